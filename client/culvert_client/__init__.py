@@ -1,0 +1,1 @@
+"""culvertd, the desktop daemon, and culvert, its command line."""

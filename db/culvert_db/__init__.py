@@ -1,0 +1,1 @@
+"""Culvert's tables and migrations."""

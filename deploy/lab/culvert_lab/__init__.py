@@ -1,0 +1,1 @@
+"""Culvert's demo network: namespaces, servers, captures, and the click."""

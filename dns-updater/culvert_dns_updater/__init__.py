@@ -1,0 +1,1 @@
+"""Keeps the DNS zone equal to Culvert's resource profiles."""

@@ -1,0 +1,1 @@
+"""Culvert's IPsec datapath: one interface, userspace ESP over TUN and UDP."""

@@ -1,0 +1,1 @@
+//! The userspace IPsec datapath for Python: TUN and UDP around the esp crate.

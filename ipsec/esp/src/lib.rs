@@ -1,0 +1,1 @@
+//! ESP in tunnel mode, sans-IO: bytes in, bytes out.

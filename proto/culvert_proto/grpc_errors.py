@@ -1,0 +1,79 @@
+"""CulvertError over gRPC: one google.rpc.Status with one culvert.error.v1.Error in its details. The only mapping."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, NoReturn, TypeVar
+
+import grpc
+import grpc.aio
+from google.protobuf import any_pb2
+from google.rpc import status_pb2
+
+from culvert_proto.gen.culvert.error.v1 import error_pb2
+from culvert_proto.reasons import CulvertError, Reason
+
+_DETAILS_KEY = "grpc-status-details-bin"
+
+Request = TypeVar("Request")
+Response = TypeVar("Response")
+
+
+async def abort(context: grpc.aio.ServicerContext[Any, Any], error: CulvertError) -> NoReturn:
+    """End the call with the error's status; its texts travel in the trailing metadata."""
+    detail = any_pb2.Any()
+    detail.Pack(error.to_proto())
+    code = error.entry.grpc
+    status = status_pb2.Status(code=code.value[0], message=error.message, details=[detail])
+    context.set_trailing_metadata(((_DETAILS_KEY, status.SerializeToString()),))
+    await context.abort(code, error.message)
+    raise AssertionError("abort returned")
+
+
+def from_rpc_error(error: grpc.aio.AioRpcError, *, peer: str) -> CulvertError:
+    """The CulvertError that a call ended with; a transport fault becomes CONTROLLER_UNREACHABLE or TIMEOUT for `peer`."""
+    metadata = error.trailing_metadata()
+    for key, value in metadata or ():
+        if key == _DETAILS_KEY and isinstance(value, bytes):
+            status = status_pb2.Status.FromString(value)
+            for detail in status.details:
+                found = error_pb2.Error()
+                if detail.Unpack(found):
+                    return CulvertError.from_proto(found)
+    if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return CulvertError(Reason.TIMEOUT, what=f"The answer of {peer}")
+    if error.code() is grpc.StatusCode.UNAVAILABLE:
+        return CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=peer)
+    return CulvertError(Reason.INTERNAL)
+
+
+def unary(
+    handler: Callable[[Any, Request, grpc.aio.ServicerContext[Any, Any]], Awaitable[Response]],
+) -> Callable[[Any, Request, grpc.aio.ServicerContext[Any, Any]], Awaitable[Response]]:
+    """Wrap a unary handler: a CulvertError that it raises becomes the call's status."""
+
+    @functools.wraps(handler)
+    async def wrapped(self: Any, request: Request, context: grpc.aio.ServicerContext[Any, Any]) -> Response:
+        try:
+            return await handler(self, request, context)
+        except CulvertError as error:
+            await abort(context, error)
+
+    return wrapped
+
+
+def stream(
+    handler: Callable[[Any, Request, grpc.aio.ServicerContext[Any, Any]], AsyncIterator[Response]],
+) -> Callable[[Any, Request, grpc.aio.ServicerContext[Any, Any]], AsyncIterator[Response]]:
+    """Wrap a server-streaming handler the same way."""
+
+    @functools.wraps(handler)
+    async def wrapped(self: Any, request: Request, context: grpc.aio.ServicerContext[Any, Any]) -> AsyncIterator[Response]:
+        try:
+            async for response in handler(self, request, context):
+                yield response
+        except CulvertError as error:
+            await abort(context, error)
+
+    return wrapped

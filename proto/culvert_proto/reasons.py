@@ -1,0 +1,237 @@
+"""The error catalogue: for each reason what happened, what to do next, and how gRPC and HTTP say it.
+
+The same words reach the tray, the CLI, the REST API and the log. A message may name the case ("alice", "git.corp.example")
+through `str.format` fields; a field that the raiser did not give is an error in the raiser, caught by the catalogue's test.
+"""
+
+from __future__ import annotations
+
+import enum
+import string
+from dataclasses import dataclass
+from http import HTTPStatus
+
+import grpc
+
+from culvert_proto.gen.culvert.error.v1 import error_pb2
+
+
+class Reason(enum.IntEnum):
+    """Mirror of `culvert.error.v1.Reason`; the catalogue's test keeps the two equal."""
+
+    NOT_ENROLLED = error_pb2.REASON_NOT_ENROLLED
+    CERTIFICATE_UNKNOWN = error_pb2.REASON_CERTIFICATE_UNKNOWN
+    DEVICE_REVOKED = error_pb2.REASON_DEVICE_REVOKED
+    INVITATION_INVALID = error_pb2.REASON_INVITATION_INVALID
+    CSR_INVALID = error_pb2.REASON_CSR_INVALID
+    CODE_NEEDED = error_pb2.REASON_CODE_NEEDED
+    CODE_WRONG = error_pb2.REASON_CODE_WRONG
+    CODE_USED = error_pb2.REASON_CODE_USED
+    CODE_LOCKED = error_pb2.REASON_CODE_LOCKED
+    LOCAL_PERMISSION = error_pb2.REASON_LOCAL_PERMISSION
+    ADMIN_TOKEN_INVALID = error_pb2.REASON_ADMIN_TOKEN_INVALID
+    NO_POLICY = error_pb2.REASON_NO_POLICY
+    NAME_UNKNOWN = error_pb2.REASON_NAME_UNKNOWN
+    TUNNEL_UNKNOWN = error_pb2.REASON_TUNNEL_UNKNOWN
+    GENERATION_STALE = error_pb2.REASON_GENERATION_STALE
+    REQUEST_INVALID = error_pb2.REASON_REQUEST_INVALID
+    ALREADY_EXISTS = error_pb2.REASON_ALREADY_EXISTS
+    NOT_FOUND = error_pb2.REASON_NOT_FOUND
+    GATEWAY_DOWN = error_pb2.REASON_GATEWAY_DOWN
+    GATEWAY_REFUSED = error_pb2.REASON_GATEWAY_REFUSED
+    POOL_EXHAUSTED = error_pb2.REASON_POOL_EXHAUSTED
+    CONTROLLER_UNREACHABLE = error_pb2.REASON_CONTROLLER_UNREACHABLE
+    DATAPATH_FAILED = error_pb2.REASON_DATAPATH_FAILED
+    DNS_UPSTREAM_FAILED = error_pb2.REASON_DNS_UPSTREAM_FAILED
+    DNS_UPDATE_REFUSED = error_pb2.REASON_DNS_UPDATE_REFUSED
+    DNS_UPDATE_UNREACHABLE = error_pb2.REASON_DNS_UPDATE_UNREACHABLE
+    DNS_RECORD_FOREIGN = error_pb2.REASON_DNS_RECORD_FOREIGN
+    TIMEOUT = error_pb2.REASON_TIMEOUT
+    INTERNAL = error_pb2.REASON_INTERNAL
+    CLOSED_BY_USER = error_pb2.REASON_CLOSED_BY_USER
+    CLOSED_IDLE = error_pb2.REASON_CLOSED_IDLE
+    CLOSED_BY_ADMIN = error_pb2.REASON_CLOSED_BY_ADMIN
+    SA_LOST = error_pb2.REASON_SA_LOST
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the catalogue. `message` and `remedy` are `str.format` templates."""
+
+    message: str
+    remedy: str
+    grpc: grpc.StatusCode
+    http: HTTPStatus
+
+    def fields(self) -> set[str]:
+        """Names that the templates need."""
+        parts = [*string.Formatter().parse(self.message), *string.Formatter().parse(self.remedy)]
+        return {name for _, name, _, _ in parts if name}
+
+
+_G = grpc.StatusCode
+_H = HTTPStatus
+
+CATALOGUE: dict[Reason, Entry] = {
+    Reason.NOT_ENROLLED: Entry(
+        "This computer is not enrolled.",
+        "Open the invitation link that your administrator sent, or run: culvert enroll LINK",
+        _G.FAILED_PRECONDITION, _H.CONFLICT),
+    Reason.CERTIFICATE_UNKNOWN: Entry(
+        "The controller does not know this computer's certificate.",
+        "Ask your administrator for a new invitation and enrol again.",
+        _G.UNAUTHENTICATED, _H.UNAUTHORIZED),
+    Reason.DEVICE_REVOKED: Entry(
+        "The device {device} has been revoked.",
+        "Ask your administrator why; a new invitation lets it in again.",
+        _G.PERMISSION_DENIED, _H.FORBIDDEN),
+    Reason.INVITATION_INVALID: Entry(
+        "The invitation is not valid: it was used, has expired, or was mistyped.",
+        "Ask your administrator for a new invitation.",
+        _G.PERMISSION_DENIED, _H.FORBIDDEN),
+    Reason.CSR_INVALID: Entry(
+        "The certificate request is not acceptable: {why}.",
+        "Update Culvert on this computer and enrol again.",
+        _G.INVALID_ARGUMENT, _H.UNPROCESSABLE_ENTITY),
+    Reason.CODE_NEEDED: Entry(
+        "A code is needed before tunnels can be opened.",
+        "Type the six digits that your authenticator shows into the tray, or run: culvert code",
+        _G.FAILED_PRECONDITION, _H.CONFLICT),
+    Reason.CODE_WRONG: Entry(
+        "The code is wrong.",
+        "Check that your authenticator's clock is right, wait for the next code and type that.",
+        _G.PERMISSION_DENIED, _H.FORBIDDEN),
+    Reason.CODE_USED: Entry(
+        "The code has been used already.",
+        "Each code works once: wait for the next one, at most 30 seconds.",
+        _G.PERMISSION_DENIED, _H.FORBIDDEN),
+    Reason.CODE_LOCKED: Entry(
+        "Too many wrong codes.",
+        "Wait {seconds} seconds and try again.",
+        _G.RESOURCE_EXHAUSTED, _H.TOO_MANY_REQUESTS),
+    Reason.LOCAL_PERMISSION: Entry(
+        "This user may not do that: {what}.",
+        "Sign in as the user who enrolled this computer, or ask root.",
+        _G.PERMISSION_DENIED, _H.FORBIDDEN),
+    Reason.ADMIN_TOKEN_INVALID: Entry(
+        "The API token is missing or not valid.",
+        "Send the header: Authorization: Bearer TOKEN",
+        _G.UNAUTHENTICATED, _H.UNAUTHORIZED),
+    Reason.NO_POLICY: Entry(
+        "No policy lets {user} reach {name}.",
+        "Ask {owner}, who owns it.",
+        _G.PERMISSION_DENIED, _H.FORBIDDEN),
+    Reason.NAME_UNKNOWN: Entry(
+        "No resource has the name {name}.",
+        "Check the spelling; your administrator can add it.",
+        _G.NOT_FOUND, _H.NOT_FOUND),
+    Reason.TUNNEL_UNKNOWN: Entry(
+        "This device has no such tunnel.",
+        "It has been closed: open the name again.",
+        _G.NOT_FOUND, _H.NOT_FOUND),
+    Reason.GENERATION_STALE: Entry(
+        "The tunnel's keys are at generation {current}, not at {asked}.",
+        "Nothing to do: Culvert takes the newer keys by itself.",
+        _G.ABORTED, _H.CONFLICT),
+    Reason.REQUEST_INVALID: Entry(
+        "The request is not valid: {why}.",
+        "Correct it and send it again.",
+        _G.INVALID_ARGUMENT, _H.UNPROCESSABLE_ENTITY),
+    Reason.ALREADY_EXISTS: Entry(
+        "{what} exists already.",
+        "Choose another name, or change the one that exists.",
+        _G.ALREADY_EXISTS, _H.CONFLICT),
+    Reason.NOT_FOUND: Entry(
+        "{what} does not exist.",
+        "Check the name; it may have been deleted.",
+        _G.NOT_FOUND, _H.NOT_FOUND),
+    Reason.GATEWAY_DOWN: Entry(
+        "The gateway {gateway} cannot be reached.",
+        "Try again in a moment; if it lasts, tell your administrator.",
+        _G.UNAVAILABLE, _H.SERVICE_UNAVAILABLE),
+    Reason.GATEWAY_REFUSED: Entry(
+        "The gateway {gateway} refused the tunnel: {why}.",
+        "Nothing was changed on it. Try again; if it lasts, tell your administrator.",
+        _G.UNAVAILABLE, _H.BAD_GATEWAY),
+    Reason.POOL_EXHAUSTED: Entry(
+        "The gateway {gateway} has no free address left.",
+        "Your administrator can enlarge its address pool.",
+        _G.RESOURCE_EXHAUSTED, _H.SERVICE_UNAVAILABLE),
+    Reason.CONTROLLER_UNREACHABLE: Entry(
+        "The controller {controller} cannot be reached.",
+        "Check the network connection. Tunnels that are up stay up.",
+        _G.UNAVAILABLE, _H.SERVICE_UNAVAILABLE),
+    Reason.DATAPATH_FAILED: Entry(
+        "This computer could not set the tunnel up: {why}.",
+        "Restart the daemon; if it lasts, send a report to your administrator.",
+        _G.INTERNAL, _H.INTERNAL_SERVER_ERROR),
+    Reason.DNS_UPSTREAM_FAILED: Entry(
+        "The name server did not answer for {name}.",
+        "Check the network connection and try again.",
+        _G.UNAVAILABLE, _H.BAD_GATEWAY),
+    Reason.DNS_UPDATE_REFUSED: Entry(
+        "The name server {server} refused the update of {zone}: {why}.",
+        "Check the TSIG key and the zone's update policy. Culvert tries again by itself.",
+        _G.FAILED_PRECONDITION, _H.BAD_GATEWAY),
+    Reason.DNS_UPDATE_UNREACHABLE: Entry(
+        "The name server {server} does not answer.",
+        "Check that it runs and that the network lets the update through. Culvert tries again by itself.",
+        _G.UNAVAILABLE, _H.BAD_GATEWAY),
+    Reason.DNS_RECORD_FOREIGN: Entry(
+        "{name} has records in {zone} that Culvert does not own.",
+        "Delete them in the zone, or give the resource another name. Culvert leaves them alone.",
+        _G.FAILED_PRECONDITION, _H.CONFLICT),
+    Reason.TIMEOUT: Entry(
+        "{what} took too long.",
+        "Try again; if it lasts, tell your administrator.",
+        _G.DEADLINE_EXCEEDED, _H.GATEWAY_TIMEOUT),
+    Reason.INTERNAL: Entry(
+        "Something went wrong inside Culvert.",
+        "Try again; if it lasts, send a report to your administrator.",
+        _G.INTERNAL, _H.INTERNAL_SERVER_ERROR),
+    Reason.CLOSED_BY_USER: Entry(
+        "The tunnel was closed by the user.", "Open the name again to bring it back.", _G.CANCELLED, _H.GONE),
+    Reason.CLOSED_IDLE: Entry(
+        "The tunnel was closed because it was idle.", "Open the name again to bring it back.", _G.CANCELLED, _H.GONE),
+    Reason.CLOSED_BY_ADMIN: Entry(
+        "The tunnel was closed by an administrator: {why}.", "Ask your administrator.", _G.CANCELLED, _H.GONE),
+    Reason.SA_LOST: Entry(
+        "The gateway {gateway} has lost the tunnel's keys.",
+        "Nothing to do: the tunnel is opened again when it is next used.",
+        _G.ABORTED, _H.GONE),
+}
+
+
+class CulvertError(Exception):
+    """A typed refusal or fault, rendered from the catalogue.
+
+    Raises KeyError when a field of the reason's template is missing: that is a fault of the raiser.
+    """
+
+    def __init__(self, reason: Reason, **fields: object) -> None:
+        entry = CATALOGUE[reason]
+        self.reason = reason
+        self.message = entry.message.format(**fields)
+        self.remedy = entry.remedy.format(**fields)
+        super().__init__(f"{self.message} {self.remedy}")
+
+    @classmethod
+    def from_proto(cls, error: error_pb2.Error) -> CulvertError:
+        """Take over the texts that were sent; an unknown reason of a newer peer becomes INTERNAL with its own texts."""
+        self = cls.__new__(cls)
+        try:
+            self.reason = Reason(error.reason)
+        except ValueError:
+            self.reason = Reason.INTERNAL
+        self.message, self.remedy = error.message, error.remedy
+        Exception.__init__(self, f"{self.message} {self.remedy}")
+        return self
+
+    def to_proto(self) -> error_pb2.Error:
+        return error_pb2.Error(
+            reason=error_pb2.Reason.ValueType(self.reason), message=self.message, remedy=self.remedy
+        )
+
+    @property
+    def entry(self) -> Entry:
+        return CATALOGUE[self.reason]

@@ -1,0 +1,1 @@
+"""The Culvert controller: identity, policy, tunnels, gateways."""

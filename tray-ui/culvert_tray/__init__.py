@@ -1,0 +1,1 @@
+"""Culvert's tray icon and menu."""
