@@ -6,7 +6,6 @@ typedef bit<32> ipv4_addr_t;
 const bit<16> ETHERTYPE_IPV4 = 0x0800;
 const bit<16> ETHERTYPE_ARP  = 0x0806;
 
-const bit<8> PROTO_ICMP = 1;
 const bit<8> PROTO_TCP  = 6;
 const bit<8> PROTO_UDP  = 17;
 const bit<8> PROTO_ESP  = 50;

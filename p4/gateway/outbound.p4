@@ -62,7 +62,7 @@ control Outbound(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     }
 
     apply {
-        if (meta.drop_cause == Drop.NONE && meta.stage == Stage.WIRE) {
+        if (meta.drop_cause == Drop.NONE && meta.stage == Stage.WIRE && hdr.ipv4.isValid()) {
             if (spd_out.apply().hit && meta.detour == 1) {
                 if (hdr.ipv4.ttl <= 1) {
                     meta.drop_cause = Drop.TTL;

@@ -28,7 +28,7 @@ control Routing(inout headers_t hdr, inout metadata_t meta, inout standard_metad
     }
 
     apply {
-        if (meta.drop_cause == Drop.NONE && meta.detour == 0) {
+        if (meta.drop_cause == Drop.NONE && meta.detour == 0 && hdr.ipv4.isValid()) {
             // A sealed packet starts here with its own TTL; the others pass one router.
             if (meta.stage != Stage.TO_SEAL) {
                 if (hdr.ipv4.ttl <= 1) {

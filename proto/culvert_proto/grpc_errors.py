@@ -69,7 +69,9 @@ def stream(
     """Wrap a server-streaming handler the same way."""
 
     @functools.wraps(handler)
-    async def wrapped(self: Any, request: Request, context: grpc.aio.ServicerContext[Any, Any]) -> AsyncIterator[Response]:
+    async def wrapped(
+        self: Any, request: Request, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> AsyncIterator[Response]:
         try:
             async for response in handler(self, request, context):
                 yield response

@@ -1,0 +1,41 @@
+"""The catalogue is whole: every reason of the wire has words, and the words need only what raisers are told to give."""
+
+import pytest
+from culvert_proto import CATALOGUE, CulvertError, Reason, error_pb2
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def test_reasons_mirror_the_wire() -> None:
+    wire = {name.removeprefix("REASON_"): number for name, number in error_pb2.Reason.items() if number}
+    assert {reason.name: int(reason) for reason in Reason} == wire
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_every_reason_says_what_happened_and_what_to_do(reason: Reason) -> None:
+    entry = CATALOGUE[reason]
+    error = CulvertError(reason, **dict.fromkeys(entry.fields(), "X"))
+    for text in (error.message, error.remedy):
+        assert text[0].isupper()
+        assert "{" not in text
+    assert error.entry.http >= 400
+
+
+def test_a_missing_field_is_the_raisers_fault() -> None:
+    with pytest.raises(KeyError):
+        CulvertError(Reason.NO_POLICY, user="alice")
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_an_error_survives_the_wire(reason: Reason) -> None:
+    sent = CulvertError(reason, **dict.fromkeys(CATALOGUE[reason].fields(), "X"))
+    got = CulvertError.from_proto(error_pb2.Error.FromString(sent.to_proto().SerializeToString()))
+    assert (got.reason, got.message, got.remedy) == (sent.reason, sent.message, sent.remedy)
+
+
+@given(number=st.integers(min_value=200, max_value=2**31 - 1), message=st.text(), remedy=st.text())
+def test_a_newer_peers_reason_keeps_its_words(number: int, message: str, remedy: str) -> None:
+    wire = error_pb2.Error(message=message, remedy=remedy)
+    wire.reason = error_pb2.Reason.ValueType(number)
+    got = CulvertError.from_proto(error_pb2.Error.FromString(wire.SerializeToString()))
+    assert (got.reason, got.message, got.remedy) == (Reason.INTERNAL, message, remedy)
