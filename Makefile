@@ -1,0 +1,61 @@
+# Culvert's front door. `make` alone lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+VENV   := .venv/bin
+PYTEST := $(VENV)/python -m pytest
+PARTS  := proto p4 db service dns-updater client tray-ui ipsec deploy/lab switch-targets
+# The lab needs root for its namespaces; nothing outside of them is touched.
+ROOT   := $(if $(filter 0,$(shell id -u)),,sudo env PATH=$$PATH)
+CARGO  := $(shell command -v cargo || echo $$HOME/.cargo/bin/cargo)
+
+export PYTHONDONTWRITEBYTECODE := 1
+export CULVERT_PYTHON := $(CURDIR)/.venv/bin/python
+
+.PHONY: help setup setup-test demo test test-fast test-rust test-parts test-e2e check bench proto p4 lock clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup:
+	@deploy/setup/setup demo
+
+setup-test:
+	@deploy/setup/setup test
+
+demo: setup ## Set up, open the first page through a tunnel, stay up (CHECK=1: exit with the verdict)
+	@$(ROOT) $(VENV)/culvert-lab demo $(if $(CHECK),--check)
+
+test: setup-test test-fast test-rust test-parts test-e2e ## Every test
+test-fast: ## Pure and small tests, under a minute
+	$(PYTEST) -m 'not slow' $(PARTS) tests
+test-rust: ## The Rust crates' tests
+	$(CARGO) test -q --release --locked --workspace
+test-parts: ## Parts against real servers, namespaces, displays
+	$(ROOT) $(PYTEST) -m slow $(PARTS)
+test-e2e: ## All parts joined, in the lab
+	$(ROOT) $(PYTEST) -m slow tests
+
+check: setup-test ## Lint, types, layers, generated code
+	$(VENV)/ruff check
+	$(VENV)/ruff format --check
+	$(VENV)/basedpyright
+	$(VENV)/lint-imports --no-cache
+	$(VENV)/buf lint proto
+	proto/generate --check
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy -q --release --locked --workspace --all-targets -- -D warnings
+
+bench: setup-test ## Measure, into build/bench.jsonl and build/bench.html
+	@$(ROOT) $(VENV)/python tests/perf/bench.py
+
+proto: ## Generate code from the .proto files
+	proto/generate
+p4: ## Compile the P4 programs (needs p4c)
+	p4/compile
+lock: ## Resolve the Python dependencies anew, with hashes
+	build/uv/bin/uv pip compile --universal --generate-hashes --no-annotate --no-header -q --group dev pyproject.toml \
+	  -o requirements.lock $(foreach p,proto ipsec db service dns-updater client tray lab,--no-emit-package culvert-$(p))
+clean: ## Remove what was built here
+	rm -rf build target .venv
