@@ -1,0 +1,35 @@
+"""iperf3 between two network namespaces."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+
+
+def goodput(client: str, server: str, address: str, seconds: int, warm_up: int = 1) -> float:
+    """TCP goodput from namespace `client` to `address` in namespace `server`, as received, in Mbit/s.
+
+    Raises RuntimeError with iperf3's own words when the test does not run.
+    """
+    listener = subprocess.Popen(
+        ["ip", "netns", "exec", server, "iperf3", "-s", "-1", "-B", address],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        time.sleep(0.3)
+        done = subprocess.run(
+            ["ip", "netns", "exec", client, "iperf3", "-c", address, "-t", str(seconds), "-O", str(warm_up), "-J"],
+            capture_output=True,
+            text=True,
+            timeout=seconds + warm_up + 30,
+            check=False,
+        )
+        report = json.loads(done.stdout)
+        if "error" in report:
+            raise RuntimeError(f"iperf3 from {client} to {address}: {report['error']}")
+        return float(report["end"]["sum_received"]["bits_per_second"]) / 1e6
+    finally:
+        listener.terminate()
+        listener.wait()
