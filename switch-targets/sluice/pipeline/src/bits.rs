@@ -1,0 +1,154 @@
+//! An unsigned value of known width, as a table key, an action argument or a digest field carries it.
+
+use std::fmt;
+
+/// An unsigned integer of `width` bits, big-endian in the fewest whole bytes that hold the width.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Bits {
+    width: u32,
+    bytes: Box<[u8]>,
+}
+
+/// The value does not fit its width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("value does not fit {width} bits")]
+pub struct TooWide {
+    pub width: u32,
+}
+
+/// Bytes that hold `width` bits.
+pub(crate) const fn byte_len(width: u32) -> usize {
+    (width as usize).div_ceil(8)
+}
+
+impl Bits {
+    /// From big-endian bytes of any length; leading zeros may be absent or superfluous, as P4Runtime allows.
+    pub fn new(width: u32, big_endian: &[u8]) -> Result<Bits, TooWide> {
+        let zeros = big_endian.iter().take_while(|b| **b == 0).count();
+        let significant = &big_endian[zeros..];
+        let len = byte_len(width);
+        if significant.len() > len {
+            return Err(TooWide { width });
+        }
+        let mut bytes = vec![0; len].into_boxed_slice();
+        bytes[len - significant.len()..].copy_from_slice(significant);
+        if bytes
+            .first()
+            .is_some_and(|first| first & !first_byte_mask(width) != 0)
+        {
+            return Err(TooWide { width });
+        }
+        Ok(Bits { width, bytes })
+    }
+
+    /// The low `width` bits of `value`.
+    pub fn from_u128(width: u32, value: u128) -> Bits {
+        let mut bytes = vec![0; byte_len(width)].into_boxed_slice();
+        write_low(&mut bytes, value);
+        if let Some(first) = bytes.first_mut() {
+            *first &= first_byte_mask(width);
+        }
+        Bits { width, bytes }
+    }
+
+    pub fn zero(width: u32) -> Bits {
+        Bits::from_u128(width, 0)
+    }
+
+    /// All bits set.
+    pub fn ones(width: u32) -> Bits {
+        let mut bytes = vec![0xff; byte_len(width)].into_boxed_slice();
+        if let Some(first) = bytes.first_mut() {
+            *first = first_byte_mask(width);
+        }
+        Bits { width, bytes }
+    }
+
+    /// In bits.
+    pub fn width(&self) -> u32 {
+        self.width
+    }
+
+    /// Big-endian, `width` rounded up to whole bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Big-endian without leading zeros, one byte at least: P4Runtime's canonical form.
+    pub fn canonical(&self) -> &[u8] {
+        let zeros = self.bytes.iter().take_while(|b| **b == 0).count();
+        &self.bytes[zeros.min(self.bytes.len().saturating_sub(1))..]
+    }
+
+    /// The low 128 bits.
+    pub fn low_u128(&self) -> u128 {
+        read_low(&self.bytes)
+    }
+
+    /// The value, if it fits 64 bits.
+    pub fn to_u64(&self) -> Option<u64> {
+        let canonical = self.canonical();
+        (canonical.len() <= 8).then(|| {
+            canonical
+                .iter()
+                .fold(0, |value, byte| value << 8 | u64::from(*byte))
+        })
+    }
+}
+
+/// Which bits of the first byte belong to a value of `width` bits.
+pub(crate) const fn first_byte_mask(width: u32) -> u8 {
+    match width % 8 {
+        0 => 0xff,
+        rest => (1 << rest) - 1,
+    }
+}
+
+/// Big-endian bytes, the last 16 of them, as a number.
+pub(crate) fn read_low(bytes: &[u8]) -> u128 {
+    bytes
+        .iter()
+        .skip(bytes.len().saturating_sub(16))
+        .fold(0, |value, byte| value << 8 | u128::from(*byte))
+}
+
+/// `value` big-endian at the end of `bytes`, zeros before it; what does not fit is cut off.
+pub(crate) fn write_low(bytes: &mut [u8], value: u128) {
+    let source = value.to_be_bytes();
+    let (len, take) = (bytes.len(), bytes.len().min(16));
+    let (zeros, low) = bytes.split_at_mut(len - take);
+    zeros.fill(0);
+    low.copy_from_slice(&source[16 - take..]);
+}
+
+impl fmt::Debug for Bits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}w0x", self.width)?;
+        self.bytes
+            .iter()
+            .try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn leading_zeros_are_free_and_overflow_is_refused() {
+        assert_eq!(Bits::new(9, &[0, 0, 1, 0xff]).unwrap().bytes(), [1, 0xff]);
+        assert_eq!(Bits::new(9, &[5]).unwrap().bytes(), [0, 5]);
+        assert_eq!(Bits::new(9, &[2, 0]), Err(TooWide { width: 9 }));
+        assert_eq!(Bits::new(16, &[]).unwrap(), Bits::zero(16));
+    }
+
+    #[test]
+    fn canonical_form_keeps_one_byte() {
+        assert_eq!(Bits::zero(32).canonical(), [0]);
+        assert_eq!(Bits::from_u128(32, 0x1234).canonical(), [0x12, 0x34]);
+        assert_eq!(Bits::ones(12).to_u64(), Some(0xfff));
+        assert_eq!(Bits::ones(384).to_u64(), None);
+        assert_eq!(Bits::ones(384).low_u128(), u128::MAX);
+    }
+}

@@ -1,0 +1,67 @@
+//! Table entries as a control plane writes and reads them.
+
+use crate::bits::Bits;
+use crate::spec::ActionId;
+
+/// One field of an entry's key. A field that the control plane leaves out is the form that matches everything:
+/// `Lpm` of length 0, `Ternary` of mask 0, the full `Range`, `Optional(None)`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum MatchValue {
+    Exact(Bits),
+    /// `len` in bits; bits of `value` behind it must be 0.
+    Lpm {
+        value: Bits,
+        len: u16,
+    },
+    /// Bits of `value` outside `mask` must be 0.
+    Ternary {
+        value: Bits,
+        mask: Bits,
+    },
+    /// Both ends belong to the range.
+    Range {
+        low: Bits,
+        high: Bits,
+    },
+    Optional(Option<Bits>),
+}
+
+/// An action with the values of its parameters, in their order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ActionCall {
+    pub action: ActionId,
+    pub args: Vec<Bits>,
+}
+
+/// A table entry. What identifies it is its key, and in a prioritised table its priority too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// One for each key field of the table, in its order.
+    pub key: Vec<MatchValue>,
+    /// The larger wins (P4Runtime section 9.1). 1 at least in a table with ternary, range or optional fields, 0 elsewhere.
+    pub priority: i32,
+    pub action: ActionCall,
+}
+
+/// What a counter has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CounterValue {
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+/// An entry as it is read back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryView<'a> {
+    pub entry: &'a Entry,
+    /// `None` when the table has no direct counter.
+    pub counter: Option<CounterValue>,
+}
+
+/// One copy that a multicast group or a clone session makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replica {
+    pub port: u16,
+    /// What the copy finds in `standard_metadata.egress_rid`.
+    pub instance: u16,
+}

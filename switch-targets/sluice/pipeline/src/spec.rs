@@ -1,0 +1,109 @@
+//! What a loaded program offers to a control plane: tables, actions, counters, digests, by index and by name.
+
+use crate::bits::Bits;
+
+macro_rules! index {
+    ($($(#[$doc:meta])* $name:ident),*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub usize);
+    )*};
+}
+
+index!(
+    /// Index into [`crate::Program::tables`].
+    TableId,
+    /// Index into [`crate::Program::actions`].
+    ActionId,
+    /// Index into [`crate::Program::counters`].
+    CounterId,
+    /// Index into [`crate::Program::digests`].
+    DigestId
+);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MatchKind {
+    Exact,
+    Lpm,
+    Ternary,
+    Range,
+    Optional,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeySpec {
+    /// As in the P4Info.
+    pub name: String,
+    /// In bits.
+    pub width: u32,
+    pub kind: MatchKind,
+}
+
+/// An action that a table may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ActionRef {
+    pub action: ActionId,
+}
+
+/// The default action as the program sets it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefaultSpec {
+    pub action: ActionId,
+    pub args: Vec<Bits>,
+    /// The control plane may not change it.
+    pub is_const: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableSpec {
+    /// Fully qualified: `GatewayIngress.inbound.sad_in`.
+    pub name: String,
+    pub keys: Vec<KeySpec>,
+    pub actions: Vec<ActionRef>,
+    /// `None`: a miss does nothing.
+    pub default: Option<DefaultSpec>,
+    /// Entries that the table holds at most.
+    pub size: usize,
+    /// Every hit is counted, packets and bytes.
+    pub direct_counter: bool,
+    /// The program fixes the entries.
+    pub is_const: bool,
+    /// Entries need a priority: a key field is ternary, range or optional.
+    pub prioritised: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParamSpec {
+    pub name: String,
+    /// In bits.
+    pub width: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActionSpec {
+    /// Fully qualified: `GatewayIngress.inbound.open`.
+    pub name: String,
+    pub params: Vec<ParamSpec>,
+}
+
+/// An indexed counter array; direct counters belong to their tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CounterSpec {
+    pub name: String,
+    pub size: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldSpec {
+    pub name: String,
+    /// In bits.
+    pub width: u32,
+}
+
+/// A digest call site. Several sites of one digest share the name and the widths.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DigestSpec {
+    /// As in the P4Info: `bad_spi_t`.
+    pub name: String,
+    pub fields: Vec<FieldSpec>,
+}
