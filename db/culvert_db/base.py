@@ -1,0 +1,52 @@
+"""What every table shares: one metadata with named constraints, and the column types that recur."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import uuid
+from typing import Annotated, Any, ClassVar
+
+from sqlalchemy import BigInteger, DateTime, Enum, Identity, LargeBinary, MetaData, Text, Uuid, func
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import DeclarativeBase, mapped_column
+
+# Constraints carry names, so that a conflict can be told apart by its name and a migration can drop it.
+_NAMES = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+    "pk": "pk_%(table_name)s",
+}
+
+
+class Base(DeclarativeBase):
+    metadata = MetaData(naming_convention=_NAMES)
+    type_annotation_map: ClassVar[dict[Any, Any]] = {
+        str: Text(),
+        bytes: LargeBinary(),
+        uuid.UUID: Uuid(),
+        datetime.datetime: DateTime(timezone=True),
+        dict[str, Any]: JSONB(),
+    }
+
+
+Number = Annotated[int, mapped_column(BigInteger, Identity(), primary_key=True)]
+CreatedAt = Annotated[datetime.datetime, mapped_column(DateTime(timezone=True), server_default=func.now())]
+
+
+def _values(states: type[enum.StrEnum]) -> list[str]:
+    return [state.value for state in states]
+
+
+def state_column(states: type[enum.StrEnum]) -> Enum:
+    """A text column with a check constraint: a new state is an ordinary migration, not an ALTER TYPE."""
+    return Enum(
+        states,
+        native_enum=False,
+        create_constraint=True,
+        length=None,
+        name=states.__name__.lower(),
+        values_callable=_values,
+    )

@@ -1,0 +1,30 @@
+"""The one way to reach Postgres: asyncpg, with INET and CIDR as text in both directions."""
+
+from __future__ import annotations
+
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
+
+Sessions = async_sessionmaker[AsyncSession]
+
+
+def create_engine(database_url: str, *, pool_size: int = 10) -> AsyncEngine:
+    """An engine for `postgresql://…` or `postgresql+asyncpg://…`; connects on first use, so it does not fail.
+
+    A Unix socket is `postgresql://USER@/DATABASE?host=/socket/directory`.
+    """
+    scheme, separator, rest = database_url.partition("://")
+    if scheme not in {"postgresql", "postgres", "postgresql+asyncpg"} or not separator:
+        raise ValueError("the database URL must start with postgresql://")
+    return create_async_engine(
+        f"postgresql+asyncpg://{rest}",
+        pool_size=pool_size,
+        max_overflow=pool_size,
+        native_inet_types=False,
+        # Parameters may hold ciphertext and hashes: no exception or log line repeats them.
+        hide_parameters=True,
+    )
+
+
+def create_sessions(engine: AsyncEngine) -> Sessions:
+    """Sessions whose objects stay readable after the commit."""
+    return async_sessionmaker(engine, expire_on_commit=False)

@@ -1,0 +1,73 @@
+"""Who may ask: people, their devices, invitations to enrol a device, and each device's TOTP secret."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import uuid
+
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from culvert_db.base import Base, CreatedAt, Number, state_column
+
+
+class User(Base):
+    __tablename__ = "users"
+
+    id: Mapped[Number]
+    name: Mapped[str] = mapped_column(unique=True)
+    email: Mapped[str]
+    created_at: Mapped[CreatedAt]
+
+
+class DeviceState(enum.StrEnum):
+    ACTIVE = "active"
+    REVOKED = "revoked"
+
+
+class Device(Base):
+    """An enrolled computer. It is known by the SHA-256 fingerprint of its certificate's DER."""
+
+    __tablename__ = "devices"
+    __table_args__ = (CheckConstraint("octet_length(fingerprint) = 32", name="fingerprint_is_sha256"),)
+
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    name: Mapped[str]
+    state: Mapped[DeviceState] = mapped_column(state_column(DeviceState), default=DeviceState.ACTIVE)
+    fingerprint: Mapped[bytes] = mapped_column(unique=True)
+    certificate_serial: Mapped[str] = mapped_column(unique=True)
+    certificate_expires_at: Mapped[datetime.datetime]
+    code_valid_until: Mapped[datetime.datetime | None]
+    created_at: Mapped[CreatedAt]
+    revoked_at: Mapped[datetime.datetime | None]
+
+    user: Mapped[User] = relationship(lazy="raise")
+
+
+class Invitation(Base):
+    """A one-time right to enrol a device. Only the token's SHA-256 is kept."""
+
+    __tablename__ = "invitations"
+
+    id: Mapped[Number]
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    token_hash: Mapped[bytes] = mapped_column(unique=True)
+    expires_at: Mapped[datetime.datetime]
+    used_at: Mapped[datetime.datetime | None]
+    created_at: Mapped[CreatedAt]
+
+
+class Totp(Base):
+    """A device's TOTP secret, encrypted under the controller's master key, and what guards it (RFC 6238 section 5.2)."""
+
+    __tablename__ = "totp"
+
+    device_id: Mapped[uuid.UUID] = mapped_column(
+        ForeignKey("devices.id", ondelete="CASCADE"), primary_key=True
+    )
+    secret_ciphertext: Mapped[bytes]
+    last_used_step: Mapped[int] = mapped_column(BigInteger, default=0)
+    failures: Mapped[int] = mapped_column(default=0)
+    locked_until: Mapped[datetime.datetime | None]

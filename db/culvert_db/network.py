@@ -1,0 +1,88 @@
+"""What can be reached and through what: gateways, resources, and who is allowed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, UniqueConstraint
+from sqlalchemy.dialects.postgresql import CIDR, INET
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from culvert_db.base import Base, CreatedAt, Number
+from culvert_db.identity import User
+
+
+class Gateway(Base):
+    """A P4 switch that carries tunnels. `wan` and `lan` describe its two ports as the REST API took them."""
+
+    __tablename__ = "gateways"
+    __table_args__ = (UniqueConstraint("p4runtime_address", "p4runtime_device_id"),)
+
+    id: Mapped[Number]
+    name: Mapped[str] = mapped_column(unique=True)
+    address: Mapped[str] = mapped_column(INET, unique=True)
+    p4runtime_address: Mapped[str]
+    p4runtime_device_id: Mapped[int] = mapped_column(BigInteger)
+    pool: Mapped[str] = mapped_column(CIDR)
+    wan: Mapped[dict[str, Any]]
+    lan: Mapped[dict[str, Any]]
+    # Key-encryption key (DESIGN D2), encrypted under the controller's master key.
+    kek_ciphertext: Mapped[bytes]
+    created_at: Mapped[CreatedAt]
+
+
+class Resource(Base):
+    """An internal name and its address. Limits of 0 mean none of that kind."""
+
+    __tablename__ = "resources"
+    __table_args__ = (
+        CheckConstraint("fqdn = lower(fqdn) AND fqdn NOT LIKE '%.'", name="fqdn_is_canonical"),
+        CheckConstraint("idle_seconds > 0", name="idle_is_positive"),
+        CheckConstraint(
+            "soft_packets >= 0 AND soft_bytes >= 0 AND soft_seconds >= 0", name="limits_are_not_negative"
+        ),
+    )
+
+    id: Mapped[Number]
+    name: Mapped[str] = mapped_column(unique=True)
+    fqdn: Mapped[str] = mapped_column(unique=True)
+    address: Mapped[str] = mapped_column(INET)
+    owner: Mapped[str]
+    idle_seconds: Mapped[int]
+    soft_packets: Mapped[int] = mapped_column(BigInteger)
+    soft_bytes: Mapped[int] = mapped_column(BigInteger)
+    soft_seconds: Mapped[int]
+    created_at: Mapped[CreatedAt]
+
+    gateways: Mapped[list[ResourceGateway]] = relationship(
+        lazy="raise", order_by="ResourceGateway.position", cascade="all, delete-orphan", passive_deletes=True
+    )
+    grants: Mapped[list[Grant]] = relationship(
+        lazy="raise", cascade="all, delete-orphan", passive_deletes=True
+    )
+
+
+class ResourceGateway(Base):
+    """Which gateways serve a resource; the lowest position is tried first."""
+
+    __tablename__ = "resource_gateways"
+    __table_args__ = (UniqueConstraint("resource_id", "position"),)
+
+    resource_id: Mapped[int] = mapped_column(ForeignKey("resources.id", ondelete="CASCADE"), primary_key=True)
+    gateway_id: Mapped[int] = mapped_column(ForeignKey("gateways.id", ondelete="RESTRICT"), primary_key=True)
+    position: Mapped[int]
+
+    gateway: Mapped[Gateway] = relationship(lazy="raise")
+
+
+class Grant(Base):
+    """A person may reach a resource."""
+
+    __tablename__ = "grants"
+
+    resource_id: Mapped[int] = mapped_column(ForeignKey("resources.id", ondelete="CASCADE"), primary_key=True)
+    user_id: Mapped[int] = mapped_column(
+        ForeignKey("users.id", ondelete="CASCADE"), primary_key=True, index=True
+    )
+
+    user: Mapped[User] = relationship(lazy="raise")

@@ -1,0 +1,118 @@
+"""What is open: inner addresses, tunnels, and their SAs. Keys of SAs are never stored (DESIGN D1).
+
+One tunnel carries one device to one resource. Each generation of its keys is two rows of `security_associations`:
+`to_gateway` (the gateway decrypts: SPI unique on the gateway) and `to_device` (the device decrypts: SPI unique there).
+"""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import uuid
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.dialects.postgresql import INET
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from culvert_db.base import Base, CreatedAt, Number, state_column
+
+
+class Address(Base):
+    """The inner address that a device has, and keeps, in a gateway's pool."""
+
+    __tablename__ = "addresses"
+    __table_args__ = (UniqueConstraint("gateway_id", "address"),)
+
+    gateway_id: Mapped[int] = mapped_column(ForeignKey("gateways.id", ondelete="CASCADE"), primary_key=True)
+    device_id: Mapped[uuid.UUID] = mapped_column(
+        ForeignKey("devices.id", ondelete="CASCADE"), primary_key=True
+    )
+    address: Mapped[str] = mapped_column(INET)
+
+
+class TunnelState(enum.StrEnum):
+    UP = "up"
+    RENEWING = "renewing"
+
+
+class Tunnel(Base):
+    """An open tunnel; a closed one has no row. `generation` is the one that the gateway seals with."""
+
+    __tablename__ = "tunnels"
+    __table_args__ = (
+        UniqueConstraint("device_id", "resource_id"),
+        ForeignKeyConstraint(
+            ["gateway_id", "device_id"], ["addresses.gateway_id", "addresses.device_id"], ondelete="CASCADE"
+        ),
+        CheckConstraint("peer_port BETWEEN 1 AND 65535", name="peer_port_is_a_port"),
+        CheckConstraint("generation >= 1", name="generation_counts_from_1"),
+    )
+
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
+    device_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("devices.id", ondelete="CASCADE"))
+    resource_id: Mapped[int] = mapped_column(ForeignKey("resources.id", ondelete="RESTRICT"), index=True)
+    gateway_id: Mapped[int] = mapped_column(ForeignKey("gateways.id", ondelete="RESTRICT"), index=True)
+    state: Mapped[TunnelState] = mapped_column(state_column(TunnelState), default=TunnelState.UP)
+    generation: Mapped[int]
+    # The device's outer address and UDP port, as the controller saw and was told them.
+    peer_address: Mapped[str] = mapped_column(INET)
+    peer_port: Mapped[int]
+    opened_at: Mapped[CreatedAt]
+
+    sas: Mapped[list[SecurityAssociation]] = relationship(
+        lazy="raise", order_by="SecurityAssociation.generation", passive_deletes=True
+    )
+
+
+class Direction(enum.StrEnum):
+    TO_GATEWAY = "to_gateway"
+    TO_DEVICE = "to_device"
+
+
+class SecurityAssociation(Base):
+    """One unidirectional SA as the gateway's tables name it; `slot` is per direction in the ESP engine."""
+
+    __tablename__ = "security_associations"
+    __table_args__ = (
+        UniqueConstraint("tunnel_id", "direction", "generation"),
+        UniqueConstraint("gateway_id", "direction", "slot"),
+        UniqueConstraint("gateway_id", "sa_id"),
+        Index(
+            "uq_security_associations_gateway_spi",
+            "gateway_id",
+            "spi",
+            unique=True,
+            postgresql_where=text("direction = 'to_gateway'"),
+        ),
+        Index(
+            "uq_security_associations_device_spi",
+            "device_id",
+            "spi",
+            unique=True,
+            postgresql_where=text("direction = 'to_device'"),
+        ),
+        # RFC 4303 section 2.1: 0 to 255 are reserved.
+        CheckConstraint("spi BETWEEN 256 AND 4294967295", name="spi_is_not_reserved"),
+        CheckConstraint("sa_id BETWEEN 1 AND 4294967295", name="sa_id_is_32_bits"),
+        CheckConstraint("slot BETWEEN 0 AND 65535", name="slot_exists"),
+    )
+
+    id: Mapped[Number]
+    tunnel_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("tunnels.id", ondelete="CASCADE"))
+    gateway_id: Mapped[int] = mapped_column(ForeignKey("gateways.id", ondelete="RESTRICT"))
+    device_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("devices.id", ondelete="CASCADE"))
+    direction: Mapped[Direction] = mapped_column(state_column(Direction))
+    generation: Mapped[int]
+    spi: Mapped[int] = mapped_column(BigInteger)
+    slot: Mapped[int]
+    sa_id: Mapped[int] = mapped_column(BigInteger)
+    # Set when a newer generation has taken over: the SA goes at this time.
+    drain_until: Mapped[datetime.datetime | None]

@@ -1,0 +1,235 @@
+"""Against a real embedded Postgres: migrations, constraints that allocation relies on, notification, crash recovery."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import importlib
+import os
+import sys
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from culvert_db import (
+    RESOURCES_CHANNEL,
+    Address,
+    Base,
+    Device,
+    Direction,
+    Gateway,
+    Resource,
+    SecurityAssociation,
+    Sessions,
+    Tunnel,
+    User,
+    create_engine,
+    create_sessions,
+    upgrade,
+)
+from culvert_db.embedded import EmbeddedPostgres, PostgresFailedError
+from sqlalchemy.exc import IntegrityError
+
+# It has no type stubs.
+asyncpg: Any = importlib.import_module("asyncpg")
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+async def url(tmp_path: Path) -> AsyncIterator[str]:
+    async with EmbeddedPostgres(tmp_path / "pg") as url:
+        yield url
+
+
+@pytest.fixture
+async def sessions(url: str) -> AsyncIterator[Sessions]:
+    engine = create_engine(url)
+    await upgrade(engine)
+    yield create_sessions(engine)
+    await engine.dispose()
+
+
+def _resource() -> Resource:
+    return Resource(
+        name="wiki",
+        fqdn="wiki.corp.example",
+        address="10.20.0.10",
+        owner="bob@corp.example",
+        idle_seconds=300,
+        soft_packets=0,
+        soft_bytes=0,
+        soft_seconds=0,
+    )
+
+
+async def _tunnel(sessions: Sessions) -> Tunnel:
+    async with sessions.begin() as session:
+        user = User(name="alice", email="alice@corp.example")
+        gateway = Gateway(
+            name="gw",
+            address="198.51.100.2",
+            p4runtime_address="10.255.0.2:9559",
+            p4runtime_device_id=1,
+            pool="10.99.0.0/24",
+            wan={},
+            lan={},
+            kek_ciphertext=b"x",
+        )
+        resource = _resource()
+        session.add_all([user, gateway, resource])
+        await session.flush()
+        device = Device(
+            id=uuid.uuid4(),
+            user_id=user.id,
+            name="laptop",
+            fingerprint=bytes(32),
+            certificate_serial="1",
+            certificate_expires_at=datetime.datetime.now(datetime.UTC),
+        )
+        session.add(device)
+        await session.flush()
+        session.add(Address(gateway_id=gateway.id, device_id=device.id, address="10.99.0.1"))
+        await session.flush()
+        tunnel = Tunnel(
+            id=uuid.uuid4(),
+            device_id=device.id,
+            resource_id=resource.id,
+            gateway_id=gateway.id,
+            generation=1,
+            peer_address="203.0.113.10",
+            peer_port=4500,
+        )
+        session.add(tunnel)
+    return tunnel
+
+
+def _sa(tunnel: Tunnel, direction: Direction, generation: int, spi: int, number: int) -> SecurityAssociation:
+    return SecurityAssociation(
+        tunnel_id=tunnel.id,
+        gateway_id=tunnel.gateway_id,
+        device_id=tunnel.device_id,
+        direction=direction,
+        generation=generation,
+        spi=spi,
+        slot=number,
+        sa_id=number,
+    )
+
+
+async def test_migrations_make_exactly_the_models_and_can_run_again(url: str) -> None:
+    engine = create_engine(url)
+    await upgrade(engine)
+    await upgrade(engine)
+    async with engine.connect() as connection:
+        difference = await connection.run_sync(
+            lambda sync: compare_metadata(MigrationContext.configure(sync), Base.metadata)
+        )
+    await engine.dispose()
+    assert difference == []
+
+
+async def test_two_controllers_may_migrate_at_once(url: str) -> None:
+    engines = [create_engine(url), create_engine(url)]
+    await asyncio.gather(*(upgrade(engine) for engine in engines))
+    await asyncio.gather(*(engine.dispose() for engine in engines))
+
+
+async def test_an_inbound_spi_is_unique_for_each_receiver(sessions: Sessions) -> None:
+    tunnel = await _tunnel(sessions)
+    async with sessions.begin() as session:
+        session.add(_sa(tunnel, Direction.TO_GATEWAY, 1, 4096, 1))
+        session.add(_sa(tunnel, Direction.TO_DEVICE, 1, 4096, 2))
+    for direction, index in ((Direction.TO_GATEWAY, "gateway_spi"), (Direction.TO_DEVICE, "device_spi")):
+        with pytest.raises(IntegrityError, match=index):
+            async with sessions.begin() as session:
+                session.add(_sa(tunnel, direction, 2, 4096, 3))
+
+
+@pytest.mark.parametrize(
+    ("spi", "slot", "sa_id"), [(255, 9, 9), (2**32, 9, 9), (4097, 1, 9), (4097, 9, 1), (4097, 65536, 9)]
+)
+async def test_reserved_or_taken_numbers_are_refused(
+    sessions: Sessions, spi: int, slot: int, sa_id: int
+) -> None:
+    tunnel = await _tunnel(sessions)
+    async with sessions.begin() as session:
+        session.add(_sa(tunnel, Direction.TO_GATEWAY, 1, 4096, 1))
+    sa = _sa(tunnel, Direction.TO_GATEWAY, 2, spi, slot)
+    sa.sa_id = sa_id
+    with pytest.raises(IntegrityError):
+        async with sessions.begin() as session:
+            session.add(sa)
+
+
+async def test_a_changed_resource_is_announced(url: str, sessions: Sessions) -> None:
+    heard: asyncio.Queue[str] = asyncio.Queue()
+
+    def hear(_connection: object, _pid: int, channel: str, _payload: str) -> None:
+        heard.put_nowait(channel)
+
+    listener = await asyncpg.connect(url)
+    await listener.add_listener(RESOURCES_CHANNEL, hear)
+    async with sessions.begin() as session:
+        resource = _resource()
+        session.add(resource)
+    assert await asyncio.wait_for(heard.get(), 2) == RESOURCES_CHANNEL
+    async with sessions.begin() as session:
+        await session.delete(resource)
+    assert await asyncio.wait_for(heard.get(), 2) == RESOURCES_CHANNEL
+    await listener.close()
+
+
+_OWNER = """
+import asyncio, sys
+from pathlib import Path
+from culvert_db.embedded import EmbeddedPostgres
+async def main():
+    server = EmbeddedPostgres(Path(sys.argv[1]))
+    await server.start()
+    print(server._server.pid, flush=True)
+    await asyncio.sleep(60)
+asyncio.run(main())
+"""
+
+
+async def test_a_killed_owner_takes_its_server_along_and_loses_nothing_committed(tmp_path: Path) -> None:
+    directory = tmp_path / "pg"
+    owner = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _OWNER, str(directory), stdout=asyncio.subprocess.PIPE
+    )
+    assert owner.stdout is not None
+    server = int(await owner.stdout.readline())
+    connection = await asyncpg.connect(host=str(directory), user="culvert", database="postgres")
+    await connection.execute("CREATE TABLE kept (n int); INSERT INTO kept VALUES (7)")
+    owner.kill()
+    await owner.wait()
+    async with EmbeddedPostgres(directory) as url:
+        again = await asyncpg.connect(url)
+        assert await again.fetchval("SELECT n FROM kept") == 7
+        await again.close()
+    # Ended, or a zombie where nothing reaps orphans: either way it runs no program.
+    assert not os.path.exists(f"/proc/{server}/exe")  # noqa: ASYNC240, PTH110
+
+
+async def test_a_server_killed_hard_recovers(tmp_path: Path) -> None:
+    server = EmbeddedPostgres(tmp_path / "pg")
+    await server.start()
+    connection = await asyncpg.connect(server.url)
+    await connection.execute("CREATE TABLE kept (n int); INSERT INTO kept VALUES (7)")
+    assert server._server is not None
+    server._server.kill()
+    await server._server.wait()
+    async with server as url:
+        again = await asyncpg.connect(url)
+        assert await again.fetchval("SELECT n FROM kept") == 7
+        await again.close()
+
+
+async def test_a_path_too_long_for_a_socket_is_refused_in_words(tmp_path: Path) -> None:
+    with pytest.raises(PostgresFailedError, match="too long a path"):
+        await EmbeddedPostgres(tmp_path / ("x" * 100)).start()
