@@ -1,0 +1,176 @@
+"""The lab as one object: up, programs in it, down. Used by the demo, by tests/e2e and by tests/perf.
+
+    async with Lab(Path("build/lab")) as lab:
+        bind = await lab.start("bind9", Site.DNS, ["named", "-g", ...])
+        await bind.ready("running")
+        found = await lab.run(Site.LAPTOP, ["curl", "http://wiki.corp.example/"])
+
+There is one lab on a machine at a time. What marks a lab as up is an abstract Unix socket, so a lab that was killed
+leaves no lock; what belongs to it is every process inside its namespaces, so nothing needs to be written down for
+the clean-up after a crash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+import struct
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from culvert_lab import links, process
+from culvert_lab.errors import LabBusyError, LabDownError, NotRootError
+from culvert_lab.netns import Inside
+from culvert_lab.process import Finished, Running
+from culvert_lab.topology import Site
+
+LOCK = "\0culvert-lab"
+
+
+class Lab:
+    """The demo network on this machine. `work` is its directory, made anew at each start and deleted at each end."""
+
+    def __init__(self, work: Path) -> None:
+        self.work = work.absolute()
+        self._lock: socket.socket | None = None
+        self._programs: list[Running] = []
+        self._inside: dict[Site, Inside] = {}
+
+    async def __aenter__(self) -> Lab:
+        await self.up()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.down()
+
+    async def up(self) -> None:
+        """Take the lock, clean up after a crash, build the network. Raises NotRootError, LabBusyError."""
+        if os.geteuid() != 0:
+            raise NotRootError
+        self._lock = _take_lock()
+        await self._clear()
+        for directory in ("logs", "tmp", "laptop/run/culvert", "laptop/etc", "laptop/home"):
+            (self.work / directory).mkdir(parents=True)
+        self.work.chmod(0o700)
+        _laptop_files(self.work / "laptop")
+        await asyncio.to_thread(links.apply)
+
+    async def down(self) -> None:
+        """Stop the programs, newest first, then remove the network and the directory. Idempotent."""
+        if self._lock is None:
+            return
+        for program in reversed(self._programs):
+            await program.stop()
+        self._programs.clear()
+        for inside in self._inside.values():
+            inside.close()
+        self._inside.clear()
+        await self._clear()
+        self._lock.close()
+        self._lock = None
+
+    async def start(
+        self, name: str, site: Site, argv: Sequence[str], *, env: Mapping[str, str] | None = None
+    ) -> Running:
+        """Start a program that runs until the lab goes down; its output is in logs/NAME.log."""
+        command = launch_argv(self.work, site, argv, parent=os.getpid())
+        log = self.work / "logs" / f"{name}.log"
+        program = await process.start(name, command, environment(self.work, site) | dict(env or {}), log)
+        self._programs.append(program)
+        return program
+
+    async def run(
+        self,
+        site: Site,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        stdin: str = "",
+        seconds: float = 60.0,
+    ) -> Finished:
+        """Run a program to its end. Raises TimeoutError."""
+        command = launch_argv(self.work, site, argv, parent=os.getpid())
+        merged = environment(self.work, site) | dict(env or {})
+        return await process.run(command, merged, stdin=stdin, seconds=seconds)
+
+    def inside(self, site: Site) -> Inside:
+        """A thread of this process in the site's namespace, for sockets of our own."""
+        if site not in self._inside:
+            self._inside[site] = Inside(site.value)
+        return self._inside[site]
+
+    async def _clear(self) -> None:
+        await process.sweep(links.exists())
+        await asyncio.to_thread(links.remove)
+        await asyncio.to_thread(shutil.rmtree, self.work, ignore_errors=True)
+
+
+def launch_argv(work: Path, site: Site, argv: Sequence[str], *, parent: int) -> list[str]:
+    """The command line that runs `argv` in `site` of the lab in `work`, with the laptop's own files around it."""
+    return process.launch_argv(site, argv, _binds(work, site), parent=parent)
+
+
+def environment(work: Path, site: Site) -> dict[str, str]:
+    """The environment of a program in the lab. Nothing of the person's own: a proxy of theirs is not in this network."""
+    home = work / "laptop/home" if site is Site.LAPTOP else work / "tmp"
+    kept = {
+        name: value for name, value in os.environ.items() if name in ("PATH", "TERM", "LANG", "COLORTERM")
+    }
+    return kept | {
+        "HOME": str(home),
+        "TMPDIR": str(work / "tmp"),
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "CULVERT_SITE": site.short,
+    }
+
+
+def running_lab() -> int:
+    """Process id of the lab that is up. Raises LabDownError."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(LOCK)
+        except ConnectionRefusedError:
+            raise LabDownError from None
+        peer = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    pid: int = struct.unpack("3i", peer)[0]
+    return pid
+
+
+def _take_lock() -> socket.socket:
+    lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        lock.bind(LOCK)
+    except OSError:
+        lock.close()
+        raise LabBusyError(running_lab()) from None
+    lock.listen(16)
+    return lock
+
+
+def _laptop_files(laptop: Path) -> None:
+    (laptop / "etc/resolv.conf").write_text("nameserver 127.0.0.1\noptions timeout:3 attempts:1\n")
+    (laptop / "etc/nsswitch.conf").write_text(
+        "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\nprotocols: files\n"
+    )
+
+
+def _binds(work: Path, site: Site) -> dict[str, Path]:
+    """The laptop is another computer: its own resolver, and its own /run, where this machine's resolver has its sockets."""
+    if site is not Site.LAPTOP:
+        return {}
+    laptop = work / "laptop"
+    binds = {"/etc/nsswitch.conf": laptop / "etc/nsswitch.conf"}
+    resolver = Path("/etc/resolv.conf").resolve()
+    if resolver.is_relative_to("/run"):
+        inner = laptop / "run" / resolver.relative_to("/run")
+        inner.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(laptop / "etc/resolv.conf", inner)
+    else:
+        binds[str(resolver)] = laptop / "etc/resolv.conf"
+    return binds | {"/run": laptop / "run"}
