@@ -59,6 +59,8 @@ PROTECTED_PREFIX = "10.20.0.0/16"
 INNER_POOL = "10.99.0.0/24"
 ZONE = "corp.example"
 WIKI_NAME = f"wiki.{ZONE}"
+# A text on the intranet's page that must never be seen outside of a tunnel.
+MARKER = "CULVERT-INTRANET-7f3a"
 
 REST_PORT = 8443
 AGENT_PORT = 8444
