@@ -1,0 +1,192 @@
+//! The ESP packet (RFC 4303 section 2) with AES-GCM's explicit IV (RFC 4106 section 3).
+//!
+//! ```text
+//!  0      4          8        16                                         len-16    len
+//!  ├ SPI ─┼ seq low ─┼── IV ──┼ inner IP ─ 1,2,3… ─ pad len ─ next header ┼── ICV ──┤
+//!  └── AAD, with seq high ────┘└─────────────── encrypted ───────────────┘
+//! ```
+
+use std::fmt;
+
+pub(crate) const SEQUENCE: usize = 4;
+pub(crate) const IV: usize = 8;
+/// Bytes before the encrypted part.
+pub const HEADER_LEN: usize = 16;
+pub(crate) const ICV_LEN: usize = 16;
+/// Pad length and next header.
+pub(crate) const TRAILER_LEN: usize = 2;
+/// RFC 4303 section 2.4: the trailer ends on a 4-byte boundary.
+const ALIGNMENT: usize = 4;
+
+pub(crate) const NEXT_HEADER_IPV4: u8 = 4;
+pub(crate) const NEXT_HEADER_IPV6: u8 = 41;
+/// RFC 4303 section 2.6: a dummy packet.
+pub(crate) const NEXT_HEADER_NONE: u8 = 59;
+
+const IPV4_HEADER_LEN: usize = 20;
+const IPV6_HEADER_LEN: usize = 40;
+
+/// A Security Parameters Index that names an SA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Spi(u32);
+
+/// RFC 4303 section 2.1: 0 to 255 name no SA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReservedSpi(pub u32);
+
+impl Spi {
+    pub fn new(value: u32) -> Result<Self, ReservedSpi> {
+        if value > 255 {
+            Ok(Self(value))
+        } else {
+            Err(ReservedSpi(value))
+        }
+    }
+
+    pub fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl TryFrom<u32> for Spi {
+    type Error = ReservedSpi;
+
+    fn try_from(value: u32) -> Result<Self, ReservedSpi> {
+        Self::new(value)
+    }
+}
+
+impl fmt::Display for ReservedSpi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "SPI {} is reserved: an SA needs one above 255 (RFC 4303 section 2.1)",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for ReservedSpi {}
+
+/// Length of the ESP packet around an inner packet of `inner_len` bytes.
+pub const fn sealed_len(inner_len: usize) -> usize {
+    HEADER_LEN + inner_len + pad_len(inner_len) + TRAILER_LEN + ICV_LEN
+}
+
+pub(crate) const fn pad_len(inner_len: usize) -> usize {
+    (inner_len + TRAILER_LEN).next_multiple_of(ALIGNMENT) - inner_len - TRAILER_LEN
+}
+
+/// Could this be an ESP packet at all: a whole header, an aligned encrypted part with a trailer, an ICV.
+pub(crate) fn plausible_len(len: usize) -> bool {
+    len >= HEADER_LEN + ALIGNMENT + ICV_LEN && (len - HEADER_LEN - ICV_LEN) % ALIGNMENT == 0
+}
+
+/// The SPI of an ESP packet, before anything is known of it.
+pub fn packet_spi(packet: &[u8]) -> Option<u32> {
+    packet.first_chunk().map(|spi| u32::from_be_bytes(*spi))
+}
+
+pub(crate) fn be32(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes
+        .get(at..)?
+        .first_chunk()
+        .map(|value| u32::from_be_bytes(*value))
+}
+
+/// RFC 4303 section 2.2.1: with ESN the high half of the sequence is authenticated, not sent.
+pub(crate) fn aad(spi: u32, sequence: u64) -> [u8; 12] {
+    let mut aad = [0; 12];
+    aad[..4].copy_from_slice(&spi.to_be_bytes());
+    aad[4..].copy_from_slice(&sequence.to_be_bytes());
+    aad
+}
+
+pub(crate) fn nonce(salt: [u8; 4], iv: [u8; 8]) -> [u8; 12] {
+    let mut nonce = [0; 12];
+    nonce[..4].copy_from_slice(&salt);
+    nonce[4..].copy_from_slice(&iv);
+    nonce
+}
+
+/// An IP packet by its own header: the next header value that announces it, and its total length. What follows that
+/// length is link or TFC padding (RFC 4303 section 2.7).
+pub(crate) fn inner_packet(bytes: &[u8]) -> Option<(u8, usize)> {
+    let be16 = |at: usize| {
+        Some(usize::from(u16::from_be_bytes([
+            *bytes.get(at)?,
+            *bytes.get(at + 1)?,
+        ])))
+    };
+    let first = *bytes.first()?;
+    let (next_header, header_len, total_len) = match first >> 4 {
+        4 => (NEXT_HEADER_IPV4, usize::from(first & 0x0f) * 4, be16(2)?),
+        6 => (
+            NEXT_HEADER_IPV6,
+            IPV6_HEADER_LEN,
+            IPV6_HEADER_LEN + be16(4)?,
+        ),
+        _ => return None,
+    };
+    let sound =
+        header_len >= IPV4_HEADER_LEN && header_len <= total_len && total_len <= bytes.len();
+    sound.then_some((next_header, total_len))
+}
+
+/// Writes 1,2,3…, the pad length and the next header (RFC 4303 section 2.4).
+pub(crate) fn write_trailer(trailer: &mut [u8], next_header: u8) {
+    let pad = trailer.len().saturating_sub(TRAILER_LEN);
+    for (value, byte) in (1..=u8::MAX).zip(trailer.iter_mut()) {
+        *byte = value;
+    }
+    if let Some([length, next]) = trailer.last_chunk_mut() {
+        *length = pad as u8;
+        *next = next_header;
+    }
+}
+
+/// Splits a decrypted payload into what it carries and its next header; `None` if the padding is not 1,2,3….
+pub(crate) fn split_trailer(plain: &[u8]) -> Option<(&[u8], u8)> {
+    let (rest, [pad_len, next_header]) = plain.split_last_chunk()?;
+    let (inner, padding) = rest.split_at_checked(rest.len().checked_sub(usize::from(*pad_len))?)?;
+    (1..=u8::MAX)
+        .zip(padding)
+        .all(|(value, byte)| value == *byte)
+        .then_some((inner, *next_header))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use super::*;
+
+    #[test]
+    fn padding_aligns_the_trailer_to_four_bytes() {
+        for inner in 0..1600 {
+            assert_eq!((inner + pad_len(inner) + TRAILER_LEN) % 4, 0);
+            assert!(pad_len(inner) < 4);
+        }
+        // RFC 4301 section 8 with GCM-16 on a 1500-byte link: 1446 inner bytes fit, 1447 do not.
+        assert_eq!(20 + sealed_len(1446), 1500);
+        assert!(20 + sealed_len(1447) > 1500);
+        assert_eq!(28 + sealed_len(1438), 1500);
+    }
+
+    #[test]
+    fn the_longest_padding_is_accepted_and_a_wrong_byte_is_not() {
+        let mut plain: Vec<u8> = (1..=255).collect();
+        plain.extend([255, 4]);
+        assert_eq!(split_trailer(&plain), Some((&[][..], 4)));
+        plain[254] = 0;
+        assert_eq!(split_trailer(&plain), None);
+        assert_eq!(split_trailer(&[1, 2, 3, 4]), None);
+        assert_eq!(split_trailer(&[4]), None);
+    }
+
+    #[test]
+    fn reserved_spis_are_refused() {
+        assert_eq!(Spi::new(0), Err(ReservedSpi(0)));
+        assert_eq!(Spi::new(255), Err(ReservedSpi(255)));
+        assert_eq!(Spi::new(256).map(Spi::get), Ok(256));
+    }
+}
