@@ -1,0 +1,78 @@
+"""culvert-dns-updater: `run` as a daemon, `once` for one pass.
+
+Exit codes: 0 all names are live (`once`), or stopped (`run`); 1 something is not live, and its state in the
+database says why; 2 the settings are wrong; 3 the database does not answer (`once`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from culvert_dns_updater.settings import Settings, SettingsError, load
+from culvert_dns_updater.store import Store, StoreError
+from culvert_dns_updater.updater import Outcome, Updater
+
+_log = logging.getLogger(__name__)
+
+_EXIT_INCOMPLETE = 1
+_EXIT_SETTINGS = 2
+_EXIT_DATABASE = 3
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="culvert-dns-updater", description="Keeps the DNS zones equal to Culvert's resources."
+    )
+    parser.add_argument("command", choices=("run", "once"), help="stay and follow changes, or make one pass")
+    parser.add_argument(
+        "--config", type=Path, help="TOML file; CULVERT_DNS_* in the environment wins over it"
+    )
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    try:
+        settings = load(options.config)
+        return asyncio.run(_run(settings) if options.command == "run" else _once(settings))
+    except SettingsError as error:
+        print(f"culvert-dns-updater: {error}", file=sys.stderr)
+        return _EXIT_SETTINGS
+
+
+async def _once(settings: Settings) -> int:
+    async with _updater(settings) as updater:
+        try:
+            outcome = await updater.run_once()
+        except StoreError as error:
+            print(f"culvert-dns-updater: {error}", file=sys.stderr)
+            return _EXIT_DATABASE
+    return 0 if outcome is Outcome.LIVE else _EXIT_INCOMPLETE
+
+
+async def _run(settings: Settings) -> int:
+    async with _updater(settings) as updater:
+        running = asyncio.create_task(updater.run(settings.poll_seconds))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, running.cancel)
+        _log.info("ready: zones %s on %s port %d", ", ".join(settings.zones), settings.server, settings.port)
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+    return 0
+
+
+@contextlib.asynccontextmanager
+async def _updater(settings: Settings):
+    zones = settings.make_zones()
+    try:
+        store = Store(settings.database())
+    except ValueError as error:
+        raise SettingsError(f"database_url: {error}") from None
+    try:
+        yield Updater(store, zones)
+    finally:
+        await store.close()

@@ -1,0 +1,70 @@
+"""What a resource looks like in the DNS, and what a zone holds.
+
+A resource `wiki.corp.example` at 10.20.0.10 is three records:
+
+    wiki.corp.example                 A   10.20.0.10
+    wiki.corp.example                 TXT "ipsec-tunneling:yes"           to the client: this name needs a tunnel
+    _culvert-owner.wiki.corp.example  TXT "heritage=culvert,instance=ID"  to us: these records are ours
+
+Names are lower case, absolute and without the trailing dot. RDATA is in presentation format (RFC 1035 §5.1).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import dns.exception
+import dns.name
+
+TUNNEL_MARK = '"ipsec-tunneling:yes"'
+OWNER_LABEL = "_culvert-owner"
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+@dataclass(frozen=True, slots=True)
+class Rrset:
+    ttl: int
+    rdata: frozenset[str]
+
+
+# name -> type -> RRset. Names without records are absent.
+ZoneContent = Mapping[str, Mapping[str, Rrset]]
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """Whose records we are, and the TTL (seconds) that they get."""
+
+    instance: str
+    ttl: int
+
+    @property
+    def mark(self) -> str:
+        return f'"heritage=culvert,instance={self.instance}"'
+
+
+def owner_name(name: str) -> str:
+    return f"{OWNER_LABEL}.{name}"
+
+
+def rrtype(address: Address) -> str:
+    return "A" if address.version == 4 else "AAAA"
+
+
+def parse_name(text: str) -> str | None:
+    """The name in our form, or None when it, or the owner name beside it, can't be a DNS name (RFC 1035 §2.3.4)."""
+    try:
+        absolute = dns.name.from_text(text.strip().lower(), dns.name.root)
+        dns.name.from_text(OWNER_LABEL, absolute)
+    except (dns.exception.DNSException, UnicodeError):
+        return None
+    return absolute.to_text(omit_final_dot=True) if absolute != dns.name.root else None
+
+
+def zone_of(name: str, zones: tuple[str, ...]) -> str | None:
+    """The most specific of `zones` that holds the name."""
+    holding = [zone for zone in zones if name == zone or name.endswith(f".{zone}")]
+    return max(holding, key=len, default=None)

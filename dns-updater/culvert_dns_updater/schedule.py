@@ -1,0 +1,20 @@
+"""When to look again: at the poll interval while all is well, with exponential backoff and jitter after a failure. Pure."""
+
+from __future__ import annotations
+
+# Our tunables, in seconds.
+FIRST_RETRY = 1.0
+LONGEST_RETRY = 300.0
+
+
+def wait(failures: int, poll: float, chance: float) -> float:
+    """Seconds until the next pass.
+
+    `failures`: passes that have failed in a row. `chance`: uniform in [0, 1); spreads retries of several updaters over
+    the upper half of the backoff.
+    """
+    if failures == 0:
+        return poll
+    # The exponent is bounded so that a week of failures does not overflow a float.
+    backoff = min(LONGEST_RETRY, FIRST_RETRY * 2.0 ** min(failures - 1, 32))
+    return backoff * (0.5 + chance / 2)

@@ -1,0 +1,76 @@
+"""The TSIG key (RFC 8945), read from a file that only its owner can read.
+
+Two forms: BIND's own, as `tsig-keygen` prints it (key "NAME" { algorithm ALG; secret "BASE64"; };), or the base64
+secret alone, whose name and algorithm then come from the settings.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import dns.exception
+import dns.name
+import dns.tsig
+
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|#[^\n]*", re.DOTALL)
+_BIND_KEY = re.compile(r'\s*key\s+"?(?P<name>[^"\s{]+)"?\s*\{(?P<body>[^}]*)\}\s*;?\s*')
+_STATEMENT = re.compile(r'\s*(?P<key>algorithm|secret)\s+"?(?P<value>[^"\s;]+)"?\s*')
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+
+_ALGORITHMS = {
+    name.to_text(omit_final_dot=True): name
+    for name in (dns.tsig.HMAC_SHA256, dns.tsig.HMAC_SHA384, dns.tsig.HMAC_SHA512)
+}
+
+
+class TsigKey(dns.tsig.Key):
+    """dnspython's key shows its secret in its repr, which tracebacks and logs would repeat; this one does not."""
+
+    def __repr__(self) -> str:
+        return f"<TSIG key {self.name}>"
+
+
+class KeyFileError(Exception):
+    """The key file can't be used; the text says why and never quotes the file."""
+
+
+def load(path: Path, *, name: str | None, algorithm: str) -> TsigKey:
+    """Raises KeyFileError."""
+    try:
+        mode = path.stat().st_mode & 0o777
+        if mode & 0o077:
+            raise KeyFileError(
+                f"{path} has mode {mode:04o}: others could read the key; run: chmod 600 {path}"
+            )
+        text = path.read_text(encoding="ascii")
+    except OSError as error:
+        raise KeyFileError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise KeyFileError(f"{path} is not a TSIG key file") from None
+    secret = text.strip()
+    if not _BASE64.fullmatch(secret):
+        name, algorithm, secret = _parse_bind(text, path, algorithm)
+    if name is None:
+        raise KeyFileError(f"{path} holds a bare secret: set CULVERT_DNS_KEY_NAME")
+    if algorithm.lower().rstrip(".") not in _ALGORITHMS:
+        raise KeyFileError(f"{path}: the algorithm is none of {', '.join(sorted(_ALGORITHMS))}")
+    try:
+        return TsigKey(dns.name.from_text(name.lower()), secret, _ALGORITHMS[algorithm.lower().rstrip(".")])
+    except (dns.exception.DNSException, ValueError):
+        raise KeyFileError(f"{path}: the key's name or secret is malformed") from None
+
+
+def _parse_bind(text: str, path: Path, algorithm: str) -> tuple[str, str, str]:
+    found = _BIND_KEY.fullmatch(_COMMENT.sub(" ", text))
+    if found is None:
+        raise KeyFileError(f"{path} is not a TSIG key file")
+    values: dict[str, str] = {}
+    for statement in found["body"].split(";"):
+        if match := _STATEMENT.fullmatch(statement):
+            values[match["key"]] = match["value"]
+        elif statement.strip():
+            raise KeyFileError(f"{path} is not a TSIG key file")
+    if "secret" not in values:
+        raise KeyFileError(f"{path} holds no secret")
+    return found["name"], values.get("algorithm", algorithm), values["secret"]
