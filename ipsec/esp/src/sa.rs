@@ -57,7 +57,8 @@ pub enum OpenError {
     Malformed,
     /// The packet belongs to another SA.
     WrongSpi,
-    /// Seen before, or older than the window.
+    /// Seen before, or older than the window. (Much older is taken for the next high half, and fails as `Icv`:
+    /// appendix A2.2.)
     Replay,
     /// The integrity check failed: forged or damaged.
     Icv,
@@ -113,6 +114,11 @@ impl OutboundSa {
             len: out.len(),
             soft_limit,
         })
+    }
+
+    /// Goes on with a key that was in use: numbers up to `sequence` are spent. Never goes back.
+    pub fn resume_after(&mut self, sequence: u64) {
+        self.sequence = self.sequence.max(sequence);
     }
 
     pub fn set_limits(&mut self, soft: Limits, hard: Limits) {
@@ -185,6 +191,13 @@ impl InboundSa {
         })
     }
 
+    /// Goes on with a key that was in use: numbers up to `sequence` are refused. Never goes back.
+    pub fn resume_after(&mut self, sequence: u64) {
+        if sequence > self.window.top() {
+            self.window = ReplayWindow::resume_after(sequence, self.window.size());
+        }
+    }
+
     pub fn set_limits(&mut self, soft: Limits, hard: Limits) {
         self.lifetime.soft = soft;
         self.lifetime.hard = hard;
@@ -200,7 +213,7 @@ impl Resumable for OutboundSa {
     }
 
     fn resume(&mut self, spent: Spent) {
-        self.sequence = spent.sequence;
+        self.resume_after(spent.sequence);
         self.lifetime.resume(spent.used);
     }
 }
@@ -214,7 +227,7 @@ impl Resumable for InboundSa {
     }
 
     fn resume(&mut self, spent: Spent) {
-        self.window = ReplayWindow::resume_after(spent.sequence, self.window.size());
+        self.resume_after(spent.sequence);
         self.lifetime.resume(spent.used);
     }
 }

@@ -1,0 +1,78 @@
+//! The shared vectors: what an independent implementation and the published drafts say.
+#![allow(clippy::unwrap_used)]
+
+use esp::{InboundSa, Kek, KeyMaterial, Limits, OpenError, OutboundSa, Spi, sealed_len};
+use serde_json::Value;
+
+const NONE: Limits = Limits {
+    packets: 0,
+    bytes: 0,
+};
+
+fn cases(group: &str) -> Vec<Value> {
+    let all: Value = serde_json::from_str(include_str!("../../../tests/vectors/esp.json")).unwrap();
+    all[group].as_array().unwrap().clone()
+}
+
+fn bytes(case: &Value, field: &str) -> Vec<u8> {
+    let hex = case[field].as_str().unwrap();
+    (0..hex.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap())
+        .collect()
+}
+
+fn key(case: &Value) -> KeyMaterial {
+    KeyMaterial::from_bytes(&bytes(case, "key")).unwrap()
+}
+
+fn spi(case: &Value) -> Spi {
+    Spi::new(case["spi"].as_u64().unwrap() as u32).unwrap()
+}
+
+#[test]
+fn keys_wrap_and_unwrap_as_rfc_5649_says() {
+    for case in cases("key_wrap") {
+        let kek = Kek::from_bytes(bytes(&case, "kek").as_slice().try_into().unwrap());
+        let wrapped: [u8; 48] = bytes(&case, "wrapped").try_into().unwrap();
+        assert_eq!(kek.wrap(&key(&case)).unwrap(), wrapped);
+        assert_eq!(kek.wrap(&kek.unwrap(&wrapped).unwrap()).unwrap(), wrapped);
+        for bit in 0..wrapped.len() * 8 {
+            let mut damaged = wrapped;
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(kek.unwrap(&damaged).is_err());
+        }
+    }
+}
+
+#[test]
+fn sealed_packets_are_the_same_bytes() {
+    for case in cases("seal") {
+        let mut sa = OutboundSa::new(spi(&case), &key(&case), NONE, NONE).unwrap();
+        sa.resume_after(case["sequence"].as_u64().unwrap() - 1);
+        let inner = bytes(&case, "inner");
+        let mut out = vec![0xaa; sealed_len(inner.len()) + 7];
+        let sealed = sa.seal(&inner, &mut out).unwrap();
+        assert_eq!(out[..sealed.len], bytes(&case, "packet"));
+    }
+}
+
+#[test]
+fn received_packets_open_or_fail_for_the_stated_cause() {
+    for case in cases("open") {
+        let mut sa = InboundSa::new(spi(&case), &key(&case), 1024, NONE, NONE).unwrap();
+        sa.resume_after(case["after"].as_u64().unwrap());
+        let mut packet = bytes(&case, "packet");
+        let (result, inner) = match sa.open(&mut packet) {
+            Ok(opened) => ("ok", packet[opened.range].to_vec()),
+            Err(OpenError::Malformed) => ("malformed", vec![]),
+            Err(OpenError::WrongSpi) => ("wrong_spi", vec![]),
+            Err(OpenError::Replay) => ("replay", vec![]),
+            Err(OpenError::Icv) => ("icv", vec![]),
+            Err(OpenError::Dummy) => ("dummy", vec![]),
+            Err(OpenError::HardLimit) => ("hard_limit", vec![]),
+        };
+        assert_eq!(result, case["result"], "{}", case["name"]);
+        assert_eq!(inner, bytes(&case, "inner"), "{}", case["name"]);
+    }
+}
