@@ -12,8 +12,11 @@ from pathlib import Path
 import dns.message
 import dns.name
 import dns.query
+import dns.rcode
 import dns.rdatatype
+import dns.tsig
 import dns.tsigkeyring
+import dns.update
 import dns.zone
 
 from culvert_lab.lab import Lab
@@ -80,9 +83,15 @@ class Bind9:
             for rdata in rrset.processing_order()
         )
 
-    def transfer(self) -> dict[str, set[tuple[str, str]]]:
+    def update(self, name: str, kind: str, text: str, *, signed: bool = True) -> str:
+        """Replace the record set of a name relative to the zone; the answer's code ("NOERROR", "REFUSED")."""
+        message = dns.update.Update(self.zone, keyring=self._keyring() if signed else None)
+        message.replace(name, 60, kind, text)
+        return dns.rcode.to_text(dns.query.tcp(message, self.address, timeout=2).rcode())
+
+    def transfer(self, *, signed: bool = True) -> dict[str, set[tuple[str, str]]]:
         """The zone by AXFR: absolute name → {(type, text)}. Raises dns.exception.DNSException when refused."""
-        keyring = dns.tsigkeyring.from_text({self.tsig_name: (self.tsig_algorithm, self.tsig_secret)})
+        keyring = self._keyring() if signed else None
         zone = dns.zone.from_xfr(
             dns.query.xfr(self.address, self.zone, keyring=keyring, timeout=2, lifetime=5)
         )
@@ -91,6 +100,9 @@ class Bind9:
             absolute = str(name.derelativize(zone.origin or dns.name.root)).rstrip(".")
             found.setdefault(absolute, set()).add((dns.rdatatype.to_text(rdata.rdtype), str(rdata)))
         return found
+
+    def _keyring(self) -> dict[dns.name.Name, dns.tsig.Key]:
+        return dns.tsigkeyring.from_text({self.tsig_name: (self.tsig_algorithm, self.tsig_secret)})
 
 
 async def start(lab: Lab) -> Bind9:

@@ -10,10 +10,12 @@ import json
 import os
 import shutil
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any
 
 from playwright.sync_api import Error, sync_playwright
+
+from culvert_lab.visit import Visit
 
 # They keep Chromium to the one page: no background traffic in the capture, no GPU, no sandbox (it runs as root).
 FLAGS = (
@@ -44,23 +46,6 @@ TIMINGS = """() => {
     first_byte: at(entry.responseStart), response_end: at(entry.responseEnd), load: at(entry.loadEventEnd),
   };
 }"""
-
-
-@dataclass(frozen=True, slots=True)
-class Visit:
-    """One opened page. `timings` are wall-clock milliseconds since the epoch, by step."""
-
-    url: str
-    status: int = 0
-    title: str = ""
-    text: str = ""
-    timings: dict[str, float] = field(default_factory=dict[str, float])
-    error: str = ""
-
-    @property
-    def page_ms(self) -> float:
-        """From the start of the navigation to the load event."""
-        return self.timings["load"] - self.timings["start"]
 
 
 def visit(url: str, picture: str | None, seconds: float) -> Visit:

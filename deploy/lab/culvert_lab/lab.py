@@ -54,10 +54,10 @@ class Lab:
             raise NotRootError
         self._lock = _take_lock()
         await self._clear()
-        for directory in ("logs", "tmp", "laptop/run/culvert", "laptop/etc", "laptop/home"):
-            (self.work / directory).mkdir(parents=True)
+        (self.work / "logs").mkdir(parents=True)
         self.work.chmod(0o700)
-        _laptop_files(self.work / "laptop")
+        for site in Site:
+            _make_files(self.work, site)
         await asyncio.to_thread(links.apply)
 
     async def down(self) -> None:
@@ -80,7 +80,7 @@ class Lab:
         """Start a program that runs until the lab goes down; its output is in logs/NAME.log."""
         command = launch_argv(self.work, site, argv, parent=os.getpid())
         log = self.work / "logs" / f"{name}.log"
-        program = await process.start(name, command, environment(self.work, site) | dict(env or {}), log)
+        program = await process.start(name, command, environment(site) | dict(env or {}), log)
         self._programs.append(program)
         return program
 
@@ -95,8 +95,12 @@ class Lab:
     ) -> Finished:
         """Run a program to its end. Raises TimeoutError."""
         command = launch_argv(self.work, site, argv, parent=os.getpid())
-        merged = environment(self.work, site) | dict(env or {})
+        merged = environment(site) | dict(env or {})
         return await process.run(command, merged, stdin=stdin, seconds=seconds)
+
+    def run_directory(self, site: Site) -> Path:
+        """Where this process finds what a program of the site calls /run."""
+        return _run_directory(self.work, site)
 
     def inside(self, site: Site) -> Inside:
         """A thread of this process in the site's namespace, for sockets of our own."""
@@ -111,19 +115,18 @@ class Lab:
 
 
 def launch_argv(work: Path, site: Site, argv: Sequence[str], *, parent: int) -> list[str]:
-    """The command line that runs `argv` in `site` of the lab in `work`, with the laptop's own files around it."""
+    """The command line that runs `argv` in `site` of the lab in `work`, with the site's own files around it."""
     return process.launch_argv(site, argv, _binds(work, site), parent=parent)
 
 
-def environment(work: Path, site: Site) -> dict[str, str]:
+def environment(site: Site) -> dict[str, str]:
     """The environment of a program in the lab. Nothing of the person's own: a proxy of theirs is not in this network."""
-    home = work / "laptop/home" if site is Site.LAPTOP else work / "tmp"
     kept = {
         name: value for name, value in os.environ.items() if name in ("PATH", "TERM", "LANG", "COLORTERM")
     }
     return kept | {
-        "HOME": str(home),
-        "TMPDIR": str(work / "tmp"),
+        "HOME": "/run/home",
+        "TMPDIR": "/run/tmp",
         "PYTHONUNBUFFERED": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "CULVERT_SITE": site.short,
@@ -153,24 +156,37 @@ def _take_lock() -> socket.socket:
     return lock
 
 
-def _laptop_files(laptop: Path) -> None:
-    (laptop / "etc/resolv.conf").write_text("nameserver 127.0.0.1\noptions timeout:3 attempts:1\n")
-    (laptop / "etc/nsswitch.conf").write_text(
-        "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\nprotocols: files\n"
-    )
+# Each site is another computer. Its own /run keeps this machine's resolver, whose sockets are there, out of the lab,
+# and gives every socket of the lab a short path, however deep the checkout lies.
+RESOLVERS = {Site.LAPTOP: "nameserver 127.0.0.1\noptions timeout:3 attempts:1\n"}
+NSSWITCH = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\nprotocols: files\n"
+
+
+def _run_directory(work: Path, site: Site) -> Path:
+    return work / site.short / "run"
+
+
+def _make_files(work: Path, site: Site) -> None:
+    run, etc = _run_directory(work, site), work / site.short / "etc"
+    for directory in (etc, run / "home", run / "tmp", run / "culvert"):
+        directory.mkdir(parents=True)
+    (etc / "nsswitch.conf").write_text(NSSWITCH)
+    resolver = RESOLVERS.get(site, "# There is no resolver here.\n")
+    (etc / "resolv.conf").write_text(resolver)
+    if link := _resolver_in_run():
+        (run / link).parent.mkdir(parents=True, exist_ok=True)
+        (run / link).write_text(resolver)
 
 
 def _binds(work: Path, site: Site) -> dict[str, Path]:
-    """The laptop is another computer: its own resolver, and its own /run, where this machine's resolver has its sockets."""
-    if site is not Site.LAPTOP:
-        return {}
-    laptop = work / "laptop"
-    binds = {"/etc/nsswitch.conf": laptop / "etc/nsswitch.conf"}
-    resolver = Path("/etc/resolv.conf").resolve()
-    if resolver.is_relative_to("/run"):
-        inner = laptop / "run" / resolver.relative_to("/run")
-        inner.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(laptop / "etc/resolv.conf", inner)
-    else:
-        binds[str(resolver)] = laptop / "etc/resolv.conf"
-    return binds | {"/run": laptop / "run"}
+    etc = work / site.short / "etc"
+    binds = {"/etc/nsswitch.conf": etc / "nsswitch.conf"}
+    if not _resolver_in_run():
+        binds[str(Path("/etc/resolv.conf").resolve())] = etc / "resolv.conf"
+    return binds | {"/run": _run_directory(work, site)}
+
+
+def _resolver_in_run() -> Path | None:
+    """Where under /run this machine's /etc/resolv.conf points, if it does."""
+    target = Path("/etc/resolv.conf").resolve()
+    return target.relative_to("/run") if target.is_relative_to("/run") else None

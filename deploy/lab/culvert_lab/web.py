@@ -89,7 +89,7 @@ class Handler(BaseHTTPRequestHandler):
         if url.path == "/":
             self._body("text/html; charset=utf-8", self._page().encode())
         elif url.path == "/wiki.css":
-            self._body("text/css", files("culvert_lab").joinpath("intranet/wiki.css").read_bytes())
+            self._body("text/css", files("culvert_lab").joinpath("pages/wiki.css").read_bytes())
         elif url.path == "/download":
             self._download(parse_qs(url.query))
         elif url.path == "/downloads":
@@ -98,7 +98,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.NOT_FOUND)
 
     def _page(self) -> str:
-        template = files("culvert_lab").joinpath("intranet/index.html").read_text()
+        template = files("culvert_lab").joinpath("pages/index.html").read_text()
         return template.format(
             client=self.client_address[0],
             server=str(self.connection.getsockname()[0]),

@@ -1,0 +1,22 @@
+"""What opening a page came to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One opened page. `timings` are wall-clock milliseconds since the epoch, by step."""
+
+    url: str
+    status: int = 0
+    title: str = ""
+    text: str = ""
+    timings: dict[str, float] = field(default_factory=dict[str, float])
+    error: str = ""
+
+    @property
+    def page_ms(self) -> float:
+        """From the start of the navigation to the load event."""
+        return self.timings["load"] - self.timings["start"]

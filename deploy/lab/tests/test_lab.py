@@ -1,0 +1,134 @@
+"""The demo network for real: namespaces, name server, intranet, browser, capture. Needs root."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import dns.exception
+import pytest
+from culvert_lab import bind9, capture, intranet, laptop, links
+from culvert_lab.classify import Kind
+from culvert_lab.errors import LabBusyError, ProgramError
+from culvert_lab.lab import Lab
+from culvert_lab.netns import processes_in
+from culvert_lab.topology import DNS_ADDRESS, MARKER, WIKI_ADDRESS, ZONE, Site
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+]
+
+
+@pytest.fixture
+async def lab(tmp_path: Path) -> AsyncGenerator[Lab]:
+    async with Lab(tmp_path / "lab") as lab:
+        yield lab
+
+
+async def ping(lab: Lab, site: Site, address: str) -> bool:
+    found = await lab.run(site, ["ping", "-c1", "-W1", "-q", address])
+    return found.code == 0
+
+
+async def test_the_router_joins_what_it_should_and_the_intranet_is_out_of_reach(lab: Lab) -> None:
+    assert await ping(lab, Site.LAPTOP, "192.0.2.10")
+    assert await ping(lab, Site.LAPTOP, DNS_ADDRESS)
+    assert await ping(lab, Site.CONTROLLER, "10.255.0.2")
+    assert not await ping(lab, Site.LAPTOP, WIKI_ADDRESS)
+    assert not await ping(lab, Site.INTRANET, DNS_ADDRESS)
+
+
+async def test_the_laptop_has_a_resolver_and_a_run_of_its_own(lab: Lab) -> None:
+    read = "import os; print(open('/etc/resolv.conf').read().split()[1], os.listdir('/run'))"
+    found = await lab.run(Site.LAPTOP, [sys.executable, "-c", read])
+    address, inside = found.stdout.split(maxsplit=1)
+    assert address == "127.0.0.1"
+    assert "netns" not in inside
+
+
+async def test_down_leaves_nothing(tmp_path: Path) -> None:
+    before = _host()
+    lab = Lab(tmp_path / "lab")
+    await lab.up()
+    stubborn = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready'); time.sleep(99)"
+    )
+    program = await lab.start("stubborn", Site.DNS, [sys.executable, "-c", stubborn])
+    await program.ready("ready")
+    await program.stop(grace=0.1)
+    await lab.down()
+    await lab.down()
+    assert _host() == before
+    assert not links.exists()
+    assert not (tmp_path / "lab").exists()
+
+
+async def test_a_lab_that_crashed_is_cleaned_up_by_the_next(tmp_path: Path) -> None:
+    crashed = Lab(tmp_path / "crashed")
+    await crashed.up()
+    left = await crashed.start("left", Site.DNS, ["sleep", "99"])
+    assert crashed._lock is not None
+    crashed._lock.close()
+    async with Lab(tmp_path / "next") as lab:
+        assert left.pid not in processes_in(Site.DNS)
+        assert await ping(lab, Site.LAPTOP, DNS_ADDRESS)
+
+
+async def test_there_is_one_lab_at_a_time(lab: Lab, tmp_path: Path) -> None:
+    with pytest.raises(LabBusyError, match=str(os.getpid())):
+        await Lab(tmp_path / "second").up()
+    assert await ping(lab, Site.LAPTOP, DNS_ADDRESS)
+
+
+async def test_a_program_that_fails_shows_its_last_words(lab: Lab) -> None:
+    program = await lab.start("broken", Site.DNS, [sys.executable, "-c", "raise SystemExit('no such zone')"])
+    with pytest.raises(ProgramError, match=r"broken ended with status 1(.|\n)*no such zone"):
+        await program.ready("ready")
+
+
+async def test_bind_takes_updates_and_transfers_from_the_key_alone(lab: Lab) -> None:
+    server = await bind9.start(lab)
+    outside = lab.inside(Site.CONTROLLER)
+    assert await outside.run(server.ask, f"legacy.{ZONE}", "A") == [bind9.FOREIGN_ADDRESS]
+    assert await outside.run(server.update, "wiki", "TXT", "ipsec-tunneling:yes") == "NOERROR"
+    assert await outside.run(server.ask, f"wiki.{ZONE}", "TXT") == ['"ipsec-tunneling:yes"']
+    assert ("TXT", '"ipsec-tunneling:yes"') in (await outside.run(server.transfer))[f"wiki.{ZONE}"]
+    assert await outside.run(server.update, "evil", "A", "192.0.2.66", signed=False) == "REFUSED"
+    with pytest.raises(dns.exception.DNSException):
+        await outside.run(server.transfer, signed=False)
+
+
+async def test_the_browser_renders_the_page_and_the_capture_sees_it_in_clear(
+    lab: Lab, tmp_path: Path
+) -> None:
+    # The page on a site that the laptop reaches without a tunnel: what the demo must never show.
+    await intranet.start(lab, site=Site.DNS, address=DNS_ADDRESS)
+    watch = await capture.start(lab, tmp_path / "clear.pcapng")
+    picture = tmp_path / "page.png"
+    visit = await laptop.open_page(lab, f"http://{DNS_ADDRESS}/", picture)
+    seen = await watch.stop()
+    assert (visit.status, MARKER in visit.text, visit.page_ms > 0) == (200, True, True)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert seen.kinds[Kind.CLEARTEXT] > 10
+    assert seen.lost == 0
+    assert any("the intranet page's text" in why for why in seen.cleartext_samples)
+
+
+async def test_a_name_that_does_not_exist_is_a_result(lab: Lab) -> None:
+    assert "ERR_NAME_NOT_RESOLVED" in (await laptop.open_page(lab, "http://nowhere.corp.example/")).error
+
+
+async def test_a_download_is_checked_byte_by_byte(lab: Lab) -> None:
+    await intranet.start(lab, site=Site.DNS, address=DNS_ADDRESS)
+    url = f"http://{DNS_ADDRESS}/download?bytes=3000001&rate=30000000"
+    found = await laptop.download(lab, url)
+    assert (found.intact, found.received, found.missing, found.error) == (True, 3_000_001, 0, "")
+
+
+def _host() -> tuple[list[str], str, str]:
+    """What the lab must not touch: the machine's own links, addresses, forwarding."""
+    names = sorted(entry.name for entry in Path("/sys/class/net").iterdir())
+    return names, Path("/proc/net/fib_trie").read_text(), Path("/proc/sys/net/ipv4/ip_forward").read_text()
