@@ -1,1 +1,33 @@
 //! The sluice P4 software switch: ports and P4Runtime around sluice-pipeline.
+//!
+//! ```text
+//!   controller ── mTLS ── listener ─► server ─┬─ session ── arbitration          who may write
+//!                                             ├─ pipeline_config ── schema       which program runs
+//!                                             ├─ write, read ── translate        its entries and counters
+//!                                             └─ digest_pump ── digest           what it learned
+//!                                                      │ device
+//!   interfaces ── ports ────────────────────────── dataplane ── sluice-pipeline ── esp_engine
+//! ```
+
+#![deny(unsafe_code)]
+
+pub mod arbitration;
+pub mod config;
+pub mod dataplane;
+pub mod device;
+pub mod digest;
+pub mod digest_pump;
+pub mod esp_engine;
+pub mod fault;
+pub mod listener;
+pub mod pipeline_config;
+pub mod ports;
+pub mod proto;
+pub mod read;
+pub mod schema;
+pub mod server;
+pub mod session;
+pub mod struct_shape;
+pub mod tls;
+pub mod translate;
+pub mod write;

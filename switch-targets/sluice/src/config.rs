@@ -1,0 +1,219 @@
+//! The command line, parsed once into what the parts need.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use clap::Parser;
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+use crate::tls::Identity;
+
+/// A P4 software switch: runs a v1model program on network interfaces, and serves P4Runtime over mutual TLS.
+///
+/// It starts without a program and forwards nothing until a controller pushes one. Needs the capability CAP_NET_RAW.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100)]
+pub struct Args {
+    /// P4Runtime device id of this switch; a controller must name the same
+    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u64).range(1..))]
+    pub device_id: u64,
+
+    /// A port: its number in P4 (1 to 510) and its network interface. Repeat it for each port
+    #[arg(long = "port", value_name = "NUMBER=INTERFACE", required = true)]
+    pub ports: Vec<PortArg>,
+
+    /// Where P4Runtime is served, on this address alone
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub grpc: SocketAddr,
+
+    /// This switch's certificate chain (PEM)
+    #[arg(long, value_name = "FILE")]
+    pub cert: PathBuf,
+
+    /// The private key of --cert (PEM)
+    #[arg(long, value_name = "FILE")]
+    pub key: PathBuf,
+
+    /// The certificate authority that P4Runtime clients must come from (PEM)
+    #[arg(long, value_name = "FILE")]
+    pub client_ca: PathBuf,
+
+    /// The dNSName that a client's certificate must carry, beside the extended key usage clientAuth
+    #[arg(long, value_name = "NAME")]
+    pub client_name: String,
+
+    /// The key-encryption key for wrapped SA keys: a file of 32 raw bytes with mode 0600 or 0400
+    #[arg(long, value_name = "FILE")]
+    pub kek: PathBuf,
+
+    /// Log in JSON, one object a line. The environment variable RUST_LOG sets the level
+    #[arg(long)]
+    pub log_json: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortArg {
+    pub number: u16,
+    pub interface: String,
+}
+
+/// The highest port number; 511 means drop in v1model.
+const MAX_PORT: u16 = 510;
+/// IFNAMSIZ without its final zero.
+const MAX_INTERFACE: usize = 15;
+
+impl FromStr for PortArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (number, interface) = text
+            .split_once('=')
+            .ok_or("must be NUMBER=INTERFACE, for example 1=wan")?;
+        let number = number
+            .parse()
+            .ok()
+            .filter(|number| (1..=MAX_PORT).contains(number));
+        let number = number.ok_or_else(|| format!("the port number must be 1 to {MAX_PORT}"))?;
+        if interface.is_empty() || interface.len() > MAX_INTERFACE {
+            return Err(format!(
+                "an interface name has 1 to {MAX_INTERFACE} characters"
+            ));
+        }
+        Ok(Self {
+            number,
+            interface: interface.to_owned(),
+        })
+    }
+}
+
+impl Args {
+    /// What the parser can't say about a single argument.
+    ///
+    /// # Errors
+    /// A text for the user.
+    pub fn check(&self) -> Result<(), String> {
+        for (index, port) in self.ports.iter().enumerate() {
+            for other in &self.ports[..index] {
+                if other.number == port.number {
+                    return Err(format!("port {} is given twice", port.number));
+                }
+                if other.interface == port.interface {
+                    return Err(format!(
+                        "interface {} is given to two ports",
+                        port.interface
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub fn identity(&self) -> Identity {
+        Identity {
+            certificate: self.cert.clone(),
+            key: self.key.clone(),
+            client_ca: self.client_ca.clone(),
+            client_name: self.client_name.clone(),
+        }
+    }
+}
+
+/// Bytes of a key-encryption key (RFC 5649, AES-256).
+pub const KEK_LEN: usize = 32;
+
+#[derive(Debug, Error)]
+pub enum KekError {
+    #[error("cannot read the key-encryption key in {}: {cause}", path.display())]
+    Unreadable {
+        path: PathBuf,
+        cause: std::io::Error,
+    },
+    #[error("the key-encryption key in {} is open to others (mode {mode:04o}): chmod 0600 it", path.display())]
+    Exposed { path: PathBuf, mode: u32 },
+    #[error("{} is no key-encryption key: it must hold exactly {KEK_LEN} raw bytes", path.display())]
+    WrongSize { path: PathBuf },
+}
+
+/// # Errors
+/// The file can't be read, others may read it, or it is not 32 bytes long.
+pub fn read_kek(path: &Path) -> Result<Zeroizing<[u8; KEK_LEN]>, KekError> {
+    let unreadable = |cause| KekError::Unreadable {
+        path: path.to_owned(),
+        cause,
+    };
+    let mut file = File::open(path).map_err(unreadable)?;
+    let metadata = file.metadata().map_err(unreadable)?;
+    let mode = metadata.permissions().mode() & 0o7777;
+    if !matches!(mode, 0o600 | 0o400) {
+        return Err(KekError::Exposed {
+            path: path.to_owned(),
+            mode,
+        });
+    }
+    let wrong_size = || KekError::WrongSize {
+        path: path.to_owned(),
+    };
+    if !metadata.is_file() || metadata.len() != KEK_LEN as u64 {
+        return Err(wrong_size());
+    }
+    let mut kek = Zeroizing::new([0; KEK_LEN]);
+    file.read_exact(kek.as_mut()).map_err(|_| wrong_size())?;
+    Ok(kek)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn ports_parse_or_say_why_not() {
+        assert_eq!(
+            "2=lan".parse(),
+            Ok(PortArg {
+                number: 2,
+                interface: "lan".into()
+            })
+        );
+        for (text, reason) in [
+            ("wan", "NUMBER=INTERFACE"),
+            ("0=wan", "1 to 510"),
+            ("511=wan", "1 to 510"),
+            ("x=wan", "1 to 510"),
+            ("1=", "1 to 15 characters"),
+            ("1=sixteen-letters-", "1 to 15 characters"),
+        ] {
+            let error = text.parse::<PortArg>().unwrap_err();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_key_encryption_key_must_be_private_and_whole() {
+        let path = std::env::temp_dir().join(format!("culvert-test-{}-kek", std::process::id()));
+        let with = |bytes: &[u8], mode| {
+            std::fs::write(&path, bytes).unwrap();
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+            read_kek(&path).map(|kek| kek.to_vec())
+        };
+        assert_eq!(with(&[7; 32], 0o600).unwrap(), [7; 32]);
+        assert_eq!(with(&[7; 32], 0o400).unwrap(), [7; 32]);
+        std::fs::remove_file(&path).unwrap();
+        assert!(matches!(
+            with(&[7; 32], 0o640),
+            Err(KekError::Exposed { mode: 0o640, .. })
+        ));
+        assert!(matches!(
+            with(&[7; 33], 0o600),
+            Err(KekError::WrongSize { .. })
+        ));
+        assert!(matches!(with(&[], 0o600), Err(KekError::WrongSize { .. })));
+        std::fs::remove_file(&path).unwrap();
+        assert!(matches!(read_kek(&path), Err(KekError::Unreadable { .. })));
+    }
+}

@@ -1,0 +1,193 @@
+//! The thread that moves packets: port → program → ports, a batch at a time.
+//!
+//! ```text
+//!   poll ─► receive ≤ 64 frames ─► lock ─► run each through the program ─► unlock ─► send
+//!                                   ▲
+//!   control plane ── lock ── one table update, or a thousand entries read ── unlock
+//! ```
+//! One mutex guards the running program. The thread takes it once a batch and gives it up fairly, the control plane once an
+//! update: neither waits longer than the other's unit of work, some tens of microseconds, and an update is seen whole.
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, MutexGuard};
+use sluice_pipeline::{Outcome, Switch};
+use tokio::sync::{mpsc, oneshot};
+use tracing::info;
+
+use crate::digest;
+use crate::ports::{self, Port, Received};
+
+/// How often closed ports are looked at.
+const TICK: Duration = Duration::from_secs(1);
+
+/// A digest message and the P4Runtime id of its digest.
+pub type Learned = (u32, digest::Message);
+
+/// The program that packets run through.
+pub struct Running {
+    pub switch: Switch,
+    /// [`crate::schema::Schema::digest_ids`] of the same program.
+    pub digest_ids: Vec<Option<u32>>,
+}
+
+/// What the thread and the control plane share.
+pub struct DataPlane {
+    running: Mutex<Option<Running>>,
+    started: Instant,
+    learned: mpsc::Sender<Learned>,
+    digests_lost: AtomicU64,
+}
+
+impl DataPlane {
+    /// Without a program: nothing is forwarded.
+    pub fn new(learned: mpsc::Sender<Learned>) -> Self {
+        Self {
+            running: Mutex::new(None),
+            started: Instant::now(),
+            learned,
+            digests_lost: AtomicU64::new(0),
+        }
+    }
+
+    /// Replaces the program; the old one's entries and counters go with it.
+    pub fn install(&self, running: Running) {
+        let old = self.lock().replace(running);
+        drop(old);
+    }
+
+    /// Keep it for one update.
+    pub fn lock(&self) -> MutexGuard<'_, Option<Running>> {
+        self.running.lock()
+    }
+
+    fn run(
+        &self,
+        port: u16,
+        frames: &Received,
+        outcome: &mut Outcome,
+        mut send: impl FnMut(u16, &[u8]),
+    ) {
+        let mut guard = self.lock();
+        let Some(running) = guard.as_mut() else {
+            return;
+        };
+        let now = self.started.elapsed();
+        for frame in frames.frames() {
+            running.switch.process(port, frame, now, outcome);
+            for sent in &outcome.sent {
+                send(sent.port, &sent.bytes);
+            }
+            for digest in &outcome.digests {
+                let Some(Some(id)) = running.digest_ids.get(digest.digest.0) else {
+                    continue;
+                };
+                let message = digest
+                    .values
+                    .iter()
+                    .map(|value| value.canonical().to_vec())
+                    .collect();
+                if self.learned.try_send((*id, message)).is_err() {
+                    self.digests_lost.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+        MutexGuard::unlock_fair(guard);
+    }
+}
+
+/// The running thread. Dropping it stops the thread and waits for its end.
+pub struct Forwarder {
+    stop: Option<UnixStream>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Forwarder {
+    /// `ended` gets the reason when the thread ends by itself.
+    ///
+    /// # Errors
+    /// The operating system gives no thread or socket.
+    pub fn start(
+        plane: Arc<DataPlane>,
+        ports: Vec<Port>,
+        ended: oneshot::Sender<io::Error>,
+    ) -> io::Result<Self> {
+        let (stop, stopped) = UnixStream::pair()?;
+        let run = move || {
+            if let Err(error) = forward(&plane, ports, &stopped) {
+                let _ = ended.send(error);
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("dataplane".into())
+            .spawn(run)?;
+        Ok(Self {
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Forwarder {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io::Result<()> {
+    let (mut received, mut outcome) = (Received::default(), Outcome::new());
+    let mut by_number = vec![None; 512];
+    for (index, port) in ports.iter().enumerate() {
+        by_number[usize::from(port.number)] = Some(index);
+    }
+    let mut no_port: u64 = 0;
+    loop {
+        // The first descriptor is readable when its peer is dropped.
+        let open: Vec<usize> = (0..ports.len())
+            .filter(|index| ports[*index].fd().is_some())
+            .collect();
+        let descriptors = open.iter().filter_map(|index| ports[*index].fd());
+        let descriptors: Vec<_> = std::iter::once(stopped.as_fd())
+            .chain(descriptors)
+            .collect();
+        let ready = ports::wait(&descriptors, TICK)?;
+        if ready[0] {
+            break;
+        }
+        let now = Instant::now();
+        for index in open
+            .iter()
+            .zip(&ready[1..])
+            .filter(|(_, ready)| **ready)
+            .map(|(index, _)| *index)
+        {
+            ports[index].receive(&mut received, now);
+            let number = ports[index].number;
+            plane.run(number, &received, &mut outcome, |to, frame| match by_number
+                .get(usize::from(to))
+                .copied()
+                .flatten()
+            {
+                Some(port) => ports[port].outgoing.push(frame),
+                None => no_port += 1,
+            });
+            ports.iter_mut().for_each(Port::send);
+        }
+        ports.iter_mut().for_each(|port| port.reopen(now));
+    }
+    for port in &ports {
+        info!(port = port.number, stats = ?port.stats, "port closed");
+    }
+    let digests_lost = plane.digests_lost.load(Ordering::Relaxed);
+    info!(sent_to_no_port = no_port, digests_lost, "data plane ended");
+    Ok(())
+}

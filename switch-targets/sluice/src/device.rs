@@ -1,0 +1,111 @@
+//! What all requests share: the installed program, the open streams, the digests.
+
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+use sluice_pipeline::ExternRegistry;
+use std::sync::Arc;
+use tokio::sync::{Notify, RwLock};
+
+use crate::arbitration::ElectionId;
+use crate::dataplane::DataPlane;
+use crate::digest;
+use crate::fault::Fault;
+use crate::proto::p4rt;
+use crate::schema::Schema;
+use crate::session::Sessions;
+use crate::translate::EntryKey;
+
+/// The one switch that this process is.
+pub struct Device {
+    pub id: u64,
+    pub plane: Arc<DataPlane>,
+    pub externs: ExternRegistry,
+    /// Held for the whole of a write request or a push, shared by reads: requests are serialised (section 12.1).
+    pub installed: RwLock<Option<Installed>>,
+    pub sessions: Mutex<Sessions>,
+    pub digests: Mutex<digest::Queue>,
+    /// Digests, their configuration or the primary have changed.
+    pub digests_changed: Notify,
+}
+
+/// The program that runs, as the control plane sees it.
+pub struct Installed {
+    pub schema: Schema,
+    pub config: p4rt::ForwardingPipelineConfig,
+    /// What a client had us keep beside an entry. Default entries have no key.
+    pub notes: HashMap<(u32, Option<EntryKey>), Note>,
+}
+
+/// Opaque to the switch (section 9.1).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Note {
+    pub controller_metadata: u64,
+    pub metadata: Vec<u8>,
+}
+
+impl Device {
+    pub fn new(id: u64, plane: Arc<DataPlane>, externs: ExternRegistry) -> Self {
+        Self {
+            id,
+            plane,
+            externs,
+            installed: RwLock::new(None),
+            sessions: Mutex::new(Sessions::new(id)),
+            digests: Mutex::default(),
+            digests_changed: Notify::new(),
+        }
+    }
+
+    /// # Errors
+    /// `NOT_FOUND` for another device.
+    pub fn check_id(&self, device_id: u64) -> Result<(), Fault> {
+        match device_id == self.id {
+            true => Ok(()),
+            false => Err(Fault::not_found(format!(
+                "this switch is device {}, not device {device_id}",
+                self.id
+            ))),
+        }
+    }
+
+    /// Whether a request may change the switch (section 12, in the order that it asks for).
+    ///
+    /// # Errors
+    /// `NOT_FOUND` for another device or role, `PERMISSION_DENIED` for a client that is not primary.
+    pub fn check_writer(
+        &self,
+        device_id: u64,
+        role: &str,
+        election_id: Option<p4rt::Uint128>,
+    ) -> Result<(), Fault> {
+        self.check_id(device_id)?;
+        if !role.is_empty() {
+            return Err(Fault::not_found(format!(
+                "role '{role}' is not known: leave the role unset"
+            )));
+        }
+        match self
+            .sessions
+            .lock()
+            .is_primary(election_id.map(election_id_of))
+        {
+            true => Ok(()),
+            false => Err(Fault::denied(
+                "only the primary client may change this switch",
+            )),
+        }
+    }
+}
+
+pub fn election_id_of(id: p4rt::Uint128) -> ElectionId {
+    ElectionId(u128::from(id.high) << 64 | u128::from(id.low))
+}
+
+/// What is answered before a program has been pushed.
+pub fn no_program() -> Fault {
+    Fault::new(
+        tonic::Code::FailedPrecondition,
+        "No forwarding pipeline config has been set",
+    )
+}

@@ -1,0 +1,117 @@
+//! Why an operation failed, and how that travels: as one gRPC status, or per update in a batch's status details.
+
+use prost::Message as _;
+use tonic::{Code, Status};
+
+use crate::proto::{RpcStatus, p4rt};
+
+/// One failed operation: a canonical gRPC code and a text that names the place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    pub code: Code,
+    pub message: String,
+}
+
+impl Fault {
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+        }
+    }
+
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(Code::InvalidArgument, message)
+    }
+
+    pub fn out_of_range(message: impl Into<String>) -> Self {
+        Self::new(Code::OutOfRange, message)
+    }
+
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(Code::NotFound, message)
+    }
+
+    pub fn denied(message: impl Into<String>) -> Self {
+        Self::new(Code::PermissionDenied, message)
+    }
+
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(Code::Unimplemented, message)
+    }
+
+    /// The same fault, with the place where it happened in front.
+    #[must_use]
+    pub fn at(mut self, place: &str) -> Self {
+        self.message = format!("{place}: {}", self.message);
+        self
+    }
+}
+
+impl From<Fault> for Status {
+    fn from(fault: Fault) -> Self {
+        Self::new(fault.code, fault.message)
+    }
+}
+
+/// The status of a batch: one `p4.v1.Error` for each element, in order (P4Runtime 1.5, sections 12.3 and 13.3).
+///
+/// # Errors
+/// `UNKNOWN` with the details as soon as one element failed.
+pub fn batch_status(operation: &str, results: &[Result<(), Fault>]) -> Result<(), Status> {
+    let failed = results.iter().filter(|result| result.is_err()).count();
+    if failed == 0 {
+        return Ok(());
+    }
+    let message = format!("{operation}: {failed} of {} failed", results.len());
+    let details = results.iter().map(|result| {
+        let error = match result {
+            Ok(()) => p4rt::Error::default(),
+            Err(fault) => p4rt::Error {
+                canonical_code: fault.code as i32,
+                message: fault.message.clone(),
+                space: "sluice".into(),
+                ..Default::default()
+            },
+        };
+        prost_types::Any {
+            type_url: "type.googleapis.com/p4.v1.Error".into(),
+            value: error.encode_to_vec(),
+        }
+    });
+    let status = RpcStatus {
+        code: Code::Unknown as i32,
+        message: message.clone(),
+        details: details.collect(),
+    };
+    Err(Status::with_details(
+        Code::Unknown,
+        message,
+        status.encode_to_vec().into(),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_batch_reports_every_element_in_order() {
+        let results = [Ok(()), Err(Fault::not_found("no such entry")), Ok(())];
+        let status = batch_status("Write", &results).unwrap_err();
+        assert_eq!(status.code(), Code::Unknown);
+        let rpc = RpcStatus::decode(status.details()).unwrap();
+        let codes: Vec<i32> = rpc
+            .details
+            .iter()
+            .map(|any| {
+                p4rt::Error::decode(any.value.as_slice())
+                    .unwrap()
+                    .canonical_code
+            })
+            .collect();
+        assert_eq!(codes, [0, Code::NotFound as i32, 0]);
+        assert!(batch_status("Write", &results[..1]).is_ok());
+    }
+}

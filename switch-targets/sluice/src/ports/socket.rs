@@ -1,0 +1,359 @@
+//! Packet sockets (packet(7)): whole frames of one interface, many a system call. All unsafe code of this crate is here.
+
+#![allow(unsafe_code)]
+
+use std::ffi::CString;
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::ops::Range;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+use libc::{c_int, c_void, iovec, mmsghdr, socklen_t};
+
+/// Frames that one system call moves at most.
+pub const BATCH: usize = 64;
+/// Bytes of the longest frame that is taken whole: a jumbo frame and a VLAN tag.
+const FRAME: usize = 9728;
+/// Room in front of a frame for the VLAN tag that the kernel took out.
+const TAG: usize = 4;
+const SLOT: usize = TAG + FRAME;
+/// Bytes that the kernel queues for us when we are late.
+const RECEIVE_BUFFER: c_int = 8 << 20;
+
+pub struct PacketSocket {
+    fd: OwnedFd,
+}
+
+/// Frames that came in together.
+pub struct Received {
+    slots: Box<[u8]>,
+    control: Box<[Control; BATCH]>,
+    frames: Vec<Range<usize>>,
+    /// Longer than any frame on a wire: the sender's segmentation offload is on.
+    pub oversize: u64,
+    /// With a checksum that the sender left to hardware: its transmit checksum offload is on.
+    pub unfinished: u64,
+}
+
+/// A control message with `tpacket_auxdata`: header, then data (both fit, and the kernel fills no more).
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Control([u8; 64]);
+
+/// Frames to go out together.
+#[derive(Default)]
+pub struct Outgoing {
+    bytes: Vec<u8>,
+    frames: Vec<Range<usize>>,
+}
+
+/// What became of outgoing frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    pub frames: u64,
+    /// Longer than the interface's MTU.
+    pub too_long: u64,
+    /// The interface's queue was full, it was down, or the frame was too short.
+    pub refused: u64,
+}
+
+impl PacketSocket {
+    /// Opens an interface: promiscuous, without the frames that this host sends itself.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such interface; `PermissionDenied` without CAP_NET_RAW.
+    pub fn open(interface: &str) -> io::Result<Self> {
+        let name = CString::new(interface).map_err(|_| io::ErrorKind::InvalidInput)?;
+        // SAFETY: `name` is a C string that outlives the call.
+        let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+        if index == 0 {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let index = c_int::try_from(index).map_err(io::Error::other)?;
+        // SAFETY: no pointers; the descriptor is checked before it is owned. Protocol 0 receives nothing before the bind.
+        let fd = unsafe {
+            let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+            OwnedFd::from_raw_fd(check(libc::socket(libc::AF_PACKET, kind, 0))?)
+        };
+        let socket = Self { fd };
+        socket.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)?;
+        socket.set(libc::SOL_PACKET, libc::PACKET_AUXDATA, &1)?;
+        // Beyond the system's limit only with CAP_NET_ADMIN; without, the limit has to do.
+        let _ = socket.set(libc::SOL_SOCKET, libc::SO_RCVBUF, &RECEIVE_BUFFER);
+        let _ = socket.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_BUFFER);
+        let promiscuous = libc::packet_mreq {
+            mr_ifindex: index,
+            mr_type: libc::PACKET_MR_PROMISC as u16,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        socket.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &promiscuous)?;
+        let address = libc::sockaddr_ll {
+            sll_family: libc::AF_PACKET as u16,
+            sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+            sll_ifindex: index,
+            sll_hatype: 0,
+            sll_pkttype: 0,
+            sll_halen: 0,
+            sll_addr: [0; 8],
+        };
+        let length = size_of::<libc::sockaddr_ll>() as socklen_t;
+        // SAFETY: `address` is a sockaddr_ll of `length` bytes that outlives the call.
+        check(unsafe { libc::bind(socket.fd.as_raw_fd(), (&raw const address).cast(), length) })?;
+        Ok(socket)
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        use std::os::fd::AsFd as _;
+        self.fd.as_fd()
+    }
+
+    /// Takes what has come in, without waiting. `WouldBlock` is an empty batch.
+    ///
+    /// # Errors
+    /// The interface is down or gone.
+    pub fn receive(&self, into: &mut Received) -> io::Result<()> {
+        into.frames.clear();
+        // SAFETY: all zeros is a valid value of these plain C structs.
+        let (mut vectors, mut headers): ([iovec; BATCH], [mmsghdr; BATCH]) =
+            unsafe { (zeroed(), zeroed()) };
+        let slots = into.slots.chunks_exact_mut(SLOT);
+        for (((slot, control), vector), header) in slots
+            .zip(into.control.iter_mut())
+            .zip(&mut vectors)
+            .zip(&mut headers)
+        {
+            *vector = iovec {
+                iov_base: slot[TAG..].as_mut_ptr().cast(),
+                iov_len: FRAME,
+            };
+            header.msg_hdr.msg_iov = vector;
+            header.msg_hdr.msg_iovlen = 1;
+            header.msg_hdr.msg_control = control.0.as_mut_ptr().cast();
+            header.msg_hdr.msg_controllen = control.0.len();
+        }
+        // SAFETY: each header points to one vector, and that to FRAME bytes of its own slot; all live until the call ends.
+        let count = unsafe {
+            libc::recvmmsg(
+                self.fd.as_raw_fd(),
+                headers.as_mut_ptr(),
+                BATCH as u32,
+                libc::MSG_DONTWAIT,
+                std::ptr::null_mut(),
+            )
+        };
+        let count = match check(count) {
+            Ok(count) => usize::try_from(count).unwrap_or(0),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                ) =>
+            {
+                0
+            }
+            Err(error) => return Err(error),
+        };
+        for (index, header) in headers.iter().take(count).enumerate() {
+            let control = into.control[index].0;
+            let auxiliary =
+                Auxiliary::parse(&control[..header.msg_hdr.msg_controllen.min(control.len())]);
+            into.add(
+                index,
+                header.msg_len as usize,
+                header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
+                auxiliary,
+            );
+        }
+        Ok(())
+    }
+
+    /// Sends all frames that the interface takes and forgets the others.
+    pub fn send(&self, outgoing: &mut Outgoing) -> Sent {
+        let mut sent = Sent::default();
+        let mut rest = outgoing.frames.as_slice();
+        while !rest.is_empty() {
+            // SAFETY: all zeros is a valid value of these plain C structs.
+            let (mut vectors, mut headers): ([iovec; BATCH], [mmsghdr; BATCH]) =
+                unsafe { (zeroed(), zeroed()) };
+            let count = rest.len().min(BATCH);
+            for ((frame, vector), header) in rest.iter().zip(&mut vectors).zip(&mut headers) {
+                let bytes = &outgoing.bytes[frame.clone()];
+                *vector = iovec {
+                    iov_base: bytes.as_ptr().cast_mut().cast(),
+                    iov_len: bytes.len(),
+                };
+                header.msg_hdr.msg_iov = vector;
+                header.msg_hdr.msg_iovlen = 1;
+            }
+            // SAFETY: `count` headers point to one vector each, and those to bytes that are only read; all outlive the call.
+            let result = unsafe {
+                libc::sendmmsg(
+                    self.fd.as_raw_fd(),
+                    headers.as_mut_ptr(),
+                    count as u32,
+                    libc::MSG_DONTWAIT,
+                )
+            };
+            match check(result) {
+                Ok(taken) => {
+                    let taken = usize::try_from(taken).unwrap_or(0).clamp(1, count);
+                    sent.frames += taken as u64;
+                    rest = &rest[taken..];
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    match error.raw_os_error() {
+                        Some(libc::EMSGSIZE) => sent.too_long += 1,
+                        _ => sent.refused += 1,
+                    }
+                    rest = &rest[1..];
+                }
+            }
+        }
+        outgoing.clear();
+        sent
+    }
+
+    fn set<T>(&self, level: c_int, option: c_int, value: &T) -> io::Result<()> {
+        let (value, length) = (
+            (value as *const T).cast::<c_void>(),
+            size_of::<T>() as socklen_t,
+        );
+        // SAFETY: `value` points to `length` bytes of a plain C struct or integer.
+        check(unsafe { libc::setsockopt(self.fd.as_raw_fd(), level, option, value, length) })
+            .map(drop)
+    }
+}
+
+/// Waits until a descriptor can be read or is broken. Returns for each whether it is.
+///
+/// # Errors
+/// As poll(2); an interruption is a return with nothing ready.
+pub fn wait(descriptors: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<Vec<bool>> {
+    let poll = |fd: &BorrowedFd<'_>| libc::pollfd {
+        fd: fd.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let mut polled: Vec<_> = descriptors.iter().map(poll).collect();
+    let timeout = c_int::try_from(timeout.as_millis()).unwrap_or(c_int::MAX);
+    // SAFETY: pointer and length are of one live vector.
+    match check(unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout) }) {
+        Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+        _ => Ok(polled.iter().map(|it| it.revents != 0).collect()),
+    }
+}
+
+fn check(result: c_int) -> io::Result<c_int> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+impl Default for Received {
+    fn default() -> Self {
+        Self {
+            slots: vec![0; SLOT * BATCH].into_boxed_slice(),
+            control: Box::new([Control([0; 64]); BATCH]),
+            frames: Vec::with_capacity(BATCH),
+            oversize: 0,
+            unfinished: 0,
+        }
+    }
+}
+
+impl Received {
+    pub fn frames(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.frames.iter().map(|frame| &self.slots[frame.clone()])
+    }
+
+    fn add(&mut self, index: usize, length: usize, truncated: bool, auxiliary: Auxiliary) {
+        if truncated || length > FRAME {
+            self.oversize += 1;
+            return;
+        }
+        if auxiliary.status & libc::TP_STATUS_CSUMNOTREADY != 0 {
+            self.unfinished += 1;
+        }
+        let slot = index * SLOT;
+        let mut start = slot + TAG;
+        if let Some(tag) = auxiliary.tag().filter(|_| length >= 12) {
+            self.slots.copy_within(start..start + 12, slot);
+            self.slots[slot + 12..slot + 16].copy_from_slice(&tag);
+            start = slot;
+        }
+        self.frames.push(start..slot + TAG + length);
+    }
+}
+
+impl Outgoing {
+    pub fn push(&mut self, frame: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(frame);
+        self.frames.push(start..self.bytes.len());
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.frames.clear();
+    }
+}
+
+/// What the kernel says about a frame beside its bytes (`struct tpacket_auxdata`).
+#[derive(Clone, Copy, Debug, Default)]
+struct Auxiliary {
+    status: u32,
+    tci: u16,
+    tpid: u16,
+}
+
+impl Auxiliary {
+    /// From the first control message: 16 bytes of header (length, level, type), then the data.
+    fn parse(control: &[u8]) -> Self {
+        let long = |at: usize| {
+            control
+                .get(at..at + 4)?
+                .try_into()
+                .ok()
+                .map(u32::from_ne_bytes)
+        };
+        let short = |at: usize| {
+            control
+                .get(at..at + 2)?
+                .try_into()
+                .ok()
+                .map(u16::from_ne_bytes)
+        };
+        let (level, kind) = (long(8), long(12));
+        if level != Some(libc::SOL_PACKET as u32) || kind != Some(libc::PACKET_AUXDATA as u32) {
+            return Self::default();
+        }
+        match (long(16), short(32), short(34)) {
+            (Some(status), Some(tci), Some(tpid)) => Self { status, tci, tpid },
+            _ => Self::default(),
+        }
+    }
+
+    /// The VLAN tag (IEEE 802.1Q) that the kernel took out of the frame.
+    fn tag(self) -> Option<[u8; 4]> {
+        if self.status & libc::TP_STATUS_VLAN_VALID == 0 {
+            return None;
+        }
+        let known = self.status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
+        let tpid = if known {
+            self.tpid
+        } else {
+            libc::ETH_P_8021Q as u16
+        };
+        let ([a, b], [c, d]) = (tpid.to_be_bytes(), self.tci.to_be_bytes());
+        Some([a, b, c, d])
+    }
+}

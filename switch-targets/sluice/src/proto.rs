@@ -1,0 +1,24 @@
+//! The one import point of the generated P4Runtime messages.
+
+#![allow(clippy::all, clippy::pedantic, missing_docs)]
+
+pub mod google {
+    pub mod rpc {
+        tonic::include_proto!("google.rpc");
+    }
+}
+
+pub mod p4 {
+    pub mod config {
+        pub mod v1 {
+            tonic::include_proto!("p4.config.v1");
+        }
+    }
+    pub mod v1 {
+        tonic::include_proto!("p4.v1");
+    }
+}
+
+pub use google::rpc::Status as RpcStatus;
+pub use p4::config::v1 as info;
+pub use p4::v1 as p4rt;

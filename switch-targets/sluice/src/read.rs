@@ -1,0 +1,347 @@
+//! `Read` (section 13): entries and counters, by key or by wildcard.
+
+use sluice_pipeline::{CounterValue, Entry, Switch};
+use tonic::Status;
+
+use crate::device::{Device, Installed, no_program};
+use crate::fault::{Fault, batch_status};
+use crate::proto::p4rt::{
+    self, entity::Entity, packet_replication_engine_entry as pre, table_action,
+};
+use crate::schema::Table;
+use crate::translate::{EntryKey, field_matches, match_values, table_action};
+use crate::write::entity_name;
+
+/// Entries copied while the data plane waits.
+const AT_ONCE: usize = 512;
+/// Entities of one response message.
+const PER_RESPONSE: usize = 256;
+
+pub type Response = Result<p4rt::ReadResponse, Status>;
+
+/// What was found, then the status if a request in the batch was invalid.
+///
+/// # Errors
+/// `NOT_FOUND` for another device, `FAILED_PRECONDITION` before the first program.
+pub async fn read(device: &Device, request: p4rt::ReadRequest) -> Result<Vec<Response>, Fault> {
+    device.check_id(request.device_id)?;
+    let installed = device.installed.read().await;
+    let installed = installed.as_ref().ok_or_else(no_program)?;
+    let mut found = Vec::new();
+    let mut results = Vec::new();
+    for entity in request.entities {
+        results.push(match entity.entity {
+            Some(_) if !request.role.is_empty() => Err(Fault::not_found(format!(
+                "role '{}' is not known: leave the role unset",
+                request.role
+            ))),
+            Some(entity) => one(device, installed, entity, &mut found),
+            None => Err(Fault::invalid("the entity is not set")),
+        });
+    }
+    let mut responses = Vec::new();
+    let mut found = found
+        .into_iter()
+        .map(|entity| p4rt::Entity {
+            entity: Some(entity),
+        })
+        .peekable();
+    while found.peek().is_some() {
+        responses.push(Ok(p4rt::ReadResponse {
+            entities: found.by_ref().take(PER_RESPONSE).collect(),
+        }));
+    }
+    if let Err(status) = batch_status("Read", &results) {
+        responses.push(Err(status));
+    }
+    Ok(responses)
+}
+
+fn one(
+    device: &Device,
+    installed: &Installed,
+    entity: Entity,
+    found: &mut Vec<Entity>,
+) -> Result<(), Fault> {
+    let schema = &installed.schema;
+    match entity {
+        Entity::TableEntry(asked) => {
+            let tables: Vec<_> = match asked.table_id {
+                0 => schema
+                    .tables
+                    .iter()
+                    .map(|(id, table)| (*id, table))
+                    .collect(),
+                id => vec![(id, schema.table(id)?)],
+            };
+            for (id, table) in tables {
+                for entry in table_entries(device, installed, id, table, &asked)? {
+                    found.push(Entity::TableEntry(entry));
+                }
+            }
+        }
+        Entity::DirectCounterEntry(asked) => direct_counters(device, installed, asked, found)?,
+        Entity::CounterEntry(asked) => {
+            let counters: Vec<_> = match asked.counter_id {
+                0 => schema
+                    .counters
+                    .iter()
+                    .map(|(id, counter)| (*id, counter))
+                    .collect(),
+                id => vec![(id, schema.counter(id)?)],
+            };
+            for (counter_id, counter) in counters {
+                let cells = counter.cells(asked.index.as_ref())?;
+                let running = device.plane.lock();
+                let switch = &running.as_ref().ok_or_else(no_program)?.switch;
+                for cell in cells {
+                    let value = switch.counter_read(counter.index, cell).unwrap_or_default();
+                    let index = Some(p4rt::Index {
+                        index: i64::try_from(cell).unwrap_or(i64::MAX),
+                    });
+                    let data = Some(counter_data(value));
+                    found.push(Entity::CounterEntry(p4rt::CounterEntry {
+                        counter_id,
+                        index,
+                        data,
+                    }));
+                }
+            }
+        }
+        Entity::DigestEntry(asked) => {
+            let ids: Vec<u32> = match asked.digest_id {
+                0 => schema.digests.keys().copied().collect(),
+                id => schema.digest(id).map(|_| vec![id])?,
+            };
+            for digest_id in ids {
+                let Some(config) = device.digests.lock().config(digest_id) else {
+                    continue;
+                };
+                let nanos =
+                    |it: std::time::Duration| i64::try_from(it.as_nanos()).unwrap_or(i64::MAX);
+                let config = Some(p4rt::digest_entry::Config {
+                    max_timeout_ns: nanos(config.max_timeout),
+                    max_list_size: i32::try_from(config.max_list_size).unwrap_or(i32::MAX),
+                    ack_timeout_ns: nanos(config.ack_timeout),
+                });
+                found.push(Entity::DigestEntry(p4rt::DigestEntry { digest_id, config }));
+            }
+        }
+        // There are none, which answers a question after all of them.
+        other if is_wildcard(&other) => {}
+        other => {
+            return Err(Fault::unsupported(format!(
+                "{} is not supported by this switch",
+                entity_name(&other)
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn table_entries(
+    device: &Device,
+    installed: &Installed,
+    table_id: u32,
+    table: &Table,
+    asked: &p4rt::TableEntry,
+) -> Result<Vec<p4rt::TableEntry>, Fault> {
+    if asked.is_default_action {
+        return Ok(default_entry(device, installed, table_id, table, asked)
+            .into_iter()
+            .collect());
+    }
+    let key = (!asked.r#match.is_empty())
+        .then(|| match_values(table, asked))
+        .transpose()?;
+    let action = match asked
+        .action
+        .as_ref()
+        .and_then(|action| action.r#type.as_ref())
+    {
+        Some(table_action::Type::Action(action)) => Some(action.action_id),
+        _ => None,
+    };
+    let with_counter = asked.counter_data.is_some() && table.direct_counter;
+    let mut entries = Vec::new();
+    for (entry, counter) in all_entries(device, table)? {
+        if key.as_ref().is_some_and(|key| *key != entry.key)
+            || (asked.priority != 0 && asked.priority != entry.priority)
+        {
+            continue;
+        }
+        let shown = table_action(table, &entry.action);
+        let shown_id = shown.as_ref().and_then(|action| match &action.r#type {
+            Some(table_action::Type::Action(action)) => Some(action.action_id),
+            _ => None,
+        });
+        if action.is_some() && action != shown_id {
+            continue;
+        }
+        let shown = p4rt::TableEntry {
+            table_id,
+            r#match: field_matches(table, &entry.key),
+            priority: entry.priority,
+            action: shown,
+            counter_data: counter.filter(|_| with_counter).map(counter_data),
+            is_const: table.is_const,
+            ..Default::default()
+        };
+        let at = (
+            table_id,
+            Some(EntryKey {
+                fields: entry.key,
+                priority: entry.priority,
+            }),
+        );
+        entries.extend(noted(installed, &at, shown, asked));
+    }
+    Ok(entries)
+}
+
+/// Nothing can be written meanwhile, so that the order holds from one lock to the next.
+fn all_entries(
+    device: &Device,
+    table: &Table,
+) -> Result<Vec<(Entry, Option<CounterValue>)>, Fault> {
+    let mut entries = Vec::new();
+    loop {
+        let before = entries.len();
+        let running = device.plane.lock();
+        let switch: &Switch = &running.as_ref().ok_or_else(no_program)?.switch;
+        let next = switch.entries(table.index).skip(before).take(AT_ONCE);
+        entries.extend(next.map(|view| (view.entry.clone(), view.counter)));
+        drop(running);
+        if entries.len() - before < AT_ONCE {
+            return Ok(entries);
+        }
+    }
+}
+
+fn default_entry(
+    device: &Device,
+    installed: &Installed,
+    table_id: u32,
+    table: &Table,
+    asked: &p4rt::TableEntry,
+) -> Option<p4rt::TableEntry> {
+    let running = device.plane.lock();
+    let call = running.as_ref()?.switch.default_entry(table.index).ok()??;
+    let entry = p4rt::TableEntry {
+        table_id,
+        action: Some(table_action(table, call)?),
+        is_default_action: true,
+        is_const: table.const_default,
+        ..Default::default()
+    };
+    noted(installed, &(table_id, None), entry, asked)
+}
+
+/// Adds what the client had us keep; `None` when the client asks for another.
+fn noted(
+    installed: &Installed,
+    at: &(u32, Option<EntryKey>),
+    mut entry: p4rt::TableEntry,
+    asked: &p4rt::TableEntry,
+) -> Option<p4rt::TableEntry> {
+    let note = installed.notes.get(at).cloned().unwrap_or_default();
+    #[allow(
+        deprecated,
+        reason = "older clients use controller_metadata, and it must be read back"
+    )]
+    {
+        if asked.controller_metadata != 0 && asked.controller_metadata != note.controller_metadata {
+            return None;
+        }
+        entry.controller_metadata = note.controller_metadata;
+    }
+    if !asked.metadata.is_empty() && asked.metadata != note.metadata {
+        return None;
+    }
+    entry.metadata = note.metadata;
+    Some(entry)
+}
+
+fn direct_counters(
+    device: &Device,
+    installed: &Installed,
+    asked: p4rt::DirectCounterEntry,
+    found: &mut Vec<Entity>,
+) -> Result<(), Fault> {
+    let asked = asked.table_entry.unwrap_or_default();
+    let tables: Vec<_> = match asked.table_id {
+        0 => installed
+            .schema
+            .tables
+            .iter()
+            .filter(|(_, table)| table.direct_counter)
+            .map(|(id, it)| (*id, it))
+            .collect(),
+        id => vec![(id, installed.schema.table(id)?)],
+    };
+    for (id, table) in tables {
+        if !table.direct_counter {
+            return Err(Fault::invalid(format!(
+                "table '{}' has no direct counter",
+                table.name
+            )));
+        }
+        let asked = p4rt::TableEntry {
+            counter_data: Some(p4rt::CounterData::default()),
+            action: None,
+            ..asked.clone()
+        };
+        let entries = table_entries(device, installed, id, table, &asked)?;
+        if entries.is_empty() && !asked.r#match.is_empty() {
+            return Err(Fault::not_found(format!(
+                "table '{}' has no such entry",
+                table.name
+            )));
+        }
+        for entry in entries {
+            let data = entry.counter_data;
+            let key = p4rt::TableEntry {
+                table_id: id,
+                r#match: entry.r#match,
+                priority: entry.priority,
+                is_default_action: entry.is_default_action,
+                ..Default::default()
+            };
+            found.push(Entity::DirectCounterEntry(p4rt::DirectCounterEntry {
+                table_entry: Some(key),
+                data,
+            }));
+        }
+    }
+    Ok(())
+}
+
+fn counter_data(value: CounterValue) -> p4rt::CounterData {
+    let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    p4rt::CounterData {
+        byte_count: signed(value.bytes),
+        packet_count: signed(value.packets),
+    }
+}
+
+/// Whether it asks for all objects of a kind that this switch does not have.
+fn is_wildcard(entity: &Entity) -> bool {
+    match entity {
+        Entity::ExternEntry(it) => it.extern_type_id == 0,
+        Entity::ActionProfileMember(it) => it.action_profile_id == 0,
+        Entity::ActionProfileGroup(it) => it.action_profile_id == 0,
+        Entity::MeterEntry(it) => it.meter_id == 0,
+        Entity::DirectMeterEntry(it) => it
+            .table_entry
+            .as_ref()
+            .is_none_or(|entry| entry.table_id == 0),
+        Entity::PacketReplicationEngineEntry(it) => match &it.r#type {
+            Some(pre::Type::MulticastGroupEntry(it)) => it.multicast_group_id == 0,
+            Some(pre::Type::CloneSessionEntry(it)) => it.session_id == 0,
+            None => true,
+        },
+        Entity::ValueSetEntry(it) => it.value_set_id == 0,
+        Entity::RegisterEntry(it) => it.register_id == 0,
+        _ => false,
+    }
+}

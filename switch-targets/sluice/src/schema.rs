@@ -1,0 +1,380 @@
+//! The P4Info of the running program, joined with what the pipeline executes: P4Runtime ids on one side, indices on the other.
+//!
+//! The join is a check too: a P4Info that does not belong to the JSON is refused with the place where they part.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use sluice_pipeline::{ActionId, CounterId, MatchKind, Program, TableId};
+
+use crate::fault::Fault;
+use crate::proto::info::{self, action_ref::Scope, match_field};
+use crate::proto::p4rt;
+use crate::struct_shape::digest_shape;
+
+pub use crate::struct_shape::Shape;
+
+/// Everything a request can name, by P4Runtime id.
+#[derive(Debug, Default)]
+pub struct Schema {
+    pub tables: BTreeMap<u32, Table>,
+    pub counters: BTreeMap<u32, Counter>,
+    /// Direct counter id to table id.
+    pub direct_counters: BTreeMap<u32, u32>,
+    pub digests: BTreeMap<u32, Digest>,
+    /// For each of the pipeline's digests its P4Runtime id; `None` when the P4Info does not name it.
+    pub digest_ids: Vec<Option<u32>>,
+}
+
+#[derive(Debug)]
+pub struct Table {
+    pub name: String,
+    pub index: TableId,
+    /// In the pipeline's order.
+    pub fields: Vec<Field>,
+    pub actions: BTreeMap<u32, Action>,
+    pub is_const: bool,
+    pub const_default: bool,
+    pub direct_counter: bool,
+    /// Entries carry a priority.
+    pub prioritised: bool,
+}
+
+#[derive(Debug)]
+pub struct Field {
+    pub id: u32,
+    pub name: String,
+    /// In bits.
+    pub width: u32,
+    pub kind: MatchKind,
+}
+
+/// An action as one table may use it.
+#[derive(Debug)]
+pub struct Action {
+    pub name: String,
+    pub index: ActionId,
+    pub scope: Scope,
+    /// In the pipeline's order.
+    pub params: Vec<Param>,
+}
+
+#[derive(Debug)]
+pub struct Param {
+    pub id: u32,
+    pub name: String,
+    /// In bits.
+    pub width: u32,
+}
+
+#[derive(Debug)]
+pub struct Counter {
+    pub name: String,
+    pub index: CounterId,
+    pub size: usize,
+}
+
+#[derive(Debug)]
+pub struct Digest {
+    pub name: String,
+    pub shape: Shape,
+}
+
+impl Schema {
+    /// # Errors
+    /// `INVALID_ARGUMENT`, or `UNIMPLEMENTED` for what this switch lacks, with the place in the P4Info.
+    pub fn new(p4info: &info::P4Info, program: &Program) -> Result<Self, Fault> {
+        let mut schema = Self::default();
+        let mut ids = BTreeSet::new();
+        let mut named = |place: &str, preamble: &Option<info::Preamble>| match preamble {
+            Some(preamble) if preamble.id != 0 && ids.insert(preamble.id) => {
+                Ok((preamble.id, preamble.name.clone()))
+            }
+            Some(preamble) => Err(Fault::invalid(format!(
+                "{place} '{}': id 0, or used twice",
+                preamble.name
+            ))),
+            None => Err(Fault::invalid(format!(
+                "a {place} of the P4Info has no preamble"
+            ))),
+        };
+        let mut actions = BTreeMap::new();
+        for action in &p4info.actions {
+            actions.insert(named("action", &action.preamble)?.0, action);
+        }
+        for table in &p4info.tables {
+            let (id, name) = named("table", &table.preamble)?;
+            let place = format!("table '{name}'");
+            schema.tables.insert(
+                id,
+                join_table(name, table, &actions, program).map_err(|fault| fault.at(&place))?,
+            );
+        }
+        for counter in &p4info.counters {
+            let (id, name) = named("counter", &counter.preamble)?;
+            let place = format!("counter '{name}'");
+            schema.counters.insert(
+                id,
+                join_counter(name, counter, program).map_err(|fault| fault.at(&place))?,
+            );
+        }
+        for counter in &p4info.direct_counters {
+            let (id, name) = named("direct counter", &counter.preamble)?;
+            match schema.tables.get_mut(&counter.direct_table_id) {
+                Some(table) => table.direct_counter = true,
+                None => {
+                    return Err(Fault::invalid(format!(
+                        "direct counter '{name}' belongs to no table of the P4Info"
+                    )));
+                }
+            }
+            schema.direct_counters.insert(id, counter.direct_table_id);
+        }
+        for digest in &p4info.digests {
+            let (id, name) = named("digest", &digest.preamble)?;
+            let shape = digest_shape(digest, p4info)
+                .map_err(|fault| fault.at(&format!("digest '{name}'")))?;
+            schema.digests.insert(id, Digest { name, shape });
+        }
+        schema.join_digests(program)?;
+        Ok(schema)
+    }
+
+    /// # Errors
+    /// `NOT_FOUND` for an id that is not in the P4Info.
+    pub fn table(&self, id: u32) -> Result<&Table, Fault> {
+        self.tables
+            .get(&id)
+            .ok_or_else(|| Fault::not_found(format!("no table has the id {id}")))
+    }
+
+    /// # Errors
+    /// `NOT_FOUND` for an id that is not in the P4Info.
+    pub fn counter(&self, id: u32) -> Result<&Counter, Fault> {
+        self.counters
+            .get(&id)
+            .ok_or_else(|| Fault::not_found(format!("no counter has the id {id}")))
+    }
+
+    /// # Errors
+    /// `NOT_FOUND` for an id that is not in the P4Info.
+    pub fn digest(&self, id: u32) -> Result<&Digest, Fault> {
+        self.digests
+            .get(&id)
+            .ok_or_else(|| Fault::not_found(format!("no digest has the id {id}")))
+    }
+
+    fn join_digests(&mut self, program: &Program) -> Result<(), Fault> {
+        for spec in program.digests() {
+            let found = self
+                .digests
+                .iter()
+                .find(|(_, digest)| digest.name == spec.name);
+            if let Some((_, digest)) = found {
+                let widths: Vec<u32> = spec.fields.iter().map(|field| field.width).collect();
+                if digest.shape.widths() != widths {
+                    return Err(Fault::invalid(format!(
+                        "digest '{}': the P4Info has fields of {:?} bits, the program of {widths:?}",
+                        spec.name,
+                        digest.shape.widths()
+                    )));
+                }
+            }
+            self.digest_ids.push(found.map(|(id, _)| *id));
+        }
+        Ok(())
+    }
+}
+
+impl Counter {
+    /// The cells that an index names; without one, all of them.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for a negative index, `OUT_OF_RANGE` for one beyond the array.
+    pub fn cells(&self, index: Option<&p4rt::Index>) -> Result<Range<usize>, Fault> {
+        let Some(index) = index.map(|it| it.index) else {
+            return Ok(0..self.size);
+        };
+        let place = format!("counter '{}', index {index}", self.name);
+        let index =
+            usize::try_from(index).map_err(|_| Fault::invalid("it is negative").at(&place))?;
+        match index < self.size {
+            true => Ok(index..index + 1),
+            false => {
+                Err(Fault::out_of_range(format!("the array has {} cells", self.size)).at(&place))
+            }
+        }
+    }
+}
+
+type Actions<'a> = BTreeMap<u32, &'a info::Action>;
+
+fn join_table(
+    name: String,
+    table: &info::Table,
+    actions: &Actions,
+    program: &Program,
+) -> Result<Table, Fault> {
+    if table.implementation_id != 0 {
+        return Err(Fault::unsupported("action profiles are not supported"));
+    }
+    let index = program
+        .table(&name)
+        .ok_or_else(|| Fault::invalid("the program has no such table"))?;
+    let spec = &program.tables()[index.0];
+    if spec.keys.len() != table.match_fields.len() {
+        let (info, program) = (table.match_fields.len(), spec.keys.len());
+        return Err(Fault::invalid(format!(
+            "the P4Info has {info} match fields, the program {program}"
+        )));
+    }
+    let mut fields = Vec::new();
+    for key in &spec.keys {
+        let field = table
+            .match_fields
+            .iter()
+            .find(|field| field.name == key.name);
+        let field = field.ok_or_else(|| {
+            Fault::invalid(format!("match field '{}' is not in the P4Info", key.name))
+        })?;
+        let place = format!("match field '{}'", field.name);
+        same_width(&place, field.bitwidth, key.width)?;
+        if match_kind(field) != Some(key.kind) {
+            return Err(Fault::invalid(format!(
+                "{place}: the program matches it as {:?}, the P4Info does not",
+                key.kind
+            )));
+        }
+        fields.push(Field {
+            id: field.id,
+            name: field.name.clone(),
+            width: key.width,
+            kind: key.kind,
+        });
+    }
+    let mut joined = BTreeMap::new();
+    for action_ref in &table.action_refs {
+        let action = actions.get(&action_ref.id);
+        let action = action.ok_or_else(|| {
+            Fault::invalid(format!("action id {} is not in the P4Info", action_ref.id))
+        })?;
+        joined.insert(
+            action_ref.id,
+            join_action(action, action_ref.scope(), index, program)?,
+        );
+    }
+    Ok(Table {
+        index,
+        fields,
+        actions: joined,
+        is_const: table.is_const_table || spec.is_const,
+        const_default: table.const_default_action_id != 0
+            || spec.default.as_ref().is_some_and(|it| it.is_const),
+        direct_counter: false,
+        prioritised: spec.prioritised,
+        name,
+    })
+}
+
+fn join_action(
+    action: &info::Action,
+    scope: Scope,
+    table: TableId,
+    program: &Program,
+) -> Result<Action, Fault> {
+    let name = action
+        .preamble
+        .as_ref()
+        .map(|preamble| preamble.name.clone())
+        .unwrap_or_default();
+    let place = format!("action '{name}'");
+    let index = program.action(table, &name);
+    let index = index.ok_or_else(|| {
+        Fault::invalid(format!(
+            "{place} is not one of the program's for this table"
+        ))
+    })?;
+    let spec = &program.actions()[index.0];
+    if spec.params.len() != action.params.len() {
+        let (info, program) = (action.params.len(), spec.params.len());
+        return Err(Fault::invalid(format!(
+            "{place}: the P4Info has {info} parameters, the program {program}"
+        )));
+    }
+    let mut params = Vec::new();
+    for expected in &spec.params {
+        let param = action
+            .params
+            .iter()
+            .find(|param| param.name == expected.name);
+        let missing = || {
+            Fault::invalid(format!(
+                "{place}: parameter '{}' is not in the P4Info",
+                expected.name
+            ))
+        };
+        let param = param.ok_or_else(missing)?;
+        same_width(
+            &format!("{place}: parameter '{}'", param.name),
+            param.bitwidth,
+            expected.width,
+        )?;
+        params.push(Param {
+            id: param.id,
+            name: param.name.clone(),
+            width: expected.width,
+        });
+    }
+    Ok(Action {
+        name,
+        index,
+        scope,
+        params,
+    })
+}
+
+fn join_counter(
+    name: String,
+    counter: &info::Counter,
+    program: &Program,
+) -> Result<Counter, Fault> {
+    let index = program
+        .counter(&name)
+        .ok_or_else(|| Fault::invalid("the program has no such counter"))?;
+    let size = program.counters()[index.0].size;
+    if i64::try_from(size) != Ok(counter.size) {
+        return Err(Fault::invalid(format!(
+            "the P4Info has size {}, the program {size}",
+            counter.size
+        )));
+    }
+    Ok(Counter { name, index, size })
+}
+
+/// A translated type (`@p4runtime_translation` to a string) has width 0 in the P4Info.
+fn same_width(place: &str, info: i32, program: u32) -> Result<(), Fault> {
+    match u32::try_from(info) {
+        Ok(0) => Err(Fault::unsupported(format!(
+            "{place}: translated types are not supported"
+        ))),
+        Ok(width) if width == program => Ok(()),
+        _ => Err(Fault::invalid(format!(
+            "{place}: the P4Info has {info} bits, the program {program}"
+        ))),
+    }
+}
+
+fn match_kind(field: &info::MatchField) -> Option<MatchKind> {
+    use match_field::MatchType;
+    let Some(match_field::Match::MatchType(kind)) = field.r#match else {
+        return None;
+    };
+    match MatchType::try_from(kind).ok()? {
+        MatchType::Exact => Some(MatchKind::Exact),
+        MatchType::Lpm => Some(MatchKind::Lpm),
+        MatchType::Ternary => Some(MatchKind::Ternary),
+        MatchType::Range => Some(MatchKind::Range),
+        MatchType::Optional => Some(MatchKind::Optional),
+        MatchType::Unspecified => None,
+    }
+}

@@ -1,0 +1,108 @@
+//! The P4Runtime service: each call goes to the file that knows it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio_stream::Iter;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Server;
+use tonic::transport::server::Router;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::device::Device;
+use crate::proto::p4rt::p4_runtime_server::{P4Runtime, P4RuntimeServer};
+use crate::proto::p4rt::{
+    CapabilitiesRequest, CapabilitiesResponse, GetForwardingPipelineConfigRequest,
+    GetForwardingPipelineConfigResponse, ReadRequest, SetForwardingPipelineConfigRequest,
+    SetForwardingPipelineConfigResponse, StreamMessageRequest, WriteRequest, WriteResponse,
+};
+use crate::{pipeline_config, read, session, write};
+
+/// The specification that this follows.
+const API_VERSION: &str = "1.5.0";
+/// Bytes of the longest request; a program's JSON is the reason.
+const MAX_REQUEST: usize = 64 << 20;
+/// A client that does not answer for these two together is gone, and with it the primary.
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
+const KEEPALIVE_WITHIN: Duration = Duration::from_secs(5);
+/// Calls of one connection at once.
+const MAX_CALLS: u32 = 64;
+
+struct Service(Arc<Device>);
+
+pub fn router(device: Arc<Device>) -> Router {
+    Server::builder()
+        .http2_keepalive_interval(Some(KEEPALIVE_EVERY))
+        .http2_keepalive_timeout(Some(KEEPALIVE_WITHIN))
+        .max_concurrent_streams(Some(MAX_CALLS))
+        .add_service(P4RuntimeServer::new(Service(device)).max_decoding_message_size(MAX_REQUEST))
+}
+
+#[tonic::async_trait]
+impl P4Runtime for Service {
+    async fn write(
+        &self,
+        request: Request<WriteRequest>,
+    ) -> Result<Response<WriteResponse>, Status> {
+        write::write(&self.0, request.into_inner()).await?;
+        Ok(Response::new(WriteResponse {}))
+    }
+
+    type ReadStream = Iter<std::vec::IntoIter<read::Response>>;
+
+    async fn read(
+        &self,
+        request: Request<ReadRequest>,
+    ) -> Result<Response<Self::ReadStream>, Status> {
+        let responses = read::read(&self.0, request.into_inner()).await?;
+        Ok(Response::new(tokio_stream::iter(responses)))
+    }
+
+    async fn set_forwarding_pipeline_config(
+        &self,
+        request: Request<SetForwardingPipelineConfigRequest>,
+    ) -> Result<Response<SetForwardingPipelineConfigResponse>, Status> {
+        pipeline_config::set(&self.0, request.into_inner()).await?;
+        Ok(Response::new(SetForwardingPipelineConfigResponse {}))
+    }
+
+    async fn get_forwarding_pipeline_config(
+        &self,
+        request: Request<GetForwardingPipelineConfigRequest>,
+    ) -> Result<Response<GetForwardingPipelineConfigResponse>, Status> {
+        let config = pipeline_config::get(&self.0, request.into_inner()).await?;
+        Ok(Response::new(GetForwardingPipelineConfigResponse {
+            config: Some(config),
+        }))
+    }
+
+    type StreamChannelStream = ReceiverStream<session::Outgoing>;
+
+    async fn stream_channel(
+        &self,
+        request: Request<Streaming<StreamMessageRequest>>,
+    ) -> Result<Response<Self::StreamChannelStream>, Status> {
+        let (messages, outgoing) = mpsc::channel(session::OUTBOX);
+        tokio::spawn(session::serve(
+            Arc::clone(&self.0),
+            request.into_inner(),
+            messages,
+        ));
+        Ok(Response::new(ReceiverStream::new(outgoing)))
+    }
+
+    async fn capabilities(
+        &self,
+        request: Request<CapabilitiesRequest>,
+    ) -> Result<Response<CapabilitiesResponse>, Status> {
+        let device_id = request.into_inner().device_id;
+        if device_id != 0 {
+            self.0.check_id(device_id)?;
+        }
+        Ok(Response::new(CapabilitiesResponse {
+            p4runtime_api_version: API_VERSION.into(),
+            experimental: None,
+        }))
+    }
+}

@@ -1,0 +1,194 @@
+//! Mutual TLS: whom the switch lets in, and as whom it answers.
+//!
+//! A client's certificate must chain to the client CA, be meant for clients (extended key usage), and carry the one name
+//! that the controller has. All three are checked in every handshake; sessions are not resumed.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{NoServerSessionStorage, VerifierBuilderError, WebPkiClientVerifier};
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig,
+    SignatureScheme,
+};
+use thiserror::Error;
+use tracing::warn;
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+/// Where the certificates are and who may come.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+    pub client_ca: PathBuf,
+    /// dNSName in the client's subject alternative name, compared exactly.
+    pub client_name: String,
+}
+
+#[derive(Debug, Error)]
+pub enum TlsError {
+    #[error("cannot use {what} in {}: {cause}", path.display())]
+    File {
+        what: &'static str,
+        path: PathBuf,
+        cause: String,
+    },
+    #[error("the certificate in {} and the key in {} do not work together: {cause}", certificate.display(), key.display())]
+    KeyPair {
+        certificate: PathBuf,
+        key: PathBuf,
+        cause: rustls::Error,
+    },
+    #[error("cannot verify clients with {}: {cause}", path.display())]
+    ClientCa {
+        path: PathBuf,
+        cause: VerifierBuilderError,
+    },
+}
+
+impl Identity {
+    /// # Errors
+    /// Names the file and what is wrong with it.
+    pub fn server_config(&self) -> Result<ServerConfig, TlsError> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates("the client CA's certificate", &self.client_ca)? {
+            roots
+                .add(certificate)
+                .map_err(file_error("the client CA's certificate", &self.client_ca))?;
+        }
+        let chain =
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+                .build();
+        let chain = chain.map_err(|cause| TlsError::ClientCa {
+            path: self.client_ca.clone(),
+            cause,
+        })?;
+        let verifier = ControllerOnly {
+            chain,
+            name: self.client_name.clone(),
+        };
+        let own = certificates("the switch's certificate", &self.certificate)?;
+        let key = PrivateKeyDer::from_pem_file(&self.key)
+            .map_err(file_error("the switch's key", &self.key))?;
+
+        let key_pair = |cause| TlsError::KeyPair {
+            certificate: self.certificate.clone(),
+            key: self.key.clone(),
+            cause,
+        };
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(key_pair)?
+            .with_client_cert_verifier(Arc::new(verifier))
+            .with_single_cert(own, key)
+            .map_err(key_pair)?;
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        // A resumed session would skip the verifier.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        Ok(config)
+    }
+}
+
+fn certificates(what: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let certificates = read.map_err(file_error(what, path))?;
+    match certificates.is_empty() {
+        true => Err(file_error(what, path)("no PEM certificate in it")),
+        false => Ok(certificates),
+    }
+}
+
+fn file_error<E: ToString>(what: &'static str, path: &Path) -> impl Fn(E) -> TlsError {
+    move |cause| TlsError::File {
+        what,
+        path: path.to_owned(),
+        cause: cause.to_string(),
+    }
+}
+
+/// WebPKI's verifier, and what it does not ask of a client.
+#[derive(Debug)]
+struct ControllerOnly {
+    chain: Arc<dyn ClientCertVerifier>,
+    name: String,
+}
+
+impl ControllerOnly {
+    fn is_controller(&self, certificate: &CertificateDer<'_>) -> Result<(), String> {
+        let (_, certificate) =
+            X509Certificate::from_der(certificate).map_err(|error| error.to_string())?;
+        let usage = certificate
+            .extended_key_usage()
+            .map_err(|error| error.to_string())?;
+        if !usage.is_some_and(|usage| usage.value.client_auth) {
+            return Err("it lacks the extended key usage clientAuth".into());
+        }
+        let names = certificate
+            .subject_alternative_name()
+            .map_err(|error| error.to_string())?;
+        let mut names = names.iter().flat_map(|names| &names.value.general_names);
+        if !names.any(|name| matches!(name, GeneralName::DNSName(name) if *name == self.name)) {
+            return Err(format!(
+                "its subject alternative names lack the dNSName '{}'",
+                self.name
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl ClientCertVerifier for ControllerOnly {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.chain.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        let verified = self
+            .chain
+            .verify_client_cert(end_entity, intermediates, now)?;
+        self.is_controller(end_entity).map_err(|reason| {
+            warn!(
+                reason,
+                "refused a client certificate of the right authority"
+            );
+            rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure)
+        })?;
+        Ok(verified)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.chain
+            .verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.chain
+            .verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.chain.supported_verify_schemes()
+    }
+}

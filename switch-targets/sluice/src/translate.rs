@@ -1,0 +1,307 @@
+//! P4Runtime's table entries to the pipeline's and back (P4Runtime 1.5, section 9.1).
+//!
+//! Byte strings are taken with or without leading zeros and given in their shortest form (section 8.4). A field that a
+//! client leaves out matches everything; a client must not spell that out.
+
+use sluice_pipeline::{ActionCall, Bits, MatchKind, MatchValue};
+
+use crate::fault::Fault;
+use crate::proto::p4rt::{
+    self, action::Param, field_match, field_match::FieldMatchType, table_action,
+};
+use crate::schema::{Action, Field, Table};
+
+/// What identifies an entry in its table.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct EntryKey {
+    pub fields: Vec<MatchValue>,
+    pub priority: i32,
+}
+
+/// # Errors
+/// `INVALID_ARGUMENT` with the table and field.
+pub fn entry_key(table: &Table, entry: &p4rt::TableEntry) -> Result<EntryKey, Fault> {
+    let place = |fault: Fault| fault.at(&format!("table '{}'", table.name));
+    if table.prioritised != (entry.priority > 0) {
+        let rule = if table.prioritised {
+            "must be greater than 0"
+        } else {
+            "must be 0: no field is ternary, range or optional"
+        };
+        return Err(place(Fault::invalid(format!(
+            "priority {} {rule}",
+            entry.priority
+        ))));
+    }
+    Ok(EntryKey {
+        fields: match_values(table, entry)?,
+        priority: entry.priority,
+    })
+}
+
+/// The key without its priority.
+///
+/// # Errors
+/// `INVALID_ARGUMENT` with the table and field.
+pub fn match_values(table: &Table, entry: &p4rt::TableEntry) -> Result<Vec<MatchValue>, Fault> {
+    let place = |fault: Fault| fault.at(&format!("table '{}'", table.name));
+    let mut fields: Vec<_> = table.fields.iter().map(|_| None).collect();
+    for given in &entry.r#match {
+        let index = table
+            .fields
+            .iter()
+            .position(|field| field.id == given.field_id);
+        let index = index.ok_or_else(|| {
+            place(Fault::invalid(format!(
+                "no match field has the id {}",
+                given.field_id
+            )))
+        })?;
+        let field = &table.fields[index];
+        let value = match_value(field, given.field_match_type.as_ref());
+        let value =
+            value.map_err(|fault| place(fault.at(&format!("match field '{}'", field.name))))?;
+        if fields[index].replace(value).is_some() {
+            return Err(place(Fault::invalid(format!(
+                "match field '{}' is given twice",
+                field.name
+            ))));
+        }
+    }
+    let filled = fields.into_iter().zip(&table.fields).map(|(value, field)| {
+        match value.or_else(|| anything(field)) {
+            Some(value) => Ok(value),
+            None => Err(place(Fault::invalid(format!(
+                "match field '{}' is exact and can't be left out",
+                field.name
+            )))),
+        }
+    });
+    filled.collect()
+}
+
+/// An action of this table, for an entry or as its default.
+///
+/// # Errors
+/// `INVALID_ARGUMENT` with the action and parameter, `PERMISSION_DENIED` when the scope forbids it.
+pub fn action_call(
+    table: &Table,
+    action: &p4rt::TableAction,
+    is_default: bool,
+) -> Result<ActionCall, Fault> {
+    use crate::proto::info::action_ref::Scope;
+    let place = |fault: Fault| fault.at(&format!("table '{}'", table.name));
+    let Some(table_action::Type::Action(given)) = &action.r#type else {
+        return Err(place(Fault::invalid(
+            "the action must be a direct one: the table has no action profile",
+        )));
+    };
+    let known = table.actions.get(&given.action_id);
+    let known = known.ok_or_else(|| {
+        place(Fault::invalid(format!(
+            "action id {} is not one of its actions",
+            given.action_id
+        )))
+    })?;
+    match (known.scope, is_default) {
+        (Scope::DefaultOnly, false) => {
+            return Err(place(Fault::denied(format!(
+                "action '{}' is for the default entry only",
+                known.name
+            ))));
+        }
+        (Scope::TableOnly, true) => {
+            return Err(place(Fault::denied(format!(
+                "action '{}' is not for the default entry",
+                known.name
+            ))));
+        }
+        _ => {}
+    }
+    let args = arguments(known, &given.params);
+    let args = args.map_err(|fault| place(fault.at(&format!("action '{}'", known.name))))?;
+    Ok(ActionCall {
+        action: known.index,
+        args,
+    })
+}
+
+/// The fields that do not match everything.
+pub fn field_matches(table: &Table, key: &[MatchValue]) -> Vec<p4rt::FieldMatch> {
+    let given = table.fields.iter().zip(key).filter_map(|(field, value)| {
+        let field_match_type = Some(match value {
+            _ if anything(field).as_ref() == Some(value) => return None,
+            MatchValue::Optional(None) => return None,
+            MatchValue::Exact(value) => FieldMatchType::Exact(field_match::Exact {
+                value: canonical(value),
+            }),
+            MatchValue::Optional(Some(value)) => FieldMatchType::Optional(field_match::Optional {
+                value: canonical(value),
+            }),
+            MatchValue::Lpm { value, len } => FieldMatchType::Lpm(field_match::Lpm {
+                value: canonical(value),
+                prefix_len: i32::from(*len),
+            }),
+            MatchValue::Ternary { value, mask } => FieldMatchType::Ternary(field_match::Ternary {
+                value: canonical(value),
+                mask: canonical(mask),
+            }),
+            MatchValue::Range { low, high } => FieldMatchType::Range(field_match::Range {
+                low: canonical(low),
+                high: canonical(high),
+            }),
+        });
+        Some(p4rt::FieldMatch {
+            field_id: field.id,
+            field_match_type,
+        })
+    });
+    given.collect()
+}
+
+/// `None` for an action that the P4Info does not list for the table.
+pub fn table_action(table: &Table, call: &ActionCall) -> Option<p4rt::TableAction> {
+    let (action_id, action) = table
+        .actions
+        .iter()
+        .find(|(_, action)| action.index == call.action)?;
+    let params = action.params.iter().zip(&call.args);
+    let params = params
+        .map(|(param, value)| Param {
+            param_id: param.id,
+            value: canonical(value),
+        })
+        .collect();
+    let action = p4rt::Action {
+        action_id: *action_id,
+        params,
+    };
+    Some(p4rt::TableAction {
+        r#type: Some(table_action::Type::Action(action)),
+    })
+}
+
+fn canonical(value: &Bits) -> Vec<u8> {
+    value.canonical().to_vec()
+}
+
+fn bits(width: u32, bytes: &[u8]) -> Result<Bits, Fault> {
+    if bytes.is_empty() {
+        return Err(Fault::invalid("the value is empty: zero is one byte 00"));
+    }
+    Bits::new(width, bytes)
+        .map_err(|_| Fault::invalid(format!("the value does not fit {width} bits")))
+}
+
+fn arguments(action: &Action, given: &[Param]) -> Result<Vec<Bits>, Fault> {
+    if let Some(unknown) = given
+        .iter()
+        .find(|it| action.params.iter().all(|param| param.id != it.param_id))
+    {
+        return Err(Fault::invalid(format!(
+            "no parameter has the id {}",
+            unknown.param_id
+        )));
+    }
+    let argument = |param: &crate::schema::Param| {
+        let mut values = given.iter().filter(|it| it.param_id == param.id);
+        let place = format!("parameter '{}'", param.name);
+        match (values.next(), values.next()) {
+            (Some(one), None) => bits(param.width, &one.value).map_err(|fault| fault.at(&place)),
+            (None, _) => Err(Fault::invalid(format!("{place} is missing"))),
+            (Some(_), Some(_)) => Err(Fault::invalid(format!("{place} is given twice"))),
+        }
+    };
+    action.params.iter().map(argument).collect()
+}
+
+fn match_value(field: &Field, given: Option<&FieldMatchType>) -> Result<MatchValue, Fault> {
+    let width = field.width;
+    let value = match (field.kind, given) {
+        (MatchKind::Exact, Some(FieldMatchType::Exact(it))) => {
+            return Ok(MatchValue::Exact(bits(width, &it.value)?));
+        }
+        (MatchKind::Optional, Some(FieldMatchType::Optional(it))) => {
+            return Ok(MatchValue::Optional(Some(bits(width, &it.value)?)));
+        }
+        (MatchKind::Lpm, Some(FieldMatchType::Lpm(it))) => {
+            let (value, len) = (bits(width, &it.value)?, it.prefix_len);
+            let len = u16::try_from(len)
+                .ok()
+                .filter(|len| u32::from(*len) <= width);
+            let len = len.ok_or_else(|| {
+                Fault::invalid(format!(
+                    "prefix length {} is not in 1..{width}",
+                    it.prefix_len
+                ))
+            })?;
+            if value.bytes() != masked(&value, &prefix_mask(width, len)) {
+                return Err(Fault::invalid("bits behind the prefix are set"));
+            }
+            MatchValue::Lpm { value, len }
+        }
+        (MatchKind::Ternary, Some(FieldMatchType::Ternary(it))) => {
+            let (value, mask) = (bits(width, &it.value)?, bits(width, &it.mask)?);
+            if value.bytes() != masked(&value, &mask) {
+                return Err(Fault::invalid("bits outside the mask are set"));
+            }
+            MatchValue::Ternary { value, mask }
+        }
+        (MatchKind::Range, Some(FieldMatchType::Range(it))) => {
+            let (low, high) = (bits(width, &it.low)?, bits(width, &it.high)?);
+            if low.bytes() > high.bytes() {
+                return Err(Fault::invalid("the low end is above the high end"));
+            }
+            MatchValue::Range { low, high }
+        }
+        (kind, _) => return Err(Fault::invalid(format!("must be given as {kind:?}"))),
+    };
+    match anything(field).as_ref() == Some(&value) {
+        true => Err(Fault::invalid(
+            "matches everything: leave the field out instead",
+        )),
+        false => Ok(value),
+    }
+}
+
+/// The value that matches everything; an exact field has none.
+fn anything(field: &Field) -> Option<MatchValue> {
+    let (zero, ones) = (Bits::zero(field.width), Bits::ones(field.width));
+    match field.kind {
+        MatchKind::Exact => None,
+        MatchKind::Lpm => Some(MatchValue::Lpm {
+            value: zero,
+            len: 0,
+        }),
+        MatchKind::Ternary => Some(MatchValue::Ternary {
+            value: zero.clone(),
+            mask: zero,
+        }),
+        MatchKind::Range => Some(MatchValue::Range {
+            low: zero,
+            high: ones,
+        }),
+        MatchKind::Optional => Some(MatchValue::Optional(None)),
+    }
+}
+
+fn masked(value: &Bits, mask: &Bits) -> Vec<u8> {
+    value
+        .bytes()
+        .iter()
+        .zip(mask.bytes())
+        .map(|(value, mask)| value & mask)
+        .collect()
+}
+
+/// The first `len` of `width` bits set.
+fn prefix_mask(width: u32, len: u16) -> Bits {
+    let padding = (width.div_ceil(8) * 8 - width) as usize;
+    let mut bytes = Bits::zero(width).bytes().to_vec();
+    for bit in padding..padding + usize::from(len) {
+        if let Some(byte) = bytes.get_mut(bit / 8) {
+            *byte |= 0x80 >> (bit % 8);
+        }
+    }
+    Bits::new(width, &bytes).unwrap_or_else(|_| Bits::zero(width))
+}

@@ -1,0 +1,90 @@
+//! Writes to counter arrays and direct counters (section 9.3).
+
+use sluice_pipeline::{CounterValue, MatchValue, Switch, TableError};
+
+use super::on_switch;
+use crate::device::{Device, Installed};
+use crate::fault::Fault;
+use crate::proto::p4rt::{self, update::Type};
+use crate::schema::Table;
+use crate::translate::{EntryKey, entry_key};
+
+pub fn counter(
+    device: &Device,
+    installed: &Installed,
+    kind: Type,
+    entry: &p4rt::CounterEntry,
+) -> Result<(), Fault> {
+    let counter = installed.schema.counter(entry.counter_id)?;
+    let place = |fault: Fault| fault.at(&format!("counter '{}'", counter.name));
+    if kind != Type::Modify {
+        return Err(place(Fault::invalid("its cells can only be modified")));
+    }
+    let cells = counter.cells(entry.index.as_ref())?;
+    let Some(value) = entry.data.as_ref().map(value).transpose().map_err(place)? else {
+        return Ok(());
+    };
+    on_switch(device, |switch| {
+        cells
+            .into_iter()
+            .try_for_each(|cell| switch.counter_write(counter.index, cell, value))
+    })
+    .map_err(place)
+}
+
+pub fn direct_counter(
+    device: &Device,
+    installed: &Installed,
+    kind: Type,
+    entry: &p4rt::DirectCounterEntry,
+) -> Result<(), Fault> {
+    let of = entry
+        .table_entry
+        .as_ref()
+        .ok_or_else(|| Fault::invalid("direct counter: the table entry is not set"))?;
+    let table = installed.schema.table(of.table_id)?;
+    let place = |fault: Fault| fault.at(&format!("direct counter of table '{}'", table.name));
+    if kind != Type::Modify {
+        return Err(place(Fault::invalid("it can only be modified")));
+    }
+    if !table.direct_counter {
+        return Err(place(Fault::invalid("the table has none")));
+    }
+    if of.is_default_action {
+        return Err(place(Fault::unsupported(
+            "misses are not counted by this switch",
+        )));
+    }
+    let EntryKey { fields, priority } = entry_key(table, of)?;
+    let value = entry.data.as_ref().map(value).transpose().map_err(place)?;
+    on_switch(device, |switch| match value {
+        Some(value) => switch.direct_counter_write(table.index, &fields, priority, value),
+        None => exists(switch, table, &fields, priority),
+    })
+    .map_err(place)
+}
+
+/// # Errors
+/// `INVALID_ARGUMENT` for negative counts.
+pub fn value(data: &p4rt::CounterData) -> Result<CounterValue, Fault> {
+    let negative = |_| Fault::invalid("a counter can't be negative");
+    let (packets, bytes) = (data.packet_count.try_into(), data.byte_count.try_into());
+    Ok(CounterValue {
+        packets: packets.map_err(negative)?,
+        bytes: bytes.map_err(negative)?,
+    })
+}
+
+/// A table without a direct counter has no cheaper question than its entries.
+pub fn exists(
+    switch: &Switch,
+    table: &Table,
+    fields: &[MatchValue],
+    priority: i32,
+) -> Result<(), TableError> {
+    let mut entries = switch.entries(table.index);
+    match entries.any(|view| view.entry.key == fields && view.entry.priority == priority) {
+        true => Ok(()),
+        false => Err(TableError::NotFound),
+    }
+}

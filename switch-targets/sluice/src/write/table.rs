@@ -1,0 +1,164 @@
+//! Writes to table entries and default entries (section 9.1).
+
+use sluice_pipeline::{CounterValue, Entry};
+
+use super::counter::{exists, value};
+use super::{Refused, on_switch};
+use crate::device::{Device, Installed, Note};
+use crate::fault::Fault;
+use crate::proto::p4rt::{self, update::Type};
+use crate::schema::Table;
+use crate::translate::{EntryKey, action_call, entry_key};
+
+/// Bytes of `TableEntry.metadata` that are kept for one entry at most.
+const MAX_METADATA: usize = 1024;
+
+pub fn table_entry(
+    device: &Device,
+    installed: &mut Installed,
+    kind: Type,
+    entry: p4rt::TableEntry,
+) -> Result<(), Fault> {
+    let table = installed.schema.table(entry.table_id)?;
+    let place = |fault: Fault| fault.at(&format!("table '{}'", table.name));
+    if table.fields.is_empty() {
+        return Err(place(Fault::invalid(
+            "it has no key, hence no entries but the default one",
+        )));
+    }
+    if table.is_const && (kind != Type::Modify || entry.action.is_some()) {
+        return Err(place(Fault::denied("the program fixes its entries")));
+    }
+    let key = entry_key(table, &entry)?;
+    let note_at = (entry.table_id, Some(key.clone()));
+    if kind == Type::Delete {
+        on_switch(device, |switch| {
+            switch.delete(table.index, &key.fields, key.priority)
+        })
+        .map_err(place)?;
+        installed.notes.remove(&note_at);
+        return Ok(());
+    }
+    let counter = direct_resources(table, &entry).map_err(place)?;
+    let note = note(&entry).map_err(place)?;
+    let action = entry
+        .action
+        .as_ref()
+        .map(|action| action_call(table, action, false))
+        .transpose()?;
+    let EntryKey { fields, priority } = key;
+    let with = |action| Entry {
+        key: fields.clone(),
+        priority,
+        action,
+    };
+    on_switch(device, |switch| {
+        match (kind, action) {
+            (Type::Insert, Some(action)) => switch.insert(table.index, with(action))?,
+            (Type::Modify, Some(action)) => switch.modify(table.index, with(action))?,
+            (Type::Insert, None) => {
+                return Err(Refused::Fault(Fault::invalid("the action is not set")));
+            }
+            _ => exists(switch, table, &fields, priority)?,
+        }
+        match counter {
+            Some(value) => {
+                Ok(switch.direct_counter_write(table.index, &fields, priority, value)?)
+            }
+            None => Ok(()),
+        }
+    })
+    .map_err(place)?;
+    keep(installed, note_at, note);
+    Ok(())
+}
+
+pub fn default_entry(
+    device: &Device,
+    installed: &mut Installed,
+    kind: Type,
+    entry: p4rt::TableEntry,
+) -> Result<(), Fault> {
+    let table = installed.schema.table(entry.table_id)?;
+    let place = |fault: Fault| fault.at(&format!("table '{}', default entry", table.name));
+    if kind != Type::Modify {
+        return Err(place(Fault::invalid(
+            "it can only be modified: it always exists",
+        )));
+    }
+    if !entry.r#match.is_empty() || entry.priority != 0 {
+        return Err(place(Fault::invalid(
+            "it has neither match fields nor a priority",
+        )));
+    }
+    if table.const_default {
+        return Err(place(Fault::denied("the program fixes it")));
+    }
+    if direct_resources(table, &entry).map_err(place)?.is_some() {
+        return Err(place(Fault::unsupported(
+            "misses are not counted by this switch",
+        )));
+    }
+    let (reset, mut note) = (entry.action.is_none(), note(&entry).map_err(place)?);
+    let action = entry
+        .action
+        .as_ref()
+        .map(|action| action_call(table, action, true))
+        .transpose()?;
+    on_switch(device, |switch| match action {
+        Some(action) => switch.set_default(table.index, action),
+        None => switch.reset_default(table.index),
+    })
+    .map_err(place)?;
+    if reset {
+        note = Note::default();
+    }
+    keep(installed, (entry.table_id, None), note);
+    Ok(())
+}
+
+/// What an entry's direct counter is to be set to, if anything.
+fn direct_resources(
+    table: &Table,
+    entry: &p4rt::TableEntry,
+) -> Result<Option<CounterValue>, Fault> {
+    if entry.is_const {
+        return Err(Fault::invalid("is_const can't be written"));
+    }
+    if entry.meter_config.is_some() || entry.meter_counter_data.is_some() {
+        return Err(Fault::invalid("the table has no direct meter"));
+    }
+    if entry.idle_timeout_ns != 0 {
+        return Err(Fault::invalid("the table has no idle timeout"));
+    }
+    match &entry.counter_data {
+        Some(_) if !table.direct_counter => Err(Fault::invalid("the table has no direct counter")),
+        Some(data) => Ok(Some(value(data)?)),
+        None => Ok(None),
+    }
+}
+
+fn note(entry: &p4rt::TableEntry) -> Result<Note, Fault> {
+    if entry.metadata.len() > MAX_METADATA {
+        return Err(Fault::invalid(format!(
+            "metadata is longer than {MAX_METADATA} bytes"
+        )));
+    }
+    #[allow(
+        deprecated,
+        reason = "older clients use controller_metadata, and it must be read back"
+    )]
+    let controller_metadata = entry.controller_metadata;
+    Ok(Note {
+        controller_metadata,
+        metadata: entry.metadata.clone(),
+    })
+}
+
+fn keep(installed: &mut Installed, at: (u32, Option<EntryKey>), note: Note) {
+    if note == Note::default() {
+        installed.notes.remove(&at);
+    } else {
+        installed.notes.insert(at, note);
+    }
+}
