@@ -1,0 +1,8 @@
+"""`culvert`: what a person asks of the daemon, in words.
+
+Exit codes: 0 done, 1 fault, 2 wrong usage, 3 refused with a reason, 4 the daemon does not run.
+"""
+
+from culvert_client.cli.commands import app
+
+__all__ = ["app"]

@@ -1,0 +1,113 @@
+"""culvertd's configuration: a TOML file, then flags over it, parsed once.
+
+state_dir    = "/var/lib/culvert"            keys (0600), profile, what a crash must not forget
+socket       = "/run/culvert/culvertd.sock"  the local API
+dns_listen   = "127.0.0.1:53"
+dns_upstream = "192.0.2.53"                  the name server to forward to; ":port" may follow
+tun_name     = "culvert0"
+udp_port     = 4500                          from which ESP is sent (RFC 3948)
+"""
+
+from __future__ import annotations
+
+import argparse
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from ipaddress import ip_address
+from pathlib import Path
+
+DNS_PORT = 53
+
+
+class ConfigError(Exception):
+    """What is wrong, and in which setting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An IP address and a port."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    dns_upstream: Endpoint
+    state_dir: Path = Path("/var/lib/culvert")
+    socket: Path = Path("/run/culvert/culvertd.sock")
+    dns_listen: Endpoint = Endpoint("127.0.0.1", DNS_PORT)
+    tun_name: str = "culvert0"
+    udp_port: int = 4500
+
+
+def load(arguments: Sequence[str] | None = None) -> Config:
+    """Raises ConfigError; exits with 2 on unknown flags, as argparse does."""
+    flags = argparse.ArgumentParser(
+        prog="culvertd", description="Culvert's daemon: on-demand IPsec tunnels for DNS names."
+    )
+    flags.add_argument("--config", type=Path, metavar="FILE", help="TOML file; flags go before it")
+    for field in fields(Config):
+        flags.add_argument(f"--{field.name.replace('_', '-')}", metavar=field.name.upper())
+    given = vars(flags.parse_args(arguments))
+    path: Path | None = given.pop("config")
+    values: dict[str, object] = _read(path) if path is not None else {}
+    values |= {name: value for name, value in given.items() if value is not None}
+    return _parse(values)
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(path.read_text())
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not TOML: {error}") from error
+
+
+def _parse(values: dict[str, object]) -> Config:
+    unknown = values.keys() - {field.name for field in fields(Config)}
+    if unknown:
+        raise ConfigError(f"unknown setting: {', '.join(sorted(unknown))}")
+    if "dns_upstream" not in values:
+        raise ConfigError("dns_upstream is missing: the address of the name server to forward to")
+    texts = {name: str(value) for name, value in values.items()}
+    parsed: dict[str, object] = {}
+    for name, text in texts.items():
+        match name:
+            case "state_dir" | "socket":
+                parsed[name] = Path(text).absolute()
+            case "dns_listen" | "dns_upstream":
+                parsed[name] = _endpoint(name, text)
+            case "udp_port":
+                parsed[name] = _port(name, text)
+            case _:
+                parsed[name] = _interface(name, text)
+    return Config(**parsed)  # pyright: ignore[reportArgumentType]
+
+
+def _endpoint(name: str, text: str) -> Endpoint:
+    host, port = text, str(DNS_PORT)
+    if text.startswith("["):
+        host, _, rest = text[1:].partition("]")
+        port = rest.removeprefix(":") or port
+    elif text.count(":") == 1:
+        host, _, port = text.partition(":")
+    try:
+        return Endpoint(str(ip_address(host)), _port(name, port))
+    except ValueError:
+        raise ConfigError(f"{name} must be an IP address, perhaps with a port, not {text!r}") from None
+
+
+def _port(name: str, text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) < 1 << 16:
+        raise ConfigError(f"{name} must have a port between 1 and 65535, not {text!r}")
+    return int(text)
+
+
+def _interface(name: str, text: str) -> str:
+    # IFNAMSIZ of linux/if.h is 16 with the final zero.
+    if not 0 < len(text) < 16 or not text.isascii() or any(c.isspace() or c == "/" for c in text):
+        raise ConfigError(f"{name} must be an interface name of at most 15 characters, not {text!r}")
+    return text

@@ -1,0 +1,38 @@
+"""Carries the core's calls to the controller, and brings each answer back as the event that the core waits for."""
+
+from __future__ import annotations
+
+from culvert_proto import CulvertError, agent_pb2
+
+from culvert_client.controller.agent import Agent
+from culvert_client.controller.messages import pair_from, tunnel_from
+from culvert_client.core import tunnel_events as tunnel
+from culvert_client.core.client_events import Call, CallEnded
+
+
+async def perform(agent: Agent, call: Call, *, udp_port: int, asked_at: float) -> CallEnded:
+    """`udp_port` is where this device sends ESP from; `asked_at` is the `now` at which the call was made."""
+    try:
+        match call.command:
+            case tunnel.OpenTunnel(number):
+                request = agent_pb2.OpenTunnelRequest(fqdn=call.fqdn, gateway=call.gateway, udp_port=udp_port)
+                opened = await agent.open_tunnel(request)
+                event = tunnel.TunnelOpened(
+                    number,
+                    tunnel_from(opened.tunnel),
+                    pair_from(opened.sas),
+                    asked_at=asked_at,
+                    decided=opened.decided_us / 1e6,
+                    programmed=opened.programmed_us / 1e6,
+                )
+            case tunnel.RenewSa(number, tunnel_id, generation):
+                event = tunnel.Renewed(number, pair_from((await agent.renew_sa(tunnel_id, generation)).sas))
+            case tunnel.ActivateSa(number, tunnel_id, generation):
+                await agent.activate_sa(tunnel_id, generation)
+                event = tunnel.Activated(number)
+            case tunnel.CloseTunnel(number, tunnel_id, reason):
+                await agent.close_tunnel(tunnel_id, reason)
+                event = tunnel.CloseDone(number)
+    except CulvertError as error:
+        event = tunnel.Failed(call.command.call, error)
+    return CallEnded(call.fqdn, event)

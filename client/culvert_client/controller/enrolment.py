@@ -1,0 +1,123 @@
+"""Enrolment: a key made here, a certificate for it, and the TOTP secret passed through to the person (DESIGN D14)."""
+
+from __future__ import annotations
+
+import hashlib
+import ssl
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from culvert_proto import CulvertError, Reason, error_pb2
+
+from culvert_client.controller.trust import trust, untrusted
+from culvert_client.core.invitation import Invitation
+from culvert_client.state_dir import Identity
+
+REQUEST_TIMEOUT = 15.0
+"""Seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Enrolment:
+    identity: Identity
+    totp_uri: str = field(repr=False)
+
+
+async def enrol(invitation: Invitation, *, device_name: str, owner: int) -> Enrolment:
+    """Raises CulvertError; then nothing has changed on this computer."""
+    context, ca_der = await trust(invitation)
+    key = ec.generate_private_key(ec.SECP256R1())
+    answer = await _post(
+        invitation,
+        context,
+        {
+            "token": invitation.token,
+            "device_name": device_name,
+            "csr_pem": _request(key, device_name).decode(),
+        },
+    )
+    try:
+        certificate_pem, ca_pem = answer["certificate_pem"].encode(), answer["ca_pem"].encode()
+        certificate, ca = (
+            x509.load_pem_x509_certificate(certificate_pem),
+            x509.load_pem_x509_certificate(ca_pem),
+        )
+        texts = {name: str(answer[name]) for name in ("agent_address", "device_id", "user", "totp_uri")}
+    except (KeyError, ValueError, AttributeError):
+        raise CulvertError(Reason.INTERNAL) from None
+    if (
+        hashlib.sha256(ca.public_bytes(serialization.Encoding.DER)).digest()
+        != hashlib.sha256(ca_der).digest()
+    ):
+        raise untrusted(invitation)
+    if certificate.public_key() != key.public_key():
+        raise CulvertError(Reason.INTERNAL)
+    identity = Identity(
+        controller=invitation.controller,
+        agent_address=texts["agent_address"],
+        device_id=texts["device_id"],
+        user=texts["user"],
+        owner=owner,
+        certificate_pem=certificate_pem,
+        ca_pem=ca_pem,
+        key_pem=key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        ),
+    )
+    return Enrolment(identity, texts["totp_uri"])
+
+
+def _request(key: ec.EllipticCurvePrivateKey, device_name: str) -> bytes:
+    # X.520 allows 64 characters in a common name.
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, device_name[:64])])
+    request = x509.CertificateSigningRequestBuilder().subject_name(name).sign(key, hashes.SHA256())
+    return request.public_bytes(serialization.Encoding.PEM)
+
+
+async def _post(invitation: Invitation, context: ssl.SSLContext, body: dict[str, str]) -> dict[str, Any]:
+    try:
+        async with httpx.AsyncClient(verify=context, trust_env=False, timeout=REQUEST_TIMEOUT) as client:
+            response = await client.post(f"{invitation.controller}/api/v1/enrolments", json=body)
+    except httpx.ConnectError as error:
+        if _refuses_certificate(error):
+            raise untrusted(invitation) from None
+        raise CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=invitation.controller) from None
+    except httpx.TimeoutException:
+        raise CulvertError(Reason.TIMEOUT, what=f"The answer of {invitation.controller}") from None
+    except httpx.HTTPError:
+        raise CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=invitation.controller) from None
+    try:
+        answer: dict[str, Any] = response.json()
+    except ValueError:
+        raise CulvertError(Reason.INTERNAL) from None
+    if response.is_success:
+        return answer
+    raise _refusal(answer)
+
+
+def _refuses_certificate(error: BaseException) -> bool:
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
+
+
+def _refusal(problem: dict[str, Any]) -> CulvertError:
+    """From an RFC 9457 problem document; `reason` is a name of the catalogue."""
+    name = str(problem.get("reason", "")).removeprefix("REASON_")
+    if name not in Reason.__members__:
+        return CulvertError(Reason.INTERNAL)
+    return CulvertError.from_proto(
+        error_pb2.Error(
+            reason=error_pb2.Reason.ValueType(Reason[name]),
+            message=str(problem.get("detail") or problem.get("title") or ""),
+            remedy=str(problem.get("remedy") or ""),
+        )
+    )

@@ -1,0 +1,93 @@
+"""From the agent API's messages to the core's values. What a controller must not send ends as CulvertError(INTERNAL)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ipaddress import ip_address, ip_network
+from typing import TypeVar
+
+from culvert_proto import CulvertError, Reason, agent_pb2
+
+from culvert_client.core import grant, profile
+from culvert_client.core.profile import canonical
+
+KEY_BYTES = 36
+# RFC 4303 section 2.1 reserves 0 to 255.
+FIRST_SPI = 256
+
+Value = TypeVar("Value")
+
+
+def profile_from(message: agent_pb2.Profile) -> profile.Profile:
+    return _checked(
+        lambda: profile.Profile(
+            user=message.user,
+            device_name=message.device_name,
+            managed_zones=tuple(map(canonical, message.managed_zones)),
+            protected_prefixes=tuple(map(ip_network, message.protected_prefixes)),
+            gateways=tuple(profile.Gateway(g.name, g.address, g.online) for g in message.gateways),
+            resources=tuple(
+                profile.Resource(r.name, canonical(r.fqdn), tuple(r.addresses)) for r in message.resources
+            ),
+            code_valid_until=message.code_valid_until,
+        )
+    )
+
+
+def tunnel_from(message: agent_pb2.Tunnel) -> grant.Tunnel:
+    return _checked(
+        lambda: grant.Tunnel(
+            tunnel_id=grant.TunnelId(message.tunnel_id),
+            resource=message.resource,
+            fqdn=canonical(message.fqdn),
+            gateway=message.gateway.name,
+            inner_address=ip_address(message.inner_address),
+            remote_prefixes=tuple(map(ip_network, message.remote_prefixes)),
+            outer_address=ip_address(message.outer_address),
+            outer_port=_in(range(1, 1 << 16), message.outer_port),
+            idle=float(message.idle_seconds),
+            # The least that IPv6 allows (RFC 8200 section 5); less is nonsense on IPv4 as well.
+            mtu=_in(range(1280, 1 << 16), message.inner_mtu),
+        )
+    )
+
+
+def pair_from(message: agent_pb2.SaPair) -> grant.SaPair:
+    return _checked(
+        lambda: grant.SaPair(
+            generation=message.generation,
+            inbound=_sa(message.inbound),
+            outbound=_sa(message.outbound),
+            drain=message.drain_ms / 1e3,
+        )
+    )
+
+
+def _sa(message: agent_pb2.Sa) -> grant.Sa:
+    if message.suite != agent_pb2.SUITE_AES_GCM_256 or len(message.key) != KEY_BYTES or not message.esn:
+        raise ValueError
+    return grant.Sa(
+        spi=grant.Spi(_in(range(FIRST_SPI, 1 << 32), message.spi)),
+        key=message.key,
+        replay_window=message.replay_window,
+        soft=_limits(message.soft),
+        hard=_limits(message.hard),
+    )
+
+
+def _limits(message: agent_pb2.Limits) -> grant.Limits:
+    return grant.Limits(message.packets, message.bytes, message.seconds)
+
+
+def _in(allowed: range, value: int) -> int:
+    if value not in allowed:
+        raise ValueError
+    return value
+
+
+def _checked(build: Callable[[], Value]) -> Value:
+    try:
+        return build()
+    except ValueError:
+        # Without the cause: it may quote the message, and the message holds keys.
+        raise CulvertError(Reason.INTERNAL) from None

@@ -1,0 +1,353 @@
+"""The whole client without its sockets: what comes in from DNS, the controller, the datapath and the person meets here.
+
+QueryHeld, TxtAnswered ─► Holds ──Demanded──► Machine (one per name) ──► Call (controller)
+                            ▲                    │        │
+                            └── opened, refused ◄┘        └─ Install ──► Apply (datapath, the whole of it)
+                            │
+                            ▼
+                       Reply, Fail (DNS)
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+from culvert_proto import CulvertError, Reason
+
+from culvert_client.core import tunnel_events as tunnel
+from culvert_client.core.clicks import Clicks
+from culvert_client.core.client_events import (
+    Applied,
+    Apply,
+    AskTxt,
+    Call,
+    CallEnded,
+    CloseAsked,
+    CodeProven,
+    Command,
+    ControllerLost,
+    Desired,
+    Enrolled,
+    Event,
+    Fail,
+    GatewaySelected,
+    KeepGateway,
+    KeepTunnels,
+    Measured,
+    OpenAsked,
+    ProfileReceived,
+    QueryHeld,
+    Reply,
+    SaExpiring,
+    Settle,
+    Stopping,
+    Ticked,
+    TunnelLost,
+    TxtAnswered,
+    UpstreamAnswered,
+)  # fmt: skip
+from culvert_client.core.grant import TunnelId
+from culvert_client.core.holds import Demanded, Failed, Holds, Outcome, Replied
+from culvert_client.core.machine import Machine
+from culvert_client.core.profile import Profile
+from culvert_client.core.tunnel_states import Closed, Closing
+
+APPLY_RETRY = 5.0
+"""Seconds after which a state that the datapath refused is tried again."""
+
+# The controller shuts this device out: its tunnels are gone on the gateways.
+SHUT_OUT = frozenset({Reason.DEVICE_REVOKED, Reason.CERTIFICATE_UNKNOWN})
+_CODE = frozenset({Reason.CODE_NEEDED, Reason.CODE_WRONG, Reason.CODE_USED, Reason.CODE_LOCKED})
+_WANTED = frozenset({Reason.CLOSED_BY_USER, Reason.CLOSED_IDLE})
+_CONTROLLER = "controller"
+_DATAPATH = "datapath"
+
+
+class Client:
+    """`profile` is the last one known: its prefixes are blocked before the controller answers.
+
+    `leftovers` are tunnels that a run before this one did not close: they are closed first, because the keys that it
+    used must never be used again (RFC 8221).
+    """
+
+    def __init__(
+        self, profile: Profile, gateway: str = "", leftovers: Mapping[str, TunnelId] | None = None
+    ) -> None:
+        self.profile = profile
+        self.gateway = gateway
+        self.controller_error: CulvertError | None = None
+        self.connected = False
+        self.clicks = Clicks()
+        self.drops: Mapping[TunnelId, Mapping[str, int]] = {}
+        self._calls = itertools.count(1)
+        self.machines = {
+            fqdn: Machine(
+                self._calls, Closing(tunnel_id, Reason.CLOSED_BY_USER, frozenset(), None, 0, retry_at=0.0)
+            )
+            for fqdn, tunnel_id in (leftovers or {}).items()
+        }
+        self._holds = Holds()
+        # Requests of persons wait beside DNS queries, under negative numbers.
+        self._asked: dict[int, str] = {}
+        self._errors: dict[str, CulvertError] = {}
+        self._installs: list[tuple[int, str, int]] = []
+        self._applies = 0
+        self._applied = 0
+        self._desired = Desired()
+        self._apply_at: float | None = 0.0
+        self._kept: Mapping[str, TunnelId] = dict(leftovers or {})
+        self._stopping = False
+
+    @property
+    def last_error(self) -> CulvertError | None:
+        """The newest refusal or fault that nothing has cured since."""
+        return next(reversed(self._errors.values()), None)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is left to close or to apply."""
+        return not self.machines and self._applied == self._applies
+
+    def handle(self, event: Event, now: float) -> list[Command]:
+        commands = self._handle(event, now)
+        for fqdn in [fqdn for fqdn, machine in self.machines.items() if isinstance(machine.state, Closed)]:
+            del self.machines[fqdn]
+        commands += self._apply(now)
+        kept = self._held_tunnels()
+        if kept != self._kept:
+            self._kept = kept
+            commands.append(KeepTunnels(kept))
+        return commands
+
+    def deadline(self) -> float | None:
+        """When Ticked is due."""
+        times = [
+            self._holds.deadline(),
+            self._apply_at,
+            *(machine.deadline() for machine in self.machines.values()),
+        ]
+        return min((at for at in times if at is not None), default=None)
+
+    def _handle(self, event: Event, now: float) -> list[Command]:
+        match event:
+            case QueryHeld(query, fqdn):
+                return self._query_held(query, fqdn, now)
+            case UpstreamAnswered(query, addresses):
+                return self._follow(self._holds.answered(query, addresses, self.profile), now)
+            case TxtAnswered(fqdn, says_yes):
+                self.clicks.step(fqdn, "txt", now)
+                return self._follow(self._holds.txt(fqdn, says_yes, self.profile), now)
+            case OpenAsked(request, name):
+                return self._open_asked(request, name, now)
+            case CloseAsked(fqdn):
+                return self._to_tunnels(tunnel.CloseRequested(Reason.CLOSED_BY_USER), now, fqdn)
+            case GatewaySelected(gateway):
+                self.gateway = gateway
+                return [KeepGateway(gateway)]
+            case CallEnded():
+                return self._call_ended(event, now)
+            case Applied(number, error):
+                return self._datapath_answered(number, error, now)
+            case ProfileReceived(profile):
+                self.profile, self.connected, self.controller_error = profile, True, None
+                self._errors.pop(_CONTROLLER, None)
+                return self._to_tunnels(tunnel.ControllerBack(), now)
+            case ControllerLost(error):
+                return self._controller_lost(error, now)
+            case TunnelLost(tunnel_id, error):
+                return self._tunnel_lost(tunnel_id, error, now)
+            case SaExpiring(tunnel_id, generation):
+                return self._to_tunnels(tunnel.SoftLimit(generation), now, self._name_of(tunnel_id))
+            case CodeProven(valid_until):
+                self.profile = self.profile.with_code(valid_until)
+                self._errors = {
+                    about: error for about, error in self._errors.items() if error.reason not in _CODE
+                }
+                return []
+            case Measured(usage, drops):
+                self.drops = drops
+                counted = [
+                    (self._name_of(tunnel_id), tunnel.Counted(used)) for tunnel_id, used in usage.items()
+                ]
+                return [
+                    c for fqdn, one in counted if fqdn is not None for c in self._to_tunnel(fqdn, one, now)
+                ]
+            case Enrolled():
+                return self._forget(now)
+            case Stopping():
+                self._stopping = True
+                return self._to_tunnels(tunnel.CloseRequested(Reason.CLOSED_BY_USER), now)
+            case Ticked():
+                commands = self._follow(self._holds.expire(now), now)
+                return commands + self._to_tunnels(tunnel.Tick(), now)
+
+    # ── demands ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _query_held(self, query: int, fqdn: str, now: float) -> list[Command]:
+        machine = self.machines.get(fqdn)
+        commands: list[Command] = []
+        if machine is None or not machine.is_up:
+            self.clicks.step(fqdn, "query", now, starts=True)
+            if self._holds.asks_txt(fqdn):
+                commands.append(AskTxt(fqdn))
+        return commands + self._follow(self._holds.hold(query, fqdn, self.profile, now), now)
+
+    def _open_asked(self, request: int, name: str, now: float) -> list[Command]:
+        fqdn = self.profile.fqdn_of(name)
+        if fqdn is None:
+            return [Settle(request, name, CulvertError(Reason.NAME_UNKNOWN, name=name))]
+        self._asked[-request] = fqdn
+        return self._demand(-request, fqdn, now)
+
+    def _demand(self, query: int, fqdn: str, now: float) -> list[Command]:
+        if self._stopping:
+            return self._refuse(fqdn, frozenset({query}), CulvertError(Reason.CLOSED_BY_USER), now)
+        self.machines.setdefault(fqdn, Machine(self._calls))
+        return self._to_tunnel(fqdn, tunnel.Demand(query), now)
+
+    def _follow(self, outcomes: list[Outcome], now: float) -> list[Command]:
+        commands: list[Command] = []
+        for outcome in outcomes:
+            match outcome:
+                case Demanded(query, fqdn):
+                    commands += self._demand(query, fqdn, now)
+                case Replied(query, fqdn, connects):
+                    if connects:
+                        self.clicks.step(fqdn, "released", now)
+                        self.clicks.end(fqdn)
+                    commands.append(Reply(query))
+                case Failed(query, fqdn, error):
+                    self._note(fqdn, error)
+                    self.clicks.end(fqdn, error)
+                    commands.append(Fail(query, error))
+        return commands
+
+    def _release(self, fqdn: str, queries: frozenset[int], now: float) -> list[Command]:
+        carried = self.machines[fqdn].carried
+        assert carried is not None
+        self._errors.pop(fqdn, None)
+        self.clicks.step(fqdn, "sas_in", now)
+        commands: list[Command] = [
+            Settle(-query, fqdn) for query in sorted(queries) if self._asked.pop(query, None)
+        ]
+        commands += self._follow(self._holds.opened(queries, carried.tunnel, self.profile), now)
+        if not self._holds.holds(fqdn):
+            self.clicks.end(fqdn)
+        return commands
+
+    def _refuse(self, fqdn: str, queries: frozenset[int], error: CulvertError, now: float) -> list[Command]:
+        self._note(fqdn, error)
+        commands: list[Command] = [
+            Settle(-query, fqdn, error) for query in sorted(queries) if self._asked.pop(query, None)
+        ]
+        commands += self._follow(self._holds.refused(queries, error, self.profile), now)
+        self.clicks.end(fqdn, error)
+        return commands
+
+    # ── tunnels ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _to_tunnels(self, event: tunnel.Event, now: float, fqdn: str | None = None) -> list[Command]:
+        names = [fqdn] if fqdn is not None else list(self.machines)
+        return [command for name in names for command in self._to_tunnel(name, event, now)]
+
+    def _to_tunnel(self, fqdn: str, event: tunnel.Event, now: float) -> list[Command]:
+        machine = self.machines.get(fqdn)
+        if machine is None:
+            return []
+        commands: list[Command] = []
+        for command in machine.handle(event, now):
+            match command:
+                case tunnel.Install(call):
+                    self._installs.append((self._applies + 1, fqdn, call))
+                case tunnel.Release(queries):
+                    commands += self._release(fqdn, queries, now)
+                case tunnel.Refuse(queries, error):
+                    commands += self._refuse(fqdn, queries, error, now)
+                case _:
+                    if isinstance(command, tunnel.OpenTunnel):
+                        self.clicks.step(fqdn, "request", now, starts=True)
+                    commands.append(Call(fqdn, self.gateway, command))
+        return commands
+
+    def _call_ended(self, ended: CallEnded, now: float) -> list[Command]:
+        match ended.event:
+            case tunnel.TunnelOpened(asked_at=asked_at, decided=decided, programmed=programmed):
+                self.clicks.step(ended.fqdn, "decided", asked_at + decided)
+                self.clicks.step(ended.fqdn, "programmed", asked_at + programmed)
+                self.clicks.step(ended.fqdn, "reply", now)
+            case tunnel.Renewed():
+                self._errors.pop(ended.fqdn, None)
+            case tunnel.Failed(error=error):
+                self._note(ended.fqdn, error)
+            case _:
+                pass
+        return self._to_tunnel(ended.fqdn, ended.event, now)
+
+    def _tunnel_lost(self, tunnel_id: TunnelId, error: CulvertError, now: float) -> list[Command]:
+        fqdn = self._name_of(tunnel_id)
+        if fqdn is not None:
+            self._note(fqdn, error)
+        # A name that is still opening may learn its tunnel's id only after this.
+        return self._to_tunnels(tunnel.ClosedByController(tunnel_id, error), now)
+
+    def _controller_lost(self, error: CulvertError, now: float) -> list[Command]:
+        self.connected, self.controller_error = False, error
+        self._note(_CONTROLLER, error)
+        if error.reason not in SHUT_OUT:
+            return []
+        return [
+            c for tunnel_id in self._held_tunnels().values() for c in self._tunnel_lost(tunnel_id, error, now)
+        ]
+
+    def _forget(self, now: float) -> list[Command]:
+        error = CulvertError(Reason.CLOSED_BY_USER)
+        commands = [
+            c for tunnel_id in self._held_tunnels().values() for c in self._tunnel_lost(tunnel_id, error, now)
+        ]
+        self.profile, self.connected, self._errors = Profile(), False, {}
+        return commands
+
+    def _held_tunnels(self) -> dict[str, TunnelId]:
+        held: dict[str, TunnelId] = {}
+        for fqdn, machine in self.machines.items():
+            if isinstance(machine.state, Closing):
+                held[fqdn] = machine.state.tunnel_id
+            elif machine.carried is not None:
+                held[fqdn] = machine.carried.tunnel.tunnel_id
+        return held
+
+    def _name_of(self, tunnel_id: TunnelId) -> str | None:
+        return next((fqdn for fqdn, held in self._held_tunnels().items() if held == tunnel_id), None)
+
+    # ── datapath ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _apply(self, now: float) -> list[Command]:
+        tunnels = tuple(sas for machine in self.machines.values() if (sas := machine.desired()) is not None)
+        desired = Desired(frozenset(self.profile.protected_prefixes), tunnels)
+        awaited = any(number > self._applies for number, _, _ in self._installs)
+        due = self._apply_at is not None and self._apply_at <= now
+        if desired == self._desired and not awaited and not due:
+            return []
+        self._desired, self._apply_at = desired, None
+        self._applies += 1
+        return [Apply(self._applies, desired)]
+
+    def _datapath_answered(self, number: int, error: CulvertError | None, now: float) -> list[Command]:
+        self._applied = number
+        done = [(fqdn, call) for asked, fqdn, call in self._installs if asked <= number]
+        self._installs = [install for install in self._installs if install[0] > number]
+        if error is None:
+            self._errors.pop(_DATAPATH, None)
+        else:
+            self._note(_DATAPATH, error)
+            self._apply_at = now + APPLY_RETRY
+        events = [
+            (fqdn, tunnel.Failed(call, error) if error else tunnel.Installed(call)) for fqdn, call in done
+        ]
+        return [command for fqdn, event in events for command in self._to_tunnel(fqdn, event, now)]
+
+    def _note(self, about: str, error: CulvertError) -> None:
+        self._errors.pop(about, None)
+        if error.reason not in _WANTED:
+            self._errors[about] = error

@@ -1,0 +1,191 @@
+"""What happens to the client as a whole, and what it asks for in return. `client.py` says which leads to which."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from culvert_proto import CulvertError
+
+from culvert_client.core import tunnel_events as tunnel
+from culvert_client.core.grant import Address, Network, Sas, TunnelId, Usage
+from culvert_client.core.profile import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class QueryHeld:
+    """A query for A, AAAA or HTTPS of a managed name. It is being forwarded; its answer waits."""
+
+    query: int
+    fqdn: str
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamAnswered:
+    """`addresses` None: the name server was silent, or what it said is malformed."""
+
+    query: int
+    addresses: frozenset[Address] | None
+
+
+@dataclass(frozen=True, slots=True)
+class TxtAnswered:
+    fqdn: str
+    says_yes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAsked:
+    """A person asks for a resource or a name; Settle with the same number answers."""
+
+    request: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CloseAsked:
+    """`fqdn` None closes all."""
+
+    fqdn: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class GatewaySelected:
+    """Empty: the controller chooses."""
+
+    gateway: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnded:
+    """The answer to a Call. A stale one is dropped."""
+
+    fqdn: str
+    event: tunnel.TunnelOpened | tunnel.Renewed | tunnel.Activated | tunnel.CloseDone | tunnel.Failed
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    number: int
+    error: CulvertError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileReceived:
+    profile: Profile
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerLost:
+    error: CulvertError
+
+
+@dataclass(frozen=True, slots=True)
+class TunnelLost:
+    tunnel_id: TunnelId
+    error: CulvertError
+
+
+@dataclass(frozen=True, slots=True)
+class SaExpiring:
+    tunnel_id: TunnelId
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class CodeProven:
+    """Unix seconds."""
+
+    valid_until: int
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What the datapath counted; `drops` by cause over all tunnels."""
+
+    usage: Mapping[TunnelId, Usage]
+    drops: Mapping[TunnelId, Mapping[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Enrolled:
+    """This computer has another identity now: nothing of the one before is valid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    pass
+
+
+Event = (
+    QueryHeld | UpstreamAnswered | TxtAnswered | OpenAsked | CloseAsked | GatewaySelected | CallEnded | Applied
+    | ProfileReceived | ControllerLost | TunnelLost | SaExpiring | CodeProven | Measured | Enrolled | Stopping | Ticked
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """The datapath as it shall be. Traffic to `blocked` that no tunnel carries goes nowhere."""
+
+    blocked: frozenset[Network] = frozenset()
+    tunnels: tuple[Sas, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AskTxt:
+    fqdn: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    query: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    query: int
+    error: CulvertError
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Ask the controller. `gateway` is the one that the person pinned."""
+
+    fqdn: str
+    gateway: str
+    command: tunnel.OpenTunnel | tunnel.RenewSa | tunnel.ActivateSa | tunnel.CloseTunnel
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    number: int
+    desired: Desired
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """The answer to OpenAsked: the name whose tunnel is up, or why there is none."""
+
+    request: int
+    fqdn: str
+    error: CulvertError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeepTunnels:
+    """Remember which tunnels the controller holds for this device, so that a crash leaves none behind."""
+
+    tunnels: Mapping[str, TunnelId]
+
+
+@dataclass(frozen=True, slots=True)
+class KeepGateway:
+    gateway: str
+
+
+Command = AskTxt | Reply | Fail | Call | Apply | Settle | KeepTunnels | KeepGateway

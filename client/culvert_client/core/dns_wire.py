@@ -1,0 +1,214 @@
+"""Reads DNS messages as far as the decisions need it (RFC 1035, 6891, 8914, 9460). Hostile bytes end in a value."""
+
+from __future__ import annotations
+
+import enum
+import secrets
+import struct
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Any
+
+import dns.edns
+import dns.exception
+import dns.flags
+import dns.message
+import dns.name
+import dns.opcode
+import dns.rcode
+import dns.rdataclass
+import dns.rdatatype
+import dns.rrset
+from culvert_proto import CulvertError, Reason
+
+from culvert_client.core.grant import Address
+from culvert_client.core.profile import Profile, canonical
+
+# Firefox asks this name before it goes around the system's resolver; NXDOMAIN keeps it with us.
+CANARY = dns.name.from_text("use-application-dns.net")
+TXT_MARK = b"ipsec-tunneling:yes"
+# Types that a browser asks before it connects (RFC 9460 section 3: HTTPS beside A and AAAA).
+CONNECTING = frozenset({dns.rdatatype.A, dns.rdatatype.AAAA, dns.rdatatype.HTTPS})
+
+_HEADER = struct.Struct("!HHHHHH")
+_QR = 0x8000
+# What dnspython raises on bytes that are no message; the last three escape from rdata of rare types.
+_MALFORMED = (dns.exception.DNSException, ValueError, struct.error, IndexError)
+
+
+class Kind(enum.Enum):
+    """What is to be done with a query."""
+
+    DROP = enum.auto()
+    FORMAT_ERROR = enum.auto()
+    NOT_IMPLEMENTED = enum.auto()
+    CANARY = enum.auto()
+    FORWARD = enum.auto()
+    HOLD = enum.auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    kind: Kind
+    fqdn: str = ""
+
+
+def classify(wire: bytes, profile: Profile) -> Question:
+    """Sort a query that came to the stub."""
+    if len(wire) < _HEADER.size:
+        return Question(Kind.DROP)
+    _, flags, questions, *_ = _HEADER.unpack_from(wire)
+    if flags & _QR:
+        return Question(Kind.DROP)
+    if dns.opcode.from_flags(flags) != dns.opcode.QUERY:
+        return Question(Kind.NOT_IMPLEMENTED)
+    asked = question_of(wire)
+    if questions != 1 or asked is None:
+        return Question(Kind.FORMAT_ERROR)
+    if asked.name == CANARY:
+        return Question(Kind.CANARY)
+    fqdn = canonical(asked.name.to_text())
+    held = asked.rdclass == dns.rdataclass.IN and asked.rdtype in CONNECTING and profile.manages(fqdn)
+    return Question(Kind.HOLD if held else Kind.FORWARD, fqdn)
+
+
+def question_of(wire: bytes) -> dns.rrset.RRset | None:
+    """The message's only question."""
+    try:
+        message = dns.message.from_wire(wire, question_only=True, ignore_trailing=True)
+    except _MALFORMED:
+        return None
+    return message.question[0] if len(message.question) == 1 else None
+
+
+def answers(reply: bytes, query: bytes, query_id: int) -> bool:
+    """Whether `reply` is the answer to `query` as sent under `query_id` (RFC 5452 section 9.1)."""
+    if len(reply) < _HEADER.size:
+        return False
+    reply_id, flags, *_ = _HEADER.unpack_from(reply)
+    return reply_id == query_id and bool(flags & _QR) and _same(question_of(reply), question_of(query))
+
+
+def _same(one: dns.rrset.RRset | None, other: dns.rrset.RRset | None) -> bool:
+    if one is None or other is None:
+        return False
+    return (one.name, one.rdtype, one.rdclass) == (other.name, other.rdtype, other.rdclass)
+
+
+def is_truncated(reply: bytes) -> bool:
+    return bool(_HEADER.unpack_from(reply)[1] & dns.flags.TC)
+
+
+def with_id(message: bytes, query_id: int) -> bytes:
+    return query_id.to_bytes(2, "big") + message[2:]
+
+
+def id_of(message: bytes) -> int:
+    return int.from_bytes(message[:2], "big")
+
+
+def addresses_in(reply: bytes) -> frozenset[Address] | None:
+    """Every address that the asker could connect to after this answer, whatever name it stands under. None when malformed.
+
+    For HTTPS the hints count, and the additional section too (RFC 9460 section 5).
+    """
+    try:
+        message = dns.message.from_wire(reply, ignore_trailing=True)
+        found: set[Address] = set()
+        https = any(asked.rdtype == dns.rdatatype.HTTPS for asked in message.question)
+        for rrset in [*message.answer, *(message.additional if https else ())]:
+            for rdata in _rdata(rrset):
+                if rrset.rdtype in (dns.rdatatype.A, dns.rdatatype.AAAA):
+                    found.add(_unmapped(rdata.address))
+                elif rrset.rdtype in (dns.rdatatype.HTTPS, dns.rdatatype.SVCB):
+                    for parameter in rdata.params.values():
+                        found.update(map(_unmapped, getattr(parameter, "addresses", ())))
+    except _MALFORMED:
+        return None
+    return frozenset(found)
+
+
+def txt_query(fqdn: str) -> bytes | None:
+    try:
+        return dns.message.make_query(fqdn, dns.rdatatype.TXT, use_edns=0, payload=1232).to_wire()
+    except _MALFORMED:
+        return None
+
+
+def txt_says_yes(reply: bytes) -> bool:
+    """Whether the answer holds the mark at the very name that was asked."""
+    try:
+        message = dns.message.from_wire(reply, ignore_trailing=True)
+        name = message.question[0].name
+        return any(
+            b"".join(rdata.strings) == TXT_MARK
+            for rrset in message.answer
+            if rrset.rdtype == dns.rdatatype.TXT and rrset.name == name
+            for rdata in _rdata(rrset)
+        )
+    except _MALFORMED:
+        return False
+
+
+def refusal(query: bytes, rcode: dns.rcode.Rcode, error: CulvertError | None = None) -> bytes:
+    """An answer without data. An asker that speaks EDNS is told why (RFC 8914); others get no OPT (RFC 6891 section 7)."""
+    try:
+        message = dns.message.make_response(
+            dns.message.from_wire(query, ignore_trailing=True), recursion_available=True
+        )
+        message.set_rcode(rcode)
+        if error is not None and message.edns >= 0:
+            option = dns.edns.EDEOption(
+                _EDE.get(error.reason, dns.edns.EDECode.OTHER), f"{error.message} {error.remedy}"
+            )
+            message.use_edns(0, payload=1232, options=[option])
+        return message.to_wire()
+    except _MALFORMED:
+        flags = _QR | (_HEADER.unpack_from(query)[1] & 0x7900) | rcode
+        return _HEADER.pack(id_of(query), flags, 0, 0, 0, 0)
+
+
+_EDE = {
+    Reason.DNS_UPSTREAM_FAILED: dns.edns.EDECode.NO_REACHABLE_AUTHORITY,
+    Reason.CONTROLLER_UNREACHABLE: dns.edns.EDECode.NETWORK_ERROR,
+    Reason.GATEWAY_DOWN: dns.edns.EDECode.NETWORK_ERROR,
+    Reason.NO_POLICY: dns.edns.EDECode.PROHIBITED,
+    Reason.CODE_NEEDED: dns.edns.EDECode.PROHIBITED,
+    Reason.DEVICE_REVOKED: dns.edns.EDECode.PROHIBITED,
+}
+
+
+def fitted(reply: bytes, query: bytes) -> bytes:
+    """The answer as it fits the asker's UDP buffer: cut to its question and marked truncated when it is too long."""
+    if len(reply) <= _buffer_of(query):
+        return reply
+    try:
+        message = dns.message.make_response(dns.message.from_wire(query, ignore_trailing=True))
+        message.flags |= dns.flags.TC | (_HEADER.unpack_from(reply)[1] & (dns.flags.RA | dns.flags.AD))
+        return message.to_wire()
+    except _MALFORMED:
+        return refusal(query, dns.rcode.SERVFAIL)
+
+
+def _buffer_of(query: bytes) -> int:
+    try:
+        message = dns.message.from_wire(query, ignore_trailing=True)
+    except _MALFORMED:
+        return 512
+    return max(512, message.payload) if message.edns >= 0 else 512
+
+
+def _rdata(rrset: dns.rrset.RRset) -> list[Any]:
+    # dnspython's classes for the types are not known to the type checker.
+    return list(rrset)
+
+
+def _unmapped(text: str) -> Address:
+    address: IPv4Address | IPv6Address = ip_address(text)
+    # A system connects to the IPv4 address inside ::ffff:0:0/96.
+    return address.ipv4_mapped or address if isinstance(address, IPv6Address) else address
+
+
+def fresh_id() -> int:
+    """Unpredictable, as RFC 5452 section 9.2 asks."""
+    return secrets.randbelow(1 << 16)

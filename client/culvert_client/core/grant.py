@@ -1,0 +1,90 @@
+"""What the controller grants with a tunnel and with each renewal of its keys: plain values, checked once at the border."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import NewType
+
+TunnelId = NewType("TunnelId", str)
+Spi = NewType("Spi", int)
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """0 means no limit of that kind. Bytes count inner packets."""
+
+    packets: int = 0
+    bytes: int = 0
+    seconds: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sa:
+    """One unidirectional SA. `key` is 32 bytes of key and 4 of salt (RFC 4106 section 8.1)."""
+
+    spi: Spi
+    key: bytes = field(repr=False)
+    replay_window: int
+    soft: Limits
+    hard: Limits
+
+
+@dataclass(frozen=True, slots=True)
+class SaPair:
+    """One generation of a tunnel's keys. `drain` in seconds."""
+
+    generation: int
+    inbound: Sa
+    outbound: Sa
+    drain: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tunnel:
+    """What stays the same over a tunnel's generations. `idle` in seconds, 0 for never; `mtu` in bytes of inner packet."""
+
+    tunnel_id: TunnelId
+    resource: str
+    fqdn: str
+    gateway: str
+    inner_address: Address
+    remote_prefixes: tuple[Network, ...]
+    outer_address: Address
+    outer_port: int
+    idle: float
+    mtu: int
+
+    def covers(self, address: Address) -> bool:
+        """Whether packets to `address` go through this tunnel."""
+        return any(address in prefix for prefix in self.remote_prefixes)
+
+
+@dataclass(frozen=True, slots=True)
+class Sas:
+    """What a tunnel needs in the datapath now; the newest inbound SA comes last."""
+
+    tunnel: Tunnel
+    inbound: tuple[Sa, ...]
+    outbound: Sa
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a tunnel has carried since it was installed."""
+
+    packets_in: int = 0
+    packets_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+
+    def __sub__(self, base: Usage) -> Usage:
+        return Usage(
+            self.packets_in - base.packets_in,
+            self.packets_out - base.packets_out,
+            self.bytes_in - base.bytes_in,
+            self.bytes_out - base.bytes_out,
+        )

@@ -1,0 +1,75 @@
+"""What this device trusts (DESIGN D11): zones, prefixes, gateways and resources, from the controller and never from DNS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import dns.exception
+import dns.name
+
+from culvert_client.core.grant import Address, Network
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    name: str
+    address: str
+    online: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    name: str
+    fqdn: str
+    addresses: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """`code_valid_until` in Unix seconds, 0 when a code is needed now."""
+
+    user: str = ""
+    device_name: str = ""
+    managed_zones: tuple[str, ...] = ()
+    protected_prefixes: tuple[Network, ...] = ()
+    gateways: tuple[Gateway, ...] = ()
+    resources: tuple[Resource, ...] = ()
+    code_valid_until: int = 0
+
+    def manages(self, fqdn: str) -> bool:
+        """Whether the name is inside a managed zone."""
+        name = _name(fqdn)
+        return name is not None and any(
+            zone is not None and name.is_subdomain(zone) for zone in map(_name, self.managed_zones)
+        )
+
+    def knows(self, fqdn: str) -> bool:
+        """Whether the name is a resource's, so that it needs a tunnel whatever DNS says."""
+        return any(resource.fqdn == fqdn for resource in self.resources)
+
+    def protects(self, address: Address) -> bool:
+        """Whether the address must never be reached outside of a tunnel."""
+        return any(address in prefix for prefix in self.protected_prefixes)
+
+    def fqdn_of(self, name: str) -> str | None:
+        """The domain name that a person means by a resource's name or by a name inside a managed zone."""
+        wanted = canonical(name)
+        for resource in self.resources:
+            if wanted in (canonical(resource.name), resource.fqdn):
+                return resource.fqdn
+        return wanted if self.manages(wanted) else None
+
+    def with_code(self, valid_until: int) -> Profile:
+        return replace(self, code_valid_until=valid_until)
+
+
+def canonical(fqdn: str) -> str:
+    """Lower case, without the final dot: the one spelling under which names are compared."""
+    return fqdn.strip().rstrip(".").lower()
+
+
+def _name(fqdn: str) -> dns.name.Name | None:
+    try:
+        return dns.name.from_text(fqdn)
+    except (dns.exception.DNSException, UnicodeError):
+        return None

@@ -1,0 +1,42 @@
+"""Who on this computer may ask what of the daemon (DESIGN D15)."""
+
+from __future__ import annotations
+
+import enum
+
+ROOT_UID = 0
+
+
+class Role(enum.IntEnum):
+    """Each role may do all that the roles below it may."""
+
+    ANYONE = 0
+    OWNER = 1
+    ROOT = 2
+
+
+class Act(enum.Enum):
+    READ = "read the status"
+    ENROLL = "enrol this computer again"
+    CODE = "enter a code"
+    OPEN = "open a tunnel"
+    CLOSE = "close a tunnel"
+    GATEWAY = "choose the gateway"
+
+
+def role_of(uid: int, owner: int | None) -> Role:
+    """`owner` is the uid that enrolled this computer; None before that."""
+    if uid == ROOT_UID:
+        return Role.ROOT
+    return Role.OWNER if owner is not None and uid == owner else Role.ANYONE
+
+
+def may(uid: int, act: Act, owner: int | None) -> bool:
+    """The first enrolment is anyone's, and makes the owner; a later one is root's."""
+    match act:
+        case Act.READ:
+            return True
+        case Act.ENROLL:
+            return owner is None or role_of(uid, owner) is Role.ROOT
+        case _:
+            return role_of(uid, owner) >= Role.OWNER

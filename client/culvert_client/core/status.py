@@ -1,0 +1,111 @@
+"""What a person is shown (culvert.local.v1.Status), as a function of what the client knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from culvert_proto import local_pb2
+
+from culvert_client.core.clicks import Click
+from culvert_client.core.client import Client
+from culvert_client.core.machine import Machine
+from culvert_client.core.tunnel_states import (
+    Activating,
+    Carried,
+    Closing,
+    Installing,
+    Opening,
+    Renewing,
+    Switching,
+)
+
+
+def status_of(
+    client: Client, *, controller: str | None, epoch: float, now: float, version: str, datapath: str
+) -> local_pb2.Status:
+    """`controller` is None when not enrolled. `epoch` is the Unix time at which `now` was 0."""
+    profile, error = client.profile, client.last_error
+    return local_pb2.Status(
+        state=_state(client, enrolled=controller is not None, unix_now=epoch + now),
+        user=profile.user,
+        device_name=profile.device_name,
+        controller=controller or "",
+        code_valid_until=profile.code_valid_until,
+        tunnels=[_tunnel(client, fqdn, machine, epoch) for fqdn, machine in sorted(client.machines.items())],
+        gateways=[
+            local_pb2.Gateway(name=g.name, address=g.address, online=g.online) for g in profile.gateways
+        ],
+        selected_gateway=client.gateway,
+        resources=[
+            local_pb2.Resource(name=r.name, fqdn=r.fqdn, addresses=r.addresses) for r in profile.resources
+        ],
+        last_error=error.to_proto() if error else None,
+        clicks=[_click(click, epoch) for click in client.clicks.newest()],
+        version=version,
+        datapath=datapath,
+    )
+
+
+def redacted(status: local_pb2.Status) -> local_pb2.Status:
+    """What those may see who did not enrol this computer: whether it works, not who does what with it."""
+    return local_pb2.Status(
+        state=status.state, controller=status.controller, version=status.version, datapath=status.datapath
+    )
+
+
+def _state(client: Client, *, enrolled: bool, unix_now: float) -> local_pb2.State.ValueType:
+    if not enrolled:
+        return local_pb2.STATE_NOT_ENROLLED
+    if not client.connected:
+        return local_pb2.STATE_OFFLINE
+    if client.profile.code_valid_until <= unix_now:
+        return local_pb2.STATE_NEEDS_CODE
+    machines = client.machines.values()
+    if any(isinstance(machine.state, Opening | Installing) for machine in machines):
+        return local_pb2.STATE_CONNECTING
+    return local_pb2.STATE_CONNECTED if any(m.is_up for m in machines) else local_pb2.STATE_READY
+
+
+def _tunnel(client: Client, fqdn: str, machine: Machine, epoch: float) -> local_pb2.Tunnel:
+    shown = local_pb2.Tunnel(fqdn=fqdn, state=_tunnel_state(machine))
+    if isinstance(machine.state, Closing):
+        shown.tunnel_id = machine.state.tunnel_id
+    if machine.carried is not None:
+        _fill(shown, machine.carried, epoch)
+        shown.drops.update(client.drops.get(machine.carried.tunnel.tunnel_id, {}))
+    return shown
+
+
+def _fill(shown: local_pb2.Tunnel, carried: Carried, epoch: float) -> None:
+    tunnel, usage = carried.tunnel, carried.usage
+    shown.tunnel_id = tunnel.tunnel_id
+    shown.resource, shown.gateway = tunnel.resource, tunnel.gateway
+    shown.inner_address = str(tunnel.inner_address)
+    shown.remote_prefixes.extend(map(str, tunnel.remote_prefixes))
+    shown.since_ms = round((epoch + carried.since) * 1e3)
+    shown.packets_in, shown.packets_out = usage.packets_in, usage.packets_out
+    shown.bytes_in, shown.bytes_out = usage.bytes_in, usage.bytes_out
+    shown.generation = carried.pair.generation
+
+
+def _tunnel_state(machine: Machine) -> local_pb2.TunnelState.ValueType:
+    match machine.state:
+        case Opening() | Installing():
+            return local_pb2.TUNNEL_STATE_OPENING
+        case Renewing() | Switching() | Activating():
+            return local_pb2.TUNNEL_STATE_REKEYING
+        case Closing():
+            return local_pb2.TUNNEL_STATE_CLOSING
+        case _:
+            return local_pb2.TUNNEL_STATE_UP
+
+
+def _click(click: Click, epoch: float) -> local_pb2.Click:
+    started = click.started
+    steps: Iterable[tuple[str, float]] = sorted(click.steps.items(), key=lambda step: step[1])
+    return local_pb2.Click(
+        fqdn=click.fqdn,
+        started_us=round((epoch + started) * 1e6),
+        steps=[local_pb2.Step(name=name, at_us=round((at - started) * 1e6)) for name, at in steps],
+        error=click.error.to_proto() if click.error else None,
+    )

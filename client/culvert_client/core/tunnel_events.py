@@ -1,0 +1,145 @@
+"""What happens to a tunnel, and what its machine asks for in return. `machine.py` says which leads to which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from culvert_proto import CulvertError, Reason
+
+from culvert_client.core.grant import SaPair, Tunnel, TunnelId, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Somebody needs the tunnel; `query` names them in Release and Refuse."""
+
+    query: int
+
+
+@dataclass(frozen=True, slots=True)
+class TunnelOpened:
+    """`decided` and `programmed` are the controller's times, in seconds after `asked_at`."""
+
+    call: int
+    tunnel: Tunnel
+    pair: SaPair
+    asked_at: float = 0.0
+    decided: float = 0.0
+    programmed: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    call: int
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    call: int
+    pair: SaPair
+
+
+@dataclass(frozen=True, slots=True)
+class Activated:
+    call: int
+
+
+@dataclass(frozen=True, slots=True)
+class CloseDone:
+    call: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The call, or the installation, of that number ended with an error."""
+
+    call: int
+    error: CulvertError
+
+
+@dataclass(frozen=True, slots=True)
+class SoftLimit:
+    """The gateway's side of this generation comes near a limit."""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedByController:
+    tunnel_id: TunnelId
+    error: CulvertError
+
+
+@dataclass(frozen=True, slots=True)
+class CloseRequested:
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerBack:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    pass
+
+
+Event = (
+    Demand | TunnelOpened | Installed | Renewed | Activated | CloseDone | Failed | SoftLimit | Counted
+    | ClosedByController | CloseRequested | ControllerBack | Tick
+)  # fmt: skip
+
+# What the machine asks for.
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTunnel:
+    call: int
+
+
+@dataclass(frozen=True, slots=True)
+class Install:
+    """Bring the datapath to what the machine's `desired` says, then answer Installed or Failed."""
+
+    call: int
+
+
+@dataclass(frozen=True, slots=True)
+class RenewSa:
+    call: int
+    tunnel_id: TunnelId
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class ActivateSa:
+    call: int
+    tunnel_id: TunnelId
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class CloseTunnel:
+    call: int
+    tunnel_id: TunnelId
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    queries: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    queries: frozenset[int]
+    error: CulvertError
+
+
+Command = OpenTunnel | Install | RenewSa | ActivateSa | CloseTunnel | Release | Refuse

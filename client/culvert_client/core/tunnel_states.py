@@ -1,0 +1,142 @@
+"""The states of a tunnel. Each carries only its own data; times are `now` values of the machine, in seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from culvert_proto import Reason
+
+from culvert_client.core.grant import Limits, Sa, SaPair, Tunnel, TunnelId, Usage
+from culvert_client.core.tunnel_events import ClosedByController
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A tunnel with keys. Times are `now` values; `base` is the usage when the pair in use came into use."""
+
+    tunnel: Tunnel
+    pair: SaPair
+    since: float
+    pair_since: float
+    active_at: float
+    usage: Usage = field(default_factory=Usage)
+    base: Usage = field(default_factory=Usage)
+    # The gateway asked for a renewal while the one before it was still draining.
+    expiring: bool = False
+
+    def idle_at(self) -> float | None:
+        return _after(self.active_at, self.tunnel.idle)
+
+    def soft_at(self) -> float | None:
+        return self._earlier(lambda sa: sa.soft.seconds)
+
+    def hard_at(self) -> float | None:
+        return self._earlier(lambda sa: sa.hard.seconds)
+
+    def worn(self) -> bool:
+        """Whether the pair has reached a soft limit of packets or bytes."""
+        return self._reached(lambda sa: sa.soft)
+
+    def spent(self) -> bool:
+        """Whether the pair has reached a hard limit of packets or bytes: the datapath drops what comes now."""
+        return self._reached(lambda sa: sa.hard)
+
+    def _earlier(self, seconds: Callable[[Sa], int]) -> float | None:
+        pair = self.pair
+        times = [_after(self.pair_since, seconds(sa)) for sa in (pair.inbound, pair.outbound)]
+        return min((at for at in times if at is not None), default=None)
+
+    def _reached(self, limits: Callable[[Sa], Limits]) -> bool:
+        used = self.usage - self.base
+        inbound, outbound = limits(self.pair.inbound), limits(self.pair.outbound)
+        counts = (
+            (used.packets_in, inbound.packets),
+            (used.bytes_in, inbound.bytes),
+            (used.packets_out, outbound.packets),
+            (used.bytes_out, outbound.bytes),
+        )
+        return any(limit and count >= limit for count, limit in counts)
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    call: int
+    waiting: frozenset[int]
+    # Set when the person closed the name meanwhile: close the tunnel as soon as it has an id.
+    cancelled: Reason | None = None
+    # Tunnels that the controller closed before its answer to OpenTunnel arrived.
+    lost: tuple[ClosedByController, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Installing:
+    call: int
+    carried: Carried
+    waiting: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Up:
+    carried: Carried
+
+
+@dataclass(frozen=True, slots=True)
+class Renewing:
+    """RenewSa is on its way (`call`), or is tried again at `retry_at`."""
+
+    carried: Carried
+    call: int | None
+    attempt: int
+    retry_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Switching:
+    call: int
+    carried: Carried
+    next: SaPair
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Activating:
+    """ActivateSa is on its way (`call`), or is tried again at `retry_at`."""
+
+    carried: Carried
+    old: Sa
+    call: int | None
+    attempt: int
+    retry_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Draining:
+    carried: Carried
+    old: Sa
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """CloseTunnel is on its way (`call`), or is tried again at `retry_at`."""
+
+    tunnel_id: TunnelId
+    reason: Reason
+    waiting: frozenset[int]
+    call: int | None
+    attempt: int
+    retry_at: float | None = None
+
+
+State = Closed | Opening | Installing | Up | Renewing | Switching | Activating | Draining | Closing
+Keyed = Installing | Up | Renewing | Switching | Activating | Draining
+
+
+def _after(base: float, seconds: float) -> float | None:
+    return base + seconds if seconds else None

@@ -1,0 +1,127 @@
+"""The public socket: learns from the kernel who connects, and tells the gRPC server behind it.
+
+   program ──► culvertd.sock (0666) ──SO_PEERCRED: uid──► private/caller-7 ──► private/grpc.sock   (private/ is 0700)
+
+gRPC gives a handler the name of its peer's socket, and no credentials. So each connection is carried on from a socket
+with a name of its own, and the uid is kept under that name. Only root can reach the private sockets: nobody forges a name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import socket
+import stat
+import struct
+from collections.abc import Coroutine
+from pathlib import Path
+
+# struct ucred of linux/socket.h: pid, uid, gid.
+_UCRED = struct.Struct("iII")
+_CHUNK = 1 << 16
+MOST_CALLERS = 256
+
+
+class Front:
+    """Also binds the private directory: `grpc_address` is where the gRPC server must listen."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._private = path.with_name(f"{path.name}.d")
+        self._uids: dict[str, int] = {}
+        self._names = itertools.count()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._private.mkdir(mode=0o700, exist_ok=True)
+        self._private.chmod(0o700)
+        for left in self._private.iterdir():
+            left.unlink()
+
+    @property
+    def grpc_address(self) -> str:
+        return f"unix:{self._private / 'grpc.sock'}"
+
+    def uid_of(self, peer: str) -> int | None:
+        """Whose call it is, from what gRPC calls the peer. None for one that did not come through here."""
+        return self._uids.get(peer)
+
+    async def open(self) -> None:
+        """Raises OSError when another daemon listens there, or the place is not allowed."""
+        if self._path.exists() and stat.S_ISSOCK(self._path.stat().st_mode):
+            with socket.socket(socket.AF_UNIX) as probe, contextlib.suppress(ConnectionRefusedError):
+                probe.connect(str(self._path))
+                raise OSError(f"{self._path} is in use: another culvertd is running")
+            self._path.unlink()
+        self._server = await asyncio.start_unix_server(self._on_connection, self._path)
+        self._path.chmod(0o666)
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            for left in self._private.iterdir():
+                left.unlink()
+            self._private.rmdir()
+
+    async def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if len(self._tasks) >= MOST_CALLERS:
+            writer.close()
+            return
+        self._tasks.add(task)
+        try:
+            await self._carry(reader, writer)
+        except asyncio.CancelledError:
+            # Only `close` cancels; nothing waits for the outcome.
+            return
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        public: socket.socket = writer.get_extra_info("socket")
+        _, uid, _ = _UCRED.unpack(public.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
+        name = self._private / f"caller-{next(self._names)}"
+        behind = socket.socket(socket.AF_UNIX)
+        behind.setblocking(False)
+        peer = f"unix:{name}"
+        self._uids[peer] = uid
+        try:
+            behind.bind(str(name))
+            await asyncio.get_running_loop().sock_connect(behind, str(self._private / "grpc.sock"))
+            back_reader, back_writer = await asyncio.open_unix_connection(sock=behind)
+            name.unlink()
+            try:
+                await _either(_copy(reader, back_writer), _copy(back_reader, writer))
+            finally:
+                back_writer.close()
+        except OSError:
+            behind.close()
+        finally:
+            del self._uids[peer]
+            name.unlink(missing_ok=True)
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while chunk := await reader.read(_CHUNK):
+            writer.write(chunk)
+            await writer.drain()
+
+
+async def _either(*directions: Coroutine[None, None, None]) -> None:
+    """Until one side hangs up: HTTP/2 has no use for half of a connection."""
+    tasks = [asyncio.ensure_future(direction) for direction in directions]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

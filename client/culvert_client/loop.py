@@ -1,0 +1,374 @@
+"""The daemon's loop: it moves bytes and decides nothing.
+
+DNS stub ──┐                                ┌──► answers released or refused
+Watch    ──┤ event                  command ├──► calls to the controller
+calls    ──┼───────► core.Client ───────────┼──► the datapath's whole state
+counters ──┤         (pure)                 ├──► files
+tray, CLI ─┘                                └──► replies to tray and CLI
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from importlib.metadata import version
+from typing import Any
+
+import grpc.aio
+from culvert_proto import CulvertError, Reason, agent_pb2, local_pb2, local_pb2_grpc
+
+from culvert_client import config
+from culvert_client.controller.agent import Agent
+from culvert_client.controller.calls import perform
+from culvert_client.controller.enrolment import enrol
+from culvert_client.controller.messages import profile_from
+from culvert_client.core import tunnel_events as tunnel
+from culvert_client.core.client import Client
+from culvert_client.core.client_events import (
+    Applied,
+    Apply,
+    AskTxt,
+    Call,
+    CallEnded,
+    CloseAsked,
+    CodeProven,
+    Command,
+    ControllerLost,
+    Enrolled,
+    Event,
+    Fail,
+    GatewaySelected,
+    KeepGateway,
+    KeepTunnels,
+    OpenAsked,
+    ProfileReceived,
+    Reply,
+    SaExpiring,
+    Settle,
+    Stopping,
+    Ticked,
+    TunnelLost,
+    TxtAnswered,
+)  # fmt: skip
+from culvert_client.core.grant import TunnelId
+from culvert_client.core.invitation import parse_invitation
+from culvert_client.core.profile import Profile
+from culvert_client.core.roles import Act, may
+from culvert_client.core.status import status_of
+from culvert_client.datapath import Datapath
+from culvert_client.local.front import Front
+from culvert_client.local.servicer import LocalServicer
+from culvert_client.state_dir import Identity, StateDir
+from culvert_client.stub.listener import Listener
+from culvert_client.stub.resolver import Resolver
+from culvert_client.stub.upstream import Upstream
+
+log = logging.getLogger("culvertd")
+VERSION = version("culvert-client")
+
+# Our tunables, in seconds.
+MEASURE_EVERY = 0.5
+PUSH_EVERY = 0.2
+LOOK_AGAIN = 5.0
+OPEN_PATIENCE = 15.0
+STOP_PATIENCE = 3.0
+
+
+class Daemon:
+    """Raises nothing once it runs: faults are part of the status."""
+
+    def __init__(self, settings: config.Config, state: StateDir, path: Datapath) -> None:
+        self._settings, self._state, self._datapath = settings, state, path
+        self._identity = state.identity()
+        self._client = Client(
+            _kept_profile(state), state.gateway(), state.tunnels() if self._identity else {}
+        )
+        self._upstream = Upstream(settings.dns_upstream)
+        self._resolver = Resolver(self._upstream, lambda: self._client.profile, self.post)
+        self._listener = Listener(self._resolver.resolve)
+        self._front = Front(settings.socket)
+        self._grpc = grpc.aio.server()
+        self._agent: Agent | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._applies: asyncio.Queue[Apply] = asyncio.Queue()
+        self._requests: dict[int, asyncio.Future[str]] = {}
+        self._numbers = itertools.count(1)
+        self._timer: asyncio.TimerHandle | None = None
+        self._changed = asyncio.Event()
+        self._enrolling = asyncio.Lock()
+        self._epoch = time.time() - self._now()
+
+    async def run(self, stopped: asyncio.Event) -> None:
+        """Until `stopped` is set. Raises OSError when a port or a socket is taken."""
+        self._spawn(self._apply_forever())
+        self.post(Ticked())
+        # What is protected is blocked before anything can be asked.
+        await self._applies.join()
+        local_pb2_grpc.add_LocalServiceServicer_to_server(LocalServicer(self, self._front.uid_of), self._grpc)
+        self._grpc.add_insecure_port(self._front.grpc_address)
+        try:
+            await self._listener.open(self._settings.dns_listen)
+            await self._grpc.start()
+            await self._front.open()
+            self._connect()
+            self._spawn(self._measure_forever())
+            log.info("ready")
+            await stopped.wait()
+            log.info("stopping")
+            self.post(Stopping())
+            await self._until(lambda: self._client.is_quiet, STOP_PATIENCE)
+        finally:
+            await self._close()
+
+    async def _close(self) -> None:
+        await self._listener.close()
+        await self._front.close()
+        await self._grpc.stop(grace=0.2)
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._agent is not None:
+            await self._agent.close()
+
+    # ── the loop ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def post(self, event: Event) -> None:
+        for command in self._client.handle(event, self._now()):
+            self._execute(command)
+        if self._timer is not None:
+            self._timer.cancel()
+        deadline = self._client.deadline()
+        loop = asyncio.get_running_loop()
+        self._timer = None if deadline is None else loop.call_at(deadline, lambda: self.post(Ticked()))
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    def _execute(self, command: Command) -> None:
+        match command:
+            case AskTxt(fqdn):
+                self._spawn(self._ask_txt(fqdn))
+            case Reply(query):
+                self._resolver.settle(query, None)
+            case Fail(query, error):
+                log.info("refused: %s", error)
+                self._resolver.settle(query, error)
+            case Call():
+                self._spawn(self._call(command))
+            case Apply():
+                self._applies.put_nowait(command)
+            case Settle(request, fqdn, error):
+                self._settle(request, fqdn, error)
+            case KeepTunnels(tunnels):
+                self._state.keep_tunnels(tunnels)
+            case KeepGateway(gateway):
+                self._state.keep_gateway(gateway)
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            log.error("a task failed", exc_info=fault)
+
+    async def _until(self, condition: Callable[[], bool], patience: float) -> None:
+        try:
+            async with asyncio.timeout(patience):
+                while not condition():
+                    await self._changed.wait()
+        except TimeoutError:
+            pass
+
+    # ── datapath and name server ────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _apply_forever(self) -> None:
+        while True:
+            command = await self._applies.get()
+            try:
+                await self._datapath.apply(command.desired)
+                self.post(Applied(command.number))
+            except CulvertError as error:
+                log.error("%s", error)
+                self.post(Applied(command.number, error))
+            finally:
+                self._applies.task_done()
+
+    async def _measure_forever(self) -> None:
+        while True:
+            await asyncio.sleep(MEASURE_EVERY)
+            if any(machine.is_up for machine in self._client.machines.values()):
+                self.post(await self._datapath.measure())
+
+    async def _ask_txt(self, fqdn: str) -> None:
+        self.post(TxtAnswered(fqdn, await self._upstream.says_tunnel(fqdn)))
+
+    # ── controller ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _connect(self) -> None:
+        if self._identity is not None:
+            self._agent = Agent(self._identity, VERSION)
+            self._watching = self._spawn(self._watch(self._agent))
+
+    async def _watch(self, agent: Agent) -> None:
+        async for event in agent.watch():
+            try:
+                self.post(self._watched(event))
+            except CulvertError as error:
+                self.post(ControllerLost(error))
+
+    def _watched(self, event: agent_pb2.WatchResponse | CulvertError) -> Event:
+        if isinstance(event, CulvertError):
+            if self._client.connected or self._client.controller_error is None:
+                log.warning("%s", event)
+            return ControllerLost(event)
+        match event.WhichOneof("event"):
+            case "profile":
+                profile = profile_from(event.profile)
+                self._state.keep_profile(event.profile)
+                return ProfileReceived(profile)
+            case "tunnel_closed":
+                lost = event.tunnel_closed
+                return TunnelLost(TunnelId(lost.tunnel_id), CulvertError.from_proto(lost.why))
+            case "sa_expiring":
+                return SaExpiring(TunnelId(event.sa_expiring.tunnel_id), event.sa_expiring.generation)
+            case _:
+                # An event of a newer controller.
+                return Ticked()
+
+    async def _call(self, call: Call) -> None:
+        if self._agent is None:
+            failed = tunnel.Failed(call.command.call, CulvertError(Reason.NOT_ENROLLED))
+            self.post(CallEnded(call.fqdn, failed))
+        else:
+            self.post(
+                await perform(self._agent, call, udp_port=self._settings.udp_port, asked_at=self._now())
+            )
+
+    # ── what the local API asks ─────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def owner(self) -> int | None:
+        return self._identity.owner if self._identity is not None else None
+
+    def status(self) -> local_pb2.Status:
+        return status_of(
+            self._client,
+            controller=self._identity.controller if self._identity is not None else None,
+            epoch=self._epoch,
+            now=self._now(),
+            version=VERSION,
+            datapath=self._datapath.name,
+        )
+
+    async def statuses(self) -> AsyncIterator[local_pb2.Status]:
+        """The status now, then after each change, at most 5 a second."""
+        shown: local_pb2.Status | None = None
+        while True:
+            changed, status = self._changed, self.status()
+            if status != shown:
+                shown = status
+                yield status
+                await asyncio.sleep(PUSH_EVERY)
+            try:
+                # A code ends without an event.
+                async with asyncio.timeout(LOOK_AGAIN):
+                    await changed.wait()
+            except TimeoutError:
+                continue
+
+    async def enroll(self, link: str, device_name: str, uid: int) -> local_pb2.EnrollResponse:
+        async with self._enrolling:
+            # Somebody else may have enrolled while this call waited.
+            if not may(uid, Act.ENROLL, self.owner):
+                raise CulvertError(Reason.LOCAL_PERMISSION, what=Act.ENROLL.value)
+            invitation = parse_invitation(link)
+            enrolment = await enrol(invitation, device_name=device_name or socket.gethostname(), owner=uid)
+            self.post(CloseAsked(None))
+            await self._until(lambda: self._client.is_quiet, STOP_PATIENCE)
+            await self._take(enrolment.identity)
+            log.info("enrolled with %s as %s", enrolment.identity.controller, enrolment.identity.user)
+            return local_pb2.EnrollResponse(user=enrolment.identity.user, totp_uri=enrolment.totp_uri)
+
+    async def _take(self, identity: Identity) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+        if self._agent is not None:
+            await self._agent.close()
+        self.post(Enrolled())
+        self._state.keep_identity(identity)
+        self._identity = identity
+        self._connect()
+
+    async def submit_code(self, code: str) -> int:
+        agent = self._enrolled()
+        if len(code) != 6 or not (code.isascii() and code.isdecimal()):
+            raise CulvertError(Reason.REQUEST_INVALID, why="a code has six digits")
+        valid_until = await agent.prove_code(code)
+        self.post(CodeProven(valid_until))
+        return valid_until
+
+    async def open_tunnel(self, name: str) -> local_pb2.Tunnel:
+        self._enrolled()
+        request = next(self._numbers)
+        answer = self._requests[request] = asyncio.get_running_loop().create_future()
+        try:
+            self.post(OpenAsked(request, name))
+            async with asyncio.timeout(OPEN_PATIENCE):
+                fqdn = await answer
+        except TimeoutError:
+            raise CulvertError(Reason.TIMEOUT, what=f"The tunnel for {name}") from None
+        finally:
+            del self._requests[request]
+        return next((it for it in self.status().tunnels if it.fqdn == fqdn), local_pb2.Tunnel(fqdn=fqdn))
+
+    def _settle(self, request: int, fqdn: str, error: CulvertError | None) -> None:
+        answer = self._requests.get(request)
+        if answer is None or answer.done():
+            return
+        if error is None:
+            answer.set_result(fqdn)
+        else:
+            answer.set_exception(error)
+
+    async def close_tunnel(self, name: str | None) -> int:
+        self._enrolled()
+        fqdn = None if name is None else self._client.profile.fqdn_of(name)
+        if name is not None and fqdn is None:
+            raise CulvertError(Reason.NAME_UNKNOWN, name=name)
+        closed = [it for it, machine in self._client.machines.items() if machine.is_up and fqdn in (None, it)]
+        self.post(CloseAsked(fqdn))
+        await self._until(lambda: not any(it in self._client.machines for it in closed), STOP_PATIENCE)
+        return len(closed)
+
+    def select_gateway(self, gateway: str) -> None:
+        self._enrolled()
+        if gateway and all(gateway != known.name for known in self._client.profile.gateways):
+            raise CulvertError(Reason.NOT_FOUND, what=f"The gateway {gateway}")
+        self.post(GatewaySelected(gateway))
+
+    def _enrolled(self) -> Agent:
+        if self._agent is None:
+            raise CulvertError(Reason.NOT_ENROLLED)
+        return self._agent
+
+
+def _kept_profile(state: StateDir) -> Profile:
+    kept = state.profile()
+    try:
+        # Codes are asked of the controller again.
+        return Profile() if kept is None else profile_from(kept).with_code(0)
+    except CulvertError:
+        return Profile()
