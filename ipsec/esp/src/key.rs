@@ -3,6 +3,7 @@
 use std::fmt;
 
 use aws_lc_rs::aead::{AES_256_GCM, LessSafeKey, UnboundKey};
+use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::key_wrap::{AES_256, AesKek, KeyWrapPadded};
 use zeroize::Zeroizing;
 
@@ -32,6 +33,13 @@ impl KeyMaterial {
         Ok(Self(Zeroizing::new(
             bytes.try_into().map_err(|_| KeyError::Length)?,
         )))
+    }
+
+    /// Names the key without telling it: SHA-256.
+    pub fn fingerprint(&self) -> [u8; 32] {
+        let mut fingerprint = [0; 32];
+        fingerprint.copy_from_slice(digest(&SHA256, self.0.as_ref()).as_ref());
+        fingerprint
     }
 
     pub(crate) fn cipher(&self) -> Result<Cipher, KeyError> {

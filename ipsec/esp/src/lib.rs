@@ -14,6 +14,7 @@
 pub mod engine;
 mod key;
 mod limits;
+mod retired;
 mod sa;
 mod slots;
 mod window;
@@ -21,6 +22,7 @@ mod wire;
 
 pub use key::{KEY_MATERIAL_LEN, Kek, KeyError, KeyMaterial, WRAPPED_KEY_LEN};
 pub use limits::Limits;
+pub use retired::{Resumable, Retired, Spent};
 pub use sa::{InboundSa, OpenError, Opened, OutboundSa, SealError, Sealed};
 pub use window::MIN_REPLAY_WINDOW;
 pub use wire::{HEADER_LEN, ReservedSpi, Spi, packet_spi, sealed_len};

@@ -18,14 +18,6 @@ pub(crate) struct Lifetime {
     silent: u64,
 }
 
-/// What an SA has used up, so that its key can go on elsewhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Spent {
-    /// The highest sequence number sent or accepted.
-    pub(crate) sequence: u64,
-    pub(crate) used: Limits,
-}
-
 pub(crate) struct HardLimitReached;
 
 impl Lifetime {

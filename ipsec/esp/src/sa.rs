@@ -6,8 +6,8 @@ use std::ops::Range;
 use aws_lc_rs::aead::{Aad, Nonce};
 
 use crate::key::{Cipher, KeyError, KeyMaterial};
-use crate::limits::{Lifetime, Limits, Spent};
-use crate::slots::Resumable;
+use crate::limits::{Lifetime, Limits};
+use crate::retired::{Resumable, Spent};
 use crate::window::ReplayWindow;
 use crate::wire::{self, HEADER_LEN, ICV_LEN, IV, SEQUENCE, Spi};
 

@@ -1,23 +1,16 @@
 //! Which SA a slot holds, and what the keys that left their slots have spent.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use crate::key::{KeyError, WRAPPED_KEY_LEN};
-use crate::limits::Spent;
+use crate::retired::{Resumable, Retired, Spent};
 use crate::wire::Spi;
 
 pub(crate) type WrappedKey = [u8; WRAPPED_KEY_LEN];
 
-pub(crate) trait Resumable {
-    fn spent(&self) -> Spent;
-    /// No sequence number up to `spent.sequence` is used or accepted again.
-    fn resume(&mut self, spent: Spent);
-}
-
 pub(crate) struct Slots<S> {
-    capacity: u32,
     live: HashMap<u32, Held<S>>,
-    retired: VecDeque<(WrappedKey, Spent)>,
+    retired: Retired<WrappedKey>,
 }
 
 struct Held<S> {
@@ -29,9 +22,8 @@ struct Held<S> {
 impl<S: Resumable> Slots<S> {
     pub(crate) fn new(capacity: u32) -> Self {
         Self {
-            capacity,
             live: HashMap::new(),
-            retired: VecDeque::new(),
+            retired: Retired::new(capacity as usize),
         }
     }
 
@@ -69,10 +61,7 @@ impl<S: Resumable> Slots<S> {
             new.sa.resume(spent);
         }
         if let Some(old) = self.live.insert(slot, new) {
-            self.retired.push_back((old.wrapped, old.sa.spent()));
-            if self.retired.len() > self.capacity as usize {
-                self.retired.pop_front();
-            }
+            self.retired.retire(old.wrapped, old.sa.spent());
         }
     }
 
@@ -86,7 +75,6 @@ impl<S: Resumable> Slots<S> {
         if let Some(held) = slot.and_then(|slot| self.live.remove(&slot)) {
             return Some(held.sa.spent());
         }
-        let index = self.retired.iter().position(|(key, _)| key == wrapped)?;
-        self.retired.remove(index).map(|(_, spent)| spent)
+        self.retired.take(wrapped)
     }
 }
