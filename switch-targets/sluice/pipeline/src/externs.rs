@@ -71,10 +71,11 @@ impl ExternArg {
         self.changed = false;
     }
 
-    pub(crate) fn fill_bytes(&mut self, width: u32, big_endian: &[u8]) {
+    /// `write` fills the bytes, and leaves no bit outside the width.
+    pub(crate) fn fill_with(&mut self, width: u32, write: impl FnOnce(&mut [u8])) {
         self.width = width;
-        self.bytes.clear();
-        self.bytes.extend_from_slice(big_endian);
+        self.bytes.resize(bits::byte_len(width), 0);
+        write(&mut self.bytes);
         self.changed = false;
     }
 }

@@ -6,14 +6,31 @@
 #![forbid(unsafe_code)]
 
 mod bits;
+mod bitstream;
+mod calculation;
 mod entry;
 mod error;
+mod expr;
 mod externs;
+mod hash;
+mod ir;
+mod layout;
+mod load;
+mod machine;
 mod outcome;
+mod parse;
+mod pattern;
 mod payload;
+mod phv;
+mod process;
 mod program;
 mod spec;
 mod switch;
+mod table;
+mod transfer;
+mod tuple_space;
+mod wide;
+mod work;
 
 pub use bits::{Bits, TooWide};
 pub use entry::{ActionCall, CounterValue, Entry, EntryView, MatchValue, Replica};
@@ -23,7 +40,7 @@ pub use outcome::{Digest, Outcome, Sent};
 pub use payload::Payload;
 pub use program::Program;
 pub use spec::{
-    ActionId, ActionRef, ActionSpec, CounterId, CounterSpec, DefaultSpec, DigestId, DigestSpec,
-    FieldSpec, KeySpec, MatchKind, ParamSpec, TableId, TableSpec,
+    ActionId, ActionSpec, CounterId, CounterSpec, DefaultSpec, DigestId, DigestSpec, FieldSpec,
+    KeySpec, MatchKind, ParamSpec, RegisterId, TableId, TableSpec,
 };
 pub use switch::{Faults, Switch};

@@ -1,11 +1,19 @@
-//! A loaded program: immutable, shared by nothing, indexed by everything.
+//! A loaded program: immutable, indexed by everything.
 
+use crate::entry::Entry;
 use crate::error::LoadError;
-use crate::spec::{ActionId, ActionSpec, CounterId, CounterSpec, DigestSpec, TableId, TableSpec};
+use crate::ir::Ir;
+use crate::load;
+use crate::spec::{
+    ActionId, ActionSpec, CounterId, CounterSpec, DigestSpec, RegisterId, TableId, TableSpec,
+};
 
 /// A program that is known to be executable, but for its externs (see [`crate::Switch::new`]).
 #[derive(Debug)]
 pub struct Program {
+    pub(crate) ir: Ir,
+    /// The entries that the program fixes, for each table.
+    pub(crate) entries: Vec<Vec<Entry>>,
     tables: Vec<TableSpec>,
     actions: Vec<ActionSpec>,
     counters: Vec<CounterSpec>,
@@ -15,10 +23,21 @@ pub struct Program {
 impl Program {
     /// From what p4c's bmv2 back end writes for v1model.
     pub fn load(json: &[u8]) -> Result<Program, LoadError> {
-        let _ = json;
-        Err(LoadError {
-            place: String::new(),
-            cause: "the loader is not written".to_owned(),
+        let load::Loaded {
+            ir,
+            tables,
+            actions,
+            counters,
+            digests,
+            entries,
+        } = load::load(json)?;
+        Ok(Program {
+            ir,
+            entries,
+            tables,
+            actions,
+            counters,
+            digests,
         })
     }
 
@@ -47,10 +66,10 @@ impl Program {
             .map(TableId)
     }
 
-    /// p4c repeats an action that several tables use: the one that `table` lists.
+    /// The action of that name that `table` lists: p4c may repeat an action that several tables use.
     pub fn action(&self, table: TableId, name: &str) -> Option<ActionId> {
-        let actions = &self.tables.get(table.0)?.actions;
-        actions.iter().map(|listed| listed.action).find(|id| {
+        let listed = &self.tables.get(table.0)?.actions;
+        listed.iter().copied().find(|id| {
             self.actions
                 .get(id.0)
                 .is_some_and(|action| action.name == name)
@@ -62,5 +81,13 @@ impl Program {
             .iter()
             .position(|counter| counter.name == name)
             .map(CounterId)
+    }
+
+    pub fn register(&self, name: &str) -> Option<RegisterId> {
+        self.ir
+            .registers
+            .iter()
+            .position(|register| register.name == name)
+            .map(RegisterId)
     }
 }

@@ -18,7 +18,9 @@ index!(
     /// Index into [`crate::Program::counters`].
     CounterId,
     /// Index into [`crate::Program::digests`].
-    DigestId
+    DigestId,
+    /// A register array, see [`crate::Program::register`].
+    RegisterId
 );
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,12 +41,6 @@ pub struct KeySpec {
     pub kind: MatchKind,
 }
 
-/// An action that a table may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ActionRef {
-    pub action: ActionId,
-}
-
 /// The default action as the program sets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefaultSpec {
@@ -59,7 +55,7 @@ pub struct TableSpec {
     /// Fully qualified: `GatewayIngress.inbound.sad_in`.
     pub name: String,
     pub keys: Vec<KeySpec>,
-    pub actions: Vec<ActionRef>,
+    pub actions: Vec<ActionId>,
     /// `None`: a miss does nothing.
     pub default: Option<DefaultSpec>,
     /// Entries that the table holds at most.

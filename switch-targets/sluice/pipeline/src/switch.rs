@@ -2,12 +2,20 @@
 
 use std::time::Duration;
 
+use crate::bits::Bits;
+use crate::bitstream::mask;
 use crate::entry::{ActionCall, CounterValue, Entry, EntryView, MatchValue, Replica};
 use crate::error::{LoadError, TableError};
-use crate::externs::ExternRegistry;
+use crate::expr::Args;
+use crate::externs::{ExternArg, ExternRegistry};
+use crate::machine::{Machine, Objects};
 use crate::outcome::Outcome;
+use crate::phv::Phv;
+use crate::process::{Buffers, Replication, Run};
 use crate::program::Program;
-use crate::spec::{CounterId, TableId};
+use crate::spec::{CounterId, RegisterId, TableId, TableSpec};
+use crate::table::Table;
+use crate::work::Work;
 
 /// Packets that the switch itself gave up, since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,18 +26,54 @@ pub struct Faults {
     pub too_many_copies: u64,
 }
 
-/// One thread's switch: program, tables, counters, extern objects.
+/// One thread's switch: program, tables, counters, registers, extern objects.
 pub struct Switch {
     program: Program,
+    tables: Vec<Table>,
+    objects: Objects,
+    replication: Replication,
     faults: Faults,
+    work: Work,
+    buffers: Buffers,
+    none: Args,
 }
 
 impl Switch {
+    /// Makes the program's extern objects and installs the entries that it fixes.
     pub fn new(program: Program, externs: &ExternRegistry) -> Result<Switch, LoadError> {
-        let _ = externs;
+        let objects = objects(&program, externs)?;
+        let mut tables = Vec::new();
+        for (id, spec) in program.tables().iter().enumerate() {
+            let refused = |error: TableError| LoadError {
+                place: spec.name.clone(),
+                cause: error.to_string(),
+            };
+            let mut table =
+                Table::new(id, spec, program.actions(), &program.ir).map_err(refused)?;
+            for entry in &program.entries[id] {
+                table
+                    .insert(spec, program.actions(), &program.ir, entry.clone())
+                    .map_err(refused)?;
+            }
+            tables.push(table);
+        }
+        let layout = &program.ir.layout;
+        let work = Work::new(layout);
+        let buffers = Buffers {
+            previous: Phv::new(layout),
+            ..Buffers::default()
+        };
+        let (replication, faults, none) =
+            (Replication::default(), Faults::default(), Args::default());
         Ok(Switch {
+            tables,
+            objects,
+            replication,
+            faults,
+            work,
+            buffers,
+            none,
             program,
-            faults: Faults::default(),
         })
     }
 
@@ -41,88 +85,270 @@ impl Switch {
         self.faults
     }
 
-    pub fn insert(&mut self, _table: TableId, _entry: Entry) -> Result<(), TableError> {
-        Err(TableError::NoSuchObject)
+    /// Starts P4's `random` from here.
+    pub fn seed(&mut self, seed: u64) {
+        self.objects.random = seed;
+    }
+
+    pub fn insert(&mut self, table: TableId, entry: Entry) -> Result<(), TableError> {
+        let (table, spec, program) = self.writable(table)?;
+        table.insert(spec, program.actions(), &program.ir, entry)
     }
 
     /// Gives the entry of the same key another action. Its direct counter goes on.
-    pub fn modify(&mut self, _table: TableId, _entry: Entry) -> Result<(), TableError> {
-        Err(TableError::NoSuchObject)
+    pub fn modify(&mut self, table: TableId, entry: Entry) -> Result<(), TableError> {
+        let (table, spec, program) = self.writable(table)?;
+        table.modify(spec, program.actions(), &program.ir, entry)
     }
 
     pub fn delete(
         &mut self,
-        _table: TableId,
-        _key: &[MatchValue],
-        _priority: i32,
+        table: TableId,
+        key: &[MatchValue],
+        priority: i32,
     ) -> Result<(), TableError> {
-        Err(TableError::NoSuchObject)
+        let (table, spec, _) = self.writable(table)?;
+        table.delete(spec, key, priority)
     }
 
-    pub fn set_default(&mut self, _table: TableId, _action: ActionCall) -> Result<(), TableError> {
-        Err(TableError::NoSuchObject)
+    pub fn set_default(&mut self, table: TableId, action: ActionCall) -> Result<(), TableError> {
+        let (table, spec, program) = parts(&mut self.tables, &self.program, table)?;
+        match &spec.default {
+            Some(default) if default.is_const => Err(TableError::ConstDefault),
+            _ => table.set_default(spec, program.actions(), &program.ir, action),
+        }
     }
 
     /// Back to what the program says.
-    pub fn reset_default(&mut self, _table: TableId) -> Result<(), TableError> {
-        Err(TableError::NoSuchObject)
+    pub fn reset_default(&mut self, table: TableId) -> Result<(), TableError> {
+        let (table, spec, program) = parts(&mut self.tables, &self.program, table)?;
+        table.reset_default(spec, program.actions(), &program.ir)
     }
 
-    pub fn default_entry(&self, _table: TableId) -> Result<Option<&ActionCall>, TableError> {
-        Err(TableError::NoSuchObject)
+    /// `None`: a miss does nothing.
+    pub fn default_entry(&self, table: TableId) -> Result<Option<&ActionCall>, TableError> {
+        Ok(self
+            .tables
+            .get(table.0)
+            .ok_or(TableError::NoSuchObject)?
+            .default_call())
     }
 
     /// In no particular order. An unknown table has none.
-    pub fn entries(&self, _table: TableId) -> impl Iterator<Item = EntryView<'_>> {
-        std::iter::empty()
+    pub fn entries(&self, table: TableId) -> impl Iterator<Item = EntryView<'_>> {
+        self.tables
+            .get(table.0)
+            .into_iter()
+            .flat_map(Table::entries)
     }
 
     pub fn direct_counter_read(
         &self,
-        _table: TableId,
-        _key: &[MatchValue],
-        _priority: i32,
+        table: TableId,
+        key: &[MatchValue],
+        priority: i32,
     ) -> Result<CounterValue, TableError> {
-        Err(TableError::NoSuchObject)
+        let (Some(entries), Some(spec)) =
+            (self.tables.get(table.0), self.program.tables().get(table.0))
+        else {
+            return Err(TableError::NoSuchObject);
+        };
+        entries.counter(spec, key, priority)
     }
 
     pub fn direct_counter_write(
         &mut self,
-        _table: TableId,
-        _key: &[MatchValue],
-        _priority: i32,
-        _value: CounterValue,
+        table: TableId,
+        key: &[MatchValue],
+        priority: i32,
+        value: CounterValue,
     ) -> Result<(), TableError> {
-        Err(TableError::NoSuchObject)
+        let (table, spec, _) = parts(&mut self.tables, &self.program, table)?;
+        table.set_counter(spec, key, priority, value)
     }
 
     pub fn counter_read(
         &self,
-        _counter: CounterId,
-        _index: usize,
+        counter: CounterId,
+        index: usize,
     ) -> Result<CounterValue, TableError> {
-        Err(TableError::NoSuchObject)
+        let cells = self
+            .objects
+            .counters
+            .get(counter.0)
+            .ok_or(TableError::NoSuchObject)?;
+        cells.get(index).copied().ok_or(TableError::BadIndex {
+            index,
+            size: cells.len(),
+        })
     }
 
     pub fn counter_write(
         &mut self,
-        _counter: CounterId,
-        _index: usize,
-        _value: CounterValue,
+        counter: CounterId,
+        index: usize,
+        value: CounterValue,
     ) -> Result<(), TableError> {
-        Err(TableError::NoSuchObject)
+        let cells = self
+            .objects
+            .counters
+            .get_mut(counter.0)
+            .ok_or(TableError::NoSuchObject)?;
+        let size = cells.len();
+        *cells
+            .get_mut(index)
+            .ok_or(TableError::BadIndex { index, size })? = value;
+        Ok(())
+    }
+
+    pub fn register_read(&self, register: RegisterId, index: usize) -> Result<Bits, TableError> {
+        let cells = self
+            .objects
+            .registers
+            .get(register.0)
+            .ok_or(TableError::NoSuchObject)?;
+        let value = cells.get(index).ok_or(TableError::BadIndex {
+            index,
+            size: cells.len(),
+        })?;
+        Ok(Bits::from_u128(
+            self.program.ir.registers[register.0].width,
+            *value,
+        ))
+    }
+
+    /// `value` is cut to the register's width.
+    pub fn register_write(
+        &mut self,
+        register: RegisterId,
+        index: usize,
+        value: &Bits,
+    ) -> Result<(), TableError> {
+        let cells = self
+            .objects
+            .registers
+            .get_mut(register.0)
+            .ok_or(TableError::NoSuchObject)?;
+        let size = cells.len();
+        let cell = cells
+            .get_mut(index)
+            .ok_or(TableError::BadIndex { index, size })?;
+        *cell = value.low_u128() & mask(self.program.ir.registers[register.0].width);
+        Ok(())
     }
 
     /// The copies that multicast group `group` makes; none deletes it. Group 0 does not exist.
-    pub fn set_multicast_group(&mut self, _group: u16, _replicas: Vec<Replica>) {}
+    pub fn set_multicast_group(&mut self, group: u16, replicas: Vec<Replica>) {
+        match replicas.is_empty() {
+            true => self.replication.groups.remove(&group),
+            false => self.replication.groups.insert(group, replicas),
+        };
+    }
 
     /// The copies that clone session `session` makes; none deletes it.
-    pub fn set_clone_session(&mut self, _session: u16, _replicas: Vec<Replica>) {}
+    pub fn set_clone_session(&mut self, session: u16, replicas: Vec<Replica>) {
+        match replicas.is_empty() {
+            true => self.replication.sessions.remove(&session),
+            false => self.replication.sessions.insert(session, replicas),
+        };
+    }
 
     /// Runs one packet to its end: all passes, all copies. `now` is the time since the switch started.
     pub fn process(&mut self, ingress_port: u16, packet: &[u8], now: Duration, out: &mut Outcome) {
-        let _ = (ingress_port, packet, now);
         out.clear();
-        out.dropped = true;
+        self.work.payload.load(packet);
+        let machine = Machine {
+            ir: &self.program.ir,
+            objects: &mut self.objects,
+            out,
+            now,
+        };
+        let mut run = Run {
+            machine,
+            tables: &mut self.tables,
+            replication: &self.replication,
+            buffers: &mut self.buffers,
+            faults: &mut self.faults,
+            none: &self.none,
+        };
+        run.packet(ingress_port, &mut self.work);
+        out.dropped = out.sent.is_empty();
     }
+
+    fn writable(
+        &mut self,
+        table: TableId,
+    ) -> Result<(&mut Table, &TableSpec, &Program), TableError> {
+        let parts = parts(&mut self.tables, &self.program, table)?;
+        if parts.1.is_const {
+            Err(TableError::ConstTable)
+        } else {
+            Ok(parts)
+        }
+    }
+}
+
+fn parts<'a>(
+    tables: &'a mut [Table],
+    program: &'a Program,
+    table: TableId,
+) -> Result<(&'a mut Table, &'a TableSpec, &'a Program), TableError> {
+    match (tables.get_mut(table.0), program.tables().get(table.0)) {
+        (Some(entries), Some(spec)) => Ok((entries, spec, program)),
+        _ => Err(TableError::NoSuchObject),
+    }
+}
+
+fn objects(program: &Program, registry: &ExternRegistry) -> Result<Objects, LoadError> {
+    let ir = &program.ir;
+    let mut externs = Vec::new();
+    for instance in &ir.instances {
+        let made = registry.make(&instance.type_name, &instance.name, &instance.attributes);
+        externs.push(made.map_err(|cause| LoadError {
+            place: instance.place.clone(),
+            cause,
+        })?);
+    }
+    let mut methods = Vec::new();
+    for call in &ir.calls {
+        let method = externs[call.instance]
+            .method(&call.method, call.args.len())
+            .ok_or_else(|| {
+                let type_name = &ir.instances[call.instance].type_name;
+                let cause = format!(
+                    "{type_name} has no method {} with {} arguments",
+                    call.method,
+                    call.args.len()
+                );
+                LoadError {
+                    place: call.place.clone(),
+                    cause,
+                }
+            })?;
+        methods.push(method);
+    }
+    let most_args = ir
+        .calls
+        .iter()
+        .map(|call| call.args.len())
+        .max()
+        .unwrap_or(0);
+    Ok(Objects {
+        counters: program
+            .counters()
+            .iter()
+            .map(|counter| vec![CounterValue::default(); counter.size])
+            .collect(),
+        registers: ir
+            .registers
+            .iter()
+            .map(|register| vec![0; register.size])
+            .collect(),
+        externs,
+        methods,
+        args: vec![ExternArg::default(); most_args],
+        scratch: Vec::new(),
+        value_sets: vec![Vec::new(); ir.parser.value_sets.len()],
+        random: 0,
+    })
 }

@@ -1,0 +1,90 @@
+//! Checksums and hashes over fields, headers and the payload.
+
+use crate::bitstream::{Writer, mask};
+use crate::expr::{Args, Scope};
+use crate::ir::{CalcInput, Checksum, Ir};
+use crate::layout::{HeaderIx, Home, Layout};
+use crate::phv::Phv;
+use crate::work::Work;
+
+/// The result of a calculation for this packet. What belongs to an invalid header is left out.
+pub fn run(ir: &Ir, calculation: usize, work: &Work, scratch: &mut Vec<u8>) -> u64 {
+    let calculation = &ir.calculations[calculation];
+    scratch.clear();
+    let mut writer = Writer::new(scratch);
+    for input in &calculation.input {
+        match input {
+            CalcInput::Field(place) if work.phv.is_valid(place.header) => {
+                write_field(
+                    &mut writer,
+                    &work.phv,
+                    place.header,
+                    place.home,
+                    place.width,
+                );
+            }
+            CalcInput::Header(header) if work.phv.is_valid(*header) => {
+                write_header(&mut writer, &ir.layout, &work.phv, *header);
+            }
+            CalcInput::Const { value, width } => writer.put_bytes(value, *width),
+            CalcInput::Payload => writer.put_slice(work.payload.bytes()),
+            CalcInput::Field(_) | CalcInput::Header(_) => {}
+        }
+    }
+    calculation.algorithm.run(scratch)
+}
+
+/// Whether any of the program's checksums is wrong. One whose header is absent is not.
+pub fn verify(ir: &Ir, work: &Work, none: &Args, scratch: &mut Vec<u8>) -> bool {
+    ir.verify
+        .iter()
+        .filter(|checksum| applies(checksum, ir, work, none))
+        .any(|checksum| {
+            let expected = run(ir, checksum.calculation, work, scratch);
+            let found = work.phv.low(checksum.target.home, checksum.target.header);
+            found != u128::from(expected) & mask(checksum.target.width)
+        })
+}
+
+/// Writes the program's checksums.
+pub fn update(ir: &Ir, work: &mut Work, none: &Args, scratch: &mut Vec<u8>) {
+    for checksum in &ir.update {
+        if applies(checksum, ir, work, none) {
+            let value = run(ir, checksum.calculation, work, scratch);
+            checksum.target.set(&mut work.phv, u128::from(value));
+        }
+    }
+}
+
+fn applies(checksum: &Checksum, ir: &Ir, work: &Work, none: &Args) -> bool {
+    work.phv.is_valid(checksum.target.header)
+        && checksum.cond.eval(&Scope {
+            layout: &ir.layout,
+            phv: &work.phv,
+            args: none,
+        })
+}
+
+/// Appends a header as it is on the wire.
+pub fn write_header(writer: &mut Writer, layout: &Layout, phv: &Phv, header: HeaderIx) {
+    let instance = &layout.headers[header];
+    for field in &layout.types[instance.ty].fields {
+        write_field(
+            writer,
+            phv,
+            header,
+            field.home.within(instance),
+            field.width,
+        );
+    }
+}
+
+fn write_field(writer: &mut Writer, phv: &Phv, header: HeaderIx, home: Home, width: u32) {
+    match home {
+        Home::Slot(slot) => writer.put(phv.slots[slot], width),
+        Home::Wide { offset, len } => writer.put_bytes(&phv.wide[offset..offset + len], width),
+        Home::Var { offset, .. } => {
+            writer.put_slice(&phv.wide[offset..offset + phv.var_len(header)])
+        }
+    }
+}

@@ -1,0 +1,444 @@
+//! The two pipelines: tables, conditions, and the order in which they run.
+
+use std::collections::HashMap;
+
+use crate::bits::{Bits, byte_len};
+use crate::entry::{ActionCall, Entry, MatchValue};
+use crate::error::LoadError;
+use crate::expr::Args;
+use crate::ir::{AfterTable, Flow, FlowNode, Ir, Key, Next, Table};
+use crate::load::action::Actions;
+use crate::load::expr::{Context, constant_bytes};
+use crate::load::json::Node;
+use crate::spec::{ActionId, DefaultSpec, KeySpec, MatchKind, TableSpec};
+use crate::table::bind_args;
+
+/// What the pipelines define for the control plane.
+#[derive(Debug, Default)]
+pub struct Tables {
+    pub specs: Vec<TableSpec>,
+    /// The entries that the program fixes, for each table.
+    pub entries: Vec<Vec<Entry>>,
+}
+
+pub fn load(
+    root: &Node,
+    context: Context,
+    actions: &Actions,
+    ir: &mut Ir,
+) -> Result<Tables, LoadError> {
+    let mut tables = Tables::default();
+    for node in root.get("pipelines")?.items()? {
+        let name = node.get("name")?;
+        let flow = Pipeline::load(&node, context, actions, ir, &mut tables)?;
+        match name.str()? {
+            "ingress" => ir.ingress = flow,
+            "egress" => ir.egress = flow,
+            other => return Err(name.error(format!("pipeline {other} is not one of v1model's"))),
+        }
+    }
+    Ok(tables)
+}
+
+struct Pipeline<'a> {
+    context: Context<'a>,
+    actions: &'a Actions,
+    nodes: HashMap<&'a str, usize>,
+}
+
+impl<'a> Pipeline<'a> {
+    fn load(
+        node: &Node<'a>,
+        context: Context<'a>,
+        actions: &'a Actions,
+        ir: &mut Ir,
+        tables: &mut Tables,
+    ) -> Result<Flow, LoadError> {
+        let table_nodes = node.list("tables")?;
+        let conditionals = node.list("conditionals")?;
+        let calls = node.list("action_calls")?;
+        let mut nodes = HashMap::new();
+        for (at, step) in table_nodes
+            .iter()
+            .chain(&conditionals)
+            .chain(&calls)
+            .enumerate()
+        {
+            nodes.insert(step.get("name")?.str()?, at);
+        }
+        let pipeline = Pipeline {
+            context,
+            actions,
+            nodes,
+        };
+        let mut flow = Flow {
+            start: pipeline.next(node, "init_table")?,
+            nodes: Vec::new(),
+        };
+        for table in &table_nodes {
+            flow.nodes.push(pipeline.table(table, ir, tables)?);
+        }
+        for conditional in &conditionals {
+            flow.nodes.push(FlowNode::Branch {
+                cond: pipeline.context.cond(&conditional.get("expression")?)?,
+                yes: pipeline.next(conditional, "true_next")?,
+                no: pipeline.next(conditional, "false_next")?,
+            });
+        }
+        for call in &calls {
+            let action = pipeline.action_id(&call.get("action_id")?)?;
+            if !ir.actions[action].params.is_empty() {
+                return Err(call.error("an action that is called directly takes no parameters"));
+            }
+            flow.nodes.push(FlowNode::Run {
+                action,
+                args: Args::default(),
+                next: pipeline.next(call, "next_node")?,
+            });
+        }
+        match is_acyclic(&flow, ir) {
+            true => Ok(flow),
+            false => Err(node.error("the pipeline loops")),
+        }
+    }
+
+    /// The node that the member `key` names; null is the end.
+    fn next(&self, node: &Node, key: &str) -> Result<Next, LoadError> {
+        node.find(key)
+            .map_or(Ok(None), |next| self.node_named(&next))
+    }
+
+    fn node_named(&self, node: &Node) -> Result<Next, LoadError> {
+        if node.is_null() {
+            return Ok(None);
+        }
+        let name = node.str()?;
+        let found = self.nodes.get(name).copied();
+        found
+            .map(Some)
+            .ok_or_else(|| node.error(format!("no table or condition {name}")))
+    }
+
+    fn action_id(&self, node: &Node) -> Result<usize, LoadError> {
+        let id = node.number(u64::MAX)?;
+        self.actions
+            .by_id
+            .get(&id)
+            .copied()
+            .ok_or_else(|| node.error(format!("no action {id}")))
+    }
+
+    fn table(&self, node: &Node, ir: &mut Ir, tables: &mut Tables) -> Result<FlowNode, LoadError> {
+        let kind = node.find("type").map_or(Ok("simple"), |kind| kind.str())?;
+        if !["simple", "indirect", "indirect_ws"].contains(&kind) {
+            return Err(node.error(format!("table type {kind} is not supported")));
+        }
+        if let Some(meter) = node.find("direct_meters") {
+            return Err(meter.error("meters are not supported"));
+        }
+        let mut table = Table {
+            key: Vec::new(),
+            key_len: 0,
+            actions: Vec::new(),
+            next: AfterTable::ByAction(Vec::new()),
+            base_next: None,
+        };
+        let mut keys = Vec::new();
+        for key in node.list("key")? {
+            keys.push(self.key(&key, &mut table)?);
+        }
+        for id in node.get("action_ids")?.items()? {
+            table.actions.push(self.action_id(&id)?);
+        }
+        table.base_next = self.next(node, "base_default_next")?;
+        table.next = self.after(node, &table)?;
+        let default = node
+            .find("default_entry")
+            .map(|entry| self.default(&entry))
+            .transpose()?;
+        let entry_nodes = node.list("entries")?;
+        let entries = entry_nodes
+            .iter()
+            .map(|entry| self.entry(entry, &keys))
+            .collect::<Result<Vec<_>, _>>()?;
+        let prioritised = keys.iter().any(|key| {
+            matches!(
+                key.kind,
+                MatchKind::Ternary | MatchKind::Range | MatchKind::Optional
+            )
+        });
+        let spec = TableSpec {
+            name: node.get("name")?.str()?.to_owned(),
+            actions: table
+                .actions
+                .iter()
+                .map(|action| ActionId(*action))
+                .collect(),
+            default,
+            size: node
+                .find("max_size")
+                .map_or(Ok(1024), |size| size.index(u64::from(u32::MAX)))?,
+            direct_counter: node
+                .find("with_counters")
+                .map_or(Ok(false), |flag| flag.bool())?,
+            is_const: !entries.is_empty(),
+            prioritised,
+            keys,
+        };
+        let step = match &spec.default {
+            Some(default) if spec.keys.is_empty() && default.is_const => {
+                let call = ActionCall {
+                    action: default.action,
+                    args: default.args.clone(),
+                };
+                let args = bind_args(&self.actions.specs, ir, &call)
+                    .map_err(|error| node.error(error.to_string()))?;
+                FlowNode::Run {
+                    action: default.action.0,
+                    args,
+                    next: table.after_miss(Some(default.action.0)),
+                }
+            }
+            _ => FlowNode::Apply {
+                table: ir.tables.len(),
+            },
+        };
+        ir.tables.push(table);
+        tables.specs.push(spec);
+        tables.entries.push(entries);
+        Ok(step)
+    }
+
+    fn key(&self, node: &Node, table: &mut Table) -> Result<KeySpec, LoadError> {
+        let kind_node = node.get("match_type")?;
+        let target = node.get("target")?;
+        let (kind, value, default_name) = match kind_node.str()? {
+            "valid" => {
+                let header = crate::expr::HeaderRef::Fixed(self.context.header(&target)?);
+                let valid = crate::expr::Num::Bool(Box::new(crate::expr::Cond::Valid(header)));
+                let value = crate::ir::Value {
+                    source: crate::ir::Source::Num(valid),
+                    width: 1,
+                };
+                (MatchKind::Exact, value, target.str()?.to_owned())
+            }
+            text => {
+                let kind = match text {
+                    "exact" => MatchKind::Exact,
+                    "lpm" => MatchKind::Lpm,
+                    "ternary" => MatchKind::Ternary,
+                    "range" => MatchKind::Range,
+                    "optional" => MatchKind::Optional,
+                    other => {
+                        return Err(kind_node.error(format!("match kind {other} is not supported")));
+                    }
+                };
+                let [header, field] = target.tuple::<2>()?;
+                (
+                    kind,
+                    self.context.field_value(&target)?,
+                    format!("{}.{}", header.str()?, field.str()?),
+                )
+            }
+        };
+        let len = byte_len(value.width);
+        let mask = node
+            .find("mask")
+            .map(|mask| constant_bytes(&mask, &mask.hex()?, len))
+            .transpose()?;
+        table.key.push(Key {
+            source: value.source,
+            width: value.width,
+            offset: table.key_len,
+            len,
+            mask,
+        });
+        table.key_len += len;
+        let name = node
+            .find("name")
+            .map_or(Ok(default_name), |name| name.str().map(str::to_owned))?;
+        Ok(KeySpec {
+            name,
+            width: value.width,
+            kind,
+        })
+    }
+
+    fn after(&self, node: &Node, table: &Table) -> Result<AfterTable, LoadError> {
+        let next_tables = node.get("next_tables")?;
+        let members: HashMap<_, _> = next_tables.members()?.into_iter().collect();
+        let of = |name: &str| {
+            members
+                .get(name)
+                .map_or(Ok(table.base_next), |next| self.node_named(next))
+        };
+        if members.contains_key("__HIT__") || members.contains_key("__MISS__") {
+            return Ok(AfterTable::HitMiss {
+                hit: of("__HIT__")?,
+                miss: of("__MISS__")?,
+            });
+        }
+        let names = table
+            .actions
+            .iter()
+            .map(|action| self.actions.specs[*action].name.as_str());
+        Ok(AfterTable::ByAction(
+            names.map(of).collect::<Result<_, _>>()?,
+        ))
+    }
+
+    fn action_call(&self, node: &Node) -> Result<ActionCall, LoadError> {
+        let action = self.action_id(&node.get("action_id")?)?;
+        let params = &self.actions.specs[action].params;
+        let data = node.list("action_data")?;
+        if data.len() != params.len() {
+            return Err(node.error(format!("the action has {} parameters", params.len())));
+        }
+        let args = data
+            .iter()
+            .zip(params)
+            .map(|(value, param)| bits(value, param.width));
+        Ok(ActionCall {
+            action: ActionId(action),
+            args: args.collect::<Result<_, _>>()?,
+        })
+    }
+
+    fn default(&self, node: &Node) -> Result<DefaultSpec, LoadError> {
+        let call = self.action_call(node)?;
+        let is_const = node
+            .find("action_const")
+            .map_or(Ok(false), |flag| flag.bool())?;
+        Ok(DefaultSpec {
+            action: call.action,
+            args: call.args,
+            is_const,
+        })
+    }
+
+    fn entry(&self, node: &Node, keys: &[KeySpec]) -> Result<Entry, LoadError> {
+        let parts = node.get("match_key")?.items()?;
+        if parts.len() != keys.len() {
+            return Err(node.error("the entry's key is not as long as the table's"));
+        }
+        let key = parts
+            .iter()
+            .zip(keys)
+            .map(|(part, spec)| match_value(part, spec))
+            .collect::<Result<_, _>>()?;
+        let prioritised = keys.iter().any(|key| {
+            matches!(
+                key.kind,
+                MatchKind::Ternary | MatchKind::Range | MatchKind::Optional
+            )
+        });
+        // In the JSON the smaller number wins.
+        let priority = match node.find("priority").filter(|_| prioritised) {
+            Some(priority) => i32::MAX - priority.number(i32::MAX as u64 - 1)? as i32,
+            None => i32::from(prioritised),
+        };
+        Ok(Entry {
+            key,
+            priority,
+            action: self.action_call(&node.get("action_entry")?)?,
+        })
+    }
+}
+
+fn match_value(node: &Node, spec: &KeySpec) -> Result<MatchValue, LoadError> {
+    let value = |name: &str| bits(&node.get(name)?, spec.width);
+    Ok(match spec.kind {
+        MatchKind::Exact if node.get("match_type")?.str()? == "valid" => {
+            MatchValue::Exact(Bits::from_u128(1, u128::from(node.get("key")?.bool()?)))
+        }
+        MatchKind::Exact => MatchValue::Exact(value("key")?),
+        MatchKind::Lpm => {
+            let len = node.get("prefix_length")?.number(u64::from(spec.width))? as u16;
+            MatchValue::Lpm {
+                value: value("key")?,
+                len,
+            }
+        }
+        MatchKind::Ternary | MatchKind::Optional => MatchValue::Ternary {
+            value: value("key")?,
+            mask: value("mask")?,
+        },
+        MatchKind::Range => MatchValue::Range {
+            low: value("start")?,
+            high: value("end")?,
+        },
+    })
+}
+
+fn bits(node: &Node, width: u32) -> Result<Bits, LoadError> {
+    let bytes = constant_bytes(node, &node.hex()?, byte_len(width))?;
+    Bits::new(width, &bytes).map_err(|error| node.error(error.to_string()))
+}
+
+impl Table {
+    /// Where control goes after a hit that ran `action`.
+    pub fn after_hit(&self, action: usize) -> Next {
+        match &self.next {
+            AfterTable::HitMiss { hit, .. } => *hit,
+            AfterTable::ByAction(by_action) => self.by_action(by_action, action),
+        }
+    }
+
+    /// Where control goes after a miss that ran `action`, the default, if there is one.
+    pub fn after_miss(&self, action: Option<usize>) -> Next {
+        match (&self.next, action) {
+            (AfterTable::HitMiss { miss, .. }, _) => *miss,
+            (AfterTable::ByAction(by_action), Some(action)) => self.by_action(by_action, action),
+            (AfterTable::ByAction(_), None) => self.base_next,
+        }
+    }
+
+    fn by_action(&self, by_action: &[Next], action: usize) -> Next {
+        let position = self.actions.iter().position(|listed| *listed == action);
+        position
+            .and_then(|at| by_action.get(at))
+            .map_or(self.base_next, |next| *next)
+    }
+
+    fn successors(&self) -> Vec<Next> {
+        match &self.next {
+            AfterTable::HitMiss { hit, miss } => vec![*hit, *miss],
+            AfterTable::ByAction(by_action) => {
+                by_action.iter().copied().chain([self.base_next]).collect()
+            }
+        }
+    }
+}
+
+/// A flow without loops visits each node at most once.
+fn is_acyclic(flow: &Flow, ir: &Ir) -> bool {
+    let successors: Vec<Vec<Next>> = flow
+        .nodes
+        .iter()
+        .map(|node| match node {
+            FlowNode::Branch { yes, no, .. } => vec![*yes, *no],
+            FlowNode::Apply { table } => ir.tables[*table].successors(),
+            FlowNode::Run { next, .. } => vec![*next],
+        })
+        .collect();
+    let mut incoming = vec![0_usize; flow.nodes.len()];
+    successors
+        .iter()
+        .flatten()
+        .flatten()
+        .for_each(|to| incoming[*to] += 1);
+    let mut ready: Vec<usize> = (0..flow.nodes.len())
+        .filter(|node| incoming[*node] == 0)
+        .collect();
+    let mut seen = 0;
+    while let Some(node) = ready.pop() {
+        seen += 1;
+        for to in successors[node].iter().flatten() {
+            incoming[*to] -= 1;
+            if incoming[*to] == 0 {
+                ready.push(*to);
+            }
+        }
+    }
+    seen == flow.nodes.len()
+}

@@ -1,0 +1,120 @@
+//! The loader: bmv2 JSON to [`Ir`] and to the description that a control plane needs.
+//!
+//! ```text
+//!  header_types, headers, stacks, unions ─► layout ─┐
+//!  counters, registers, calculations, …  ─► objects ┼─► expressions ─► actions ─► parser, pipelines, checksums
+//! ```
+
+mod action;
+mod control;
+mod expr;
+mod json;
+mod layout;
+mod number;
+mod objects;
+mod parser;
+
+use crate::entry::Entry;
+use crate::error::LoadError;
+use crate::expr::Cond;
+use crate::ir::{Checksum, Ir};
+use crate::load::expr::Context;
+use crate::load::json::Node;
+use crate::spec::{ActionSpec, CounterSpec, DigestSpec, TableSpec};
+
+/// The major version of the format, and all that is known of its minors is compatible.
+const FORMAT: u64 = 2;
+
+#[derive(Debug)]
+pub struct Loaded {
+    pub ir: Ir,
+    pub tables: Vec<TableSpec>,
+    pub actions: Vec<ActionSpec>,
+    pub counters: Vec<CounterSpec>,
+    pub digests: Vec<DigestSpec>,
+    /// The entries that the program fixes, for each table.
+    pub entries: Vec<Vec<Entry>>,
+}
+
+pub fn load(json: &[u8]) -> Result<Loaded, LoadError> {
+    let value: serde_json::Value = serde_json::from_slice(json).map_err(|error| LoadError {
+        place: "JSON".to_owned(),
+        cause: error.to_string(),
+    })?;
+    let root = Node::root(&value);
+    let version = root.get("__meta__")?.get("version")?;
+    if version
+        .items()?
+        .first()
+        .map(|major| major.number(u64::MAX))
+        .transpose()?
+        != Some(FORMAT)
+    {
+        return Err(version.error(format!("expected format version {FORMAT}")));
+    }
+    let names = layout::load(&root)?;
+    let context = Context {
+        names: &names,
+        params: &[],
+    };
+    let mut ir = Ir::default();
+    let objects = objects::load(&root, &context, &mut ir)?;
+    let actions = action::load(&root, &names, &objects, &mut ir)?;
+    parser::load(&root, context, &objects, &mut ir)?;
+    let tables = control::load(&root, context, &actions, &mut ir)?;
+    checksums(&root, context, &objects, &mut ir)?;
+    deparser(&root, context, &mut ir)?;
+    ir.layout = names.layout;
+    let (counters, digests) = (objects.counter_specs, objects.digest_specs);
+    Ok(Loaded {
+        ir,
+        tables: tables.specs,
+        actions: actions.specs,
+        counters,
+        digests,
+        entries: tables.entries,
+    })
+}
+
+fn checksums(
+    root: &Node,
+    context: Context,
+    objects: &objects::Objects,
+    ir: &mut Ir,
+) -> Result<(), LoadError> {
+    for node in root.list("checksums")? {
+        let calculation = node.get("calculation")?;
+        let found = objects.calculations.get(calculation.str()?).copied();
+        let flag = |key: &str| node.find(key).map_or(Ok(true), |flag| flag.bool());
+        for (wanted, list) in [
+            (flag("verify")?, &mut ir.verify),
+            (flag("update")?, &mut ir.update),
+        ] {
+            if wanted {
+                list.push(Checksum {
+                    calculation: found.ok_or_else(|| calculation.error("no such calculation"))?,
+                    target: context.place(&node.get("target")?)?,
+                    cond: node
+                        .find("if_cond")
+                        .map_or(Ok(Cond::Const(true)), |cond| context.cond(&cond))?,
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn deparser(root: &Node, context: Context, ir: &mut Ir) -> Result<(), LoadError> {
+    let deparsers = root.get("deparsers")?;
+    let nodes = deparsers.items()?;
+    let [node] = nodes.as_slice() else {
+        return Err(deparsers.error("expected one deparser"));
+    };
+    if let Some(primitive) = node.list("primitives")?.first() {
+        return Err(primitive.error("a deparser's primitives are not supported"));
+    }
+    for header in node.get("order")?.items()? {
+        ir.deparser.push(context.header(&header)?);
+    }
+    Ok(())
+}

@@ -1,0 +1,462 @@
+//! Numeric expressions while they are being compiled: what they can be decides how they are computed.
+
+use num_bigint::{BigInt, Sign};
+
+use crate::bitstream::mask;
+use crate::expr::{BinOp, CmpOp, Cond, HeaderRef, Num, Saturation};
+use crate::ir::Source;
+use crate::layout::{FieldLayout, HeaderIx, Home};
+use crate::wide::{MAX_SHIFT, Wide};
+
+/// The values that an expression can have: `0..2^bits`, or `-2^bits..2^bits` when it is signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    pub signed: bool,
+    pub bits: u32,
+}
+
+impl Range {
+    pub const fn unsigned(bits: u32) -> Range {
+        Range {
+            signed: false,
+            bits,
+        }
+    }
+
+    fn signed(bits: u32) -> Range {
+        Range { signed: true, bits }
+    }
+
+    /// All its values are told apart, and ordered, by their residue modulo 2¹²⁸ read as signed or unsigned.
+    fn fits(self, as_signed: bool) -> bool {
+        if as_signed {
+            self.bits <= 127
+        } else {
+            !self.signed && self.bits <= 128
+        }
+    }
+
+    fn is_narrow(self) -> bool {
+        self.fits(self.signed)
+    }
+
+    fn join(self, other: Range) -> Range {
+        Range {
+            signed: self.signed || other.signed,
+            bits: self.bits.max(other.bits),
+        }
+    }
+}
+
+/// A number as both interpreters would compute it.
+#[derive(Clone, Debug)]
+pub struct Number {
+    /// Right modulo 2¹²⁸.
+    pub low: Num,
+    /// Right altogether; there when `low` does not say it all.
+    exact: Option<Wide>,
+    pub range: Range,
+}
+
+impl Number {
+    pub fn narrow(low: Num, range: Range) -> Number {
+        Number {
+            low,
+            exact: None,
+            range,
+        }
+    }
+
+    pub fn constant(value: &BigInt) -> Number {
+        let negative = value.sign() == Sign::Minus;
+        // A negative number needs as many bits as its complement.
+        let bits = if negative {
+            (!value).bits()
+        } else {
+            value.bits()
+        };
+        let range = Range {
+            signed: negative,
+            bits: u32::try_from(bits).unwrap_or(u32::MAX),
+        };
+        let mut bytes = [0; 16];
+        crate::wide::store(value, &mut bytes);
+        let exact = (!range.is_narrow()).then(|| Wide::Const(value.clone()));
+        Number {
+            low: Num::Const(u128::from_be_bytes(bytes)),
+            exact,
+            range,
+        }
+    }
+
+    pub fn field(header: HeaderIx, home: Home, field: &FieldLayout) -> Number {
+        let signed = field.signed.then_some(field.width);
+        let low = match (home, signed) {
+            (Home::Slot(slot), None) => Num::Slot(slot),
+            (Home::Slot(slot), Some(width)) => Num::SignedSlot { slot, width },
+            (home, _) => Num::Low { home, header },
+        };
+        Number::of_field(
+            low,
+            field,
+            Wide::Field {
+                home,
+                header,
+                signed,
+            },
+        )
+    }
+
+    /// A field, at `field.home`, of a header that the packet decides.
+    pub fn member(header: HeaderRef, field: &FieldLayout) -> Number {
+        let signed = field.signed.then_some(field.width);
+        let low = Num::Member {
+            header: header.clone(),
+            home: field.home,
+            signed,
+        };
+        Number::of_field(
+            low,
+            field,
+            Wide::Member {
+                header,
+                home: field.home,
+                signed,
+            },
+        )
+    }
+
+    fn of_field(low: Num, field: &FieldLayout, exact: Wide) -> Number {
+        let range = match field.signed {
+            true => Range::signed(field.width.saturating_sub(1)),
+            false => Range::unsigned(field.width),
+        };
+        Number {
+            low,
+            exact: (!range.is_narrow()).then_some(exact),
+            range,
+        }
+    }
+
+    pub fn wide_param(offset: usize, len: usize, width: u32) -> Number {
+        let exact = Some(Wide::Param { offset, len });
+        Number {
+            low: Num::ParamLow { offset, len },
+            exact,
+            range: Range::unsigned(width),
+        }
+    }
+
+    fn wide(&self) -> Wide {
+        self.exact.clone().unwrap_or_else(|| Wide::Num {
+            value: self.low.clone(),
+            signed: self.range.signed,
+        })
+    }
+
+    fn ring(low: Num, range: Range, exact: impl FnOnce() -> Wide) -> Number {
+        Number {
+            low,
+            exact: (!range.is_narrow()).then(exact),
+            range,
+        }
+    }
+
+    pub fn binary(op: BinOp, left: Number, right: Number) -> Number {
+        let range = range_of(op, &left, &right);
+        let signed = left.range.signed || right.range.signed;
+        let low_suffices = match op {
+            BinOp::Shl => right.range.is_narrow(),
+            BinOp::Shr => left.range.is_narrow() && right.range.is_narrow(),
+            BinOp::Div | BinOp::Rem => left.range.fits(signed) && right.range.fits(signed),
+            _ => true,
+        };
+        let exact = || Wide::Bin {
+            op,
+            sides: Box::new((left.wide(), right.wide())),
+        };
+        if !low_suffices {
+            return Number {
+                low: Num::OfWide(Box::new(exact())),
+                exact: Some(exact()),
+                range,
+            };
+        }
+        if let (BinOp::And, Num::Const(bits)) = (op, &right.low) {
+            if !left.range.signed
+                && !right.range.signed
+                && left.range.bits <= 128
+                && *bits == mask(right.range.bits)
+            {
+                if left.range.bits <= right.range.bits {
+                    return left;
+                }
+            }
+        }
+        let exact = (!range.is_narrow()).then(exact);
+        let signed = if op == BinOp::Shr {
+            left.range.signed
+        } else {
+            signed
+        };
+        Number {
+            low: Num::Bin {
+                op,
+                signed,
+                sides: Box::new((left.low, right.low)),
+            },
+            exact,
+            range,
+        }
+    }
+
+    pub fn negate(self) -> Number {
+        let range = Range::signed(self.range.bits.saturating_add(1));
+        Number::ring(Num::Neg(Box::new(self.low.clone())), range, || {
+            Wide::Neg(Box::new(self.wide()))
+        })
+    }
+
+    pub fn complement(self) -> Number {
+        let range = Range::signed(self.range.bits);
+        Number::ring(Num::Not(Box::new(self.low.clone())), range, || {
+            Wide::Not(Box::new(self.wide()))
+        })
+    }
+
+    /// The low `width` bits as a signed number.
+    pub fn sign_extend(self, width: u32) -> Number {
+        let range = Range::signed(width.saturating_sub(1));
+        let low = match width {
+            0..=128 => Num::SignExtend {
+                value: Box::new(self.low.clone()),
+                width,
+            },
+            _ => Num::OfWide(Box::new(Wide::SignExtend {
+                value: Box::new(self.wide()),
+                width,
+            })),
+        };
+        Number::ring(low, range, || Wide::SignExtend {
+            value: Box::new(self.wide()),
+            width,
+        })
+    }
+
+    pub fn saturate(self, to: Saturation) -> Number {
+        let range = Range {
+            signed: to.signed,
+            bits: to.width.saturating_sub(u32::from(to.signed)),
+        };
+        let exact = || Wide::Saturate {
+            value: Box::new(self.wide()),
+            to,
+        };
+        let low = match self.range.is_narrow() && range.is_narrow() {
+            true => Num::Saturate {
+                value: Box::new(self.low.clone()),
+                signed: self.range.signed,
+                to,
+            },
+            false => Num::OfWide(Box::new(exact())),
+        };
+        Number::ring(low, range, exact)
+    }
+
+    pub fn either(cond: Cond, yes: Number, no: Number) -> Number {
+        let range = yes.range.join(no.range);
+        let low = Num::If(Box::new((cond.clone(), yes.low.clone(), no.low.clone())));
+        Number::ring(low, range, || {
+            Wide::If(Box::new((cond, yes.wide(), no.wide())))
+        })
+    }
+
+    pub fn compare(op: CmpOp, left: Number, right: Number) -> Cond {
+        let signed = left.range.signed || right.range.signed;
+        if !left.range.fits(signed) || !right.range.fits(signed) {
+            return Cond::CompareWide {
+                op,
+                sides: Box::new((left.wide(), right.wide())),
+            };
+        }
+        match (op, left.low, right.low) {
+            (CmpOp::Eq | CmpOp::Ne, Num::Slot(slot), Num::Const(value)) => Cond::SlotIs {
+                slot,
+                value,
+                negated: op == CmpOp::Ne,
+            },
+            (_, left, right) => Cond::Compare {
+                op,
+                signed,
+                sides: Box::new((left, right)),
+            },
+        }
+    }
+
+    pub fn non_zero(self) -> Cond {
+        match (self.exact, self.low) {
+            (Some(exact), _) => Cond::CompareWide {
+                op: CmpOp::Ne,
+                sides: Box::new((exact, Wide::Const(BigInt::ZERO))),
+            },
+            (None, Num::Slot(slot)) => Cond::SlotIs {
+                slot,
+                value: 0,
+                negated: true,
+            },
+            (None, Num::Bool(cond)) => *cond,
+            (None, low) => Cond::NonZero(low),
+        }
+    }
+
+    /// How to move it to a place of `width` bits.
+    pub fn source(self, width: u32) -> Source {
+        if width <= 128 {
+            return Source::Num(without_mask(self.low, width));
+        }
+        match self.exact {
+            Some(Wide::Field {
+                home: Home::Wide { offset, len },
+                signed: None,
+                ..
+            }) if self.range.bits == width => Source::Field { offset, len },
+            Some(Wide::Param { offset, len }) if self.range.bits == width => {
+                Source::Param { offset, len }
+            }
+            None if !self.range.signed => Source::Num(self.low),
+            Some(exact) => Source::Wide(exact),
+            None => Source::Wide(Wide::Num {
+                value: self.low,
+                signed: true,
+            }),
+        }
+    }
+}
+
+/// Cutting to `width` makes a mask of at least that width superfluous.
+fn without_mask(num: Num, width: u32) -> Num {
+    match num {
+        Num::Bin {
+            op: BinOp::And,
+            signed,
+            sides,
+        } => match *sides {
+            (value, Num::Const(bits)) if bits & mask(width) == mask(width) => value,
+            sides => Num::Bin {
+                op: BinOp::And,
+                signed,
+                sides: Box::new(sides),
+            },
+        },
+        num => num,
+    }
+}
+
+fn range_of(op: BinOp, left: &Number, right: &Number) -> Range {
+    let (l, r) = (left.range, right.range);
+    let both = l.join(r);
+    let grown = |by: u32| Range {
+        signed: both.signed,
+        bits: both.bits.saturating_add(by),
+    };
+    match op {
+        BinOp::Add => grown(1),
+        BinOp::Sub => Range::signed(both.bits.saturating_add(1)),
+        BinOp::Mul => Range {
+            signed: both.signed,
+            bits: l.bits.saturating_add(r.bits).saturating_add(1),
+        },
+        BinOp::Div => Range {
+            signed: both.signed,
+            bits: l.bits.saturating_add(1),
+        },
+        BinOp::Rem => l,
+        // A number that is not negative bounds what remains of the other.
+        BinOp::And if !l.signed && !r.signed => Range::unsigned(l.bits.min(r.bits)),
+        BinOp::And if !l.signed => l,
+        BinOp::And if !r.signed => r,
+        BinOp::And | BinOp::Or | BinOp::Xor => both,
+        BinOp::Shl => Range {
+            signed: l.signed,
+            bits: l.bits.saturating_add(most_shifted(right)),
+        },
+        BinOp::Shr => l,
+    }
+}
+
+fn most_shifted(by: &Number) -> u32 {
+    match (&by.low, by.range) {
+        (Num::Const(value), range) if range.is_narrow() => {
+            u32::try_from(*value).unwrap_or(MAX_SHIFT).min(MAX_SHIFT)
+        }
+        (_, range) => mask(range.bits.min(16)) as u32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slot(width: u32) -> Number {
+        Number::narrow(Num::Slot(0), Range::unsigned(width))
+    }
+
+    fn constant(value: i64) -> Number {
+        Number::constant(&BigInt::from(value))
+    }
+
+    #[test]
+    fn superfluous_masks_vanish() {
+        let masked = Number::binary(BinOp::And, slot(16), constant(0xffff_ffff));
+        assert!(matches!(masked.low, Num::Slot(0)));
+        let sum = Number::binary(BinOp::Add, slot(16), constant(28));
+        let cut = Number::binary(BinOp::And, sum, constant(0xffff));
+        assert_eq!(cut.range, Range::unsigned(16));
+        assert!(matches!(
+            cut.source(16),
+            Source::Num(Num::Bin { op: BinOp::Add, .. })
+        ));
+    }
+
+    #[test]
+    fn what_128_bits_cannot_tell_apart_is_computed_wide() {
+        let sum = || Number::binary(BinOp::Add, slot(128), slot(128));
+        assert!(matches!(
+            Number::compare(CmpOp::Lt, sum(), slot(128)),
+            Cond::CompareWide { .. }
+        ));
+        let cut = Number::binary(
+            BinOp::And,
+            sum(),
+            Number::constant(&BigInt::from(u128::MAX)),
+        );
+        assert!(matches!(
+            Number::compare(CmpOp::Lt, cut, slot(128)),
+            Cond::Compare { signed: false, .. }
+        ));
+        let halved = Number::binary(BinOp::Shr, sum(), constant(1));
+        assert!(matches!(halved.low, Num::OfWide(_)));
+        let difference = Number::binary(BinOp::Sub, slot(128), slot(128));
+        assert!(matches!(
+            Number::compare(CmpOp::Lt, difference, constant(0)),
+            Cond::CompareWide { .. }
+        ));
+    }
+
+    #[test]
+    fn wide_fields_are_copied_as_bytes() {
+        let home = Home::Wide { offset: 8, len: 48 };
+        let field = FieldLayout {
+            name: String::new(),
+            width: 384,
+            signed: false,
+            home,
+        };
+        assert!(matches!(
+            Number::field(0, home, &field).source(384),
+            Source::Field { offset: 8, len: 48 }
+        ));
+        assert!(matches!(slot(64).source(384), Source::Num(_)));
+        assert!(matches!(constant(-1).source(384), Source::Wide(_)));
+    }
+}

@@ -1,0 +1,279 @@
+//! Runs actions: one operation after the other on a packet and on the program's objects.
+
+use std::time::Duration;
+
+use crate::bitstream::mask;
+use crate::calculation;
+use crate::entry::CounterValue;
+use crate::expr::{Args, Scope};
+use crate::externs::{Extern, ExternArg};
+use crate::ir::{Ir, Op};
+use crate::layout::Home;
+use crate::outcome::{Digest, Outcome};
+use crate::spec::DigestId;
+use crate::work::{CloneRequest, Work};
+
+/// simple_switch's number for "nowhere".
+pub const DROP_PORT: u128 = 511;
+
+/// What lives longer than a packet, but for the tables.
+pub struct Objects {
+    pub counters: Vec<Vec<CounterValue>>,
+    pub registers: Vec<Vec<u128>>,
+    pub externs: Vec<Box<dyn Extern>>,
+    /// For each call site, the index of the method.
+    pub methods: Vec<usize>,
+    pub args: Vec<ExternArg>,
+    pub scratch: Vec<u8>,
+    /// For each value set, the packed keys in it.
+    pub value_sets: Vec<Vec<Box<[u8]>>>,
+    pub random: u64,
+}
+
+impl Objects {
+    /// splitmix64: P4's `random` asks for spread, not for secrecy.
+    fn random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.random ^ self.random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+}
+
+pub struct Machine<'a> {
+    pub ir: &'a Ir,
+    pub objects: &'a mut Objects,
+    pub out: &'a mut Outcome,
+    /// Since the switch started.
+    pub now: Duration,
+}
+
+impl Machine<'_> {
+    pub fn run(&mut self, ops: &[Op], args: &Args, work: &mut Work) {
+        let ir = self.ir;
+        let layout = &ir.layout;
+        let mut at = 0;
+        while let Some(op) = ops.get(at) {
+            at += 1;
+            let scope = Scope {
+                layout,
+                phv: &work.phv,
+                args,
+            };
+            match op {
+                Op::Set { slot, mask, value } => {
+                    let value = value.eval(&scope) & mask;
+                    work.phv.slots[*slot] = value;
+                }
+                Op::Move { target, source } => target.assign(layout, &mut work.phv, args, source),
+                Op::Validate(header) => {
+                    if let Some(header) = header.resolve(&scope) {
+                        work.validate(layout, header);
+                    }
+                }
+                Op::Invalidate(header) => {
+                    if let Some(header) = header.resolve(&scope) {
+                        work.invalidate(layout, header);
+                    }
+                }
+                Op::CopyHeaders(pairs) => {
+                    for (to, from) in pairs {
+                        let scope = Scope {
+                            layout,
+                            phv: &work.phv,
+                            args,
+                        };
+                        if let (Some(to), Some(from)) = (to.resolve(&scope), from.resolve(&scope)) {
+                            work.copy_header(layout, to, from);
+                        }
+                    }
+                }
+                Op::Jump(to) => at = *to,
+                Op::JumpIfZero(num, to) => {
+                    if num.eval(&scope) == 0 {
+                        at = *to;
+                    }
+                }
+                Op::Exit => return work.signals.exit = true,
+                Op::Drop => self.drop(work),
+                Op::Count { counter, index } => {
+                    let index = index.eval(&scope);
+                    let cell = usize::try_from(index)
+                        .ok()
+                        .and_then(|index| self.objects.counters[*counter].get_mut(index));
+                    if let Some(cell) = cell {
+                        cell.packets = cell.packets.wrapping_add(1);
+                        cell.bytes = cell.bytes.wrapping_add(work.ingress_len as u64);
+                    }
+                }
+                Op::Digest(digest) => {
+                    let values = ir.digests[*digest]
+                        .iter()
+                        .map(|value| value.source.to_bits(&scope, value.width));
+                    self.out.digests.push(Digest {
+                        digest: DigestId(*digest),
+                        values: values.collect(),
+                    });
+                }
+                Op::Call(call) => self.call(*call, args, work),
+                Op::Require(cond) => {
+                    if !cond.eval(&scope) {
+                        self.drop(work);
+                        return work.signals.exit = true;
+                    }
+                }
+                op => self.rare(op, args, work),
+            }
+        }
+    }
+
+    fn rare(&mut self, op: &Op, args: &Args, work: &mut Work) {
+        let ir = self.ir;
+        let layout = &ir.layout;
+        let scope = Scope {
+            layout,
+            phv: &work.phv,
+            args,
+        };
+        match op {
+            Op::MoveVar { to, from } => {
+                if let (
+                    Home::Var { offset: to_at, max },
+                    Home::Var {
+                        offset: from_at, ..
+                    },
+                ) = (to.home, from.home)
+                {
+                    let len = work.phv.var_len(from.header).min(max);
+                    work.resize(layout, to.header, |phv| {
+                        phv.wide.copy_within(from_at..from_at + len, to_at);
+                        phv.set_var_len(to.header, len);
+                    });
+                }
+            }
+            Op::CopyNext { to, from } => work.phv.next[*to] = work.phv.next[*from],
+            Op::Push(stack, by) | Op::Pop(stack, by) => {
+                let by = usize::try_from(by.eval(&scope)).unwrap_or(usize::MAX);
+                let headers: Vec<_> = layout.stacks[*stack]
+                    .elements
+                    .iter()
+                    .flatten()
+                    .copied()
+                    .collect();
+                work.resize_all(layout, &headers, |phv| match op {
+                    Op::Push(..) => phv.push_front(layout, *stack, by),
+                    _ => phv.pop_front(layout, *stack, by),
+                });
+            }
+            Op::Truncate(len) => {
+                work.signals.truncate =
+                    Some(usize::try_from(len.eval(&scope)).unwrap_or(usize::MAX))
+            }
+            Op::Resubmit(fields) => work.signals.resubmit = Some(*fields),
+            Op::Recirculate(fields) => work.signals.recirculate = Some(*fields),
+            Op::Clone {
+                session,
+                fields,
+                from_ingress,
+            } => {
+                let session = session.eval(&scope) as u16;
+                work.signals.clone = Some(CloneRequest {
+                    session,
+                    fields: *fields,
+                    from_ingress: *from_ingress,
+                });
+            }
+            Op::RegisterRead {
+                target,
+                register,
+                index,
+            } => {
+                let cell = usize::try_from(index.eval(&scope))
+                    .ok()
+                    .and_then(|at| self.objects.registers[*register].get(at));
+                if let Some(value) = cell.copied() {
+                    target.set(layout, &mut work.phv, args, value);
+                }
+            }
+            Op::RegisterWrite {
+                register,
+                index,
+                value,
+            } => {
+                let value = value.eval(&scope) & mask(ir.registers[*register].width);
+                let at = usize::try_from(index.eval(&scope)).ok();
+                if let Some(cell) = at.and_then(|at| self.objects.registers[*register].get_mut(at))
+                {
+                    *cell = value;
+                }
+            }
+            Op::Hash {
+                target,
+                base,
+                calculation,
+                size,
+            } => {
+                let hash = calculation::run(ir, *calculation, work, &mut self.objects.scratch);
+                let scope = Scope {
+                    layout,
+                    phv: &work.phv,
+                    args,
+                };
+                let value = base
+                    .eval(&scope)
+                    .wrapping_add(u128::from(hash) % size.eval(&scope).max(1));
+                target.set(layout, &mut work.phv, args, value);
+            }
+            Op::Random { target, low, high } => {
+                let (low, high) = (low.eval(&scope), high.eval(&scope));
+                if let Some(span) = high.checked_sub(low) {
+                    let random =
+                        u128::from(self.objects.random()) << 64 | u128::from(self.objects.random());
+                    let value = span
+                        .checked_add(1)
+                        .map_or(random, |count| low + random % count);
+                    target.set(layout, &mut work.phv, args, value);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn drop(&self, work: &mut Work) {
+        let standard = &self.ir.standard;
+        if let Some(slot) = standard.egress_spec {
+            work.phv.slots[slot] = DROP_PORT;
+        }
+        if let Some(slot) = standard.mcast_grp {
+            work.phv.slots[slot] = 0;
+        }
+    }
+
+    fn call(&mut self, call: usize, args: &Args, work: &mut Work) {
+        let ir = self.ir;
+        let site = &ir.calls[call];
+        let Objects {
+            externs,
+            methods,
+            args: extern_args,
+            ..
+        } = self.objects;
+        let extern_args = &mut extern_args[..site.args.len()];
+        let scope = Scope {
+            layout: &ir.layout,
+            phv: &work.phv,
+            args,
+        };
+        for ((value, _), arg) in site.args.iter().zip(extern_args.iter_mut()) {
+            value.source.fill(&scope, value.width, arg);
+        }
+        let before = work.payload.len();
+        externs[site.instance].call(methods[call], extern_args, &mut work.payload, self.now);
+        work.len = (work.len + work.payload.len()).saturating_sub(before);
+        for ((_, target), arg) in site.args.iter().zip(extern_args.iter()) {
+            if let (Some(target), true) = (target, arg.changed) {
+                target.set_bytes(&ir.layout, &mut work.phv, args, arg.bytes());
+            }
+        }
+    }
+}
