@@ -1,0 +1,197 @@
+"""culvert-tray: joins the daemon's views to the tray icon, the window and the dialogs. It decides nothing.
+
+Daemon ──viewed──► Tray ──► icon_kind, menu, notices, details (pure) ──► QSystemTrayIcon, TrayMenu, StatusWindow
+   ▲                 │
+   └──── command ◄───┘
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from types import FrameType
+
+from culvert_proto import CulvertError, local_pb2
+from PyQt6.QtCore import QObject, Qt, QTimer, QUrl
+from PyQt6.QtGui import QDesktopServices, QGuiApplication, QIcon
+from PyQt6.QtWidgets import QApplication, QDialog, QSystemTrayIcon
+
+from culvert_tray import menu as menus
+from culvert_tray import notices
+from culvert_tray.daemon import Answer, Daemon, Refusal
+from culvert_tray.details import details
+from culvert_tray.dialogs import CodeDialog, DetailsDialog, EnrolDialog
+from culvert_tray.icon import icon_kind
+from culvert_tray.notices import Memory, Notice
+from culvert_tray.signals import connect
+from culvert_tray.tray_menu import TrayMenu
+from culvert_tray.view import STARTING, Down, View
+from culvert_tray.window import StatusWindow
+
+DEFAULT_SOCKET = "/run/culvert/culvertd.sock"
+
+# Milliseconds. Words such as "valid for 12 min" grow old by themselves.
+_REDRAW = 15_000
+# A panel may start after us: so long we wait for one before the window opens instead.
+_TRAY_GRACE = 3_000
+# The interpreter handles a signal only when it runs: Qt's loop lets it, this often.
+_SIGNALS = 250
+
+
+class Tray(QObject):
+    def __init__(self, app: QApplication, daemon: Daemon) -> None:
+        super().__init__()
+        self._app = app
+        self._daemon = daemon
+        self._view: View = STARTING
+        self._memory = Memory()
+        self._dialogs: dict[str, QDialog] = {}
+        self._notice_command: menus.Command | None = None
+        self._menu = TrayMenu(self._do)
+        self._window = StatusWindow(self._do, self._window_closed)
+        self._icon = QSystemTrayIcon()
+        self._icon.setContextMenu(self._menu)
+        connect(self._icon.activated, self._activated)
+        connect(self._icon.messageClicked, self._notice_clicked)
+        connect(daemon.viewed, self._viewed)
+        self._redraw = QTimer(self)
+        connect(self._redraw.timeout, self._draw)
+        self._redraw.start(_REDRAW)
+        self._draw()
+        self._icon.show()
+        self._grace = QTimer(self)
+        self._grace.setSingleShot(True)
+        connect(self._grace.timeout, self._open_without_tray)
+        self._grace.start(_TRAY_GRACE)
+
+    def _viewed(self, view: View) -> None:
+        self._view = view
+        self._draw()
+
+    def _draw(self) -> None:
+        now = time.time()
+        menu = menus.menu(self._view, now)
+        icon = QIcon(str(icon_kind(self._view, now).path))
+        self._icon.setIcon(icon)
+        self._window.setWindowIcon(icon)
+        self._icon.setToolTip(f"Culvert: {next(e.text for e in menu if isinstance(e, menus.Heading))}")
+        self._menu.render_menu(menu)
+        self._window.render_menu(menu)
+        for key, dialog in self._dialogs.items():
+            if isinstance(dialog, DetailsDialog) and not isinstance(self._view, Down):
+                dialog.show_rows(details(self._view, key, now))
+        self._memory, news = notices.observe(self._memory, self._view, now)
+        for notice in news:
+            self._tell(notice)
+
+    def _tell(self, notice: Notice) -> None:
+        kinds = QSystemTrayIcon.MessageIcon
+        self._notice_command = notice.command
+        self._icon.showMessage(
+            notice.title, notice.text, kinds.Warning if notice.warning else kinds.Information
+        )
+        self._window.show_notice(notice)
+
+    def _notice_clicked(self) -> None:
+        if self._notice_command is not None:
+            self._do(self._notice_command)
+
+    def _activated(self, reason: QSystemTrayIcon.ActivationReason) -> None:
+        if reason is QSystemTrayIcon.ActivationReason.Trigger:
+            self._do(menus.ShowWindow())
+
+    def _open_without_tray(self) -> None:
+        if not QSystemTrayIcon.isSystemTrayAvailable():
+            self._window.show()
+
+    def _window_closed(self) -> None:
+        if not QSystemTrayIcon.isSystemTrayAvailable():
+            self._app.quit()
+
+    def _do(self, command: menus.Command) -> None:
+        match command:
+            case menus.OpenPage(fqdn):
+                self._daemon.open_tunnel(fqdn, self._opened)
+            case menus.CopyText(text):
+                if clipboard := QGuiApplication.clipboard():
+                    clipboard.setText(text)
+            case menus.ShowDetails(tunnel_id):
+                self._show(tunnel_id, lambda: DetailsDialog("Tunnel"))
+                self._draw()
+            case menus.CloseTunnel(name):
+                self._daemon.close_tunnel(name, self._answered)
+            case menus.SelectGateway(gateway):
+                self._daemon.select_gateway(gateway, self._answered)
+            case menus.EnterCode():
+                self._show("code", lambda: CodeDialog(self._daemon))
+            case menus.Enrol():
+                self._show("enrol", lambda: EnrolDialog(self._daemon))
+            case menus.ShowWindow():
+                self._window.show()
+                self._window.raise_()
+                self._window.activateWindow()
+            case menus.Quit():
+                self._app.quit()
+
+    def _show(self, key: str, make: Callable[[], QDialog]) -> None:
+        """One dialog of each kind at a time: a second click brings the first to the front."""
+        dialog = self._dialogs.get(key)
+        if dialog is None:
+            dialog = self._dialogs[key] = make()
+            dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            dialog.setWindowIcon(self._window.windowIcon())
+            connect(dialog.finished, lambda: self._dialogs.pop(key, None))
+        dialog.show()
+        dialog.raise_()
+        dialog.activateWindow()
+
+    def _opened(self, answer: Answer | Refusal) -> None:
+        if isinstance(answer, local_pb2.OpenTunnelResponse):
+            QDesktopServices.openUrl(QUrl(f"http://{answer.tunnel.fqdn}/"))
+        self._answered(answer)
+
+    def _answered(self, answer: Answer | Refusal) -> None:
+        if isinstance(answer, CulvertError):
+            self._memory = notices.told(self._memory, answer)
+            self._tell(notices.refused(answer))
+        elif isinstance(answer, Down):
+            self._tell(Notice(answer.message, answer.remedy, warning=True))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="culvert-tray", description="Culvert's tray icon.")
+    parser.add_argument(
+        "--socket",
+        default=os.environ.get("CULVERT_SOCKET", DEFAULT_SOCKET),
+        help="the daemon's Unix socket (default: $CULVERT_SOCKET, else %(default)s)",
+    )
+    options = parser.parse_args(arguments)
+    app = QApplication(["culvert-tray"])
+    app.setApplicationName("culvert-tray")
+    app.setApplicationDisplayName("Culvert")
+    app.setDesktopFileName("culvert-tray")
+    app.setQuitOnLastWindowClosed(False)
+    daemon = Daemon(options.socket)
+    tray = Tray(app, daemon)
+
+    def quit_app(_number: int, _frame: FrameType | None) -> None:
+        app.quit()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, quit_app)
+    awake = QTimer(tray)
+    connect(awake.timeout, lambda: None)
+    awake.start(_SIGNALS)
+    daemon.start()
+    try:
+        return app.exec()
+    finally:
+        daemon.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""The daemon on its Unix socket. gRPC lives in threads here; everything leaves as Qt signals.
+
+watch thread:  WatchStatus ──► status ──► …        the stream ends: Down, wait, again
+                   ▲                       │
+                   └── backoff 0.25 … 5 s ─┘
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, cast
+
+import grpc
+import grpc.aio
+from culvert_proto import CulvertError, local_pb2, local_pb2_grpc
+from culvert_proto.grpc_errors import from_rpc_error
+from PyQt6.QtCore import QObject, pyqtSignal
+
+from culvert_tray.signals import connect
+from culvert_tray.view import NOT_RUNNING, Down, View
+
+# Our tunables, in seconds.
+_FIRST_RETRY = 0.25
+_LONGEST_RETRY = 5.0
+_ANSWER_SECONDS = 30.0
+
+# The channel has a backoff of its own, of minutes: ours decides.
+_OPTIONS = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 250)]
+
+_DETAILS_KEY = "grpc-status-details-bin"
+
+Answer = Any
+Refusal = CulvertError | Down
+Then = Callable[[Answer | Refusal], None]
+
+
+def retry_wait(attempt: int) -> float:
+    """Seconds before the attempt after `attempt` failures in a row."""
+    return min(_LONGEST_RETRY, _FIRST_RETRY * 2.0 ** min(attempt, 16))
+
+
+class Daemon(QObject):
+    viewed = pyqtSignal(object)
+    """A View: at each change, and when the daemon goes away."""
+
+    _answered = pyqtSignal(object, object)
+
+    def __init__(self, socket: str) -> None:
+        super().__init__()
+        self._channel = grpc.insecure_channel(f"unix:{socket}", options=_OPTIONS)
+        self._stub = local_pb2_grpc.LocalServiceStub(self._channel)
+        self._stopped = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, name="watch", daemon=True)
+        connect(self._answered, self._deliver)
+
+    def start(self) -> None:
+        self._watcher.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._channel.close()
+        self._watcher.join(_FIRST_RETRY * 4)
+
+    def enrol(self, link: str, device_name: str, then: Then) -> None:
+        request = local_pb2.EnrollRequest(link=link, device_name=device_name)
+        self._ask(self._stub.Enroll, request, then)
+
+    def submit_code(self, code: str, then: Then) -> None:
+        self._ask(self._stub.SubmitCode, local_pb2.SubmitCodeRequest(code=code), then)
+
+    def open_tunnel(self, name: str, then: Then) -> None:
+        self._ask(self._stub.OpenTunnel, local_pb2.OpenTunnelRequest(name=name), then)
+
+    def close_tunnel(self, name: str, then: Then) -> None:
+        self._ask(self._stub.CloseTunnel, local_pb2.CloseTunnelRequest(name=name), then)
+
+    def select_gateway(self, gateway: str, then: Then) -> None:
+        self._ask(self._stub.SelectGateway, local_pb2.SelectGatewayRequest(gateway=gateway), then)
+
+    def _ask(self, method: grpc.UnaryUnaryMultiCallable[Any, Any], request: object, then: Then) -> None:
+        call = method.future(request, timeout=_ANSWER_SECONDS)
+
+        def done(finished: grpc.Future[Any]) -> None:
+            if not self._stopped.is_set():
+                self._answered.emit(then, _outcome(finished))
+
+        call.add_done_callback(done)
+
+    def _deliver(self, then: Then, answer: Answer | Refusal) -> None:
+        then(answer)
+
+    def _watch(self) -> None:
+        attempt = 0
+        while not self._stopped.is_set():
+            view: View = NOT_RUNNING
+            try:
+                for response in self._stub.WatchStatus(local_pb2.WatchStatusRequest()):
+                    attempt = 0
+                    self.viewed.emit(response.status)
+            except grpc.RpcError as error:
+                refusal = _refusal(error)
+                view = (
+                    refusal
+                    if isinstance(refusal, Down)
+                    else Down(refusal.message.rstrip("."), refusal.remedy)
+                )
+            except ValueError:
+                # The channel was closed under the call: we are stopping.
+                return
+            if not self._stopped.is_set():
+                self.viewed.emit(view)
+            self._stopped.wait(retry_wait(attempt))
+            attempt += 1
+
+
+def _outcome(finished: grpc.Future[Any]) -> Answer | Refusal:
+    try:
+        return finished.result()
+    except grpc.RpcError as error:
+        return _refusal(error)
+
+
+def _refusal(error: grpc.RpcError) -> Refusal:
+    # Each RpcError of a call is a Call too; the synchronous one offers what the mapping reads of the asynchronous one.
+    call = cast(grpc.aio.AioRpcError, error)
+    has_details = any(key == _DETAILS_KEY for key, _ in call.trailing_metadata() or ())
+    if call.code() is grpc.StatusCode.UNAVAILABLE and not has_details:
+        return NOT_RUNNING
+    return from_rpc_error(call, peer="the Culvert daemon")

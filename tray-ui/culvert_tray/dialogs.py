@@ -1,0 +1,224 @@
+"""What the person types: a code, an invitation link. And a tunnel's details.
+
+Each dialog asks the daemon, stays open with the refusal and its remedy until it is got past, and closes when it went well.
+"""
+
+from __future__ import annotations
+
+import socket
+from urllib.parse import parse_qs, urlsplit
+
+import segno
+from culvert_proto import local_pb2
+from PyQt6.QtCore import QRegularExpression, Qt
+from PyQt6.QtGui import QColor, QImage, QPixmap, QRegularExpressionValidator
+from PyQt6.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QFormLayout,
+    QLabel,
+    QLineEdit,
+    QPushButton,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from culvert_tray.daemon import Answer, Daemon, Refusal
+from culvert_tray.signals import connect
+
+# RFC 6238 with six digits, as the controller issues.
+_CODE = QRegularExpression("[0-9]{6}")
+
+# The standard's quiet zone around a QR code, in modules (ISO/IEC 18004).
+_QUIET = 4
+_MODULE_PIXELS = 5
+
+
+class _Problem(QLabel):
+    """The refusal and its remedy; hidden while there is none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setWordWrap(True)
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setAccessibleName("Problem")
+        self.hide()
+
+    def tell(self, refusal: Refusal) -> None:
+        self.setText(f"⚠ {refusal.message}\n{refusal.remedy}")
+        self.show()
+
+
+class CodeForm(QWidget):
+    """A field for six digits and a button that submits them; `accepted` runs when the controller took the code."""
+
+    def __init__(self, daemon: Daemon, accepted: QDialog) -> None:
+        super().__init__()
+        self._daemon = daemon
+        self._dialog = accepted
+        self.field = QLineEdit()
+        self.field.setValidator(QRegularExpressionValidator(_CODE))
+        self.field.setPlaceholderText("123456")
+        self.field.setMaxLength(6)
+        self.field.setAccessibleName("Code")
+        font = self.field.font()
+        font.setPointSizeF(font.pointSizeF() * 1.6)
+        self.field.setFont(font)
+        label = QLabel("&Six digits from your authenticator")
+        label.setBuddy(self.field)
+        self._problem = _Problem()
+        self._submit = QPushButton("Submit")
+        self._submit.setEnabled(False)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        for widget in (label, self.field, self._problem, self._submit):
+            layout.addWidget(widget)
+        connect(self.field.textChanged, lambda: self._submit.setEnabled(self.field.hasAcceptableInput()))
+        connect(self._submit.clicked, self._ask)
+
+    def set_default(self) -> None:
+        self._submit.setDefault(True)
+        self.field.setFocus()
+
+    def _ask(self) -> None:
+        self.setEnabled(False)
+        self._daemon.submit_code(self.field.text(), self._answered)
+
+    def _answered(self, answer: Answer | Refusal) -> None:
+        self.setEnabled(True)
+        if isinstance(answer, local_pb2.SubmitCodeResponse):
+            self._dialog.accept()
+            return
+        self._problem.tell(answer)
+        self.field.clear()
+        self.field.setFocus()
+
+
+class CodeDialog(QDialog):
+    def __init__(self, daemon: Daemon) -> None:
+        super().__init__()
+        self.setWindowTitle("Enter a code")
+        self.setMinimumWidth(360)
+        form = CodeForm(daemon, self)
+        layout = QVBoxLayout(self)
+        layout.addWidget(form)
+        layout.setSizeConstraint(QVBoxLayout.SizeConstraint.SetMinAndMaxSize)
+        form.set_default()
+
+
+class EnrolDialog(QDialog):
+    """Two pages: the invitation link; then the authenticator's QR code and a first code."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        super().__init__()
+        self._daemon = daemon
+        self.setWindowTitle("Enrol this computer")
+        self.setMinimumWidth(460)
+        self._link = QLineEdit()
+        self._link.setPlaceholderText("culvert://enroll?…")
+        self._link.setAccessibleName("Invitation link")
+        self._name = QLineEdit(socket.gethostname())
+        self._name.setAccessibleName("Name of this computer")
+        self._problem = _Problem()
+        self._enrol = QPushButton("Enrol")
+        self._enrol.setDefault(True)
+        self._enrol.setEnabled(False)
+        self._page = QWidget()
+        form = QFormLayout(self._page)
+        form.setContentsMargins(0, 0, 0, 0)
+        form.addRow("Invitation &link", self._link)
+        form.addRow("&Name of this computer", self._name)
+        form.addRow(self._problem)
+        form.addRow(self._enrol)
+        self._pages = QStackedWidget()
+        self._pages.addWidget(self._page)
+        QVBoxLayout(self).addWidget(self._pages)
+        connect(self._link.textChanged, self._check)
+        connect(self._name.textChanged, self._check)
+        connect(self._enrol.clicked, self._ask)
+
+    def _check(self) -> None:
+        ready = self._link.text().strip().startswith("culvert://") and self._name.text().strip() != ""
+        self._enrol.setEnabled(ready)
+
+    def _ask(self) -> None:
+        self._page.setEnabled(False)
+        self._daemon.enrol(self._link.text().strip(), self._name.text().strip(), self._answered)
+
+    def _answered(self, answer: Answer | Refusal) -> None:
+        self._page.setEnabled(True)
+        if not isinstance(answer, local_pb2.EnrollResponse):
+            self._problem.tell(answer)
+            self._link.setFocus()
+            return
+        self._link.clear()
+        form = CodeForm(self._daemon, self)
+        self._pages.addWidget(_authenticator_page(answer, form))
+        self._pages.setCurrentIndex(1)
+        form.set_default()
+
+
+def _authenticator_page(enrolled: local_pb2.EnrollResponse, form: CodeForm) -> QWidget:
+    page = QWidget()
+    layout = QVBoxLayout(page)
+    layout.setContentsMargins(0, 0, 0, 0)
+    picture = QLabel()
+    picture.setPixmap(qr_code(enrolled.totp_uri))
+    picture.setAlignment(Qt.AlignmentFlag.AlignCenter)
+    picture.setAccessibleName("QR code for your authenticator")
+    secret = QLabel(f"Can't scan it? Type this key: {_grouped_secret(enrolled.totp_uri)}")
+    secret.setTextFormat(Qt.TextFormat.PlainText)
+    secret.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    secret.setWordWrap(True)
+    welcome = QLabel(f"Enrolled as {enrolled.user}. Scan this with your authenticator:")
+    welcome.setTextFormat(Qt.TextFormat.PlainText)
+    for widget in (welcome, picture, secret, form):
+        layout.addWidget(widget)
+    return page
+
+
+def qr_code(text: str) -> QPixmap:
+    matrix = segno.make(text, error="m", micro=False).matrix
+    side = len(matrix) + 2 * _QUIET
+    image = QImage(side, side, QImage.Format.Format_RGB32)
+    image.fill(QColor("white"))
+    for y, row in enumerate(matrix):
+        for x, dark in enumerate(row):
+            if dark:
+                image.setPixelColor(x + _QUIET, y + _QUIET, QColor("black"))
+    return QPixmap.fromImage(image.scaled(side * _MODULE_PIXELS, side * _MODULE_PIXELS))
+
+
+def _grouped_secret(totp_uri: str) -> str:
+    secret = parse_qs(urlsplit(totp_uri).query).get("secret", [""])[0]
+    return " ".join(secret[i : i + 4] for i in range(0, len(secret), 4))
+
+
+class DetailsDialog(QDialog):
+    """Follows its tunnel while it is open."""
+
+    def __init__(self, title: str) -> None:
+        super().__init__()
+        self.setWindowTitle(title)
+        self.setMinimumWidth(420)
+        self._values: dict[str, QLabel] = {}
+        self._form = QFormLayout()
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        connect(buttons.rejected, self.reject)
+        layout = QVBoxLayout(self)
+        layout.addLayout(self._form)
+        layout.addWidget(buttons)
+
+    def show_rows(self, rows: tuple[tuple[str, str], ...]) -> None:
+        for label, value in rows or (("State", "closed"),):
+            if label not in self._values:
+                field = self._values[label] = QLabel()
+                field.setTextFormat(Qt.TextFormat.PlainText)
+                field.setTextInteractionFlags(
+                    Qt.TextInteractionFlag.TextSelectableByMouse
+                    | Qt.TextInteractionFlag.TextSelectableByKeyboard
+                )
+                self._form.addRow(label, field)
+            self._values[label].setText(value)
+            self._values[label].setAccessibleName(f"{label}: {value}")

@@ -1,0 +1,47 @@
+"""Which of the six icons a view gets. Shape and colour both differ, so that neither alone has to carry the meaning.
+
+off         grey arch, struck through     the daemon does not answer
+ready       blue open arch                enrolled, nothing up
+connecting  violet arch, three dots       a tunnel is being opened
+connected   green full arch, check        at least one tunnel carries packets
+needs you   orange disc, "!"              enrol, or type a code (now, or within half an hour)
+offline     red diamond, cross            the controller can't be reached
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from importlib import resources
+from pathlib import Path
+
+from culvert_proto import local_pb2
+
+from culvert_tray.view import Down, View, code_ends_soon, is_up
+
+
+class IconKind(Enum):
+    OFF = "off"
+    READY = "ready"
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    NEEDS_YOU = "needs-you"
+    OFFLINE = "offline"
+
+    @property
+    def path(self) -> Path:
+        """The SVG; its colours stand out on light and dark panels alike."""
+        return Path(str(resources.files("culvert_tray") / "icons" / f"{self.value}.svg"))
+
+
+def icon_kind(view: View, now: float) -> IconKind:
+    """`now` in Unix seconds."""
+    if isinstance(view, Down) or view.state == local_pb2.STATE_UNSPECIFIED:
+        return IconKind.OFF
+    if view.state == local_pb2.STATE_OFFLINE:
+        return IconKind.OFFLINE
+    if view.state == local_pb2.STATE_CONNECTING:
+        return IconKind.CONNECTING
+    if view.state in (local_pb2.STATE_NOT_ENROLLED, local_pb2.STATE_NEEDS_CODE) or code_ends_soon(view, now):
+        return IconKind.NEEDS_YOU
+    # "Connected" is shown for what is up, not for what is said.
+    return IconKind.CONNECTED if any(is_up(tunnel) for tunnel in view.tunnels) else IconKind.READY

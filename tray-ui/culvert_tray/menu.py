@@ -1,0 +1,245 @@
+"""The menu as comparable data, a pure function of the view. Tray menu and window both render it; neither decides anything.
+
+Heading     status in words
+Label…      who, how long the code is good, the last refusal with its remedy
+Action      Enrol this computer… | Enter code now…
+─
+Submenu…    each tunnel: Open · Copy address · Details… · Close
+Submenu     Resources: those without a tunnel
+─
+Submenu     Gateway: Automatic · each
+─
+Action      Open Culvert…, Quit the tray
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from culvert_proto import Reason, local_pb2
+
+from culvert_tray.icon import IconKind, icon_kind
+from culvert_tray.view import (
+    Down,
+    Status,
+    Tunnel,
+    View,
+    code_ends_soon,
+    code_needed,
+    duration,
+    is_enrolled,
+    is_up,
+)
+
+# UX: longer lists belong into a window with a search.
+MOST_INLINE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPage:
+    """Bring the tunnel up, then show the name's page in the browser."""
+
+    fqdn: str
+
+
+@dataclass(frozen=True, slots=True)
+class CopyText:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShowDetails:
+    tunnel_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CloseTunnel:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SelectGateway:
+    """Empty for automatic."""
+
+    gateway: str
+
+
+@dataclass(frozen=True, slots=True)
+class EnterCode:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Enrol:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class ShowWindow:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Quit:
+    pass
+
+
+Command = (
+    OpenPage | CopyText | ShowDetails | CloseTunnel | SelectGateway | EnterCode | Enrol | ShowWindow | Quit
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    text: str
+    icon: IconKind
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """`checked` is None for what can't be checked."""
+
+    text: str
+    command: Command
+    checked: bool | None = None
+    enabled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Submenu:
+    text: str
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Separator:
+    pass
+
+
+Entry = Heading | Label | Action | Submenu | Separator
+Menu = tuple[Entry, ...]
+
+
+def menu(view: View, now: float) -> Menu:
+    """`now` in Unix seconds."""
+    parts: list[Menu] = [(Heading(_headline(view, now), icon_kind(view, now)),)]
+    if isinstance(view, Down):
+        parts[0] += (Label(view.remedy),) if view.remedy else ()
+    else:
+        parts[0] += _person(view, now)
+        parts += [(*map(_tunnel, view.tunnels), *_resources(view, now)), _gateways(view)]
+    parts.append((Action("Open Culvert…", ShowWindow()), Action("Quit the tray (tunnels stay up)", Quit())))
+    entries: list[Entry] = []
+    for part in filter(None, parts):
+        entries += [Separator(), *part] if entries else part
+    return tuple(entries)
+
+
+def _headline(view: View, now: float) -> str:
+    if isinstance(view, Down):
+        return view.message
+    up = sum(is_up(tunnel) for tunnel in view.tunnels)
+    tunnels = f"{up} tunnel up" if up == 1 else f"{up} tunnels up"
+    match view.state:
+        case local_pb2.STATE_NOT_ENROLLED:
+            return "This computer is not enrolled"
+        case local_pb2.STATE_OFFLINE:
+            return f"Offline — controller cannot be reached{f', {tunnels}' if up else ''}"
+        case local_pb2.STATE_CONNECTING:
+            opening = [t.fqdn for t in view.tunnels if t.state == local_pb2.TUNNEL_STATE_OPENING]
+            return f"Connecting to {opening[0]}…" if len(opening) == 1 else "Connecting…"
+        case local_pb2.STATE_UNSPECIFIED:
+            return "Starting…"
+        case _ if code_needed(view, now):
+            return f"A code is needed{f' — {tunnels}' if up else ''}"
+        case _:
+            return f"Connected — {tunnels}" if up else "Ready — no tunnel up"
+
+
+def _person(status: Status, now: float) -> Menu:
+    entries: list[Entry] = []
+    if not is_enrolled(status):
+        if status.state == local_pb2.STATE_NOT_ENROLLED:
+            entries.append(Action("Enrol this computer…", Enrol()))
+    else:
+        left = status.code_valid_until - now
+        code = f"code valid for {duration(left)}" if not code_needed(status, now) else "no valid code"
+        entries.append(Label(f"Signed in as {status.user} · {code}"))
+        # A code is proven to the controller: without one it would only fail.
+        if code_ends_soon(status, now) and status.state != local_pb2.STATE_OFFLINE:
+            entries.append(Action("Enter code now…", EnterCode()))
+    if status.HasField("last_error") and not _said_already(status):
+        entries += [Label(f"⚠ {status.last_error.message}"), Label(status.last_error.remedy)]
+    return tuple(entries)
+
+
+def _said_already(status: Status) -> bool:
+    """The state's own words say what the error would repeat."""
+    repeated = {
+        local_pb2.STATE_NEEDS_CODE: Reason.CODE_NEEDED,
+        local_pb2.STATE_NOT_ENROLLED: Reason.NOT_ENROLLED,
+        local_pb2.STATE_OFFLINE: Reason.CONTROLLER_UNREACHABLE,
+    }
+    return repeated.get(status.state) == status.last_error.reason
+
+
+def _tunnel(tunnel: Tunnel) -> Submenu:
+    words = {
+        local_pb2.TUNNEL_STATE_OPENING: " · opening…",
+        local_pb2.TUNNEL_STATE_CLOSING: " · closing…",
+    }
+    entries: list[Entry] = []
+    if is_up(tunnel):
+        entries.append(Action("Open in the browser", OpenPage(tunnel.fqdn)))
+        address = address_of(tunnel)
+        if address:
+            entries.append(Action(f"Copy address {address}", CopyText(address)))
+    entries.append(Action("Details…", ShowDetails(tunnel.tunnel_id)))
+    if tunnel.state != local_pb2.TUNNEL_STATE_CLOSING:
+        entries.append(Action("Close", CloseTunnel(tunnel.fqdn)))
+    title = f"{tunnel.fqdn} · {tunnel.gateway}{words.get(tunnel.state, '')}"
+    return Submenu(title, tuple(entries))
+
+
+def address_of(tunnel: Tunnel) -> str:
+    """The resource's own address: a prefix that is one host."""
+    hosts = [
+        prefix.rsplit("/", 1)[0]
+        for prefix in tunnel.remote_prefixes
+        if prefix.endswith("/128" if ":" in prefix else "/32") or "/" not in prefix
+    ]
+    return hosts[0] if hosts else ""
+
+
+def _resources(status: Status, now: float) -> Menu:
+    if status.state == local_pb2.STATE_OFFLINE or not is_enrolled(status) or code_needed(status, now):
+        return ()
+    open_names = {tunnel.fqdn for tunnel in status.tunnels}
+    names = sorted(r.fqdn for r in status.resources if r.fqdn not in open_names)
+    shown: list[Entry] = [Action(f"Open {name}", OpenPage(name)) for name in names[:MOST_INLINE]]
+    more = len(names) - MOST_INLINE
+    if more > 0:
+        shown.append(Label(f"{more} more: type the name into the browser"))
+    return (Submenu("Resources", tuple(shown)),) if shown else ()
+
+
+def _gateways(status: Status) -> Menu:
+    if not is_enrolled(status) or not status.gateways:
+        return ()
+    pinned = status.selected_gateway
+    each = [
+        Action(
+            gateway.name if gateway.online else f"{gateway.name} — offline",
+            SelectGateway(gateway.name),
+            checked=gateway.name == pinned,
+            enabled=gateway.online or gateway.name == pinned,
+        )
+        for gateway in status.gateways
+    ]
+    automatic = Action("Automatic", SelectGateway(""), checked=not pinned)
+    return (Submenu(f"Gateway · {pinned or 'automatic'}", (automatic, *each)),)

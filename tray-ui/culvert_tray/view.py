@@ -1,0 +1,60 @@
+"""What the tray knows at a moment: the daemon's status, or why there is none. Input of every pure function of this part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from culvert_proto import local_pb2
+
+State = local_pb2.State
+Status = local_pb2.Status
+Tunnel = local_pb2.Tunnel
+
+# UX: from here on the person is asked for the next code. Seconds.
+EXPIRY_AHEAD = 30 * 60
+
+_CARRYING = (local_pb2.TUNNEL_STATE_UP, local_pb2.TUNNEL_STATE_REKEYING)
+
+
+@dataclass(frozen=True, slots=True)
+class Down:
+    """The daemon does not answer."""
+
+    message: str
+    remedy: str
+
+
+View = Status | Down
+
+STARTING = Down("Asking the Culvert daemon…", "")
+NOT_RUNNING = Down("The Culvert daemon is not running", "Start it: sudo systemctl start culvertd")
+
+
+def is_up(tunnel: Tunnel) -> bool:
+    """Packets flow through it."""
+    return tunnel.state in _CARRYING
+
+
+def is_enrolled(status: Status) -> bool:
+    return status.state not in (local_pb2.STATE_NOT_ENROLLED, local_pb2.STATE_UNSPECIFIED)
+
+
+def code_needed(status: Status, now: float) -> bool:
+    """No tunnel can be opened until a code is given. `now` in Unix seconds."""
+    return is_enrolled(status) and (
+        status.state == local_pb2.STATE_NEEDS_CODE or status.code_valid_until <= now
+    )
+
+
+def code_ends_soon(status: Status, now: float) -> bool:
+    return is_enrolled(status) and status.code_valid_until - now <= EXPIRY_AHEAD
+
+
+def duration(seconds: float) -> str:
+    """'5 h 12 min', '12 min', 'less than a minute'."""
+    minutes = int(seconds) // 60
+    if minutes < 1:
+        return "less than a minute"
+    hours, minutes = divmod(minutes, 60)
+    parts = [f"{hours} h" if hours else "", f"{minutes} min" if minutes else ""]
+    return " ".join(part for part in parts if part)

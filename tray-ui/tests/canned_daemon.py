@@ -1,0 +1,99 @@
+"""A real gRPC server on a Unix socket that serves the statuses it is given. The true daemon joins in tests/e2e."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+from concurrent import futures
+from pathlib import Path
+from typing import Any, NoReturn
+
+import grpc
+from culvert_proto import CulvertError, Reason, local_pb2, local_pb2_grpc
+from google.protobuf import any_pb2
+from google.rpc import status_pb2
+
+RIGHT_CODE = "492039"
+
+
+class CannedDaemon(local_pb2_grpc.LocalServiceServicer):
+    """`asked` holds each request in order; `show` sends a status to whoever watches."""
+
+    def __init__(self, socket: Path) -> None:
+        self.socket = socket
+        self.asked: list[Any] = []
+        self._status = local_pb2.Status()
+        self._watchers: list[queue.Queue[local_pb2.Status | None]] = []
+        self._lock = threading.Lock()
+        self._server: grpc.Server | None = None
+
+    def start(self) -> None:
+        self._server = grpc.server(futures.ThreadPoolExecutor(8))
+        local_pb2_grpc.add_LocalServiceServicer_to_server(self, self._server)
+        self._server.add_insecure_port(f"unix:{self.socket}")
+        self._server.start()
+
+    def stop(self) -> None:
+        with self._lock:
+            for watcher in self._watchers:
+                watcher.put(None)
+        if self._server is not None:
+            self._server.stop(grace=0.2).wait()
+            self._server = None
+
+    def show(self, status: local_pb2.Status) -> None:
+        with self._lock:
+            self._status = status
+            for watcher in self._watchers:
+                watcher.put(status)
+
+    def WatchStatus(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:  # noqa: N802
+        watcher: queue.Queue[local_pb2.Status | None] = queue.Queue()
+        with self._lock:
+            watcher.put(self._status)
+            self._watchers.append(watcher)
+        while (status := watcher.get()) is not None:
+            yield local_pb2.WatchStatusResponse(status=status)
+
+    def GetStatus(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        return local_pb2.GetStatusResponse(status=self._status)
+
+    def Enroll(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        self.asked.append(request)
+        if "token=used" in request.link:
+            _abort(context, CulvertError(Reason.INVITATION_INVALID))
+        return local_pb2.EnrollResponse(
+            user="alice",
+            totp_uri="otpauth://totp/Culvert:alice?secret=JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP&issuer=Culvert",
+        )
+
+    def SubmitCode(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        self.asked.append(request)
+        if request.code != RIGHT_CODE:
+            _abort(context, CulvertError(Reason.CODE_WRONG))
+        return local_pb2.SubmitCodeResponse(code_valid_until=2**32)
+
+    def OpenTunnel(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        self.asked.append(request)
+        _abort(
+            context,
+            CulvertError(Reason.NO_POLICY, user="alice", name=request.name, owner="bob@corp.example"),
+        )
+
+    def CloseTunnel(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        self.asked.append(request)
+        return local_pb2.CloseTunnelResponse(closed=1)
+
+    def SelectGateway(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        self.asked.append(request)
+        return local_pb2.SelectGatewayResponse()
+
+
+def _abort(context: grpc.ServicerContext, error: CulvertError) -> NoReturn:
+    detail = any_pb2.Any()
+    detail.Pack(error.to_proto())
+    status = status_pb2.Status(code=error.entry.grpc.value[0], message=error.message, details=[detail])
+    context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
+    context.abort(error.entry.grpc, error.message)
+    raise AssertionError("abort returned")

@@ -1,0 +1,218 @@
+"""A small real desktop: Xvfb, a D-Bus session, the openbox window manager and a tint2 panel that hosts tray icons.
+
+    with Desktop(directory) as desktop:
+        subprocess.Popen([...], env=desktop.env)
+        desktop.wait_for_tray_icon(); desktop.click_tray(button=3); desktop.screenshot(path)
+
+Needs the programs in PROGRAMS. Stands alone: it knows nothing of Culvert.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+PROGRAMS = ("Xvfb", "dbus-daemon", "openbox", "tint2", "xdotool", "import", "xprop", "xwininfo")
+
+_START_SECONDS = 15.0
+PANEL_HEIGHT = 32
+
+Shade = Literal["light", "dark"]
+_COLOURS: dict[Shade, str] = {"light": "#ececec", "dark": "#202326"}
+
+
+class Desktop:
+    """`panel` None leaves the tray host out. `env` is what a program on this desktop needs."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        width: int = 900,
+        height: int = 560,
+        panel: Shade | None = "light",
+    ) -> None:
+        self._directory = directory
+        self._size = (width, height)
+        self._panel: Shade | None = panel
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self.env: dict[str, str] = {}
+
+    def __enter__(self) -> Desktop:
+        missing = [program for program in PROGRAMS if shutil.which(program) is None]
+        assert not missing, f"install {', '.join(missing)}"
+        self._directory.mkdir(parents=True, exist_ok=True)
+        runtime = self._directory / "runtime"
+        runtime.mkdir(mode=0o700, exist_ok=True)
+        # A home of its own: no setting of the person who runs the tests shows.
+        self.env = {k: v for k, v in os.environ.items() if k in {"PATH", "LANG", "VIRTUAL_ENV"}} | {
+            "HOME": str(self._directory),
+            "XDG_RUNTIME_DIR": str(runtime),
+            "XDG_SESSION_TYPE": "x11",
+            "QT_QPA_PLATFORM": "xcb",
+            "LC_ALL": "C.UTF-8",
+        }
+        try:
+            self._start_display()
+            self._start_bus()
+            self._spawn("openbox", "--sm-disable")
+            if self._panel is not None:
+                self._start_panel(self._panel)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for process in reversed(self._processes):
+            process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(5)
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        self._processes.clear()
+
+    def run(self, *command: str) -> str:
+        done = subprocess.run(command, env=self.env, capture_output=True, text=True, check=True, timeout=20)
+        return done.stdout
+
+    def screenshot(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.run("import", "-window", "root", str(path))
+
+    def key(self, *keys: str) -> None:
+        for key in keys:
+            self.run("xdotool", "key", key)
+            time.sleep(0.1)
+
+    def type(self, text: str) -> None:
+        self.run("xdotool", "type", "--delay", "10", text)
+
+    def windows(self) -> list[str]:
+        """Titles of the windows that are shown."""
+        found = subprocess.run(
+            ["xdotool", "search", "--onlyvisible", "--name", ".+"],
+            env=self.env, capture_output=True, text=True, check=False, timeout=20,
+        )  # fmt: skip
+        return [self.run("xdotool", "getwindowname", number).strip() for number in found.stdout.split()]
+
+    def tray_icon(self) -> tuple[int, int, int, int] | None:
+        """x, y, width, height of the icon that the panel has embedded."""
+        tree = self.run("xwininfo", "-root", "-tree")
+        for line in tree.splitlines():
+            # Qt names the window of a tray icon after its class.
+            found = re.search(r'"QSystemTrayIconSys".* (\d+)x(\d+)\+-?\d+\+-?\d+  \+(-?\d+)\+(-?\d+)', line)
+            if found:
+                width, height, x, y = map(int, found.groups())
+                if x >= 0 and y >= 0:
+                    return x, y, width, height
+        return None
+
+    def wait_for_tray_icon(self) -> tuple[int, int, int, int]:
+        wait_until(lambda: self.tray_icon() is not None, "no tray icon")
+        icon = self.tray_icon()
+        assert icon is not None
+        return icon
+
+    def click_tray(self, button: int = 1) -> None:
+        x, y, width, height = self.wait_for_tray_icon()
+        self.run("xdotool", "mousemove", str(x + width // 2), str(y + height // 2), "click", str(button))
+
+    def popups(self) -> list[int]:
+        """Ids of the menus that are open."""
+        found = subprocess.run(
+            ["xdotool", "search", "--onlyvisible", "--class", "culvert-tray"],
+            env=self.env, capture_output=True, text=True, check=False, timeout=20,
+        )  # fmt: skip
+        return [
+            int(number)
+            for number in found.stdout.split()
+            if "_NET_WM_WINDOW_TYPE_POPUP_MENU" in self.run("xprop", "-id", number, "_NET_WM_WINDOW_TYPE")
+        ]
+
+    def _spawn(self, *command: str) -> None:
+        name = command[0]
+        with (self._directory / f"{name}.log").open("ab") as log:
+            self._processes.append(subprocess.Popen(command, env=self.env, stdout=log, stderr=log))
+
+    def _start_display(self) -> None:
+        reader, writer = os.pipe()
+        width, height = self._size
+        with (self._directory / "Xvfb.log").open("ab") as log:
+            self._processes.append(
+                subprocess.Popen(
+                    [
+                        "Xvfb",
+                        "-displayfd",
+                        str(writer),
+                        "-screen",
+                        "0",
+                        f"{width}x{height}x24",
+                        "-nolisten",
+                        "tcp",
+                    ],
+                    env=self.env,
+                    pass_fds=[writer],
+                    stdout=log,
+                    stderr=log,
+                )
+            )
+        os.close(writer)
+        self.env["DISPLAY"] = f":{_line(reader, 'Xvfb')}"
+
+    def _start_bus(self) -> None:
+        reader, writer = os.pipe()
+        with (self._directory / "dbus.log").open("ab") as log:
+            self._processes.append(
+                subprocess.Popen(
+                    ["dbus-daemon", "--session", "--nofork", f"--print-address={writer}"],
+                    env=self.env,
+                    pass_fds=[writer],
+                    stdout=log,
+                    stderr=log,
+                )
+            )
+        os.close(writer)
+        self.env["DBUS_SESSION_BUS_ADDRESS"] = _line(reader, "dbus-daemon")
+
+    def _start_panel(self, shade: Shade) -> None:
+        config = self._directory / "tint2rc"
+        config.write_text(
+            "rounded = 0\nborder_width = 0\n"
+            f"background_color = {_COLOURS[shade]} 100\n"
+            f"panel_items = FS\npanel_size = 100% {PANEL_HEIGHT}\npanel_position = bottom center horizontal\n"
+            "panel_background_id = 1\npanel_dock = 0\nsystray_padding = 6 4 6\nsystray_icon_size = 22\n"
+            "disable_transparency = 1\n"
+        )
+        self._spawn("tint2", "-c", str(config))
+
+
+def wait_until(condition: Callable[[], bool], otherwise: str, seconds: float = _START_SECONDS) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, otherwise
+        time.sleep(0.05)
+
+
+def _line(reader: int, program: str) -> str:
+    with os.fdopen(reader) as pipe:
+        ready, _, _ = select.select([pipe], [], [], _START_SECONDS)
+        line = pipe.readline().strip() if ready else ""
+    assert line, f"{program} did not start"
+    return line

@@ -1,0 +1,50 @@
+"""Statuses that the tests share."""
+
+from __future__ import annotations
+
+from culvert_proto import CulvertError, Reason, local_pb2
+
+NOW = 1_800_000_000.0
+
+
+def status(
+    state: local_pb2.State.ValueType, *, now: float = NOW, code_seconds: float = 5 * 3600 + 12 * 60
+) -> local_pb2.Status:
+    """Enrolled as alice, two gateways, three resources."""
+    return local_pb2.Status(
+        state=state,
+        user="alice",
+        device_name="laptop",
+        controller="192.0.2.10:8444",
+        code_valid_until=int(now + code_seconds) if code_seconds else 0,
+        gateways=[
+            local_pb2.Gateway(name="gw-berlin", address="198.51.100.2", online=True),
+            local_pb2.Gateway(name="gw-paris", address="198.51.100.3", online=False),
+        ],
+        resources=[
+            local_pb2.Resource(name=name, fqdn=f"{name}.corp.example", addresses=[f"10.20.0.{10 + i}"])
+            for i, name in enumerate(("wiki", "git", "mail"))
+        ],
+    )
+
+
+def tunnel(name: str, state: local_pb2.TunnelState.ValueType, *, now: float = NOW) -> local_pb2.Tunnel:
+    return local_pb2.Tunnel(
+        tunnel_id=f"t-{name}", resource=name, fqdn=f"{name}.corp.example", gateway="gw-berlin", state=state,
+        inner_address="10.99.0.7", remote_prefixes=["10.20.0.10/32"], since_ms=int((now - 4000) * 1000),
+        packets_in=812, packets_out=640, bytes_in=1_204_332, bytes_out=88_120, generation=3, drops={"replay": 2, "icv": 0},
+    )  # fmt: skip
+
+
+def connected(*, now: float = NOW) -> local_pb2.Status:
+    """Two tunnels up."""
+    found = status(local_pb2.STATE_CONNECTED, now=now)
+    found.tunnels.extend([tunnel(name, local_pb2.TUNNEL_STATE_UP, now=now) for name in ("wiki", "git")])
+    return found
+
+
+def denied(*, now: float = NOW) -> local_pb2.Status:
+    found = status(local_pb2.STATE_READY, now=now)
+    error = CulvertError(Reason.NO_POLICY, user="alice", name="git.corp.example", owner="bob@corp.example")
+    found.last_error.CopyFrom(error.to_proto())
+    return found
