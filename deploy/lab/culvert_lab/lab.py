@@ -48,12 +48,18 @@ class Lab:
     ) -> None:
         await self.down()
 
-    async def up(self) -> None:
-        """Take the lock, clean up after a crash, build the network. Raises NotRootError, LabBusyError."""
+    @property
+    def is_up(self) -> bool:
+        return self._lock is not None
+
+    async def up(self, *, network: bool = True) -> None:
+        """Take the lock, clean up after a crash, build the network if asked. Raises NotRootError, LabBusyError."""
         if os.geteuid() != 0:
             raise NotRootError
         self._lock = _take_lock()
         await self._clear()
+        if not network:
+            return
         (self.work / "logs").mkdir(parents=True)
         self.work.chmod(0o700)
         for site in Site:
@@ -129,7 +135,7 @@ def environment(site: Site) -> dict[str, str]:
         "TMPDIR": "/run/tmp",
         "PYTHONUNBUFFERED": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
-        "CULVERT_SITE": site.short,
+        "LAB_SITE": site.short,
     }
 
 

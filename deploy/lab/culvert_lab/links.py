@@ -3,47 +3,33 @@
 from __future__ import annotations
 
 import array
-import contextlib
 import fcntl
 import socket
 import struct
-from collections.abc import Generator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from pyroute2 import NetNS, netns
+from pyroute2 import IPRoute
 
+from culvert_lab import netns
 from culvert_lab.netns import NETNS_DIR, Inside
 from culvert_lab.topology import BRIDGES, ROUTERS, ROUTES, WIRES, End, Site
 
+LOOPBACK_INDEX = 1
 SIOCETHTOOL = 0x8946
-# linux/ethtool.h: ETHTOOL_SRXCSUM, STXCSUM, SSG, STSO, SGSO, SGRO. The order matters: TSO needs SG needs TX checksums.
+# linux/ethtool.h: STSO, SGSO, SGRO, SSG, STXCSUM, SRXCSUM. TSO needs SG, which needs TX checksums: so in this order.
 OFFLOADS = (0x1F, 0x24, 0x2C, 0x19, 0x17, 0x15)
 
 
 class _Netlink(Protocol):
-    """The part of pyroute2's NetNS that is used here."""
+    """The part of pyroute2's IPRoute that is used here."""
 
     def link(self, command: str, **kwargs: object) -> Any: ...
     def addr(self, command: str, **kwargs: object) -> Any: ...
     def route(self, command: str, **kwargs: object) -> Any: ...
     def link_lookup(self, **kwargs: object) -> list[int]: ...
-
-
-class _Namespaces(Protocol):
-    """The part of pyroute2.netns that is used here."""
-
-    def create(self, netns: str) -> None: ...
-    def remove(self, netns: str) -> None: ...
-
-
-_namespaces = cast(_Namespaces, netns)
-
-
-@contextlib.contextmanager
-def _netlink(site: Site) -> Generator[_Netlink]:
-    with NetNS(site.value, flags=0) as netlink:
-        yield cast(_Netlink, netlink)
+    def close(self) -> None: ...
 
 
 def exists() -> list[Site]:
@@ -51,78 +37,89 @@ def exists() -> list[Site]:
     return [site for site in Site if (NETNS_DIR / site.value).exists()]
 
 
-def apply() -> None:
-    """Build the whole topology; `remove` comes first when `exists` is not empty. Raises OSError, NetlinkError."""
-    for site in Site:
-        _namespaces.create(site.value)
-        with _netlink(site) as netlink:
-            netlink.link("set", index=1, state="up")
-    for bridge in BRIDGES:
-        with _netlink(bridge.site) as netlink:
-            netlink.link("add", ifname=bridge.name, kind="bridge")
-            _address(netlink, bridge.name, bridge.address)
-    for wire in WIRES:
-        with _netlink(wire.a.site) as netlink:
-            peer = {"ifname": wire.b.name, "net_ns_fd": wire.b.site.value} | _mac(wire.b)
-            netlink.link("add", ifname=wire.a.name, kind="veth", peer=peer, **_mac(wire.a))
-        _settle(wire.a)
-        _settle(wire.b)
-    for route in ROUTES:
-        with _netlink(route.site) as netlink:
-            netlink.route("add", dst="default", gateway=route.via)
-    for site in ROUTERS:
-        _sysctl(site, "net.ipv4.ip_forward", "1")
-
-
 def remove() -> None:
     """Delete every namespace of the lab, and with them their links. Those that are not there are no error."""
     for site in exists():
-        with contextlib.suppress(FileNotFoundError):
-            _namespaces.remove(site.value)
+        netns.delete(site.value)
+
+
+def apply() -> None:
+    """Build the whole topology; `remove` comes first when `exists` is not empty. Raises OSError, NetlinkError."""
+    with ExitStack() as stack:
+        hosts: dict[Site, _Host] = {}
+        for site in Site:
+            netns.create(site.value)
+            hosts[site] = stack.enter_context(closing(_Host(site)))
+        for bridge in BRIDGES:
+            hosts[bridge.site].add_bridge(bridge.name, bridge.address)
+        for wire in WIRES:
+            hosts[wire.a.site].add_wire(wire.a, wire.b)
+            for end in (wire.a, wire.b):
+                hosts[end.site].settle(end)
+        for route in ROUTES:
+            hosts[route.site].route_by_default(route.via)
+        for site in ROUTERS:
+            hosts[site].sysctl("net.ipv4.ip_forward", "1")
+
+
+class _Host:
+    """One namespace while it is being set up."""
+
+    def __init__(self, site: Site) -> None:
+        self._inside = Inside(site.value)
+        self._netlink: _Netlink = self._inside.call(lambda: cast(_Netlink, IPRoute()))
+        self._link("set", index=LOOPBACK_INDEX, state="up")
+
+    def close(self) -> None:
+        self._inside.call(self._netlink.close)
+        self._inside.close()
+
+    def add_bridge(self, name: str, address: str) -> None:
+        self._link("add", ifname=name, kind="bridge")
+        self._address(name, address)
+
+    def add_wire(self, own: End, other: End) -> None:
+        with (NETNS_DIR / other.site.value).open("rb") as namespace:
+            peer = {"ifname": other.name, "net_ns_fd": namespace.fileno()} | _mac(other)
+            self._link("add", ifname=own.name, kind="veth", peer=peer, **_mac(own))
+
+    def settle(self, end: End) -> None:
+        # A port of a switch or of the bridge is no host: the kernel must not speak IPv6 on it by itself.
+        if end.address is None:
+            self.sysctl(f"net.ipv6.conf.{end.name}.disable_ipv6", "1")
+        if end.bridge:
+            self._link("set", index=self._index(end.name), master=self._index(end.bridge))
+        self._address(end.name, end.address)
+        self._inside.call(_offloads_off, end.name)
+
+    def route_by_default(self, via: str) -> None:
+        self._inside.call(self._netlink.route, "add", dst="default", gateway=via)
+
+    def sysctl(self, key: str, value: str) -> None:
+        self._inside.call(_set, Path("/proc/sys", *key.split(".")), value)
+
+    def _address(self, name: str, address: str | None) -> None:
+        index = self._index(name)
+        if address:
+            ip, length = address.split("/")
+            self._inside.call(self._netlink.addr, "add", index=index, address=ip, prefixlen=int(length))
+        self._link("set", index=index, state="up")
+
+    def _index(self, name: str) -> int:
+        return self._inside.call(self._netlink.link_lookup, ifname=name)[0]
+
+    def _link(self, command: str, **fields: object) -> None:
+        self._inside.call(self._netlink.link, command, **fields)
 
 
 def _mac(end: End) -> dict[str, str]:
     return {"address": end.mac} if end.mac else {}
 
 
-def _settle(end: End) -> None:
-    # A port of a switch or of the bridge is no host: the kernel must not speak IPv6 on it by itself.
-    if end.address is None:
-        _sysctl(end.site, f"net.ipv6.conf.{end.name}.disable_ipv6", "1")
-    with _netlink(end.site) as netlink:
-        if end.bridge:
-            index = _index(netlink, end.name)
-            netlink.link("set", index=index, master=_index(netlink, end.bridge))
-        _address(netlink, end.name, end.address)
-    inside = Inside(end.site.value)
-    try:
-        inside.call(_offloads_off, end.name)
-    finally:
-        inside.close()
-
-
-def _address(netlink: _Netlink, name: str, address: str | None) -> None:
-    index = _index(netlink, name)
-    if address:
-        ip, length = address.split("/")
-        netlink.addr("add", index=index, address=ip, prefixlen=int(length))
-    netlink.link("set", index=index, state="up")
-
-
-def _index(netlink: _Netlink, name: str) -> int:
-    return netlink.link_lookup(ifname=name)[0]
-
-
-def _sysctl(site: Site, key: str, value: str) -> None:
-    inside = Inside(site.value)
-    try:
-        # /proc/sys/net shows the namespace of the thread that opens it.
-        inside.call(Path("/proc/sys", *key.split(".")).write_text, value)
-    except FileNotFoundError:
-        if "ipv6" not in key:  # a kernel without IPv6 has nothing to be silenced
-            raise
-    finally:
-        inside.close()
+def _set(path: Path, value: str) -> None:
+    # /proc/sys/net shows the namespace of the thread that asks. A kernel without IPv6 has nothing to be silenced.
+    if path.exists() or "ipv6" not in path.parts:
+        path.write_text(value)
 
 
 def _offloads_off(name: str) -> None:

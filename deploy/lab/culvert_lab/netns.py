@@ -1,4 +1,8 @@
-"""Work inside a network namespace without leaving this process: setns moves one thread, not the program."""
+"""Network namespaces, named under /run/netns as ip-netns(8) names them, and work inside of them.
+
+setns and unshare move one thread, not the program: so nothing here forks, and the signal handlers of an event loop
+are never shared with a child.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +19,44 @@ T = TypeVar("T")
 
 NETNS_DIR = Path("/run/netns")
 CLONE_NEWNET = 0x40000000
+MS_BIND = 0x1000
+MNT_DETACH = 2
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
+def create(name: str) -> None:
+    """Make a namespace with a name. Raises OSError."""
+    NETNS_DIR.mkdir(exist_ok=True)
+    path = NETNS_DIR / name
+    path.touch(0o444, exist_ok=False)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(_create, path).result()
+
+
+def _create(path: Path) -> None:
+    _check(_libc.unshare(CLONE_NEWNET), "unshare")
+    _check(_libc.mount(b"/proc/thread-self/ns/net", bytes(path), b"none", MS_BIND, None), str(path))
+
+
+def delete(name: str) -> None:
+    """Remove a namespace and its name; what is not there is no error. Raises OSError."""
+    path = NETNS_DIR / name
+    while _libc.umount2(bytes(path), MNT_DETACH) == 0:
+        continue
+    path.unlink(missing_ok=True)
+
+
 def enter(path: Path) -> None:
     """Move the calling thread into the network namespace at `path`. Raises OSError."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        if _libc.setns(fd, CLONE_NEWNET) != 0:
-            code = ctypes.get_errno()
-            raise OSError(code, os.strerror(code), str(path))
-    finally:
-        os.close(fd)
+    with path.open("rb") as namespace:
+        _check(_libc.setns(namespace.fileno(), CLONE_NEWNET), str(path))
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), what)
 
 
 class Inside:

@@ -1,0 +1,171 @@
+"""Culvert's own parts in the lab, each started with the command line that an operator would use.
+
+controller ─► gateway registered ─► bundle ─► sluice ─► online
+    └─► user, resource ─► dns-updater ─► BIND
+    └─► invitation ─► culvert enroll ─► culvert code
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from culvert_lab import topology as net
+from culvert_lab.admin import Admin
+from culvert_lab.bind9 import Bind9
+from culvert_lab.errors import StepError
+from culvert_lab.lab import Lab
+from culvert_lab.process import Running
+from culvert_lab.topology import Site
+
+ROOT = Path(__file__).resolve().parents[3]
+PROGRAMS = Path(sys.executable).parent
+SLUICE = ROOT / "target/release/sluice"
+
+GATEWAY = "gw-berlin"
+USER = "alice"
+RESOURCE = "wiki"
+TXT = "ipsec-tunneling:yes"
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """A controller that serves. `state` is its state directory, as this process sees it."""
+
+    program: Running
+    admin: Admin
+    state: Path
+
+
+async def start_controller(lab: Lab) -> Controller:
+    """Migrations, CAs, REST and agent API; on the embedded Postgres, or on $CULVERT_DATABASE_URL. Raises ProgramError."""
+    env = {
+        "CULVERT_STATE_DIR": "/run/controller",
+        "CULVERT_REST_LISTEN": f"{net.CONTROLLER_ADDRESS}:{net.REST_PORT}",
+        "CULVERT_AGENT_LISTEN": f"{net.CONTROLLER_ADDRESS}:{net.AGENT_PORT}",
+        "CULVERT_PUBLIC_REST_URL": f"https://{net.CONTROLLER_ADDRESS}:{net.REST_PORT}",
+        "CULVERT_PUBLIC_AGENT_ADDRESS": f"{net.CONTROLLER_ADDRESS}:{net.AGENT_PORT}",
+        "CULVERT_MANAGED_ZONES": net.ZONE,
+        "CULVERT_PROTECTED_PREFIXES": net.PROTECTED_PREFIX,
+    }
+    if url := os.environ.get("CULVERT_DATABASE_URL"):
+        env["CULVERT_DATABASE_URL"] = url
+    argv = [str(PROGRAMS / "culvert-controller"), "serve"]
+    program = await lab.start("controller", Site.CONTROLLER, argv, env=env)
+    await program.ready(r"\bready\b", 60.0)
+    state = lab.run_directory(Site.CONTROLLER) / "controller"
+    token = (state / "admin-token").read_text().strip()
+    return Controller(
+        program, Admin(lab.inside(Site.CONTROLLER), token, state / "infrastructure-ca.pem"), state
+    )
+
+
+async def register_gateway(lab: Lab, admin: Admin) -> None:
+    """Tell the controller of the gateway, and lay out the bundle for it. Raises StepError."""
+    await admin.post(
+        "/gateways",
+        {
+            "name": GATEWAY,
+            "address": net.GATEWAY_ADDRESS,
+            "p4runtime": f"{net.MANAGEMENT_GATEWAY}:{net.P4RUNTIME_PORT}",
+            "device_id": 1,
+            "pool": net.INNER_POOL,
+            "wan": {"port": 1, "mac": net.GATEWAY_WAN_MAC, "next_hop_mac": net.ROUTER_GATEWAY_MAC},
+            "lan": {
+                "port": 2,
+                "mac": net.GATEWAY_LAN_MAC,
+                "address": net.GATEWAY_LAN_ADDRESS,
+                "prefix": net.PROTECTED_PREFIX,
+                "neighbours": {net.WIKI_ADDRESS: net.WIKI_MAC},
+            },
+        },
+    )
+    bundle = await admin.post(f"/gateways/{GATEWAY}/bundle")
+    directory = lab.run_directory(Site.GATEWAY) / "gateway"
+    directory.mkdir(mode=0o700)
+    for name, content in (
+        ("ca.pem", bundle["ca_pem"].encode()),
+        ("gateway.pem", bundle["certificate_pem"].encode()),
+        ("gateway.key", bundle["key_pem"].encode()),
+        ("kek.bin", base64.b64decode(bundle["kek"])),
+    ):
+        with os.fdopen(os.open(directory / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+            out.write(content)
+
+
+async def start_gateway(lab: Lab, name: str = "gateway") -> Running:
+    """Start sluice with its bundle. Raises ProgramError."""
+    if not SLUICE.exists():
+        raise StepError(f"{SLUICE} is not built; run: make setup")
+    argv = [str(SLUICE), "--device-id", "1", "--port", "1=wan", "--port", "2=lan"]
+    argv += ["--grpc", f"{net.MANAGEMENT_GATEWAY}:{net.P4RUNTIME_PORT}"]
+    argv += ["--cert", "/run/gateway/gateway.pem", "--key", "/run/gateway/gateway.key"]
+    argv += ["--client-ca", "/run/gateway/ca.pem", "--client-name", "culvert-controller"]
+    argv += ["--kek", "/run/gateway/kek.bin"]
+    program = await lab.start(name, Site.GATEWAY, argv)
+    await program.ready(r"\bready\b")
+    return program
+
+
+async def gateway_online(admin: Admin) -> None:
+    """Wait until the controller has pushed the program and its entries. Raises StepError."""
+    await admin.until(f"/gateways/{GATEWAY}", lambda answer: answer["state"] == "online", "A gateway online")
+
+
+async def start_dns_updater(lab: Lab, bind: Bind9) -> Running:
+    """Start the part that keeps the zone equal to the resources. Raises ProgramError."""
+    env = {
+        "CULVERT_DNS_SERVER": bind.address,
+        "CULVERT_DNS_ZONES": bind.zone,
+        "CULVERT_DNS_KEY_FILE": str(bind.tsig_file),
+        "CULVERT_DNS_DATABASE_URL_FILE": "/run/controller/database-url",
+    }
+    argv = [str(PROGRAMS / "culvert-dns-updater"), "run"]
+    program = await lab.start("dns-updater", Site.CONTROLLER, argv, env=env)
+    await program.ready(r"\bready\b")
+    return program
+
+
+async def create_user(admin: Admin, name: str = USER) -> None:
+    """Raises StepError."""
+    await admin.post("/users", {"name": name, "email": f"{name}@{net.ZONE}"})
+
+
+async def create_resource(admin: Admin, **fields: object) -> None:
+    """The wiki behind the gateway, for alice; `fields` replace or add to its profile. Raises StepError."""
+    profile: dict[str, object] = {
+        "name": RESOURCE,
+        "fqdn": net.WIKI_NAME,
+        "address": net.WIKI_ADDRESS,
+        "gateways": [GATEWAY],
+        "users": [USER],
+        "owner": f"bob@{net.ZONE}",
+    }
+    await admin.post("/resources", profile | fields)
+
+
+async def published(lab: Lab, bind: Bind9, name: str = net.WIKI_NAME, seconds: float = 15.0) -> None:
+    """Wait until BIND answers with the resource's A and TXT. Raises StepError."""
+    outside = lab.inside(Site.LAPTOP)
+    deadline = time.monotonic() + seconds
+    while True:
+        address, text = await outside.run(bind.ask, name, "A"), await outside.run(bind.ask, name, "TXT")
+        if address == [net.WIKI_ADDRESS] and text == [f'"{TXT}"']:
+            return
+        if time.monotonic() > deadline:
+            raise StepError(
+                f"{name} was not published within {seconds:g} s. BIND answers: A {address}, TXT {text}"
+            )
+        await asyncio.sleep(0.05)
+
+
+async def invite(admin: Admin, user: str = USER) -> str:
+    """A fresh invitation link; it holds a one-time token. Raises StepError."""
+    answer: dict[str, Any] = await admin.post("/invitations", {"user": user})
+    return str(answer["link"])
