@@ -63,9 +63,8 @@ pub fn load(root: &Node) -> Result<Names, LoadError> {
         for member in &members {
             names.layout.headers[*member].union = Some(union);
         }
-        names.unions.insert(name.clone(), union);
+        names.unions.insert(name, union);
         names.layout.unions.push(Union {
-            name,
             members,
             member_names,
         });
@@ -180,7 +179,6 @@ fn place_header(node: &Node, layout: &mut Layout, ty: usize) -> Result<(), LoadE
     }
     (layout.slots, layout.wide) = (slots.end, wide.end);
     layout.headers.push(Header {
-        name: node.get("name")?.str()?.to_owned(),
         ty,
         metadata,
         slots,
@@ -235,11 +233,7 @@ fn add_stack(
         return Err(node.error("a stack needs an element"));
     }
     let name = node.get("name")?.str()?.to_owned();
-    names.stacks.insert(name.clone(), names.layout.stacks.len());
-    names.layout.stacks.push(Stack {
-        name,
-        elements,
-        unions,
-    });
+    names.stacks.insert(name, names.layout.stacks.len());
+    names.layout.stacks.push(Stack { elements, unions });
     Ok(())
 }
