@@ -12,7 +12,6 @@ the clean-up after a crash.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import socket
@@ -64,7 +63,7 @@ class Lab:
         self.work.chmod(0o700)
         for site in Site:
             _make_files(self.work, site)
-        await asyncio.to_thread(links.apply)
+        links.apply()
 
     async def down(self) -> None:
         """Stop the programs, newest first, then remove the network and the directory. Idempotent."""
@@ -116,8 +115,8 @@ class Lab:
 
     async def _clear(self) -> None:
         await process.sweep(links.exists())
-        await asyncio.to_thread(links.remove)
-        await asyncio.to_thread(shutil.rmtree, self.work, ignore_errors=True)
+        links.remove()
+        shutil.rmtree(self.work, ignore_errors=True)
 
 
 def launch_argv(work: Path, site: Site, argv: Sequence[str], *, parent: int) -> list[str]:

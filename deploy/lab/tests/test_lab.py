@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections.abc import AsyncGenerator
@@ -13,7 +14,6 @@ from culvert_lab import bind9, capture, intranet, laptop, links
 from culvert_lab.classify import Kind
 from culvert_lab.errors import LabBusyError, ProgramError
 from culvert_lab.lab import Lab
-from culvert_lab.netns import processes_in
 from culvert_lab.topology import DNS_ADDRESS, MARKER, WIKI_ADDRESS, ZONE, Site
 
 pytestmark = [
@@ -66,15 +66,36 @@ async def test_down_leaves_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "lab").exists()
 
 
-async def test_a_lab_that_crashed_is_cleaned_up_by_the_next(tmp_path: Path) -> None:
-    crashed = Lab(tmp_path / "crashed")
-    await crashed.up()
-    left = await crashed.start("left", Site.DNS, ["sleep", "99"])
-    assert crashed._lock is not None
-    crashed._lock.close()
-    async with Lab(tmp_path / "next") as lab:
-        assert left.pid not in processes_in(Site.DNS)
+CRASHES = """
+import asyncio, pathlib, sys
+from culvert_lab.lab import Lab
+from culvert_lab.topology import Site
+
+async def main():
+    lab = Lab(pathlib.Path(sys.argv[1]))
+    await lab.up()
+    print((await lab.start("left", Site.DNS, ["sleep", "99"])).pid, flush=True)
+    await asyncio.sleep(99)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_lab_that_was_killed_takes_its_programs_along_and_the_next_one_cleans_up(
+    tmp_path: Path,
+) -> None:
+    argv = [sys.executable, "-c", CRASHES, str(tmp_path / "killed")]
+    killed = await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.PIPE)
+    assert killed.stdout
+    left = int(await killed.stdout.readline())
+    assert _runs(left)
+    killed.kill()
+    await killed.wait()
+    assert links.exists()
+    async with asyncio.timeout(5), Lab(tmp_path / "next") as lab:
+        assert not _runs(left)
         assert await ping(lab, Site.LAPTOP, DNS_ADDRESS)
+    assert not links.exists()
 
 
 async def test_there_is_one_lab_at_a_time(lab: Lab, tmp_path: Path) -> None:
@@ -132,3 +153,8 @@ def _host() -> tuple[list[str], str, str]:
     """What the lab must not touch: the machine's own links, addresses, forwarding."""
     names = sorted(entry.name for entry in Path("/sys/class/net").iterdir())
     return names, Path("/proc/net/fib_trie").read_text(), Path("/proc/sys/net/ipv4/ip_forward").read_text()
+
+
+def _runs(pid: int) -> bool:
+    status = Path(f"/proc/{pid}/status")
+    return status.exists() and "zombie" not in status.read_text()
