@@ -1,0 +1,85 @@
+"""A small real HTTPS server that answers enrolments, and remembers every byte of body that it was sent."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from client_pki import Authority, write_chain
+from culvert_proto import CulvertError
+
+TOKEN = "one-time-token"
+TOTP_URI = "otpauth://totp/Culvert:alice?secret=JBSWY3DPEHPK3PXP&issuer=Culvert"
+
+Answer = Callable[[dict[str, Any]], tuple[int, dict[str, Any]]]
+
+
+class Enrolments:
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.bodies: list[dict[str, Any]] = []
+
+    def link(self, authority: Authority) -> str:
+        return f"culvert://enroll?controller=https://127.0.0.1:{self.port}&token={TOKEN}&ca=sha256:{authority.fingerprint}"
+
+
+@contextlib.contextmanager
+def enrolment_server(
+    directory: Path, issuer: Authority, answer: Answer, shown: Authority | None = None
+) -> Iterator[Enrolments]:
+    """`issuer` signs the server's certificate; `shown` is the CA that the server claims to have."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            server.bodies.append(body)
+            status, document = answer(body)
+            content = json.dumps(document).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*write_chain(directory, *issuer.issue("controller"), (shown or issuer).pem))
+    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    httpd.socket = context.wrap_socket(httpd.socket, server_side=True, do_handshake_on_connect=False)
+    server = Enrolments(httpd.server_address[1])
+    thread = threading.Thread(target=httpd.serve_forever, args=(0.05,))
+    thread.start()
+    try:
+        yield server
+    finally:
+        httpd.shutdown()
+        thread.join()
+        httpd.server_close()
+
+
+def accepts(issuer: Authority, devices: Authority, agent_address: str) -> Answer:
+    """Answer as the controller does."""
+
+    def answer(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        return 200, {
+            "device_id": "d1",
+            "user": "alice",
+            "certificate_pem": devices.sign(body["csr_pem"].encode()).decode(),
+            "ca_pem": issuer.pem.decode(),
+            "agent_address": agent_address,
+            "totp_uri": TOTP_URI,
+        }
+
+    return answer
+
+
+def refuses(error: CulvertError) -> Answer:
+    problem = {"reason": error.reason.name, "detail": error.message, "remedy": error.remedy}
+    return lambda _: (error.entry.http, problem)

@@ -1,0 +1,175 @@
+"""What comes from outside as text or files: links, configuration, the state directory, roles, the controller's messages."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+from culvert_client.config import Config, ConfigError, Endpoint, load
+from culvert_client.controller.messages import pair_from, profile_from, tunnel_from
+from culvert_client.core.grant import TunnelId
+from culvert_client.core.invitation import parse_invitation
+from culvert_client.core.roles import Act, may
+from culvert_client.state_dir import Identity, StateDir
+from culvert_proto import CulvertError, Reason, agent_pb2
+from hypothesis import given
+from hypothesis import strategies as st
+
+CA = "ab" * 32
+LINK = f"culvert://enroll?controller=https://192.0.2.10:8443&token=SECRET&ca=sha256:{CA}"
+
+
+def test_an_invitation_is_read_and_hides_its_token() -> None:
+    invitation = parse_invitation(f"  {LINK}\n")
+    assert (invitation.host, invitation.port, invitation.token) == ("192.0.2.10", 8443, "SECRET")
+    assert invitation.ca_sha256 == bytes.fromhex(CA)
+    assert "SECRET" not in repr(invitation)
+    assert (
+        parse_invitation(LINK.replace("192.0.2.10", "[2001:db8::1]")).controller
+        == "https://[2001:db8::1]:8443"
+    )
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "",
+        "https://192.0.2.10/",
+        LINK.replace("culvert:", "http:"),
+        LINK.replace("https:", "http:"),
+        LINK.replace(":8443", ":x"),
+        LINK.replace("token=SECRET", "token="),
+        LINK.replace(f"sha256:{CA}", "sha256:1234"),
+        LINK.replace("sha256", "md5"),
+        f"{LINK}&token=SECRET2",
+        LINK.replace("//192", "//SECRET@192"),
+    ],
+)
+def test_a_link_that_is_no_invitation_is_refused_without_repeating_it(link: str) -> None:
+    with pytest.raises(CulvertError) as refused:
+        parse_invitation(link)
+    assert refused.value.reason is Reason.REQUEST_INVALID
+    assert "SECRET" not in str(refused.value)
+
+
+@given(st.text())
+def test_no_text_breaks_the_link_parser(text: str) -> None:
+    for link in (
+        text,
+        f"culvert://enroll?{text}",
+        f"culvert://enroll?token=t&ca=sha256:{CA}&controller={text}",
+    ):
+        try:
+            parse_invitation(link)
+        except CulvertError as error:
+            assert error.reason is Reason.REQUEST_INVALID  # noqa: PT017 (any other exception fails the test)
+
+
+def test_the_first_to_enrol_owns_and_only_root_enrols_again() -> None:
+    assert may(1000, Act.ENROLL, owner=None)
+    assert not may(1000, Act.ENROLL, owner=1000)
+    assert may(0, Act.ENROLL, owner=1000)
+    for act in (Act.CODE, Act.OPEN, Act.CLOSE, Act.GATEWAY):
+        assert may(1000, act, owner=1000)
+        assert may(0, act, owner=1000)
+        assert not may(1001, act, owner=1000)
+        assert not may(1001, act, owner=None)
+    assert may(1001, Act.READ, owner=1000)
+
+
+def test_flags_go_before_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "culvertd.toml"
+    file.write_text('dns_upstream = "192.0.2.53"\ntun_name = "tun7"\nudp_port = 4501\n')
+    assert load(["--config", str(file), "--udp-port", "4502", "--dns-listen", "127.0.0.1:5353"]) == Config(
+        dns_upstream=Endpoint("192.0.2.53", 53),
+        tun_name="tun7",
+        udp_port=4502,
+        dns_listen=Endpoint("127.0.0.1", 5353),
+    )
+    assert load(["--dns-upstream", "[2001:db8::53]:54"]).dns_upstream == Endpoint("2001:db8::53", 54)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "dns_upstream = 'nobody'", "dns_upstream = '::1'\nudp_port = 0", "dns_upstream = '::1'\nx = 1", "no toml",
+     "dns_upstream = '::1'\ntun_name = 'much-too-long-a-name'", "dns_upstream = '1.1.1.1:99999'"],
+)  # fmt: skip
+def test_a_wrong_configuration_is_named(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "culvertd.toml"
+    file.write_text(content)
+    with pytest.raises(ConfigError):
+        load(["--config", str(file)])
+    with pytest.raises(ConfigError):
+        load(["--config", str(tmp_path / "absent.toml")])
+
+
+IDENTITY = Identity("https://c:1", "c:2", "d1", "alice", 1000, b"cert", b"ca", b"KEYBYTES")
+
+
+def test_the_identity_is_private_and_replaces_what_was_there(tmp_path: Path) -> None:
+    state = StateDir(tmp_path / "state")
+    assert state.identity() is None
+    state.keep_identity(IDENTITY)
+    state.keep_tunnels({"a": TunnelId("t1")})
+    assert state.identity() == IDENTITY
+    assert "KEYBYTES" not in repr(IDENTITY)
+    for path in (tmp_path / "state").rglob("*"):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+    again = Identity("https://other:1", "c:2", "d2", "bob", 0, b"cert2", b"ca2", b"KEY2")
+    state.keep_identity(again)
+    assert StateDir(tmp_path / "state").identity() == again
+    assert state.tunnels() == {}
+
+
+def test_what_was_remembered_comes_back_and_garbage_counts_as_nothing(tmp_path: Path) -> None:
+    state = StateDir(tmp_path)
+    profile = agent_pb2.Profile(user="alice", protected_prefixes=["10.20.0.0/16"])
+    state.keep_profile(profile)
+    state.keep_tunnels({"wiki": TunnelId("t1")})
+    state.keep_gateway("gw")
+    assert (state.profile(), state.tunnels(), state.gateway()) == (profile, {"wiki": "t1"}, "gw")
+    for name in ("profile.json", "tunnels.json", "gateway"):
+        (tmp_path / name).write_bytes(b"\xff[")
+    assert (state.profile(), state.tunnels(), state.gateway()) == (None, {}, "")
+
+
+def a_pair(**changes: object) -> agent_pb2.SaPair:
+    fields: dict[str, object] = {
+        "spi": 300,
+        "suite": agent_pb2.SUITE_AES_GCM_256,
+        "key": b"k" * 36,
+        "esn": True,
+    }
+    sa = agent_pb2.Sa(**(fields | changes))  # pyright: ignore[reportArgumentType]
+    return agent_pb2.SaPair(generation=1, inbound=sa, outbound=sa, drain_ms=1500)
+
+
+def test_a_pair_of_keys_is_taken_over() -> None:
+    pair = pair_from(a_pair())
+    assert (pair.drain, pair.inbound.spi, pair.outbound.key) == (1.5, 300, b"k" * 36)
+
+
+@pytest.mark.parametrize("change", [{"spi": 255}, {"suite": 0}, {"key": b"SHORTKEY"}, {"esn": False}])
+def test_keys_that_no_controller_may_send_are_refused_without_showing_them(change: dict[str, object]) -> None:
+    with pytest.raises(CulvertError) as refused:
+        pair_from(a_pair(**change))
+    assert refused.value.reason is Reason.INTERNAL
+    assert refused.value.__cause__ is None
+    assert "SHORTKEY" not in str(refused.value)
+
+
+def test_names_are_compared_in_one_spelling_and_nonsense_is_refused() -> None:
+    profile = profile_from(
+        agent_pb2.Profile(
+            managed_zones=["Corp.Example."],
+            resources=[agent_pb2.Resource(name="wiki", fqdn="Wiki.Corp.Example.")],
+        )
+    )
+    assert profile.knows("wiki.corp.example")
+    assert profile.manages("x.corp.example")
+    assert not profile.manages("notcorp.example")
+    with pytest.raises(CulvertError):
+        profile_from(agent_pb2.Profile(protected_prefixes=["10.20.0.1/16"]))
+    with pytest.raises(CulvertError):
+        tunnel_from(agent_pb2.Tunnel(inner_address="nobody"))

@@ -1,0 +1,433 @@
+"""DNS, controller, datapath and person together, without a socket: what is released, what is refused, what is shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from ipaddress import ip_address
+from typing import TypeVar
+
+import pytest
+from client_granted import PROFILE, WIKI, WIKI_ADDRESS, pair, tunnel
+from culvert_client.core import tunnel_events as on
+from culvert_client.core.client import Client
+from culvert_client.core.client_events import (
+    Applied,
+    Apply,
+    AskTxt,
+    Call,
+    CallEnded,
+    CloseAsked,
+    CodeProven,
+    Command,
+    ControllerLost,
+    Enrolled,
+    Event,
+    Fail,
+    GatewaySelected,
+    KeepTunnels,
+    Measured,
+    OpenAsked,
+    ProfileReceived,
+    QueryHeld,
+    Reply,
+    Settle,
+    Stopping,
+    Ticked,
+    TunnelLost,
+    TxtAnswered,
+    UpstreamAnswered,
+)
+from culvert_client.core.grant import Address, TunnelId, Usage
+from culvert_client.core.profile import Profile
+from culvert_client.core.status import redacted, status_of
+from culvert_proto import CulvertError, Reason, local_pb2
+
+It = TypeVar("It")
+
+EPOCH = 1_700_000_000.0
+
+
+class World:
+    """A client with a clock, and what it has asked for and not got yet."""
+
+    def __init__(self, profile: Profile = PROFILE) -> None:
+        self.client = Client(Profile())
+        self.now = 0.0
+        self.commands: list[Command] = []
+        self.post(Ticked())
+        self.post(ProfileReceived(profile))
+        self.settle_datapath()
+        self.commands.clear()
+
+    def post(self, event: Event) -> list[Command]:
+        new = self.client.handle(event, self.now)
+        self.commands += new
+        return new
+
+    def take(self, kind: type[It]) -> list[It]:
+        found = [command for command in self.commands if isinstance(command, kind)]
+        self.commands = [command for command in self.commands if not isinstance(command, kind)]
+        return found
+
+    def settle_datapath(self, error: CulvertError | None = None) -> None:
+        for apply in self.take(Apply):
+            self.post(Applied(apply.number, error))
+
+    def ask(self, query: int, *addresses: Address, fqdn: str = WIKI) -> None:
+        self.post(QueryHeld(query, fqdn))
+        self.post(UpstreamAnswered(query, frozenset(addresses)))
+
+    def open(self, fqdn: str = WIKI, **fields: float) -> None:
+        [call] = self.take(Call)
+        assert isinstance(call.command, on.OpenTunnel)
+        opened = on.TunnelOpened(call.command.call, tunnel(fqdn=fqdn), pair(), asked_at=self.now, **fields)
+        self.post(CallEnded(fqdn, opened))
+        self.settle_datapath()
+
+    def refuse(self, error: CulvertError, fqdn: str = WIKI) -> None:
+        [call] = self.take(Call)
+        self.post(CallEnded(fqdn, on.Failed(call.command.call, error)))
+
+    def verdicts(self) -> dict[int, Reason | None]:
+        return {it.query: None for it in self.take(Reply)} | {
+            it.query: it.error.reason for it in self.take(Fail)
+        }
+
+    def status(self) -> local_pb2.Status:
+        return status_of(
+            self.client, controller="https://c", epoch=EPOCH, now=self.now, version="1", datapath="userspace"
+        )
+
+
+NO_POLICY = CulvertError(Reason.NO_POLICY, user="alice", name="wiki", owner="bob")
+UNREACHABLE = CulvertError(Reason.CONTROLLER_UNREACHABLE, controller="c")
+
+
+# ── what is released ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_known_name_is_released_when_its_tunnel_is_up_and_not_before() -> None:
+    world = World()
+    world.ask(1, WIKI_ADDRESS)
+    assert world.verdicts() == {}
+    [call] = world.take(Call)
+    opened = on.TunnelOpened(call.command.call, tunnel(), pair())
+    world.post(CallEnded(WIKI, opened))
+    assert world.verdicts() == {}
+    world.settle_datapath()
+    assert world.verdicts() == {1: None}
+
+
+def test_a_tunnel_that_is_up_first_waits_for_the_name_server() -> None:
+    world = World()
+    world.post(QueryHeld(1, WIKI))
+    world.open()
+    assert world.verdicts() == {}
+    world.post(UpstreamAnswered(1, frozenset({WIKI_ADDRESS})))
+    assert world.verdicts() == {1: None}
+
+
+def test_a_browsers_three_queries_open_one_tunnel_and_ask_txt_once() -> None:
+    world = World()
+    world.ask(1)
+    world.ask(2, WIKI_ADDRESS)
+    world.ask(3)
+    assert len(world.take(AskTxt)) == 1
+    assert world.verdicts() == {1: None, 3: None}
+    world.open()
+    assert world.verdicts() == {2: None}
+
+
+def test_a_stripped_txt_does_not_lead_to_cleartext() -> None:
+    world = World()
+    world.ask(1, WIKI_ADDRESS)
+    world.post(TxtAnswered(WIKI, says_yes=False))
+    assert world.verdicts() == {}
+    world.refuse(NO_POLICY)
+    assert world.verdicts() == {1: Reason.NO_POLICY}
+
+
+def test_txt_adds_a_name_that_the_profile_does_not_know_yet() -> None:
+    world = World()
+    world.post(QueryHeld(1, "new.corp.example"))
+    assert world.take(Call) == []
+    world.post(TxtAnswered("new.corp.example", says_yes=True))
+    world.open("new.corp.example")
+    world.post(UpstreamAnswered(1, frozenset({WIKI_ADDRESS})))
+    assert world.verdicts() == {1: None}
+
+
+def test_a_public_name_inside_the_zone_is_released_without_a_tunnel() -> None:
+    world = World()
+    world.ask(1, ip_address("192.0.2.80"), fqdn="www.corp.example")
+    assert world.verdicts() == {}
+    world.post(TxtAnswered("www.corp.example", says_yes=False))
+    assert world.verdicts() == {1: None}
+    assert world.take(Call) == []
+    assert world.status().clicks == []
+
+
+def test_an_unknown_name_with_a_protected_address_is_never_released_without_a_tunnel() -> None:
+    world = World()
+    world.ask(1, ip_address("10.20.9.9"), fqdn="x.corp.example")
+    world.post(TxtAnswered("x.corp.example", says_yes=False))
+    assert world.verdicts() == {}
+    world.refuse(CulvertError(Reason.NAME_UNKNOWN, name="x"), fqdn="x.corp.example")
+    assert world.verdicts() == {1: Reason.NAME_UNKNOWN}
+
+
+@pytest.mark.parametrize("hostile", ["203.0.113.66", "10.20.0.99", "2001:db8::1"])
+def test_an_address_that_the_tunnel_does_not_carry_is_refused(hostile: str) -> None:
+    world = World()
+    world.ask(1, WIKI_ADDRESS, ip_address(hostile))
+    world.open()
+    assert world.verdicts() == {1: Reason.NO_POLICY}
+    assert hostile in world.status().last_error.message
+
+
+def test_an_answer_is_held_for_two_seconds_at_most() -> None:
+    world = World()
+    world.ask(1, WIKI_ADDRESS)
+    world.post(QueryHeld(2, WIKI))
+    world.now = 1.99
+    world.post(Ticked())
+    assert world.verdicts() == {}
+    assert world.client.deadline() == pytest.approx(2.0)
+    world.now = 2.0
+    world.post(Ticked())
+    assert world.verdicts() == {1: Reason.TIMEOUT, 2: Reason.DNS_UPSTREAM_FAILED}
+    world.open()
+    assert world.verdicts() == {}
+    world.ask(3, WIKI_ADDRESS)
+    assert world.verdicts() == {3: None}
+
+
+def test_a_silent_name_server_is_a_typed_refusal() -> None:
+    world = World()
+    world.post(QueryHeld(1, WIKI))
+    world.post(UpstreamAnswered(1, None))
+    assert world.verdicts() == {1: Reason.DNS_UPSTREAM_FAILED}
+
+
+def test_keys_that_the_datapath_refuses_release_nothing() -> None:
+    world = World()
+    world.ask(1, WIKI_ADDRESS)
+    [call] = world.take(Call)
+    world.post(CallEnded(WIKI, on.TunnelOpened(call.command.call, tunnel(), pair())))
+    world.settle_datapath(CulvertError(Reason.DATAPATH_FAILED, why="no route"))
+    assert world.verdicts() == {1: Reason.DATAPATH_FAILED}
+    [close] = world.take(Call)
+    assert isinstance(close.command, on.CloseTunnel)
+
+
+# ── the datapath ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_protected_prefixes_are_blocked_from_the_start_and_while_tunnels_come_and_go() -> None:
+    client = Client(PROFILE)
+    [apply] = client.handle(Ticked(), 0.0)
+    assert isinstance(apply, Apply)
+    assert apply.desired.blocked == frozenset(PROFILE.protected_prefixes)
+    world = World()
+    world.ask(1, WIKI_ADDRESS)
+    [call] = world.take(Call)
+    world.post(CallEnded(WIKI, on.TunnelOpened(call.command.call, tunnel(), pair())))
+    [apply] = world.take(Apply)
+    assert apply.desired.blocked == frozenset(PROFILE.protected_prefixes)
+    assert [sas.tunnel.tunnel_id for sas in apply.desired.tunnels] == ["t1"]
+
+
+def test_a_state_that_the_datapath_refuses_is_tried_again() -> None:
+    world = World()
+    world.post(ProfileReceived(replace(PROFILE, protected_prefixes=())))
+    world.settle_datapath(CulvertError(Reason.DATAPATH_FAILED, why="busy"))
+    assert world.status().last_error.reason == Reason.DATAPATH_FAILED
+    world.now = 5.0
+    world.post(Ticked())
+    world.settle_datapath()
+    assert not world.status().HasField("last_error")
+
+
+def test_tunnels_of_a_run_before_are_closed_before_their_names_open_again() -> None:
+    client = Client(PROFILE, leftovers={WIKI: TunnelId("t0")})
+    calls = [c for c in client.handle(Ticked(), 0.0) if isinstance(c, Call)]
+    assert [call.command for call in calls] == [
+        on.CloseTunnel(calls[0].command.call, TunnelId("t0"), Reason.CLOSED_BY_USER)
+    ]
+    held = client.handle(QueryHeld(1, WIKI), 0.1)
+    assert not any(isinstance(command, Call) for command in held)
+    after = client.handle(CallEnded(WIKI, on.CloseDone(calls[0].command.call)), 0.2)
+    assert any(isinstance(c, Call) and isinstance(c.command, on.OpenTunnel) for c in after)
+    assert KeepTunnels({}) in after
+
+
+# ── the controller and the person ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_tunnels_stay_up_without_the_controller_and_the_state_says_so() -> None:
+    world = World()
+    world.ask(1, WIKI_ADDRESS)
+    world.open()
+    assert world.status().state == local_pb2.STATE_CONNECTED
+    world.post(ControllerLost(UNREACHABLE))
+    status = world.status()
+    assert status.state == local_pb2.STATE_OFFLINE
+    assert status.last_error.reason == Reason.CONTROLLER_UNREACHABLE
+    assert status.tunnels[0].state == local_pb2.TUNNEL_STATE_UP
+    world.post(ProfileReceived(PROFILE))
+    assert world.status().state == local_pb2.STATE_CONNECTED
+    assert not world.status().HasField("last_error")
+
+
+def test_a_revoked_device_loses_its_tunnels() -> None:
+    world = World()
+    world.ask(1, WIKI_ADDRESS)
+    world.open()
+    world.post(ControllerLost(CulvertError(Reason.DEVICE_REVOKED, device="laptop")))
+    assert world.status().tunnels == []
+    [apply] = world.take(Apply)
+    assert apply.desired.tunnels == ()
+
+
+def test_a_tunnel_closed_by_an_administrator_says_why() -> None:
+    world = World()
+    world.ask(1, WIKI_ADDRESS)
+    world.open()
+    world.post(TunnelLost(TunnelId("t1"), CulvertError(Reason.CLOSED_BY_ADMIN, why="maintenance")))
+    assert world.status().tunnels == []
+    assert world.status().last_error.reason == Reason.CLOSED_BY_ADMIN
+
+
+def test_the_state_follows_the_code() -> None:
+    world = World(replace(PROFILE, code_valid_until=0))
+    assert world.status().state == local_pb2.STATE_NEEDS_CODE
+    world.ask(1, WIKI_ADDRESS)
+    world.refuse(CulvertError(Reason.CODE_NEEDED))
+    assert world.verdicts() == {1: Reason.CODE_NEEDED}
+    assert world.status().last_error.reason == Reason.CODE_NEEDED
+    world.post(CodeProven(int(EPOCH) + 100))
+    assert world.status().state == local_pb2.STATE_READY
+    assert not world.status().HasField("last_error")
+    world.now = 101.0
+    assert world.status().state == local_pb2.STATE_NEEDS_CODE
+
+
+@pytest.mark.parametrize("name", ["wiki", "WIKI.corp.example.", WIKI])
+def test_a_person_opens_a_resource_by_either_name(name: str) -> None:
+    world = World()
+    world.post(OpenAsked(7, name))
+    assert world.status().state == local_pb2.STATE_CONNECTING
+    world.open()
+    assert world.take(Settle) == [Settle(7, WIKI)]
+    assert world.status().clicks[0].steps[0].name == "request"
+
+
+def test_a_name_outside_every_zone_is_unknown() -> None:
+    world = World()
+    world.post(OpenAsked(7, "www.example.com"))
+    [settle] = world.take(Settle)
+    assert settle.error is not None
+    assert settle.error.reason is Reason.NAME_UNKNOWN
+
+
+def test_a_pinned_gateway_is_asked_for() -> None:
+    world = World()
+    world.post(GatewaySelected("gw-berlin"))
+    world.ask(1, WIKI_ADDRESS)
+    [call] = world.take(Call)
+    assert call.gateway == "gw-berlin"
+
+
+def test_stopping_closes_every_tunnel_and_opens_none() -> None:
+    world = World()
+    world.ask(1, WIKI_ADDRESS)
+    world.open()
+    world.post(Stopping())
+    [close] = world.take(Call)
+    assert isinstance(close.command, on.CloseTunnel)
+    world.post(QueryHeld(2, "git.corp.example"))
+    world.post(UpstreamAnswered(2, frozenset({ip_address("10.20.0.11")})))
+    assert world.take(Call) == []
+    assert not world.client.is_quiet
+    world.post(CallEnded(WIKI, on.CloseDone(close.command.call)))
+    world.settle_datapath()
+    assert world.client.is_quiet
+
+
+def test_a_new_identity_starts_with_nothing_of_the_old() -> None:
+    world = World()
+    world.ask(1, WIKI_ADDRESS)
+    world.open()
+    world.post(Enrolled())
+    assert world.status().tunnels == []
+    assert world.status().resources == []
+
+
+def test_counters_and_drops_are_shown() -> None:
+    world = World()
+    world.ask(1, WIKI_ADDRESS)
+    world.open()
+    world.post(Measured({TunnelId("t1"): Usage(3, 4, 500, 600)}, {TunnelId("t1"): {"icv": 2}}))
+    shown = world.status().tunnels[0]
+    assert (shown.packets_in, shown.packets_out, shown.bytes_in, shown.bytes_out) == (3, 4, 500, 600)
+    assert dict(shown.drops) == {"icv": 2}
+
+
+def test_closing_by_name_leaves_the_others() -> None:
+    world = World()
+    world.ask(1, WIKI_ADDRESS)
+    world.open()
+    world.post(CloseAsked("git.corp.example"))
+    assert world.take(Call) == []
+    world.post(CloseAsked(WIKI))
+    assert len(world.take(Call)) == 1
+
+
+# ── the time line ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_click_has_every_step_in_its_order_and_place() -> None:
+    world = World()
+    world.now = 10.0
+    world.post(QueryHeld(1, WIKI))
+    world.now = 10.001
+    world.post(TxtAnswered(WIKI, says_yes=True))
+    [call] = world.take(Call)
+    opened = on.TunnelOpened(
+        call.command.call, tunnel(), pair(), asked_at=10.0, decided=0.002, programmed=0.006
+    )
+    world.now = 10.008
+    world.post(CallEnded(WIKI, opened))
+    world.now = 10.009
+    world.settle_datapath()
+    world.now = 10.010
+    world.post(UpstreamAnswered(1, frozenset({WIKI_ADDRESS})))
+    [click] = world.status().clicks
+    assert click.started_us == round((EPOCH + 10.0) * 1e6)
+    assert {step.name: step.at_us for step in click.steps} == {
+        "query": 0, "request": 0, "txt": 1000, "decided": 2000,
+        "programmed": 6000, "reply": 8000, "sas_in": 9000, "released": 10000,
+    }  # fmt: skip
+    assert [step.at_us for step in click.steps] == sorted(step.at_us for step in click.steps)
+
+
+def test_a_refused_click_shows_why_and_only_the_newest_20_are_kept() -> None:
+    world = World()
+    for number in range(25):
+        world.now += 1
+        world.ask(number + 1, WIKI_ADDRESS)
+        world.refuse(NO_POLICY)
+    clicks = world.status().clicks
+    assert len(clicks) == 20
+    assert all(click.error.reason == Reason.NO_POLICY for click in clicks)
+    assert [c.started_us for c in clicks] == sorted((c.started_us for c in clicks), reverse=True)
+
+
+def test_others_see_whether_it_works_and_nothing_of_what_is_done_with_it() -> None:
+    world = World()
+    world.ask(1, WIKI_ADDRESS)
+    world.open()
+    shown = redacted(world.status())
+    assert shown.state == local_pb2.STATE_CONNECTED
+    assert "wiki" not in str(shown)
+    assert "alice" not in str(shown)

@@ -1,0 +1,139 @@
+"""Reading DNS from strangers: what is sorted where, which addresses an answer really gives, and that no bytes break it."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+
+import dns.edns
+import dns.flags
+import dns.message
+import dns.name
+import dns.rcode
+import dns.rrset
+import pytest
+from client_granted import PROFILE, WIKI
+from culvert_client.core import dns_wire
+from culvert_client.core.dns_wire import Kind, Question
+from culvert_proto import CulvertError, Reason
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+ERROR = CulvertError(Reason.DNS_UPSTREAM_FAILED, name=WIKI)
+
+
+def query(name: str, rdtype: str = "A", **options: int) -> bytes:
+    return dns.message.make_query(name, rdtype, **options).to_wire()  # pyright: ignore[reportArgumentType]
+
+
+def answer(name: str, rdtype: str, *records: tuple[str, str, str], section: str = "answer") -> bytes:
+    message = dns.message.make_response(dns.message.make_query(name, rdtype))
+    for owner, kind, text in records:
+        getattr(message, section).append(dns.rrset.from_text(dns.name.from_text(owner), 60, "IN", kind, text))
+    return message.to_wire()
+
+
+@pytest.mark.parametrize(
+    ("wire", "expected"),
+    [
+        (query(WIKI), Question(Kind.HOLD, WIKI)),
+        (query("WIKI.Corp.Example", "AAAA"), Question(Kind.HOLD, WIKI)),
+        (query(WIKI, "HTTPS"), Question(Kind.HOLD, WIKI)),
+        (query(WIKI, "MX"), Question(Kind.FORWARD, WIKI)),
+        (query(WIKI, "TXT"), Question(Kind.FORWARD, WIKI)),
+        (query("corp.example.org"), Question(Kind.FORWARD, "corp.example.org")),
+        (query("use-application-dns.net"), Question(Kind.CANARY)),
+        (query(WIKI)[:11], Question(Kind.DROP)),
+        (query(WIKI)[:20], Question(Kind.FORMAT_ERROR)),
+        (answer(WIKI, "A"), Question(Kind.DROP)),
+        (b"\0\1\x28\0" + query(WIKI)[4:], Question(Kind.NOT_IMPLEMENTED)),
+        (query(WIKI)[:4] + b"\0\2" + query(WIKI)[6:], Question(Kind.FORMAT_ERROR)),
+    ],
+)
+def test_queries_are_sorted(wire: bytes, expected: Question) -> None:
+    assert dns_wire.classify(wire, PROFILE) == expected
+
+
+@pytest.mark.parametrize(
+    ("wire", "addresses"),
+    [
+        (answer(WIKI, "A", (WIKI, "A", "10.20.0.10")), {"10.20.0.10"}),
+        (answer(WIKI, "A", (WIKI, "CNAME", "x.org."), ("x.org.", "A", "203.0.113.66")), {"203.0.113.66"}),
+        (answer(WIKI, "A", ("elsewhere.org.", "A", "10.20.0.9")), {"10.20.0.9"}),
+        (answer(WIKI, "AAAA", (WIKI, "AAAA", "::ffff:10.20.0.9")), {"10.20.0.9"}),
+        (answer(WIKI, "HTTPS", (WIKI, "HTTPS", "1 . ipv4hint=10.20.0.9")), {"10.20.0.9"}),
+        (answer(WIKI, "HTTPS", (WIKI, "HTTPS", "1 . ipv6hint=2001:db8::1")), {"2001:db8::1"}),
+        (answer(WIKI, "HTTPS", (WIKI, "A", "10.20.0.9"), section="additional"), {"10.20.0.9"}),
+        (answer(WIKI, "A", ("ns.corp.example.", "A", "10.20.0.53"), section="additional"), set()),
+        (answer(WIKI, "AAAA"), set()),
+    ],
+)  # fmt: skip
+def test_every_address_that_an_answer_leads_to_is_found(wire: bytes, addresses: set[str]) -> None:
+    assert dns_wire.addresses_in(wire) == {ip_address(text) for text in addresses}
+
+
+def test_only_the_answer_to_the_very_query_is_believed() -> None:
+    sent = dns_wire.with_id(query(WIKI), 7)
+    reply = dns_wire.with_id(answer(WIKI, "A"), 7)
+    assert dns_wire.answers(reply, sent, 7)
+    assert not dns_wire.answers(dns_wire.with_id(reply, 8), sent, 7)
+    assert not dns_wire.answers(sent, sent, 7)
+    assert not dns_wire.answers(dns_wire.with_id(answer("git.corp.example", "A"), 7), sent, 7)
+    assert not dns_wire.answers(dns_wire.with_id(answer(WIKI, "AAAA"), 7), sent, 7)
+
+
+@pytest.mark.parametrize(
+    ("wire", "says_yes"),
+    [
+        (answer(WIKI, "TXT", (WIKI, "TXT", '"ipsec-tunneling:yes"')), True),
+        (answer(WIKI, "TXT", (WIKI, "TXT", '"ipsec-tunneling:no"')), False),
+        (answer(WIKI, "TXT", (WIKI, "TXT", '"v=spf1"'), (WIKI, "TXT", '"ipsec-tunneling:yes"')), True),
+        (answer(WIKI, "TXT", ("other.org.", "TXT", '"ipsec-tunneling:yes"')), False),
+        (answer(WIKI, "TXT"), False),
+        (b"garbage", False),
+    ],
+)
+def test_txt_says_yes_for_the_name_itself(wire: bytes, says_yes: bool) -> None:
+    assert dns_wire.txt_says_yes(wire) is says_yes
+
+
+def test_a_refusal_says_why_to_those_who_understand_it() -> None:
+    told = dns.message.from_wire(dns_wire.refusal(query(WIKI, use_edns=0), dns.rcode.SERVFAIL, ERROR))
+    assert told.rcode() == dns.rcode.SERVFAIL
+    [option] = told.options
+    assert isinstance(option, dns.edns.EDEOption)
+    assert option.text is not None
+    assert "did not answer" in option.text
+    plain = dns.message.from_wire(dns_wire.refusal(query(WIKI), dns.rcode.SERVFAIL, ERROR))
+    assert plain.edns == -1
+
+
+def test_a_long_answer_is_cut_for_a_small_buffer_only() -> None:
+    records = [(WIKI, "TXT", f'"{number:0200}"') for number in range(10)]
+    wire = answer(WIKI, "TXT", *records)
+    cut = dns.message.from_wire(dns_wire.fitted(wire, query(WIKI, "TXT")))
+    assert cut.flags & dns.flags.TC
+    assert not cut.answer
+    assert dns_wire.fitted(wire, query(WIKI, "TXT", use_edns=0, payload=4096)) == wire
+
+
+@given(st.binary(max_size=200) | st.builds(lambda tail: query(WIKI)[:12] + tail, st.binary(max_size=60)))
+@example(query(WIKI)[:12] + b"\xc0\x0c\0\1\0\1")
+def test_no_bytes_break_a_reader(wire: bytes) -> None:
+    question = dns_wire.classify(wire, PROFILE)
+    dns_wire.addresses_in(wire)
+    dns_wire.txt_says_yes(wire)
+    dns_wire.answers(wire, query(WIKI), 7)
+    if question.kind is not Kind.DROP:
+        assert dns_wire.refusal(wire, dns.rcode.SERVFAIL, ERROR)[:2] == wire[:2]
+        assert len(dns_wire.fitted(wire * 10, wire)) >= 12
+
+
+@given(st.data())
+def test_no_flipped_byte_in_an_answer_breaks_a_reader(data: st.DataObject) -> None:
+    wire = bytearray(
+        answer(WIKI, "HTTPS", (WIKI, "HTTPS", "1 . alpn=h2 ipv4hint=10.20.0.9"), (WIKI, "TXT", '"x"'))
+    )
+    for position in data.draw(st.lists(st.integers(0, len(wire) - 1), max_size=6)):
+        wire[position] = data.draw(st.integers(0, 255))
+    dns_wire.addresses_in(bytes(wire))
+    dns_wire.txt_says_yes(bytes(wire))

@@ -1,0 +1,91 @@
+"""Enrolment against real TLS servers: nothing secret reaches one that is not the invitation's."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+from client_https import TOKEN, TOTP_URI, accepts, enrolment_server, refuses
+from client_pki import Authority
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from culvert_client.controller.enrolment import Enrolment, enrol
+from culvert_client.core.invitation import parse_invitation
+from culvert_proto import CulvertError, Reason
+
+
+async def enrol_with(link: str) -> Enrolment:
+    return await enrol(parse_invitation(link), device_name="laptop", owner=1000)
+
+
+async def test_the_key_is_made_here_and_certified(tmp_path: Path) -> None:
+    ours, devices = Authority("ours"), Authority("devices")
+    with enrolment_server(tmp_path, ours, accepts(ours, devices, "127.0.0.1:8444")) as server:
+        enrolment = await enrol_with(server.link(ours))
+    identity = enrolment.identity
+    key = serialization.load_pem_private_key(identity.key_pem, None)
+    assert x509.load_pem_x509_certificate(identity.certificate_pem).public_key() == key.public_key()
+    assert (identity.user, identity.owner, identity.agent_address) == ("alice", 1000, "127.0.0.1:8444")
+    assert enrolment.totp_uri == TOTP_URI
+    assert "PRIVATE" not in str(server.bodies)
+    assert TOTP_URI not in repr(enrolment)
+
+
+async def test_a_server_of_another_ca_is_refused_before_the_token_is_sent(tmp_path: Path) -> None:
+    ours, theirs = Authority("ours"), Authority("theirs")
+    with enrolment_server(tmp_path, theirs, accepts(theirs, theirs, "x:1")) as server:
+        with pytest.raises(CulvertError) as refused:
+            await enrol_with(server.link(ours))
+        assert server.bodies == []
+    assert refused.value.reason is Reason.REQUEST_INVALID
+    assert TOKEN not in str(refused.value)
+
+
+async def test_a_server_that_shows_our_ca_without_its_key_is_refused_before_the_token_is_sent(
+    tmp_path: Path,
+) -> None:
+    ours, theirs = Authority("ours"), Authority("ours")
+    with enrolment_server(tmp_path, theirs, accepts(theirs, theirs, "x:1"), shown=ours) as server:
+        with pytest.raises(CulvertError) as refused:
+            await enrol_with(server.link(ours))
+        assert server.bodies == []
+    assert refused.value.reason is Reason.REQUEST_INVALID
+
+
+async def test_an_answer_with_another_ca_is_refused(tmp_path: Path) -> None:
+    ours, theirs = Authority("ours"), Authority("theirs")
+    with (
+        enrolment_server(tmp_path, ours, accepts(theirs, theirs, "x:1")) as server,
+        pytest.raises(CulvertError),
+    ):
+        await enrol_with(server.link(ours))
+
+
+async def test_a_certificate_for_another_key_is_refused(tmp_path: Path) -> None:
+    ours = Authority("ours")
+    foreign, _ = ours.issue("foreign")
+
+    def answer(body: dict[str, str]) -> tuple[int, dict[str, str]]:
+        status, document = accepts(ours, ours, "x:1")(body)
+        return status, document | {"certificate_pem": foreign.decode()}
+
+    with enrolment_server(tmp_path, ours, answer) as server, pytest.raises(CulvertError):
+        await enrol_with(server.link(ours))
+
+
+async def test_the_controllers_refusal_arrives_with_its_words(tmp_path: Path) -> None:
+    ours = Authority("ours")
+    refusal = refuses(CulvertError(Reason.INVITATION_INVALID))
+    with enrolment_server(tmp_path, ours, refusal) as server, pytest.raises(CulvertError) as refused:
+        await enrol_with(server.link(ours))
+    assert refused.value.reason is Reason.INVITATION_INVALID
+    assert "new invitation" in refused.value.remedy
+
+
+async def test_a_controller_that_is_down_is_unreachable() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with pytest.raises(CulvertError) as refused:
+        await enrol_with(f"culvert://enroll?controller=https://127.0.0.1:{port}&token=t&ca=sha256:{'0' * 64}")
+    assert refused.value.reason is Reason.CONTROLLER_UNREACHABLE

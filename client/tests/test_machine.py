@@ -1,0 +1,357 @@
+"""The life of one tunnel: single paths by example, every order of events by a stateful property."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+from client_granted import pair, tunnel
+from culvert_client.core import tunnel_events as on
+from culvert_client.core.grant import Limits, SaPair, TunnelId, Usage
+from culvert_client.core.machine import IllegalEventError, Machine
+from culvert_client.core.tunnel_states import Closed, Closing, Draining, Opening, Renewing, Up
+from culvert_proto import CulvertError, Reason
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+UNREACHABLE = CulvertError(Reason.CONTROLLER_UNREACHABLE, controller="c")
+
+
+def up(idle: float = 0.0, first: SaPair | None = None) -> Machine:
+    machine = Machine(itertools.count(1))
+    [opening] = machine.handle(on.Demand(1), 0.0)
+    assert isinstance(opening, on.OpenTunnel)
+    [install] = machine.handle(on.TunnelOpened(opening.call, tunnel(idle=idle), first or pair()), 0.1)
+    assert isinstance(install, on.Install)
+    assert machine.handle(on.Installed(install.call), 0.2) == [on.Release(frozenset({1}))]
+    return machine
+
+
+def call_of(commands: list[on.Command]) -> int:
+    [command] = commands
+    assert not isinstance(command, on.Release | on.Refuse)
+    return command.call
+
+
+def test_demands_for_one_tunnel_open_it_once_and_are_released_together() -> None:
+    machine = Machine(itertools.count(1))
+    call = call_of(machine.handle(on.Demand(1), 0.0))
+    assert machine.handle(on.Demand(2), 0.1) == []
+    install = call_of(machine.handle(on.TunnelOpened(call, tunnel(), pair()), 0.2))
+    assert machine.handle(on.Demand(3), 0.3) == []
+    assert machine.handle(on.Installed(install), 0.4) == [on.Release(frozenset({1, 2, 3}))]
+    assert machine.handle(on.Demand(4), 0.5) == [on.Release(frozenset({4}))]
+
+
+def test_a_refusal_reaches_every_demand_and_the_next_demand_asks_again() -> None:
+    machine = Machine(itertools.count(1))
+    call = call_of(machine.handle(on.Demand(1), 0.0))
+    machine.handle(on.Demand(2), 0.0)
+    error = CulvertError(Reason.NO_POLICY, user="alice", name="git", owner="bob")
+    assert machine.handle(on.Failed(call, error), 0.1) == [on.Refuse(frozenset({1, 2}), error)]
+    assert machine.state == Closed()
+    assert isinstance(machine.handle(on.Demand(3), 0.2)[0], on.OpenTunnel)
+
+
+def test_keys_that_cannot_be_installed_are_given_back() -> None:
+    machine = Machine(itertools.count(1))
+    call = call_of(machine.handle(on.Demand(1), 0.0))
+    install = call_of(machine.handle(on.TunnelOpened(call, tunnel(), pair()), 0.1))
+    error = CulvertError(Reason.DATAPATH_FAILED, why="no interface")
+    close, refuse = machine.handle(on.Failed(install, error), 0.2)
+    assert isinstance(close, on.CloseTunnel)
+    assert refuse == on.Refuse(frozenset({1}), error)
+    assert machine.desired() is None
+
+
+def test_renewal_makes_before_it_breaks() -> None:
+    machine = up(first=pair(1, soft=Limits(packets=100), drain=2.0))
+    renew = machine.handle(on.Counted(Usage(packets_out=100)), 5.0)
+    assert isinstance(renew[0], on.RenewSa)
+    assert renew[0].generation == 1
+    install = call_of(machine.handle(on.Renewed(call_of(renew), pair(2, drain=2.0)), 5.1))
+    both = machine.desired()
+    assert both is not None
+    assert [sa.spi for sa in both.inbound] == [pair(1).inbound.spi, pair(2).inbound.spi]
+    assert both.outbound.spi == pair(2).outbound.spi
+    activate = machine.handle(on.Installed(install), 5.2)
+    assert isinstance(activate[0], on.ActivateSa)
+    assert activate[0].generation == 2
+    assert machine.handle(on.Activated(call_of(activate)), 5.3) == []
+    assert machine.deadline() == pytest.approx(7.3)
+    assert machine.handle(on.Tick(), 7.2) == []
+    assert isinstance(machine.state, Draining)
+    machine.handle(on.Tick(), 7.3)
+    assert isinstance(machine.state, Up)
+    last = machine.desired()
+    assert last is not None
+    assert [sa.spi for sa in last.inbound] == [pair(2).inbound.spi]
+
+
+def test_the_soft_limit_counts_from_the_pair_in_use() -> None:
+    machine = up(first=pair(1, soft=Limits(packets=100)))
+    renew = call_of(machine.handle(on.Counted(Usage(packets_in=100)), 1.0))
+    install = call_of(machine.handle(on.Renewed(renew, pair(2, Limits(packets=100))), 1.0))
+    activate = call_of(machine.handle(on.Installed(install), 1.0))
+    machine.handle(on.Activated(activate), 1.0)
+    machine.handle(on.Tick(), 9.0)
+    assert machine.handle(on.Counted(Usage(packets_in=199)), 10.0) == []
+    assert isinstance(machine.handle(on.Counted(Usage(packets_in=200)), 11.0)[0], on.RenewSa)
+
+
+def test_a_failed_renewal_is_tried_again_later_each_time_and_at_once_when_the_controller_is_back() -> None:
+    machine = up(first=pair(1, soft=Limits(seconds=60)))
+    commands = machine.handle(on.Tick(), 60.2)
+    waits: list[float] = []
+    now = 60.2
+    for _ in range(8):
+        assert machine.handle(on.Failed(call_of(commands), UNREACHABLE), now) == []
+        assert machine.is_up
+        deadline = machine.deadline()
+        assert deadline is not None
+        waits.append(deadline - now)
+        now = deadline
+        commands = machine.handle(on.Tick(), now)
+    assert waits == pytest.approx([0.5, 1, 2, 4, 8, 16, 30, 30])
+    machine.handle(on.Failed(call_of(commands), UNREACHABLE), now)
+    assert isinstance(machine.handle(on.ControllerBack(), now + 0.01)[0], on.RenewSa)
+
+
+def test_a_pair_past_its_hard_limit_is_not_used_any_more() -> None:
+    machine = up(first=pair(1, soft=Limits(seconds=10), hard=Limits(seconds=20)))
+    machine.handle(on.Failed(call_of(machine.handle(on.Tick(), 10.2)), UNREACHABLE), 10.3)
+    machine.handle(on.Tick(), 20.1)
+    assert isinstance(machine.state, Closing)
+    assert machine.desired() is None
+
+
+def test_a_limit_that_comes_during_the_drain_is_not_forgotten() -> None:
+    machine = up()
+    install = call_of(machine.handle(on.Renewed(call_of(machine.handle(on.SoftLimit(1), 1.0)), pair(2)), 1.0))
+    machine.handle(on.Activated(call_of(machine.handle(on.Installed(install), 1.0))), 1.0)
+    assert machine.handle(on.SoftLimit(2), 1.1) == []
+    renew = machine.handle(on.Tick(), 2.1)
+    assert isinstance(renew[0], on.RenewSa)
+    assert renew[0].generation == 2
+
+
+def test_an_idle_tunnel_closes_and_a_used_one_does_not() -> None:
+    machine = up(idle=60.0)
+    machine.handle(on.Counted(Usage(packets_out=1)), 50.0)
+    assert machine.handle(on.Tick(), 60.5) == []
+    machine.handle(on.Counted(Usage(packets_out=1)), 70.0)
+    [close] = machine.handle(on.Tick(), 110.0)
+    assert isinstance(close, on.CloseTunnel)
+    assert close.reason is Reason.CLOSED_IDLE
+    assert machine.handle(on.CloseDone(close.call), 110.1) == []
+    assert machine.state == Closed()
+
+
+def test_a_demand_while_closing_opens_again_after_the_close() -> None:
+    machine = up()
+    close = call_of(machine.handle(on.CloseRequested(Reason.CLOSED_BY_USER), 1.0))
+    assert machine.handle(on.Demand(2), 1.1) == []
+    reopened = machine.handle(on.CloseDone(close), 1.2)
+    assert isinstance(reopened[0], on.OpenTunnel)
+    assert machine.state == Opening(call_of(reopened), frozenset({2}))
+
+
+def test_a_close_that_fails_is_tried_until_the_controller_knows() -> None:
+    machine = up()
+    call = call_of(machine.handle(on.CloseRequested(Reason.CLOSED_BY_USER), 1.0))
+    machine.handle(on.Failed(call, UNREACHABLE), 1.1)
+    assert machine.desired() is None
+    again = machine.handle(on.ControllerBack(), 2.0)
+    assert isinstance(again[0], on.CloseTunnel)
+    machine.handle(on.Failed(call_of(again), CulvertError(Reason.TUNNEL_UNKNOWN)), 2.1)
+    assert machine.state == Closed()
+
+
+def test_a_name_closed_while_it_opens_does_not_stay_open() -> None:
+    machine = Machine(itertools.count(1))
+    call = call_of(machine.handle(on.Demand(1), 0.0))
+    [refuse] = machine.handle(on.CloseRequested(Reason.CLOSED_BY_USER), 0.1)
+    assert isinstance(refuse, on.Refuse)
+    assert isinstance(machine.handle(on.TunnelOpened(call, tunnel(), pair()), 0.2)[0], on.CloseTunnel)
+    assert machine.desired() is None
+
+
+def test_a_tunnel_that_the_controller_closed_before_its_answer_came_is_not_installed() -> None:
+    machine = Machine(itertools.count(1))
+    call = call_of(machine.handle(on.Demand(1), 0.0))
+    lost = CulvertError(Reason.CLOSED_BY_ADMIN, why="revoked")
+    machine.handle(on.ClosedByController(TunnelId("t1"), lost), 0.1)
+    assert machine.handle(on.TunnelOpened(call, tunnel(), pair()), 0.2) == [on.Refuse(frozenset({1}), lost)]
+    assert machine.desired() is None
+
+
+def test_a_loss_of_another_tunnel_changes_nothing() -> None:
+    machine = up()
+    assert (
+        machine.handle(on.ClosedByController(TunnelId("t9"), CulvertError(Reason.TUNNEL_UNKNOWN)), 1.0) == []
+    )
+    assert machine.is_up
+
+
+@pytest.mark.parametrize("reason", [Reason.TUNNEL_UNKNOWN, Reason.SA_LOST])
+def test_a_renewal_of_what_the_controller_has_lost_ends_the_tunnel(reason: Reason) -> None:
+    machine = up()
+    renew = call_of(machine.handle(on.SoftLimit(1), 1.0))
+    error = CulvertError(reason, gateway="gw")
+    machine.handle(on.Failed(renew, error), 1.1)
+    assert machine.state == Closed()
+
+
+def test_an_old_generation_sent_again_is_not_taken_for_a_new_one() -> None:
+    machine = up()
+    renew = call_of(machine.handle(on.SoftLimit(1), 1.0))
+    machine.handle(on.Renewed(renew, pair(1)), 1.1)
+    assert isinstance(machine.state, Renewing)
+
+
+def test_late_answers_are_dropped_and_impossible_events_are_faults() -> None:
+    machine = up()
+    renew = call_of(machine.handle(on.SoftLimit(1), 1.0))
+    machine.handle(on.CloseRequested(Reason.CLOSED_BY_USER), 1.1)
+    assert machine.handle(on.Renewed(renew, pair(2)), 1.2) == []
+    waiting = Machine(itertools.count(1))
+    call = call_of(waiting.handle(on.Demand(1), 0.0))
+    with pytest.raises(IllegalEventError):
+        waiting.handle(on.Activated(call), 0.1)
+
+
+def test_keys_stand_in_no_representation() -> None:
+    machine = up(first=replace(pair(), inbound=replace(pair().inbound, key=b"TOPSECRET" * 4)))
+    assert "TOPSECRET" not in repr(machine.state) + repr(machine.desired())
+
+
+ERRORS = st.sampled_from(
+    [
+        UNREACHABLE,
+        CulvertError(Reason.TIMEOUT, what="it"),
+        CulvertError(Reason.INTERNAL),
+        CulvertError(Reason.TUNNEL_UNKNOWN),
+        CulvertError(Reason.GENERATION_STALE, current=2, asked=1),
+        CulvertError(Reason.CODE_NEEDED),
+    ]
+)
+
+
+class AnyOrder(RuleBasedStateMachine):
+    """A controller and a datapath that answer in any order, late or never, with any error."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.machine = Machine(itertools.count(1))
+        self.now = 0.0
+        self.asked: list[on.OpenTunnel | on.RenewSa | on.ActivateSa | on.CloseTunnel | on.Install] = []
+        self.demanded: set[int] = set()
+        self.settled: list[int] = []
+        self.usage = Usage()
+        self.opened = 0
+
+    def post(self, event: on.Event) -> None:
+        for command in self.machine.handle(event, self.now):
+            match command:
+                case on.Release(queries):
+                    assert self.machine.is_up
+                    self.settled += sorted(queries)
+                case on.Refuse(queries):
+                    self.settled += sorted(queries)
+                case _:
+                    self.asked.append(command)
+
+    @rule(wait=st.floats(0, 40))
+    def time_passes(self, wait: float) -> None:
+        self.now += wait
+        self.post(on.Tick())
+
+    @rule()
+    def demand(self) -> None:
+        query = len(self.demanded) + 1
+        self.demanded.add(query)
+        self.post(on.Demand(query))
+
+    @precondition(lambda self: self.asked)
+    @rule(data=st.data(), soft=st.integers(0, 50))
+    def succeed(self, data: st.DataObject, soft: int) -> None:
+        command = self.asked.pop(data.draw(st.integers(0, len(self.asked) - 1)))
+        match command:
+            case on.OpenTunnel(call):
+                self.opened += 1
+                limits = Limits(packets=soft, seconds=soft)
+                self.post(on.TunnelOpened(call, tunnel(f"t{self.opened}", idle=60.0), pair(1, limits)))
+            case on.Install(call):
+                self.post(on.Installed(call))
+            case on.RenewSa(call, _, generation):
+                self.post(on.Renewed(call, pair(generation + 1, Limits(packets=soft))))
+            case on.ActivateSa(call):
+                self.post(on.Activated(call))
+            case on.CloseTunnel(call):
+                self.post(on.CloseDone(call))
+
+    @precondition(lambda self: self.asked)
+    @rule(data=st.data(), error=ERRORS)
+    def fail(self, data: st.DataObject, error: CulvertError) -> None:
+        command = self.asked.pop(data.draw(st.integers(0, len(self.asked) - 1)))
+        self.post(on.Failed(command.call, error))
+
+    @rule(more=st.integers(0, 60))
+    def count(self, more: int) -> None:
+        self.usage = replace(self.usage, packets_in=self.usage.packets_in + more)
+        self.post(on.Counted(self.usage))
+
+    @rule(generation=st.integers(0, 4))
+    def soft_limit(self, generation: int) -> None:
+        self.post(on.SoftLimit(generation))
+
+    @rule()
+    def close(self) -> None:
+        self.post(on.CloseRequested(Reason.CLOSED_BY_USER))
+
+    @rule(back=st.integers(0, 1))
+    def lose(self, back: int) -> None:
+        lost = TunnelId(f"t{self.opened - back}")
+        self.post(on.ClosedByController(lost, CulvertError(Reason.SA_LOST, gateway="gw")))
+
+    @rule()
+    def controller_back(self) -> None:
+        self.post(on.ControllerBack())
+
+    @invariant()
+    def each_demand_is_settled_at_most_once(self) -> None:
+        assert len(self.settled) == len(set(self.settled))
+        waiting = getattr(self.machine.state, "waiting", frozenset[int]())
+        assert self.demanded == set(self.settled) | waiting
+
+    @invariant()
+    def an_up_tunnel_always_has_its_keys(self) -> None:
+        desired = self.machine.desired()
+        if self.machine.is_up:
+            assert desired is not None
+            assert desired.inbound
+            carried = self.machine.carried
+            assert carried is not None
+            assert carried.pair.inbound in desired.inbound
+        if desired is not None:
+            assert len({sa.spi for sa in desired.inbound}) == len(desired.inbound)
+
+    @invariant()
+    def nothing_is_due_for_ever(self) -> None:
+        deadline = self.machine.deadline()
+        if deadline is not None and deadline <= self.now:
+            self.post(on.Tick())
+            later = self.machine.deadline()
+            assert later is None or later > self.now
+
+    @invariant()
+    def something_moves_it_on(self) -> None:
+        call = getattr(self.machine.state, "call", None)
+        stuck = call is not None and all(command.call != call for command in self.asked)
+        assert not stuck
+
+
+TestAnyOrder = AnyOrder.TestCase
+TestAnyOrder.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
