@@ -36,11 +36,11 @@ pub use bits::{Bits, TooWide};
 pub use entry::{ActionCall, CounterValue, Entry, EntryView, MatchValue, Replica};
 pub use error::{LoadError, TableError};
 pub use externs::{Attributes, Extern, ExternArg, ExternRegistry};
-pub use outcome::{Digest, Outcome, Sent};
+pub use outcome::{Digest, Faults, Outcome, Sent};
 pub use payload::Payload;
 pub use program::Program;
 pub use spec::{
     ActionId, ActionSpec, CounterId, CounterSpec, DefaultSpec, DigestId, DigestSpec, FieldSpec,
     KeySpec, MatchKind, ParamSpec, RegisterId, TableId, TableSpec,
 };
-pub use switch::{Faults, Switch};
+pub use switch::Switch;

@@ -9,12 +9,15 @@ use crate::expr::{Args, Scope};
 use crate::externs::{Extern, ExternArg};
 use crate::ir::{Ir, Op};
 use crate::layout::Home;
-use crate::outcome::{Digest, Outcome};
+use crate::outcome::{Digest, Faults, Outcome};
 use crate::spec::DigestId;
 use crate::work::{CloneRequest, Work};
 
 /// simple_switch's number for "nowhere".
 pub const DROP_PORT: u128 = 511;
+
+/// Jumps back that one run of an action may make.
+const MAX_LOOPS: usize = 1 << 16;
 
 /// What lives longer than a packet, but for the tables.
 pub struct Objects {
@@ -44,6 +47,7 @@ pub struct Machine<'a> {
     pub ir: &'a Ir,
     pub objects: &'a mut Objects,
     pub out: &'a mut Outcome,
+    pub faults: &'a mut Faults,
     /// Since the switch started.
     pub now: Duration,
 }
@@ -53,6 +57,7 @@ impl Machine<'_> {
         let ir = self.ir;
         let layout = &ir.layout;
         let mut at = 0;
+        let mut loops = 0;
         while let Some(op) = ops.get(at) {
             at += 1;
             let scope = Scope {
@@ -88,11 +93,19 @@ impl Machine<'_> {
                         }
                     }
                 }
-                Op::Jump(to) => at = *to,
-                Op::JumpIfZero(num, to) => {
-                    if num.eval(&scope) == 0 {
-                        at = *to;
+                Op::Jump(_) | Op::JumpIfZero(..) => {
+                    let to = match op {
+                        Op::JumpIfZero(num, to) if num.eval(&scope) == 0 => *to,
+                        Op::Jump(to) => *to,
+                        _ => continue,
+                    };
+                    loops += usize::from(to < at);
+                    if loops > MAX_LOOPS {
+                        self.faults.too_many_steps += 1;
+                        self.drop(work);
+                        return work.signals.exit = true;
                     }
+                    at = to;
                 }
                 Op::Exit => return work.signals.exit = true,
                 Op::Drop => self.drop(work),

@@ -48,3 +48,14 @@ impl Outcome {
         self.sent.push(Sent { port, bytes });
     }
 }
+
+/// Packets that the switch itself gave up, since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Resubmitted or recirculated more often than a packet may be.
+    pub too_many_passes: u64,
+    /// One packet asked for more copies than a packet may have.
+    pub too_many_copies: u64,
+    /// A loop in an action did not end in time.
+    pub too_many_steps: u64,
+}

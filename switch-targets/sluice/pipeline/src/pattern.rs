@@ -166,8 +166,8 @@ fn whole(value: &Bits) -> Vec<u8> {
     vec![0xff; value.bytes().len()]
 }
 
-/// A full prefix masks whole bytes, as [`whole`] does.
-fn prefix_mask(width: u32, len: u32) -> Vec<u8> {
+/// The mask of the first `len` bits; a full prefix masks whole bytes, as [`whole`] does.
+pub fn prefix_mask(width: u32, len: u32) -> Vec<u8> {
     if len == width {
         return whole(&Bits::zero(width));
     }

@@ -20,7 +20,6 @@ use crate::ir::{Flow, FlowNode};
 use crate::machine::{DROP_PORT, Machine};
 use crate::parse::parse;
 use crate::phv::Phv;
-use crate::switch::Faults;
 use crate::table::{Found, Table};
 use crate::work::{CloneRequest, Signals, Work};
 
@@ -67,7 +66,6 @@ pub struct Run<'a> {
     pub tables: &'a mut [Table],
     pub replication: &'a Replication,
     pub buffers: &'a mut Buffers,
-    pub faults: &'a mut Faults,
     pub none: &'a Args,
 }
 
@@ -90,7 +88,7 @@ impl Run<'_> {
         let mut copies = 0;
         while let Some((port, mut copy)) = self.buffers.queue.pop_front() {
             if copies == MAX_COPIES {
-                self.faults.too_many_copies += 1;
+                self.machine.faults.too_many_copies += 1;
                 self.buffers.queue.clear();
                 break;
             }
@@ -236,7 +234,7 @@ impl Run<'_> {
         let ir = self.machine.ir;
         work.passes += 1;
         if work.passes >= MAX_PASSES {
-            self.faults.too_many_passes += 1;
+            self.machine.faults.too_many_passes += 1;
             return Then::End;
         }
         std::mem::swap(&mut work.phv, &mut self.buffers.previous);

@@ -9,22 +9,13 @@ use crate::error::{LoadError, TableError};
 use crate::expr::Args;
 use crate::externs::{ExternArg, ExternRegistry};
 use crate::machine::{Machine, Objects};
-use crate::outcome::Outcome;
+use crate::outcome::{Faults, Outcome};
 use crate::phv::Phv;
 use crate::process::{Buffers, Replication, Run};
 use crate::program::Program;
 use crate::spec::{CounterId, RegisterId, TableId, TableSpec};
 use crate::table::Table;
 use crate::work::Work;
-
-/// Packets that the switch itself gave up, since it started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Faults {
-    /// Resubmitted or recirculated more often than a packet may be.
-    pub too_many_passes: u64,
-    /// One packet asked for more copies than a packet may have.
-    pub too_many_copies: u64,
-}
 
 /// One thread's switch: program, tables, counters, registers, extern objects.
 pub struct Switch {
@@ -261,6 +252,7 @@ impl Switch {
             ir: &self.program.ir,
             objects: &mut self.objects,
             out,
+            faults: &mut self.faults,
             now,
         };
         let mut run = Run {
@@ -268,7 +260,6 @@ impl Switch {
             tables: &mut self.tables,
             replication: &self.replication,
             buffers: &mut self.buffers,
-            faults: &mut self.faults,
             none: &self.none,
         };
         run.packet(ingress_port, &mut self.work);

@@ -82,9 +82,9 @@ impl Primitives<'_> {
     pub fn load(mut self, primitives: &[Node]) -> Result<Vec<Op>, LoadError> {
         let mut ops = Vec::new();
         let mut starts = Vec::new();
-        for (at, node) in primitives.iter().enumerate() {
+        for node in primitives {
             starts.push(ops.len());
-            self.primitive(node, at, primitives.len(), &mut ops)?;
+            self.primitive(node, primitives.len(), &mut ops)?;
         }
         starts.push(ops.len());
         // Jumps were read as indices of primitives.
@@ -96,13 +96,7 @@ impl Primitives<'_> {
         Ok(ops)
     }
 
-    fn primitive(
-        &mut self,
-        node: &Node,
-        at: usize,
-        count: usize,
-        ops: &mut Vec<Op>,
-    ) -> Result<(), LoadError> {
+    fn primitive(&mut self, node: &Node, count: usize, ops: &mut Vec<Op>) -> Result<(), LoadError> {
         let op_node = node.get("op")?;
         let name = op_node.str()?;
         let args = node.get("parameters")?.items()?;
@@ -145,8 +139,8 @@ impl Primitives<'_> {
             "pop" => Op::Pop(context.stack(&arg(0)?.typed()?.1)?, num(1)?),
             "add_header" => Op::Validate(context.header_ref(arg(0)?)?),
             "remove_header" => Op::Invalidate(context.header_ref(arg(0)?)?),
-            "_jump" => Op::Jump(jump(arg(0)?, at, count)?),
-            "_jump_if_zero" => Op::JumpIfZero(self.test(arg(0)?)?, jump(arg(1)?, at, count)?),
+            "_jump" => Op::Jump(jump(arg(0)?, count)?),
+            "_jump_if_zero" => Op::JumpIfZero(self.test(arg(0)?)?, jump(arg(1)?, count)?),
             "exit" => Op::Exit,
             "assert" | "assume" => Op::Require(context.cond(arg(0)?)?),
             "mark_to_drop" | "drop" => Op::Drop,
@@ -319,10 +313,9 @@ fn by_name(node: &Node, names: &HashMap<String, usize>, kind: &str) -> Result<us
         .ok_or_else(|| node.error(format!("no {kind} {name}")))
 }
 
-/// Forward only, so that every action ends.
-fn jump(node: &Node, at: usize, count: usize) -> Result<usize, LoadError> {
+fn jump(node: &Node, count: usize) -> Result<usize, LoadError> {
     match usize::try_from(id(node)?) {
-        Ok(to) if to > at && to <= count => Ok(to),
-        _ => Err(node.error("a jump must lead forward within its action")),
+        Ok(to) if to <= count => Ok(to),
+        _ => Err(node.error("a jump must lead to a place in its action")),
     }
 }

@@ -10,6 +10,7 @@ use crate::ir::{AfterTable, Flow, FlowNode, Ir, Key, Next, Table};
 use crate::load::action::Actions;
 use crate::load::expr::{Context, constant_bytes};
 use crate::load::json::Node;
+use crate::pattern;
 use crate::spec::{ActionId, DefaultSpec, KeySpec, MatchKind, TableSpec};
 use crate::table::bind_args;
 
@@ -354,20 +355,35 @@ fn match_value(node: &Node, spec: &KeySpec) -> Result<MatchValue, LoadError> {
         MatchKind::Exact => MatchValue::Exact(value("key")?),
         MatchKind::Lpm => {
             let len = node.get("prefix_length")?.number(u64::from(spec.width))? as u16;
+            let mask = pattern::prefix_mask(spec.width, u32::from(len));
             MatchValue::Lpm {
-                value: value("key")?,
+                value: masked(&value("key")?, &mask),
                 len,
             }
         }
-        MatchKind::Ternary | MatchKind::Optional => MatchValue::Ternary {
-            value: value("key")?,
-            mask: value("mask")?,
-        },
+        MatchKind::Ternary | MatchKind::Optional => {
+            let mask = value("mask")?;
+            MatchValue::Ternary {
+                value: masked(&value("key")?, mask.bytes()),
+                mask,
+            }
+        }
         MatchKind::Range => MatchValue::Range {
             low: value("start")?,
             high: value("end")?,
         },
     })
+}
+
+/// p4c leaves bits set that the mask hides.
+fn masked(value: &Bits, mask: &[u8]) -> Bits {
+    let bytes: Vec<u8> = value
+        .bytes()
+        .iter()
+        .zip(mask)
+        .map(|(byte, mask)| byte & mask)
+        .collect();
+    Bits::new(value.width(), &bytes).unwrap_or_else(|_| Bits::zero(value.width()))
 }
 
 fn bits(node: &Node, width: u32) -> Result<Bits, LoadError> {

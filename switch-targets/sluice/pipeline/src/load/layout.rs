@@ -108,7 +108,11 @@ fn header_type(node: &Node) -> Result<HeaderType, LoadError> {
         let [name, width, rest @ ..] = parts.as_slice() else {
             return Err(field.error("expected a name and a width"));
         };
-        let signed = rest.first().map_or(Ok(false), Node::bool)?;
+        // p4c writes 0 for a boolean field.
+        let signed = rest
+            .first()
+            .filter(|flag| flag.number(0).is_err())
+            .map_or(Ok(false), Node::bool)?;
         let (home, width) = if width.str().is_ok_and(|text| text == "*") {
             let max = var_max(node, fixed_bits)?;
             let offset = header_type.wide;
