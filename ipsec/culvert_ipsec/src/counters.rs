@@ -1,0 +1,83 @@
+//! What was carried and what was dropped, by cause.
+
+/// Why a packet went no further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    Malformed,
+    UnknownSpi,
+    Replay,
+    Icv,
+    /// The inner addresses are not those of the SA (RFC 4301 section 5.2, RFC 3948 section 3.1.1).
+    Selector,
+    Dummy,
+    HardLimit,
+    /// Routed to the TUN, and no tunnel with an outbound SA goes there: dropped, never sent in clear.
+    NoPolicy,
+    /// The operating system did not take it.
+    SendFailed,
+}
+
+const CAUSES: usize = 9;
+const NAMES: [&str; CAUSES] = [
+    "malformed",
+    "unknown_spi",
+    "replay",
+    "icv",
+    "selector",
+    "dummy",
+    "hard_limit",
+    "no_policy",
+    "send_failed",
+];
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drops([u64; CAUSES]);
+
+impl Drops {
+    pub fn count(&mut self, cause: Cause) {
+        self.0[cause as usize] += 1;
+    }
+
+    pub fn get(&self, cause: Cause) -> u64 {
+        self.0[cause as usize]
+    }
+
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        NAMES.into_iter().zip(self.0)
+    }
+}
+
+/// One direction of one tunnel. `last` is in seconds of the monotonic clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Flow {
+    pub packets: u64,
+    pub bytes: u64,
+    pub last: Option<f64>,
+}
+
+impl Flow {
+    pub fn count(&mut self, bytes: usize, now: f64) {
+        self.packets += 1;
+        self.bytes += bytes as u64;
+        self.last = Some(now);
+    }
+}
+
+/// Inner packets of one tunnel, over all its SAs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Traffic {
+    pub inbound: Flow,
+    pub outbound: Flow,
+    pub drops: Drops,
+}
+
+/// The whole datapath. `drops` includes those that belong to a tunnel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    pub drops: Drops,
+    /// RFC 3948 section 2.3.
+    pub keepalives_in: u64,
+    pub keepalives_out: u64,
+    /// RFC 3948 section 2.2: IKE, which we do not speak.
+    pub non_esp: u64,
+}

@@ -1,0 +1,313 @@
+//! The module `culvert_ipsec._native`. It takes the values of `desired.py` as they are, by attribute.
+
+use std::net::{IpAddr, SocketAddrV4};
+
+use esp::{InboundSa, KeyMaterial, Limits, OutboundSa, Spi, sealed_len};
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::address::Prefix;
+use crate::counters::{Drops, Flow};
+use crate::device::{Tun, Udp};
+use crate::pump::Pump;
+use crate::tunnels::{Desired, Keyed, Refusal};
+
+#[derive(FromPyObject)]
+struct PyLimits {
+    packets: u64,
+    bytes: u64,
+}
+
+#[derive(FromPyObject)]
+struct PyInboundSa {
+    spi: u32,
+    key: PyBackedBytes,
+    replay_window: u16,
+    soft: PyLimits,
+    hard: PyLimits,
+}
+
+#[derive(FromPyObject)]
+struct PyOutboundSa {
+    spi: u32,
+    key: PyBackedBytes,
+    soft: PyLimits,
+    hard: PyLimits,
+}
+
+#[derive(FromPyObject)]
+struct PyTunnel {
+    tunnel_id: String,
+    inner_address: IpAddr,
+    remote_prefixes: Vec<String>,
+    outer_address: IpAddr,
+    outer_port: u16,
+    inbound: Vec<PyInboundSa>,
+    outbound: Option<PyOutboundSa>,
+}
+
+/// A TUN device, a UDP socket, and the thread between them.
+#[pyclass(frozen, module = "culvert_ipsec._native")]
+struct Datapath {
+    pump: std::sync::Mutex<Option<Pump>>,
+    udp_port: u16,
+}
+
+#[pymethods]
+impl Datapath {
+    #[new]
+    fn new(py: Python<'_>, tun_name: &str, udp_port: u16) -> PyResult<Self> {
+        py.detach(|| {
+            let udp = Udp::bind(udp_port)?;
+            let udp_port = udp.port()?;
+            let pump = Pump::start(Tun::open(tun_name)?, udp)?;
+            Ok(Self {
+                pump: std::sync::Mutex::new(Some(pump)),
+                udp_port,
+            })
+        })
+    }
+
+    /// The port that is bound, also when 0 was asked for.
+    #[getter]
+    fn udp_port(&self) -> u16 {
+        self.udp_port
+    }
+
+    fn apply(&self, py: Python<'_>, tunnels: Vec<PyTunnel>) -> PyResult<()> {
+        let desired = tunnels
+            .into_iter()
+            .map(desired)
+            .collect::<PyResult<Vec<_>>>()?;
+        self.with_pump(py, |pump| pump.apply(desired))?
+            .map_err(refused)
+    }
+
+    #[allow(
+        clippy::type_complexity,
+        reason = "rows for the dataclasses of counters.py"
+    )]
+    fn traffic(
+        &self,
+        py: Python<'_>,
+    ) -> PyResult<
+        Vec<(
+            String,
+            (u64, u64, Option<f64>),
+            (u64, u64, Option<f64>),
+            Py<PyDict>,
+        )>,
+    > {
+        let row = |flow: Flow| (flow.packets, flow.bytes, flow.last);
+        let rows: Vec<_> = self.with_pump(py, |pump| {
+            pump.inspect(|tunnels| {
+                tunnels
+                    .traffic()
+                    .map(|(id, traffic)| (id.to_owned(), *traffic))
+                    .collect()
+            })
+        })?;
+        rows.into_iter()
+            .map(|(id, traffic)| {
+                Ok((
+                    id,
+                    row(traffic.inbound),
+                    row(traffic.outbound),
+                    drops(py, &traffic.drops)?,
+                ))
+            })
+            .collect()
+    }
+
+    fn totals(&self, py: Python<'_>) -> PyResult<(Py<PyDict>, u64, u64, u64)> {
+        let totals = self.with_pump(py, |pump| pump.inspect(|tunnels| *tunnels.totals()))?;
+        Ok((
+            drops(py, &totals.drops)?,
+            totals.keepalives_in,
+            totals.keepalives_out,
+            totals.non_esp,
+        ))
+    }
+
+    fn notices_fd(&self, py: Python<'_>) -> PyResult<i32> {
+        self.with_pump(py, |pump| pump.notices_fd())
+    }
+
+    fn take_notices(&self, py: Python<'_>) -> PyResult<Vec<(String, u32, bool)>> {
+        let notices = self.with_pump(py, |pump| pump.take_notices())?;
+        Ok(notices
+            .into_iter()
+            .map(|it| (it.tunnel, it.spi, it.inbound))
+            .collect())
+    }
+
+    /// Ends the thread and removes the TUN device. A second call does nothing.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| drop(self.lock().take()));
+    }
+}
+
+impl Datapath {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Pump>> {
+        self.pump
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn with_pump<T: Send>(
+        &self,
+        py: Python<'_>,
+        act: impl FnOnce(&Pump) -> T + Send,
+    ) -> PyResult<T> {
+        py.detach(|| self.lock().as_ref().map(act))
+            .ok_or_else(|| PyOSError::new_err("the datapath is closed"))
+    }
+}
+
+/// One outbound SA without a datapath around it.
+#[pyclass(module = "culvert_ipsec._native")]
+struct Sealer(OutboundSa);
+
+#[pymethods]
+impl Sealer {
+    #[new]
+    #[pyo3(signature = (spi, key, *, after = 0))]
+    fn new(spi: u32, key: &[u8], after: u64) -> PyResult<Self> {
+        let mut sa = OutboundSa::new(checked_spi(spi)?, &material(key)?, UNLIMITED, UNLIMITED)
+            .map_err(invalid)?;
+        sa.resume_after(after);
+        Ok(Self(sa))
+    }
+
+    fn seal<'py>(&mut self, py: Python<'py>, inner: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+        let mut out = vec![0; sealed_len(inner.len())];
+        let sealed = self.0.seal(inner, &mut out).map_err(invalid)?;
+        Ok(PyBytes::new(py, out.get(..sealed.len).unwrap_or_default()))
+    }
+}
+
+/// One inbound SA without a datapath around it.
+#[pyclass(module = "culvert_ipsec._native")]
+struct Opener(InboundSa);
+
+#[pymethods]
+impl Opener {
+    #[new]
+    #[pyo3(signature = (spi, key, *, replay_window = 1024, after = 0))]
+    fn new(spi: u32, key: &[u8], replay_window: u16, after: u64) -> PyResult<Self> {
+        let (spi, key) = (checked_spi(spi)?, material(key)?);
+        let mut sa =
+            InboundSa::new(spi, &key, replay_window, UNLIMITED, UNLIMITED).map_err(invalid)?;
+        sa.resume_after(after);
+        Ok(Self(sa))
+    }
+
+    fn open<'py>(&mut self, py: Python<'py>, packet: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+        let mut packet = packet.to_vec();
+        let opened = self.0.open(&mut packet).map_err(invalid)?;
+        Ok(PyBytes::new(
+            py,
+            packet.get(opened.range).unwrap_or_default(),
+        ))
+    }
+}
+
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::{Datapath, Opener, Sealer};
+}
+
+const UNLIMITED: Limits = Limits {
+    packets: 0,
+    bytes: 0,
+};
+
+fn desired(tunnel: PyTunnel) -> PyResult<Desired> {
+    let prefix = |text: &String| {
+        Prefix::parse(text)
+            .ok_or_else(|| PyValueError::new_err(format!("{text:?} is not an address prefix")))
+    };
+    let IpAddr::V4(outer) = tunnel.outer_address else {
+        return Err(PyValueError::new_err("ESP over IPv6 is not supported"));
+    };
+    Ok(Desired {
+        id: tunnel.tunnel_id,
+        inner: tunnel.inner_address,
+        remote: tunnel
+            .remote_prefixes
+            .iter()
+            .map(prefix)
+            .collect::<PyResult<_>>()?,
+        outer: SocketAddrV4::new(outer, tunnel.outer_port),
+        inbound: tunnel
+            .inbound
+            .into_iter()
+            .map(inbound)
+            .collect::<PyResult<_>>()?,
+        outbound: tunnel.outbound.map(outbound).transpose()?,
+    })
+}
+
+fn inbound(desired: PyInboundSa) -> PyResult<Keyed<InboundSa>> {
+    let (spi, key) = (checked_spi(desired.spi)?, material(&desired.key)?);
+    let (soft, hard) = (limits(desired.soft), limits(desired.hard));
+    let sa = InboundSa::new(spi, &key, desired.replay_window, soft, hard).map_err(invalid)?;
+    Ok(Keyed {
+        spi,
+        fingerprint: key.fingerprint(),
+        soft,
+        hard,
+        sa,
+    })
+}
+
+fn outbound(desired: PyOutboundSa) -> PyResult<Keyed<OutboundSa>> {
+    let (spi, key) = (checked_spi(desired.spi)?, material(&desired.key)?);
+    let (soft, hard) = (limits(desired.soft), limits(desired.hard));
+    let sa = OutboundSa::new(spi, &key, soft, hard).map_err(invalid)?;
+    Ok(Keyed {
+        spi,
+        fingerprint: key.fingerprint(),
+        soft,
+        hard,
+        sa,
+    })
+}
+
+fn limits(limits: PyLimits) -> Limits {
+    Limits {
+        packets: limits.packets,
+        bytes: limits.bytes,
+    }
+}
+
+fn checked_spi(spi: u32) -> PyResult<Spi> {
+    Spi::new(spi).map_err(invalid)
+}
+
+fn material(key: &[u8]) -> PyResult<KeyMaterial> {
+    KeyMaterial::from_bytes(key).map_err(invalid)
+}
+
+fn invalid(error: impl std::error::Error) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+fn refused(refusal: Refusal) -> PyErr {
+    PyValueError::new_err(match refusal {
+        Refusal::DuplicateTunnel(id) => format!("tunnel {id} is there twice"),
+        Refusal::DuplicateSpi(spi) => format!("SPI {spi:#x} belongs to two inbound SAs"),
+        Refusal::SharedKey => "two SAs share a key".to_owned(),
+    })
+}
+
+fn drops(py: Python<'_>, drops: &Drops) -> PyResult<Py<PyDict>> {
+    let dict = PyDict::new(py);
+    for (name, count) in drops.named() {
+        dict.set_item(name, count)?;
+    }
+    Ok(dict.unbind())
+}

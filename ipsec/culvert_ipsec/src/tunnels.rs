@@ -1,0 +1,385 @@
+//! Which tunnel a packet belongs to, and whether it may pass. No I/O.
+//!
+//! ```text
+//!  inner ─► longest prefix ─► tunnel ─► source is its inner address? ─► its outbound SA: seal ─► (ESP, outer address)
+//!  inner ◄─ source in its prefixes, destination its inner address? ◄─ open ◄─ inbound SA by SPI ◄─ UDP payload
+//! ```
+
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, SocketAddrV4};
+use std::ops::Range;
+
+use esp::{InboundSa, Limits, OpenError, OutboundSa, Resumable, Retired, SealError, Spi};
+
+use crate::address::{Address, Prefix, PrefixMap, ends};
+use crate::counters::{Cause, Totals, Traffic};
+
+/// RFC 3948 section 4: without traffic, one keepalive in so many seconds.
+const KEEPALIVE_INTERVAL: f64 = 20.0;
+/// RFC 3948 section 2.3.
+pub const KEEPALIVE: u8 = 0xff;
+/// Retired keys remembered for each direction, so that none starts again.
+const RETIRED_KEYS: usize = 4096;
+
+/// An SA and what tells it from others: the same SPI and key is the same SA.
+pub struct Keyed<S> {
+    pub spi: Spi,
+    pub fingerprint: [u8; 32],
+    pub soft: Limits,
+    pub hard: Limits,
+    pub sa: S,
+}
+
+/// A tunnel as it shall be. Its SAs are new; `apply` prefers those that run already.
+pub struct Desired {
+    pub id: String,
+    pub inner: IpAddr,
+    pub remote: Vec<Prefix>,
+    pub outer: SocketAddrV4,
+    pub inbound: Vec<Keyed<InboundSa>>,
+    pub outbound: Option<Keyed<OutboundSa>>,
+}
+
+/// A desired state that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    DuplicateTunnel(String),
+    /// A receiver's SPIs are unique (RFC 4301 section 4.1).
+    DuplicateSpi(u32),
+    /// Two SAs with one key would use the same IVs.
+    SharedKey,
+}
+
+/// An SA reached a soft limit: time to rekey. Said once for an SA.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SoftLimit {
+    pub tunnel: String,
+    pub spi: u32,
+    pub inbound: bool,
+}
+
+struct Tunnel {
+    id: String,
+    inner: Address,
+    remote: Vec<Prefix>,
+    outer: SocketAddrV4,
+    outbound: Option<Live<OutboundSa>>,
+    traffic: Traffic,
+    last_sent: f64,
+}
+
+struct Live<S> {
+    keyed: Keyed<S>,
+    told: bool,
+}
+
+struct Inbound {
+    tunnel: usize,
+    live: Live<InboundSa>,
+}
+
+pub struct Tunnels {
+    tunnels: Vec<Tunnel>,
+    routes: PrefixMap<usize>,
+    inbound: HashMap<u32, Inbound>,
+    totals: Totals,
+    notices: Vec<SoftLimit>,
+    retired_inbound: Retired<[u8; 32]>,
+    retired_outbound: Retired<[u8; 32]>,
+}
+
+impl Tunnels {
+    pub fn new() -> Self {
+        Self {
+            tunnels: Vec::new(),
+            routes: PrefixMap::new(),
+            inbound: HashMap::new(),
+            totals: Totals::default(),
+            notices: Vec::new(),
+            retired_inbound: Retired::new(RETIRED_KEYS),
+            retired_outbound: Retired::new(RETIRED_KEYS),
+        }
+    }
+
+    /// Makes `desired` the whole state at once. SAs that stay keep sequence number and window, tunnels that stay keep
+    /// their counters. Of two tunnels with the same prefix the first carries it.
+    pub fn apply(&mut self, desired: Vec<Desired>, now: f64) -> Result<(), Refusal> {
+        check(&desired)?;
+        let mut tunnels: HashMap<String, Tunnel> = HashMap::new();
+        let mut outbound = HashMap::new();
+        for mut tunnel in self.tunnels.drain(..) {
+            outbound.extend(
+                tunnel
+                    .outbound
+                    .take()
+                    .map(|live| (live.keyed.fingerprint, live)),
+            );
+            tunnels.insert(tunnel.id.clone(), tunnel);
+        }
+        let mut inbound: HashMap<_, _> = self
+            .inbound
+            .drain()
+            .map(|(_, old)| (old.live.keyed.fingerprint, old.live))
+            .collect();
+
+        self.routes = PrefixMap::new();
+        for (index, new) in desired.into_iter().enumerate() {
+            let old = tunnels.remove(&new.id);
+            for prefix in &new.remote {
+                self.routes.insert(*prefix, index);
+            }
+            for keyed in new.inbound {
+                let live = keep(keyed, &mut inbound, &mut self.retired_inbound);
+                self.inbound.insert(
+                    live.keyed.spi.get(),
+                    Inbound {
+                        tunnel: index,
+                        live,
+                    },
+                );
+            }
+            self.tunnels.push(Tunnel {
+                id: new.id,
+                inner: new.inner.into(),
+                remote: new.remote,
+                outer: new.outer,
+                outbound: new
+                    .outbound
+                    .map(|keyed| keep(keyed, &mut outbound, &mut self.retired_outbound)),
+                traffic: old.as_ref().map(|old| old.traffic).unwrap_or_default(),
+                last_sent: old.map_or(now, |old| old.last_sent),
+            });
+        }
+        for (fingerprint, live) in inbound {
+            self.retired_inbound
+                .retire(fingerprint, live.keyed.sa.spent());
+        }
+        for (fingerprint, live) in outbound {
+            self.retired_outbound
+                .retire(fingerprint, live.keyed.sa.spent());
+        }
+        Ok(())
+    }
+
+    /// Seals a packet from the TUN into `out`: how much of `out` to send, and where to.
+    pub fn outbound(
+        &mut self,
+        inner: &[u8],
+        out: &mut [u8],
+        now: f64,
+    ) -> Option<(usize, SocketAddrV4)> {
+        let Some((source, destination)) = ends(inner) else {
+            return self.discard(Cause::Malformed);
+        };
+        let Some(index) = self.routes.longest_match(destination) else {
+            return self.discard(Cause::NoPolicy);
+        };
+        let tunnel = &mut self.tunnels[index];
+        if source != tunnel.inner {
+            return self.discard_in(index, Cause::Selector);
+        }
+        let Some(live) = &mut tunnel.outbound else {
+            return self.discard_in(index, Cause::NoPolicy);
+        };
+        match live.keyed.sa.seal(inner, out) {
+            Ok(sealed) => {
+                if sealed.soft_limit && !std::mem::replace(&mut live.told, true) {
+                    let spi = live.keyed.spi.get();
+                    self.notices.push(SoftLimit {
+                        tunnel: tunnel.id.clone(),
+                        spi,
+                        inbound: false,
+                    });
+                }
+                tunnel.traffic.outbound.count(inner.len(), now);
+                tunnel.last_sent = now;
+                Some((sealed.len, tunnel.outer))
+            }
+            Err(SealError::HardLimit) => self.discard_in(index, Cause::HardLimit),
+            Err(SealError::Malformed | SealError::BufferTooSmall) => {
+                self.discard_in(index, Cause::Malformed)
+            }
+        }
+    }
+
+    /// Opens a UDP payload in place: where in it the inner packet stands.
+    pub fn inbound(&mut self, datagram: &mut [u8], now: f64) -> Option<Range<usize>> {
+        if datagram == [KEEPALIVE] {
+            self.totals.keepalives_in += 1;
+            return None;
+        }
+        let Some(spi) = esp::packet_spi(datagram) else {
+            return self.discard(Cause::Malformed);
+        };
+        if spi == 0 {
+            self.totals.non_esp += 1;
+            return None;
+        }
+        let Some(Inbound {
+            tunnel: index,
+            live,
+        }) = self.inbound.get_mut(&spi)
+        else {
+            return self.discard(Cause::UnknownSpi);
+        };
+        let index = *index;
+        let opened = match live.keyed.sa.open(datagram) {
+            Ok(opened) => opened,
+            Err(error) => return self.discard_in(index, cause(error)),
+        };
+        let tunnel = &mut self.tunnels[index];
+        if opened.soft_limit && !std::mem::replace(&mut live.told, true) {
+            self.notices.push(SoftLimit {
+                tunnel: tunnel.id.clone(),
+                spi,
+                inbound: true,
+            });
+        }
+        let inner = datagram.get(opened.range.clone())?;
+        let permitted = ends(inner).is_some_and(|(source, destination)| {
+            destination == tunnel.inner
+                && tunnel.remote.iter().any(|prefix| prefix.contains(source))
+        });
+        if !permitted {
+            return self.discard_in(index, Cause::Selector);
+        }
+        tunnel.traffic.inbound.count(inner.len(), now);
+        Some(opened.range)
+    }
+
+    /// Where a keepalive is due now; they count as sent.
+    pub fn due_keepalives(&mut self, now: f64) -> Vec<SocketAddrV4> {
+        let silent = |tunnel: &&mut Tunnel| {
+            tunnel.outbound.is_some() && now - tunnel.last_sent >= KEEPALIVE_INTERVAL
+        };
+        let mut due = Vec::new();
+        for tunnel in self.tunnels.iter_mut().filter(silent) {
+            tunnel.last_sent = now;
+            if !due.contains(&tunnel.outer) {
+                due.push(tunnel.outer);
+            }
+        }
+        self.totals.keepalives_out += due.len() as u64;
+        due
+    }
+
+    /// When the next keepalive is due, if nothing is sent until then.
+    pub fn deadline(&self) -> Option<f64> {
+        let sending = self
+            .tunnels
+            .iter()
+            .filter(|tunnel| tunnel.outbound.is_some());
+        sending
+            .map(|tunnel| tunnel.last_sent + KEEPALIVE_INTERVAL)
+            .min_by(f64::total_cmp)
+    }
+
+    pub fn has_notices(&self) -> bool {
+        !self.notices.is_empty()
+    }
+
+    pub fn take_notices(&mut self) -> Vec<SoftLimit> {
+        std::mem::take(&mut self.notices)
+    }
+
+    pub fn traffic(&self) -> impl Iterator<Item = (&str, &Traffic)> {
+        self.tunnels
+            .iter()
+            .map(|tunnel| (tunnel.id.as_str(), &tunnel.traffic))
+    }
+
+    pub fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// The operating system refused so many packets.
+    pub fn send_failed(&mut self, packets: usize) {
+        for _ in 0..packets {
+            self.totals.drops.count(Cause::SendFailed);
+        }
+    }
+
+    fn discard<T>(&mut self, cause: Cause) -> Option<T> {
+        self.totals.drops.count(cause);
+        None
+    }
+
+    fn discard_in<T>(&mut self, tunnel: usize, cause: Cause) -> Option<T> {
+        self.tunnels[tunnel].traffic.drops.count(cause);
+        self.discard(cause)
+    }
+}
+
+impl Default for Tunnels {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+trait Limited: Resumable {
+    fn set_limits(&mut self, soft: Limits, hard: Limits);
+}
+
+impl Limited for InboundSa {
+    fn set_limits(&mut self, soft: Limits, hard: Limits) {
+        InboundSa::set_limits(self, soft, hard);
+    }
+}
+
+impl Limited for OutboundSa {
+    fn set_limits(&mut self, soft: Limits, hard: Limits) {
+        OutboundSa::set_limits(self, soft, hard);
+    }
+}
+
+/// The running SA of that key, or the new one, which goes on where its key stopped.
+fn keep<S: Limited>(
+    mut new: Keyed<S>,
+    running: &mut HashMap<[u8; 32], Live<S>>,
+    retired: &mut Retired<[u8; 32]>,
+) -> Live<S> {
+    match running.remove(&new.fingerprint) {
+        Some(mut live) if live.keyed.spi == new.spi => {
+            live.keyed.sa.set_limits(new.soft, new.hard);
+            return live;
+        }
+        Some(live) => new.sa.resume(live.keyed.sa.spent()),
+        None => {
+            if let Some(spent) = retired.take(&new.fingerprint) {
+                new.sa.resume(spent);
+            }
+        }
+    }
+    Live {
+        keyed: new,
+        told: false,
+    }
+}
+
+fn check(desired: &[Desired]) -> Result<(), Refusal> {
+    let (mut ids, mut spis, mut keys) = (HashSet::new(), HashSet::new(), HashSet::new());
+    for tunnel in desired {
+        if !ids.insert(&tunnel.id) {
+            return Err(Refusal::DuplicateTunnel(tunnel.id.clone()));
+        }
+        if let Some(twice) = tunnel.inbound.iter().find(|keyed| !spis.insert(keyed.spi)) {
+            return Err(Refusal::DuplicateSpi(twice.spi.get()));
+        }
+        let inbound = tunnel.inbound.iter().map(|keyed| keyed.fingerprint);
+        let outbound = tunnel.outbound.iter().map(|keyed| keyed.fingerprint);
+        if inbound.chain(outbound).any(|key| !keys.insert(key)) {
+            return Err(Refusal::SharedKey);
+        }
+    }
+    Ok(())
+}
+
+fn cause(error: OpenError) -> Cause {
+    match error {
+        OpenError::Malformed | OpenError::WrongSpi => Cause::Malformed,
+        OpenError::Replay => Cause::Replay,
+        OpenError::Icv => Cause::Icv,
+        OpenError::Dummy => Cause::Dummy,
+        OpenError::HardLimit => Cause::HardLimit,
+    }
+}

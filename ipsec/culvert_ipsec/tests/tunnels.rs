@@ -1,0 +1,341 @@
+//! Which packets pass between a client's tunnels and a gateway, and what becomes of their SAs.
+#![allow(clippy::unwrap_used)]
+
+use std::net::SocketAddrV4;
+
+use culvert_ipsec::address::Prefix;
+use culvert_ipsec::counters::Cause;
+use culvert_ipsec::tunnels::{Desired, Keyed, Refusal, Tunnels};
+use esp::{InboundSa, KeyMaterial, Limits, OutboundSa, Spi};
+
+const NONE: Limits = Limits {
+    packets: 0,
+    bytes: 0,
+};
+const CLIENT: [u8; 4] = [10, 99, 0, 2];
+const SERVER: [u8; 4] = [10, 20, 0, 10];
+
+fn key(fill: u8) -> KeyMaterial {
+    KeyMaterial::from_bytes(&[fill; 36]).unwrap()
+}
+
+fn inbound(spi: u32, fill: u8) -> Keyed<InboundSa> {
+    let (spi, key) = (Spi::new(spi).unwrap(), key(fill));
+    let sa = InboundSa::new(spi, &key, 1024, NONE, NONE).unwrap();
+    Keyed {
+        spi,
+        fingerprint: key.fingerprint(),
+        soft: NONE,
+        hard: NONE,
+        sa,
+    }
+}
+
+fn outbound(spi: u32, fill: u8, soft: u64, hard: u64) -> Keyed<OutboundSa> {
+    let (spi, key) = (Spi::new(spi).unwrap(), key(fill));
+    let [soft, hard] = [soft, hard].map(|packets| Limits { packets, bytes: 0 });
+    let sa = OutboundSa::new(spi, &key, soft, hard).unwrap();
+    Keyed {
+        spi,
+        fingerprint: key.fingerprint(),
+        soft,
+        hard,
+        sa,
+    }
+}
+
+fn tunnel(id: &str, prefix: &str, outer_port: u16) -> Desired {
+    Desired {
+        id: id.into(),
+        inner: CLIENT.into(),
+        remote: vec![Prefix::parse(prefix).unwrap()],
+        outer: SocketAddrV4::new([198, 51, 100, 2].into(), outer_port),
+        inbound: vec![],
+        outbound: None,
+    }
+}
+
+fn packet(source: [u8; 4], destination: [u8; 4]) -> Vec<u8> {
+    let mut packet = vec![0; 40];
+    packet[0] = 0x45;
+    packet[3] = 40;
+    packet[12..16].copy_from_slice(&source);
+    packet[16..20].copy_from_slice(&destination);
+    packet
+}
+
+/// What the gateway would send on an SA.
+fn from_gateway(sa: &mut OutboundSa, inner: &[u8]) -> Vec<u8> {
+    let mut out = vec![0; 200];
+    let len = sa.seal(inner, &mut out).unwrap().len;
+    out[..len].to_vec()
+}
+
+fn send(tunnels: &mut Tunnels, inner: &[u8]) -> Option<(Vec<u8>, SocketAddrV4)> {
+    let mut out = [0; 200];
+    tunnels
+        .outbound(inner, &mut out, 1.0)
+        .map(|(len, to)| (out[..len].to_vec(), to))
+}
+
+fn receive(tunnels: &mut Tunnels, packet: &[u8]) -> Option<Vec<u8>> {
+    let mut packet = packet.to_vec();
+    tunnels
+        .inbound(&mut packet, 1.0)
+        .map(|range| packet[range].to_vec())
+}
+
+fn dropped(tunnels: &Tunnels, cause: Cause) -> u64 {
+    tunnels.totals().drops.get(cause)
+}
+
+#[test]
+fn the_longest_prefix_takes_the_packet_and_nothing_leaks() {
+    let mut tunnels = Tunnels::new();
+    let wide = Desired {
+        outbound: Some(outbound(1000, 1, 0, 0)),
+        ..tunnel("wide", "10.20.0.0/16", 1)
+    };
+    let host = Desired {
+        outbound: Some(outbound(1001, 2, 0, 0)),
+        ..tunnel("host", "10.20.0.10/32", 2)
+    };
+    let closed = tunnel("closed", "10.30.0.0/16", 3);
+    tunnels.apply(vec![wide, host, closed], 0.0).unwrap();
+    assert_eq!(
+        send(&mut tunnels, &packet(CLIENT, SERVER))
+            .unwrap()
+            .1
+            .port(),
+        2
+    );
+    assert_eq!(
+        send(&mut tunnels, &packet(CLIENT, [10, 20, 0, 11]))
+            .unwrap()
+            .1
+            .port(),
+        1
+    );
+    assert_eq!(
+        send(&mut tunnels, &packet(CLIENT, [10, 30, 0, 1])),
+        None,
+        "no outbound SA"
+    );
+    assert_eq!(
+        send(&mut tunnels, &packet(CLIENT, [8, 8, 8, 8])),
+        None,
+        "no tunnel"
+    );
+    assert_eq!(dropped(&tunnels, Cause::NoPolicy), 2);
+    assert_eq!(
+        send(&mut tunnels, &packet([10, 99, 0, 3], SERVER)),
+        None,
+        "not the tunnel's address"
+    );
+    assert_eq!(dropped(&tunnels, Cause::Selector), 1);
+    assert_eq!(send(&mut tunnels, b""), None);
+    assert_eq!(dropped(&tunnels, Cause::Malformed), 1);
+}
+
+#[test]
+fn what_an_sa_may_not_carry_is_dropped_after_decryption() {
+    let mut tunnels = Tunnels::new();
+    let state = Desired {
+        inbound: vec![inbound(1000, 1)],
+        ..tunnel("wiki", "10.20.0.10/32", 1)
+    };
+    tunnels.apply(vec![state], 0.0).unwrap();
+    let mut gateway = outbound(1000, 1, 0, 0).sa;
+    let good = packet(SERVER, CLIENT);
+    assert_eq!(
+        receive(&mut tunnels, &from_gateway(&mut gateway, &good)),
+        Some(good)
+    );
+    for inner in [
+        packet([10, 20, 0, 11], CLIENT),
+        packet(SERVER, [10, 99, 0, 3]),
+        packet(SERVER, SERVER),
+    ] {
+        assert_eq!(
+            receive(&mut tunnels, &from_gateway(&mut gateway, &inner)),
+            None
+        );
+    }
+    assert_eq!(dropped(&tunnels, Cause::Selector), 3);
+    let (_, traffic) = tunnels.traffic().next().unwrap();
+    assert_eq!(
+        (
+            traffic.inbound.packets,
+            traffic.inbound.bytes,
+            traffic.inbound.last
+        ),
+        (1, 40, Some(1.0))
+    );
+    assert_eq!(traffic.drops.get(Cause::Selector), 3);
+}
+
+#[test]
+fn what_is_not_esp_is_counted_and_ignored() {
+    let mut tunnels = Tunnels::new();
+    tunnels
+        .apply(
+            vec![Desired {
+                inbound: vec![inbound(1000, 1)],
+                ..tunnel("a", "10.20.0.0/16", 1)
+            }],
+            0.0,
+        )
+        .unwrap();
+    for datagram in [
+        &[0xff][..],
+        &[0, 0, 0, 0, 1, 2, 3],
+        &[],
+        &[0xff, 0xff],
+        &[0, 0, 3, 0xe8],
+        &[0, 0, 3, 0xe9, 0],
+    ] {
+        assert_eq!(receive(&mut tunnels, datagram), None);
+    }
+    let totals = tunnels.totals();
+    assert_eq!((totals.keepalives_in, totals.non_esp), (1, 1));
+    assert_eq!(
+        (
+            dropped(&tunnels, Cause::Malformed),
+            dropped(&tunnels, Cause::UnknownSpi)
+        ),
+        (3, 1)
+    );
+}
+
+#[test]
+fn rekey_keeps_the_old_inbound_sa_and_what_it_has_seen() {
+    let mut tunnels = Tunnels::new();
+    let state = |inbound, out| Desired {
+        inbound,
+        outbound: Some(out),
+        ..tunnel("a", "10.20.0.0/16", 1)
+    };
+    tunnels
+        .apply(
+            vec![state(vec![inbound(1000, 1)], outbound(2000, 2, 0, 0))],
+            0.0,
+        )
+        .unwrap();
+    let (mut old, mut new) = (outbound(1000, 1, 0, 0).sa, outbound(1001, 3, 0, 0).sa);
+    let reply = packet(SERVER, CLIENT);
+    let first = from_gateway(&mut old, &reply);
+    assert!(receive(&mut tunnels, &first).is_some());
+    assert!(send(&mut tunnels, &packet(CLIENT, SERVER)).is_some());
+
+    let both = vec![inbound(1000, 1), inbound(1001, 3)];
+    tunnels
+        .apply(vec![state(both, outbound(2001, 4, 0, 0))], 0.0)
+        .unwrap();
+    assert!(receive(&mut tunnels, &from_gateway(&mut old, &reply)).is_some());
+    assert!(receive(&mut tunnels, &from_gateway(&mut new, &reply)).is_some());
+    assert_eq!(receive(&mut tunnels, &first), None);
+    assert_eq!(dropped(&tunnels, Cause::Replay), 1);
+    let (sent, _) = send(&mut tunnels, &packet(CLIENT, SERVER)).unwrap();
+    assert_eq!(
+        (&sent[..4], &sent[4..8]),
+        (&2001u32.to_be_bytes()[..], &1u32.to_be_bytes()[..])
+    );
+
+    tunnels
+        .apply(
+            vec![state(vec![inbound(1001, 3)], outbound(2001, 4, 0, 0))],
+            0.0,
+        )
+        .unwrap();
+    assert_eq!(receive(&mut tunnels, &from_gateway(&mut old, &reply)), None);
+    assert_eq!(dropped(&tunnels, Cause::UnknownSpi), 1);
+    assert_eq!(tunnels.traffic().next().unwrap().1.inbound.packets, 3);
+
+    tunnels
+        .apply(
+            vec![state(vec![inbound(1000, 1)], outbound(2000, 2, 0, 0))],
+            0.0,
+        )
+        .unwrap();
+    let (sent, _) = send(&mut tunnels, &packet(CLIENT, SERVER)).unwrap();
+    assert_eq!(
+        sent[4..8],
+        2u32.to_be_bytes(),
+        "the first key goes on, it does not start again"
+    );
+    assert_eq!(receive(&mut tunnels, &first), None);
+    assert_eq!(dropped(&tunnels, Cause::Replay), 2);
+}
+
+#[test]
+fn a_soft_limit_is_told_once_and_a_hard_one_ends_the_sa() {
+    let mut tunnels = Tunnels::new();
+    let state = || Desired {
+        outbound: Some(outbound(1000, 1, 2, 600)),
+        ..tunnel("a", "10.20.0.0/16", 1)
+    };
+    tunnels.apply(vec![state()], 0.0).unwrap();
+    let mut told = vec![];
+    for _ in 0..610 {
+        send(&mut tunnels, &packet(CLIENT, SERVER));
+        tunnels.apply(vec![state()], 0.0).unwrap();
+        told.extend(tunnels.take_notices());
+    }
+    assert_eq!(told.len(), 1);
+    assert_eq!(
+        (told[0].tunnel.as_str(), told[0].spi, told[0].inbound),
+        ("a", 1000, false)
+    );
+    assert_eq!(dropped(&tunnels, Cause::HardLimit), 10);
+}
+
+#[test]
+fn a_silent_tunnel_sends_a_keepalive() {
+    let mut tunnels = Tunnels::new();
+    assert_eq!(tunnels.deadline(), None);
+    tunnels
+        .apply(
+            vec![Desired {
+                outbound: Some(outbound(1000, 1, 0, 0)),
+                ..tunnel("a", "10.20.0.0/16", 1)
+            }],
+            5.0,
+        )
+        .unwrap();
+    assert_eq!(tunnels.deadline(), Some(25.0));
+    assert_eq!(tunnels.due_keepalives(24.0), []);
+    assert_eq!(tunnels.due_keepalives(25.0).len(), 1);
+    assert_eq!(tunnels.due_keepalives(26.0), []);
+    assert_eq!(tunnels.deadline(), Some(45.0));
+}
+
+#[test]
+fn a_refused_state_changes_nothing() {
+    let mut tunnels = Tunnels::new();
+    let good = || Desired {
+        outbound: Some(outbound(1000, 1, 0, 0)),
+        ..tunnel("a", "10.20.0.0/16", 1)
+    };
+    tunnels.apply(vec![good()], 0.0).unwrap();
+    let refusals = [
+        (vec![good(), good()], Refusal::DuplicateTunnel("a".into())),
+        (
+            vec![Desired {
+                inbound: vec![inbound(1000, 1), inbound(1000, 2)],
+                ..good()
+            }],
+            Refusal::DuplicateSpi(1000),
+        ),
+        (
+            vec![Desired {
+                inbound: vec![inbound(1000, 1)],
+                ..good()
+            }],
+            Refusal::SharedKey,
+        ),
+    ];
+    for (desired, refusal) in refusals {
+        assert_eq!(tunnels.apply(desired, 0.0), Err(refusal));
+    }
+    assert!(send(&mut tunnels, &packet(CLIENT, SERVER)).is_some());
+}
