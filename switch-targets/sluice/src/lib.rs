@@ -30,4 +30,6 @@ pub mod session;
 pub mod struct_shape;
 pub mod tls;
 pub mod translate;
+#[cfg(test)]
+mod translate_tests;
 pub mod write;

@@ -1,5 +1,6 @@
 //! sluice: reads the command line, opens the ports, serves P4Runtime until told to end.
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -44,6 +45,7 @@ fn log_to_stderr(json: bool) {
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_target(false);
     if json { log.json().init() } else { log.init() }
 }

@@ -33,17 +33,14 @@ pub fn digest(
     if kind == Type::Delete {
         queue.disable(entry.digest_id);
     } else {
-        let config = entry
-            .config
-            .as_ref()
-            .ok_or_else(|| place(Fault::invalid("the config is not set")))?;
+        let config = entry.config.unwrap_or_default();
         queue.configure(entry.digest_id, bundling(config).map_err(place)?);
     }
     device.digests_changed.notify_one();
     Ok(())
 }
 
-fn bundling(config: &p4rt::digest_entry::Config) -> Result<digest::Config, Fault> {
+fn bundling(config: p4rt::digest_entry::Config) -> Result<digest::Config, Fault> {
     let negative = |_| Fault::invalid("sizes and timeouts can't be negative");
     Ok(digest::Config {
         max_timeout: Duration::from_nanos(config.max_timeout_ns.try_into().map_err(negative)?),

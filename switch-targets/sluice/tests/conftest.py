@@ -1,0 +1,126 @@
+"""Fixtures: the namespaces, the certificates, a running sluice, and a controller."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import finsy as fy
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import gateway_entries
+from authority import CLIENT, SERVER, Authority
+from sluice_rig import GRPC_PORT, ROOT, Relay, Sluice, Wire, binary, namespaces
+
+P4INFO = ROOT / "p4/build/gateway.p4info.txtpb"
+PROGRAM = ROOT / "p4/build/gateway.json"
+CLIENT_NAME = "culvert-controller"
+
+Controller = Callable[..., AbstractAsyncContextManager[fy.Switch]]
+
+
+@pytest.fixture(scope="session")
+def program() -> Path:
+    if os.geteuid() != 0 or not shutil.which("ip"):
+        pytest.skip("needs root and iproute2, for network namespaces")
+    return binary()
+
+
+@pytest.fixture(scope="session")
+def rig(program: Path) -> Iterator[None]:
+    with namespaces():
+        yield
+
+
+@pytest.fixture(scope="session")
+def infrastructure(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    authority = Authority(tmp_path_factory.mktemp("pki") / "infrastructure")
+    authority.issue("gateway", "gw-berlin", SERVER)
+    authority.issue("controller", CLIENT_NAME, CLIENT)
+    return authority
+
+
+@pytest.fixture
+def arguments(infrastructure: Authority, tmp_path: Path) -> dict[str, str]:
+    """The command line, to be bent by tests."""
+    kek = tmp_path / "kek.bin"
+    kek.write_bytes(gateway_entries.KEK)
+    kek.chmod(0o600)
+    return {
+        "--device-id": "1",
+        "--grpc": f"127.0.0.1:{GRPC_PORT}",
+        "--cert": str(infrastructure.folder / "gateway.pem"),
+        "--key": str(infrastructure.folder / "gateway.key"),
+        "--client-ca": str(infrastructure.certificate),
+        "--client-name": CLIENT_NAME,
+        "--kek": str(kek),
+    }
+
+
+def flat(arguments: dict[str, str]) -> list[str]:
+    return [*(word for pair in arguments.items() for word in pair), "--port", "1=wan", "--port", "2=lan"]
+
+
+@pytest.fixture
+def sluice(rig: None, program: Path, arguments: dict[str, str], tmp_path: Path) -> Iterator[Sluice]:
+    switch = Sluice(program, flat(arguments), tmp_path / "sluice.log")
+    yield switch
+    try:
+        assert switch.stop() == 0
+    finally:
+        print(switch.log.read_text())
+
+
+@pytest.fixture
+def address(sluice: Sluice) -> Iterator[str]:
+    relay = Relay(GRPC_PORT)
+    yield relay.address
+    relay.close()
+
+
+def credentials(infrastructure: Authority, certificate: Path, key: Path) -> fy.GRPCCredentialsTLS:
+    return fy.GRPCCredentialsTLS(cacert=infrastructure.certificate, cert=certificate, private_key=key)
+
+
+@pytest.fixture
+def controller(address: str, infrastructure: Authority) -> Controller:
+    """A controller that has pushed gateway.p4. Keywords are finsy's switch options."""
+    certificate, key = infrastructure.folder / "controller.pem", infrastructure.folder / "controller.key"
+    options = fy.SwitchOptions(
+        p4info=P4INFO, p4blob=PROGRAM, channel_credentials=credentials(infrastructure, certificate, key)
+    )
+
+    @asynccontextmanager
+    async def connect(**changes: object) -> AsyncIterator[fy.Switch]:
+        async with fy.Switch("gateway", address, options(**changes)) as switch:
+            yield switch
+
+    return connect
+
+
+@pytest.fixture
+async def gateway(controller: Controller) -> AsyncIterator[fy.Switch]:
+    """A gateway with its static entries."""
+    async with controller() as switch:
+        await switch.insert([*gateway_entries.ports(), *gateway_entries.routes()])
+        yield switch
+
+
+@pytest.fixture
+def wan(sluice: Sluice) -> Iterator[Wire]:
+    wire = Wire("wan")
+    yield wire
+    wire.close()
+
+
+@pytest.fixture
+def lan(sluice: Sluice) -> Iterator[Wire]:
+    wire = Wire("lan")
+    yield wire
+    wire.close()
