@@ -29,6 +29,8 @@ class Admin:
             verify=ssl.create_default_context(cafile=str(ca)),
             timeout=20.0,
             trust_env=False,
+            # A controller that stops must not wait for an idle connection of ours.
+            limits=httpx.Limits(max_keepalive_connections=0),
         )
 
     async def get(self, path: str) -> Any:
