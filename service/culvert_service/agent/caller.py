@@ -1,0 +1,44 @@
+"""Who calls: the client certificate of a connection, and the address that it comes from."""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import ssl
+from collections.abc import Mapping
+from typing import Any, cast
+from urllib.parse import unquote
+
+import grpc.aio
+from culvert_proto import CulvertError, Reason
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+def fingerprint(context: Context) -> bytes:
+    """SHA-256 of the DER of the peer's certificate. Raises CulvertError CERTIFICATE_UNKNOWN."""
+    properties = cast("Mapping[str, list[bytes]]", context.auth_context())
+    shown = properties.get("x509_pem_cert")
+    if not shown:
+        raise CulvertError(Reason.CERTIFICATE_UNKNOWN)
+    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(shown[0].decode())).digest()
+
+
+def outer_address(context: Context) -> str:
+    """The IPv4 address that the connection comes from (docs/decisions, 2). Raises CulvertError REQUEST_INVALID."""
+    peer = unquote(str(context.peer()))
+    scheme, _, rest = peer.partition(":")
+    host = rest.rpartition(":")[0].strip("[]")
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        raise CulvertError(
+            Reason.REQUEST_INVALID, why=f"the connection comes from {scheme}, not from IP"
+        ) from None
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is None:
+            raise CulvertError(
+                Reason.REQUEST_INVALID, why="tunnels over IPv6 are not there yet; connect over IPv4"
+            )
+        address = address.ipv4_mapped
+    return str(address)

@@ -1,0 +1,93 @@
+"""Grants and events as culvert.agent.v1 messages. Pure."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Sequence
+
+from culvert_db import Device, Resource
+from culvert_proto import agent_pb2
+
+from culvert_service.gateways.limits import Limits, hard
+from culvert_service.gateways.link import Link
+from culvert_service.gateways.tunnel_entries import ESP_IN_UDP_PORT, REPLAY_WINDOW
+from culvert_service.sessions.grant import DRAIN_MS, INNER_MTU, GrantedPair, GrantedTunnel
+from culvert_service.watch.hub import SaExpiring, TunnelClosed
+
+
+def sa_pair(pair: GrantedPair) -> agent_pb2.SaPair:
+    return agent_pb2.SaPair(
+        generation=pair.generation,
+        inbound=_sa(pair.to_device, pair.keys.to_device, pair.soft),
+        outbound=_sa(pair.to_gateway, pair.keys.to_gateway, pair.soft),
+        drain_ms=DRAIN_MS,
+    )
+
+
+def tunnel(granted: GrantedTunnel) -> agent_pb2.Tunnel:
+    return agent_pb2.Tunnel(
+        tunnel_id=str(granted.id),
+        resource=granted.resource,
+        fqdn=granted.fqdn,
+        gateway=agent_pb2.Gateway(name=granted.gateway, address=granted.gateway_address, online=True),
+        inner_address=granted.inner_address,
+        remote_prefixes=granted.remote_prefixes,
+        outer_address=granted.gateway_address,
+        outer_port=ESP_IN_UDP_PORT,
+        idle_seconds=granted.idle_seconds,
+        inner_mtu=INNER_MTU,
+    )
+
+
+def profile(
+    device: Device,
+    resources: Sequence[Resource],
+    links: Iterable[Link],
+    managed_zones: Sequence[str],
+    protected_prefixes: Sequence[str],
+    now: datetime.datetime,
+) -> agent_pb2.Profile:
+    until = device.code_valid_until
+    return agent_pb2.Profile(
+        user=device.user.name,
+        device_id=str(device.id),
+        device_name=device.name,
+        managed_zones=managed_zones,
+        protected_prefixes=protected_prefixes,
+        gateways=[
+            agent_pb2.Gateway(name=link.name, address=link.config.site.address, online=link.online)
+            for link in sorted(links, key=lambda link: link.name)
+        ],
+        resources=[
+            agent_pb2.Resource(name=one.name, fqdn=one.fqdn, addresses=[one.address]) for one in resources
+        ],
+        code_valid_until=int(until.timestamp()) if until is not None and until > now else 0,
+    )
+
+
+def tunnel_closed(event: TunnelClosed) -> agent_pb2.WatchResponse:
+    return agent_pb2.WatchResponse(
+        tunnel_closed=agent_pb2.TunnelClosed(tunnel_id=str(event.tunnel_id), why=event.why.to_proto())
+    )
+
+
+def sa_expiring(event: SaExpiring) -> agent_pb2.WatchResponse:
+    return agent_pb2.WatchResponse(
+        sa_expiring=agent_pb2.SaExpiring(tunnel_id=str(event.tunnel_id), generation=event.generation)
+    )
+
+
+def _sa(spi: int, key: bytes, soft: Limits) -> agent_pb2.Sa:
+    return agent_pb2.Sa(
+        spi=spi,
+        suite=agent_pb2.SUITE_AES_GCM_256,
+        key=key,
+        esn=True,
+        replay_window=REPLAY_WINDOW,
+        soft=_limits(soft),
+        hard=_limits(hard(soft)),
+    )
+
+
+def _limits(limits: Limits) -> agent_pb2.Limits:
+    return agent_pb2.Limits(packets=limits.packets, bytes=limits.bytes, seconds=limits.seconds)

@@ -1,0 +1,47 @@
+"""culvert-controller: serve, migrate."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from culvert_db.embedded import PostgresFailedError
+
+from culvert_service import config, controller, log
+from culvert_service.pki.master_key import MasterKeyError
+
+app = typer.Typer(
+    help="The Culvert controller. Settings come from CULVERT_* in the environment and from a TOML file.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", envvar="CULVERT_CONFIG", help="TOML file; the environment wins over it."),
+]
+
+
+@app.command()
+def serve(config_file: ConfigFile = None) -> None:
+    """Run the REST API, the agent API and the gateways' links, until SIGINT or SIGTERM."""
+    _run(controller.serve, config_file)
+
+
+@app.command()
+def migrate(config_file: ConfigFile = None) -> None:
+    """Bring the database to the newest revision, and stop."""
+    _run(controller.migrate, config_file)
+
+
+def _run(work: Callable[[config.Settings], Coroutine[Any, Any, None]], config_file: Path | None) -> None:
+    try:
+        settings = config.load(config_file)
+        log.configure(as_json=settings.log_json)
+        asyncio.run(work(settings))
+    except (config.ConfigurationError, PostgresFailedError, MasterKeyError, OSError) as error:
+        sys.exit(f"culvert-controller: {error}")

@@ -1,0 +1,116 @@
+"""Settings: environment CULVERT_*, then a TOML file. Parsed once, immutable."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+_LISTEN = re.compile(r"^(?P<host>[^\s:]+|\[[0-9a-fA-F:]+\]):(?P<port>\d{1,5})$")
+_ARTIFACTS = Path(__file__).resolve().parents[2] / "p4" / "build"
+
+
+class ConfigurationError(Exception):
+    """A setting is missing or wrong; the message names it."""
+
+
+def _split(value: object) -> object:
+    return [part for part in value.replace(",", " ").split() if part] if isinstance(value, str) else value
+
+
+def _zone(value: str) -> str:
+    return value.strip().rstrip(".").lower()
+
+
+def _prefix(value: str) -> str:
+    return str(ipaddress.IPv4Network(value))
+
+
+def _listen(value: str) -> str:
+    match = _LISTEN.match(value)
+    if match is None or not 0 < int(match["port"]) < 65536:
+        raise ValueError("must be HOST:PORT")
+    return value
+
+
+Listen = Annotated[str, AfterValidator(_listen)]
+# In the environment, lists are separated by commas or spaces.
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+Zones = Annotated[tuple[Annotated[str, AfterValidator(_zone)], ...], NoDecode, BeforeValidator(_split)]
+Prefixes = Annotated[tuple[Annotated[str, AfterValidator(_prefix)], ...], NoDecode, BeforeValidator(_split)]
+
+
+class Settings(BaseSettings):
+    """One controller. Addresses are IPv4 for now."""
+
+    model_config = SettingsConfigDict(env_prefix="CULVERT_", frozen=True, extra="forbid")
+
+    state_dir: Path = Path("/var/lib/culvert")
+    rest_listen: Listen = "127.0.0.1:8443"
+    agent_listen: Listen = "127.0.0.1:8444"
+    # What devices are told; by default what is listened on.
+    public_rest_url: str | None = Field(default=None, pattern=r"^https://\S+$")
+    public_agent_address: Listen | None = None
+    # DNS names and addresses in the controller's certificate, beside the hosts of the four settings above.
+    server_names: Names = ()
+    # Any Postgres from 14 on; without it, an embedded one in state_dir.
+    database_url: SecretStr | None = None
+    managed_zones: Zones = ()
+    protected_prefixes: Prefixes = ()
+    # Holds gateway.json and gateway.p4info.txtpb.
+    p4_artifacts: Path = _ARTIFACTS
+    log_json: bool = False
+
+    @property
+    def rest_url(self) -> str:
+        return (self.public_rest_url or f"https://{self.rest_listen}").rstrip("/")
+
+    @property
+    def agent_address(self) -> str:
+        return self.public_agent_address or self.agent_listen
+
+    @property
+    def certificate_names(self) -> tuple[str, ...]:
+        """Every name or address under which a client may reach this controller."""
+        url_host = self.rest_url.removeprefix("https://").split("/", 1)[0]
+        named = [*self.server_names, _host(url_host)]
+        named += [_host(address) for address in (self.agent_address, self.rest_listen, self.agent_listen)]
+        return tuple(dict.fromkeys(name for name in named if name not in {"0.0.0.0", "::"}))  # noqa: S104
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        # The file comes in as arguments, and the environment wins.
+        return env_settings, init_settings
+
+
+def load(file: Path | None) -> Settings:
+    """Raises ConfigurationError, whose text repeats no value: one of them may be a password."""
+    try:
+        return Settings(**(tomllib.loads(file.read_text()) if file else {}))
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise ConfigurationError(f"{file}: {error}") from None
+    except ValidationError as error:
+        faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]
+        raise ConfigurationError("; ".join(faults)) from None
+
+
+def split_listen(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def _host(address: str) -> str:
+    host, separator, port = address.rpartition(":")
+    return (host if separator and port.isdigit() else address).strip("[]")

@@ -1,0 +1,236 @@
+"""The controller as one process: what it is made of, how it starts, how it stops.
+
+state_dir ─► CAs, master key, admin token
+Postgres  ─► tables ─► Identity   Resources   Gateways   Tunnels
+                          │           │           │         │
+                      Watch hub ◄─────┴───────────┴─────────┤
+                                                            ▼
+REST (uvicorn, TLS)   agent API (grpc.aio, mTLS)   Fleet: a P4Runtime link for each gateway
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import logging
+import signal
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import grpc
+import grpc.aio
+import uvicorn
+from culvert_db import Sessions, create_engine, create_sessions, upgrade
+from culvert_db.embedded import EmbeddedPostgres
+from culvert_proto import agent_pb2_grpc
+
+from culvert_service import private_files
+from culvert_service.agent.servicer import AgentServicer
+from culvert_service.config import ConfigurationError, Settings, split_listen
+from culvert_service.dns import endpoints as dns_endpoints
+from culvert_service.gateways import endpoints as gateway_endpoints
+from culvert_service.gateways.fleet import Fleet
+from culvert_service.gateways.link import Credentials, Hooks, Link, Program
+from culvert_service.gateways.reconcile import reconcile
+from culvert_service.gateways.service import Gateways
+from culvert_service.identity import endpoints as identity_endpoints
+from culvert_service.identity.service import Identity
+from culvert_service.pki.authority import Authority, PrivateKey
+from culvert_service.pki.master_key import MasterKey
+from culvert_service.resources import endpoints as resource_endpoints
+from culvert_service.resources.service import Resources
+from culvert_service.rest.admin_token import AdminToken
+from culvert_service.rest.application import application
+from culvert_service.sessions import endpoints as tunnel_endpoints
+from culvert_service.sessions.service import Tunnels
+from culvert_service.watch.hub import Hub
+
+_log = logging.getLogger(__name__)
+
+_GRACE_SECONDS = 2.0
+
+
+def now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+@asynccontextmanager
+async def database(settings: Settings) -> AsyncGenerator[Sessions]:
+    """Connected and migrated. state_dir/database-url says where, for dns-updater."""
+    settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    async with AsyncExitStack() as stack:
+        if settings.database_url is not None:
+            url = settings.database_url.get_secret_value()
+        else:
+            url = await stack.enter_async_context(EmbeddedPostgres(settings.state_dir / "postgres"))
+        try:
+            engine = create_engine(url, pool_size=20)
+        except ValueError as error:
+            raise ConfigurationError(f"database_url: {error}") from None
+        stack.push_async_callback(engine.dispose)
+        await upgrade(engine)
+        private_files.write(settings.state_dir / "database-url", url.encode() + b"\n")
+        yield create_sessions(engine)
+
+
+class Controller:
+    """`async with Controller(settings, sessions)`: serves from its entry to its exit."""
+
+    def __init__(self, settings: Settings, sessions: Sessions) -> None:
+        state = settings.state_dir
+        self._settings = settings
+        self._infrastructure = Authority.load(state, "infrastructure")
+        self._device_authority = Authority.load(state, "device")
+        master_key = MasterKey.load(state)
+        self._hub = Hub()
+        self._fleet = Fleet(_program(settings), self._credentials())
+        self._identity = Identity(
+            sessions,
+            self._infrastructure,
+            self._device_authority,
+            master_key,
+            self._hub,
+            rest_url=settings.rest_url,
+            agent_address=settings.agent_address,
+            now=now,
+        )
+        self._tunnels = Tunnels(sessions, self._fleet, self._hub, now)
+        self._gateways = Gateways(sessions, self._fleet, self._infrastructure, master_key)
+        self._resources = Resources(
+            sessions, self._hub, self._tunnels.close_to_resource, settings.managed_zones
+        )
+        self._fleet.connect(Hooks(self._reconcile, self._tunnels.soft_limit, self._hub.profiles_changed))
+        self._servicer = AgentServicer(
+            sessions,
+            self._identity,
+            self._tunnels,
+            self._fleet,
+            self._hub,
+            managed_zones=settings.managed_zones,
+            protected_prefixes=settings.protected_prefixes,
+            now=now,
+        )
+        self._app = application(
+            sessions,
+            AdminToken.load(state),
+            self._infrastructure.pem.decode(),
+            admin=[
+                gateway_endpoints.router(self._gateways),
+                identity_endpoints.router(self._identity, self._tunnels.close_of_device),
+                resource_endpoints.router(self._resources),
+                tunnel_endpoints.router(self._tunnels),
+                dns_endpoints.router(sessions),
+            ],
+            public=[identity_endpoints.public_router(self._identity)],
+        )
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Controller:
+        certificate = self._infrastructure.issue_server(
+            "Culvert controller", self._settings.certificate_names
+        )
+        chain = certificate.certificate.pem + self._infrastructure.pem
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._fleet.stop)
+            stack.push_async_callback(self._tunnels.stop)
+            await self._gateways.start()
+            await stack.enter_async_context(self._agent_server(certificate, chain))
+            await stack.enter_async_context(self._rest_server(certificate, chain))
+            self._stack = stack.pop_all()
+        _log.info("ready", extra={"rest": self._settings.rest_url, "agent": self._settings.agent_address})
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def _reconcile(self, link: Link) -> None:
+        await reconcile(link, self._tunnels.desired, self._tunnels.lost)
+
+    def _credentials(self) -> Credentials:
+        client = self._infrastructure.issue_p4runtime_client()
+        return Credentials(self._infrastructure.pem, client.certificate.pem, client.key_pem)
+
+    @asynccontextmanager
+    async def _agent_server(self, certificate: PrivateKey, chain: bytes) -> AsyncGenerator[None]:
+        server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+        agent_pb2_grpc.add_AgentServiceServicer_to_server(self._servicer, server)
+        credentials = grpc.ssl_server_credentials(
+            [(certificate.key_pem, chain)],
+            root_certificates=self._device_authority.pem,
+            require_client_auth=True,
+        )
+        try:
+            server.add_secure_port(self._settings.agent_listen, credentials)
+        except RuntimeError:
+            raise ConfigurationError(
+                f"agent_listen: cannot listen on {self._settings.agent_listen}"
+            ) from None
+        await server.start()
+        try:
+            yield
+        finally:
+            self._hub.end_all()
+            await server.stop(_GRACE_SECONDS)
+
+    @asynccontextmanager
+    async def _rest_server(self, certificate: PrivateKey, chain: bytes) -> AsyncGenerator[None]:
+        host, port = split_listen(self._settings.rest_listen)
+        chain_file, key_file = self._settings.state_dir / "rest.pem", self._settings.state_dir / "rest.key"
+        private_files.write(chain_file, chain)
+        private_files.write(key_file, certificate.key_pem)
+        server = _RestServer(
+            uvicorn.Config(
+                self._app,
+                host=host,
+                port=port,
+                ssl_certfile=chain_file,
+                ssl_keyfile=str(key_file),
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                ws="none",
+                timeout_graceful_shutdown=int(_GRACE_SECONDS),
+            )
+        )
+        serving = asyncio.create_task(server.serve(), name="REST")
+        try:
+            while not server.started and not serving.done():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)  # uvicorn has no event for it
+            if serving.done():
+                raise ConfigurationError(f"rest_listen: cannot listen on {self._settings.rest_listen}")
+            yield
+        finally:
+            server.should_exit = True
+            await asyncio.gather(serving, return_exceptions=True)
+
+
+async def serve(settings: Settings) -> None:
+    """Until SIGINT or SIGTERM."""
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with database(settings) as sessions, Controller(settings, sessions):
+        await stop.wait()
+    _log.info("stopped")
+
+
+async def migrate(settings: Settings) -> None:
+    async with database(settings):
+        _log.info("migrated")
+
+
+class _RestServer(uvicorn.Server):
+    """Signals are the process's to handle, not one of its servers'."""
+
+    @contextlib.contextmanager
+    def capture_signals(self):
+        yield
+
+
+def _program(settings: Settings) -> Program:
+    program = Program(settings.p4_artifacts / "gateway.p4info.txtpb", settings.p4_artifacts / "gateway.json")
+    for file in (program.p4info, program.blob):
+        if not file.is_file():
+            raise ConfigurationError(f"p4_artifacts: {file} is not there")
+    return program

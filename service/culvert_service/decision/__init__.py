@@ -1,0 +1,1 @@
+"""May this device open this name, and through which gateways?"""

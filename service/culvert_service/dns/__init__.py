@@ -1,0 +1,1 @@
+"""What dns-updater has published, for reading."""

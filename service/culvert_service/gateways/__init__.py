@@ -1,0 +1,1 @@
+"""P4 switches: what they should hold, what they hold, and the difference."""

@@ -1,0 +1,66 @@
+"""Desired and observed entries → what to write. Pure.
+
+An SA that is gone from the gateway cannot be made again, because its key is kept nowhere: its tunnel is lost, and what is
+left of it is not wanted any more.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from culvert_service.gateways.entry import Entry, EntryKey, Kind, Update
+
+_SAD = ("sad_in", "sad_out")
+# What lets a packet in or out goes first, what it refers to after that.
+_DELETE_ORDER = ("spd_out", "sad_out", "spd_in", "sad_in", "port_role", "arp_responder", "route", "nexthop")
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredTunnel:
+    """`vital` entries are those of generations in use; a draining pair may be missing without harm."""
+
+    tunnel_id: uuid.UUID
+    generation: int
+    vital: tuple[Entry, ...]
+    draining: tuple[Entry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Tunnels that are lost, and writes in the order in which they are to be made."""
+
+    lost: tuple[DesiredTunnel, ...]
+    updates: tuple[Update, ...]
+
+
+def plan(static: Sequence[Entry], tunnels: Iterable[DesiredTunnel], observed: Iterable[Entry]) -> Plan:
+    """What makes the gateway hold `static` and those of `tunnels` that it still has the SAs of."""
+    there = {item.key: item for item in observed}
+    alive: list[DesiredTunnel] = []
+    lost: list[DesiredTunnel] = []
+    for tunnel in tunnels:
+        missing = any(item.table in _SAD and there.get(item.key) != item for item in tunnel.vital)
+        (lost if missing else alive).append(tunnel)
+    desired = {item.key: item for item in static}
+    for tunnel in alive:
+        desired |= {item.key: item for item in tunnel.vital}
+        desired |= {item.key: item for item in tunnel.draining if there.get(item.key) == item}
+    return Plan(tuple(lost), tuple(_updates(desired, there)))
+
+
+def _updates(desired: dict[EntryKey, Entry], there: dict[EntryKey, Entry]) -> Iterable[Update]:
+    unknown = [item for key, item in there.items() if key not in desired]
+    for item in sorted(unknown, key=lambda item: _rank(item.table)):
+        yield Update(Kind.DELETE, item)
+    for key, item in desired.items():
+        found = there.get(key)
+        if found is None:
+            yield Update(Kind.INSERT, item)
+        elif found != item:
+            yield Update(Kind.MODIFY, item, found)
+
+
+def _rank(table: str) -> int:
+    return _DELETE_ORDER.index(table) if table in _DELETE_ORDER else len(_DELETE_ORDER)

@@ -1,0 +1,35 @@
+"""REST: gateways."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, status
+
+from culvert_service.gateways.schemas import BundleOut, EntriesOut, GatewayIn, GatewayOut
+from culvert_service.gateways.service import Gateways
+
+
+def router(gateways: Gateways) -> APIRouter:
+    routes = APIRouter(prefix="/gateways", tags=["gateways"])
+
+    @routes.post("", status_code=status.HTTP_201_CREATED, summary="Register a gateway")
+    async def create(asked: GatewayIn) -> GatewayOut:
+        return await gateways.create(asked)
+
+    @routes.get("", summary="List the gateways")
+    async def list_all() -> list[GatewayOut]:
+        return await gateways.list()
+
+    @routes.get("/{name}", summary="Show a gateway")
+    async def get(name: str) -> GatewayOut:
+        return await gateways.get(name)
+
+    @routes.post("/{name}/bundle", summary="Make a gateway's certificate, key and KEK")
+    async def bundle(name: str) -> BundleOut:
+        return await gateways.bundle(name)
+
+    @routes.get("/{name}/entries", summary="Read a gateway's tables")
+    async def entries(name: str) -> EntriesOut:
+        return await gateways.entries(name)
+
+    _ = (create, list_all, get, bundle, entries)
+    return routes

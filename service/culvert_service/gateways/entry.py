@@ -1,0 +1,84 @@
+"""A P4Runtime table entry as a value: hashable, comparable, without the wrapped key in what is compared or shown."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+# Exact: a number. Ternary: (value, mask). LPM: (value, prefix length).
+MatchValue = int | tuple[int, int]
+Match = tuple[tuple[str, MatchValue], ...]
+Params = tuple[tuple[str, int], ...]
+# Table, match, priority.
+EntryKey = tuple[str, Match, int]
+
+HOST_MASK = 0xFFFF_FFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Fields sorted by name. The wrapped key is opaque: it is written, never compared (docs/decisions, 8)."""
+
+    table: str
+    match: Match
+    action: str
+    params: Params = ()
+    priority: int = 0
+    wrapped_key: bytes | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def key(self) -> EntryKey:
+        """What makes it one entry to the switch (P4Runtime section 9.1)."""
+        return self.table, self.match, self.priority
+
+
+def entry(
+    table: str,
+    match: dict[str, MatchValue],
+    action: str,
+    params: dict[str, int] | None = None,
+    *,
+    priority: int = 0,
+    wrapped_key: bytes | None = None,
+) -> Entry:
+    return Entry(
+        table,
+        tuple(sorted(match.items())),
+        action,
+        tuple(sorted((params or {}).items())),
+        priority,
+        wrapped_key,
+    )
+
+
+class Kind(enum.Enum):
+    INSERT = "insert"
+    MODIFY = "modify"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """One change. A MODIFY knows what was there, so that it can be undone."""
+
+    kind: Kind
+    entry: Entry
+    before: Entry | None = None
+
+    def inverse(self) -> Update | None:
+        """None for a DELETE: what it removed, with its key, is not kept."""
+        match self.kind:
+            case Kind.INSERT:
+                return Update(Kind.DELETE, self.entry)
+            case Kind.MODIFY if self.before is not None:
+                return Update(Kind.MODIFY, self.before, self.entry)
+            case _:
+                return None
+
+
+def inserts(*entries: Entry) -> list[Update]:
+    return [Update(Kind.INSERT, item) for item in entries]
+
+
+def deletes(*entries: Entry) -> list[Update]:
+    return [Update(Kind.DELETE, item) for item in entries]

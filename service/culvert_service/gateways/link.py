@@ -1,0 +1,351 @@
+"""One gateway over P4Runtime: keeps a session up, writes with undo, reads back, hands digests on.
+
+          connect, arbitrate, push the pipeline          reconciled
+OFFLINE ─────────────────────────────────────► PREPARING ──────────► ONLINE
+   ▲                                               │                    │ stream ends, probe or write unanswered,
+   └── wait 0.5 s, reason kept ◄───────────────────┴────────────────────┘ another controller takes over
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import finsy
+from culvert_proto import CulvertError, Reason
+
+from culvert_service.gateways import p4runtime
+from culvert_service.gateways.entry import Entry, Update
+from culvert_service.gateways.guard import Guard
+from culvert_service.gateways.key_wrap import KeyWrap
+from culvert_service.gateways.site import Site
+
+_log = logging.getLogger(__name__)
+
+# A set-up may not keep a person waiting for a gateway that is gone.
+WRITE_SECONDS = 1.0
+_TURN_SECONDS = 0.5
+_CONNECT_SECONDS = 5.0
+_RECONCILE_SECONDS = 30.0
+_RETRY_SECONDS = 0.5
+_PROBE_EVERY_SECONDS = 2.0
+_PROBE_SECONDS = 1.0
+_DIGESTS = ("soft_limit_t", "bad_spi_t", "acquire_t")
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayConfig:
+    """What a link needs to know of its gateway."""
+
+    id: int
+    name: str
+    p4runtime: str
+    device_id: int
+    site: Site
+    key_wrap: KeyWrap
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The compiled pipeline."""
+
+    p4info: Path
+    blob: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """mTLS: who a gateway must be signed by, and who we are."""
+
+    ca_pem: bytes
+    certificate_pem: bytes
+    key_pem: bytes
+
+    def __repr__(self) -> str:
+        return "Credentials()"
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What the link asks of the rest: bring the gateway to its desired state; take a soft limit; hear of a change."""
+
+    reconcile: Callable[[Link], Awaitable[None]]
+    soft_limit: Callable[[Link, int], Awaitable[None]]
+    changed: Callable[[], None]
+
+
+class _LostError(Exception):
+    """The session is over; the message says why."""
+
+
+class Link:
+    """A gateway's link. `online` is true only once the gateway has answered and holds its desired state."""
+
+    def __init__(
+        self, config: GatewayConfig, program: Program, credentials: Credentials, hooks: Hooks
+    ) -> None:
+        self.config = config
+        self.guard = Guard()
+        self.online = False
+        self.reason: str = "not connected yet"
+        self._program = program
+        self._credentials = credentials
+        self._hooks = hooks
+        self._switch: finsy.Switch | None = None
+        self._over: asyncio.Future[str] | None = None
+        self._dirty = asyncio.Event()
+
+    @property
+    def name(self) -> str:
+        return self.config.name
+
+    async def run(self) -> None:
+        """Connects and connects again, until cancelled."""
+        while True:
+            try:
+                await self._session()
+            except _LostError as lost:
+                self._set_offline(str(lost))
+            except Exception as error:
+                # Whatever one gateway does must not take the others down.
+                _log.exception("gateway link failed", extra={"gateway": self.name})
+                self._set_offline(f"the link failed: {type(error).__name__}")
+            finally:
+                self.online = False
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    def reconcile_soon(self) -> None:
+        """For a writer that could not finish."""
+        self._dirty.set()
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncGenerator[Link]:
+        """A turn at the gateway, apart from reconciliations. Raises CulvertError GATEWAY_DOWN when it does not come."""
+        async with AsyncExitStack() as turn:
+            try:
+                async with asyncio.timeout(_TURN_SECONDS):
+                    await turn.enter_async_context(self.guard.shared())
+            except TimeoutError:
+                raise self._down() from None
+            yield self
+
+    async def apply(self, batches: Sequence[Sequence[Update]]) -> None:
+        """Writes the batches in order. On failure all that was tried is undone in reverse.
+
+        Raises CulvertError GATEWAY_DOWN or GATEWAY_REFUSED.
+        """
+        tried: list[Sequence[Update]] = []
+        try:
+            async with asyncio.timeout(WRITE_SECONDS):
+                for batch in batches:
+                    tried.append(batch)
+                    await self._write(batch)
+        except TimeoutError:
+            self._end(f"no answer to a write within {WRITE_SECONDS} s")
+            raise self._down() from None
+        except finsy.P4ClientError as error:
+            if p4runtime.is_down(error):
+                self._end(f"a write failed: {p4runtime.refusal(error)}")
+                raise self._down() from None
+            await self.undo(tried)
+            why = p4runtime.refusal(error)
+            _log.warning("gateway refused a write", extra={"gateway": self.name, "why": why})
+            raise CulvertError(Reason.GATEWAY_REFUSED, gateway=self.name, why=why) from None
+
+    async def undo(self, batches: Sequence[Sequence[Update]]) -> None:
+        """Takes batches back, in reverse. What does not work is left to the reconciler."""
+        for batch in reversed(batches):
+            backwards = [update.inverse() for update in reversed(batch)]
+            try:
+                async with asyncio.timeout(WRITE_SECONDS):
+                    await self._write([update for update in backwards if update], missing_ok=True)
+            except (TimeoutError, finsy.P4ClientError, CulvertError):
+                self.reconcile_soon()
+
+    async def remove(self, batches: Sequence[Sequence[Update]]) -> None:
+        """Deletes; entries that are gone already are fine. Does not fail: the reconciler finishes what is left."""
+        try:
+            async with self.writing(), asyncio.timeout(WRITE_SECONDS):
+                for batch in batches:
+                    await self._write(batch, missing_ok=True)
+        except (TimeoutError, finsy.P4ClientError, CulvertError) as error:
+            _log.warning(
+                "deletion is left to the reconciler", extra={"gateway": self.name, "why": str(error)}
+            )
+            self.reconcile_soon()
+
+    async def write_all(self, updates: Sequence[Update]) -> None:
+        """For the reconciler, which holds the guard alone. Raises _LostError."""
+        try:
+            await self._write(updates, missing_ok=True)
+        except finsy.P4ClientError as error:
+            raise _LostError(f"a reconciling write failed: {p4runtime.refusal(error)}") from None
+
+    async def observe(self) -> list[Entry]:
+        """Every entry that the gateway holds. Raises CulvertError GATEWAY_DOWN."""
+        switch = self._connected()
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                with self._open_channel():
+                    found = [
+                        p4runtime.from_finsy(item)
+                        async for item in p4runtime.read(switch, finsy.P4TableEntry())
+                    ]
+        except (TimeoutError, finsy.P4ClientError):
+            raise self._down() from None
+        return [item for item in found if item is not None]
+
+    async def _write(self, updates: Sequence[Update], *, missing_ok: bool = False) -> None:
+        if updates:
+            encoded = [p4runtime.to_update(update) for update in updates]
+            with self._open_channel():
+                await self._connected().write(encoded, strict=not missing_ok)
+
+    @contextmanager
+    def _open_channel(self) -> Generator[None]:
+        try:
+            yield
+        except AssertionError:
+            # What finsy does on a channel that closed a moment ago.
+            raise self._down() from None
+
+    def _connected(self) -> finsy.Switch:
+        if self._switch is None:
+            raise self._down()
+        return self._switch
+
+    def _down(self) -> CulvertError:
+        return CulvertError(Reason.GATEWAY_DOWN, gateway=self.name)
+
+    def _set_offline(self, reason: str) -> None:
+        changed = self.online or reason != self.reason
+        self.online, self.reason = False, reason
+        if changed:
+            _log.warning("gateway is offline", extra={"gateway": self.name, "reason": reason})
+            self._hooks.changed()
+
+    def _set_online(self) -> None:
+        self.online, self.reason = True, ""
+        _log.info("gateway is online", extra={"gateway": self.name})
+        self._hooks.changed()
+
+    def _end(self, reason: str) -> None:
+        """Ends the session from outside of it; it is not online from this moment on."""
+        self._set_offline(reason)
+        if self._over is not None and not self._over.done():
+            self._over.set_result(reason)
+
+    async def _session(self) -> None:
+        over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._over = over
+        switch = self._new_switch()
+
+        def broken(_: finsy.Switch) -> None:
+            self._end("the connection broke")
+
+        def demoted(_: finsy.Switch) -> None:
+            self._end("another controller took over")
+
+        switch.ee.on(finsy.SwitchEvent.CHANNEL_DOWN, broken)
+        switch.ee.on(finsy.SwitchEvent.BECOME_BACKUP, demoted)
+        await self._open(switch)
+        tasks: list[asyncio.Task[None]] = []
+        try:
+            if not switch.is_primary:
+                raise _LostError("another controller is in charge")
+            self._switch = switch
+            tasks = [asyncio.create_task(self._digests(switch, name)) for name in _DIGESTS]
+            # The queues of the digests must be there before the first digest is.
+            await asyncio.sleep(0)
+            tasks += [asyncio.create_task(self._serve(switch)), asyncio.create_task(self._probe(switch))]
+            await asyncio.wait([over, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            if over.done():
+                raise _LostError(over.result())
+            for task in tasks:
+                if task.done():
+                    task.result()
+        finally:
+            self._switch = None
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            with suppress(Exception):
+                await switch.__aexit__(None, None, None)
+
+    def _new_switch(self) -> finsy.Switch:
+        credentials = finsy.GRPCCredentialsTLS(
+            cacert=self._credentials.ca_pem,
+            cert=self._credentials.certificate_pem,
+            private_key=self._credentials.key_pem,
+            # A gateway is who its certificate names, wherever it is reached.
+            target_name_override=self.name,
+        )
+        options = finsy.SwitchOptions(
+            p4info=self._program.p4info,
+            p4blob=self._program.blob,
+            device_id=self.config.device_id,
+            channel_credentials=credentials,
+        )
+        return finsy.Switch(self.name, self.config.p4runtime, options)
+
+    async def _open(self, switch: finsy.Switch) -> None:
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                await switch.__aenter__()
+        except TimeoutError:
+            raise _LostError(f"no P4Runtime session within {_CONNECT_SECONDS:.0f} s") from None
+        except finsy.P4ClientError as error:
+            raise _LostError(p4runtime.refusal(error)) from None
+        except asyncio.CancelledError:
+            # finsy cancels its own tasks when one of them fails; only a cancellation of this task is one of ours.
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise _LostError("the gateway refused the pipeline") from None
+
+    async def _serve(self, switch: finsy.Switch) -> None:
+        await self._subscribe(switch)
+        while True:
+            self._dirty.clear()
+            try:
+                await self._hooks.reconcile(self)
+            except CulvertError as error:
+                raise _LostError(error.message) from None
+            if not self.online:
+                self._set_online()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._dirty.wait(), _RECONCILE_SECONDS)
+
+    async def _subscribe(self, switch: finsy.Switch) -> None:
+        wanted = [+finsy.P4DigestEntry(name, max_list_size=1) for name in _DIGESTS]
+        try:
+            await switch.write(wanted)
+        except finsy.P4ClientError as error:
+            # They are still there when only the connection was lost.
+            if not p4runtime.already_exists_only(error):
+                raise _LostError(f"digests: {p4runtime.refusal(error)}") from None
+
+    async def _digests(self, switch: finsy.Switch, name: str) -> None:
+        async for message in switch.read_digests(name):
+            with suppress(finsy.P4ClientError):
+                await switch.write([message.ack()])
+            for values in p4runtime.digest_values(message):
+                if name == "soft_limit_t":
+                    await self._hooks.soft_limit(self, values["sa_id"])
+                else:
+                    _log.info("digest", extra={"gateway": self.name, "digest": name, **values})
+
+    async def _probe(self, switch: finsy.Switch) -> None:
+        while True:
+            await asyncio.sleep(_PROBE_EVERY_SECONDS)
+            try:
+                async with asyncio.timeout(_PROBE_SECONDS):
+                    with self._open_channel():
+                        async for _ in p4runtime.read(switch, finsy.P4TableEntry("port_role")):
+                            pass
+            except (TimeoutError, finsy.P4ClientError, CulvertError):
+                raise _LostError(f"no answer within {_PROBE_SECONDS:.0f} s") from None

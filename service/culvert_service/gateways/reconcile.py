@@ -1,0 +1,36 @@
+"""Desired → observed → difference → ordered writes, for one gateway (DESIGN D8)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from culvert_service.gateways.diff import DesiredTunnel, plan
+from culvert_service.gateways.entry import Kind
+from culvert_service.gateways.link import Link
+from culvert_service.gateways.site import static_entries
+
+_log = logging.getLogger(__name__)
+
+# The tunnels that the database wants on a gateway.
+DesiredTunnels = Callable[[int], Awaitable[Sequence[DesiredTunnel]]]
+# Tunnels whose SAs a gateway does not have any more.
+TunnelsLost = Callable[[Link, Sequence[DesiredTunnel]], Awaitable[None]]
+
+
+async def reconcile(link: Link, desired_tunnels: DesiredTunnels, tunnels_lost: TunnelsLost) -> None:
+    """Afterwards the gateway holds what it should. Raises CulvertError GATEWAY_DOWN, or what the link ends with."""
+    async with link.guard.exclusive():
+        tunnels = await desired_tunnels(link.config.id)
+        todo = plan(static_entries(link.config.site), tunnels, await link.observe())
+        deletions = [update for update in todo.updates if update.kind is Kind.DELETE]
+        # Two requests: within one, a switch may take updates in any order (P4Runtime section 12).
+        await link.write_all(deletions)
+        await link.write_all([update for update in todo.updates if update.kind is not Kind.DELETE])
+    if todo.updates or todo.lost:
+        _log.info(
+            "reconciled",
+            extra={"gateway": link.name, "writes": len(todo.updates), "tunnels_lost": len(todo.lost)},
+        )
+    # Outside of the guard: closing a tunnel waits for whoever works on it, who may wait for a turn at the gateway.
+    await tunnels_lost(link, todo.lost)

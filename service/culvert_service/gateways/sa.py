@@ -1,0 +1,33 @@
+"""The numbers by which a gateway knows an SA. Drawn at random; whether they are free is for the database to say."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import NewType
+
+Spi = NewType("Spi", int)
+SaId = NewType("SaId", int)
+Slot = NewType("Slot", int)
+
+# RFC 4303 section 2.1: 0 to 255 are reserved.
+SPI_MIN = 256
+# EspEngine(65536) in p4/gateway: slots of one direction.
+SLOTS = 65536
+
+
+@dataclass(frozen=True, slots=True)
+class SaNumbers:
+    """One SA as the gateway's tables name it."""
+
+    spi: Spi
+    slot: Slot
+    sa_id: SaId
+
+
+def draw() -> SaNumbers:
+    return SaNumbers(
+        Spi(SPI_MIN + secrets.randbelow(2**32 - SPI_MIN)),
+        Slot(secrets.randbelow(SLOTS)),
+        SaId(1 + secrets.randbelow(2**32 - 1)),
+    )

@@ -1,0 +1,158 @@
+"""Gateways: registered once, connected from then on."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+
+from culvert_db import Gateway, Sessions
+from culvert_proto import CulvertError, Reason
+from sqlalchemy.exc import IntegrityError
+
+from culvert_service.gateways import repository
+from culvert_service.gateways.entry import Entry
+from culvert_service.gateways.fleet import Fleet
+from culvert_service.gateways.key_wrap import KeyWrap, new_kek
+from culvert_service.gateways.link import GatewayConfig
+from culvert_service.gateways.schemas import (
+    BundleOut,
+    EntriesOut,
+    EntryOut,
+    GatewayIn,
+    GatewayOut,
+    LanPort,
+    WanPort,
+)
+from culvert_service.gateways.site import Lan, Site, Wan
+from culvert_service.pki.authority import P4RUNTIME_CLIENT_NAME, Authority
+from culvert_service.pki.master_key import MasterKey
+
+_TUNNEL_TABLES = ("sad_in", "spd_in", "spd_out", "sad_out")
+
+
+class Gateways:
+    def __init__(self, sessions: Sessions, fleet: Fleet, authority: Authority, master_key: MasterKey) -> None:
+        self._sessions = sessions
+        self._fleet = fleet
+        self._authority = authority
+        self._master_key = master_key
+
+    async def start(self) -> None:
+        """Connects to every gateway that is registered."""
+        async with self._sessions() as session:
+            for gateway in await repository.all_gateways(session):
+                self._fleet.add(self._config(gateway))
+
+    async def create(self, asked: GatewayIn) -> GatewayOut:
+        gateway = Gateway(
+            name=asked.name,
+            address=asked.address,
+            p4runtime_address=asked.p4runtime,
+            p4runtime_device_id=asked.device_id,
+            pool=asked.pool,
+            wan=asked.wan.model_dump(),
+            lan=asked.lan.model_dump(),
+            kek_ciphertext=self._master_key.seal(new_kek(), _kek_context(asked.name)),
+        )
+        try:
+            async with self._sessions.begin() as session:
+                session.add(gateway)
+                await session.flush()
+                await session.refresh(gateway)
+        except IntegrityError:
+            raise CulvertError(
+                Reason.ALREADY_EXISTS, what=f"A gateway named {asked.name}, or with its address,"
+            ) from None
+        self._fleet.add(self._config(gateway))
+        return self._out(gateway)
+
+    async def list(self) -> list[GatewayOut]:
+        async with self._sessions() as session:
+            return [self._out(gateway) for gateway in await repository.all_gateways(session)]
+
+    async def get(self, name: str) -> GatewayOut:
+        return self._out(await self._named(name))
+
+    async def bundle(self, name: str) -> BundleOut:
+        gateway = await self._named(name)
+        host = gateway.p4runtime_address.rpartition(":")[0].strip("[]")
+        issued = self._authority.issue_server(gateway.name, [gateway.name, host])
+        return BundleOut(
+            ca_pem=self._authority.pem.decode(),
+            certificate_pem=issued.certificate.pem.decode(),
+            key_pem=issued.key_pem.decode(),
+            kek=base64.b64encode(self._kek(gateway)).decode(),
+            client_name=P4RUNTIME_CLIENT_NAME,
+        )
+
+    async def entries(self, name: str) -> EntriesOut:
+        await self._named(name)
+        link = self._fleet.get(name)
+        if link is None:
+            raise CulvertError(Reason.GATEWAY_DOWN, gateway=name)
+        found = await link.observe()
+        of_tunnels = sum(entry.table in _TUNNEL_TABLES for entry in found)
+        return EntriesOut(count=len(found), tunnel_entries=of_tunnels, entries=_entries_out(found))
+
+    async def _named(self, name: str) -> Gateway:
+        async with self._sessions() as session:
+            gateway = await repository.by_name(session, name)
+        if gateway is None:
+            raise CulvertError(Reason.NOT_FOUND, what=f"The gateway {name}")
+        return gateway
+
+    def _kek(self, gateway: Gateway) -> bytes:
+        return self._master_key.open(gateway.kek_ciphertext, _kek_context(gateway.name))
+
+    def _config(self, gateway: Gateway) -> GatewayConfig:
+        return GatewayConfig(
+            gateway.id,
+            gateway.name,
+            gateway.p4runtime_address,
+            gateway.p4runtime_device_id,
+            site_of(gateway),
+            KeyWrap(self._kek(gateway)),
+        )
+
+    def _out(self, gateway: Gateway) -> GatewayOut:
+        link = self._fleet.get(gateway.name)
+        online = link is not None and link.online
+        return GatewayOut(
+            name=gateway.name,
+            address=gateway.address,
+            p4runtime=gateway.p4runtime_address,
+            device_id=gateway.p4runtime_device_id,
+            pool=gateway.pool,
+            wan=WanPort.model_validate(gateway.wan),
+            lan=LanPort.model_validate(gateway.lan),
+            state="online" if online else "offline",
+            reason=link.reason if link else "not connected",
+            created_at=gateway.created_at,
+        )
+
+
+def site_of(gateway: Gateway) -> Site:
+    wan, lan = WanPort.model_validate(gateway.wan), LanPort.model_validate(gateway.lan)
+    return Site(
+        gateway.address,
+        gateway.pool,
+        Wan(wan.port, wan.mac, wan.next_hop_mac),
+        Lan(lan.port, lan.mac, lan.address, lan.prefix, lan.neighbours),
+    )
+
+
+def _kek_context(name: str) -> str:
+    return f"gateway {name}"
+
+
+def _entries_out(found: Sequence[Entry]) -> list[EntryOut]:
+    return [
+        EntryOut(
+            table=entry.table,
+            priority=entry.priority,
+            match=dict(entry.match),
+            action=entry.action,
+            params=dict(entry.params),
+        )
+        for entry in sorted(found, key=lambda entry: (entry.table, entry.priority, str(entry.match)))
+    ]

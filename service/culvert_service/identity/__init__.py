@@ -1,0 +1,1 @@
+"""People, their devices, invitations, enrolment, codes."""

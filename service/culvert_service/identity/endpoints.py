@@ -1,0 +1,63 @@
+"""REST: people, invitations, enrolment, devices."""
+
+from __future__ import annotations
+
+import uuid
+
+from fastapi import APIRouter, status
+
+from culvert_service.identity.schemas import (
+    DeviceOut,
+    EnrolmentIn,
+    EnrolmentOut,
+    InvitationIn,
+    InvitationOut,
+    RevokedOut,
+    UserIn,
+    UserOut,
+)
+from culvert_service.identity.service import CloseTunnels, Identity
+
+
+def router(identity: Identity, close_tunnels: CloseTunnels) -> APIRouter:
+    """For the admin."""
+    routes = APIRouter(tags=["people and devices"])
+
+    @routes.post("/users", status_code=status.HTTP_201_CREATED, summary="Add a person")
+    async def create_user(asked: UserIn) -> UserOut:
+        return await identity.create_user(asked)
+
+    @routes.get("/users", summary="List the people")
+    async def list_users() -> list[UserOut]:
+        return await identity.users()
+
+    @routes.post(
+        "/invitations", status_code=status.HTTP_201_CREATED, summary="Invite a person to enrol a computer"
+    )
+    async def invite(asked: InvitationIn) -> InvitationOut:
+        return await identity.invite(asked.user)
+
+    @routes.get("/devices", summary="List the devices")
+    async def list_devices() -> list[DeviceOut]:
+        return await identity.devices()
+
+    @routes.post("/devices/{device_id}/revoke", summary="Revoke a device and close its tunnels")
+    async def revoke(device_id: uuid.UUID) -> RevokedOut:
+        return await identity.revoke(device_id, close_tunnels)
+
+    _ = (create_user, list_users, invite, list_devices, revoke)
+    return routes
+
+
+def public_router(identity: Identity) -> APIRouter:
+    """For a computer that has an invitation and nothing else."""
+    routes = APIRouter(tags=["enrolment"])
+
+    @routes.post(
+        "/enrolments", status_code=status.HTTP_201_CREATED, summary="Enrol a computer with an invitation"
+    )
+    async def enrol(asked: EnrolmentIn) -> EnrolmentOut:
+        return await identity.enrol(asked)
+
+    _ = enrol
+    return routes

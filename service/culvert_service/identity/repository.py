@@ -1,0 +1,62 @@
+"""SQL about people, devices, invitations and codes."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from collections.abc import Sequence
+
+from culvert_db import Device, DeviceState, Invitation, Totp, User
+from sqlalchemy import select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import contains_eager
+
+
+async def users(session: AsyncSession) -> Sequence[User]:
+    return (await session.scalars(select(User).order_by(User.name))).all()
+
+
+async def user_by_name(session: AsyncSession, name: str) -> User | None:
+    return await session.scalar(select(User).where(User.name == name))
+
+
+async def use_invitation(session: AsyncSession, token_hash: bytes, now: datetime.datetime) -> User | None:
+    """Marks it used and says for whom; None when it is unknown, used or expired. Of two at once, one gets it."""
+    user_id = await session.scalar(
+        update(Invitation)
+        .where(Invitation.token_hash == token_hash, Invitation.used_at.is_(None), Invitation.expires_at > now)
+        .values(used_at=now)
+        .returning(Invitation.user_id)
+    )
+    return await session.get(User, user_id) if user_id is not None else None
+
+
+async def devices(session: AsyncSession) -> Sequence[Device]:
+    query = select(Device).join(Device.user).options(contains_eager(Device.user)).order_by(Device.created_at)
+    return (await session.scalars(query)).all()
+
+
+async def device_by_fingerprint(
+    session: AsyncSession, fingerprint: bytes, *, hold: bool = False
+) -> Device | None:
+    """With its user. `hold` keeps a revocation waiting until this transaction ends."""
+    query = (
+        select(Device)
+        .join(Device.user)
+        .options(contains_eager(Device.user))
+        .where(Device.fingerprint == fingerprint)
+    )
+    return await session.scalar(query.with_for_update(read=True, of=Device) if hold else query)
+
+
+async def revoke(session: AsyncSession, device_id: uuid.UUID, now: datetime.datetime) -> Device | None:
+    return await session.scalar(
+        update(Device)
+        .where(Device.id == device_id)
+        .values(state=DeviceState.REVOKED, revoked_at=now, code_valid_until=None)
+        .returning(Device)
+    )
+
+
+async def totp_for_update(session: AsyncSession, device_id: uuid.UUID) -> Totp | None:
+    return await session.scalar(select(Totp).where(Totp.device_id == device_id).with_for_update())

@@ -1,0 +1,73 @@
+"""People, invitations and devices as REST says them."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+UserName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
+
+
+class UserIn(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    name: UserName
+    email: Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+$", max_length=254)]
+
+
+class UserOut(BaseModel):
+    name: str
+    email: str
+    created_at: datetime
+
+
+class InvitationIn(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    user: UserName
+
+
+class InvitationOut(BaseModel):
+    """The link enrols one computer, once. It is shown here and kept nowhere."""
+
+    link: str
+    expires_at: datetime
+
+
+class EnrolmentIn(BaseModel):
+    """The token is the credential. `csr_pem` is a PKCS #10 request for a P-256 key that was made on the device."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    token: SecretStr
+    device_name: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$")]
+    csr_pem: str
+
+
+class EnrolmentOut(BaseModel):
+    device_id: uuid.UUID
+    user: str
+    certificate_pem: str
+    # Infrastructure CA: what the controller's certificate is signed by.
+    ca_pem: str
+    agent_address: str
+    # For the authenticator's QR code; shown once.
+    totp_uri: str
+
+
+class DeviceOut(BaseModel):
+    id: uuid.UUID
+    name: str
+    user: str
+    state: Literal["active", "revoked"]
+    certificate_expires_at: datetime
+    code_valid_until: datetime | None
+    created_at: datetime
+    revoked_at: datetime | None
+
+
+class RevokedOut(BaseModel):
+    tunnels_closed: int

@@ -1,0 +1,40 @@
+"""Encrypts secrets that must rest in the database: TOTP secrets and gateways' key-encryption keys."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from culvert_service import private_files
+
+_NONCE = 12
+
+
+class MasterKeyError(Exception):
+    """A secret in the database does not open: this state directory belongs to another database."""
+
+
+class MasterKey:
+    """AES-256-GCM. `context` names the secret's place, so that a ciphertext moved to another row does not open."""
+
+    def __init__(self, key: bytes) -> None:
+        self._aead = AESGCM(key)
+
+    @classmethod
+    def load(cls, state_dir: Path) -> MasterKey:
+        """From state_dir/master.key, made at the first time."""
+        return cls(private_files.read_or_make(state_dir / "master.key", lambda: AESGCM.generate_key(256)))
+
+    def seal(self, secret: bytes, context: str) -> bytes:
+        nonce = os.urandom(_NONCE)
+        return nonce + self._aead.encrypt(nonce, secret, context.encode())
+
+    def open(self, ciphertext: bytes, context: str) -> bytes:
+        """Raises MasterKeyError."""
+        try:
+            return self._aead.decrypt(ciphertext[:_NONCE], ciphertext[_NONCE:], context.encode())
+        except InvalidTag:
+            raise MasterKeyError(f"the secret of {context} does not open with this master key") from None

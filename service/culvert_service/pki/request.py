@@ -1,0 +1,27 @@
+"""A device's certificate signing request (RFC 2986): only its key is taken, and only after it proved to have it."""
+
+from __future__ import annotations
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec
+from culvert_proto import CulvertError, Reason
+
+_SIZE_MAX = 8192
+
+
+def public_key(csr_pem: str) -> ec.EllipticCurvePublicKey:
+    """The P-256 key of a PEM request. Raises CulvertError CSR_INVALID."""
+    if len(csr_pem) > _SIZE_MAX:
+        raise CulvertError(Reason.CSR_INVALID, why=f"it is longer than {_SIZE_MAX} bytes")
+    try:
+        request = x509.load_pem_x509_csr(csr_pem.encode())
+        key = request.public_key()
+        signed = request.is_signature_valid
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise CulvertError(Reason.CSR_INVALID, why="it is not a PEM request that can be read") from None
+    if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
+        raise CulvertError(Reason.CSR_INVALID, why="its key is not on the curve P-256")
+    if not signed:
+        raise CulvertError(Reason.CSR_INVALID, why="its signature is wrong")
+    return key

@@ -1,0 +1,46 @@
+"""Files that hold secrets: mode 0600, complete or absent, never half written."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+
+def write(path: Path, data: bytes) -> None:
+    """Replaces the file."""
+    fresh = _fresh(path, data)
+    fresh.replace(path)
+    _sync_directory(path.parent)
+
+
+def read_or_make(path: Path, make: Callable[[], bytes]) -> bytes:
+    """The file's content; made at the first time. Of two makers at once, one wins and both return its bytes."""
+    if not path.exists():
+        fresh = _fresh(path, make())
+        try:
+            os.link(fresh, path)
+            _sync_directory(path.parent)
+        except FileExistsError:
+            pass
+        finally:
+            fresh.unlink()
+    return path.read_bytes()
+
+
+def _fresh(path: Path, data: bytes) -> Path:
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    return fresh
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

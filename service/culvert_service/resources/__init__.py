@@ -1,0 +1,1 @@
+"""Names that can be opened, where they are, and for whom."""

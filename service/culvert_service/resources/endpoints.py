@@ -1,0 +1,31 @@
+"""REST: resources."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, status
+
+from culvert_service.resources.schemas import DeletedOut, ResourceIn, ResourceOut
+from culvert_service.resources.service import Resources
+
+
+def router(resources: Resources) -> APIRouter:
+    routes = APIRouter(prefix="/resources", tags=["resources"])
+
+    @routes.post("", status_code=status.HTTP_201_CREATED, summary="Publish a resource")
+    async def create(asked: ResourceIn) -> ResourceOut:
+        return await resources.create(asked)
+
+    @routes.get("", summary="List the resources")
+    async def list_all() -> list[ResourceOut]:
+        return await resources.list()
+
+    @routes.get("/{name}", summary="Show a resource")
+    async def get(name: str) -> ResourceOut:
+        return await resources.get(name)
+
+    @routes.delete("/{name}", summary="Withdraw a resource and close its tunnels")
+    async def delete(name: str) -> DeletedOut:
+        return await resources.delete(name)
+
+    _ = (create, list_all, get, delete)
+    return routes

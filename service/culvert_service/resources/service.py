@@ -1,0 +1,117 @@
+"""Resources: created and deleted whole. dns-updater hears of each change from Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from culvert_db import Grant, Resource, ResourceGateway, Sessions
+from culvert_proto import CulvertError, Reason
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from culvert_service.gateways.service import site_of
+from culvert_service.resources import repository
+from culvert_service.resources.schemas import DeletedOut, Rekey, ResourceIn, ResourceOut
+from culvert_service.watch.hub import Hub
+
+# Closes every tunnel to a resource, in the transaction that deletes it; returns what to do after its commit.
+CloseTunnels = Callable[[AsyncSession, int], Awaitable[Callable[[], Awaitable[int]]]]
+
+_Row = TypeVar("_Row")
+
+
+class Resources:
+    def __init__(
+        self, sessions: Sessions, hub: Hub, close_tunnels: CloseTunnels, managed_zones: Sequence[str]
+    ) -> None:
+        self._sessions = sessions
+        self._hub = hub
+        self._close_tunnels = close_tunnels
+        self._zones = tuple(managed_zones)
+
+    async def create(self, asked: ResourceIn) -> ResourceOut:
+        """Raises CulvertError REQUEST_INVALID, NOT_FOUND or ALREADY_EXISTS."""
+        if not any(asked.fqdn == zone or asked.fqdn.endswith(f".{zone}") for zone in self._zones):
+            zones = ", ".join(self._zones) or "none are configured"
+            raise CulvertError(
+                Reason.REQUEST_INVALID, why=f"{asked.fqdn} is in none of the managed zones ({zones})"
+            )
+        try:
+            async with self._sessions.begin() as session:
+                session.add(await self._resource(session, asked))
+        except IntegrityError:
+            what = f"A resource named {asked.name}, or with the name {asked.fqdn},"
+            raise CulvertError(Reason.ALREADY_EXISTS, what=what) from None
+        self._hub.profiles_changed()
+        return await self.get(asked.name)
+
+    async def list(self) -> list[ResourceOut]:
+        async with self._sessions() as session:
+            return [_out(resource) for resource in await repository.all_resources(session)]
+
+    async def get(self, name: str) -> ResourceOut:
+        async with self._sessions() as session:
+            resource = await repository.by_name(session, name)
+        if resource is None:
+            raise CulvertError(Reason.NOT_FOUND, what=f"The resource {name}")
+        return _out(resource)
+
+    async def delete(self, name: str) -> DeletedOut:
+        async with self._sessions.begin() as session:
+            resource = await repository.lock(session, name)
+            if resource is None:
+                raise CulvertError(Reason.NOT_FOUND, what=f"The resource {name}")
+            finish = await self._close_tunnels(session, resource.id)
+            await session.delete(resource)
+        closed = await finish()
+        self._hub.profiles_changed()
+        return DeletedOut(tunnels_closed=closed)
+
+    async def _resource(self, session: AsyncSession, asked: ResourceIn) -> Resource:
+        gateways = await repository.gateways_named(session, asked.gateways)
+        users = await repository.users_named(session, asked.users)
+        serving = [_found(gateways, name, "gateway") for name in dict.fromkeys(asked.gateways)]
+        for gateway in serving:
+            if not site_of(gateway).serves(asked.address):
+                why = f"{gateway.name} has no neighbour {asked.address} on its LAN"
+                raise CulvertError(Reason.REQUEST_INVALID, why=why)
+        return Resource(
+            name=asked.name,
+            fqdn=asked.fqdn,
+            address=asked.address,
+            owner=asked.owner,
+            idle_seconds=asked.idle_seconds,
+            soft_packets=asked.rekey.soft_packets,
+            soft_bytes=asked.rekey.soft_bytes,
+            soft_seconds=asked.rekey.soft_seconds,
+            gateways=[
+                ResourceGateway(gateway_id=gateway.id, position=position)
+                for position, gateway in enumerate(serving)
+            ],
+            grants=[Grant(user_id=_found(users, name, "user").id) for name in dict.fromkeys(asked.users)],
+        )
+
+
+def _found(rows: dict[str, _Row], name: str, kind: str) -> _Row:
+    if name not in rows:
+        raise CulvertError(Reason.NOT_FOUND, what=f"The {kind} {name}")
+    return rows[name]
+
+
+def _out(resource: Resource) -> ResourceOut:
+    return ResourceOut(
+        name=resource.name,
+        fqdn=resource.fqdn,
+        address=resource.address,
+        gateways=[link.gateway.name for link in resource.gateways],
+        users=sorted(grant.user.name for grant in resource.grants),
+        owner=resource.owner,
+        idle_seconds=resource.idle_seconds,
+        rekey=Rekey(
+            soft_packets=resource.soft_packets,
+            soft_bytes=resource.soft_bytes,
+            soft_seconds=resource.soft_seconds,
+        ),
+        created_at=resource.created_at,
+    )

@@ -1,0 +1,1 @@
+"""The REST API's frame: application, errors, the admin's token."""

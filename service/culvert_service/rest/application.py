@@ -1,0 +1,64 @@
+"""The REST API as one FastAPI application, with a reference page that needs no internet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from culvert_db import Sessions
+from fastapi import APIRouter, Depends, FastAPI
+from fastapi_offline import FastAPIOffline
+from pydantic import BaseModel
+from sqlalchemy import text
+from starlette.responses import PlainTextResponse
+
+from culvert_service.rest import problem
+from culvert_service.rest.admin_token import AdminToken
+
+_DESCRIPTION = """
+The administration of a Culvert controller. Send `Authorization: Bearer TOKEN` with the content of `admin-token` in the
+controller's state directory; enrolment needs an invitation's token instead.
+
+Every refusal is `application/problem+json` with a `reason` to branch on, a `detail` and a `remedy` to show.
+"""
+_PREFIX = "/api/v1"
+
+
+class Health(BaseModel):
+    status: str
+
+
+def application(
+    sessions: Sessions,
+    token: AdminToken,
+    ca_pem: str,
+    admin: Sequence[APIRouter],
+    public: Sequence[APIRouter],
+) -> FastAPI:
+    app = FastAPIOffline(
+        title="Culvert controller",
+        version="1",
+        description=_DESCRIPTION,
+        redoc_url=None,
+        static_url="/docs/assets",
+        responses={"default": {"model": problem.Problem, "content": {problem.MEDIA_TYPE: {}}}},
+    )
+    problem.install(app)
+    for router in admin:
+        app.include_router(router, prefix=_PREFIX, dependencies=[Depends(token)])
+    for router in public:
+        app.include_router(router, prefix=_PREFIX)
+
+    @app.get(f"{_PREFIX}/ca", tags=["enrolment"], summary="The infrastructure CA, in PEM")
+    async def ca() -> PlainTextResponse:
+        """For a computer that compares it with the fingerprint in its invitation link, before it sends the token."""
+        return PlainTextResponse(ca_pem, media_type="application/x-pem-file")
+
+    @app.get("/healthz", tags=["health"], summary="Whether the controller serves")
+    async def healthz() -> Health:
+        async with sessions() as session:
+            await session.execute(text("SELECT 1"))
+        return Health(status="ok")
+
+    _: Any = (ca, healthz)
+    return app

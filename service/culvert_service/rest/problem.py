@@ -1,0 +1,73 @@
+"""CulvertError over HTTP: application/problem+json (RFC 9457). The only mapping."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+
+from culvert_proto import CulvertError, Reason
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+_log = logging.getLogger(__name__)
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class Problem(BaseModel):
+    """`type` is stable: branch on it or on `reason`. `remedy` says what to do next."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    reason: str
+    remedy: str
+
+
+def problem(error: CulvertError) -> JSONResponse:
+    status = error.entry.http
+    body = Problem(
+        type=f"urn:culvert:error:{error.reason.name.lower().replace('_', '-')}",
+        title=error.reason.name.replace("_", " ").capitalize(),
+        status=status,
+        detail=error.message,
+        reason=error.reason.name,
+        remedy=error.remedy,
+    )
+    headers = {"WWW-Authenticate": "Bearer"} if status is HTTPStatus.UNAUTHORIZED else None
+    return JSONResponse(body.model_dump(), status, headers, MEDIA_TYPE)
+
+
+def install(app: FastAPI) -> None:
+    """Every refusal and fault of the application becomes a problem."""
+
+    async def refused(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, CulvertError)
+        return problem(error)
+
+    async def invalid(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        # Where and why, never the value: it may be a token.
+        faults = [f"{'.'.join(map(str, fault['loc'][1:]))}: {fault['msg']}" for fault in error.errors()]
+        return problem(CulvertError(Reason.REQUEST_INVALID, why="; ".join(faults)))
+
+    async def http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        if error.status_code == HTTPStatus.NOT_FOUND:
+            return problem(CulvertError(Reason.NOT_FOUND, what=f"The path {request.url.path}"))
+        return problem(CulvertError(Reason.REQUEST_INVALID, why=str(error.detail)))
+
+    async def fault(request: Request, error: Exception) -> Response:
+        _log.error(
+            "request failed", exc_info=error, extra={"method": request.method, "path": request.url.path}
+        )
+        return problem(CulvertError(Reason.INTERNAL))
+
+    app.add_exception_handler(CulvertError, refused)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(Exception, fault)

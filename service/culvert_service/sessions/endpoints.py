@@ -1,0 +1,29 @@
+"""REST: tunnels."""
+
+from __future__ import annotations
+
+import uuid
+
+from culvert_db import Tunnel
+from culvert_proto import CulvertError, Reason
+from fastapi import APIRouter, status
+
+from culvert_service.sessions.schemas import TunnelOut
+from culvert_service.sessions.service import Tunnels
+
+
+def router(tunnels: Tunnels) -> APIRouter:
+    routes = APIRouter(prefix="/tunnels", tags=["tunnels"])
+
+    @routes.get("", summary="List the open tunnels")
+    async def list_all() -> list[TunnelOut]:
+        return await tunnels.list()
+
+    @routes.delete("/{tunnel_id}", status_code=status.HTTP_204_NO_CONTENT, summary="Close a tunnel")
+    async def close(tunnel_id: uuid.UUID) -> None:
+        why = CulvertError(Reason.CLOSED_BY_ADMIN, why="closed in the administration")
+        if not await tunnels.close(why, Tunnel.id == tunnel_id):
+            raise CulvertError(Reason.NOT_FOUND, what=f"The tunnel {tunnel_id}")
+
+    _ = (list_all, close)
+    return routes

@@ -1,0 +1,76 @@
+"""What a device is handed: a tunnel's shape and one generation of its keys."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass, field
+
+from culvert_service.gateways.key_wrap import KeyWrap, new_sa_key
+from culvert_service.gateways.limits import Limits
+from culvert_service.gateways.sa import Spi
+from culvert_service.gateways.tunnel_entries import Pair, WrappedKeys
+
+# How long the pair before stays good for inbound packets after an activation.
+DRAIN_MS = 3000
+# AES-GCM-16 in ESP in UDP on a link of 1500 bytes (RFC 4301 section 8).
+INNER_MTU = 1438
+
+
+@dataclass(frozen=True, slots=True)
+class PairKeys:
+    """Fresh keys of one pair. They live as long as the answer that carries them, and never print themselves."""
+
+    to_gateway: bytes = field(repr=False)
+    to_device: bytes = field(repr=False)
+
+    @classmethod
+    def new(cls) -> PairKeys:
+        return cls(new_sa_key(), new_sa_key())
+
+    def wrapped(self, wrap: KeyWrap) -> WrappedKeys:
+        return WrappedKeys(wrap.wrap(self.to_gateway), wrap.wrap(self.to_device))
+
+
+@dataclass(frozen=True, slots=True)
+class GrantedPair:
+    generation: int
+    to_gateway: Spi
+    to_device: Spi
+    keys: PairKeys
+    soft: Limits
+
+    @classmethod
+    def of(cls, pair: Pair, keys: PairKeys, soft: Limits) -> GrantedPair:
+        return cls(pair.generation, pair.to_gateway.spi, pair.to_device.spi, keys, soft)
+
+
+@dataclass(frozen=True, slots=True)
+class GrantedTunnel:
+    id: uuid.UUID
+    resource: str
+    fqdn: str
+    idle_seconds: int
+    gateway: str
+    gateway_address: str
+    inner_address: str
+    remote_prefixes: tuple[str, ...]
+    pair: GrantedPair
+
+
+class Timeline:
+    """Where the time of a request went: microseconds from its arrival."""
+
+    def __init__(self) -> None:
+        self._arrived = time.perf_counter()
+        self.decided_us = 0
+        self.programmed_us = 0
+
+    def decided(self) -> None:
+        self.decided_us = self._elapsed()
+
+    def programmed(self) -> None:
+        self.programmed_us = self._elapsed()
+
+    def _elapsed(self) -> int:
+        return round((time.perf_counter() - self._arrived) * 1e6)

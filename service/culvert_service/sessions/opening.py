@@ -1,0 +1,248 @@
+"""OpenTunnel: decide, allocate, program the gateway, commit; or leave everything as it was.
+
+One transaction spans it all. The gateway is written before the commit, so that a tunnel in the database is one that
+works; a commit that fails takes the gateway's entries back.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from culvert_db import Device, Resource, Sessions, Tunnel, TunnelState
+from culvert_proto import CulvertError, Reason
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from culvert_service.decision.decision import Asker, Denial, GatewayFact, Permit, Target, decide
+from culvert_service.gateways.entry import Kind, Update, inserts
+from culvert_service.gateways.fleet import Fleet
+from culvert_service.gateways.link import Link
+from culvert_service.gateways.tunnel_entries import install_pair, policy_entry, remove_pair
+from culvert_service.identity.service import admitted
+from culvert_service.sessions import repository
+from culvert_service.sessions.grant import DRAIN_MS, GrantedPair, GrantedTunnel, PairKeys, Timeline
+from culvert_service.sessions.lifecycle import Reopen, advance
+from culvert_service.sessions.programming import allocate_pair, program_and_commit
+from culvert_service.sessions.record import TunnelRecord, path_of
+from culvert_service.sessions.repository import OpenFacts, Serving
+
+_log = logging.getLogger(__name__)
+
+_RACES = 3
+
+Now = Callable[[], datetime.datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRequest:
+    """Two equal requests at once share one answer."""
+
+    fingerprint: bytes
+    fqdn: str
+    pinned: str
+    peer_address: str
+    peer_port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The answer, and what is to be seen to after it: what drains, what is left on which gateway."""
+
+    tunnel: GrantedTunnel
+    timeline: Timeline
+    draining: int | None = None
+    replaced: TunnelRecord | None = None
+    leftovers: tuple[Update, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What is in the transaction, and has yet to be on the gateway."""
+
+    tunnel: GrantedTunnel
+    batches: Sequence[Sequence[Update]]
+    draining: int | None = None
+    replaced: TunnelRecord | None = None
+    leftovers: tuple[Update, ...] = field(default=())
+
+
+class _RaceError(Exception):
+    """Another request for the same tunnel was faster."""
+
+
+class Opening:
+    def __init__(self, sessions: Sessions, fleet: Fleet, now: Now) -> None:
+        self._sessions = sessions
+        self._fleet = fleet
+        self._now = now
+
+    async def open(self, request: OpenRequest, timeline: Timeline) -> Opened:
+        """Tries the gateways in order. Raises CulvertError; nothing is then left behind."""
+        failed: set[str] = set()
+        races = 0
+        while True:
+            tried = len(failed)
+            try:
+                return await self._attempt(request, timeline, failed)
+            except CulvertError as error:
+                if error.reason is not Reason.GATEWAY_DOWN or len(failed) == tried:
+                    raise
+                _log.warning("trying the next gateway", extra={"fqdn": request.fqdn, "why": error.message})
+            except IntegrityError:
+                # The only row that can go away while this transaction holds the others.
+                raise CulvertError(Reason.NAME_UNKNOWN, name=request.fqdn) from None
+            except _RaceError:
+                races += 1
+                if races == _RACES:
+                    raise CulvertError(Reason.TIMEOUT, what=f"Opening {request.fqdn}") from None
+
+    async def _attempt(self, request: OpenRequest, timeline: Timeline, failed: set[str]) -> Opened:
+        async with self._sessions() as session:
+            facts = await repository.open_facts(session, request.fingerprint, request.fqdn)
+            device = admitted(facts.device)
+            serving = await self._serving(session, facts, device)
+            permit = self._decide(request, facts, device, serving, failed)
+            timeline.decided()
+            assert facts.resource is not None
+            existing = await repository.locked(session, facts.tunnel_id) if facts.tunnel_id else None
+            if existing is not None and existing.gateway in permit.gateways:
+                link = self._link(existing.gateway)
+                job = await self._reopen(session, existing, link, request)
+            else:
+                chosen = _named(serving, permit.gateways[0])
+                link = self._link(chosen.gateway.name)
+                if existing is not None:
+                    await repository.take(session, Tunnel.id == existing.id)
+                job = await self._fresh(session, facts.resource, device, chosen, link, request, existing)
+            try:
+                await program_and_commit(session, link, job.batches, timeline.programmed)
+            except CulvertError as error:
+                if error.reason is Reason.GATEWAY_DOWN:
+                    failed.add(link.name)
+                raise
+        return Opened(job.tunnel, timeline, job.draining, job.replaced, job.leftovers)
+
+    async def _serving(self, session: AsyncSession, facts: OpenFacts, device: Device) -> list[Serving]:
+        if facts.resource is None or not facts.granted:
+            return []
+        return await repository.serving(session, facts.resource.id, device.id)
+
+    def _decide(
+        self,
+        request: OpenRequest,
+        facts: OpenFacts,
+        device: Device,
+        serving: Sequence[Serving],
+        failed: set[str],
+    ) -> Permit:
+        resource = facts.resource
+        verdict = decide(
+            Asker(device.name, device.user.name, revoked=False, code_valid_until=device.code_valid_until),
+            request.fqdn,
+            Target(resource.fqdn, resource.owner, facts.granted) if resource else None,
+            [GatewayFact(one.gateway.name, self._usable(one.gateway.name, failed)) for one in serving],
+            request.pinned,
+            self._now(),
+        )
+        if isinstance(verdict, Denial):
+            raise verdict.error()
+        return verdict
+
+    def _usable(self, gateway: str, failed: set[str]) -> bool:
+        return gateway not in failed and self._fleet.is_online(gateway)
+
+    def _link(self, gateway: str) -> Link:
+        link = self._fleet.get(gateway)
+        if link is None:
+            raise CulvertError(Reason.GATEWAY_DOWN, gateway=gateway)
+        return link
+
+    async def _fresh(
+        self,
+        session: AsyncSession,
+        resource: Resource,
+        device: Device,
+        serving: Serving,
+        link: Link,
+        request: OpenRequest,
+        replaced: TunnelRecord | None,
+    ) -> _Job:
+        gateway = serving.gateway
+        inner = serving.inner_address or await repository.assign_address(session, gateway, device.id)
+        tunnel = Tunnel(
+            id=uuid.uuid4(),
+            device_id=device.id,
+            resource_id=resource.id,
+            gateway_id=gateway.id,
+            state=TunnelState.UP,
+            generation=1,
+            peer_address=request.peer_address,
+            peer_port=request.peer_port,
+        )
+        if not await repository.insert_tunnel(session, tunnel):
+            raise _RaceError
+        pair = await allocate_pair(session, tunnel.id, device.id, link, tunnel.generation)
+        path = path_of(tunnel, resource, gateway, inner)
+        keys = PairKeys.new()
+        granted = GrantedTunnel(
+            tunnel.id,
+            resource.name,
+            resource.fqdn,
+            resource.idle_seconds,
+            gateway.name,
+            gateway.address,
+            inner,
+            (f"{resource.address}/32",),
+            GrantedPair.of(pair, keys, path.soft),
+        )
+        install = install_pair(path, pair, keys.wrapped(link.config.key_wrap))
+        return _Job(granted, [install, inserts(policy_entry(path, pair.to_device.sa_id))], replaced=replaced)
+
+    async def _reopen(
+        self,
+        session: AsyncSession,
+        existing: TunnelRecord,
+        link: Link,
+        request: OpenRequest,
+    ) -> _Job:
+        """The device has no keys any more, or wants new ones: the same tunnel with a fresh pair."""
+        step = advance(existing.session, Reopen())
+        assert step.install is not None
+        assert step.drain is not None
+        pair = await allocate_pair(session, existing.id, existing.device_id, link, step.install)
+        await repository.delete_generations(session, existing.id, step.remove)
+        until = self._now() + datetime.timedelta(milliseconds=DRAIN_MS)
+        await repository.drain_generation(session, existing.id, step.drain, until)
+        await repository.update_tunnel(
+            session,
+            existing.id,
+            generation=step.session.current,
+            state=TunnelState.UP,
+            peer_address=request.peer_address,
+            peer_port=request.peer_port,
+        )
+        path = existing.path.seen_from(request.peer_address, request.peer_port)
+        keys = PairKeys.new()
+        switch = Update(Kind.MODIFY, policy_entry(path, pair.to_device.sa_id), existing.policy())
+        granted = GrantedTunnel(
+            existing.id,
+            existing.resource,
+            existing.fqdn,
+            existing.idle_seconds,
+            existing.gateway,
+            path.gateway_address,
+            path.inner_address,
+            (f"{path.resource_address}/32",),
+            GrantedPair.of(pair, keys, path.soft),
+        )
+        leftovers = [update for gone in step.remove for update in remove_pair(path, existing.pairs[gone])]
+        batches = [install_pair(path, pair, keys.wrapped(link.config.key_wrap)), [switch]]
+        return _Job(granted, batches, draining=step.drain, leftovers=tuple(leftovers))
+
+
+def _named(serving: Sequence[Serving], name: str) -> Serving:
+    return next(one for one in serving if one.gateway.name == name)

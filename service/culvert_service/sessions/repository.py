@@ -1,0 +1,254 @@
+"""SQL about tunnels, their SAs and inner addresses."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from dataclasses import dataclass
+
+from culvert_db import (
+    Address,
+    Device,
+    Direction,
+    Gateway,
+    Grant,
+    Resource,
+    ResourceGateway,
+    SecurityAssociation,
+    Tunnel,
+    User,
+)
+from culvert_proto import CulvertError, Reason
+from sqlalchemy import ColumnElement, Select, and_, delete, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import contains_eager, selectinload
+
+from culvert_service.gateways.sa import draw
+from culvert_service.gateways.tunnel_entries import Pair
+from culvert_service.sessions.pool import free_address
+from culvert_service.sessions.record import TunnelRecord, parse
+
+# Draws of random numbers, or of the lowest free address, before it is called a fault.
+_TRIES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFacts:
+    """What the decision needs, and what is there already."""
+
+    device: Device | None
+    resource: Resource | None
+    granted: bool
+    tunnel_id: uuid.UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A gateway of a resource, in order; `inner_address` is the one that the device has there."""
+
+    gateway: Gateway
+    inner_address: str | None
+
+
+async def open_facts(session: AsyncSession, fingerprint: bytes, fqdn: str) -> OpenFacts:
+    """Keeps a revocation of the device waiting until this transaction ends: it then finds the new tunnel."""
+    query = (
+        select(Device, Resource, Grant.user_id, Tunnel.id)
+        .join(Device.user)
+        .options(contains_eager(Device.user))
+        .outerjoin(Resource, Resource.fqdn == fqdn)
+        .outerjoin(Grant, and_(Grant.resource_id == Resource.id, Grant.user_id == Device.user_id))
+        .outerjoin(Tunnel, and_(Tunnel.device_id == Device.id, Tunnel.resource_id == Resource.id))
+        .where(Device.fingerprint == fingerprint)
+        .with_for_update(read=True, of=Device)
+    )
+    row = (await session.execute(query)).one_or_none()
+    if row is None:
+        return OpenFacts(None, None, granted=False, tunnel_id=None)
+    device, resource, granted_user, tunnel_id = row
+    return OpenFacts(device, resource, granted_user == device.user_id, tunnel_id)
+
+
+async def serving(session: AsyncSession, resource_id: int, device_id: uuid.UUID) -> list[Serving]:
+    query = (
+        select(Gateway, Address.address)
+        .join(ResourceGateway, ResourceGateway.gateway_id == Gateway.id)
+        .outerjoin(Address, and_(Address.gateway_id == Gateway.id, Address.device_id == device_id))
+        .where(ResourceGateway.resource_id == resource_id)
+        .order_by(ResourceGateway.position)
+    )
+    return [Serving(gateway, address) for gateway, address in await session.execute(query)]
+
+
+async def assign_address(session: AsyncSession, gateway: Gateway, device_id: uuid.UUID) -> str:
+    """The device's address in the gateway's pool. Raises CulvertError POOL_EXHAUSTED."""
+    for _ in range(_TRIES):
+        rows = await session.execute(
+            select(Address.device_id, Address.address).where(Address.gateway_id == gateway.id)
+        )
+        taken = dict(row.tuple() for row in rows)
+        if mine := taken.get(device_id):
+            return mine
+        address = free_address(gateway.pool, taken.values())
+        if address is None:
+            break
+        values = {"gateway_id": gateway.id, "device_id": device_id, "address": address}
+        # Someone may have been faster: then look again.
+        if await session.scalar(
+            insert(Address).values(values).on_conflict_do_nothing().returning(Address.address)
+        ):
+            return address
+    raise CulvertError(Reason.POOL_EXHAUSTED, gateway=gateway.name)
+
+
+async def insert_tunnel(session: AsyncSession, tunnel: Tunnel) -> bool:
+    """False when the device has a tunnel to this resource already."""
+    values = {
+        "id": tunnel.id,
+        "device_id": tunnel.device_id,
+        "resource_id": tunnel.resource_id,
+        "gateway_id": tunnel.gateway_id,
+        "state": tunnel.state,
+        "generation": tunnel.generation,
+        "peer_address": tunnel.peer_address,
+        "peer_port": tunnel.peer_port,
+    }
+    query = insert(Tunnel).values(values).on_conflict_do_nothing().returning(Tunnel.id)
+    return await session.scalar(query) is not None
+
+
+async def insert_pair(
+    session: AsyncSession, tunnel_id: uuid.UUID, device_id: uuid.UUID, gateway_id: int, generation: int
+) -> Pair | None:
+    """Two SAs with numbers that nobody else has; None when the gateway has none left."""
+    for _ in range(_TRIES):
+        drawn = {Direction.TO_GATEWAY: draw(), Direction.TO_DEVICE: draw()}
+        rows = [
+            {
+                "tunnel_id": tunnel_id,
+                "gateway_id": gateway_id,
+                "device_id": device_id,
+                "direction": direction,
+                "generation": generation,
+                "spi": numbers.spi,
+                "slot": numbers.slot,
+                "sa_id": numbers.sa_id,
+            }
+            for direction, numbers in drawn.items()
+        ]
+        query = (
+            insert(SecurityAssociation)
+            .values(rows)
+            .on_conflict_do_nothing()
+            .returning(SecurityAssociation.id)
+        )
+        inserted = (await session.scalars(query)).all()
+        if len(inserted) == len(rows):
+            return Pair(generation, drawn[Direction.TO_GATEWAY], drawn[Direction.TO_DEVICE])
+        await session.execute(delete(SecurityAssociation).where(SecurityAssociation.id.in_(inserted)))
+    return None
+
+
+async def delete_generations(
+    session: AsyncSession, tunnel_id: uuid.UUID, generations: frozenset[int]
+) -> None:
+    if generations:
+        await session.execute(
+            delete(SecurityAssociation).where(
+                SecurityAssociation.tunnel_id == tunnel_id, SecurityAssociation.generation.in_(generations)
+            )
+        )
+
+
+async def drain_generation(
+    session: AsyncSession, tunnel_id: uuid.UUID, generation: int, until: datetime.datetime
+) -> None:
+    await session.execute(
+        update(SecurityAssociation)
+        .where(SecurityAssociation.tunnel_id == tunnel_id, SecurityAssociation.generation == generation)
+        .values(drain_until=until)
+    )
+
+
+async def update_tunnel(session: AsyncSession, tunnel_id: uuid.UUID, **values: object) -> None:
+    await session.execute(update(Tunnel).where(Tunnel.id == tunnel_id).values(**values))
+
+
+async def locked(session: AsyncSession, tunnel_id: uuid.UUID) -> TunnelRecord | None:
+    """The tunnel, to itself until this transaction ends."""
+    # The lock comes first: rows that are joined to it are read only after whoever had it is through.
+    if await session.scalar(select(Tunnel.id).where(Tunnel.id == tunnel_id).with_for_update()) is None:
+        return None
+    found = await _records(session, Tunnel.id == tunnel_id)
+    return found[0] if found else None
+
+
+async def take(session: AsyncSession, *which: ColumnElement[bool]) -> list[TunnelRecord]:
+    """Deletes the tunnels that match, and returns what they were."""
+    ids = (await session.scalars(select(Tunnel.id).where(*which).with_for_update())).all()
+    found = await _records(session, Tunnel.id.in_(ids)) if ids else []
+    await session.execute(delete(Tunnel).where(Tunnel.id.in_(ids)))
+    return found
+
+
+async def on_gateway(session: AsyncSession, gateway_id: int, now: datetime.datetime) -> list[TunnelRecord]:
+    """The tunnels that a gateway should carry; SAs that have drained are forgotten."""
+    await session.execute(
+        delete(SecurityAssociation).where(
+            SecurityAssociation.gateway_id == gateway_id, SecurityAssociation.drain_until <= now
+        )
+    )
+    return await _records(session, Tunnel.gateway_id == gateway_id)
+
+
+async def by_sa(session: AsyncSession, gateway_id: int, sa_id: int) -> TunnelRecord | None:
+    tunnel_id = await session.scalar(
+        select(SecurityAssociation.tunnel_id).where(
+            SecurityAssociation.gateway_id == gateway_id, SecurityAssociation.sa_id == sa_id
+        )
+    )
+    found = await _records(session, Tunnel.id == tunnel_id) if tunnel_id else []
+    return found[0] if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A tunnel for the admin's list."""
+
+    tunnel: Tunnel
+    device: str
+    user: str
+    resource: Resource
+    gateway: str
+    inner_address: str
+
+
+async def listed(session: AsyncSession) -> list[Listed]:
+    query = (
+        select(Tunnel, Device.name, User.name, Resource, Gateway.name, Address.address)
+        .join(Device, Device.id == Tunnel.device_id)
+        .join(User, User.id == Device.user_id)
+        .join(Resource, Resource.id == Tunnel.resource_id)
+        .join(Gateway, Gateway.id == Tunnel.gateway_id)
+        .join(Address, _same_address())
+        .order_by(Tunnel.opened_at)
+    )
+    return [Listed(*row) for row in await session.execute(query)]
+
+
+async def _records(session: AsyncSession, *which: ColumnElement[bool]) -> list[TunnelRecord]:
+    query: Select[Tunnel, Resource, Gateway, str] = (
+        select(Tunnel, Resource, Gateway, Address.address)
+        .join(Resource, Resource.id == Tunnel.resource_id)
+        .join(Gateway, Gateway.id == Tunnel.gateway_id)
+        .join(Address, _same_address())
+        .options(selectinload(Tunnel.sas))
+        .where(*which)
+        .execution_options(populate_existing=True)
+    )
+    return [parse(*row) for row in await session.execute(query)]
+
+
+def _same_address() -> ColumnElement[bool]:
+    return and_(Address.gateway_id == Tunnel.gateway_id, Address.device_id == Tunnel.device_id)

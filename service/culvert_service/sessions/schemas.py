@@ -1,0 +1,45 @@
+"""Tunnels as REST says them."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+
+from pydantic import BaseModel
+
+from culvert_service.sessions.repository import Listed
+
+
+class TunnelOut(BaseModel):
+    id: uuid.UUID
+    state: str
+    user: str
+    device: str
+    device_id: uuid.UUID
+    resource: str
+    fqdn: str
+    gateway: str
+    inner_address: str
+    peer_address: str
+    peer_port: int
+    generation: int
+    opened_at: datetime
+
+    @classmethod
+    def of(cls, listed: Listed) -> TunnelOut:
+        tunnel = listed.tunnel
+        return cls(
+            id=tunnel.id,
+            state=tunnel.state.value,
+            user=listed.user,
+            device=listed.device,
+            device_id=tunnel.device_id,
+            resource=listed.resource.name,
+            fqdn=listed.resource.fqdn,
+            gateway=listed.gateway,
+            inner_address=listed.inner_address,
+            peer_address=tunnel.peer_address,
+            peer_port=tunnel.peer_port,
+            generation=tunnel.generation,
+            opened_at=tunnel.opened_at,
+        )

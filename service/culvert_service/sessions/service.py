@@ -1,0 +1,262 @@
+"""Tunnels: opened, renewed, activated, drained, closed. The rules are in lifecycle.py; this carries them out."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import logging
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+from culvert_db import Sessions, Tunnel, TunnelState
+from culvert_proto import CulvertError, Reason
+from sqlalchemy import ColumnElement, and_, or_
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from culvert_service.gateways.diff import DesiredTunnel
+from culvert_service.gateways.entry import Kind, Update
+from culvert_service.gateways.fleet import Fleet
+from culvert_service.gateways.link import Link
+from culvert_service.gateways.tunnel_entries import install_pair, policy_entry, remove_pair
+from culvert_service.identity import repository as identity
+from culvert_service.identity.service import admitted
+from culvert_service.sessions import repository
+from culvert_service.sessions.grant import DRAIN_MS, GrantedPair, PairKeys, Timeline
+from culvert_service.sessions.lifecycle import Activate, Drained, Renew, advance
+from culvert_service.sessions.opening import Now, Opened, Opening, OpenRequest
+from culvert_service.sessions.programming import allocate_pair, program_and_commit
+from culvert_service.sessions.record import TunnelRecord
+from culvert_service.sessions.schemas import TunnelOut
+from culvert_service.watch.hub import Hub
+
+_log = logging.getLogger(__name__)
+
+# A gateway repeats a soft limit's digest; the device is told this often at most.
+_TOLD_SECONDS = 1.0
+
+# What is left to do after a commit; returns how many tunnels were closed.
+Finish = Callable[[], Awaitable[int]]
+
+_Result = TypeVar("_Result")
+
+
+class Tunnels:
+    def __init__(self, sessions: Sessions, fleet: Fleet, hub: Hub, now: Now) -> None:
+        self._sessions = sessions
+        self._fleet = fleet
+        self._hub = hub
+        self._now = now
+        self._opening = Opening(sessions, fleet, now)
+        self._in_flight: dict[OpenRequest, asyncio.Task[Opened]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._told: dict[tuple[int, int], float] = {}
+
+    async def open(self, request: OpenRequest) -> Opened:
+        """Idempotent for a device and a name; equal requests at once share one answer. Raises CulvertError."""
+        task = self._in_flight.get(request)
+        if task is None:
+            task = self._in_flight[request] = self._spawn(self._open(request))
+            task.add_done_callback(lambda _: self._in_flight.pop(request, None))
+        # A caller that hangs up does not stop a set-up half-way, nor take it from another caller.
+        return await asyncio.shield(task)
+
+    async def renew(self, fingerprint: bytes, tunnel_id: uuid.UUID, generation: int) -> GrantedPair:
+        """The next pair, for which the gateway is ready. Raises CulvertError TUNNEL_UNKNOWN, GENERATION_STALE, …"""
+        return await asyncio.shield(self._spawn(self._renew(fingerprint, tunnel_id, generation)))
+
+    async def activate(self, fingerprint: bytes, tunnel_id: uuid.UUID, generation: int) -> None:
+        """Moves the gateway's outbound traffic; the pair before drains. Idempotent."""
+        await asyncio.shield(self._spawn(self._activate(fingerprint, tunnel_id, generation)))
+
+    async def close_by_device(self, fingerprint: bytes, tunnel_id: uuid.UUID) -> None:
+        """A tunnel that is closed already is fine; another device's is TUNNEL_UNKNOWN."""
+        async with self._sessions.begin() as session:
+            device = admitted(await identity.device_by_fingerprint(session, fingerprint))
+            record = await repository.locked(session, tunnel_id)
+            if record is not None and record.device_id != device.id:
+                raise CulvertError(Reason.TUNNEL_UNKNOWN)
+            taken = await repository.take(session, Tunnel.id == tunnel_id)
+        await asyncio.shield(self._spawn(self._clear(taken)))
+
+    async def close(self, why: CulvertError, *which: ColumnElement[bool]) -> int:
+        """Closes the tunnels that match, and tells their devices why. How many."""
+        async with self._sessions.begin() as session:
+            finish = await self.close_within(session, why, *which)
+        return await finish()
+
+    async def close_within(
+        self, session: AsyncSession, why: CulvertError, *which: ColumnElement[bool]
+    ) -> Finish:
+        """The same inside a transaction; call what it returns after the commit."""
+        taken = await repository.take(session, *which)
+
+        async def finish() -> int:
+            for record in taken:
+                self._hub.tunnel_closed(record.device_id, record.id, why)
+            await asyncio.shield(self._spawn(self._clear(taken)))
+            return len(taken)
+
+        return finish
+
+    async def close_of_device(self, device_id: uuid.UUID) -> int:
+        """For a revocation."""
+        why = CulvertError(Reason.CLOSED_BY_ADMIN, why="the device was revoked")
+        return await self.close(why, Tunnel.device_id == device_id)
+
+    async def close_to_resource(self, session: AsyncSession, resource_id: int) -> Finish:
+        """For a resource's deletion, in its transaction."""
+        why = CulvertError(Reason.CLOSED_BY_ADMIN, why="the resource was withdrawn")
+        return await self.close_within(session, why, Tunnel.resource_id == resource_id)
+
+    async def list(self) -> list[TunnelOut]:
+        async with self._sessions() as session:
+            return [TunnelOut.of(listed) for listed in await repository.listed(session)]
+
+    async def desired(self, gateway_id: int) -> Sequence[DesiredTunnel]:
+        """For the reconciler."""
+        async with self._sessions.begin() as session:
+            records = await repository.on_gateway(session, gateway_id, self._now())
+        return [record.desired() for record in records]
+
+    async def lost(self, link: Link, tunnels: Sequence[DesiredTunnel]) -> None:
+        """For the reconciler: these SAs are gone from the gateway."""
+        if tunnels:
+            # A tunnel that was opened anew in the meantime has another generation, and stays.
+            which = or_(
+                *(and_(Tunnel.id == one.tunnel_id, Tunnel.generation == one.generation) for one in tunnels)
+            )
+            await self.close(CulvertError(Reason.SA_LOST, gateway=link.name), which)
+
+    async def soft_limit(self, link: Link, sa_id: int) -> None:
+        """For a gateway's digest: asks the device to renew."""
+        key, at = (link.config.id, sa_id), time.monotonic()
+        if at - self._told.get(key, -_TOLD_SECONDS) < _TOLD_SECONDS:
+            return
+        self._told = {other: then for other, then in self._told.items() if at - then < _TOLD_SECONDS} | {
+            key: at
+        }
+        async with self._sessions() as session:
+            record = await repository.by_sa(session, link.config.id, sa_id)
+        if record is None:
+            return
+        current = record.pairs[record.session.current]
+        if sa_id in (current.to_gateway.sa_id, current.to_device.sa_id):
+            self._hub.sa_expiring(record.device_id, record.id, record.session.current)
+
+    async def stop(self) -> None:
+        """Lets what is under way finish; what drains is finished by the next start's reconciliation."""
+        for task in self._tasks:
+            if task.get_name().startswith("drain"):
+                task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _open(self, request: OpenRequest) -> Opened:
+        opened = await self._opening.open(request, Timeline())
+        tunnel = opened.tunnel
+        _log.info(
+            "tunnel opened",
+            extra={
+                "tunnel": str(tunnel.id),
+                "fqdn": tunnel.fqdn,
+                "gateway": tunnel.gateway,
+                "generation": tunnel.pair.generation,
+                "decided_us": opened.timeline.decided_us,
+                "programmed_us": opened.timeline.programmed_us,
+            },
+        )
+        if opened.draining is not None:
+            self._drain_later(tunnel.id, opened.draining)
+        if opened.leftovers:
+            self._spawn(self._remove(tunnel.gateway, [opened.leftovers]))
+        if opened.replaced is not None:
+            self._spawn(self._clear([opened.replaced]))
+        return opened
+
+    async def _renew(self, fingerprint: bytes, tunnel_id: uuid.UUID, generation: int) -> GrantedPair:
+        async with self._sessions() as session:
+            record = await self._own(session, fingerprint, tunnel_id)
+            step = advance(record.session, Renew(generation))
+            assert step.install is not None
+            link = self._online(record.gateway)
+            pair = await allocate_pair(session, record.id, record.device_id, link, step.install)
+            await repository.delete_generations(session, record.id, step.remove)
+            await repository.update_tunnel(session, record.id, state=TunnelState.RENEWING)
+            keys = PairKeys.new()
+            install = install_pair(record.path, pair, keys.wrapped(link.config.key_wrap))
+            await program_and_commit(session, link, [install])
+        leftovers = [
+            update for gone in step.remove for update in remove_pair(record.path, record.pairs[gone])
+        ]
+        if leftovers:
+            await link.remove([leftovers])
+        _log.info("tunnel renewed", extra={"tunnel": str(tunnel_id), "generation": pair.generation})
+        return GrantedPair.of(pair, keys, record.path.soft)
+
+    async def _activate(self, fingerprint: bytes, tunnel_id: uuid.UUID, generation: int) -> None:
+        async with self._sessions() as session:
+            record = await self._own(session, fingerprint, tunnel_id)
+            step = advance(record.session, Activate(generation))
+            if step.switch is None or step.drain is None:
+                return
+            link = self._online(record.gateway)
+            sa_id = record.pairs[step.switch].to_device.sa_id
+            switch = Update(Kind.MODIFY, policy_entry(record.path, sa_id), record.policy())
+            until = self._now() + datetime.timedelta(milliseconds=DRAIN_MS)
+            await repository.drain_generation(session, record.id, step.drain, until)
+            await repository.update_tunnel(
+                session, record.id, state=TunnelState.UP, generation=step.session.current
+            )
+            await program_and_commit(session, link, [[switch]])
+        self._drain_later(tunnel_id, step.drain)
+        _log.info("tunnel switched", extra={"tunnel": str(tunnel_id), "generation": generation})
+
+    async def _drain(self, tunnel_id: uuid.UUID, generation: int) -> None:
+        await asyncio.sleep(DRAIN_MS / 1000)
+        async with self._sessions.begin() as session:
+            record = await repository.locked(session, tunnel_id)
+            if record is None:
+                return
+            gone = advance(record.session, Drained(generation)).remove
+            await repository.delete_generations(session, tunnel_id, gone)
+        removal = [update for one in gone for update in remove_pair(record.path, record.pairs[one])]
+        await self._remove(record.gateway, [removal])
+
+    async def _own(self, session: AsyncSession, fingerprint: bytes, tunnel_id: uuid.UUID) -> TunnelRecord:
+        device = admitted(await identity.device_by_fingerprint(session, fingerprint, hold=True))
+        record = await repository.locked(session, tunnel_id)
+        if record is None or record.device_id != device.id:
+            raise CulvertError(Reason.TUNNEL_UNKNOWN)
+        return record
+
+    def _online(self, gateway: str) -> Link:
+        link = self._fleet.get(gateway)
+        if link is None or not link.online:
+            raise CulvertError(Reason.GATEWAY_DOWN, gateway=gateway)
+        return link
+
+    async def _clear(self, records: Sequence[TunnelRecord]) -> None:
+        """Takes closed tunnels off their gateways; the reconciler does what cannot be done now."""
+        for record in records:
+            _log.info("tunnel closed", extra={"tunnel": str(record.id), "gateway": record.gateway})
+            await self._remove(record.gateway, record.removal())
+
+    async def _remove(self, gateway: str, batches: Sequence[Sequence[Update]]) -> None:
+        if link := self._fleet.get(gateway):
+            await link.remove(batches)
+
+    def _drain_later(self, tunnel_id: uuid.UUID, generation: int) -> None:
+        self._spawn(self._drain(tunnel_id, generation), name=f"drain {tunnel_id}")
+
+    def _spawn(self, work: Coroutine[Any, Any, _Result], *, name: str | None = None) -> asyncio.Task[_Result]:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, CulvertError):
+            _log.error("a tunnel's task failed", exc_info=error, extra={"task": task.get_name()})

@@ -1,0 +1,126 @@
+"""Who watches, and what each has yet to hear. One process, no I/O: the stream that carries it is in agent/."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from culvert_proto import CulvertError
+
+# A device that hears nothing for this many events is gone; it gets the profile anew when it comes back.
+_BACKLOG = 256
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileChanged:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class TunnelClosed:
+    tunnel_id: uuid.UUID
+    why: CulvertError
+
+
+@dataclass(frozen=True, slots=True)
+class SaExpiring:
+    tunnel_id: uuid.UUID
+    generation: int
+
+
+Event = ProfileChanged | TunnelClosed | SaExpiring
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    error: CulvertError | None
+
+
+class Watcher:
+    """One device's stream of events; starts with ProfileChanged."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[Event | _End] = asyncio.Queue()
+        self._profile_waits = False
+        self.tell(ProfileChanged())
+
+    async def events(self) -> AsyncIterator[Event]:
+        """Ends when a newer stream takes over. Raises CulvertError when the device may not watch any more."""
+        while True:
+            event = await self._queue.get()
+            if isinstance(event, _End):
+                if event.error is not None:
+                    raise event.error
+                return
+            if isinstance(event, ProfileChanged):
+                self._profile_waits = False
+            yield event
+
+    def tell(self, event: Event) -> None:
+        if isinstance(event, ProfileChanged):
+            # The profile is made when it is sent: one that waits covers every change until then.
+            if self._profile_waits:
+                return
+            self._profile_waits = True
+        if self._queue.qsize() >= _BACKLOG:
+            self.end(None)
+        else:
+            self._queue.put_nowait(event)
+
+    def end(self, error: CulvertError | None) -> None:
+        self._queue.put_nowait(_End(error))
+
+
+class Hub:
+    """All watchers. What closes while a device is away is kept for its next stream, while this process lives."""
+
+    def __init__(self) -> None:
+        self._watchers: dict[uuid.UUID, Watcher] = {}
+        self._missed: dict[uuid.UUID, list[TunnelClosed]] = {}
+
+    def open(self, device_id: uuid.UUID) -> Watcher:
+        """A device's stream; an older one of the same device ends."""
+        if older := self._watchers.get(device_id):
+            older.end(None)
+        watcher = self._watchers[device_id] = Watcher()
+        for event in self._missed.pop(device_id, []):
+            watcher.tell(event)
+        return watcher
+
+    def close(self, device_id: uuid.UUID, watcher: Watcher) -> None:
+        if self._watchers.get(device_id) is watcher:
+            del self._watchers[device_id]
+
+    def tunnel_closed(self, device_id: uuid.UUID, tunnel_id: uuid.UUID, why: CulvertError) -> None:
+        event = TunnelClosed(tunnel_id, why)
+        if watcher := self._watchers.get(device_id):
+            watcher.tell(event)
+        else:
+            missed = self._missed.setdefault(device_id, [])
+            missed.append(event)
+            del missed[:-_BACKLOG]
+
+    def sa_expiring(self, device_id: uuid.UUID, tunnel_id: uuid.UUID, generation: int) -> None:
+        if watcher := self._watchers.get(device_id):
+            watcher.tell(SaExpiring(tunnel_id, generation))
+
+    def profiles_changed(self) -> None:
+        for watcher in self._watchers.values():
+            watcher.tell(ProfileChanged())
+
+    def profile_changed(self, device_id: uuid.UUID) -> None:
+        if watcher := self._watchers.get(device_id):
+            watcher.tell(ProfileChanged())
+
+    def end(self, device_id: uuid.UUID, error: CulvertError) -> None:
+        """The device may not watch any more."""
+        self._missed.pop(device_id, None)
+        if watcher := self._watchers.pop(device_id, None):
+            watcher.end(error)
+
+    def end_all(self) -> None:
+        """For the end of the process."""
+        for watcher in self._watchers.values():
+            watcher.end(None)

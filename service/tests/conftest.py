@@ -1,0 +1,260 @@
+"""A whole controller on its own Postgres, and what is at its other ends: an admin, devices, a switch."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import socket
+import ssl
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import parse_qs, urlsplit
+
+import grpc
+import grpc.aio
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from culvert_db import Sessions
+from culvert_proto import CulvertError, Reason, agent_pb2, agent_pb2_grpc
+from culvert_proto.grpc_errors import from_rpc_error
+from culvert_service.config import Settings
+from culvert_service.controller import Controller, database
+from culvert_service.pki.authority import Authority
+from finsy.proto import p4r_grpc
+from pyotp import parse_uri
+
+from .switch import Switch
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def make_csr(curve: ec.EllipticCurve | None = None) -> tuple[ec.EllipticCurvePrivateKey, str]:
+    key = ec.generate_private_key(curve or ec.SECP256R1())
+    request = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).sign(key, hashes.SHA256())
+    return key, request.public_bytes(serialization.Encoding.PEM).decode()
+
+
+class Device:
+    """A computer's side: its key, certificate, authenticator and calls."""
+
+    def __init__(self, key: ec.EllipticCurvePrivateKey, enrolment: dict[str, Any]) -> None:
+        self.id: str = enrolment["device_id"]
+        self.totp_uri: str = enrolment["totp_uri"]
+        self._totp = parse_uri(self.totp_uri)
+        self._spent = 0
+        pem = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        self.credentials = grpc.ssl_channel_credentials(
+            enrolment["ca_pem"].encode(), pem, enrolment["certificate_pem"].encode()
+        )
+        self.channel = grpc.aio.secure_channel(enrolment["agent_address"], self.credentials)
+        self.stub = agent_pb2_grpc.AgentServiceStub(self.channel)
+
+    def code(self) -> str:
+        """A code that has not been used: of this step, or of the next, which the drift allows."""
+        self._spent = max(int(time.time()) // 30, self._spent + 1)
+        return cast("Any", self._totp).generate_otp(self._spent)
+
+    async def prove(self, code: str | None = None) -> int:
+        answer = await self.call(self.stub.ProveCode(agent_pb2.ProveCodeRequest(code=code or self.code())))
+        return int(answer.code_valid_until)
+
+    async def open(self, fqdn: str = "wiki.corp.example", gateway: str = "") -> agent_pb2.OpenTunnelResponse:
+        request = agent_pb2.OpenTunnelRequest(fqdn=fqdn, gateway=gateway, udp_port=4500)
+        return await self.call(self.stub.OpenTunnel(request))
+
+    async def renew(self, tunnel_id: str, generation: int) -> agent_pb2.SaPair:
+        request = agent_pb2.RenewSaRequest(tunnel_id=tunnel_id, generation=generation)
+        return (await self.call(self.stub.RenewSa(request))).sas
+
+    async def activate(self, tunnel_id: str, generation: int) -> None:
+        request = agent_pb2.ActivateSaRequest(tunnel_id=tunnel_id, generation=generation)
+        await self.call(self.stub.ActivateSa(request))
+
+    async def close(self, tunnel_id: str) -> None:
+        request = agent_pb2.CloseTunnelRequest(tunnel_id=tunnel_id, reason=int(Reason.CLOSED_BY_USER))  # pyright: ignore[reportArgumentType]
+        await self.call(self.stub.CloseTunnel(request))
+
+    async def watch(self) -> AsyncGenerator[agent_pb2.WatchResponse]:
+        try:
+            async for event in self.stub.Watch(agent_pb2.WatchRequest(client_version="test")):
+                yield event
+        except grpc.aio.AioRpcError as error:
+            raise from_rpc_error(error, peer="controller") from None
+
+    async def call(self, call: Any) -> Any:
+        try:
+            return await call
+        except grpc.aio.AioRpcError as error:
+            raise from_rpc_error(error, peer="controller") from None
+
+
+@dataclass
+class World:
+    """A controller that serves, an admin's client, and the database behind."""
+
+    settings: Settings
+    sessions: Sessions
+    admin: httpx.AsyncClient
+    anyone: httpx.AsyncClient
+    devices: list[Device]
+
+    async def rest(self, method: str, path: str, body: object = None) -> Any:
+        answer = await self.admin.request(method, f"/api/v1{path}", json=body)
+        assert answer.is_success, answer.text
+        return answer.json() if answer.content else None
+
+    async def invite(self, user: str = "alice") -> dict[str, str]:
+        """The fields of an invitation's link."""
+        link = (await self.rest("POST", "/invitations", {"user": user}))["link"]
+        return {name: values[0] for name, values in parse_qs(urlsplit(link).query).items()}
+
+    async def enrol(self, user: str = "alice") -> Device:
+        key, csr = make_csr()
+        body = {"token": (await self.invite(user))["token"], "device_name": "laptop", "csr_pem": csr}
+        answer = await self.anyone.post("/api/v1/enrolments", json=body)
+        assert answer.status_code == 201, answer.text
+        device = Device(key, answer.json())
+        self.devices.append(device)
+        return device
+
+    async def add_gateway(self, name: str, port: int, number: int = 1) -> dict[str, Any]:
+        return await self.rest(
+            "POST",
+            "/gateways",
+            {
+                "name": name,
+                "address": f"198.51.100.{number}",
+                "p4runtime": f"127.0.0.1:{port}",
+                "device_id": 1,
+                "pool": f"10.99.{number}.0/24",
+                "wan": {"port": 1, "mac": "02:00:00:00:01:01", "next_hop_mac": "02:00:00:00:01:02"},
+                "lan": {
+                    "port": 2,
+                    "mac": "02:00:00:00:02:01",
+                    "address": "10.20.0.1",
+                    "prefix": "10.20.0.0/16",
+                    "neighbours": {"10.20.0.10": "02:00:00:00:02:10"},
+                },
+            },
+        )
+
+    async def add_wiki(self, gateways: list[str], **fields: object) -> None:
+        body = {
+            "name": "wiki",
+            "fqdn": "wiki.corp.example",
+            "address": "10.20.0.10",
+            "gateways": gateways,
+            "users": ["alice"],
+            "owner": "bob@corp.example",
+        }
+        await self.rest("POST", "/resources", body | fields)
+
+    async def online(self, name: str, *, wanted: str = "online") -> None:
+        await until(lambda: self.rest("GET", f"/gateways/{name}"), lambda found: found["state"] == wanted)
+
+
+async def until(ask: Callable[[], Any], holds: Callable[[Any], bool], seconds: float = 10.0) -> Any:
+    """Asks until the answer is as wanted; fails with the last one."""
+    deadline = time.monotonic() + seconds
+    while not holds(answer := await ask()):
+        assert time.monotonic() < deadline, answer
+        await asyncio.sleep(0.02)
+    return answer
+
+
+def settings_in(directory: Path, **fields: Any) -> Settings:
+    values: dict[str, Any] = {
+        "state_dir": directory / "state",
+        "rest_listen": f"127.0.0.1:{free_port()}",
+        "agent_listen": f"127.0.0.1:{free_port()}",
+        "managed_zones": ["corp.example"],
+        "protected_prefixes": ["10.20.0.0/16"],
+    }
+    return Settings(**(values | fields))
+
+
+@asynccontextmanager
+async def running(settings: Settings) -> AsyncGenerator[World]:
+    async with database(settings) as sessions, Controller(settings, sessions):
+        state = settings.state_dir
+        tls = ssl.create_default_context(cafile=str(state / "infrastructure-ca.pem"))
+        token = (state / "admin-token").read_text().strip()
+        bearer = {"Authorization": f"Bearer {token}"}
+        url = settings.rest_url
+        async with (
+            httpx.AsyncClient(base_url=url, verify=tls, headers=bearer, trust_env=False) as admin,
+            httpx.AsyncClient(base_url=url, verify=tls, trust_env=False) as anyone,
+        ):
+            world = World(settings, sessions, admin, anyone, [])
+            try:
+                yield world
+            finally:
+                for device in world.devices:
+                    await device.channel.close()
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncGenerator[World]:
+    async with running(settings_in(tmp_path)) as world:
+        await world.rest("POST", "/users", {"name": "alice", "email": "alice@corp.example"})
+        yield world
+
+
+@asynccontextmanager
+async def serving(world: World, switch: Switch, name: str, port: int) -> AsyncGenerator[None]:
+    """The switch behind the gateway's own certificate, as its bundle has it."""
+    bundle = await world.rest("POST", f"/gateways/{name}/bundle")
+    assert len(base64.b64decode(bundle["kek"])) == 32
+    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+    p4r_grpc.add_P4RuntimeServicer_to_server(switch, server)
+    credentials = grpc.ssl_server_credentials(
+        [(bundle["key_pem"].encode(), bundle["certificate_pem"].encode())],
+        root_certificates=bundle["ca_pem"].encode(),
+        require_client_auth=True,
+    )
+    server.add_secure_port(f"127.0.0.1:{port}", credentials)
+    await server.start()
+    try:
+        yield
+    finally:
+        await server.stop(0)
+
+
+@pytest.fixture
+async def switch(world: World) -> AsyncGenerator[Switch]:
+    """The gateway gw-berlin, online, with the wiki behind it."""
+    switch, port = Switch(), free_port()
+    await world.add_gateway("gw-berlin", port)
+    async with serving(world, switch, "gw-berlin", port):
+        await world.online("gw-berlin")
+        await world.add_wiki(["gw-berlin"])
+        yield switch
+
+
+async def refused(call: Any) -> CulvertError:
+    """The refusal that a call ends with."""
+    with pytest.raises(CulvertError) as caught:
+        await call
+    return caught.value
+
+
+def authority(world: World, name: str) -> Authority:
+    return Authority.load(world.settings.state_dir, name)
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,129 @@
+"""A P4Runtime server that does as told: for faults that no real gateway shows on demand.
+
+It keeps whatever entries it is given and answers reads with them. `refuse` makes it refuse inserts into one table,
+`silent` makes it swallow requests without an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import grpc.aio
+from finsy.proto import p4r, p4r_grpc
+from google.protobuf import any_pb2
+from google.rpc import status_pb2
+
+_Key = tuple[int, bytes, int]
+
+
+class Switch(p4r_grpc.P4RuntimeServicer):
+    def __init__(self) -> None:
+        self.entries: dict[_Key, p4r.TableEntry] = {}
+        self.refuse_table: int | None = None
+        self.silent = False
+        self.writes: list[p4r.WriteRequest] = []
+        self._config: p4r.ForwardingPipelineConfig | None = None
+        self._streams: list[asyncio.Queue[p4r.StreamMessageResponse]] = []
+
+    def forget(self) -> None:
+        """As after a restart: no pipeline, no entries."""
+        self.entries.clear()
+        self._config = None
+
+    def digest(self, digest_id: int, *values: int) -> None:
+        members = [p4r.P4Data(bitstring=value.to_bytes(4)) for value in values]
+        data = p4r.P4Data(struct=p4r.P4StructLike(members=members))
+        message = p4r.DigestList(digest_id=digest_id, list_id=1, data=[data])
+        for stream in self._streams:
+            stream.put_nowait(p4r.StreamMessageResponse(digest=message))
+
+    async def StreamChannel(  # noqa: N802
+        self, requests: AsyncIterator[p4r.StreamMessageRequest], context: Any
+    ) -> AsyncIterator[p4r.StreamMessageResponse]:
+        answers: asyncio.Queue[p4r.StreamMessageResponse] = asyncio.Queue()
+        self._streams.append(answers)
+
+        async def arbitrate() -> None:
+            async for request in requests:
+                if request.HasField("arbitration"):
+                    update = p4r.MasterArbitrationUpdate()
+                    update.CopyFrom(request.arbitration)
+                    answers.put_nowait(p4r.StreamMessageResponse(arbitration=update))
+
+        task = asyncio.create_task(arbitrate())
+        try:
+            while True:
+                yield await answers.get()
+        finally:
+            task.cancel()
+            self._streams.remove(answers)
+
+    async def Capabilities(self, request: Any, context: Any) -> p4r.CapabilitiesResponse:  # noqa: N802
+        return p4r.CapabilitiesResponse(p4runtime_api_version="1.4.0")
+
+    async def GetForwardingPipelineConfig(  # noqa: N802
+        self, request: Any, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> p4r.GetForwardingPipelineConfigResponse:
+        if self._config is None:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "No forwarding pipeline config set")
+        return p4r.GetForwardingPipelineConfigResponse(config=self._config)
+
+    async def SetForwardingPipelineConfig(  # noqa: N802
+        self, request: p4r.SetForwardingPipelineConfigRequest, context: Any
+    ) -> p4r.SetForwardingPipelineConfigResponse:
+        self._config = p4r.ForwardingPipelineConfig()
+        self._config.CopyFrom(request.config)
+        self.entries.clear()
+        return p4r.SetForwardingPipelineConfigResponse()
+
+    async def Write(  # noqa: N802
+        self, request: p4r.WriteRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> p4r.WriteResponse:
+        await self._hang_if_silent()
+        self.writes.append(request)
+        codes = [self._apply(update) for update in request.updates]
+        if any(codes):
+            details: list[any_pb2.Any] = []
+            for code in codes:
+                detail = any_pb2.Any()
+                detail.Pack(p4r.Error(canonical_code=code, message="as told" if code else ""))
+                details.append(detail)
+            status = status_pb2.Status(code=2, message="write failed", details=details)
+            context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
+            await context.abort(grpc.StatusCode.UNKNOWN, "write failed")
+        return p4r.WriteResponse()
+
+    async def Read(  # noqa: N802
+        self, request: p4r.ReadRequest, context: Any
+    ) -> AsyncIterator[p4r.ReadResponse]:
+        await self._hang_if_silent()
+        wanted = request.entities[0].table_entry.table_id
+        found = [entry for entry in self.entries.values() if wanted in (0, entry.table_id)]
+        yield p4r.ReadResponse(entities=[p4r.Entity(table_entry=entry) for entry in found])
+
+    def _apply(self, update: p4r.Update) -> int:
+        if not update.entity.HasField("table_entry"):
+            return 0
+        entry = update.entity.table_entry
+        match = sorted(field.SerializeToString(deterministic=True) for field in entry.match)
+        key = (entry.table_id, b"|".join(match), entry.priority)
+        there = key in self.entries
+        if update.type == p4r.Update.INSERT:
+            if entry.table_id == self.refuse_table:
+                return grpc.StatusCode.RESOURCE_EXHAUSTED.value[0]
+            if there:
+                return grpc.StatusCode.ALREADY_EXISTS.value[0]
+        elif not there:
+            return grpc.StatusCode.NOT_FOUND.value[0]
+        if update.type == p4r.Update.DELETE:
+            del self.entries[key]
+        else:
+            self.entries[key] = entry
+        return 0
+
+    async def _hang_if_silent(self) -> None:
+        if self.silent:
+            await asyncio.sleep(3600)
