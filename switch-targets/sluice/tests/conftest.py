@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import finsy as fy
 import pytest
@@ -97,7 +98,7 @@ def controller(address: str, infrastructure: Authority) -> Controller:
     )
 
     @asynccontextmanager
-    async def connect(**changes: object) -> AsyncIterator[fy.Switch]:
+    async def connect(**changes: Any) -> AsyncGenerator[fy.Switch]:
         async with fy.Switch("gateway", address, options(**changes)) as switch:
             yield switch
 

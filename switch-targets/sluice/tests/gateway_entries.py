@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from ipaddress import IPv4Address
+from typing import Any, cast
 
 import finsy as fy
 from cryptography.hazmat.primitives.keywrap import aes_key_wrap_with_padding
@@ -24,13 +26,19 @@ KEY_OUT = bytes(range(36, 72))
 ANY = 2**32 - 1
 
 
+async def read(switch: fy.Switch, *asked: Any) -> list[Any]:
+    """Everything that the switch answers."""
+    answers = cast(AsyncIterator[Any], switch.read(asked))
+    return [entity async for entity in answers]
+
+
 def ip(address: str) -> int:
     return int(IPv4Address(address))
 
 
-def wrapped(key: bytes) -> int:
-    """RFC 5649 under the gateway's key-encryption key."""
-    return int.from_bytes(aes_key_wrap_with_padding(KEK, key))
+def wrapped(key: bytes, kek: bytes = KEK) -> int:
+    """RFC 5649 under a gateway's key-encryption key."""
+    return int.from_bytes(aes_key_wrap_with_padding(kek, key))
 
 
 def ports() -> list[fy.P4TableEntry]:
@@ -70,11 +78,11 @@ def sad_in(sa_id: int = 7, spi: int = SPI_IN, slot: int = 0, key: bytes = KEY_IN
     return fy.P4TableEntry("sad_in", match=fy.Match(dst=ip(GATEWAY), spi=spi), action=action)
 
 
-def sad_out(sa_id: int = 8, key: bytes = KEY_OUT) -> fy.P4TableEntry:
+def sad_out(sa_id: int = 8, kek: bytes = KEK) -> fy.P4TableEntry:
     limits = dict.fromkeys(("soft_packets", "soft_bytes", "hard_packets", "hard_bytes"), 0)
     outer = {"src": ip(GATEWAY), "dst": ip(PEER), "sport": 4500, "dport": PEER_PORT}
     action = fy.Action(
-        "seal", slot=0, suite=1, wrapped_key=wrapped(key), spi=SPI_OUT, esn=1, **limits, **outer
+        "seal", slot=0, suite=1, wrapped_key=wrapped(KEY_OUT, kek), spi=SPI_OUT, esn=1, **limits, **outer
     )
     return fy.P4TableEntry("sad_out", match=fy.Match(sa_id=sa_id), action=action)
 

@@ -20,7 +20,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TypeVar
 
@@ -78,7 +78,7 @@ def inside(namespace: str, action: Callable[[], T]) -> T:
 
 
 @contextlib.contextmanager
-def namespaces() -> Iterator[None]:
+def namespaces() -> Generator[None]:
     try:
         for name in (SWITCH, PEERS):
             run("ip", "netns", "add", name)
