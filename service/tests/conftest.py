@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import hashlib
 import socket
 import ssl
 import time
@@ -119,7 +118,7 @@ class World:
 
     async def invite(self, user: str = "alice") -> dict[str, str]:
         """The fields of an invitation's link."""
-        link = (await self.rest("POST", "/invitations", {"user": user}))["link"]
+        link = str((await self.rest("POST", "/invitations", {"user": user}))["link"])
         return {name: values[0] for name, values in parse_qs(urlsplit(link).query).items()}
 
     async def enrol(self, user: str = "alice") -> Device:
@@ -254,7 +253,3 @@ async def refused(call: Any) -> CulvertError:
 
 def authority(world: World, name: str) -> Authority:
     return Authority.load(world.settings.state_dir, name)
-
-
-def sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()

@@ -12,7 +12,7 @@ from typing import Any
 
 import grpc
 import grpc.aio
-from finsy.proto import p4r, p4r_grpc
+from finsy.proto import p4d, p4r, p4r_grpc
 from google.protobuf import any_pb2
 from google.rpc import status_pb2
 
@@ -34,20 +34,20 @@ class Switch(p4r_grpc.P4RuntimeServicer):
         self._config = None
 
     def digest(self, digest_id: int, *values: int) -> None:
-        members = [p4r.P4Data(bitstring=value.to_bytes(4)) for value in values]
-        data = p4r.P4Data(struct=p4r.P4StructLike(members=members))
+        members = [p4d.P4Data(bitstring=value.to_bytes(4)) for value in values]
+        data = p4d.P4Data(struct=p4d.P4StructLike(members=members))
         message = p4r.DigestList(digest_id=digest_id, list_id=1, data=[data])
         for stream in self._streams:
             stream.put_nowait(p4r.StreamMessageResponse(digest=message))
 
     async def StreamChannel(  # noqa: N802
-        self, requests: AsyncIterator[p4r.StreamMessageRequest], context: Any
+        self, request_iterator: AsyncIterator[p4r.StreamMessageRequest], context: Any
     ) -> AsyncIterator[p4r.StreamMessageResponse]:
         answers: asyncio.Queue[p4r.StreamMessageResponse] = asyncio.Queue()
         self._streams.append(answers)
 
         async def arbitrate() -> None:
-            async for request in requests:
+            async for request in request_iterator:
                 if request.HasField("arbitration"):
                     update = p4r.MasterArbitrationUpdate()
                     update.CopyFrom(request.arbitration)

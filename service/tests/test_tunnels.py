@@ -1,30 +1,304 @@
-"""Tunnels end to end on the controller's side: a device over mTLS, Postgres, a P4Runtime switch."""
+"""Tunnels on the controller's side: a device over mTLS, Postgres, and a switch that can be made to fail."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncGenerator
+from pathlib import Path
 
 import pytest
-from culvert_proto import Reason
+from culvert_proto import CulvertError, Reason, agent_pb2
 
-from .conftest import World, refused, until
+from .conftest import Device, World, free_port, refused, running, serving, settings_in, until
 from .switch import Switch
 
 pytestmark = pytest.mark.slow
 
+WIKI = "wiki.corp.example"
+
 
 async def tunnel_entries(world: World) -> int:
-    return (await world.rest("GET", "/gateways/gw-berlin/entries"))["tunnel_entries"]
+    return int((await world.rest("GET", "/gateways/gw-berlin/entries"))["tunnel_entries"])
 
 
-async def test_open_programs_the_gateway_and_answers(world: World, switch: Switch) -> None:
+async def tunnels(world: World) -> list[dict[str, object]]:
+    return list(await world.rest("GET", "/tunnels"))
+
+
+@pytest.fixture
+async def device(world: World, switch: Switch) -> Device:
     device = await world.enrol()
     await device.prove()
-    opened = await device.open()
+    return device
+
+
+async def next_event(events: AsyncGenerator[agent_pb2.WatchResponse], kind: str) -> agent_pb2.WatchResponse:
+    async with asyncio.timeout(5):
+        async for event in events:
+            if event.WhichOneof("event") == kind:
+                return event
+    raise AssertionError("the stream ended")
+
+
+async def test_open_programs_the_gateway_and_answers(world: World, device: Device) -> None:
+    opened = await device.open("WIKI.corp.example.")
     tunnel, sas = opened.tunnel, opened.sas
+    assert (tunnel.fqdn, tunnel.gateway.name) == (WIKI, "gw-berlin")
     assert (tunnel.inner_address, list(tunnel.remote_prefixes)) == ("10.99.1.1", ["10.20.0.10/32"])
     assert (tunnel.outer_address, tunnel.outer_port) == ("198.51.100.1", 4500)
     assert len(sas.inbound.key) == len(sas.outbound.key) == 36
+    assert min(sas.inbound.spi, sas.outbound.spi) >= 256
     assert 0 < opened.decided_us < opened.programmed_us
     assert await tunnel_entries(world) == 4
+
+
+async def test_inbound_is_written_before_the_policy(device: Device, switch: Switch) -> None:
+    before = len(switch.writes)
+    await device.open()
+    tables = [[u.entity.table_entry.table_id for u in write.updates] for write in switch.writes[before:]]
+    sad_in, spd_in, spd_out, sad_out = 38792917, 46378738, 49745844, 40639693
+    assert tables == [[sad_in, spd_in, sad_out], [spd_out]]
+
+
+async def test_equal_requests_at_once_share_one_tunnel_and_one_pair(world: World, device: Device) -> None:
+    answers = await asyncio.gather(*(device.open() for _ in range(5)))
+    assert len({answer.tunnel.tunnel_id for answer in answers}) == 1
+    assert len({answer.sas.inbound.key for answer in answers}) == 1
+    assert (len(await tunnels(world)), await tunnel_entries(world)) == (1, 4)
+
+
+async def test_many_devices_at_once_get_addresses_and_numbers_of_their_own(
+    world: World, device: Device
+) -> None:
+    others = [await world.enrol() for _ in range(8)]
+    await asyncio.gather(*(other.prove() for other in others))
+    answers = await asyncio.gather(*(one.open() for one in [device, *others]))
+    assert len({answer.tunnel.inner_address for answer in answers}) == 9
+    assert len({answer.sas.outbound.spi for answer in answers}) == 9
+    assert await tunnel_entries(world) == 36
+
+
+async def test_an_open_tunnel_that_is_opened_again_gets_fresh_keys(world: World, device: Device) -> None:
+    first = await device.open()
+    second = await device.open()
+    assert second.tunnel.tunnel_id == first.tunnel.tunnel_id
+    assert second.sas.generation > first.sas.generation
+    assert second.sas.inbound.key != first.sas.inbound.key
+    assert await tunnel_entries(world) == 7
+    await until(lambda: tunnel_entries(world), lambda count: count == 4)
+
+
+async def test_rekey_is_make_before_break(world: World, device: Device, switch: Switch) -> None:
+    opened = await device.open()
+    tunnel_id, old = opened.tunnel.tunnel_id, opened.sas
+    new = await device.renew(tunnel_id, old.generation)
+    assert new.generation == old.generation + 1
+    assert {new.inbound.spi, new.inbound.key}.isdisjoint({old.inbound.spi, old.inbound.key})
+    assert await tunnel_entries(world) == 7
+    await device.activate(tunnel_id, new.generation)
+    await device.activate(tunnel_id, new.generation)
+    assert await tunnel_entries(world) == 7
+    await until(lambda: tunnel_entries(world), lambda count: count == 4)
+    assert (await refused(device.renew(tunnel_id, old.generation))).reason is Reason.GENERATION_STALE
+    assert (await refused(device.activate(tunnel_id, old.generation))).reason is Reason.GENERATION_STALE
+
+
+async def test_a_renewal_whose_answer_was_lost_can_be_asked_again(world: World, device: Device) -> None:
+    opened = await device.open()
+    tunnel_id, generation = opened.tunnel.tunnel_id, opened.sas.generation
+    lost = await device.renew(tunnel_id, generation)
+    again = await device.renew(tunnel_id, generation)
+    assert again.generation > lost.generation
+    await until(lambda: tunnel_entries(world), lambda count: count == 7)
+    assert (await refused(device.activate(tunnel_id, lost.generation))).reason is Reason.GENERATION_STALE
+    await device.activate(tunnel_id, again.generation)
+
+
+async def test_close_clears_the_gateway_and_is_idempotent(world: World, device: Device) -> None:
+    tunnel_id = (await device.open()).tunnel.tunnel_id
+    await device.renew(tunnel_id, 1)
+    await device.close(tunnel_id)
+    await device.close(tunnel_id)
+    assert (await tunnels(world), await tunnel_entries(world)) == ([], 0)
+    assert (await device.open()).tunnel.inner_address == "10.99.1.1"
+
+
+async def test_another_devices_tunnel_is_unknown(world: World, device: Device) -> None:
+    tunnel_id = (await device.open()).tunnel.tunnel_id
+    thief = await world.enrol()
+    for call in (thief.renew(tunnel_id, 1), thief.activate(tunnel_id, 1), thief.close(tunnel_id)):
+        assert (await refused(call)).reason is Reason.TUNNEL_UNKNOWN
+    assert len(await tunnels(world)) == 1
+
+
+async def test_refusals_say_why_and_whom_to_ask(world: World, switch: Switch) -> None:
+    await world.rest("POST", "/users", {"name": "eve", "email": "eve@corp.example"})
+    eve, alice = await world.enrol("eve"), await world.enrol()
+    denied = await refused(eve.open())
+    assert denied.reason is Reason.NO_POLICY
+    assert "eve" in denied.message
+    assert "bob@corp.example" in denied.remedy
+    assert (await refused(alice.open("nowhere.corp.example"))).reason is Reason.NAME_UNKNOWN
+    assert (await refused(alice.open())).reason is Reason.CODE_NEEDED
+    assert (await tunnels(world), await tunnel_entries(world)) == ([], 0)
+
+
+async def test_a_refused_write_is_undone_and_a_retry_works(
+    world: World, device: Device, switch: Switch
+) -> None:
+    switch.refuse_table = 49745844  # spd_out, the last of the four
+    error = await refused(device.open())
+    assert error.reason is Reason.GATEWAY_REFUSED
+    assert "RESOURCE_EXHAUSTED" in error.message
+    assert (await tunnels(world), await tunnel_entries(world)) == ([], 0)
+    switch.refuse_table = None
+    await device.open()
+    assert await tunnel_entries(world) == 4
+
+
+async def test_a_gateway_that_does_not_answer_fails_soon_and_leaves_nothing(
+    world: World, device: Device, switch: Switch
+) -> None:
+    switch.silent = True
+    began = time.monotonic()
+    assert (await refused(device.open())).reason is Reason.GATEWAY_DOWN
+    assert time.monotonic() - began < 2
+    assert await tunnels(world) == []
+    assert (await world.rest("GET", "/gateways/gw-berlin"))["reason"]
+    assert (await refused(device.open())).reason is Reason.GATEWAY_DOWN
+    switch.silent = False
+    await world.online("gw-berlin")
+    await device.open()
+    assert await tunnel_entries(world) == 4
+
+
+async def test_the_next_gateway_is_tried(world: World, device: Device, switch: Switch) -> None:
+    port, spare = free_port(), Switch()
+    await world.add_gateway("gw-paris", port, number=2)
+    await world.rest("DELETE", "/resources/wiki")
+    await world.add_wiki(["gw-berlin", "gw-paris"])
+    async with serving(world, spare, "gw-paris", port):
+        await world.online("gw-paris")
+        switch.silent = True
+        opened = await device.open()
+        assert (opened.tunnel.gateway.name, opened.tunnel.inner_address) == ("gw-paris", "10.99.2.1")
+        switch.silent = False
+        await world.online("gw-berlin")
+        # It stays where it is, unless the person wants it elsewhere.
+        assert (await device.open()).tunnel.gateway.name == "gw-paris"
+        assert (await device.open(gateway="gw-berlin")).tunnel.gateway.name == "gw-berlin"
+        assert len(await tunnels(world)) == 1
+        found = await until(
+            lambda: world.rest("GET", "/gateways/gw-paris/entries"), lambda e: not e["tunnel_entries"]
+        )
+        assert found["count"] > 0
+
+
+async def test_a_gateway_that_forgot_everything_is_filled_again_and_its_tunnels_are_closed(
+    world: World, device: Device, switch: Switch
+) -> None:
+    events = device.watch()
+    await next_event(events, "profile")
+    tunnel_id = (await device.open()).tunnel.tunnel_id
+    static = len(switch.entries) - 4
+    switch.forget()
+    switch.silent = True
+    await world.online("gw-berlin", wanted="offline")
+    switch.silent = False
+    closed = (await next_event(events, "tunnel_closed")).tunnel_closed
+    assert (closed.tunnel_id, closed.why.reason) == (tunnel_id, int(Reason.SA_LOST))
+    await world.online("gw-berlin")
+    assert (len(switch.entries), await tunnels(world)) == (static, [])
+    await device.open()
+
+
+async def test_a_tunnel_outlives_its_controller(tmp_path: Path) -> None:
+    settings, switch, port = settings_in(tmp_path), Switch(), free_port()
+    async with running(settings) as world:
+        await world.rest("POST", "/users", {"name": "alice", "email": "alice@corp.example"})
+        await world.add_gateway("gw-berlin", port)
+        await world.add_wiki(["gw-berlin"])
+        # Stays up when this controller ends.
+        gateway = serving(world, switch, "gw-berlin", port)
+        await gateway.__aenter__()
+        await world.online("gw-berlin")
+        device = await world.enrol()
+        await device.prove()
+        opened = await device.open()
+    before = dict(switch.entries)
+    async with running(settings) as world:
+        await world.online("gw-berlin")
+        assert switch.entries == before
+        assert [tunnel["id"] for tunnel in await tunnels(world)] == [opened.tunnel.tunnel_id]
+        await gateway.__aexit__(None, None, None)
+
+
+async def test_entries_that_nobody_wants_are_deleted(world: World, device: Device, switch: Switch) -> None:
+    await device.open()
+    tunnel_id = (await tunnels(world))[0]["id"]
+    switch.silent = True
+    # The gateway cannot be told; the database can.
+    await world.rest("DELETE", f"/tunnels/{tunnel_id}")
+    switch.silent = False
+    await world.online("gw-berlin")
+    await until(lambda: tunnel_entries(world), lambda count: count == 0)
+
+
+async def test_a_soft_limit_on_the_gateway_reaches_the_device(
+    world: World, device: Device, switch: Switch
+) -> None:
+    events = device.watch()
+    await next_event(events, "profile")
+    opened = await device.open()
+    entries = await world.rest("GET", "/gateways/gw-berlin/entries")
+    sa_id = next(e["match"]["sa_id"] for e in entries["entries"] if e["table"] == "sad_out")
+    switch.digest(389380192, sa_id, 1)
+    expiring = (await next_event(events, "sa_expiring")).sa_expiring
+    assert (expiring.tunnel_id, expiring.generation) == (opened.tunnel.tunnel_id, 1)
+
+
+async def test_revocation_closes_tunnels_and_ends_watch_within_a_second(world: World, device: Device) -> None:
+    events = device.watch()
+    await next_event(events, "profile")
+    await device.open()
+    began = time.monotonic()
+    answer = await world.rest("POST", f"/devices/{device.id}/revoke")
+    assert answer == {"tunnels_closed": 1}
+    with pytest.raises(CulvertError) as ended:
+        await next_event(events, "tunnel_closed")
+    assert ended.value.reason is Reason.DEVICE_REVOKED
+    assert time.monotonic() - began < 1
+    assert await tunnel_entries(world) == 0
+    assert (await refused(device.open())).reason is Reason.DEVICE_REVOKED
+    assert (await refused(device.prove())).reason is Reason.DEVICE_REVOKED
+
+
+async def test_withdrawing_a_resource_closes_its_tunnels_and_says_so(world: World, device: Device) -> None:
+    await device.open()
+    assert await world.rest("DELETE", "/resources/wiki") == {"tunnels_closed": 1}
+    # It was not watching then: it hears of it when it is back.
+    events = device.watch()
+    closed = (await next_event(events, "tunnel_closed")).tunnel_closed
+    assert closed.why.reason == int(Reason.CLOSED_BY_ADMIN)
+    assert await tunnel_entries(world) == 0
+
+
+async def test_a_newer_watch_ends_the_older(device: Device) -> None:
+    older = device.watch()
+    await next_event(older, "profile")
+    newer = device.watch()
+    await next_event(newer, "profile")
+    assert [event async for event in older] == []
+
+
+async def test_the_profile_tells_what_to_trust_and_changes_live(world: World, device: Device) -> None:
+    events = device.watch()
+    profile = (await next_event(events, "profile")).profile
+    assert (profile.user, list(profile.managed_zones)) == ("alice", ["corp.example"])
+    assert list(profile.protected_prefixes) == ["10.20.0.0/16"]
+    assert [(gateway.name, gateway.online) for gateway in profile.gateways] == [("gw-berlin", True)]
+    assert [resource.fqdn for resource in profile.resources] == [WIKI]
+    assert profile.code_valid_until > time.time() + 7 * 3600
+    await world.rest("DELETE", "/resources/wiki")
+    assert list((await next_event(events, "profile")).profile.resources) == []

@@ -62,7 +62,7 @@ class Authority:
 
     @classmethod
     def load(cls, state_dir: Path, name: str) -> Authority:
-        """From state_dir/NAME-ca.key (key and certificate), made at the first time; NAME-ca.pem is the certificate alone."""
+        """From state_dir/NAME-ca.key, made at the first time; NAME-ca.pem is the certificate alone."""
         authority = cls(
             private_files.read_or_make(state_dir / f"{name}-ca.key", lambda: _make_authority(name))
         )
