@@ -1,5 +1,6 @@
 //! The module `culvert_ipsec._native`. It takes the values of `desired.py` as they are, by attribute.
 
+use std::io;
 use std::net::{IpAddr, SocketAddrV4};
 
 use esp::{InboundSa, KeyMaterial, Limits, OutboundSa, Spi, sealed_len};
@@ -63,11 +64,12 @@ impl Datapath {
             let udp = Udp::bind(udp_port)?;
             let udp_port = udp.port()?;
             let pump = Pump::start(Tun::open(tun_name)?, udp)?;
-            Ok(Self {
+            Ok::<_, io::Error>(Self {
                 pump: std::sync::Mutex::new(Some(pump)),
                 udp_port,
             })
         })
+        .map_err(os_error)
     }
 
     /// The port that is bound, also when 0 was asked for.
@@ -294,6 +296,14 @@ fn material(key: &[u8]) -> PyResult<KeyMaterial> {
 
 fn invalid(error: impl std::error::Error) -> PyErr {
     PyValueError::new_err(error.to_string())
+}
+
+/// With its errno, by which Python tells causes apart.
+fn os_error(error: io::Error) -> PyErr {
+    match error.raw_os_error() {
+        Some(errno) => PyOSError::new_err((errno, error.to_string())),
+        None => PyOSError::new_err(error.to_string()),
+    }
 }
 
 fn refused(refusal: Refusal) -> PyErr {

@@ -3,7 +3,8 @@
 import json
 
 from cryptography.hazmat.primitives.keywrap import aes_key_wrap_with_padding
-from esp_vectors import FILE, vectors
+
+from .esp_vectors import FILE, vectors
 
 
 def test_the_shared_file_is_current() -> None:

@@ -1,1 +1,24 @@
-"""Culvert's IPsec datapath: one interface, userspace ESP over TUN and UDP."""
+"""Culvert's IPsec datapath: one interface, userspace ESP over TUN and UDP.
+
+A `Datapath` is given its whole state and makes the machine equal to it. `Userspace` is the one backend so far.
+"""
+
+from culvert_ipsec.counters import Counters, FlowCounters, TunnelCounters
+from culvert_ipsec.datapath import Datapath, DatapathError, SoftLimit
+from culvert_ipsec.desired import DatapathState, InboundSa, Limits, OutboundSa, TunnelState
+from culvert_ipsec.userspace import Userspace
+
+__all__ = [
+    "Counters",
+    "Datapath",
+    "DatapathError",
+    "DatapathState",
+    "FlowCounters",
+    "InboundSa",
+    "Limits",
+    "OutboundSa",
+    "SoftLimit",
+    "TunnelCounters",
+    "TunnelState",
+    "Userspace",
+]

@@ -1,0 +1,44 @@
+"""What a datapath carried and dropped. Counts start at 0 when a tunnel appears and go on over its rekeys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FlowCounters:
+    """Inner packets and bytes of one direction; `last` in seconds of `time.monotonic`, None before the first."""
+
+    packets: int
+    bytes: int
+    last: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TunnelCounters:
+    """`drops` by cause, as in `Counters.drops`."""
+
+    inbound: FlowCounters
+    outbound: FlowCounters
+    drops: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """The whole datapath.
+
+    `drops` has malformed, unknown_spi, replay, icv, selector, dummy, hard_limit, no_policy (routed to the TUN device
+    without an SA to carry it) and send_failed (refused by the operating system). It includes what is counted for a tunnel,
+    also for one that is gone. Keepalives and `non_esp` (IKE) are RFC 3948 sections 2.3 and 2.2.
+    """
+
+    tunnels: Mapping[str, TunnelCounters]
+    drops: Mapping[str, int]
+    keepalives_in: int
+    keepalives_out: int
+    non_esp: int
+
+    @property
+    def no_policy(self) -> int:
+        return self.drops["no_policy"]

@@ -1,0 +1,44 @@
+"""What every backend of the datapath offers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from culvert_ipsec.counters import Counters
+from culvert_ipsec.desired import DatapathState
+
+
+class DatapathError(Exception):
+    """The state could not be reached; the text says why and what to do. Applying again starts from what is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class SoftLimit:
+    """An SA came near a limit: time to rekey. Told once for an SA."""
+
+    tunnel_id: str
+    spi: int
+    inbound: bool
+
+
+class Datapath(Protocol):
+    def apply(self, desired: DatapathState) -> None:
+        """Make `desired` the whole state; idempotent. Raises DatapathError."""
+        ...
+
+    def counters(self) -> Counters:
+        """Raises DatapathError after `close`."""
+        ...
+
+    def fileno(self) -> int:
+        """A descriptor that is readable while soft limits wait to be taken."""
+        ...
+
+    def take_soft_limits(self) -> list[SoftLimit]:
+        """Never waits."""
+        ...
+
+    def close(self) -> None:
+        """Remove everything. A second call does nothing."""
+        ...

@@ -1,0 +1,76 @@
+"""The state that a datapath shall have: plain, comparable values. No key shows in a repr."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+UDP_ENCAPSULATION_PORT = 4500
+"""RFC 3948 section 2."""
+
+MIN_REPLAY_WINDOW = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """0 means no limit. Bytes count inner packets."""
+
+    packets: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class InboundSa:
+    """AES-GCM-256 with ESN. `key` is 32 bytes of key and 4 of salt (RFC 4106 section 8.1).
+
+    A `replay_window` below 1024 packets is raised to that. At the soft limit a `SoftLimit` is told, at the hard limit
+    the SA ends.
+    """
+
+    spi: int
+    key: bytes = field(repr=False)
+    replay_window: int = MIN_REPLAY_WINDOW
+    soft: Limits = Limits()
+    hard: Limits = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class OutboundSa:
+    """As `InboundSa`. No key may serve two SAs: they would use the same IVs."""
+
+    spi: int
+    key: bytes = field(repr=False)
+    soft: Limits = Limits()
+    hard: Limits = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class TunnelState:
+    """One tunnel. Addresses and prefixes are text ("10.99.0.2", "10.20.0.10/32"); the outer address is IPv4.
+
+    Several inbound SAs live side by side during a rekey. Without an outbound SA, what goes to `remote_prefixes` is
+    dropped.
+    """
+
+    tunnel_id: str
+    inner_address: str
+    remote_prefixes: tuple[str, ...]
+    outer_address: str
+    outer_port: int = UDP_ENCAPSULATION_PORT
+    inbound: tuple[InboundSa, ...] = ()
+    outbound: OutboundSa | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DatapathState:
+    """The whole state. `mtu` is in bytes of inner packet.
+
+    `blocked` prefixes are routed to the TUN device, so that nothing leaks to them while no tunnel carries it. An SA that
+    was there before, with the same SPI and key, keeps its sequence number and its replay window.
+    """
+
+    tun_name: str
+    udp_port: int
+    mtu: int
+    inner_addresses: frozenset[str] = frozenset()
+    blocked: frozenset[str] = frozenset()
+    tunnels: tuple[TunnelState, ...] = ()

@@ -1,0 +1,127 @@
+"""How the TUN device shall stand in the kernel, and the steps from how it stands. Pure.
+
+```
+ desired state ─► wanted() ─► Link ─┐
+                                    ├─► steps() ─► addresses in, rule, routes in ─► routes out, addresses out
+ kernel ────────► observed  ► Link ─┘
+```
+Our routes live in a table of their own, looked up before the main one: they neither replace what others put there nor
+lose to it, e.g. to a home network that uses the same prefix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from culvert_ipsec.datapath import DatapathError
+from culvert_ipsec.desired import DatapathState
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+ROUTE_TABLE = 4500
+RULE_PRIORITY = 4500
+"""After the kernel's local table (0), before the main one (32766)."""
+
+# What the datapath has room for; the least that every IPv4 host takes (RFC 791).
+MAX_MTU = 9000
+MIN_MTU = 576
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """The TUN device as the kernel has it, or shall. A route's value is its preferred source; `rules` are IP versions."""
+
+    mtu: int
+    up: bool
+    addresses: frozenset[Address]
+    routes: Mapping[Network, Address | None]
+    rules: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class SetLink:
+    mtu: int
+
+
+@dataclass(frozen=True, slots=True)
+class AddAddress:
+    address: Address
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveAddress:
+    address: Address
+
+
+@dataclass(frozen=True, slots=True)
+class AddRule:
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceRoute:
+    prefix: Network
+    source: Address | None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveRoute:
+    prefix: Network
+
+
+Step = SetLink | AddAddress | RemoveAddress | AddRule | ReplaceRoute | RemoveRoute
+
+
+def wanted(state: DatapathState) -> Link:
+    """Raises DatapathError for a state that cannot be."""
+    if not MIN_MTU <= state.mtu <= MAX_MTU:
+        raise DatapathError(f"An MTU of {state.mtu} bytes is not between {MIN_MTU} and {MAX_MTU}.")
+    routes: dict[Network, Address | None] = {_network(prefix): None for prefix in state.blocked}
+    addresses = {_address(address) for address in state.inner_addresses}
+    for tunnel in state.tunnels:
+        inner = _address(tunnel.inner_address)
+        addresses.add(inner)
+        routes |= {_network(prefix): inner for prefix in tunnel.remote_prefixes}
+    for tunnel in state.tunnels:
+        outer = _address(tunnel.outer_address)
+        if any(outer in prefix for prefix in routes):
+            raise DatapathError(
+                f"The gateway's own address {outer} lies in a prefix that goes through the tunnel, so the tunnel's "
+                "packets would never leave. Take the address out of the protected prefixes."
+            )
+    rules = frozenset(prefix.version for prefix in routes)
+    return Link(state.mtu, True, frozenset(addresses), routes, rules)
+
+
+def steps(observed: Link, desired: Link) -> Iterator[Step]:
+    """In an order that leaves no moment without a route: what comes is there before what goes is gone."""
+    if not observed.up or observed.mtu != desired.mtu:
+        yield SetLink(desired.mtu)
+    for address in sorted(desired.addresses - observed.addresses, key=str):
+        yield AddAddress(address)
+    for version in sorted(desired.rules - observed.rules):
+        yield AddRule(version)
+    for prefix, source in desired.routes.items():
+        if prefix not in observed.routes or observed.routes[prefix] != source:
+            yield ReplaceRoute(prefix, source)
+    for prefix in observed.routes.keys() - desired.routes.keys():
+        yield RemoveRoute(prefix)
+    for address in sorted(observed.addresses - desired.addresses, key=str):
+        yield RemoveAddress(address)
+
+
+def _address(text: str) -> Address:
+    try:
+        return ip_address(text)
+    except ValueError:
+        raise DatapathError(f"{text!r} is not an IP address.") from None
+
+
+def _network(text: str) -> Network:
+    try:
+        return ip_network(text)
+    except ValueError:
+        raise DatapathError(f"{text!r} is not an address prefix.") from None

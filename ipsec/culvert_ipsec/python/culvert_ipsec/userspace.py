@@ -1,0 +1,88 @@
+"""The userspace backend: ESP in our own thread, between a TUN device and a UDP socket."""
+
+from __future__ import annotations
+
+import errno
+from typing import Self
+
+from pyroute2 import IPRoute, NetlinkError
+
+from culvert_ipsec import _native
+from culvert_ipsec.counters import Counters, FlowCounters, TunnelCounters
+from culvert_ipsec.datapath import DatapathError, SoftLimit
+from culvert_ipsec.desired import UDP_ENCAPSULATION_PORT, DatapathState
+from culvert_ipsec.link import KernelLink, remove_rules
+from culvert_ipsec.link_plan import steps, wanted
+
+
+class Userspace:
+    """A `Datapath`. Its methods may be called from any thread, one at a time; none of them waits for packets.
+
+    The device and its routes go away with the process, whatever ends it. A routing rule may stay behind; it points to an
+    empty table then, and the next `apply` finds it.
+    """
+
+    def __init__(self, native: _native.Datapath, tun_name: str, udp_port: int) -> None:
+        self._native = native
+        self._tun_name = tun_name
+        self._udp_port = udp_port
+
+    @classmethod
+    def create(cls, tun_name: str = "culvert0", udp_port: int = UDP_ENCAPSULATION_PORT) -> Self:
+        """Open the TUN device and the UDP socket; needs CAP_NET_ADMIN. Raises DatapathError."""
+        try:
+            return cls(_native.Datapath(tun_name, udp_port), tun_name, udp_port)
+        except OSError as error:
+            raise DatapathError(_why_not_opened(error, tun_name, udp_port)) from error
+
+    def apply(self, desired: DatapathState) -> None:
+        if (desired.tun_name, desired.udp_port) != (self._tun_name, self._udp_port):
+            raise DatapathError("The device name and the UDP port are fixed when the datapath is created.")
+        link = wanted(desired)
+        try:
+            # Tunnels before routes: the first packet that is routed to the device finds its SA.
+            self._native.apply(desired.tunnels)
+            with IPRoute() as netlink:
+                device = KernelLink(netlink, self._tun_name)
+                for step in steps(device.observe(), link):
+                    device.take(step)
+        except ValueError as error:
+            raise DatapathError(f"The tunnels cannot be installed: {error}.") from error
+        except (OSError, NetlinkError) as error:
+            raise DatapathError(f"The system refused the tunnel's device or routes: {error}.") from error
+
+    def counters(self) -> Counters:
+        try:
+            drops, keepalives_in, keepalives_out, non_esp = self._native.totals()
+            tunnels = {
+                tunnel_id: TunnelCounters(FlowCounters(*inbound), FlowCounters(*outbound), tunnel_drops)
+                for tunnel_id, inbound, outbound, tunnel_drops in self._native.traffic()
+            }
+        except OSError as error:
+            raise DatapathError("The datapath is closed.") from error
+        return Counters(tunnels, drops, keepalives_in, keepalives_out, non_esp)
+
+    def fileno(self) -> int:
+        return self._native.notices_fd()
+
+    def take_soft_limits(self) -> list[SoftLimit]:
+        return [SoftLimit(*notice) for notice in self._native.take_notices()]
+
+    def close(self) -> None:
+        self._native.close()
+        with IPRoute() as netlink:
+            remove_rules(netlink)
+
+
+def _why_not_opened(error: OSError, tun_name: str, udp_port: int) -> str:
+    match error.errno:
+        case errno.EADDRINUSE:
+            return f"UDP port {udp_port} is taken by another program, perhaps another IPsec daemon. Stop it first."
+        case errno.EBUSY:
+            return f"The device {tun_name} belongs to another program. Stop it, or choose another name."
+        case errno.EPERM | errno.EACCES:
+            return "Opening the tunnel device needs root or CAP_NET_ADMIN."
+        case errno.ENOENT | errno.ENODEV:
+            return "The kernel has no /dev/net/tun. Load the module: modprobe tun."
+        case _:
+            return f"The tunnel device {tun_name} could not be opened: {error}."

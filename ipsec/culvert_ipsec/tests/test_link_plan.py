@@ -1,0 +1,128 @@
+"""From what is to what shall be, without a gap through which a packet could leak."""
+
+from ipaddress import ip_address, ip_network
+
+import pytest
+from culvert_ipsec import DatapathError, DatapathState, InboundSa, OutboundSa, TunnelState
+from culvert_ipsec.link_plan import (
+    AddAddress,
+    AddRule,
+    Link,
+    RemoveAddress,
+    RemoveRoute,
+    ReplaceRoute,
+    SetLink,
+    Step,
+    steps,
+    wanted,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+NEW = Link(1500, False, frozenset(), {}, frozenset())
+A, B = ip_address("10.99.0.2"), ip_address("10.99.0.3")
+SITE, HOST = ip_network("10.20.0.0/16"), ip_network("10.20.0.10/32")
+
+
+def state(*prefixes: str, inner: str = str(A), outer: str = "198.51.100.2", mtu: int = 1438) -> DatapathState:
+    tunnels = (TunnelState("t1", inner, prefixes, outer),) if prefixes else ()
+    return DatapathState("tun0", 4500, mtu, blocked=frozenset({str(SITE)}), tunnels=tunnels)
+
+
+def test_a_new_tunnel_has_its_address_before_its_routes() -> None:
+    assert list(steps(NEW, wanted(state(str(HOST))))) == [
+        SetLink(1438),
+        AddAddress(A),
+        AddRule(4),
+        ReplaceRoute(SITE, None),
+        ReplaceRoute(HOST, A),
+    ]
+
+
+def test_a_tunnel_to_a_blocked_prefix_takes_its_route() -> None:
+    before, after = wanted(state()), wanted(state(str(SITE)))
+    assert list(steps(before, after)) == [AddAddress(A), ReplaceRoute(SITE, A)]
+    assert list(steps(after, before)) == [ReplaceRoute(SITE, None), RemoveAddress(A)]
+
+
+def test_another_address_replaces_routes_before_the_old_one_goes() -> None:
+    before, after = wanted(state(str(HOST))), wanted(state(str(HOST), inner=str(B)))
+    assert list(steps(before, after)) == [AddAddress(B), ReplaceRoute(HOST, B), RemoveAddress(A)]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        (state(str(HOST), outer="10.20.0.1"), "lies in a prefix that goes through the tunnel"),
+        (state("10.20.0.1/16"), "not an address prefix"),
+        (state(str(HOST), inner="alice"), "not an IP address"),
+        (state(mtu=9001), "MTU of 9001"),
+        (state(mtu=100), "MTU of 100"),
+    ],
+)
+def test_a_state_that_cannot_be_is_refused(wrong: DatapathState, why: str) -> None:
+    with pytest.raises(DatapathError, match=why):
+        wanted(wrong)
+
+
+def test_no_key_in_a_repr() -> None:
+    key = b"\x42" * 36
+    sas = TunnelState("t1", str(A), (), "198.51.100.2", 4500, (InboundSa(256, key),), OutboundSa(257, key))
+    assert "42" not in repr(sas).replace("4500", "")
+    assert "BBB" not in repr(sas)
+
+
+def apply(link: Link, step: Step) -> Link:
+    """What the kernel does; it also takes the routes of an address that goes."""
+    mtu, up, addresses, routes, rules = (
+        link.mtu,
+        link.up,
+        set(link.addresses),
+        dict(link.routes),
+        set(link.rules),
+    )
+    match step:
+        case SetLink(new):
+            mtu, up = new, True
+        case AddAddress(address):
+            addresses.add(address)
+        case RemoveAddress(address):
+            addresses.remove(address)
+            routes = {prefix: source for prefix, source in routes.items() if source != address}
+        case AddRule(version):
+            rules.add(version)
+        case ReplaceRoute(prefix, source):
+            assert source is None or source in addresses
+            routes[prefix] = source
+        case RemoveRoute(prefix):
+            del routes[prefix]
+    return Link(mtu, up, frozenset(addresses), routes, frozenset(rules))
+
+
+prefixes = st.sampled_from(["10.20.0.0/16", "10.20.0.10/32", "10.30.0.0/24", "fd00::/8"])
+
+
+def link_of(tunnels: list[tuple[str, str]], blocked: set[str], mtu: int) -> Link:
+    states = [TunnelState(str(at), inner, (to,), "198.51.100.2") for at, (inner, to) in enumerate(tunnels)]
+    return wanted(DatapathState("tun0", 4500, mtu, frozenset(), frozenset(blocked), tuple(states)))
+
+
+links = st.builds(
+    link_of,
+    st.lists(st.tuples(st.sampled_from([str(A), str(B)]), prefixes), max_size=3),
+    st.sets(prefixes),
+    st.sampled_from([1400, 1438]),
+)
+
+
+@given(st.one_of(st.just(NEW), links), links)
+def test_steps_lead_from_any_state_to_any_other_and_never_unroute_what_stays(
+    before: Link, after: Link
+) -> None:
+    link = before
+    for step in steps(before, after):
+        link = apply(link, step)
+        assert before.routes.keys() & after.routes.keys() <= link.routes.keys()
+    assert link.routes == dict(after.routes)
+    assert (link.mtu, link.up, link.addresses) == (after.mtu, True, after.addresses)
+    assert list(steps(link, after)) == []

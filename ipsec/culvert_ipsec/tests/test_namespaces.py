@@ -1,0 +1,237 @@
+"""Two datapaths with a wire between them: what comes through, what does not, and what a listener sees."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from culvert_ipsec import DatapathError, InboundSa, Limits, OutboundSa, Userspace
+from culvert_ipsec._native import Sealer
+from scapy.layers.inet import IP, UDP
+
+from .conftest import End, entered, sa_key
+
+pytestmark = pytest.mark.slow
+
+ALL_FRAMES = 3
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def udp_socket(end: End, address: str, port: int = 0) -> socket.socket:
+    with entered(end.namespace):
+        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.setsockopt(socket.SOL_SOCKET, 33, 16 << 20)  # SO_RCVBUFFORCE
+    sock.bind((address, port))
+    sock.settimeout(5)
+    return sock
+
+
+def wiretap(end: End) -> socket.socket:
+    with entered(end.namespace):
+        tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ALL_FRAMES))
+        tap.bind(("wire", ALL_FRAMES))
+    tap.setblocking(False)
+    return tap
+
+
+def heard(tap: socket.socket) -> list[bytes]:
+    """IPv4 packets on the wire so far."""
+    packets: list[bytes] = []
+    while True:
+        try:
+            frame = tap.recv(65536)
+        except BlockingIOError:
+            return packets
+        if frame[12:14] == b"\x08\x00":
+            packets.append(frame[14:])
+
+
+def esp_payload(packet: bytes) -> bytes:
+    return bytes(IP(packet)[UDP].payload)
+
+
+def test_ping_and_tcp_come_through_and_the_wire_shows_esp_only(ends: tuple[End, End]) -> None:
+    a, b = ends
+    tap = wiretap(b)
+    with entered(a.namespace):
+        pinger = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+    pinger.settimeout(5)
+    echo = struct.pack("!BBHHH", 8, 0, 0xF7FF - 1, 1, 0)
+    pinger.sendto(echo, (b.inner, 0))
+    reply, (source, _) = pinger.recvfrom(100)
+    assert (source, reply[20]) == (b.inner, 0)
+
+    with entered(b.namespace):
+        listener = socket.create_server((b.inner, 8080))
+    sent = bytes(range(256)) * 40_000
+    received = bytearray()
+
+    def serve() -> None:
+        connection, peer = listener.accept()
+        assert peer[0] == a.inner
+        while data := connection.recv(1 << 20):
+            received.extend(data)
+
+    server = threading.Thread(target=serve)
+    server.start()
+    with entered(a.namespace):
+        connection = socket.create_connection((b.inner, 8080))
+    connection.sendall(sent)
+    connection.close()
+    server.join(30)
+    assert received == sent
+
+    on_wire = heard(tap)
+    assert on_wire
+    for packet in on_wire:
+        assert (packet[9], packet[20:24]) == (socket.IPPROTO_UDP, struct.pack("!HH", 4500, 4500))
+    counters = b.datapath.counters()
+    assert sum(counters.drops.values()) == 0
+    flow = counters.tunnels["t1"].inbound
+    assert flow.bytes > len(sent)
+    assert flow.last is not None
+    assert 0 <= time.monotonic() - flow.last < 30
+
+
+def test_replays_forgeries_and_strangers_are_dropped_and_counted(ends: tuple[End, End]) -> None:
+    a, b = ends
+    tap = wiretap(b)
+    sink = udp_socket(b, b.inner, 9000)
+    udp_socket(a, a.inner).sendto(b"genuine", (b.inner, 9000))
+    assert sink.recv(100) == b"genuine"
+    genuine = esp_payload(heard(tap)[0])
+
+    attacker = udp_socket(a, a.outer)
+    target = (b.outer, 4500)
+    stray = bytes(IP(src="10.99.0.3", dst=b.inner) / UDP(dport=9000) / b"stray")
+    elsewhere = bytes(IP(src=a.inner, dst="10.20.0.11") / UDP(dport=9000) / b"elsewhere")
+    insider = Sealer(0x2001, sa_key(2), after=100)
+    damaged = bytearray(insider.seal(stray))
+    damaged[-1] ^= 1
+    for datagram in (
+        genuine, genuine, bytes(damaged), insider.seal(stray), insider.seal(elsewhere),
+        b"\0\0\x30\0" + bytes(40), b"\0\0\0\0IKE", b"\xff", b"\0\0\x20\x01short",
+    ):  # fmt: skip
+        attacker.sendto(datagram, target)
+    eventually(lambda: b.datapath.counters().drops["malformed"] == 1)
+    counters = b.datapath.counters()
+    assert {cause: count for cause, count in counters.drops.items() if count} == {
+        "replay": 2, "icv": 1, "selector": 2, "unknown_spi": 1, "malformed": 1,
+    }  # fmt: skip
+    assert (counters.non_esp, counters.keepalives_in) == (1, 1)
+    assert counters.tunnels["t1"].inbound.packets == 1
+    sink.settimeout(0.1)
+    with pytest.raises(TimeoutError):
+        sink.recv(100)
+
+
+def test_rekeys_during_a_transfer_lose_nothing(ends: tuple[End, End]) -> None:
+    a, b = ends
+    sink, source = udp_socket(b, b.inner, 9000), udp_socket(a, a.inner)
+    total = 20_000
+
+    def send() -> None:
+        for number in range(total):
+            source.sendto(number.to_bytes(4) + bytes(1000), (b.inner, 9000))
+            if number % 16 == 0:
+                time.sleep(0.001)
+
+    received: list[int] = []
+
+    def receive() -> None:
+        while len(received) < total:
+            received.append(int.from_bytes(sink.recv(2000)[:4]))
+
+    sender, receiver = threading.Thread(target=send), threading.Thread(target=receive)
+    receiver.start()
+    sender.start()
+    generation = 1
+    while sender.is_alive():
+        old, generation = generation, generation + 1
+        to_a = [InboundSa(0x1000 + number, sa_key(2 * number - 1)) for number in (old, generation)]
+        to_b = [InboundSa(0x2000 + number, sa_key(2 * number)) for number in (old, generation)]
+        b.apply(inbound=tuple(to_b))
+        a.apply(inbound=tuple(to_a))
+        a.apply(outbound=OutboundSa(to_b[1].spi, to_b[1].key))
+        b.apply(outbound=OutboundSa(to_a[1].spi, to_a[1].key))
+        time.sleep(0.05)
+        a.apply(inbound=(to_a[1],))
+        b.apply(inbound=(to_b[1],))
+    sender.join()
+    assert generation > 10
+    receiver.join()
+    assert received == list(range(total))
+    for end in ends:
+        assert sum(end.datapath.counters().drops.values()) == 0
+
+
+def test_a_soft_limit_reaches_a_selector_once(ends: tuple[End, End]) -> None:
+    a, b = ends
+    a.apply(outbound=OutboundSa(0x2002, sa_key(8), soft=Limits(packets=5), hard=Limits(packets=300)))
+    source = udp_socket(a, a.inner)
+    for _ in range(400):
+        source.sendto(b"x", (b.inner, 9000))
+    eventually(lambda: a.datapath.counters().drops["hard_limit"] == 100)
+    told = a.datapath.take_soft_limits()
+    assert [(one.tunnel_id, one.spi, one.inbound) for one in told] == [("t1", 0x2002, False)]
+    assert a.datapath.take_soft_limits() == []
+    b_unknown = b.datapath.counters().drops["unknown_spi"]
+    assert b_unknown == 300
+
+
+def test_what_is_blocked_never_leaves_in_clear(ends: tuple[End, End]) -> None:
+    a, b = ends
+    with entered(a.namespace):
+        a.datapath.apply(replace(a.state, tunnels=(), blocked=frozenset({"10.20.0.0/16"})))
+    tap = wiretap(b)
+    with entered(a.namespace):
+        source = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    source.sendto(b"secret", (b.inner, 9000))
+    source.sendto(b"secret", ("10.20.77.1", 9000))
+    eventually(lambda: a.datapath.counters().no_policy == 2)
+    assert heard(tap) == []
+
+
+def test_applying_again_changes_nothing_and_close_leaves_nothing(ends: tuple[End, End]) -> None:
+    a, b = ends
+    source, sink = udp_socket(a, a.inner), udp_socket(b, b.inner, 9000)
+    for number in range(50):
+        a.apply()
+        source.sendto(bytes([number]), (b.inner, 9000))
+        assert sink.recv(10) == bytes([number])
+    a.close()
+    a.close()
+    with pytest.raises(DatapathError):
+        a.datapath.counters()
+    with entered(a.namespace):
+        names = [name for _, name in socket.if_nameindex()]
+        a.datapath = Userspace.create("tun0", 4500)
+        a.datapath.apply(a.state)
+    assert "tun0" not in names
+
+
+def test_a_refusal_says_what_to_do(ends: tuple[End, End]) -> None:
+    a, _ = ends
+    with entered(a.namespace):
+        with pytest.raises(DatapathError, match="4500 is taken by another program"):
+            Userspace.create("tun1", 4500)
+        with pytest.raises(DatapathError, match="tun0 belongs to another program"):
+            Userspace.create("tun0", 4501)
+        with pytest.raises(DatapathError, match="could not be opened"):
+            Userspace.create("a name too long for Linux", 4501)
+        tunnel = replace(a.state.tunnels[0], outbound=OutboundSa(0x2001, b"\x42" * 35))
+        with pytest.raises(DatapathError, match="36 bytes") as refused:
+            a.datapath.apply(replace(a.state, tunnels=(tunnel,)))
+        assert "4242" not in str(refused.value)
+        assert "BBBB" not in str(refused.value)
