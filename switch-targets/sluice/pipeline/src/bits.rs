@@ -113,12 +113,23 @@ pub(crate) fn read_low(bytes: &[u8]) -> u128 {
 }
 
 /// `value` big-endian at the end of `bytes`, zeros before it; what does not fit is cut off.
+#[inline]
 pub(crate) fn write_low(bytes: &mut [u8], value: u128) {
-    let source = value.to_be_bytes();
-    let (len, take) = (bytes.len(), bytes.len().min(16));
-    let (zeros, low) = bytes.split_at_mut(len - take);
-    zeros.fill(0);
-    low.copy_from_slice(&source[16 - take..]);
+    // The sizes that fields have: without calls into the C library.
+    match bytes.len() {
+        1 => bytes[0] = value as u8,
+        2 => bytes.copy_from_slice(&(value as u16).to_be_bytes()),
+        4 => bytes.copy_from_slice(&(value as u32).to_be_bytes()),
+        8 => bytes.copy_from_slice(&(value as u64).to_be_bytes()),
+        16 => bytes.copy_from_slice(&value.to_be_bytes()),
+        _ => {
+            let mut left = value;
+            for byte in bytes.iter_mut().rev() {
+                *byte = left as u8;
+                left >>= 8;
+            }
+        }
+    }
 }
 
 impl fmt::Debug for Bits {

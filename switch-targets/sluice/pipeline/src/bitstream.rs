@@ -40,50 +40,44 @@ pub const fn mask(width: u32) -> u128 {
     }
 }
 
-/// Appends fields to a byte buffer; the last byte is filled up with zeros.
+/// Appends fields to a byte buffer.
 pub struct Writer<'a> {
     bytes: &'a mut Vec<u8>,
-    /// Bits of the last byte that are still free.
-    free: u32,
+    /// Bits that are not in `bytes` yet, the last ones lowest; fewer than 64 between calls.
+    pending: u128,
+    count: u32,
 }
 
 impl<'a> Writer<'a> {
     /// Appends to `bytes`, from its end.
     pub fn new(bytes: &'a mut Vec<u8>) -> Writer<'a> {
-        Writer { bytes, free: 0 }
+        Writer {
+            bytes,
+            pending: 0,
+            count: 0,
+        }
     }
 
     /// The low `width` bits of `value`, `width` at most 128.
     #[inline]
     pub fn put(&mut self, value: u128, width: u32) {
-        if self.free == 0 && width.is_multiple_of(8) {
-            let source = value.to_be_bytes();
-            self.bytes
-                .extend_from_slice(&source[16 - (width / 8) as usize..]);
-            return;
-        }
-        let value = value & mask(width);
-        let mut left = width;
-        while left > 0 {
-            if self.free == 0 {
-                self.bytes.push(0);
-                self.free = 8;
-            }
-            let take = self.free.min(left);
-            let chunk = (value >> (left - take)) as u8 & mask(take) as u8;
-            if let Some(last) = self.bytes.last_mut() {
-                *last |= chunk << (self.free - take);
-            }
-            self.free -= take;
-            left -= take;
+        if width > 64 {
+            self.put_word(value >> 64, width - 64);
+            self.put_word(value, 64);
+        } else {
+            self.put_word(value, width);
         }
     }
 
-    /// Whole bytes.
-    pub fn put_slice(&mut self, bytes: &[u8]) {
-        match self.free {
-            0 => self.bytes.extend_from_slice(bytes),
-            _ => bytes.iter().for_each(|byte| self.put(u128::from(*byte), 8)),
+    #[inline]
+    fn put_word(&mut self, value: u128, width: u32) {
+        self.pending = self.pending << width | value & mask(width);
+        self.count += width;
+        if self.count >= 64 {
+            self.count -= 64;
+            let word = (self.pending >> self.count) as u64;
+            self.bytes.extend_from_slice(&word.to_be_bytes());
+            self.pending &= mask(self.count);
         }
     }
 
@@ -100,6 +94,31 @@ impl<'a> Writer<'a> {
             left -= take;
         }
     }
+
+    /// Whole bytes.
+    pub fn put_slice(&mut self, bytes: &[u8]) {
+        if self.count.is_multiple_of(8) {
+            self.flush();
+            self.bytes.extend_from_slice(bytes);
+        } else {
+            bytes.iter().for_each(|byte| self.put(u128::from(*byte), 8));
+        }
+    }
+
+    /// Fills the last byte up with zeros.
+    pub fn finish(mut self) {
+        self.flush();
+    }
+
+    fn flush(&mut self) {
+        while self.count > 0 {
+            let take = self.count.min(8);
+            let byte = self.pending >> (self.count - take) << (8 - take);
+            self.bytes.push(byte as u8);
+            self.count -= take;
+        }
+        self.pending = 0;
+    }
 }
 
 #[cfg(test)]
@@ -114,6 +133,7 @@ mod tests {
             let mut bytes = Vec::new();
             let mut writer = Writer::new(&mut bytes);
             fields.iter().for_each(|(value, width)| writer.put(*value, *width));
+            writer.finish();
             let total = fields.iter().map(|(_, width)| *width as usize).sum::<usize>();
             prop_assert_eq!(bytes.len(), total.div_ceil(8));
             bytes.extend(std::iter::repeat_n(0xff, tail));
@@ -140,6 +160,7 @@ mod tests {
         writer.put(1, 4);
         writer.put_bytes(&[0x02, 0xff], 10);
         writer.put(3, 2);
+        writer.finish();
         assert_eq!(bytes, [0x1b, 0xff]);
     }
 }

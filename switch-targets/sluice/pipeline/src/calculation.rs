@@ -31,6 +31,7 @@ pub fn run(ir: &Ir, calculation: usize, work: &Work, scratch: &mut Vec<u8>) -> u
             CalcInput::Field(_) | CalcInput::Header(_) => {}
         }
     }
+    writer.finish();
     calculation.algorithm.run(scratch)
 }
 

@@ -52,7 +52,13 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u16> {
 }
 
 fn csum16(bytes: &[u8]) -> u16 {
-    let mut sum: u64 = words(bytes).map(u64::from).sum();
+    // Words of any even size may be added before folding (RFC 1071 section 2).
+    let (fours, rest) = bytes.as_chunks::<4>();
+    let mut sum: u64 = fours
+        .iter()
+        .map(|four| u64::from(u32::from_be_bytes(*four)))
+        .sum();
+    sum += words(rest).map(u64::from).sum::<u64>();
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }

@@ -86,18 +86,10 @@ pub struct Place {
     pub width: u32,
 }
 
-/// Where a value goes.
+/// Where a value goes; into an invalid header, nowhere.
 #[derive(Clone, Debug)]
 pub enum Target {
-    Slot {
-        slot: usize,
-        mask: u128,
-    },
-    Wide {
-        offset: usize,
-        len: usize,
-        width: u32,
-    },
+    Field(Place),
     /// A field of a header to be found; nothing is written when there is none.
     Member {
         header: HeaderRef,
@@ -132,6 +124,7 @@ pub struct Value {
 #[derive(Clone, Debug)]
 pub enum Op {
     Set {
+        header: HeaderIx,
         slot: usize,
         mask: u128,
         value: Num,

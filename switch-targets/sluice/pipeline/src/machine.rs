@@ -66,9 +66,16 @@ impl Machine<'_> {
                 args,
             };
             match op {
-                Op::Set { slot, mask, value } => {
-                    let value = value.eval(&scope) & mask;
-                    work.phv.slots[*slot] = value;
+                Op::Set {
+                    header,
+                    slot,
+                    mask,
+                    value,
+                } => {
+                    if work.phv.is_valid(*header) {
+                        let value = value.eval(&scope) & mask;
+                        work.phv.slots[*slot] = value;
+                    }
                 }
                 Op::Move { target, source } => target.assign(layout, &mut work.phv, args, source),
                 Op::Validate(header) => {

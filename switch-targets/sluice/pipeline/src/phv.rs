@@ -3,6 +3,7 @@
 use crate::bits;
 use crate::layout::{HeaderIx, Home, Layout, StackIx};
 
+/// The fields of an invalid header are 0: what is written to them is lost.
 #[derive(Clone, Debug, Default)]
 pub struct Phv {
     pub slots: Vec<u128>,
@@ -31,19 +32,20 @@ impl Phv {
 
     /// Everything zero, every header invalid but the metadata.
     pub fn reset(&mut self, layout: &Layout) {
-        self.slots.fill(0);
-        self.wide.fill(0);
-        self.var_len.fill(0);
-        self.next.fill(0);
-        for (valid, header) in self.valid.iter_mut().zip(&layout.headers) {
-            *valid = header.metadata;
+        for header in 0..layout.headers.len() {
+            if self.valid[header] {
+                self.clear(layout, header);
+                self.valid[header] = layout.headers[header].metadata;
+            }
         }
+        self.next.fill(0);
     }
 
     pub fn reset_metadata(&mut self, layout: &Layout) {
-        for header in layout.headers.iter().filter(|header| header.metadata) {
-            self.slots[header.slots.clone()].fill(0);
-            self.wide[header.wide.clone()].fill(0);
+        for (at, header) in layout.headers.iter().enumerate() {
+            if header.metadata {
+                self.clear(layout, at);
+            }
         }
     }
 
@@ -61,7 +63,6 @@ impl Phv {
                 self.invalidate(layout, *member);
             }
         }
-        self.clear(layout, header);
         self.valid[header] = true;
     }
 
@@ -76,7 +77,9 @@ impl Phv {
     fn clear(&mut self, layout: &Layout, header: HeaderIx) {
         let header_layout = &layout.headers[header];
         self.slots[header_layout.slots.clone()].fill(0);
-        self.wide[header_layout.wide.clone()].fill(0);
+        if !header_layout.wide.is_empty() {
+            self.wide[header_layout.wide.clone()].fill(0);
+        }
         self.var_len[header] = 0;
     }
 

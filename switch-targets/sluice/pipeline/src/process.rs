@@ -305,6 +305,7 @@ impl Run<'_> {
                 calculation::write_header(&mut writer, &ir.layout, &work.phv, *header);
             }
         }
+        writer.finish();
     }
 
     /// Runs a pipeline: no node twice, which the loader has made sure of.

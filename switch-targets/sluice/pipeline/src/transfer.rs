@@ -68,100 +68,73 @@ fn copy_low(from: &[u8], to: &mut [u8]) {
     low.copy_from_slice(&from[from.len() - take..]);
 }
 
-/// A target with its place found: the header of a [`Target::Member`] is known.
-enum Found {
-    Slot {
-        slot: usize,
-        width: u32,
-    },
-    Bytes {
-        offset: usize,
-        len: usize,
-        width: u32,
-    },
-    Nowhere,
-}
-
 impl Target {
-    fn find(&self, scope: &Scope) -> Found {
-        match self {
-            Target::Slot { slot, mask } => Found::Slot {
-                slot: *slot,
-                width: mask.count_ones(),
-            },
-            Target::Wide { offset, len, width } => Found::Bytes {
-                offset: *offset,
-                len: *len,
-                width: *width,
-            },
+    /// The field, if there is one to write to.
+    fn find(&self, scope: &Scope) -> Option<Place> {
+        let place = match self {
+            Target::Field(place) => *place,
             Target::Member {
                 header,
                 home,
                 width,
-            } => match header.resolve(scope) {
-                Some(header) => found(home.within(&scope.layout.headers[header]), *width),
-                None => Found::Nowhere,
-            },
-        }
+            } => {
+                let header = header.resolve(scope)?;
+                let home = home.within(&scope.layout.headers[header]);
+                Place {
+                    header,
+                    home,
+                    width: *width,
+                }
+            }
+        };
+        scope.phv.is_valid(place.header).then_some(place)
     }
 
     /// Assigns `source`, cut to the target's width.
     pub fn assign(&self, layout: &Layout, phv: &mut Phv, args: &Args, source: &Source) {
         let scope = Scope { layout, phv, args };
-        match self.find(&scope) {
-            Found::Slot { slot, width } => {
-                let value = source.low(&scope) & mask(width);
-                phv.slots[slot] = value;
-            }
-            Found::Bytes { offset, len, width } if source.is_number() => {
-                let value = source.low(&scope);
-                bits::write_low(&mut phv.wide[offset..offset + len], value);
-                trim(&mut phv.wide[offset..offset + len], width);
-            }
-            Found::Bytes { offset, len, width } => {
+        let Some(place) = self.find(&scope) else {
+            return;
+        };
+        match place.home {
+            Home::Wide { offset, len } if !source.is_number() => {
                 let mut bytes = vec![0; len];
-                source.write(&scope, width, &mut bytes);
+                source.write(&scope, place.width, &mut bytes);
                 phv.wide[offset..offset + len].copy_from_slice(&bytes);
             }
-            Found::Nowhere => {}
+            _ => {
+                let value = source.low(&scope);
+                place.set(phv, value);
+            }
         }
     }
 
     /// Assigns a number, cut to the target's width.
     pub fn set(&self, layout: &Layout, phv: &mut Phv, args: &Args, value: u128) {
-        let found = self.find(&Scope { layout, phv, args });
-        store(found, phv, value);
+        if let Some(place) = self.find(&Scope { layout, phv, args }) {
+            place.set(phv, value);
+        }
     }
 
     /// Assigns big-endian bytes, cut to the target's width.
     pub fn set_bytes(&self, layout: &Layout, phv: &mut Phv, args: &Args, value: &[u8]) {
-        match self.find(&Scope { layout, phv, args }) {
-            Found::Bytes { offset, len, width } => {
+        let Some(place) = self.find(&Scope { layout, phv, args }) else {
+            return;
+        };
+        match place.home {
+            Home::Wide { offset, len } => {
                 copy_low(value, &mut phv.wide[offset..offset + len]);
-                trim(&mut phv.wide[offset..offset + len], width);
+                trim(&mut phv.wide[offset..offset + len], place.width);
             }
-            found => store(found, phv, bits::read_low(value)),
+            _ => place.set(phv, bits::read_low(value)),
         }
     }
-}
 
-fn found(home: Home, width: u32) -> Found {
-    match home {
-        Home::Slot(slot) => Found::Slot { slot, width },
-        Home::Wide { offset, len } => Found::Bytes { offset, len, width },
-        // The loader lets no number be assigned to a varbit.
-        Home::Var { .. } => Found::Nowhere,
-    }
-}
-
-fn store(found: Found, phv: &mut Phv, value: u128) {
-    match found {
-        Found::Slot { slot, width } => phv.slots[slot] = value & mask(width),
-        Found::Bytes { offset, len, width } => {
-            bits::write_low(&mut phv.wide[offset..offset + len], value);
-            trim(&mut phv.wide[offset..offset + len], width);
+    pub fn width(&self) -> u32 {
+        match self {
+            Target::Field(place) => place.width,
+            Target::Member { width, .. } => *width,
         }
-        Found::Nowhere => {}
     }
 }
 
@@ -172,12 +145,24 @@ fn trim(bytes: &mut [u8], width: u32) {
 }
 
 impl Place {
+    /// Assigns a number, cut to the field's width.
     pub fn set(&self, phv: &mut Phv, value: u128) {
-        store(found(self.home, self.width), phv, value);
+        match self.home {
+            Home::Slot(slot) => phv.slots[slot] = value & mask(self.width),
+            Home::Wide { offset, len } => {
+                bits::write_low(&mut phv.wide[offset..offset + len], value);
+                trim(&mut phv.wide[offset..offset + len], self.width);
+            }
+            // The loader lets no number be assigned to a varbit.
+            Home::Var { .. } => {}
+        }
     }
 
     /// The field of `from`, copied into the same field of `to`.
     pub fn copy(&self, to: &mut Phv, from: &Phv) {
+        if !to.is_valid(self.header) {
+            return;
+        }
         match self.home {
             Home::Slot(slot) => to.slots[slot] = from.slots[slot],
             Home::Wide { offset, len } => {

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 
 use crate::bits::byte_len;
+use crate::bitstream::mask;
 use crate::error::LoadError;
 use crate::expr::{HeaderRef, Num};
-use crate::ir::{Action, CallSite, Ir, Op, Param, ParamHome, Source, Target};
+use crate::ir::{Action, CallSite, Ir, Op, Param, ParamHome, Place, Source, Target};
+use crate::layout::Home;
 use crate::load::expr::Context;
 use crate::load::json::Node;
 use crate::load::layout::Names;
@@ -205,7 +207,19 @@ impl Primitives<'_> {
         let target = self.context.target(to)?;
         let source = self.context.num(from)?.source(target.width());
         Ok(match (target, source) {
-            (Target::Slot { slot, mask }, Source::Num(value)) => Op::Set { slot, mask, value },
+            (
+                Target::Field(Place {
+                    header,
+                    home: Home::Slot(slot),
+                    width,
+                }),
+                Source::Num(value),
+            ) => Op::Set {
+                header,
+                slot,
+                mask: mask(width),
+                value,
+            },
             (target, source) => Op::Move { target, source },
         })
     }
@@ -215,8 +229,7 @@ impl Primitives<'_> {
             self.context.place(&to.typed()?.1)?,
             self.context.place(&from.typed()?.1)?,
         );
-        let is_var =
-            |place: &crate::ir::Place| matches!(place.home, crate::layout::Home::Var { .. });
+        let is_var = |place: &Place| matches!(place.home, Home::Var { .. });
         match is_var(&to_place) && is_var(&from_place) {
             true => Ok(Op::MoveVar {
                 to: to_place,

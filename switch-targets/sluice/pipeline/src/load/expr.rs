@@ -2,7 +2,6 @@
 
 use num_bigint::BigInt;
 
-use crate::bitstream::mask;
 use crate::error::LoadError;
 use crate::expr::{BinOp, CmpOp, Cond, HeaderRef, Num, Saturation};
 use crate::ir::{Param, ParamHome, Place, Target, Value};
@@ -520,25 +519,8 @@ impl Context<'_> {
 
 fn target_at(node: &Node, place: Place) -> Result<Target, LoadError> {
     match place.home {
-        Home::Slot(slot) => Ok(Target::Slot {
-            slot,
-            mask: mask(place.width),
-        }),
-        Home::Wide { offset, len } => Ok(Target::Wide {
-            offset,
-            len,
-            width: place.width,
-        }),
         Home::Var { .. } => Err(node.error("a variable-length field takes no number")),
-    }
-}
-
-impl Target {
-    pub fn width(&self) -> u32 {
-        match self {
-            Target::Slot { mask, .. } => mask.count_ones(),
-            Target::Wide { width, .. } | Target::Member { width, .. } => *width,
-        }
+        _ => Ok(Target::Field(place)),
     }
 }
 
