@@ -185,9 +185,20 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
         ports.iter_mut().for_each(|port| port.reopen(now));
     }
     for port in &ports {
-        info!(port = port.number, stats = ?port.stats, "port closed");
+        let stats = port.stats;
+        info!(
+            port = port.number,
+            received = stats.received,
+            oversize = stats.oversize,
+            without_checksum = stats.unfinished,
+            sent = stats.sent.frames,
+            too_long = stats.sent.too_long,
+            refused = stats.sent.refused,
+            "port closed"
+        );
     }
+    let faults = plane.lock().as_ref().map(|running| running.switch.faults());
     let digests_lost = plane.digests_lost.load(Ordering::Relaxed);
-    info!(sent_to_no_port = no_port, digests_lost, "data plane ended");
+    info!(sent_to_no_port = no_port, digests_lost, faults = ?faults.unwrap_or_default(), "data plane ended");
     Ok(())
 }

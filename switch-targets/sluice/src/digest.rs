@@ -130,6 +130,11 @@ impl Queue {
         }
     }
 
+    /// Another program runs: its digests are not enabled yet. List ids go on, so that a late acknowledgement hits nothing.
+    pub fn new_program(&mut self) {
+        self.learners.clear();
+    }
+
     /// Another client is primary: it has seen nothing yet.
     pub fn new_primary(&mut self) {
         self.learners

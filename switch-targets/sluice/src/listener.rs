@@ -14,7 +14,7 @@ use tracing::{debug, warn};
 pub type Connection = TlsStream<TcpStream>;
 
 /// Handshakes under way at once.
-const HANDSHAKES: usize = 16;
+const HANDSHAKES: usize = 128;
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// After the operating system refused a connection, most likely for want of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -9,7 +9,6 @@ use tracing::info;
 
 use crate::dataplane::Running;
 use crate::device::{Device, Installed, no_program};
-use crate::digest;
 use crate::fault::Fault;
 use crate::proto::p4rt::get_forwarding_pipeline_config_request::ResponseType;
 use crate::proto::p4rt::set_forwarding_pipeline_config_request::Action;
@@ -44,7 +43,7 @@ pub async fn set(
     if commit {
         info!(tables = schema.tables.len(), cookie = ?config.cookie.map(|it| it.cookie), "a program was pushed");
         device.plane.install(running);
-        *device.digests.lock() = digest::Queue::default();
+        device.digests.lock().new_program();
         device.digests_changed.notify_one();
         *installed = Some(Installed {
             schema,

@@ -83,7 +83,7 @@ impl Identity {
             cause,
         };
         let mut config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(key_pair)?
             .with_client_cert_verifier(Arc::new(verifier))
             .with_single_cert(own, key)

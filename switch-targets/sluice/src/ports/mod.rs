@@ -4,6 +4,7 @@
 //!   OPEN ──the interface fails──► CLOSED ──a second later, if it is there again──► OPEN
 //! ```
 
+mod frames;
 mod socket;
 
 use std::io;
@@ -13,8 +14,9 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use tracing::{info, warn};
 
+pub use frames::{Outgoing, Received};
 use socket::PacketSocket;
-pub use socket::{BATCH, Outgoing, Received, Sent, wait};
+pub use socket::{Sent, wait};
 
 use crate::config::PortArg;
 

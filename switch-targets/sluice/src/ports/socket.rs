@@ -1,51 +1,22 @@
-//! Packet sockets (packet(7)): whole frames of one interface, many a system call. All unsafe code of this crate is here.
+//! Packet sockets (packet(7)): whole frames of one interface, a batch a system call. All unsafe code of this crate is here.
 
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
 use std::io;
 use std::mem::{size_of, zeroed};
-use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use libc::{c_int, c_void, iovec, mmsghdr, socklen_t};
 
-/// Frames that one system call moves at most.
-pub const BATCH: usize = 64;
-/// Bytes of the longest frame that is taken whole: a jumbo frame and a VLAN tag.
-const FRAME: usize = 9728;
-/// Room in front of a frame for the VLAN tag that the kernel took out.
-const TAG: usize = 4;
-const SLOT: usize = TAG + FRAME;
+use super::frames::{BATCH, FRAME, Outgoing, Received, SLOT, TAG};
+
 /// Bytes that the kernel queues for us when we are late.
 const RECEIVE_BUFFER: c_int = 8 << 20;
 
 pub struct PacketSocket {
     fd: OwnedFd,
-}
-
-/// Frames that came in together.
-pub struct Received {
-    slots: Box<[u8]>,
-    control: Box<[Control; BATCH]>,
-    frames: Vec<Range<usize>>,
-    /// Longer than any frame on a wire: the sender's segmentation offload is on.
-    pub oversize: u64,
-    /// With a checksum that the sender left to hardware: its transmit checksum offload is on.
-    pub unfinished: u64,
-}
-
-/// A control message with `tpacket_auxdata`: header, then data (both fit, and the kernel fills no more).
-#[derive(Clone, Copy)]
-#[repr(C, align(8))]
-struct Control([u8; 64]);
-
-/// Frames to go out together.
-#[derive(Default)]
-pub struct Outgoing {
-    bytes: Vec<u8>,
-    frames: Vec<Range<usize>>,
 }
 
 /// What became of outgoing frames.
@@ -145,25 +116,19 @@ impl PacketSocket {
         };
         let count = match check(count) {
             Ok(count) => usize::try_from(count).unwrap_or(0),
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-                ) =>
-            {
-                0
-            }
-            Err(error) => return Err(error),
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => 0,
+                _ => return Err(error),
+            },
         };
         for (index, header) in headers.iter().take(count).enumerate() {
             let control = into.control[index].0;
-            let auxiliary =
-                Auxiliary::parse(&control[..header.msg_hdr.msg_controllen.min(control.len())]);
+            let filled = header.msg_hdr.msg_controllen.min(control.len());
             into.add(
                 index,
                 header.msg_len as usize,
                 header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
-                auxiliary,
+                &control[..filled],
             );
         }
         Ok(())
@@ -251,109 +216,5 @@ fn check(result: c_int) -> io::Result<c_int> {
         Err(io::Error::last_os_error())
     } else {
         Ok(result)
-    }
-}
-
-impl Default for Received {
-    fn default() -> Self {
-        Self {
-            slots: vec![0; SLOT * BATCH].into_boxed_slice(),
-            control: Box::new([Control([0; 64]); BATCH]),
-            frames: Vec::with_capacity(BATCH),
-            oversize: 0,
-            unfinished: 0,
-        }
-    }
-}
-
-impl Received {
-    pub fn frames(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        self.frames.iter().map(|frame| &self.slots[frame.clone()])
-    }
-
-    fn add(&mut self, index: usize, length: usize, truncated: bool, auxiliary: Auxiliary) {
-        if truncated || length > FRAME {
-            self.oversize += 1;
-            return;
-        }
-        if auxiliary.status & libc::TP_STATUS_CSUMNOTREADY != 0 {
-            self.unfinished += 1;
-        }
-        let slot = index * SLOT;
-        let mut start = slot + TAG;
-        if let Some(tag) = auxiliary.tag().filter(|_| length >= 12) {
-            self.slots.copy_within(start..start + 12, slot);
-            self.slots[slot + 12..slot + 16].copy_from_slice(&tag);
-            start = slot;
-        }
-        self.frames.push(start..slot + TAG + length);
-    }
-}
-
-impl Outgoing {
-    pub fn push(&mut self, frame: &[u8]) {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(frame);
-        self.frames.push(start..self.bytes.len());
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.frames.is_empty()
-    }
-
-    pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.frames.clear();
-    }
-}
-
-/// What the kernel says about a frame beside its bytes (`struct tpacket_auxdata`).
-#[derive(Clone, Copy, Debug, Default)]
-struct Auxiliary {
-    status: u32,
-    tci: u16,
-    tpid: u16,
-}
-
-impl Auxiliary {
-    /// From the first control message: 16 bytes of header (length, level, type), then the data.
-    fn parse(control: &[u8]) -> Self {
-        let long = |at: usize| {
-            control
-                .get(at..at + 4)?
-                .try_into()
-                .ok()
-                .map(u32::from_ne_bytes)
-        };
-        let short = |at: usize| {
-            control
-                .get(at..at + 2)?
-                .try_into()
-                .ok()
-                .map(u16::from_ne_bytes)
-        };
-        let (level, kind) = (long(8), long(12));
-        if level != Some(libc::SOL_PACKET as u32) || kind != Some(libc::PACKET_AUXDATA as u32) {
-            return Self::default();
-        }
-        match (long(16), short(32), short(34)) {
-            (Some(status), Some(tci), Some(tpid)) => Self { status, tci, tpid },
-            _ => Self::default(),
-        }
-    }
-
-    /// The VLAN tag (IEEE 802.1Q) that the kernel took out of the frame.
-    fn tag(self) -> Option<[u8; 4]> {
-        if self.status & libc::TP_STATUS_VLAN_VALID == 0 {
-            return None;
-        }
-        let known = self.status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
-        let tpid = if known {
-            self.tpid
-        } else {
-            libc::ETH_P_8021Q as u16
-        };
-        let ([a, b], [c, d]) = (tpid.to_be_bytes(), self.tci.to_be_bytes());
-        Some([a, b, c, d])
     }
 }
