@@ -36,6 +36,8 @@ DEFAULT_SOCKET = "/run/culvert/culvertd.sock"
 
 # Milliseconds. Words such as "valid for 12 min" grow old by themselves.
 _REDRAW = 15_000
+# A panel takes our icon in some time after we offer it; a notice before that would be lost.
+_SETTLE = 1_000
 # A panel may start after us: so long we wait for one before the window opens instead.
 _TRAY_GRACE = 3_000
 # The interpreter handles a signal only when it runs: Qt's loop lets it, this often.
@@ -51,6 +53,7 @@ class Tray(QObject):
         self._memory = Memory()
         self._dialogs: dict[str, QDialog] = {}
         self._notice_command: menus.Command | None = None
+        self._early: list[Notice] | None = []
         self._menu = TrayMenu(self._do)
         self._window = StatusWindow(self._do, self._window_closed)
         self._icon = QSystemTrayIcon()
@@ -63,10 +66,8 @@ class Tray(QObject):
         self._redraw.start(_REDRAW)
         self._draw()
         self._icon.show()
-        self._grace = QTimer(self)
-        self._grace.setSingleShot(True)
-        connect(self._grace.timeout, self._open_without_tray)
-        self._grace.start(_TRAY_GRACE)
+        self._later(_SETTLE, self._settled)
+        self._later(_TRAY_GRACE, self._open_without_tray)
 
     def _viewed(self, view: View) -> None:
         self._view = view
@@ -88,7 +89,21 @@ class Tray(QObject):
         for notice in news:
             self._tell(notice)
 
+    def _later(self, milliseconds: int, then: Callable[[], None]) -> None:
+        timer = QTimer(self)
+        timer.setSingleShot(True)
+        connect(timer.timeout, then)
+        timer.start(milliseconds)
+
+    def _settled(self) -> None:
+        early, self._early = self._early or [], None
+        for notice in early:
+            self._tell(notice)
+
     def _tell(self, notice: Notice) -> None:
+        if self._early is not None:
+            self._early.append(notice)
+            return
         kinds = QSystemTrayIcon.MessageIcon
         self._notice_command = notice.command
         self._icon.showMessage(

@@ -42,12 +42,14 @@ class _Problem(QLabel):
         super().__init__()
         self.setWordWrap(True)
         self.setTextFormat(Qt.TextFormat.PlainText)
-        self.setAccessibleName("Problem")
         self.hide()
 
     def tell(self, refusal: Refusal) -> None:
         self.setText(f"⚠ {refusal.message}\n{refusal.remedy}")
         self.show()
+        # A wrapped text needs more height than the dialog had.
+        if (window := self.window()) is not None:
+            window.adjustSize()
 
 
 class CodeForm(QWidget):
@@ -70,6 +72,7 @@ class CodeForm(QWidget):
         self._problem = _Problem()
         self._submit = QPushButton("Submit")
         self._submit.setEnabled(False)
+        self.setMinimumWidth(380)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         for widget in (label, self.field, self._problem, self._submit):
@@ -99,11 +102,9 @@ class CodeDialog(QDialog):
     def __init__(self, daemon: Daemon) -> None:
         super().__init__()
         self.setWindowTitle("Enter a code")
-        self.setMinimumWidth(360)
         form = CodeForm(daemon, self)
         layout = QVBoxLayout(self)
         layout.addWidget(form)
-        layout.setSizeConstraint(QVBoxLayout.SizeConstraint.SetMinAndMaxSize)
         form.set_default()
 
 
@@ -156,6 +157,7 @@ class EnrolDialog(QDialog):
         form = CodeForm(self._daemon, self)
         self._pages.addWidget(_authenticator_page(answer, form))
         self._pages.setCurrentIndex(1)
+        self.adjustSize()
         form.set_default()
 
 
@@ -164,7 +166,9 @@ def _authenticator_page(enrolled: local_pb2.EnrollResponse, form: CodeForm) -> Q
     layout = QVBoxLayout(page)
     layout.setContentsMargins(0, 0, 0, 0)
     picture = QLabel()
-    picture.setPixmap(qr_code(enrolled.totp_uri))
+    code = qr_code(enrolled.totp_uri)
+    picture.setPixmap(code)
+    picture.setMinimumSize(code.size())
     picture.setAlignment(Qt.AlignmentFlag.AlignCenter)
     picture.setAccessibleName("QR code for your authenticator")
     secret = QLabel(f"Can't scan it? Type this key: {_grouped_secret(enrolled.totp_uri)}")

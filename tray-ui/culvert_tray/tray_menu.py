@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PyQt6.QtGui import QAction, QIcon, QPalette
+from PyQt6.QtGui import QAction, QActionGroup, QIcon, QPalette
 from PyQt6.QtWidgets import QMenu
 
 from culvert_tray.menu import Action, Command, Entry, Heading, Label, Menu, Separator, ShowWindow, Submenu
@@ -19,6 +19,8 @@ class TrayMenu(QMenu):
         self._dispatch = dispatch
         self._shown: Menu = ()
         self._rows: list[QAction | TrayMenu] = []
+        # One of the entries that can be checked is; Qt draws them as radio buttons.
+        self._choice = QActionGroup(self)
         self.setAccessibleName("Culvert")
         # Labels are disabled actions, but they are there to be read: 4.5:1 instead of the style's pale grey.
         palette = self.palette()
@@ -35,6 +37,8 @@ class TrayMenu(QMenu):
             for row in self._rows:
                 self.removeAction(row.menuAction() if isinstance(row, TrayMenu) else row)
                 row.deleteLater()
+            self._choice.deleteLater()
+            self._choice = QActionGroup(self)
             self._rows = [self._add(entry) for entry in menu]
         for entry, row in zip(menu, self._rows, strict=True):
             _update(entry, row)
@@ -59,7 +63,9 @@ class TrayMenu(QMenu):
                 action.setEnabled(False)
             case Heading():
                 connect(action.triggered, lambda: self._triggered(ShowWindow()))
-            case Action(command=command):
+            case Action(command=command, checked=checked):
+                if checked is not None:
+                    self._choice.addAction(action)
                 connect(action.triggered, lambda: self._triggered(command))
         self.insertAction(None, action)
         return action

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from PyQt6.QtCore import QSize, Qt
 from PyQt6.QtGui import QCloseEvent, QIcon
 from PyQt6.QtWidgets import (
+    QGridLayout,
     QGroupBox,
     QHBoxLayout,
     QLabel,
@@ -25,6 +26,7 @@ from culvert_tray.signals import connect
 Dispatch = Callable[[Command], None]
 
 _ICON = QSize(32, 32)
+_COLUMNS = 2
 
 
 class StatusWindow(QWidget):
@@ -39,7 +41,6 @@ class StatusWindow(QWidget):
         self._notice = QLabel()
         self._notice.setWordWrap(True)
         self._notice.setTextFormat(Qt.TextFormat.PlainText)
-        self._notice.setAccessibleName("Latest notice")
         self._notice.hide()
         self._scroll = QScrollArea()
         self._scroll.setWidgetResizable(True)
@@ -94,9 +95,12 @@ class StatusWindow(QWidget):
                 layout.addWidget(_label(text))
             case Submenu(text, entries):
                 group = QGroupBox(text.replace("&", "&&"))
-                inside = QVBoxLayout(group)
+                rows = QVBoxLayout(group)
+                grid = QGridLayout()
+                rows.addLayout(grid)
                 for inner in entries:
-                    self._add(inner, inside)
+                    place = rows if not isinstance(inner, Action) or inner.checked is not None else grid
+                    self._add(inner, place)
                 layout.addWidget(group)
             case Action(command=ShowWindow()) | Separator():
                 pass
@@ -115,7 +119,10 @@ class StatusWindow(QWidget):
 
                 connect(button.clicked, clicked)
                 self._buttons[command] = button
-                layout.addWidget(button)
+                if isinstance(layout, QGridLayout):
+                    layout.addWidget(button, layout.count() // _COLUMNS, layout.count() % _COLUMNS)
+                else:
+                    layout.addWidget(button)
 
 
 def _label(text: str) -> QLabel:

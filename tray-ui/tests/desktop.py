@@ -22,9 +22,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
-PROGRAMS = ("Xvfb", "dbus-daemon", "openbox", "tint2", "xdotool", "import", "xprop", "xwininfo")
+PROGRAMS = ("Xvfb", "dbus-daemon", "openbox", "tint2", "xdotool", "import", "xprop", "xwininfo", "dbus-send")
 
 _START_SECONDS = 15.0
+# A line of `xwininfo -tree`: its size, and its place on the screen.
+_NAMED_WINDOW = re.compile(
+    r'"[^"]*": \("(?P<class>[^"]*)".*?(?P<width>\d+)x(?P<height>\d+)\S+  \+(?P<x>-?\d+)\+(?P<y>-?\d+)'
+)
 PANEL_HEIGHT = 32
 
 Shade = Literal["light", "dark"]
@@ -114,13 +118,12 @@ class Desktop:
 
     def tray_icon(self) -> tuple[int, int, int, int] | None:
         """x, y, width, height of the icon that the panel has embedded."""
-        tree = self.run("xwininfo", "-root", "-tree")
-        for line in tree.splitlines():
-            # Qt names the window of a tray icon after its class.
-            found = re.search(r'"QSystemTrayIconSys".* (\d+)x(\d+)\+-?\d+\+-?\d+  \+(-?\d+)\+(-?\d+)', line)
-            if found:
-                width, height, x, y = map(int, found.groups())
-                if x >= 0 and y >= 0:
+        _, bottom = self._size
+        for line in self.run("xwininfo", "-root", "-tree").splitlines():
+            found = _NAMED_WINDOW.search(line)
+            if found and found["class"] != "tint2":
+                width, height, x, y = (int(found[part]) for part in ("width", "height", "x", "y"))
+                if width <= PANEL_HEIGHT and y >= bottom - PANEL_HEIGHT and x >= 0:
                     return x, y, width, height
         return None
 
@@ -132,12 +135,13 @@ class Desktop:
 
     def click_tray(self, button: int = 1) -> None:
         x, y, width, height = self.wait_for_tray_icon()
-        self.run("xdotool", "mousemove", str(x + width // 2), str(y + height // 2), "click", str(button))
+        # Low on the icon: a balloon's tip covers its middle.
+        self.run("xdotool", "mousemove", str(x + width // 2), str(y + height - 3), "click", str(button))
 
-    def popups(self) -> list[int]:
-        """Ids of the menus that are open."""
+    def menus(self, program: str) -> list[int]:
+        """Ids of the program's menus that are open."""
         found = subprocess.run(
-            ["xdotool", "search", "--onlyvisible", "--class", "culvert-tray"],
+            ["xdotool", "search", "--onlyvisible", "--class", program],
             env=self.env, capture_output=True, text=True, check=False, timeout=20,
         )  # fmt: skip
         return [
@@ -166,6 +170,7 @@ class Desktop:
                         f"{width}x{height}x24",
                         "-nolisten",
                         "tcp",
+                        "-wr",
                     ],
                     env=self.env,
                     pass_fds=[writer],
@@ -190,6 +195,10 @@ class Desktop:
             )
         os.close(writer)
         self.env["DBUS_SESSION_BUS_ADDRESS"] = _line(reader, "dbus-daemon")
+        # Programs register with the accessibility bus at their start: it has to be there before them.
+        self.env["QT_LINUX_ACCESSIBILITY_ALWAYS_ON"] = "1"
+        bus = ("--dest=org.a11y.Bus", "/org/a11y/bus", "org.a11y.Bus.GetAddress")
+        self.run("dbus-send", "--session", "--print-reply", *bus)
 
     def _start_panel(self, shade: Shade) -> None:
         config = self._directory / "tint2rc"

@@ -1,0 +1,49 @@
+"""Fixtures: a desktop with a tray host, a daemon that serves canned statuses, and the tray as its own process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from .canned_daemon import CannedDaemon
+from .desktop import Desktop
+
+Start = Callable[..., subprocess.Popen[bytes]]
+
+
+@pytest.fixture(scope="module")
+def desktop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desktop]:
+    with Desktop(tmp_path_factory.mktemp("desktop")) as desktop:
+        yield desktop
+
+
+@pytest.fixture
+def canned(tmp_path: Path) -> Iterator[CannedDaemon]:
+    daemon = CannedDaemon(tmp_path / "culvertd.sock")
+    daemon.start()
+    yield daemon
+    daemon.stop()
+
+
+@pytest.fixture
+def start_tray(tmp_path: Path) -> Iterator[Start]:
+    """start_tray(desktop, **more environment)"""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(desktop: Desktop, **environment: str) -> subprocess.Popen[bytes]:
+        tray = subprocess.Popen(
+            [sys.executable, "-m", "culvert_tray.app", "--socket", str(tmp_path / "culvertd.sock")],
+            env=desktop.env | environment,
+        )
+        started.append(tray)
+        return tray
+
+    yield start
+    for tray in started:
+        if tray.poll() is None:
+            tray.terminate()
+            assert tray.wait(10) == 0

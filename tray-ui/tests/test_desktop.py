@@ -1,0 +1,312 @@
+"""The tray on a real desktop, driven by mouse and keyboard. Screenshots land in build/screens/tray-*.png."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from culvert_proto import local_pb2
+from culvert_tray.icon import IconKind
+from culvert_tray.menu import Action, Entry, Heading, Menu, Submenu, menu
+from PyQt6.QtGui import QColor, QImage
+
+from . import statuses
+from .accessible import AccessibilityBus, Node
+from .canned_daemon import RIGHT_CODE, CannedDaemon
+from .conftest import Start
+from .desktop import Desktop, wait_until
+
+pytestmark = pytest.mark.slow
+
+SCREENS = Path(__file__).parents[2] / "build" / "screens"
+PROGRAM = "culvert-tray"
+
+COLOURS = {
+    IconKind.OFF: "#808080",
+    IconKind.READY: "#2e7fd6",
+    IconKind.CONNECTING: "#9a66d8",
+    IconKind.CONNECTED: "#1f8f52",
+    IconKind.NEEDS_YOU: "#cc6410",
+    IconKind.OFFLINE: "#d63c3c",
+}
+
+
+def _shows(desktop: Desktop, kind: IconKind) -> bool:
+    icon = desktop.tray_icon()
+    if icon is None:
+        return False
+    shot = SCREENS / "tray-now.png"
+    desktop.screenshot(shot)
+    image = QImage(str(shot))
+    shot.unlink()
+    x, y, width, height = icon
+    colour = QColor(COLOURS[kind]).rgb()
+    pixels = [image.pixel(x + i, y + j) for i in range(width) for j in range(height)]
+    return pixels.count(colour) > 12
+
+
+def _wait_for(desktop: Desktop, kind: IconKind) -> None:
+    wait_until(lambda: _shows(desktop, kind), f"the icon does not become {kind.value}")
+
+
+def _open_menu(desktop: Desktop, button: int = 3) -> None:
+    desktop.click_tray(button)
+    wait_until(lambda: len(desktop.menus(PROGRAM)) == 1, "no menu")
+    time.sleep(0.3)
+
+
+def _choose(desktop: Desktop, shown: Menu, *texts: str) -> None:
+    """Walk to an entry with the keyboard alone."""
+    for depth, text in enumerate(texts):
+        reachable = [e for e in shown if _reachable(e)]
+        position = next(i for i, e in enumerate(reachable) if _text(e).startswith(text))
+        # A submenu opens with its first entry chosen.
+        desktop.key(*["Down"] * (position + (1 if depth == 0 else 0)))
+        entry = reachable[position]
+        if isinstance(entry, Submenu):
+            desktop.key("Right")
+            time.sleep(0.3)
+            shown = entry.entries
+    if texts and not isinstance(entry, Submenu):  # pyright: ignore[reportPossiblyUnboundVariable]
+        desktop.key("Return")
+
+
+def _reachable(entry: Entry) -> bool:
+    return isinstance(entry, Heading | Submenu) or (isinstance(entry, Action) and entry.enabled)
+
+
+def _text(entry: Entry) -> str:
+    return entry.text if isinstance(entry, Heading | Submenu | Action) else ""
+
+
+def _nodes(desktop: Desktop, name: str) -> list[Node]:
+    return AccessibilityBus(desktop.env["DBUS_SESSION_BUS_ADDRESS"], name).nodes(PROGRAM)
+
+
+def _connecting() -> local_pb2.Status:
+    status = statuses.status(local_pb2.STATE_CONNECTING, now=time.time())
+    status.tunnels.append(statuses.tunnel("wiki", local_pb2.TUNNEL_STATE_OPENING, now=time.time()))
+    return status
+
+
+def _offline() -> local_pb2.Status:
+    status = statuses.connected(now=time.time())
+    status.state = local_pb2.STATE_OFFLINE
+    return status
+
+
+def _status(name: str) -> local_pb2.Status:
+    now = time.time()
+    return {
+        "not-enrolled": lambda: local_pb2.Status(state=local_pb2.STATE_NOT_ENROLLED),
+        "ready": lambda: statuses.status(local_pb2.STATE_READY, now=now),
+        "connecting": _connecting,
+        "connected": lambda: statuses.connected(now=now),
+        "code-needed": lambda: statuses.status(local_pb2.STATE_NEEDS_CODE, now=now, code_seconds=0),
+        "code-ending": lambda: statuses.status(local_pb2.STATE_READY, now=now, code_seconds=1200),
+        "denied": lambda: statuses.denied(now=now),
+        "offline": _offline,
+    }[name]()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("not-enrolled", IconKind.NEEDS_YOU),
+        ("ready", IconKind.READY),
+        ("connecting", IconKind.CONNECTING),
+        ("connected", IconKind.CONNECTED),
+        ("code-needed", IconKind.NEEDS_YOU),
+        ("code-ending", IconKind.NEEDS_YOU),
+        ("denied", IconKind.READY),
+        ("offline", IconKind.OFFLINE),
+    ],
+)
+def test_each_state_has_its_icon_and_menu(
+    desktop: Desktop, canned: CannedDaemon, start_tray: Start, name: str, kind: IconKind
+) -> None:
+    canned.show(_status(name))
+    start_tray(desktop)
+    _wait_for(desktop, kind)
+    _open_menu(desktop)
+    desktop.screenshot(SCREENS / f"tray-{name}.png")
+
+
+def test_without_the_daemon_the_icon_is_off_and_it_comes_back_by_itself(
+    desktop: Desktop, canned: CannedDaemon, start_tray: Start
+) -> None:
+    canned.stop()
+    start_tray(desktop)
+    _wait_for(desktop, IconKind.OFF)
+    _open_menu(desktop)
+    desktop.screenshot(SCREENS / "tray-off.png")
+    desktop.key("Escape")
+    canned.show(statuses.connected(now=time.time()))
+    canned.start()
+    _wait_for(desktop, IconKind.CONNECTED)
+    canned.stop()
+    _wait_for(desktop, IconKind.OFF)
+
+
+def test_a_tunnel_is_closed_with_the_keyboard(
+    desktop: Desktop, canned: CannedDaemon, start_tray: Start
+) -> None:
+    status = statuses.connected(now=time.time())
+    canned.show(status)
+    start_tray(desktop)
+    _wait_for(desktop, IconKind.CONNECTED)
+    _open_menu(desktop)
+    shown = menu(status, time.time())
+    _choose(desktop, shown, "wiki.corp.example")
+    desktop.screenshot(SCREENS / "tray-tunnel.png")
+    desktop.key("Escape", "Escape")
+    _open_menu(desktop)
+    _choose(desktop, shown, "wiki.corp.example", "Close")
+    wait_until(lambda: canned.asked == [local_pb2.CloseTunnelRequest(name="wiki.corp.example")], "not closed")
+
+
+def test_a_gateway_is_pinned(desktop: Desktop, canned: CannedDaemon, start_tray: Start) -> None:
+    status = statuses.connected(now=time.time())
+    canned.show(status)
+    start_tray(desktop)
+    _wait_for(desktop, IconKind.CONNECTED)
+    _open_menu(desktop)
+    _choose(desktop, menu(status, time.time()), "Gateway")
+    desktop.screenshot(SCREENS / "tray-gateways.png")
+    desktop.key("Down", "Return")
+    wait_until(lambda: canned.asked == [local_pb2.SelectGatewayRequest(gateway="gw-berlin")], "not pinned")
+
+
+def test_a_code_is_typed_in_and_a_wrong_one_can_be_corrected(
+    desktop: Desktop, canned: CannedDaemon, start_tray: Start
+) -> None:
+    status = _status("code-needed")
+    canned.show(status)
+    start_tray(desktop)
+    _wait_for(desktop, IconKind.NEEDS_YOU)
+    _open_menu(desktop)
+    _choose(desktop, menu(status, time.time()), "Enter code now")
+    wait_until(lambda: any("Enter a code" in title for title in desktop.windows()), "no dialog")
+    time.sleep(0.3)
+    desktop.type("111111")
+    desktop.key("Return")
+    wait_until(lambda: len(canned.asked) == 1, "no code")
+    time.sleep(0.5)
+    desktop.screenshot(SCREENS / "tray-code-wrong.png")
+    names = [node.name for node in _nodes(desktop, "code")]
+    assert "Code" in names
+    assert any("The code is wrong." in name for name in names)
+    desktop.type(RIGHT_CODE)
+    desktop.key("Return")
+    wait_until(lambda: not any("Enter a code" in title for title in desktop.windows()), "still open")
+    assert [request.code for request in canned.asked] == ["111111", RIGHT_CODE]
+
+
+def test_enrolling_shows_the_qr_code_and_takes_a_first_code(
+    desktop: Desktop, canned: CannedDaemon, start_tray: Start
+) -> None:
+    status = _status("not-enrolled")
+    canned.show(status)
+    start_tray(desktop)
+    _wait_for(desktop, IconKind.NEEDS_YOU)
+    _open_menu(desktop)
+    _choose(desktop, menu(status, time.time()), "Enrol")
+    wait_until(lambda: any("Enrol this computer" in title for title in desktop.windows()), "no dialog")
+    time.sleep(0.3)
+    desktop.type("culvert://enroll?token=used")
+    desktop.key("Return")
+    wait_until(lambda: len(canned.asked) == 1, "no request")
+    time.sleep(0.5)
+    desktop.screenshot(SCREENS / "tray-enrol-refused.png")
+    desktop.key("ctrl+a")
+    desktop.type("culvert://enroll?token=fresh")
+    desktop.key("Return")
+    wait_until(lambda: len(canned.asked) == 2, "no request")
+    time.sleep(0.5)
+    desktop.screenshot(SCREENS / "tray-enrol-code.png")
+    desktop.type(RIGHT_CODE)
+    desktop.key("Return")
+    wait_until(lambda: len(canned.asked) == 3, "no code")
+    assert canned.asked[2].code == RIGHT_CODE
+
+
+def test_a_refused_page_says_why_and_whom_to_ask(
+    desktop: Desktop, canned: CannedDaemon, start_tray: Start
+) -> None:
+    status = _status("ready")
+    canned.show(status)
+    start_tray(desktop)
+    _wait_for(desktop, IconKind.READY)
+    _open_menu(desktop)
+    _choose(desktop, menu(status, time.time()), "Resources", "Open git")
+    wait_until(lambda: canned.asked == [local_pb2.OpenTunnelRequest(name="git.corp.example")], "not asked")
+    time.sleep(0.7)
+    desktop.screenshot(SCREENS / "tray-notice-denied.png")
+    desktop.click_tray(1)
+    wait_until(lambda: "Culvert" in desktop.windows(), "no window")
+    time.sleep(0.5)
+    names = "\n".join(node.name for node in _nodes(desktop, "denied") if node.showing)
+    assert "No policy lets alice reach git.corp.example." in names
+    assert "Ask bob@corp.example, who owns it." in names
+
+
+def test_details_follow_the_tunnel(desktop: Desktop, canned: CannedDaemon, start_tray: Start) -> None:
+    status = statuses.connected(now=time.time())
+    canned.show(status)
+    start_tray(desktop)
+    _wait_for(desktop, IconKind.CONNECTED)
+    _open_menu(desktop)
+    _choose(desktop, menu(status, time.time()), "wiki.corp.example", "Details")
+    wait_until(lambda: any("Tunnel" in title for title in desktop.windows()), "no dialog")
+    time.sleep(0.5)
+    desktop.screenshot(SCREENS / "tray-details.png")
+    names = [node.name for node in _nodes(desktop, "details")]
+    assert "Received: 1.2 MB in 812 packets" in names
+    canned.show(statuses.status(local_pb2.STATE_READY, now=time.time()))
+    wait_until(lambda: "State: closed" in [n.name for n in _nodes(desktop, "details")], "not followed")
+
+
+def test_quitting_leaves_the_tunnels_alone(desktop: Desktop, canned: CannedDaemon, start_tray: Start) -> None:
+    status = statuses.connected(now=time.time())
+    canned.show(status)
+    tray = start_tray(desktop)
+    _wait_for(desktop, IconKind.CONNECTED)
+    _open_menu(desktop)
+    _choose(desktop, menu(status, time.time()), "Quit")
+    assert tray.wait(10) == 0
+    assert canned.asked == []
+
+
+def test_it_scales_to_200_percent_on_a_dark_panel(
+    tmp_path: Path, canned: CannedDaemon, start_tray: Start
+) -> None:
+    canned.show(statuses.connected(now=time.time()))
+    with Desktop(tmp_path / "dark", width=1200, height=900, panel="dark") as dark:
+        tray = start_tray(dark, QT_SCALE_FACTOR="2")
+        _wait_for(dark, IconKind.CONNECTED)
+        _open_menu(dark)
+        dark.screenshot(SCREENS / "tray-200-percent.png")
+        _end(tray)
+
+
+def test_without_a_tray_host_a_window_carries_the_same(
+    tmp_path: Path, canned: CannedDaemon, start_tray: Start
+) -> None:
+    status = statuses.connected(now=time.time())
+    canned.show(status)
+    with Desktop(tmp_path / "bare", width=700, height=760, panel=None) as bare:
+        tray = start_tray(bare)
+        wait_until(lambda: "Culvert" in bare.windows(), "no window")
+        time.sleep(0.7)
+        bare.screenshot(SCREENS / "tray-window.png")
+        names = [node.name for node in _nodes(bare, "window")]
+        assert {"Connected — 2 tunnels up", "Copy address 10.20.0.10", "Automatic"} <= set(names)
+        bare.key("alt+F4")
+        assert tray.wait(10) == 0
+
+
+def _end(tray: subprocess.Popen[bytes]) -> None:
+    tray.terminate()
+    assert tray.wait(10) == 0

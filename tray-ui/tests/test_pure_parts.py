@@ -1,0 +1,308 @@
+"""Menu, icon, notices and details as data."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from culvert_proto import local_pb2
+from culvert_tray.daemon import retry_wait
+from culvert_tray.details import details, size
+from culvert_tray.icon import IconKind, icon_kind
+from culvert_tray.menu import (
+    Action,
+    CloseTunnel,
+    CopyText,
+    Enrol,
+    EnterCode,
+    Heading,
+    Label,
+    Menu,
+    OpenPage,
+    Quit,
+    SelectGateway,
+    ShowDetails,
+    ShowWindow,
+    Submenu,
+    menu,
+)
+from culvert_tray.notices import Memory, Notice, observe
+from culvert_tray.view import NOT_RUNNING, View, duration
+from hypothesis import given
+from hypothesis import strategies as st
+from PyQt6.QtCore import Qt
+from PyQt6.QtGui import QColor, QImage, QPainter
+from PyQt6.QtSvg import QSvgRenderer
+
+from . import statuses
+from .statuses import NOW
+
+
+def _heading(shown: Menu) -> str:
+    return next(entry.text for entry in shown if isinstance(entry, Heading))
+
+
+def _labels(shown: Menu) -> list[str]:
+    return [entry.text for entry in shown if isinstance(entry, Label)]
+
+
+def _actions(shown: Menu) -> list[Action]:
+    return [entry for entry in shown if isinstance(entry, Action)]
+
+
+def _submenu(shown: Menu, start: str) -> Submenu:
+    return next(entry for entry in shown if isinstance(entry, Submenu) and entry.text.startswith(start))
+
+
+def test_connected() -> None:
+    shown = menu(statuses.connected(), NOW)
+    assert _heading(shown) == "Connected — 2 tunnels up"
+    assert _labels(shown) == ["Signed in as alice · code valid for 5 h 12 min"]
+    assert _submenu(shown, "wiki") == Submenu(
+        "wiki.corp.example · gw-berlin",
+        (
+            Action("Open in the browser", OpenPage("wiki.corp.example")),
+            Action("Copy address 10.20.0.10", CopyText("10.20.0.10")),
+            Action("Details…", ShowDetails("t-wiki")),
+            Action("Close", CloseTunnel("wiki.corp.example")),
+        ),
+    )
+    assert _submenu(shown, "Resources").entries == (
+        Action("Open mail.corp.example", OpenPage("mail.corp.example")),
+    )
+    assert [a.command for a in _actions(shown)] == [ShowWindow(), Quit()]
+
+
+def test_gateways() -> None:
+    status = statuses.connected()
+    assert _submenu(menu(status, NOW), "Gateway · automatic").entries == (
+        Action("Automatic", SelectGateway(""), checked=True),
+        Action("gw-berlin", SelectGateway("gw-berlin"), checked=False),
+        Action("gw-paris — offline", SelectGateway("gw-paris"), checked=False, enabled=False),
+    )
+    status.selected_gateway = "gw-paris"
+    assert _submenu(menu(status, NOW), "Gateway · gw-paris").entries[2] == Action(
+        "gw-paris — offline", SelectGateway("gw-paris"), checked=True, enabled=True
+    )
+
+
+def test_without_the_daemon_the_remedy_is_told_and_nothing_that_would_fail_is_offered() -> None:
+    shown = menu(NOT_RUNNING, NOW)
+    assert _heading(shown) == "The Culvert daemon is not running"
+    assert _labels(shown) == ["Start it: sudo systemctl start culvertd"]
+    assert [a.command for a in _actions(shown)] == [ShowWindow(), Quit()]
+
+
+def test_not_enrolled() -> None:
+    shown = menu(local_pb2.Status(state=local_pb2.STATE_NOT_ENROLLED), NOW)
+    assert _heading(shown) == "This computer is not enrolled"
+    assert _actions(shown)[0].command == Enrol()
+    assert not any(isinstance(entry, Submenu) for entry in shown)
+
+
+@pytest.mark.parametrize(
+    ("state", "code_seconds", "asked"),
+    [
+        (local_pb2.STATE_READY, 31 * 60, False),
+        (local_pb2.STATE_READY, 30 * 60, True),
+        (local_pb2.STATE_READY, 0, True),
+        (local_pb2.STATE_NEEDS_CODE, 0, True),
+        (local_pb2.STATE_OFFLINE, 0, False),
+    ],
+)
+def test_a_code_is_asked_for_in_its_last_half_hour(
+    state: local_pb2.State.ValueType, code_seconds: int, asked: bool
+) -> None:
+    shown = menu(statuses.status(state, code_seconds=code_seconds), NOW)
+    assert (EnterCode() in [a.command for a in _actions(shown)]) is asked
+
+
+def test_without_a_code_no_resource_is_offered() -> None:
+    shown = menu(statuses.status(local_pb2.STATE_NEEDS_CODE, code_seconds=0), NOW)
+    assert _heading(shown) == "A code is needed"
+    assert not [e for e in shown if isinstance(e, Submenu) and e.text == "Resources"]
+
+
+def test_offline_says_that_tunnels_stay() -> None:
+    status = statuses.connected()
+    status.state = local_pb2.STATE_OFFLINE
+    assert _heading(menu(status, NOW)) == "Offline — controller cannot be reached, 2 tunnels up"
+
+
+def test_a_denial_is_shown_with_its_remedy() -> None:
+    assert _labels(menu(statuses.denied(), NOW))[1:] == [
+        "⚠ No policy lets alice reach git.corp.example.",
+        "Ask bob@corp.example, who owns it.",
+    ]
+
+
+def test_a_long_list_is_cut() -> None:
+    status = statuses.status(local_pb2.STATE_READY)
+    status.resources.extend(local_pb2.Resource(fqdn=f"r{i:02}.corp.example") for i in range(10))
+    entries = _submenu(menu(status, NOW), "Resources").entries
+    assert entries[8:] == (Label("5 more: type the name into the browser"),)
+
+
+def test_a_tunnel_that_is_not_up_is_not_called_connected() -> None:
+    status = statuses.status(local_pb2.STATE_CONNECTED)
+    status.tunnels.append(statuses.tunnel("wiki", local_pb2.TUNNEL_STATE_OPENING))
+    assert icon_kind(status, NOW) is IconKind.READY
+    assert _heading(menu(status, NOW)) == "Ready — no tunnel up"
+    commands = [e.command for e in _submenu(menu(status, NOW), "wiki").entries if isinstance(e, Action)]
+    assert commands == [ShowDetails("t-wiki"), CloseTunnel("wiki.corp.example")]
+
+
+@given(
+    st.sampled_from(list(local_pb2.State.values())),
+    st.integers(0, 4_000_000_000),
+    st.lists(st.sampled_from(list(local_pb2.TunnelState.values())), max_size=3),
+)
+def test_every_status_has_a_menu_with_a_heading_and_a_way_out(
+    state: local_pb2.State.ValueType, until: int, tunnels: list[local_pb2.TunnelState.ValueType]
+) -> None:
+    status = statuses.status(state)
+    status.code_valid_until = until
+    status.tunnels.extend(statuses.tunnel(f"t{i}", t) for i, t in enumerate(tunnels))
+    shown = menu(status, NOW)
+    assert isinstance(shown[0], Heading)
+    assert shown[0].text
+    assert shown[0].icon is icon_kind(status, NOW)
+    assert shown[-1] == Action("Quit the tray (tunnels stay up)", Quit())
+
+
+def test_durations() -> None:
+    assert [duration(s) for s in (5 * 3600 + 12 * 60, 3600, 125, 59)] == [
+        "5 h 12 min",
+        "1 h",
+        "2 min",
+        "less than a minute",
+    ]
+
+
+def _observe(*views: View) -> list[tuple[Notice, ...]]:
+    memory, told = Memory(), list[tuple[Notice, ...]]()
+    for seen in views:
+        memory, notices = observe(memory, seen, NOW)
+        told.append(notices)
+    return told
+
+
+def test_a_tunnel_is_announced_once_and_not_when_it_was_up_before() -> None:
+    ready, both = statuses.status(local_pb2.STATE_READY), statuses.connected()
+    told = _observe(ready, both, ready, both)
+    assert [[n.title for n in notices] for notices in told] == [
+        [],
+        ["git.corp.example is open", "wiki.corp.example is open"],
+        [],
+        [],
+    ]
+    assert _observe(both, NOT_RUNNING, both) == [(), (), ()]
+
+
+def test_a_needed_code_is_told_once_with_a_way_to_type_it() -> None:
+    needed = statuses.status(local_pb2.STATE_NEEDS_CODE, code_seconds=0)
+    first, second = _observe(needed, needed)
+    assert [(n.title, n.command) for n in first] == [("A code is needed", EnterCode())]
+    assert second == ()
+    soon = statuses.status(local_pb2.STATE_READY, code_seconds=600)
+    assert [n.title for n in _observe(soon)[0]] == ["Your code ends in 10 min"]
+
+
+def test_a_denial_is_told_with_reason_and_remedy_until_it_is_got_past() -> None:
+    ready, denied = statuses.status(local_pb2.STATE_READY), statuses.denied()
+    told = _observe(ready, denied, denied, ready, denied)
+    assert [len(notices) for notices in told] == [0, 1, 0, 0, 1]
+    assert told[1][0] == Notice(
+        "No policy lets alice reach git.corp.example.", "Ask bob@corp.example, who owns it.", warning=True
+    )
+
+
+def test_details_of_a_tunnel_and_of_one_that_is_gone() -> None:
+    rows = dict(details(statuses.connected(), "t-wiki", NOW))
+    assert rows["Received"] == "1.2 MB in 812 packets"
+    assert rows["Dropped"] == "replay 2"
+    assert details(statuses.connected(), "t-gone", NOW) == ()
+    assert [size(n) for n in (0, 999, 1000, 5_000_000_000_000)] == [
+        "0 bytes",
+        "999 bytes",
+        "1.0 kB",
+        "5000.0 GB",
+    ]
+
+
+def test_retries_grow_to_a_bound() -> None:
+    waits = [retry_wait(n) for n in range(100)]
+    assert waits == sorted(waits)
+    assert (waits[0], waits[-1]) == (0.25, 5.0)
+
+
+# Icons -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pictures() -> dict[IconKind, QImage]:
+    """Each icon as a panel shows it: 22 pixels."""
+    pictures: dict[IconKind, QImage] = {}
+    for kind in IconKind:
+        image = QImage(22, 22, QImage.Format.Format_ARGB32)
+        image.fill(Qt.GlobalColor.transparent)
+        painter = QPainter(image)
+        renderer = QSvgRenderer(str(kind.path))
+        assert renderer.isValid()
+        renderer.render(painter)
+        painter.end()
+        pictures[kind] = image
+    return pictures
+
+
+def _pixels(image: QImage) -> list[QColor]:
+    return [image.pixelColor(x, y) for x in range(image.width()) for y in range(image.height())]
+
+
+def _luminance(colour: QColor) -> float:
+    """WCAG 2.2, relative luminance."""
+    channels = (colour.redF(), colour.greenF(), colour.blueF())
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def _contrast(a: QColor, b: QColor) -> float:
+    dark, light = sorted((_luminance(a), _luminance(b)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _main_colour(image: QImage) -> QColor:
+    solid = [c.rgb() for c in _pixels(image) if c.alpha() == 255 and c.rgb() != QColor("white").rgb()]
+    return QColor.fromRgb(max(set(solid), key=solid.count))
+
+
+def test_shapes_differ_also_without_colour(pictures: dict[IconKind, QImage]) -> None:
+    """A pixel is ink, glyph or nothing: two icons differ in at least a sixth of the pixels."""
+
+    def shape(image: QImage) -> list[int]:
+        return [0 if c.alpha() < 128 else 2 if c.lightness() > 200 else 1 for c in _pixels(image)]
+
+    for a, b in itertools.combinations(IconKind, 2):
+        differing = sum(p != q for p, q in zip(shape(pictures[a]), shape(pictures[b]), strict=True))
+        assert differing > 22 * 22 / 6, f"{a.value} and {b.value} look alike"
+
+
+def test_colours_differ_and_stand_out_on_light_and_dark_panels(pictures: dict[IconKind, QImage]) -> None:
+    colours = {kind: _main_colour(image) for kind, image in pictures.items()}
+    assert len({colour.name() for colour in colours.values()}) == len(IconKind)
+    for kind, colour in colours.items():
+        for panel in ("#f2f2f2", "#202326"):
+            assert _contrast(colour, QColor(panel)) >= 3, f"{kind.value} on {panel}"
+
+
+def test_each_state_has_its_own_icon() -> None:
+    off, offline = NOT_RUNNING, statuses.status(local_pb2.STATE_OFFLINE)
+    views: list[View] = [
+        off,
+        statuses.status(local_pb2.STATE_READY),
+        statuses.status(local_pb2.STATE_CONNECTING),
+        statuses.connected(),
+        statuses.status(local_pb2.STATE_NEEDS_CODE, code_seconds=0),
+        offline,
+    ]
+    assert [icon_kind(seen, NOW) for seen in views] == list(IconKind)
