@@ -178,7 +178,7 @@ impl Udp {
                 sent += done as usize;
             } else if io::Error::last_os_error().kind() != io::ErrorKind::WouldBlock
                 || !wait(
-                    &mut [(self.0.as_raw_fd(), libc::POLLOUT)],
+                    [(self.0.as_raw_fd(), libc::POLLOUT)],
                     Some(Duration::from_millis(100)),
                 )[0]
             {
@@ -236,7 +236,7 @@ impl AsRawFd for Signal {
 
 /// Waits until a descriptor is ready for its events, or the timeout; which ones are.
 pub fn wait<const N: usize>(
-    wanted: &mut [(RawFd, libc::c_short); N],
+    wanted: [(RawFd, libc::c_short); N],
     timeout: Option<Duration>,
 ) -> [bool; N] {
     let mut polled = wanted.map(|(fd, events)| libc::pollfd {

@@ -91,6 +91,11 @@ impl Drop for Pump {
     }
 }
 
+struct Ready {
+    udp: bool,
+    tun: bool,
+}
+
 struct Mover {
     shared: Arc<Shared>,
     tun: Tun,
@@ -103,13 +108,28 @@ struct Mover {
 impl Mover {
     fn run(&mut self) {
         let shared = Arc::clone(&self.shared);
+        let mut ready = Ready {
+            udp: true,
+            tun: true,
+        };
         while !shared.stop.load(Ordering::Relaxed) {
-            match (self.inbound(), self.outbound()) {
-                (Ok(received), Ok(sent)) if received < BATCH && sent < BATCH => self.sleep(None),
-                (Ok(_), Ok(_)) => {}
-                _ => self.sleep(Some(RETRY)),
+            match self.turn(&mut ready) {
+                Ok(()) if ready.udp || ready.tun => {}
+                Ok(()) => ready = self.sleep(None),
+                Err(_) => ready = self.sleep(Some(RETRY)),
             }
         }
+    }
+
+    /// One batch in each direction that has packets; a batch that is not full was the last for now.
+    fn turn(&mut self, ready: &mut Ready) -> io::Result<()> {
+        if ready.udp {
+            ready.udp = self.inbound()? == BATCH;
+        }
+        if ready.tun {
+            ready.tun = self.outbound()? == BATCH;
+        }
+        Ok(())
     }
 
     /// UDP to TUN.
@@ -174,7 +194,7 @@ impl Mover {
     }
 
     /// Sends what keepalives are due, then waits: for a packet, `apply`, the next keepalive, or `pause`.
-    fn sleep(&mut self, pause: Option<Duration>) {
+    fn sleep(&mut self, pause: Option<Duration>) -> Ready {
         let now = monotonic();
         let (due, deadline) = {
             let mut tunnels = self.shared.tunnels();
@@ -186,14 +206,25 @@ impl Mover {
             }
         }
         let wake = self.shared.wake.as_raw_fd();
-        if pause.is_some() {
-            wait(&mut [(wake, libc::POLLIN)], pause);
+        let (woken, ready) = if pause.is_some() {
+            let [woken] = wait([(wake, libc::POLLIN)], pause);
+            (
+                woken,
+                Ready {
+                    udp: true,
+                    tun: true,
+                },
+            )
         } else {
             // A millisecond more, so that the deadline is behind when the clock is read again.
             let until = deadline.map(|at| Duration::from_secs_f64((at - now).max(0.0) + 1e-3));
             let fds = [wake, self.udp.as_raw_fd(), self.tun.as_raw_fd()];
-            wait(&mut fds.map(|fd| (fd, libc::POLLIN)), until);
+            let [woken, udp, tun] = wait(fds.map(|fd| (fd, libc::POLLIN)), until);
+            (woken, Ready { udp, tun })
+        };
+        if woken {
+            self.shared.wake.clear();
         }
-        self.shared.wake.clear();
+        ready
     }
 }

@@ -23,16 +23,16 @@ class SoftLimit:
 
 
 class Datapath(Protocol):
+    """After `close`, every method but `close` raises DatapathError."""
+
     def apply(self, desired: DatapathState) -> None:
-        """Make `desired` the whole state; idempotent. Raises DatapathError."""
+        """Make `desired` the whole state; idempotent."""
         ...
 
-    def counters(self) -> Counters:
-        """Raises DatapathError after `close`."""
-        ...
+    def counters(self) -> Counters: ...
 
     def fileno(self) -> int:
-        """A descriptor that is readable while soft limits wait to be taken."""
+        """A descriptor that is readable while soft limits wait to be taken; gone after `close`."""
         ...
 
     def take_soft_limits(self) -> list[SoftLimit]:

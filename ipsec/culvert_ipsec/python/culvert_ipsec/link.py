@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from pyroute2 import IPRoute, NetlinkError
 
+from culvert_ipsec.datapath import DatapathError
 from culvert_ipsec.link_plan import (
     ROUTE_TABLE,
     RULE_PRIORITY,
@@ -31,13 +32,16 @@ _VERSIONS = {family: version for version, family in _FAMILIES.items()}
 
 
 class KernelLink:
-    """One device, found by its name. Every method may raise NetlinkError."""
+    """One device, found by its name (else DatapathError). Every method may raise NetlinkError."""
 
     def __init__(self, netlink: IPRoute, name: str) -> None:
         # pyroute2's methods are made at run time.
         self._netlink = cast(Any, netlink)
         self._name = name
-        self._index: int = self._netlink.link_lookup(ifname=name)[0]
+        found: list[int] = self._netlink.link_lookup(ifname=name)
+        if not found:
+            raise DatapathError(f"The device {name} is gone: another program removed or renamed it.")
+        self._index = found[0]
 
     def observe(self) -> Link:
         link = self._netlink.get_links(self._index)[0]

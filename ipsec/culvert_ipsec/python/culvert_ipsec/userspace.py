@@ -14,6 +14,8 @@ from culvert_ipsec.desired import UDP_ENCAPSULATION_PORT, DatapathState
 from culvert_ipsec.link import KernelLink, remove_rules
 from culvert_ipsec.link_plan import steps, wanted
 
+_CLOSED = "The datapath is closed."
+
 
 class Userspace:
     """A `Datapath`. Its methods may be called from any thread, one at a time; none of them waits for packets.
@@ -59,19 +61,28 @@ class Userspace:
                 for tunnel_id, inbound, outbound, tunnel_drops in self._native.traffic()
             }
         except OSError as error:
-            raise DatapathError("The datapath is closed.") from error
+            raise DatapathError(_CLOSED) from error
         return Counters(tunnels, drops, keepalives_in, keepalives_out, non_esp)
 
     def fileno(self) -> int:
-        return self._native.notices_fd()
+        try:
+            return self._native.notices_fd()
+        except OSError as error:
+            raise DatapathError(_CLOSED) from error
 
     def take_soft_limits(self) -> list[SoftLimit]:
-        return [SoftLimit(*notice) for notice in self._native.take_notices()]
+        try:
+            return [SoftLimit(*notice) for notice in self._native.take_notices()]
+        except OSError as error:
+            raise DatapathError(_CLOSED) from error
 
     def close(self) -> None:
         self._native.close()
-        with IPRoute() as netlink:
-            remove_rules(netlink)
+        try:
+            with IPRoute() as netlink:
+                remove_rules(netlink)
+        except (OSError, NetlinkError) as error:
+            raise DatapathError(f"The system kept the tunnel's routing rule: {error}.") from error
 
 
 def _why_not_opened(error: OSError, tun_name: str, udp_port: int) -> str:
