@@ -16,7 +16,7 @@ from pathlib import Path
 
 from culvert_proto import local_pb2
 
-from culvert_tray.view import Down, View, code_ends_soon, is_up
+from culvert_tray.view import Down, View, code_ends_soon, is_redacted, is_up
 
 
 class IconKind(Enum):
@@ -43,5 +43,8 @@ def icon_kind(view: View, now: float) -> IconKind:
         return IconKind.CONNECTING
     if view.state in (local_pb2.STATE_NOT_ENROLLED, local_pb2.STATE_NEEDS_CODE) or code_ends_soon(view, now):
         return IconKind.NEEDS_YOU
-    # "Connected" is shown for what is up, not for what is said.
-    return IconKind.CONNECTED if any(is_up(tunnel) for tunnel in view.tunnels) else IconKind.READY
+    # "Connected" is shown for what is up; only who may not see the tunnels has to take the daemon's word.
+    connected = any(is_up(tunnel) for tunnel in view.tunnels) or (
+        is_redacted(view) and view.state == local_pb2.STATE_CONNECTED
+    )
+    return IconKind.CONNECTED if connected else IconKind.READY

@@ -28,11 +28,19 @@ from culvert_tray.view import (
     code_needed,
     duration,
     is_enrolled,
+    is_redacted,
     is_up,
 )
 
 # UX: longer lists belong into a window with a search.
 MOST_INLINE = 8
+
+_OPENS_NOTHING = (
+    local_pb2.STATE_UNSPECIFIED,
+    local_pb2.STATE_NOT_ENROLLED,
+    local_pb2.STATE_NEEDS_CODE,
+    local_pb2.STATE_OFFLINE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +163,9 @@ def _headline(view: View, now: float) -> str:
             return f"Connecting to {opening[0]}…" if len(opening) == 1 else "Connecting…"
         case local_pb2.STATE_UNSPECIFIED:
             return "Starting…"
-        case _ if code_needed(view, now):
+        case local_pb2.STATE_CONNECTED if is_redacted(view):
+            return "Connected"
+        case state if state == local_pb2.STATE_NEEDS_CODE or code_needed(view, now):
             return f"A code is needed{f' — {tunnels}' if up else ''}"
         case _:
             return f"Connected — {tunnels}" if up else "Ready — no tunnel up"
@@ -166,6 +176,9 @@ def _person(status: Status, now: float) -> Menu:
     if not is_enrolled(status):
         if status.state == local_pb2.STATE_NOT_ENROLLED:
             entries.append(Action("Enrol this computer…", Enrol()))
+    elif is_redacted(status):
+        if status.state != local_pb2.STATE_OFFLINE:
+            entries.append(Label("Another user has enrolled this computer"))
     else:
         left = status.code_valid_until - now
         code = f"code valid for {duration(left)}" if not code_needed(status, now) else "no valid code"
@@ -190,8 +203,8 @@ def _said_already(status: Status) -> bool:
 
 def _tunnel(tunnel: Tunnel) -> Submenu:
     words = {
-        local_pb2.TUNNEL_STATE_OPENING: " · opening…",
-        local_pb2.TUNNEL_STATE_CLOSING: " · closing…",
+        local_pb2.TUNNEL_STATE_OPENING: "opening…",
+        local_pb2.TUNNEL_STATE_CLOSING: "closing…",
     }
     entries: list[Entry] = []
     if is_up(tunnel):
@@ -199,11 +212,12 @@ def _tunnel(tunnel: Tunnel) -> Submenu:
         address = address_of(tunnel)
         if address:
             entries.append(Action(f"Copy address {address}", CopyText(address)))
-    entries.append(Action("Details…", ShowDetails(tunnel.tunnel_id)))
+    if tunnel.tunnel_id:
+        entries.append(Action("Details…", ShowDetails(tunnel.tunnel_id)))
     if tunnel.state != local_pb2.TUNNEL_STATE_CLOSING:
         entries.append(Action("Close", CloseTunnel(tunnel.fqdn)))
-    title = f"{tunnel.fqdn} · {tunnel.gateway}{words.get(tunnel.state, '')}"
-    return Submenu(title, tuple(entries))
+    parts = (tunnel.fqdn, tunnel.gateway, words.get(tunnel.state, ""))
+    return Submenu(" · ".join(filter(None, parts)), tuple(entries))
 
 
 def address_of(tunnel: Tunnel) -> str:
@@ -217,7 +231,7 @@ def address_of(tunnel: Tunnel) -> str:
 
 
 def _resources(status: Status, now: float) -> Menu:
-    if status.state == local_pb2.STATE_OFFLINE or not is_enrolled(status) or code_needed(status, now):
+    if status.state in _OPENS_NOTHING or code_needed(status, now):
         return ()
     open_names = {tunnel.fqdn for tunnel in status.tunnels}
     names = sorted(r.fqdn for r in status.resources if r.fqdn not in open_names)

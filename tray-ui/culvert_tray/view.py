@@ -39,15 +39,20 @@ def is_enrolled(status: Status) -> bool:
     return status.state not in (local_pb2.STATE_NOT_ENROLLED, local_pb2.STATE_UNSPECIFIED)
 
 
+def is_redacted(status: Status) -> bool:
+    """Somebody else enrolled this computer: the daemon tells whether it works, not who does what with it."""
+    return is_enrolled(status) and not status.user
+
+
 def code_needed(status: Status, now: float) -> bool:
-    """No tunnel can be opened until a code is given. `now` in Unix seconds."""
-    return is_enrolled(status) and (
+    """No tunnel can be opened until this person gives a code. `now` in Unix seconds."""
+    return code_ends_soon(status, now) and (
         status.state == local_pb2.STATE_NEEDS_CODE or status.code_valid_until <= now
     )
 
 
 def code_ends_soon(status: Status, now: float) -> bool:
-    return is_enrolled(status) and status.code_valid_until - now <= EXPIRY_AHEAD
+    return is_enrolled(status) and not is_redacted(status) and status.code_valid_until - now <= EXPIRY_AHEAD
 
 
 def duration(seconds: float) -> str:

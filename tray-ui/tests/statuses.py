@@ -36,6 +36,11 @@ def tunnel(name: str, state: local_pb2.TunnelState.ValueType, *, now: float = NO
     )  # fmt: skip
 
 
+def opening(name: str) -> local_pb2.Tunnel:
+    """As the daemon shows a tunnel that the controller has not granted yet."""
+    return local_pb2.Tunnel(fqdn=f"{name}.corp.example", state=local_pb2.TUNNEL_STATE_OPENING)
+
+
 def connected(*, now: float = NOW) -> local_pb2.Status:
     """Two tunnels up."""
     found = status(local_pb2.STATE_CONNECTED, now=now)

@@ -87,7 +87,7 @@ def _nodes(desktop: Desktop, name: str) -> list[Node]:
 
 def _connecting() -> local_pb2.Status:
     status = statuses.status(local_pb2.STATE_CONNECTING, now=time.time())
-    status.tunnels.append(statuses.tunnel("wiki", local_pb2.TUNNEL_STATE_OPENING, now=time.time()))
+    status.tunnels.append(statuses.opening("wiki"))
     return status
 
 

@@ -145,11 +145,31 @@ def test_a_long_list_is_cut() -> None:
 
 def test_a_tunnel_that_is_not_up_is_not_called_connected() -> None:
     status = statuses.status(local_pb2.STATE_CONNECTED)
-    status.tunnels.append(statuses.tunnel("wiki", local_pb2.TUNNEL_STATE_OPENING))
+    status.tunnels.append(statuses.opening("wiki"))
     assert icon_kind(status, NOW) is IconKind.READY
     assert _heading(menu(status, NOW)) == "Ready — no tunnel up"
-    commands = [e.command for e in _submenu(menu(status, NOW), "wiki").entries if isinstance(e, Action)]
-    assert commands == [ShowDetails("t-wiki"), CloseTunnel("wiki.corp.example")]
+    assert _submenu(menu(status, NOW), "wiki") == Submenu(
+        "wiki.corp.example · opening…", (Action("Close", CloseTunnel("wiki.corp.example")),)
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "text", "icon"),
+    [
+        (local_pb2.STATE_CONNECTED, "Connected", IconKind.CONNECTED),
+        (local_pb2.STATE_READY, "Ready — no tunnel up", IconKind.READY),
+        (local_pb2.STATE_NEEDS_CODE, "A code is needed", IconKind.NEEDS_YOU),
+    ],
+)
+def test_who_did_not_enrol_sees_the_state_and_is_asked_for_nothing(
+    state: local_pb2.State.ValueType, text: str, icon: IconKind
+) -> None:
+    status = local_pb2.Status(state=state, controller="192.0.2.10:8444")
+    shown = menu(status, NOW)
+    assert shown[0] == Heading(text, icon)
+    assert _labels(shown) == ["Another user has enrolled this computer"]
+    assert [a.command for a in _actions(shown)] == [ShowWindow(), Quit()]
+    assert _observe(status) == [()]
 
 
 @given(
