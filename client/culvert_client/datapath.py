@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
-from culvert_client.core.client_events import Desired, Measured
+from culvert_client.core.client_events import Desired, Measured, SaWorn
 
 
 class Datapath(Protocol):
     name: str
+
+    def on_soft_limit(self, told: Callable[[SaWorn], None]) -> None:
+        """Call `told` on the loop, once for each SA that comes near a limit."""
+        ...
 
     async def apply(self, desired: Desired) -> None:
         """Bring the whole datapath to this state. Idempotent. Raises CulvertError(DATAPATH_FAILED)."""

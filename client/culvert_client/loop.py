@@ -105,6 +105,9 @@ class Daemon:
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Until `stopped` is set. Raises OSError when a port or a socket is taken."""
+        self._front.claim()
+        self._connect()
+        self._datapath.on_soft_limit(self.post)
         self._spawn(self._apply_forever())
         self.post(Ticked())
         # What is protected is blocked before anything can be asked.
@@ -115,7 +118,6 @@ class Daemon:
             await self._listener.open(self._settings.dns_listen)
             await self._grpc.start()
             await self._front.open()
-            self._connect()
             self._spawn(self._measure_forever())
             log.info("ready")
             await stopped.wait()

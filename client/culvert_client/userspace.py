@@ -11,8 +11,8 @@ import culvert_ipsec
 from culvert_proto import CulvertError, Reason
 
 from culvert_client.config import Config
-from culvert_client.core.client_events import Desired, Measured
-from culvert_client.core.grant import Sas, TunnelId, Usage
+from culvert_client.core.client_events import Desired, Measured, SaWorn
+from culvert_client.core.grant import Limits, Sa, Sas, TunnelId, Usage
 
 # Inner packets of GCM-16 over UDP on a 1500-byte link (RFC 4301 section 8), while no tunnel says otherwise.
 MTU_WITHOUT_TUNNEL = 1438
@@ -35,6 +35,13 @@ class Userspace:
         create = lambda: culvert_ipsec.Userspace.create(settings.tun_name, settings.udp_port)  # noqa: E731
         return cls(settings, thread, await _on(thread, create))
 
+    def on_soft_limit(self, told: Callable[[SaWorn], None]) -> None:
+        def take() -> None:
+            for limit in self._inner.take_soft_limits():
+                told(SaWorn(TunnelId(limit.tunnel_id), limit.spi))
+
+        asyncio.get_running_loop().add_reader(self._inner.fileno(), take)
+
     async def apply(self, desired: Desired) -> None:
         state = to_ipsec(desired, self._settings)
         await _on(self._thread, lambda: self._inner.apply(state))
@@ -43,13 +50,16 @@ class Userspace:
         counters = await _on(self._thread, self._inner.counters)
         return Measured(
             usage={
-                TunnelId(tunnel_id): Usage(it.packets_in, it.packets_out, it.bytes_in, it.bytes_out)
+                TunnelId(tunnel_id): Usage(
+                    it.inbound.packets, it.outbound.packets, it.inbound.bytes, it.outbound.bytes
+                )
                 for tunnel_id, it in counters.tunnels.items()
             },
             drops={TunnelId(tunnel_id): it.drops for tunnel_id, it in counters.tunnels.items()},
         )
 
     async def close(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._inner.fileno())
         await _on(self._thread, self._inner.close)
         self._thread.shutdown()
 
@@ -81,8 +91,17 @@ def _tunnel(sas: Sas) -> culvert_ipsec.TunnelState:
         remote_prefixes=tuple(map(str, tunnel.remote_prefixes)),
         outer_address=str(tunnel.outer_address),
         outer_port=tunnel.outer_port,
-        inbound=tuple(culvert_ipsec.InboundSa(sa.spi, sa.key, sa.replay_window) for sa in sas.inbound),
+        inbound=tuple(map(_inbound, sas.inbound)),
         outbound=culvert_ipsec.OutboundSa(
-            outbound.spi, outbound.key, outbound.hard.packets, outbound.hard.bytes
+            outbound.spi, outbound.key, _limits(outbound.soft), _limits(outbound.hard)
         ),
     )
+
+
+def _inbound(sa: Sa) -> culvert_ipsec.InboundSa:
+    return culvert_ipsec.InboundSa(sa.spi, sa.key, sa.replay_window, _limits(sa.soft), _limits(sa.hard))
+
+
+def _limits(limits: Limits) -> culvert_ipsec.Limits:
+    # Seconds are the tunnel machine's.
+    return culvert_ipsec.Limits(limits.packets, limits.bytes)

@@ -7,7 +7,6 @@ from ipaddress import ip_address
 from typing import TypeVar
 
 import pytest
-from client_granted import PROFILE, WIKI, WIKI_ADDRESS, pair, tunnel
 from culvert_client.core import tunnel_events as on
 from culvert_client.core.client import Client
 from culvert_client.core.client_events import (
@@ -30,6 +29,7 @@ from culvert_client.core.client_events import (
     ProfileReceived,
     QueryHeld,
     Reply,
+    SaWorn,
     Settle,
     Stopping,
     Ticked,
@@ -41,6 +41,8 @@ from culvert_client.core.grant import Address, TunnelId, Usage
 from culvert_client.core.profile import Profile
 from culvert_client.core.status import redacted, status_of
 from culvert_proto import CulvertError, Reason, local_pb2
+
+from .granted import PROFILE, WIKI, WIKI_ADDRESS, pair, tunnel
 
 It = TypeVar("It")
 
@@ -371,6 +373,17 @@ def test_counters_and_drops_are_shown() -> None:
     shown = world.status().tunnels[0]
     assert (shown.packets_in, shown.packets_out, shown.bytes_in, shown.bytes_out) == (3, 4, 500, 600)
     assert dict(shown.drops) == {"icv": 2}
+
+
+def test_a_worn_sa_of_the_pair_in_use_is_renewed_and_one_of_the_pair_before_is_not() -> None:
+    world = World()
+    world.ask(1, WIKI_ADDRESS)
+    world.open()
+    world.post(SaWorn(TunnelId("t1"), 999))
+    assert world.take(Call) == []
+    world.post(SaWorn(TunnelId("t1"), pair().outbound.spi))
+    [call] = world.take(Call)
+    assert isinstance(call.command, on.RenewSa)
 
 
 def test_closing_by_name_leaves_the_others() -> None:

@@ -6,13 +6,14 @@ import socket
 from pathlib import Path
 
 import pytest
-from client_https import TOKEN, TOTP_URI, accepts, enrolment_server, refuses
-from client_pki import Authority
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from culvert_client.controller.enrolment import Enrolment, enrol
 from culvert_client.core.invitation import parse_invitation
 from culvert_proto import CulvertError, Reason
+
+from .enrolment_server import TOKEN, TOTP_URI, accepts, enrolment_server, refuses
+from .pki import Authority
 
 
 async def enrol_with(link: str) -> Enrolment:

@@ -6,7 +6,6 @@ import itertools
 from dataclasses import replace
 
 import pytest
-from client_granted import pair, tunnel
 from culvert_client.core import tunnel_events as on
 from culvert_client.core.grant import Limits, SaPair, TunnelId, Usage
 from culvert_client.core.machine import IllegalEventError, Machine
@@ -15,6 +14,8 @@ from culvert_proto import CulvertError, Reason
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from .granted import pair, tunnel
 
 UNREACHABLE = CulvertError(Reason.CONTROLLER_UNREACHABLE, controller="c")
 
@@ -67,8 +68,8 @@ def test_keys_that_cannot_be_installed_are_given_back() -> None:
 
 
 def test_renewal_makes_before_it_breaks() -> None:
-    machine = up(first=pair(1, soft=Limits(packets=100), drain=2.0))
-    renew = machine.handle(on.Counted(Usage(packets_out=100)), 5.0)
+    machine = up(first=pair(1, drain=2.0))
+    renew = machine.handle(on.SoftLimit(1), 5.0)
     assert isinstance(renew[0], on.RenewSa)
     assert renew[0].generation == 1
     install = call_of(machine.handle(on.Renewed(call_of(renew), pair(2, drain=2.0)), 5.1))
@@ -90,15 +91,15 @@ def test_renewal_makes_before_it_breaks() -> None:
     assert [sa.spi for sa in last.inbound] == [pair(2).inbound.spi]
 
 
-def test_the_soft_limit_counts_from_the_pair_in_use() -> None:
-    machine = up(first=pair(1, soft=Limits(packets=100)))
-    renew = call_of(machine.handle(on.Counted(Usage(packets_in=100)), 1.0))
-    install = call_of(machine.handle(on.Renewed(renew, pair(2, Limits(packets=100))), 1.0))
-    activate = call_of(machine.handle(on.Installed(install), 1.0))
-    machine.handle(on.Activated(activate), 1.0)
-    machine.handle(on.Tick(), 9.0)
-    assert machine.handle(on.Counted(Usage(packets_in=199)), 10.0) == []
-    assert isinstance(machine.handle(on.Counted(Usage(packets_in=200)), 11.0)[0], on.RenewSa)
+def test_packets_are_counted_against_the_hard_limit_from_the_pair_in_use() -> None:
+    hard = Limits(packets=100)
+    machine = up(first=pair(1, hard=hard))
+    machine.handle(on.Counted(Usage(packets_in=99)), 1.0)
+    renew = call_of(machine.handle(on.SoftLimit(1), 1.0))
+    install = call_of(machine.handle(on.Renewed(renew, pair(2, hard=hard)), 1.0))
+    machine.handle(on.Activated(call_of(machine.handle(on.Installed(install), 1.0))), 1.0)
+    assert machine.handle(on.Counted(Usage(packets_in=198)), 10.0) == []
+    assert isinstance(machine.handle(on.Counted(Usage(packets_in=199)), 11.0)[0], on.CloseTunnel)
 
 
 def test_a_failed_renewal_is_tried_again_later_each_time_and_at_once_when_the_controller_is_back() -> None:
@@ -281,12 +282,12 @@ class AnyOrder(RuleBasedStateMachine):
         match command:
             case on.OpenTunnel(call):
                 self.opened += 1
-                limits = Limits(packets=soft, seconds=soft)
-                self.post(on.TunnelOpened(call, tunnel(f"t{self.opened}", idle=60.0), pair(1, limits)))
+                first = pair(1, Limits(seconds=soft), Limits(packets=8 * soft))
+                self.post(on.TunnelOpened(call, tunnel(f"t{self.opened}", idle=60.0), first))
             case on.Install(call):
                 self.post(on.Installed(call))
             case on.RenewSa(call, _, generation):
-                self.post(on.Renewed(call, pair(generation + 1, Limits(packets=soft))))
+                self.post(on.Renewed(call, pair(generation + 1, hard=Limits(packets=8 * soft))))
             case on.ActivateSa(call):
                 self.post(on.Activated(call))
             case on.CloseTunnel(call):

@@ -72,11 +72,15 @@ def enroll(
 ) -> None:
     """Enrol this computer with an invitation link, and set up your authenticator."""
     wanted = link if link is not None else _typed("Invitation link")
-    # Before the token is spent: a secret with nowhere to go is lost.
+    # Opened before the token is spent: a secret with nowhere to go is lost.
     target = None if totp_uri_file is None else _private_file(totp_uri_file)
-    answer = _link(context).ask(
-        lambda daemon: daemon.Enroll(local_pb2.EnrollRequest(link=wanted, device_name=name))
-    )
+    try:
+        request = local_pb2.EnrollRequest(link=wanted, device_name=name)
+        answer = _link(context).ask(lambda daemon: daemon.Enroll(request))
+    except typer.Exit:
+        if totp_uri_file is not None:
+            totp_uri_file.unlink()
+        raise
     words.out.print(f"Enrolled as {answer.user}.", markup=False)
     if target is not None:
         with os.fdopen(target, "w") as file:

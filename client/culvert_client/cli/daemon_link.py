@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import NoReturn, TypeAlias, TypeVar
 
 import grpc
 import grpc.aio
@@ -23,7 +23,8 @@ EXIT_NO_DAEMON = 4
 _FAULTS = frozenset({Reason.INTERNAL, Reason.TIMEOUT, Reason.DATAPATH_FAILED})
 
 Answer = TypeVar("Answer")
-Question = Callable[["local_pb2_grpc.LocalServiceAsyncStub"], Awaitable[Answer]]
+# As a string: the stub's asynchronous face is known to type checkers alone.
+Question: TypeAlias = "Callable[[local_pb2_grpc.LocalServiceAsyncStub], Awaitable[Answer]]"
 
 
 class DaemonLink:

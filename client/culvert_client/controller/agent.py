@@ -28,7 +28,8 @@ _OPTIONS = (
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.min_reconnect_backoff_ms", 200),
     ("grpc.max_reconnect_backoff_ms", 1000),
-    ("grpc.keepalive_time_ms", 20_000),
+    # gRPC servers hang up on who pings more often than every 5 minutes, unless told otherwise.
+    ("grpc.keepalive_time_ms", 310_000),
     ("grpc.keepalive_timeout_ms", 5_000),
 )
 

@@ -40,6 +40,7 @@ from culvert_client.core.client_events import (
     QueryHeld,
     Reply,
     SaExpiring,
+    SaWorn,
     Settle,
     Stopping,
     Ticked,
@@ -159,6 +160,8 @@ class Client:
                 return self._tunnel_lost(tunnel_id, error, now)
             case SaExpiring(tunnel_id, generation):
                 return self._to_tunnels(tunnel.SoftLimit(generation), now, self._name_of(tunnel_id))
+            case SaWorn(tunnel_id, spi):
+                return self._sa_worn(tunnel_id, spi, now)
             case CodeProven(valid_until):
                 self.profile = self.profile.with_code(valid_until)
                 self._errors = {
@@ -290,6 +293,14 @@ class Client:
             self._note(fqdn, error)
         # A name that is still opening may learn its tunnel's id only after this.
         return self._to_tunnels(tunnel.ClosedByController(tunnel_id, error), now)
+
+    def _sa_worn(self, tunnel_id: TunnelId, spi: int, now: float) -> list[Command]:
+        fqdn = self._name_of(tunnel_id)
+        carried = self.machines[fqdn].carried if fqdn is not None else None
+        # An SA of the pair before is on its way out.
+        if carried is None or spi not in (carried.pair.inbound.spi, carried.pair.outbound.spi):
+            return []
+        return self._to_tunnels(tunnel.SoftLimit(carried.pair.generation), now, fqdn)
 
     def _controller_lost(self, error: CulvertError, now: float) -> list[Command]:
         self.connected, self.controller_error = False, error

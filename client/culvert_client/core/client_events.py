@@ -93,6 +93,14 @@ class SaExpiring:
 
 
 @dataclass(frozen=True, slots=True)
+class SaWorn:
+    """This side's datapath tells that an SA comes near a limit of packets or bytes."""
+
+    tunnel_id: TunnelId
+    spi: int
+
+
+@dataclass(frozen=True, slots=True)
 class CodeProven:
     """Unix seconds."""
 
@@ -124,7 +132,8 @@ class Ticked:
 
 Event = (
     QueryHeld | UpstreamAnswered | TxtAnswered | OpenAsked | CloseAsked | GatewaySelected | CallEnded | Applied
-    | ProfileReceived | ControllerLost | TunnelLost | SaExpiring | CodeProven | Measured | Enrolled | Stopping | Ticked
+    | ProfileReceived | ControllerLost | TunnelLost | SaExpiring | SaWorn | CodeProven | Measured | Enrolled | Stopping
+    | Ticked
 )  # fmt: skip
 
 

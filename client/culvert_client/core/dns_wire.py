@@ -199,8 +199,8 @@ def _buffer_of(query: bytes) -> int:
 
 
 def _rdata(rrset: dns.rrset.RRset) -> list[Any]:
-    # dnspython's classes for the types are not known to the type checker.
-    return list(rrset)
+    """The records of class IN: only there do the types mean what their names say."""
+    return list(rrset) if rrset.rdclass == dns.rdataclass.IN else []
 
 
 def _unmapped(text: str) -> Address:

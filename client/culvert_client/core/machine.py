@@ -267,8 +267,6 @@ def _counted(state: Keyed, event: Counted, now: float, calls: Calls) -> Transiti
     state = replace(state, carried=replace(it, usage=event.usage, active_at=active_at))
     if state.carried.spent():
         return _close(it.tunnel.tunnel_id, Reason.CLOSED_IDLE, calls)
-    if isinstance(state, Up) and state.carried.worn():
-        return _renew(state.carried, 0, calls)
     return state, []
 
 
@@ -295,7 +293,7 @@ def _tick(state: Keyed, event: Tick | ControllerBack, now: float, calls: Calls) 
         case Activating(retry_at=at) if at is not None and (back or at <= now):
             return _activate(it, state.old, state.attempt + 1, calls)
         case Draining(until=until) if until <= now:
-            return _renew(it, 0, calls) if it.expiring or it.worn() else (Up(it), [])
+            return _renew(it, 0, calls) if it.expiring else (Up(it), [])
         case _:
             return state, []
 

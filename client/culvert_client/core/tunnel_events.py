@@ -59,7 +59,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class SoftLimit:
-    """The gateway's side of this generation comes near a limit."""
+    """An SA of this generation comes near a limit, on either side."""
 
     generation: int
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from culvert_proto import Reason
 
-from culvert_client.core.grant import Limits, Sa, SaPair, Tunnel, TunnelId, Usage
+from culvert_client.core.grant import Sa, SaPair, Tunnel, TunnelId, Usage
 from culvert_client.core.tunnel_events import ClosedByController
 
 
@@ -22,7 +22,7 @@ class Carried:
     active_at: float
     usage: Usage = field(default_factory=Usage)
     base: Usage = field(default_factory=Usage)
-    # The gateway asked for a renewal while the one before it was still draining.
+    # A limit came near while the renewal before was still draining.
     expiring: bool = False
 
     def idle_at(self) -> float | None:
@@ -34,22 +34,10 @@ class Carried:
     def hard_at(self) -> float | None:
         return self._earlier(lambda sa: sa.hard.seconds)
 
-    def worn(self) -> bool:
-        """Whether the pair has reached a soft limit of packets or bytes."""
-        return self._reached(lambda sa: sa.soft)
-
     def spent(self) -> bool:
         """Whether the pair has reached a hard limit of packets or bytes: the datapath drops what comes now."""
-        return self._reached(lambda sa: sa.hard)
-
-    def _earlier(self, seconds: Callable[[Sa], int]) -> float | None:
-        pair = self.pair
-        times = [_after(self.pair_since, seconds(sa)) for sa in (pair.inbound, pair.outbound)]
-        return min((at for at in times if at is not None), default=None)
-
-    def _reached(self, limits: Callable[[Sa], Limits]) -> bool:
         used = self.usage - self.base
-        inbound, outbound = limits(self.pair.inbound), limits(self.pair.outbound)
+        inbound, outbound = self.pair.inbound.hard, self.pair.outbound.hard
         counts = (
             (used.packets_in, inbound.packets),
             (used.bytes_in, inbound.bytes),
@@ -57,6 +45,11 @@ class Carried:
             (used.bytes_out, outbound.bytes),
         )
         return any(limit and count >= limit for count, limit in counts)
+
+    def _earlier(self, seconds: Callable[[Sa], int]) -> float | None:
+        pair = self.pair
+        times = [_after(self.pair_since, seconds(sa)) for sa in (pair.inbound, pair.outbound)]
+        return min((at for at in times if at is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)

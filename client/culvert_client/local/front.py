@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import itertools
+import os
 import socket
-import stat
 import struct
 from collections.abc import Coroutine
 from pathlib import Path
@@ -24,7 +25,7 @@ MOST_CALLERS = 256
 
 
 class Front:
-    """Also binds the private directory: `grpc_address` is where the gRPC server must listen."""
+    """`claim`, start the gRPC server at `grpc_address`, `open`; `close` undoes it all."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -33,11 +34,7 @@ class Front:
         self._names = itertools.count()
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._private.mkdir(mode=0o700, exist_ok=True)
-        self._private.chmod(0o700)
-        for left in self._private.iterdir():
-            left.unlink()
+        self._lock: int | None = None
 
     @property
     def grpc_address(self) -> str:
@@ -47,27 +44,41 @@ class Front:
         """Whose call it is, from what gRPC calls the peer. None for one that did not come through here."""
         return self._uids.get(peer)
 
+    def claim(self) -> None:
+        """Make the place ours, and clear what a crash left. Raises OSError when another daemon has it."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._private.mkdir(mode=0o700, exist_ok=True)
+        self._private.chmod(0o700)
+        lock = os.open(self._private, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(lock)
+            raise OSError(f"{self._path} is in use: another culvertd is running") from error
+        self._lock = lock
+        self._sweep()
+
     async def open(self) -> None:
-        """Raises OSError when another daemon listens there, or the place is not allowed."""
-        if self._path.exists() and stat.S_ISSOCK(self._path.stat().st_mode):
-            with socket.socket(socket.AF_UNIX) as probe, contextlib.suppress(ConnectionRefusedError):
-                probe.connect(str(self._path))
-                raise OSError(f"{self._path} is in use: another culvertd is running")
-            self._path.unlink()
+        """Raises OSError when the place is not allowed."""
         self._server = await asyncio.start_unix_server(self._on_connection, self._path)
         self._path.chmod(0o666)
 
     async def close(self) -> None:
+        if self._lock is None:
+            return
         if self._server is not None:
             self._server.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._path.unlink(missing_ok=True)
+        self._sweep()
         with contextlib.suppress(OSError):
-            for left in self._private.iterdir():
-                left.unlink()
             self._private.rmdir()
+        os.close(self._lock)
+
+    def _sweep(self) -> None:
+        for left in (self._path, *self._private.iterdir()):
+            left.unlink(missing_ok=True)
 
     async def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

@@ -6,13 +6,14 @@ import contextlib
 import json
 import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from client_pki import Authority, write_chain
 from culvert_proto import CulvertError
+
+from .pki import Authority, write_chain
 
 TOKEN = "one-time-token"
 TOTP_URI = "otpauth://totp/Culvert:alice?secret=JBSWY3DPEHPK3PXP&issuer=Culvert"
@@ -32,7 +33,7 @@ class Enrolments:
 @contextlib.contextmanager
 def enrolment_server(
     directory: Path, issuer: Authority, answer: Answer, shown: Authority | None = None
-) -> Iterator[Enrolments]:
+) -> Generator[Enrolments]:
     """`issuer` signs the server's certificate; `shown` is the CA that the server claims to have."""
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,0 +1,144 @@
+"""An agent API on real mutual TLS whose answers a test chooses. For faults that a real controller can't be made to show."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any
+
+import grpc
+import grpc.aio
+from culvert_proto import CulvertError, Reason, agent_pb2, agent_pb2_grpc
+from culvert_proto.grpc_errors import stream, unary
+
+from .pki import Authority
+
+# gRPC dictates the methods' names, and calls them by position only.
+# ruff: noqa: N802
+# pyright: reportIncompatibleMethodOverride=false
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+FAR_FUTURE = 1 << 40
+CODE = "123456"
+
+
+class Controller(agent_pb2_grpc.AgentServiceServicer):
+    """One device, one gateway. `refusal` is what every OpenTunnel ends with, while it is set."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self.profile = agent_pb2.Profile(
+            user="alice",
+            device_name="laptop",
+            managed_zones=["corp.example"],
+            protected_prefixes=["10.20.0.0/16"],
+            gateways=[agent_pb2.Gateway(name="gw-berlin", address="198.51.100.2", online=True)],
+            resources=[agent_pb2.Resource(name="wiki", fqdn="wiki.corp.example", addresses=["10.20.0.10"])],
+        )
+        self.refusal: CulvertError | None = None
+        self.open: dict[str, int] = {}
+        self.calls: list[str] = []
+        self._opened = 0
+        self._watchers: list[asyncio.Queue[agent_pb2.WatchResponse]] = []
+
+    def tell(self, event: agent_pb2.WatchResponse) -> None:
+        for watcher in self._watchers:
+            watcher.put_nowait(event)
+
+    @stream
+    async def Watch(
+        self, request: agent_pb2.WatchRequest, context: Context
+    ) -> AsyncIterator[agent_pb2.WatchResponse]:
+        events: asyncio.Queue[agent_pb2.WatchResponse] = asyncio.Queue()
+        self._watchers.append(events)
+        yield agent_pb2.WatchResponse(profile=self.profile)
+        while True:
+            yield await events.get()
+
+    @unary
+    async def ProveCode(self, request: agent_pb2.ProveCodeRequest, _: Context) -> agent_pb2.ProveCodeResponse:
+        if request.code != CODE:
+            raise CulvertError(Reason.CODE_WRONG)
+        self.profile.code_valid_until = FAR_FUTURE
+        return agent_pb2.ProveCodeResponse(code_valid_until=FAR_FUTURE)
+
+    @unary
+    async def OpenTunnel(
+        self, request: agent_pb2.OpenTunnelRequest, _: Context
+    ) -> agent_pb2.OpenTunnelResponse:
+        self.calls.append(f"open {request.fqdn}")
+        if self.refusal is not None:
+            raise self.refusal
+        if not self.profile.code_valid_until:
+            raise CulvertError(Reason.CODE_NEEDED)
+        self._opened += 1
+        tunnel_id = f"t{self._opened}"
+        self.open[tunnel_id] = 1
+        return agent_pb2.OpenTunnelResponse(
+            tunnel=agent_pb2.Tunnel(
+                tunnel_id=tunnel_id,
+                resource="wiki",
+                fqdn=request.fqdn,
+                gateway=self.profile.gateways[0],
+                inner_address="10.99.0.2",
+                remote_prefixes=["10.20.0.10/32"],
+                outer_address="198.51.100.2",
+                outer_port=4500,
+                inner_mtu=1438,
+            ),
+            sas=_pair(1),
+            decided_us=200,
+            programmed_us=900,
+        )
+
+    @unary
+    async def RenewSa(self, request: agent_pb2.RenewSaRequest, _: Context) -> agent_pb2.RenewSaResponse:
+        self.calls.append(f"renew {request.tunnel_id} {request.generation}")
+        return agent_pb2.RenewSaResponse(sas=_pair(request.generation + 1))
+
+    @unary
+    async def ActivateSa(
+        self, request: agent_pb2.ActivateSaRequest, _: Context
+    ) -> agent_pb2.ActivateSaResponse:
+        self.calls.append(f"activate {request.tunnel_id} {request.generation}")
+        self.open[request.tunnel_id] = request.generation
+        return agent_pb2.ActivateSaResponse()
+
+    @unary
+    async def CloseTunnel(
+        self, request: agent_pb2.CloseTunnelRequest, _: Context
+    ) -> agent_pb2.CloseTunnelResponse:
+        self.calls.append(f"close {request.tunnel_id}")
+        self.open.pop(request.tunnel_id, None)
+        return agent_pb2.CloseTunnelResponse()
+
+
+def _pair(generation: int) -> agent_pb2.SaPair:
+    def sa(spi: int) -> agent_pb2.Sa:
+        suite = agent_pb2.SUITE_AES_GCM_256
+        return agent_pb2.Sa(spi=spi, suite=suite, key=bytes([spi % 256]) * 36, esn=True, replay_window=1024)
+
+    return agent_pb2.SaPair(
+        generation=generation, inbound=sa(1000 + generation), outbound=sa(2000 + generation), drain_ms=200
+    )
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    controller: Controller, infrastructure: Authority, devices: Authority, port: int = 0
+) -> AsyncGenerator[Controller]:
+    """Until the block ends; then the port is closed as if the controller had gone away."""
+    certificate, key = infrastructure.issue("controller")
+    credentials = grpc.ssl_server_credentials(
+        [(key, certificate + infrastructure.pem)], root_certificates=devices.pem, require_client_auth=True
+    )
+    server = grpc.aio.server(options=(("grpc.so_reuseport", 0),))
+    agent_pb2_grpc.add_AgentServiceServicer_to_server(controller, server)
+    controller.port = server.add_secure_port(f"127.0.0.1:{port}", credentials)
+    await server.start()
+    try:
+        yield controller
+    finally:
+        await server.stop(grace=0)

@@ -1,0 +1,107 @@
+"""A daemon in this process, with every socket real and no packets: the datapath only remembers what it was told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import dns.asyncquery
+import dns.exception
+import dns.message
+import grpc.aio
+from culvert_client.config import Config, Endpoint
+from culvert_client.core.client_events import Desired, Measured, SaWorn
+from culvert_client.loop import Daemon
+from culvert_client.state_dir import StateDir
+from culvert_proto import CulvertError, local_pb2, local_pb2_grpc
+
+
+@dataclass
+class RememberingDatapath:
+    name = "none"
+    applied: list[Desired] = field(default_factory=list[Desired])
+    error: CulvertError | None = None
+
+    def on_soft_limit(self, told: Callable[[SaWorn], None]) -> None:
+        self.worn = told
+
+    async def apply(self, desired: Desired) -> None:
+        if self.error is not None:
+            raise self.error
+        self.applied.append(desired)
+
+    async def measure(self) -> Measured:
+        return Measured({}, {})
+
+    async def close(self) -> None:
+        self.applied.append(Desired())
+
+
+@dataclass
+class Running:
+    daemon: Daemon
+    settings: Config
+    datapath: RememberingDatapath
+    local: local_pb2_grpc.LocalServiceAsyncStub
+
+    async def ask(self, name: str, kind: str = "A", *, tcp: bool = False) -> dns.message.Message:
+        """As the system's resolver would: a lost datagram is sent again."""
+        query = dns.message.make_query(name, kind, use_edns=0, payload=1232)
+        send = dns.asyncquery.tcp if tcp else dns.asyncquery.udp
+        listen = self.settings.dns_listen
+        for patience in (3, 5):
+            with contextlib.suppress(dns.exception.Timeout):
+                return await send(query, listen.host, timeout=patience, port=listen.port)
+        raise AssertionError(f"no answer for {name}")
+
+    async def status(self) -> local_pb2.Status:
+        return (await self.local.GetStatus(local_pb2.GetStatusRequest())).status
+
+    async def until(self, condition: Callable[[local_pb2.Status], bool]) -> local_pb2.Status:
+        """The first pushed status that meets the condition."""
+        async with asyncio.timeout(10):
+            async for pushed in self.local.WatchStatus(local_pb2.WatchStatusRequest()):
+                if condition(pushed.status):
+                    return pushed.status
+        raise AssertionError("the stream ended")
+
+
+def free_port() -> int:
+    """Free for UDP and TCP at the time of asking."""
+    while True:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp, socket.socket() as tcp:
+            udp.bind(("127.0.0.1", 0))
+            port: int = udp.getsockname()[1]
+            with contextlib.suppress(OSError):
+                tcp.bind(("127.0.0.1", port))
+                return port
+
+
+@contextlib.asynccontextmanager
+async def running(directory: Path, upstream: Endpoint) -> AsyncGenerator[Running]:
+    """Stops the daemon as SIGTERM does when the block ends."""
+    settings = Config(
+        dns_upstream=upstream,
+        state_dir=directory / "state",
+        socket=directory / "run" / "culvertd.sock",
+        dns_listen=Endpoint("127.0.0.1", free_port()),
+    )
+    datapath = RememberingDatapath()
+    daemon = Daemon(settings, StateDir(settings.state_dir), datapath)
+    stopped = asyncio.Event()
+    task = asyncio.create_task(daemon.run(stopped))
+    async with asyncio.timeout(5):
+        while not settings.socket.exists():
+            await asyncio.sleep(0.01)
+            if task.done():
+                task.result()
+    async with grpc.aio.insecure_channel(f"unix:{settings.socket}") as channel:
+        try:
+            yield Running(daemon, settings, datapath, local_pb2_grpc.LocalServiceStub(channel))
+        finally:
+            stopped.set()
+            await task

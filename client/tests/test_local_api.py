@@ -1,0 +1,183 @@
+"""Who may ask what over the real socket, as the kernel tells it; and the command line as a person runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import stat
+import sys
+import tempfile
+from collections.abc import AsyncGenerator, Generator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from culvert_client.config import Endpoint
+from culvert_proto import CulvertError, Reason
+
+from .controller import CODE, Controller, serving
+from .enrolment_server import TOKEN, TOTP_URI, accepts, enrolment_server, refuses
+from .name_server import from_records, name_server
+from .pki import Authority
+from .running import Running, running
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.geteuid() != 0, reason="plays several users: needs root"),
+]
+
+ALICE, MALLORY = 1000, 1001
+
+# The kernel reports the effective uid of who connects. Files are still read as root: others may not read the interpreter.
+PROGRAM = """
+import ctypes, os, sys
+uid = int(sys.argv.pop(1))
+os.setresuid(uid, uid, 0)
+ctypes.CDLL(None).setfsuid(0)
+from culvert_client.cli import app
+app()
+"""
+
+
+@dataclass
+class Ended:
+    code: int
+    out: str
+    err: str
+
+
+async def culvert(daemon: Running, uid: int, *arguments: str, stdin: str = "") -> Ended:
+    command = [sys.executable, "-c", PROGRAM, str(uid), "--socket", str(daemon.settings.socket), *arguments]
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=pipe)
+    out, err = await process.communicate(stdin.encode())
+    assert process.returncode is not None
+    return Ended(process.returncode, out.decode(), err.decode())
+
+
+@pytest.fixture
+def place() -> Generator[Path]:
+    """A directory that every user may enter."""
+    with tempfile.TemporaryDirectory(prefix="culvert-") as directory:
+        path = Path(directory)
+        path.chmod(0o755)
+        yield path
+
+
+@pytest.fixture
+async def daemon(place: Path) -> AsyncGenerator[Running]:
+    async with running(place, Endpoint("127.0.0.1", 9)) as daemon:
+        yield daemon
+
+
+@dataclass
+class Lab:
+    daemon: Running
+    controller: Controller
+    link: str
+
+
+@pytest.fixture
+async def lab(place: Path) -> AsyncGenerator[Lab]:
+    infrastructure, devices = Authority("infrastructure"), Authority("devices")
+    async with (
+        name_server(from_records({})) as (upstream, _),
+        serving(Controller(), infrastructure, devices) as controller,
+        running(place, upstream) as daemon,
+    ):
+        answer = accepts(infrastructure, devices, f"127.0.0.1:{controller.port}")
+        with enrolment_server(place, infrastructure, answer) as server:
+            yield Lab(daemon, controller, server.link(infrastructure))
+
+
+async def test_the_socket_is_for_all_and_what_is_behind_it_for_root(daemon: Running) -> None:
+    assert stat.S_IMODE(daemon.settings.socket.stat().st_mode) == 0o666
+    private = daemon.settings.socket.with_name("culvertd.sock.d")
+    assert stat.S_IMODE(private.stat().st_mode) == 0o700
+
+
+async def test_the_first_to_enrol_owns_the_computer(lab: Lab) -> None:
+    daemon = lab.daemon
+    enrolled = await culvert(daemon, ALICE, "enroll", lab.link)
+    assert enrolled.code == 0
+    assert TOTP_URI in enrolled.out
+    await daemon.until(lambda status: status.user == "alice")
+
+    stranger = await culvert(daemon, MALLORY, "status", "--json")
+    assert json.loads(stranger.out)["state"] == "STATE_NEEDS_CODE"
+    assert "alice" not in stranger.out
+    assert "wiki" not in stranger.out
+    for arguments in (
+        ["open", "wiki"],
+        ["close", "--all"],
+        ["use", "auto"],
+        ["code", CODE],
+        ["enroll", lab.link],
+    ):
+        refused = await culvert(daemon, MALLORY, *arguments)
+        assert refused.code == 3, arguments
+        assert "may not" in refused.err
+
+    again = await culvert(daemon, ALICE, "enroll", lab.link)
+    assert again.code == 3
+    assert TOKEN not in again.err
+    assert (await culvert(daemon, ALICE, "code", stdin=f"{CODE}\n")).code == 0
+    opened = await culvert(daemon, ALICE, "open", "wiki")
+    assert (opened.code, opened.out) == (0, "wiki.corp.example is open through gw-berlin.\n")
+    shown = await culvert(daemon, ALICE, "status")
+    assert "Signed in as alice on laptop" in shown.out
+    assert re.search(r"wiki\.corp\.example +gw-berlin +up +10\.99\.0\.2", shown.out)
+    assert "\x1b" not in shown.out
+    resources = (await culvert(daemon, ALICE, "resources")).out.splitlines()
+    assert resources[1].split() == ["wiki", "wiki.corp.example", "10.20.0.10"]
+    assert "online" in (await culvert(daemon, ALICE, "gateways")).out
+    assert (await culvert(daemon, ALICE, "use", "gw-berlin")).code == 0
+    assert (await culvert(daemon, ALICE, "close", "wiki")).out == "Closed: 1.\n"
+    assert lab.controller.open == {}
+
+    root = await culvert(daemon, 0, "enroll", lab.link, "--name", "laptop-2")
+    assert root.code == 0
+    assert (await culvert(daemon, ALICE, "code", CODE)).code == 3
+
+
+async def test_a_refusal_says_what_happened_and_what_to_do(lab: Lab) -> None:
+    await culvert(lab.daemon, ALICE, "enroll", lab.link)
+    wrong = await culvert(lab.daemon, ALICE, "code", "000000")
+    assert wrong.code == 3
+    assert wrong.err.splitlines() == [
+        "The code is wrong.",
+        "Check that your authenticator's clock is right, wait for the next code and type that.",
+    ]
+    unknown = await culvert(lab.daemon, ALICE, "open", "nowhere")
+    assert (unknown.code, unknown.err.splitlines()[0]) == (3, "No resource has the name nowhere.")
+
+
+async def test_the_secret_can_go_to_a_file_that_only_its_owner_reads(lab: Lab, place: Path) -> None:
+    target = place / "totp"
+    ended = await culvert(lab.daemon, ALICE, "enroll", "--totp-uri-file", str(target), stdin=lab.link + "\n")
+    assert ended.code == 0
+    assert "otpauth" not in ended.out + ended.err
+    assert target.read_text().strip() == TOTP_URI
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+
+
+async def test_a_used_invitation_leaves_no_file_and_no_enrolment(place: Path, daemon: Running) -> None:
+    ours, target = Authority("ours"), place / "totp"
+    with enrolment_server(place, ours, refuses(CulvertError(Reason.INVITATION_INVALID))) as server:
+        ended = await culvert(daemon, 0, "enroll", server.link(ours), "--totp-uri-file", str(target))
+    assert ended.code == 3
+    assert "new invitation" in ended.err
+    assert not target.exists()
+    assert (await culvert(daemon, 0, "open", "wiki")).code == 3
+
+
+async def test_usage_and_a_daemon_that_does_not_run_have_codes_of_their_own(daemon: Running) -> None:
+    assert (await culvert(daemon, ALICE, "close")).code == 2
+    assert (await culvert(daemon, ALICE, "dance")).code == 2
+    daemon.settings.socket.unlink()
+    ended = await culvert(daemon, ALICE, "status")
+    assert ended.code == 4
+    assert "does not answer" in ended.err
+    assert "Traceback" not in ended.err
