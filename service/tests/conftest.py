@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import secrets
 import socket
 import ssl
 import time
@@ -18,10 +19,12 @@ import grpc
 import grpc.aio
 import httpx
 import pytest
+import pytest_asyncio
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from culvert_db import Sessions
+from culvert_db import Sessions, create_engine
+from culvert_db.embedded import EmbeddedPostgres
 from culvert_proto import CulvertError, Reason, agent_pb2, agent_pb2_grpc
 from culvert_proto.grpc_errors import from_rpc_error
 from culvert_service.config import Settings
@@ -29,6 +32,7 @@ from culvert_service.controller import Controller, database
 from culvert_service.pki.authority import Authority
 from finsy.proto import p4r_grpc
 from pyotp import parse_uri
+from sqlalchemy import text
 
 from .switch import Switch
 
@@ -206,9 +210,26 @@ async def running(settings: Settings) -> AsyncGenerator[World]:
                     await device.channel.close()
 
 
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[str]:
+    """A Postgres for the whole run; each test has a database of its own."""
+    async with EmbeddedPostgres(tmp_path_factory.mktemp("pg")) as url:
+        yield url
+
+
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncGenerator[World]:
-    async with running(settings_in(tmp_path)) as world:
+async def database_url(cluster: str) -> str:
+    name = f"t{secrets.token_hex(8)}"
+    engine = create_engine(cluster).execution_options(isolation_level="AUTOCOMMIT")
+    async with engine.connect() as connection:
+        await connection.execute(text(f"CREATE DATABASE {name}"))
+    await engine.dispose()
+    return cluster.replace("/postgres?", f"/{name}?")
+
+
+@pytest.fixture
+async def world(tmp_path: Path, database_url: str) -> AsyncGenerator[World]:
+    async with running(settings_in(tmp_path, database_url=database_url)) as world:
         await world.rest("POST", "/users", {"name": "alice", "email": "alice@corp.example"})
         yield world
 

@@ -87,7 +87,7 @@ async def assign_address(session: AsyncSession, gateway: Gateway, device_id: uui
         rows = await session.execute(
             select(Address.device_id, Address.address).where(Address.gateway_id == gateway.id)
         )
-        taken = {holder: address for holder, address in rows}
+        taken: dict[uuid.UUID, str] = {row[0]: row[1] for row in rows}
         if mine := taken.get(device_id):
             return mine
         address = free_address(gateway.pool, taken.values())

@@ -1,0 +1,128 @@
+"""From invitation to code to revocation, over the real APIs."""
+
+from __future__ import annotations
+
+import datetime
+
+import grpc
+import grpc.aio
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID
+from culvert_db import Invitation
+from culvert_proto import Reason, agent_pb2, agent_pb2_grpc
+from sqlalchemy import update
+
+from .conftest import Device, World, authority, make_csr, refused
+
+pytestmark = pytest.mark.slow
+
+
+async def enrol(world: World, token: str, csr: str) -> tuple[int, str]:
+    body = {"token": token, "device_name": "laptop", "csr_pem": csr}
+    answer = await world.anyone.post("/api/v1/enrolments", json=body)
+    return answer.status_code, answer.json().get("reason", "")
+
+
+async def test_an_invitation_names_the_controller_and_its_ca(world: World) -> None:
+    invitation = await world.invite()
+    assert invitation["controller"] == world.settings.rest_url
+    pem = (await world.anyone.get("/api/v1/ca")).content
+    assert invitation["ca"] == f"sha256:{authority(world, 'infrastructure').fingerprint.hex()}"
+    assert pem == authority(world, "infrastructure").pem
+
+
+async def test_an_invitation_works_once(world: World) -> None:
+    token = (await world.invite())["token"]
+    assert (await enrol(world, token, make_csr()[1]))[0] == 201
+    assert await enrol(world, token, make_csr()[1]) == (403, "INVITATION_INVALID")
+    assert await enrol(world, "guess", make_csr()[1]) == (403, "INVITATION_INVALID")
+
+
+async def test_an_invitation_expires(world: World) -> None:
+    token = (await world.invite())["token"]
+    past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=1)
+    async with world.sessions.begin() as session:
+        await session.execute(update(Invitation).values(expires_at=past))
+    assert await enrol(world, token, make_csr()[1]) == (403, "INVITATION_INVALID")
+
+
+async def test_a_bad_request_does_not_spend_the_invitation(world: World) -> None:
+    token = (await world.invite())["token"]
+    _, good = make_csr()
+    for bad in (make_csr(ec.SECP384R1())[1], "nonsense", good.replace("A", "B", 40)):
+        assert await enrol(world, token, bad) == (422, "CSR_INVALID")
+    assert (await enrol(world, token, good))[0] == 201
+
+
+async def test_a_code_works_once(world: World) -> None:
+    device = await world.enrol()
+    code = device.code()
+    await device.prove(code)
+    assert (await refused(device.prove(code))).reason is Reason.CODE_USED
+    await device.prove()
+
+
+async def test_five_wrong_codes_lock_the_device_for_a_while(world: World) -> None:
+    device, other = await world.enrol(), await world.enrol()
+    wrong = f"{(int(device.code()) + 1) % 10**6:06}"
+    for _ in range(5):
+        assert (await refused(device.prove(wrong))).reason is Reason.CODE_WRONG
+    locked = await refused(device.prove())
+    assert locked.reason is Reason.CODE_LOCKED
+    assert "60" in locked.remedy or "59" in locked.remedy
+    await other.prove()
+
+
+async def test_a_certificate_that_the_controller_did_not_store_is_unknown(world: World) -> None:
+    device = await world.enrol()
+    key = ec.generate_private_key(ec.SECP256R1())
+    forged = authority(world, "device").issue_device(key.public_key(), device.id)
+    answer = {
+        "device_id": device.id,
+        "totp_uri": device.totp_uri,
+        "ca_pem": authority(world, "infrastructure").pem.decode(),
+        "certificate_pem": forged.pem.decode(),
+        "agent_address": world.settings.agent_address,
+    }
+    stranger = Device(key, answer)
+    world.devices.append(stranger)
+    for call in (stranger.open(), stranger.prove(), stranger.renew(device.id, 1), anext(stranger.watch())):
+        assert (await refused(call)).reason is Reason.CERTIFICATE_UNKNOWN
+
+
+async def test_no_certificate_or_one_of_the_wrong_ca_gets_no_connection(world: World) -> None:
+    ca = authority(world, "infrastructure")
+    server = ca.issue_p4runtime_client()
+    for credentials in (
+        grpc.ssl_channel_credentials(ca.pem),
+        grpc.ssl_channel_credentials(ca.pem, server.key_pem, server.certificate.pem),
+    ):
+        async with grpc.aio.secure_channel(world.settings.agent_address, credentials) as channel:
+            stub = agent_pb2_grpc.AgentServiceStub(channel)
+            request = agent_pb2.OpenTunnelRequest(fqdn="wiki.corp.example", udp_port=4500)
+            with pytest.raises(grpc.aio.AioRpcError) as error:
+                await stub.OpenTunnel(request)
+            assert error.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_a_device_certificate_is_for_clients_for_fourteen_days(world: World) -> None:
+    key, csr = make_csr()
+    body = {"token": (await world.invite())["token"], "device_name": "laptop", "csr_pem": csr}
+    answer = (await world.anyone.post("/api/v1/enrolments", json=body)).json()
+    certificate = x509.load_pem_x509_certificate(answer["certificate_pem"].encode())
+    assert certificate.public_key() == key.public_key()
+    lifetime = certificate.not_valid_after_utc - datetime.datetime.now(datetime.UTC)
+    assert datetime.timedelta(days=13, hours=23) < lifetime <= datetime.timedelta(days=14)
+    usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert list(usage) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+    certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(authority(world, "device").pem))
+    assert answer["ca_pem"].encode() == authority(world, "infrastructure").pem
+    assert certificate.public_bytes(serialization.Encoding.PEM) == answer["certificate_pem"].encode()
+
+
+async def test_an_unknown_device_cannot_be_revoked(world: World) -> None:
+    answer = await world.admin.post("/api/v1/devices/7a0f0e6a-5b7e-4d0c-9a52-2f6c5a3c2d11/revoke")
+    assert (answer.status_code, answer.json()["reason"]) == (404, "NOT_FOUND")

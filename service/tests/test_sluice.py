@@ -1,0 +1,151 @@
+"""The same against the real gateway: sluice, on the two ends of a veth pair that carries nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import statistics
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from culvert_proto import Reason
+
+from .conftest import Device, World, free_port, until
+
+SLUICE = Path(__file__).resolve().parents[2] / "target/release/sluice"
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root for interfaces"),
+    pytest.mark.skipif(not SLUICE.exists(), reason="sluice is not built"),
+]
+
+
+async def ip(*arguments: str) -> None:
+    process = await asyncio.create_subprocess_exec("ip", *arguments)
+    assert await process.wait() == 0, arguments
+
+
+@pytest.fixture
+async def ports() -> AsyncGenerator[tuple[str, str]]:
+    names = (f"cvw{os.getpid() % 10**6}", f"cvl{os.getpid() % 10**6}")
+    await ip("link", "add", names[0], "type", "veth", "peer", "name", names[1])
+    for name in names:
+        await ip("link", "set", name, "up")
+    yield names
+    await ip("link", "delete", names[0])
+
+
+@asynccontextmanager
+async def sluice(directory: Path, ports: tuple[str, str], port: int) -> AsyncGenerator[None]:
+    process = await asyncio.create_subprocess_exec(
+        *(str(SLUICE), "--device-id", "1", "--port", f"1={ports[0]}", "--port", f"2={ports[1]}"),
+        *("--grpc", f"127.0.0.1:{port}", "--client-name", "culvert-controller"),
+        *("--cert", str(directory / "gateway.pem"), "--key", str(directory / "gateway.key")),
+        *("--client-ca", str(directory / "ca.pem"), "--kek", str(directory / "kek.bin")),
+    )
+    try:
+        yield
+    finally:
+        process.kill()
+        await process.wait()
+
+
+def unpack(bundle: dict[str, str], directory: Path) -> None:
+    directory.mkdir(mode=0o700)
+    for name, content in (
+        ("ca.pem", bundle["ca_pem"].encode()),
+        ("gateway.pem", bundle["certificate_pem"].encode()),
+        ("gateway.key", bundle["key_pem"].encode()),
+        ("kek.bin", base64.b64decode(bundle["kek"])),
+    ):
+        (directory / name).write_bytes(content)
+        (directory / name).chmod(0o600)
+
+
+@pytest.fixture
+async def gateway(world: World, tmp_path: Path) -> tuple[Path, int]:
+    port = free_port()
+    await world.add_gateway("gw-berlin", port)
+    await world.add_wiki(["gw-berlin"])
+    unpack(await world.rest("POST", "/gateways/gw-berlin/bundle"), tmp_path / "gateway")
+    return tmp_path / "gateway", port
+
+
+@pytest.fixture
+async def device(world: World) -> Device:
+    device = await world.enrol()
+    await device.prove()
+    return device
+
+
+async def tunnel_entries(world: World) -> int:
+    return int((await world.rest("GET", "/gateways/gw-berlin/entries"))["tunnel_entries"])
+
+
+async def test_a_tunnels_whole_life(
+    world: World, device: Device, gateway: tuple[Path, int], ports: tuple[str, str]
+) -> None:
+    directory, port = gateway
+    async with sluice(directory, ports, port):
+        await world.online("gw-berlin")
+        opened = await device.open()
+        tunnel_id = opened.tunnel.tunnel_id
+        assert await tunnel_entries(world) == 4
+        renewed = await device.renew(tunnel_id, opened.sas.generation)
+        assert await tunnel_entries(world) == 7
+        await device.activate(tunnel_id, renewed.generation)
+        await until(lambda: tunnel_entries(world), lambda count: count == 4)
+        await device.close(tunnel_id)
+        assert await tunnel_entries(world) == 0
+
+
+async def test_a_gateway_that_dies_is_told_from_one_that_comes_back_empty(
+    world: World, device: Device, gateway: tuple[Path, int], ports: tuple[str, str]
+) -> None:
+    directory, port = gateway
+    events = device.watch()
+    async with sluice(directory, ports, port):
+        await world.online("gw-berlin")
+        await device.open()
+    began = time.monotonic()
+    with pytest.raises(Exception, match="cannot be reached"):
+        await device.open()
+    assert time.monotonic() - began < 2
+    assert len(await world.rest("GET", "/tunnels")) == 1
+    async with sluice(directory, ports, port):
+        await world.online("gw-berlin")
+        await until(lambda: world.rest("GET", "/tunnels"), lambda found: found == [])
+        async for event in events:
+            if event.HasField("tunnel_closed"):
+                assert event.tunnel_closed.why.reason == int(Reason.SA_LOST)
+                break
+        await device.open()
+        assert await tunnel_entries(world) == 4
+
+
+async def test_setting_up_takes_milliseconds(
+    world: World, device: Device, gateway: tuple[Path, int], ports: tuple[str, str]
+) -> None:
+    directory, port = gateway
+    async with sluice(directory, ports, port):
+        await world.online("gw-berlin")
+        decided: list[int] = []
+        programmed: list[int] = []
+        whole: list[float] = []
+        for _ in range(40):
+            began = time.perf_counter()
+            opened = await device.open()
+            whole.append((time.perf_counter() - began) * 1e3)
+            decided.append(opened.decided_us)
+            programmed.append(opened.programmed_us)
+            await device.close(opened.tunnel.tunnel_id)
+    median = statistics.median
+    print(
+        f"decided {median(decided)} µs, programmed {median(programmed)} µs, answered {median(whole):.1f} ms"
+    )
+    assert median(programmed) < 100_000
