@@ -3,27 +3,25 @@
 /// Bits `at..at + width` of `bytes`, `width` at most 128; `None` when they are not all there.
 #[inline]
 pub fn read(bytes: &[u8], at: usize, width: u32) -> Option<u128> {
-    if width == 0 {
-        return Some(0);
+    let (first, skip) = (at / 8, (at % 8) as u32);
+    if width > 0 && skip + width <= 64 {
+        if let Some(eight) = bytes.get(first..).and_then(|rest| rest.first_chunk::<8>()) {
+            let value = u64::from_be_bytes(*eight) >> (64 - skip - width);
+            return Some(u128::from(value & u64::MAX >> (64 - width)));
+        }
     }
-    let first = at / 8;
+    read_slowly(bytes, at, width)
+}
+
+/// Near the end of the bytes, or more than eight of them.
+fn read_slowly(bytes: &[u8], at: usize, width: u32) -> Option<u128> {
     let end = at.checked_add(width as usize)?;
     let last = end.div_ceil(8);
-    let window = bytes.get(first..last)?;
+    let window = bytes.get(at / 8..last)?;
     let pad = (last * 8 - end) as u32;
-    if window.len() <= 8 {
-        let value = match bytes
-            .get(first..first + 8)
-            .and_then(|eight| <[u8; 8]>::try_from(eight).ok())
-        {
-            Some(eight) => u64::from_be_bytes(eight) >> (64 - 8 * window.len()),
-            None => window
-                .iter()
-                .fold(0, |value, byte| value << 8 | u64::from(*byte)),
-        };
-        return Some(u128::from(value >> pad) & mask(width));
-    }
-    let (tail, head) = window.split_last()?;
+    let Some((tail, head)) = window.split_last() else {
+        return Some(0);
+    };
     let high = head
         .iter()
         .fold(0, |value: u128, byte| value << 8 | u128::from(*byte));
@@ -43,8 +41,9 @@ pub const fn mask(width: u32) -> u128 {
 /// Appends fields to a byte buffer.
 pub struct Writer<'a> {
     bytes: &'a mut Vec<u8>,
-    /// Bits that are not in `bytes` yet, the last ones lowest; fewer than 64 between calls.
-    pending: u128,
+    /// Bits that are not in `bytes` yet, the first one highest.
+    pending: u64,
+    /// How many: fewer than 64.
     count: u32,
 }
 
@@ -61,24 +60,30 @@ impl<'a> Writer<'a> {
     /// The low `width` bits of `value`, `width` at most 128.
     #[inline]
     pub fn put(&mut self, value: u128, width: u32) {
-        if width > 64 {
-            self.put_word(value >> 64, width - 64);
-            self.put_word(value, 64);
-        } else {
-            self.put_word(value, width);
+        match width {
+            0 => {}
+            1..=64 => self.put_word(value as u64 & u64::MAX >> (64 - width), width),
+            _ => {
+                self.put_word((value >> 64) as u64 & u64::MAX >> (128 - width), width - 64);
+                self.put_word(value as u64, 64);
+            }
         }
     }
 
+    /// `value` has `width` bits, 1 to 64.
     #[inline]
-    fn put_word(&mut self, value: u128, width: u32) {
-        self.pending = self.pending << width | value & mask(width);
-        self.count += width;
-        if self.count >= 64 {
-            self.count -= 64;
-            let word = (self.pending >> self.count) as u64;
-            self.bytes.extend_from_slice(&word.to_be_bytes());
-            self.pending &= mask(self.count);
+    fn put_word(&mut self, value: u64, width: u32) {
+        let room = 64 - self.count;
+        if width < room {
+            self.pending |= value << (room - width);
+            self.count += width;
+            return;
         }
+        let left = width - room;
+        let word = self.pending | value >> left;
+        self.bytes.extend_from_slice(&word.to_be_bytes());
+        self.pending = if left == 0 { 0 } else { value << (64 - left) };
+        self.count = left;
     }
 
     /// A value of `width` bits in big-endian bytes.
@@ -111,13 +116,10 @@ impl<'a> Writer<'a> {
     }
 
     fn flush(&mut self) {
-        while self.count > 0 {
-            let take = self.count.min(8);
-            let byte = self.pending >> (self.count - take) << (8 - take);
-            self.bytes.push(byte as u8);
-            self.count -= take;
-        }
-        self.pending = 0;
+        let bytes = self.pending.to_be_bytes();
+        self.bytes
+            .extend_from_slice(&bytes[..self.count.div_ceil(8) as usize]);
+        (self.pending, self.count) = (0, 0);
     }
 }
 

@@ -172,11 +172,19 @@ pub fn sign_extend(value: u128, width: u32) -> u128 {
 }
 
 impl Num {
-    #[inline]
+    /// The leaves, which most are, cost no call.
+    #[inline(always)]
     pub fn eval(&self, scope: &Scope) -> u128 {
         match self {
             Num::Const(value) => *value,
             Num::Slot(slot) => scope.phv.slots[*slot],
+            _ => self.eval_tree(scope),
+        }
+    }
+
+    #[inline(never)]
+    fn eval_tree(&self, scope: &Scope) -> u128 {
+        match self {
             Num::Param(index) => scope.args.narrow[*index],
             Num::Bin { op, signed, sides } => {
                 binary(*op, *signed, sides.0.eval(scope), sides.1.eval(scope))
@@ -215,7 +223,7 @@ impl Num {
             Num::If(parts) => parts.2.eval(scope),
             Num::Bool(cond) => u128::from(cond.eval(scope)),
             Num::OfWide(wide) => wide.eval_low(scope),
-            Num::Const(_) | Num::Slot(_) | Num::Param(_) | Num::Bin { .. } => self.eval(scope),
+            Num::Const(_) | Num::Slot(_) | Num::Param(_) | Num::Bin { .. } => 0,
         }
     }
 }
@@ -286,7 +294,21 @@ pub enum Cond {
 }
 
 impl Cond {
+    /// Comparing a field with a constant, the most frequent condition, costs no call.
+    #[inline(always)]
     pub fn eval(&self, scope: &Scope) -> bool {
+        match self {
+            Cond::SlotIs {
+                slot,
+                value,
+                negated,
+            } => (scope.phv.slots[*slot] == *value) != *negated,
+            _ => self.eval_tree(scope),
+        }
+    }
+
+    #[inline(never)]
+    fn eval_tree(&self, scope: &Scope) -> bool {
         match self {
             Cond::Const(value) => *value,
             Cond::SlotIs {

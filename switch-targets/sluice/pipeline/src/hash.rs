@@ -59,6 +59,11 @@ fn csum16(bytes: &[u8]) -> u16 {
         .map(|four| u64::from(u32::from_be_bytes(*four)))
         .sum();
     sum += words(rest).map(u64::from).sum::<u64>();
+    fold(sum)
+}
+
+/// The checksum of words that add up to `sum`.
+pub fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }

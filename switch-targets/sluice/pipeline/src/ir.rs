@@ -244,6 +244,8 @@ pub struct Parser {
 pub struct State {
     pub ops: Vec<ParserOp>,
     pub key: Vec<KeyPart>,
+    /// The key is compared as one number.
+    pub narrow: bool,
     pub cases: Vec<Case>,
 }
 
@@ -306,8 +308,13 @@ pub struct Case {
 #[derive(Debug)]
 pub enum Accepts {
     All,
+    /// A key of up to 16 bytes, as a number.
+    Narrow {
+        value: u128,
+        mask: u128,
+    },
     /// Both as long as the key.
-    Masked {
+    Wide {
         value: Box<[u8]>,
         mask: Box<[u8]>,
     },
@@ -376,6 +383,15 @@ pub enum AfterTable {
 pub struct Calculation {
     pub algorithm: crate::hash::Algorithm,
     pub input: Vec<CalcInput>,
+    pub sum: Option<FieldSum>,
+}
+
+/// A ones' complement checksum over fields of one header: a sum of fields, each shifted to its place in a 16-bit word.
+#[derive(Debug)]
+pub struct FieldSum {
+    pub header: HeaderIx,
+    /// Slot and shift.
+    pub terms: Vec<(usize, u32)>,
 }
 
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Runs the parser: states extract headers from the front of the packet until one accepts.
 
-use crate::bitstream::read;
+use crate::bitstream::{mask, read};
 use crate::expr::{Args, Num, Scope};
 use crate::ir::{Accepts, Case, KeyPart, KeySource, ParserOp, State};
 use crate::layout::{HeaderIx, Home, StackIx};
@@ -179,8 +179,9 @@ impl Run<'_, '_> {
         let Work { phv, payload, .. } = &mut *self.work;
         phv.validate(layout, header);
         phv.set_var_len(header, var_len);
-        let bytes = &payload.bytes()[start..start + len];
-        let mut at = 0;
+        // The whole packet: what follows the header makes reading its last fields fast.
+        let bytes = payload.bytes();
+        let mut at = start * 8;
         for field in &header_type.fields {
             match field.home.within(instance) {
                 Home::Slot(slot) => {
@@ -220,6 +221,17 @@ impl Run<'_, '_> {
         if state.cases.is_empty() {
             return Ok(None);
         }
+        if state.narrow {
+            let key = self.number(&state.key)?;
+            let accepts = |case: &&Case| match case.accepts {
+                Accepts::Narrow { value, mask } => key & mask == value,
+                _ => true,
+            };
+            let case = state.cases.iter().find(accepts);
+            return case
+                .map(|case| case.next)
+                .ok_or(Failed(self.machine.ir.errors.no_match));
+        }
         let mut key = std::mem::take(&mut self.machine.objects.scratch);
         key.clear();
         let result = self.pack(&state.key, &mut key).and_then(|()| {
@@ -232,6 +244,23 @@ impl Run<'_, '_> {
         });
         self.machine.objects.scratch = key;
         result
+    }
+
+    fn number(&self, parts: &[KeyPart]) -> Result<u128, Failed> {
+        let mut key = 0;
+        for part in parts {
+            let value = match &part.source {
+                KeySource::Value(source) => source.low(&self.scope()) & mask(part.width),
+                KeySource::Lookahead { at } => self.lookahead(*at, part.width)?,
+            };
+            // A part of 16 bytes is the only one.
+            key = if part.len == 16 {
+                value
+            } else {
+                key << (8 * part.len) | value
+            };
+        }
+        Ok(key)
     }
 
     fn pack(&self, parts: &[KeyPart], key: &mut Vec<u8>) -> Result<(), Failed> {
@@ -258,8 +287,8 @@ impl Run<'_, '_> {
                 .all(|((key, mask), value)| key & mask == *value)
         };
         match accepts {
-            Accepts::All => true,
-            Accepts::Masked { value, mask } => masked(mask, value),
+            Accepts::Wide { value, mask } => masked(mask, value),
+            Accepts::All | Accepts::Narrow { .. } => true,
             Accepts::ValueSet { set, mask: None } => self.machine.objects.value_sets[*set]
                 .iter()
                 .any(|value| **value == *key),

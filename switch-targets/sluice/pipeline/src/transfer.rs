@@ -48,7 +48,7 @@ impl Source {
     }
 
     /// The low 128 bits.
-    fn low(&self, scope: &Scope) -> u128 {
+    pub fn low(&self, scope: &Scope) -> u128 {
         match self {
             Source::Num(num) => num.eval(scope),
             Source::Wide(value) => value.eval_low(scope),

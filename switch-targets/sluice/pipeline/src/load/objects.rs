@@ -6,7 +6,7 @@ use crate::bits::{Bits, byte_len};
 use crate::error::LoadError;
 use crate::externs::Attributes;
 use crate::hash::Algorithm;
-use crate::ir::{CalcInput, Calculation, Instance, Ir, Register, Standard};
+use crate::ir::{CalcInput, Calculation, FieldSum, Instance, Ir, Place, Register, Standard};
 use crate::layout::Home;
 use crate::load::expr::{Context, constant_bytes};
 use crate::load::json::Node;
@@ -133,7 +133,38 @@ fn calculation(node: &Node, context: &Context) -> Result<Calculation, LoadError>
             kind => return Err(part.error(format!("{kind} is not supported in a calculation"))),
         });
     }
-    Ok(Calculation { algorithm, input })
+    let sum = (algorithm == Algorithm::Csum16)
+        .then(|| field_sum(&input))
+        .flatten();
+    Ok(Calculation {
+        algorithm,
+        input,
+        sum,
+    })
+}
+
+/// Sixteen-bit words are added, so that a field counts for its value shifted to its place in its word. Fields of up to 32
+/// bits, shifted by less than 16, add up in 64 bits.
+fn field_sum(input: &[CalcInput]) -> Option<FieldSum> {
+    let mut terms = Vec::new();
+    let (mut end, mut header) = (0, None);
+    for part in input {
+        let CalcInput::Field(Place {
+            header: of,
+            home: Home::Slot(slot),
+            width: width @ ..=32,
+        }) = part
+        else {
+            return None;
+        };
+        if header.is_some_and(|header| header != *of) {
+            return None;
+        }
+        header = Some(*of);
+        end += width;
+        terms.push((*slot, (16 - end % 16) % 16));
+    }
+    header.map(|header| FieldSum { header, terms })
 }
 
 fn digests(
@@ -233,7 +264,7 @@ fn standard(root: &Node, context: &Context) -> Result<Standard, LoadError> {
                     return Ok(None);
                 };
                 let home = field.home.within(&layout.headers[header]);
-                crate::ir::Place {
+                Place {
                     header,
                     home,
                     width: field.width,

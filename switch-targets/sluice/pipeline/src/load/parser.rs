@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use crate::bits::byte_len;
+use crate::bits::{byte_len, read_low};
 use crate::error::LoadError;
 use crate::expr::Num;
-use crate::ir::{Accepts, Case, Ir, KeyPart, KeySource, Next, Op, Parser, ParserOp, State};
+use crate::ir::{Accepts, Case, Ir, KeyPart, KeySource, Next, Op, Parser, ParserOp, Source, State};
 use crate::layout::{HeaderIx, Home};
 use crate::load::action::Primitives;
 use crate::load::expr::{Context, constant_bytes};
@@ -79,11 +79,24 @@ impl States<'_> {
         for part in node.list("transition_key")? {
             state.key.push(self.key_part(&part)?);
         }
-        for transition in node.list("transitions")? {
+        let transitions = node.list("transitions")?;
+        let in_set = |transition: &Node| {
+            transition
+                .get("type")
+                .is_ok_and(|kind| kind.str() == Ok("parse_vset"))
+        };
+        let numbers = |part: &KeyPart| match &part.source {
+            KeySource::Value(source) => matches!(source, Source::Num(_)),
+            KeySource::Lookahead { .. } => true,
+        };
+        let len: usize = state.key.iter().map(|part| part.len).sum();
+        state.narrow =
+            len <= 16 && state.key.iter().all(numbers) && !transitions.iter().any(in_set);
+        for transition in transitions {
             let next = transition
                 .find("next_state")
                 .map_or(Ok(None), |next| self.next(&next))?;
-            let accepts = self.accepts(&transition, &state.key)?;
+            let accepts = self.accepts(&transition, len, state.narrow)?;
             state.cases.push(Case { accepts, next });
         }
         Ok(state)
@@ -200,8 +213,7 @@ impl States<'_> {
         })
     }
 
-    fn accepts(&self, node: &Node, key: &[KeyPart]) -> Result<Accepts, LoadError> {
-        let len = key.iter().map(|part| part.len).sum();
+    fn accepts(&self, node: &Node, len: usize, narrow: bool) -> Result<Accepts, LoadError> {
         let mask = |name: &str| -> Result<Option<Box<[u8]>>, LoadError> {
             let Some(mask) = node.find(name) else {
                 return Ok(None);
@@ -219,7 +231,13 @@ impl States<'_> {
                     .iter_mut()
                     .zip(&mask)
                     .for_each(|(byte, mask)| *byte &= mask);
-                Accepts::Masked { value: bytes, mask }
+                match narrow {
+                    true => Accepts::Narrow {
+                        value: read_low(&bytes),
+                        mask: read_low(&mask),
+                    },
+                    false => Accepts::Wide { value: bytes, mask },
+                }
             }
             "parse_vset" => {
                 let value = node.get("value")?;
