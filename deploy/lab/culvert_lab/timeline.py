@@ -73,13 +73,13 @@ _DAEMON = (
 def compose(name: str, click: Mapping[str, float], page: Mapping[str, float]) -> Timeline:
     """Join the daemon's steps and the browser's, both wall-clock milliseconds.
 
-    `click` maps the daemon's step names to times; `page` maps "start", "first_byte" and "load". Raises ValueError
+    `click` maps the daemon's step names to times; `page` maps "click", "first_byte" and "load". Raises ValueError
     when a step that bounds the figures is missing.
     """
     missing = [step for step in ("query", "request", "reply", "released") if step not in click]
     if missing:
         raise ValueError(f"the daemon's time line has no step {', '.join(missing)}")
-    zero = page["start"]
+    zero = page["click"]
     at = {step: time - zero for step, time in click.items()}
     steps: list[Step] = []
     last = 0.0

@@ -18,5 +18,5 @@ class Visit:
 
     @property
     def page_ms(self) -> float:
-        """From the start of the navigation to the load event."""
-        return self.timings["load"] - self.timings["start"]
+        """From the click to the load event."""
+        return self.timings["load"] - self.timings["click"]

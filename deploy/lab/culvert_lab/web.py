@@ -14,6 +14,7 @@ import html
 import json
 import socket
 import struct
+import threading
 import time
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -26,7 +27,7 @@ from culvert_lab.topology import MARKER
 
 BLOCK = 65536
 LARGEST = 1 << 32
-ACKNOWLEDGE_SECONDS = 2.0
+SETTLE_SECONDS = 1.0
 
 
 def known_bytes(total: int) -> Iterator[bytes]:
@@ -44,14 +45,19 @@ def repr_digest(total: int) -> str:
 
 
 class Resent(NamedTuple):
-    """What a connection's sender repeated (linux/tcp.h, struct tcp_info)."""
+    """What a connection's sender repeated (linux/tcp.h, struct tcp_info).
+
+    A repeat is needless when the receiver reported it as a duplicate (RFC 2883): nothing had been lost.
+    """
 
     unacknowledged: int
     resent_segments: int
     resent_bytes: int
-    needless_segments: (
-        int  # repeats that the receiver reported as duplicates (RFC 2883): nothing had been lost
-    )
+    needless_segments: int
+
+    @property
+    def settled(self) -> bool:
+        return not self.unacknowledged and self.resent_segments <= self.needless_segments
 
 
 def resent(connection: socket.socket) -> Resent:
@@ -66,7 +72,7 @@ def resent(connection: socket.socket) -> Resent:
 
 
 class Intranet(ThreadingHTTPServer):
-    """The server; `downloads` grows by one for each download that ended."""
+    """The server. `downloads` grows by one for each download that ended; `quiet` is notified when none is running."""
 
     daemon_threads = True
     request_queue_size = 64
@@ -74,6 +80,8 @@ class Intranet(ThreadingHTTPServer):
     def __init__(self, address: tuple[str, int]) -> None:
         super().__init__(address, Handler)
         self.downloads: list[dict[str, int]] = []
+        self.running = 0
+        self.quiet = threading.Condition()
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -93,7 +101,9 @@ class Handler(BaseHTTPRequestHandler):
         elif url.path == "/download":
             self._download(parse_qs(url.query))
         elif url.path == "/downloads":
-            self._body("application/json", json.dumps(self.server.downloads).encode())
+            with self.server.quiet:
+                self.server.quiet.wait_for(lambda: not self.server.running, 2 * SETTLE_SECONDS)
+                self._body("application/json", json.dumps(self.server.downloads).encode())
         else:
             self.send_error(HTTPStatus.NOT_FOUND)
 
@@ -123,6 +133,18 @@ class Handler(BaseHTTPRequestHandler):
         if not (0 <= total <= LARGEST and rate >= 0):
             self.send_error(HTTPStatus.BAD_REQUEST, f"bytes is at most {LARGEST}")
             return
+        with self.server.quiet:
+            self.server.running += 1
+        try:
+            self._send(total, rate)
+        finally:
+            state = self._settle()
+            with self.server.quiet:
+                self.server.downloads.append(state._asdict())
+                self.server.running -= 1
+                self.server.quiet.notify_all()
+
+    def _send(self, total: int, rate: int) -> None:
         self.send_response(HTTPStatus.OK)
         self.send_header("Content-Type", "application/octet-stream")
         self.send_header("Content-Length", str(total))
@@ -134,13 +156,13 @@ class Handler(BaseHTTPRequestHandler):
             sent += len(block)
             if rate:
                 time.sleep(max(0.0, began + sent / rate - time.monotonic()))
-        self._remember(sent)
 
-    def _remember(self, sent: int) -> None:
-        deadline = time.monotonic() + ACKNOWLEDGE_SECONDS
-        while (state := resent(self.connection)).unacknowledged and time.monotonic() < deadline:
+    def _settle(self) -> Resent:
+        # What the receiver says of a repeat comes a round trip after the data's own acknowledgement.
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while not (state := resent(self.connection)).settled and time.monotonic() < deadline:
             time.sleep(0.005)
-        self.server.downloads.append({"sent": sent} | state._asdict())
+        return state
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ CLICK = {
     "sas_in": 1019.0,
     "released": 1020.0,
 }
-PAGE = {"start": 1000.0, "first_byte": 1030.0, "load": 1078.0}
+PAGE = {"click": 1000.0, "first_byte": 1030.0, "load": 1078.0}
 
 
 def test_figures_come_from_the_steps() -> None:
@@ -42,7 +42,7 @@ def test_a_figure_without_its_step_is_refused() -> None:
 @given(st.lists(st.floats(0, 5000), min_size=10, max_size=10))
 def test_steps_never_go_backwards_and_the_picture_is_xml(times: list[float]) -> None:
     click = dict(zip(CLICK, times, strict=False))
-    line = compose("a<b>&", click, {"start": 0.0, "first_byte": times[8], "load": times[9]})
+    line = compose("a<b>&", click, {"click": 0.0, "first_byte": times[8], "load": times[9]})
     assert all(step.took >= 0 for step in line.steps)
     ET.fromstring(timeline_svg.render(line))  # noqa: S314 - our own output
     timeline_text.render(line, colour=False)
