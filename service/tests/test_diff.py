@@ -1,0 +1,104 @@
+"""Whatever a gateway holds, the plan brings it to what is desired; and what cannot be brought back is lost."""
+
+from __future__ import annotations
+
+import uuid
+
+from culvert_service.gateways.diff import DesiredTunnel, Plan, plan
+from culvert_service.gateways.entry import Entry, EntryKey, Kind, entry
+from culvert_service.gateways.limits import Limits
+from culvert_service.gateways.sa import SaId, SaNumbers, Slot, Spi
+from culvert_service.gateways.site import Lan, Site, Wan, static_entries
+from culvert_service.gateways.tunnel_entries import Pair, Path, pair_entries, policy_entry
+from hypothesis import given
+from hypothesis import strategies as st
+
+SITE = Site(
+    "198.51.100.2",
+    "10.99.0.0/24",
+    Wan(1, "02:00:00:00:01:01", "02:00:00:00:01:02"),
+    Lan(2, "02:00:00:00:02:01", "10.20.0.1", "10.20.0.0/16", {"10.20.0.10": "02:00:00:00:02:10"}),
+)
+STATIC = static_entries(SITE)
+
+
+def numbers(n: int) -> SaNumbers:
+    return SaNumbers(Spi(256 + n), Slot(n), SaId(1 + n))
+
+
+def tunnel(n: int, *, drains: bool = False) -> DesiredTunnel:
+    path = Path(
+        uuid.UUID(int=n), SITE.address, f"10.99.0.{n + 1}", "10.20.0.10", "203.0.113.10", 4500, Limits(1000)
+    )
+    current = Pair(2, numbers(4 * n), numbers(4 * n + 1))
+    old = Pair(1, numbers(4 * n + 2), numbers(4 * n + 3))
+    policy = policy_entry(path, current.to_device.sa_id)
+    return DesiredTunnel(
+        path.tunnel_id, 2, (*pair_entries(path, current), policy), pair_entries(path, old) if drains else ()
+    )
+
+
+TUNNELS = [tunnel(n, drains=n % 2 == 0) for n in range(4)]
+EVERYTHING = [*STATIC, *(item for one in TUNNELS for item in (*one.vital, *one.draining))]
+FOREIGN = [entry("spd_in", {"sa_id": 99}, "permit", priority=1), entry("sad_out", {"sa_id": 99}, "seal")]
+
+
+def carried_out(observed: list[Entry], todo: Plan) -> dict[EntryKey, Entry]:
+    """What a switch holds afterwards; it refuses what P4Runtime refuses."""
+    held = {item.key: item for item in observed}
+    for update in todo.updates:
+        key = update.entry.key
+        assert (key in held) == (update.kind is not Kind.INSERT)
+        assert update.kind is Kind.DELETE or update.entry.table not in {"sad_in", "sad_out"}, (
+            "no key to write"
+        )
+        if update.kind is Kind.DELETE:
+            del held[key]
+        else:
+            held[key] = update.entry
+    return held
+
+
+@given(st.lists(st.sampled_from([*EVERYTHING, *FOREIGN]), unique=True))
+def test_any_gateway_reaches_what_is_desired(observed: list[Entry]) -> None:
+    todo = plan(STATIC, TUNNELS, observed)
+    held = carried_out(observed, todo)
+    kept = [one for one in TUNNELS if one not in todo.lost]
+    desired = {item.key: item for item in STATIC} | {item.key: item for one in kept for item in one.vital}
+    draining = {item.key for one in kept for item in one.draining}
+    assert {key: item for key, item in held.items() if key not in draining} == desired
+    assert plan(STATIC, kept, held.values()).updates == ()
+    for one in TUNNELS:
+        has_sas = all(item in observed for item in one.vital if item.table in {"sad_in", "sad_out"})
+        assert (one in kept) == has_sas
+
+
+def test_an_sa_that_is_another_one_is_lost() -> None:
+    observed = [
+        entry("sad_out", dict(item.match), "seal", dict(item.params) | {"slot": 77})
+        if item.table == "sad_out" and item in TUNNELS[1].vital
+        else item
+        for item in EVERYTHING
+    ]
+    assert plan(STATIC, TUNNELS, observed).lost == (TUNNELS[1],)
+
+
+def test_policies_are_deleted_before_what_they_name() -> None:
+    tables = [update.entry.table for update in plan(STATIC, [], EVERYTHING).updates]
+    order = ["spd_out", "sad_out", "spd_in", "sad_in"]
+    assert [order.index(table) for table in tables] == sorted(order.index(table) for table in tables)
+
+
+def test_wrapped_keys_are_not_compared_nor_shown() -> None:
+    with_key = entry("sad_out", {"sa_id": 1}, "seal", wrapped_key=b"w" * 48)
+    assert with_key == entry("sad_out", {"sa_id": 1}, "seal")
+    assert "wwww" not in repr(with_key)
+
+
+def test_what_belongs_inside_never_leaves_by_the_wan() -> None:
+    routes = {item.match: dict(item.params)["nexthop_id"] for item in STATIC if item.table == "route"}
+    hops = {dict(item.match)["id"]: dict(item.params)["port"] for item in STATIC if item.table == "nexthop"}
+    assert hops[routes[()]] == 1
+    inside = {match: hop for match, hop in routes.items() if match}
+    assert len(inside) == 3
+    assert {hops.get(hop) for hop in inside.values()} == {2, None}

@@ -1,0 +1,60 @@
+"""Codes: RFC 6238's own vectors, drift, replay, locks."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+from culvert_service.identity import totp
+from culvert_service.identity.totp import Guard, Locked, Proven, Used, Wrong, judge
+from pyotp.totp import TOTP
+
+SECRET = b"12345678901234567890"
+
+
+def at(seconds: float) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+
+
+# RFC 6238 appendix B, SHA-1, the last six digits.
+@pytest.mark.parametrize(
+    ("seconds", "code"),
+    [(59, "287082"), (1111111109, "081804"), (1234567890, "005924"), (2000000000, "279037")],
+)
+def test_vectors(seconds: int, code: str) -> None:
+    assert judge(Guard(), SECRET, code, at(seconds)) == Proven(Guard(last_used_step=seconds // 30))
+
+
+@pytest.mark.parametrize(("off", "good"), [(-60, False), (-30, True), (0, True), (30, True), (60, False)])
+def test_one_step_of_drift_either_way(off: int, good: bool) -> None:
+    code = TOTP("GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ").at(1_000_000 + off)
+    assert isinstance(judge(Guard(), SECRET, code, at(1_000_000)), Proven) == good
+
+
+def test_a_code_works_once_and_an_older_one_not_after_a_newer() -> None:
+    authenticator = TOTP("GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ")
+    proven = judge(Guard(), SECRET, authenticator.at(1_000_000), at(1_000_000))
+    assert isinstance(proven, Proven)
+    assert judge(proven.guard, SECRET, authenticator.at(1_000_000), at(1_000_010)) == Used()
+    assert judge(proven.guard, SECRET, authenticator.at(999_970), at(1_000_010)) == Used()
+    assert isinstance(judge(proven.guard, SECRET, authenticator.at(1_000_030), at(1_000_010)), Proven)
+
+
+def test_the_fifth_wrong_guess_locks_and_the_lock_ends() -> None:
+    guard = Guard()
+    for _ in range(totp.GUESSES):
+        verdict = judge(guard, SECRET, "000000", at(1_000_000))
+        assert isinstance(verdict, Wrong)
+        guard = verdict.guard
+    right = TOTP("GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ")
+    assert judge(guard, SECRET, right.at(1_000_000), at(1_000_000)) == Locked(60)
+    assert isinstance(judge(guard, SECRET, right.at(1_000_060), at(1_000_060)), Proven)
+
+
+@pytest.mark.parametrize("code", ["", "28708", "2870822", "abcdef", "２８７０８２", "287082\0"])
+def test_what_is_no_code_is_a_wrong_guess(code: str) -> None:
+    assert isinstance(judge(Guard(), SECRET, code, at(59)), Wrong)
+
+
+def test_digits_may_be_grouped() -> None:
+    assert isinstance(judge(Guard(), SECRET, "287 082", at(59)), Proven)
