@@ -16,6 +16,8 @@ mod hash;
 mod ir;
 mod layout;
 mod load;
+#[cfg(test)]
+mod lookup_tests;
 mod machine;
 mod outcome;
 mod parse;
