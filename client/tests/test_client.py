@@ -1,34 +1,27 @@
-"""DNS, controller, datapath and person together, without a socket: what is released, what is refused, what is shown."""
+"""Controller, datapath and person together, without a socket: what follows from what, and what is shown."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from ipaddress import ip_address
-from typing import TypeVar
 
 import pytest
 from culvert_client.core import tunnel_events as on
 from culvert_client.core.client import Client
 from culvert_client.core.client_events import (
-    Applied,
     Apply,
-    AskTxt,
     Call,
     CallEnded,
     CloseAsked,
     CodeProven,
-    Command,
     ControllerLost,
     Enrolled,
-    Event,
-    Fail,
     GatewaySelected,
     KeepTunnels,
     Measured,
     OpenAsked,
     ProfileReceived,
     QueryHeld,
-    Reply,
     SaWorn,
     Settle,
     Stopping,
@@ -37,189 +30,15 @@ from culvert_client.core.client_events import (
     TxtAnswered,
     UpstreamAnswered,
 )
-from culvert_client.core.grant import Address, TunnelId, Usage
-from culvert_client.core.profile import Profile
-from culvert_client.core.status import redacted, status_of
+from culvert_client.core.grant import TunnelId, Usage
+from culvert_client.core.status import redacted
 from culvert_proto import CulvertError, Reason, local_pb2
 
 from .granted import PROFILE, WIKI, WIKI_ADDRESS, pair, tunnel
-
-It = TypeVar("It")
-
-EPOCH = 1_700_000_000.0
-
-
-class World:
-    """A client with a clock, and what it has asked for and not got yet."""
-
-    def __init__(self, profile: Profile = PROFILE) -> None:
-        self.client = Client(Profile())
-        self.now = 0.0
-        self.commands: list[Command] = []
-        self.post(Ticked())
-        self.post(ProfileReceived(profile))
-        self.settle_datapath()
-        self.commands.clear()
-
-    def post(self, event: Event) -> list[Command]:
-        new = self.client.handle(event, self.now)
-        self.commands += new
-        return new
-
-    def take(self, kind: type[It]) -> list[It]:
-        found = [command for command in self.commands if isinstance(command, kind)]
-        self.commands = [command for command in self.commands if not isinstance(command, kind)]
-        return found
-
-    def settle_datapath(self, error: CulvertError | None = None) -> None:
-        for apply in self.take(Apply):
-            self.post(Applied(apply.number, error))
-
-    def ask(self, query: int, *addresses: Address, fqdn: str = WIKI) -> None:
-        self.post(QueryHeld(query, fqdn))
-        self.post(UpstreamAnswered(query, frozenset(addresses)))
-
-    def open(self, fqdn: str = WIKI, **fields: float) -> None:
-        [call] = self.take(Call)
-        assert isinstance(call.command, on.OpenTunnel)
-        opened = on.TunnelOpened(call.command.call, tunnel(fqdn=fqdn), pair(), asked_at=self.now, **fields)
-        self.post(CallEnded(fqdn, opened))
-        self.settle_datapath()
-
-    def refuse(self, error: CulvertError, fqdn: str = WIKI) -> None:
-        [call] = self.take(Call)
-        self.post(CallEnded(fqdn, on.Failed(call.command.call, error)))
-
-    def verdicts(self) -> dict[int, Reason | None]:
-        return {it.query: None for it in self.take(Reply)} | {
-            it.query: it.error.reason for it in self.take(Fail)
-        }
-
-    def status(self) -> local_pb2.Status:
-        return status_of(
-            self.client, controller="https://c", epoch=EPOCH, now=self.now, version="1", datapath="userspace"
-        )
-
+from .world import EPOCH, World
 
 NO_POLICY = CulvertError(Reason.NO_POLICY, user="alice", name="wiki", owner="bob")
 UNREACHABLE = CulvertError(Reason.CONTROLLER_UNREACHABLE, controller="c")
-
-
-# ── what is released ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_known_name_is_released_when_its_tunnel_is_up_and_not_before() -> None:
-    world = World()
-    world.ask(1, WIKI_ADDRESS)
-    assert world.verdicts() == {}
-    [call] = world.take(Call)
-    opened = on.TunnelOpened(call.command.call, tunnel(), pair())
-    world.post(CallEnded(WIKI, opened))
-    assert world.verdicts() == {}
-    world.settle_datapath()
-    assert world.verdicts() == {1: None}
-
-
-def test_a_tunnel_that_is_up_first_waits_for_the_name_server() -> None:
-    world = World()
-    world.post(QueryHeld(1, WIKI))
-    world.open()
-    assert world.verdicts() == {}
-    world.post(UpstreamAnswered(1, frozenset({WIKI_ADDRESS})))
-    assert world.verdicts() == {1: None}
-
-
-def test_a_browsers_three_queries_open_one_tunnel_and_ask_txt_once() -> None:
-    world = World()
-    world.ask(1)
-    world.ask(2, WIKI_ADDRESS)
-    world.ask(3)
-    assert len(world.take(AskTxt)) == 1
-    assert world.verdicts() == {1: None, 3: None}
-    world.open()
-    assert world.verdicts() == {2: None}
-
-
-def test_a_stripped_txt_does_not_lead_to_cleartext() -> None:
-    world = World()
-    world.ask(1, WIKI_ADDRESS)
-    world.post(TxtAnswered(WIKI, says_yes=False))
-    assert world.verdicts() == {}
-    world.refuse(NO_POLICY)
-    assert world.verdicts() == {1: Reason.NO_POLICY}
-
-
-def test_txt_adds_a_name_that_the_profile_does_not_know_yet() -> None:
-    world = World()
-    world.post(QueryHeld(1, "new.corp.example"))
-    assert world.take(Call) == []
-    world.post(TxtAnswered("new.corp.example", says_yes=True))
-    world.open("new.corp.example")
-    world.post(UpstreamAnswered(1, frozenset({WIKI_ADDRESS})))
-    assert world.verdicts() == {1: None}
-
-
-def test_a_public_name_inside_the_zone_is_released_without_a_tunnel() -> None:
-    world = World()
-    world.ask(1, ip_address("192.0.2.80"), fqdn="www.corp.example")
-    assert world.verdicts() == {}
-    world.post(TxtAnswered("www.corp.example", says_yes=False))
-    assert world.verdicts() == {1: None}
-    assert world.take(Call) == []
-    assert world.status().clicks == []
-
-
-def test_an_unknown_name_with_a_protected_address_is_never_released_without_a_tunnel() -> None:
-    world = World()
-    world.ask(1, ip_address("10.20.9.9"), fqdn="x.corp.example")
-    world.post(TxtAnswered("x.corp.example", says_yes=False))
-    assert world.verdicts() == {}
-    world.refuse(CulvertError(Reason.NAME_UNKNOWN, name="x"), fqdn="x.corp.example")
-    assert world.verdicts() == {1: Reason.NAME_UNKNOWN}
-
-
-@pytest.mark.parametrize("hostile", ["203.0.113.66", "10.20.0.99", "2001:db8::1"])
-def test_an_address_that_the_tunnel_does_not_carry_is_refused(hostile: str) -> None:
-    world = World()
-    world.ask(1, WIKI_ADDRESS, ip_address(hostile))
-    world.open()
-    assert world.verdicts() == {1: Reason.NO_POLICY}
-    assert hostile in world.status().last_error.message
-
-
-def test_an_answer_is_held_for_two_seconds_at_most() -> None:
-    world = World()
-    world.ask(1, WIKI_ADDRESS)
-    world.post(QueryHeld(2, WIKI))
-    world.now = 1.99
-    world.post(Ticked())
-    assert world.verdicts() == {}
-    assert world.client.deadline() == pytest.approx(2.0)
-    world.now = 2.0
-    world.post(Ticked())
-    assert world.verdicts() == {1: Reason.TIMEOUT, 2: Reason.DNS_UPSTREAM_FAILED}
-    world.open()
-    assert world.verdicts() == {}
-    world.ask(3, WIKI_ADDRESS)
-    assert world.verdicts() == {3: None}
-
-
-def test_a_silent_name_server_is_a_typed_refusal() -> None:
-    world = World()
-    world.post(QueryHeld(1, WIKI))
-    world.post(UpstreamAnswered(1, None))
-    assert world.verdicts() == {1: Reason.DNS_UPSTREAM_FAILED}
-
-
-def test_keys_that_the_datapath_refuses_release_nothing() -> None:
-    world = World()
-    world.ask(1, WIKI_ADDRESS)
-    [call] = world.take(Call)
-    world.post(CallEnded(WIKI, on.TunnelOpened(call.command.call, tunnel(), pair())))
-    world.settle_datapath(CulvertError(Reason.DATAPATH_FAILED, why="no route"))
-    assert world.verdicts() == {1: Reason.DATAPATH_FAILED}
-    [close] = world.take(Call)
-    assert isinstance(close.command, on.CloseTunnel)
 
 
 # ── the datapath ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -363,6 +182,8 @@ def test_a_new_identity_starts_with_nothing_of_the_old() -> None:
     world.post(Enrolled())
     assert world.status().tunnels == []
     assert world.status().resources == []
+    [apply] = world.take(Apply)
+    assert (apply.desired.tunnels, apply.desired.blocked) == ((), frozenset(PROFILE.protected_prefixes))
 
 
 def test_counters_and_drops_are_shown() -> None:

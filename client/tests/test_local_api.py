@@ -108,6 +108,7 @@ async def test_the_first_to_enrol_owns_the_computer(lab: Lab) -> None:
     stranger = await culvert(daemon, MALLORY, "status", "--json")
     assert json.loads(stranger.out)["state"] == "STATE_NEEDS_CODE"
     assert "alice" not in stranger.out
+    assert "Another user" in (await culvert(daemon, MALLORY, "status")).out
     assert "wiki" not in stranger.out
     for arguments in (
         ["open", "wiki"],

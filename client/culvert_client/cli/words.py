@@ -38,14 +38,17 @@ def say_status(status: local_pb2.Status) -> None:
     out.print(f"● {text}", style=colour)
     if status.user:
         out.print(f"Signed in as {status.user} on {status.device_name}; {_code(status)}", markup=False)
+    elif status.state != local_pb2.STATE_NOT_ENROLLED:
+        out.print("Another user enrolled this computer; only that user and root see more.")
     if status.controller:
         out.print(f"Controller {status.controller}", markup=False)
     if status.selected_gateway:
         out.print(f"Gateway {status.selected_gateway} (chosen by you)", markup=False)
     if status.tunnels:
         say_tunnels(status)
-    if status.clicks:
-        _say_click(status.clicks[0])
+    opened = next((click for click in status.clicks if not click.HasField("error")), None)
+    if opened is not None:
+        _say_click(opened)
     if status.HasField("last_error"):
         say_error(status.last_error.message, status.last_error.remedy)
 

@@ -316,7 +316,10 @@ class Client:
         commands = [
             c for tunnel_id in self._held_tunnels().values() for c in self._tunnel_lost(tunnel_id, error, now)
         ]
-        self.profile, self.connected, self._errors = Profile(), False, {}
+        # What was protected stays blocked until the new profile says otherwise.
+        old = self.profile
+        self.profile = Profile(managed_zones=old.managed_zones, protected_prefixes=old.protected_prefixes)
+        self.connected, self._errors = False, {}
         return commands
 
     def _held_tunnels(self) -> dict[str, TunnelId]:
