@@ -184,11 +184,12 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
         }
         ports.iter_mut().for_each(|port| port.reopen(now));
     }
-    for port in &ports {
-        let stats = port.stats;
+    for port in &mut ports {
+        let stats = port.stats();
         info!(
             port = port.number,
             received = stats.received,
+            missed = stats.missed,
             oversize = stats.oversize,
             without_checksum = stats.unfinished,
             sent = stats.sent.frames,

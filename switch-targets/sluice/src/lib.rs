@@ -27,7 +27,6 @@ pub mod read;
 pub mod schema;
 pub mod server;
 pub mod session;
-pub mod struct_shape;
 pub mod tls;
 pub mod translate;
 #[cfg(test)]

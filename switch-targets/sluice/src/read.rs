@@ -5,11 +5,9 @@ use tonic::Status;
 
 use crate::device::{Device, Installed, no_program};
 use crate::fault::{Fault, batch_status};
-use crate::proto::p4rt::{
-    self, entity::Entity, packet_replication_engine_entry as pre, table_action,
-};
+use crate::proto::p4rt::{self, entity::Entity, packet_replication_engine_entry as pre};
 use crate::schema::Table;
-use crate::translate::{EntryKey, field_matches, match_values, table_action};
+use crate::translate::{EntryKey, action_id, field_matches, match_values, shown_key, table_action};
 use crate::write::entity_name;
 
 /// Entries copied while the data plane waits.
@@ -154,14 +152,7 @@ fn table_entries(
     let key = (!asked.r#match.is_empty())
         .then(|| match_values(table, asked))
         .transpose()?;
-    let action = match asked
-        .action
-        .as_ref()
-        .and_then(|action| action.r#type.as_ref())
-    {
-        Some(table_action::Type::Action(action)) => Some(action.action_id),
-        _ => None,
-    };
+    let action = action_id(asked.action.as_ref());
     let with_counter = asked.counter_data.is_some() && table.direct_counter;
     let mut entries = Vec::new();
     for (entry, counter) in all_entries(device, table)? {
@@ -170,19 +161,15 @@ fn table_entries(
         {
             continue;
         }
-        let shown = table_action(table, &entry.action);
-        let shown_id = shown.as_ref().and_then(|action| match &action.r#type {
-            Some(table_action::Type::Action(action)) => Some(action.action_id),
-            _ => None,
-        });
-        if action.is_some() && action != shown_id {
+        let shown_action = table_action(table, &entry.action);
+        if action.is_some() && action != action_id(shown_action.as_ref()) {
             continue;
         }
         let shown = p4rt::TableEntry {
             table_id,
             r#match: field_matches(table, &entry.key),
             priority: entry.priority,
-            action: shown,
+            action: shown_action,
             counter_data: counter.filter(|_| with_counter).map(counter_data),
             is_const: table.is_const,
             ..Default::default()
@@ -210,7 +197,18 @@ fn all_entries(
         let running = device.plane.lock();
         let switch: &Switch = &running.as_ref().ok_or_else(no_program)?.switch;
         let next = switch.entries(table.index).skip(before).take(AT_ONCE);
-        entries.extend(next.map(|view| (view.entry.clone(), view.counter)));
+        entries.extend(next.map(|view| {
+            let key = shown_key(table, &view.entry.key);
+            let (priority, action) = (view.entry.priority, view.entry.action.clone());
+            (
+                Entry {
+                    key,
+                    priority,
+                    action,
+                },
+                view.counter,
+            )
+        }));
         drop(running);
         if entries.len() - before < AT_ONCE {
             return Ok(entries);

@@ -130,7 +130,7 @@ pub fn action_call(
 pub fn field_matches(table: &Table, key: &[MatchValue]) -> Vec<p4rt::FieldMatch> {
     let given = table.fields.iter().zip(key).filter_map(|(field, value)| {
         let field_match_type = Some(match value {
-            _ if anything(field).as_ref() == Some(value) => return None,
+            value if anything(field).as_ref() == Some(value) => return None,
             MatchValue::Optional(None) => return None,
             MatchValue::Exact(value) => FieldMatchType::Exact(field_match::Exact {
                 value: canonical(value),
@@ -159,6 +159,17 @@ pub fn field_matches(table: &Table, key: &[MatchValue]) -> Vec<p4rt::FieldMatch>
     given.collect()
 }
 
+/// A key as P4Runtime has it: in entries of the program itself an optional field is a ternary one.
+pub fn shown_key(table: &Table, key: &[MatchValue]) -> Vec<MatchValue> {
+    let shown = |(field, value): (&Field, &MatchValue)| match (field.kind, value) {
+        (MatchKind::Optional, MatchValue::Ternary { value, mask }) => {
+            MatchValue::Optional((*mask != Bits::zero(field.width)).then(|| value.clone()))
+        }
+        _ => value.clone(),
+    };
+    table.fields.iter().zip(key).map(shown).collect()
+}
+
 /// `None` for an action that the P4Info does not list for the table.
 pub fn table_action(table: &Table, call: &ActionCall) -> Option<p4rt::TableAction> {
     let (action_id, action) = table
@@ -179,6 +190,14 @@ pub fn table_action(table: &Table, call: &ActionCall) -> Option<p4rt::TableActio
     Some(p4rt::TableAction {
         r#type: Some(table_action::Type::Action(action)),
     })
+}
+
+/// The id of a direct action.
+pub fn action_id(action: Option<&p4rt::TableAction>) -> Option<u32> {
+    match action?.r#type.as_ref()? {
+        table_action::Type::Action(action) => Some(action.action_id),
+        _ => None,
+    }
 }
 
 fn canonical(value: &Bits) -> Vec<u8> {

@@ -17,7 +17,7 @@ from scapy.layers.inet import ICMP, IP, UDP
 from scapy.layers.ipsec import ESP, SecurityAssociation
 from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Packet, Raw
-from sluice_rig import Sluice, Wire
+from sluice_rig import SWITCH, Sluice, Wire, run
 
 pytestmark = pytest.mark.slow
 
@@ -215,3 +215,30 @@ async def test_a_flood_of_control_does_not_stop_packets(gateway: fy.Switch, wan:
     while lan.receive(QUIET) is not None:
         arrived += 1
     assert arrived == 100
+
+
+async def test_a_port_comes_back_with_its_interface(gateway: fy.Switch, wan: Wire) -> None:
+    asks = Ether(src=entries.ROUTER_MAC, dst="ff:ff:ff:ff:ff:ff") / ARP(op=1, pdst=entries.GATEWAY)
+    run("ip", "-n", SWITCH, "link", "set", "wan", "down")
+    await asyncio.sleep(0.2)
+    run("ip", "-n", SWITCH, "link", "set", "wan", "up")
+    for _ in range(30):
+        wan.send(asks)
+        if wan.receive(0.1) is not None:
+            return
+    pytest.fail("no answer three seconds after the interface came back")
+
+
+async def test_frames_beyond_the_mtu_are_dropped_and_said(
+    gateway: fy.Switch, sluice: Sluice, wan: Wire, lan: Wire
+) -> None:
+    await gateway.insert(entries.tunnel())
+    run("ip", "-n", SWITCH, "link", "set", "lan", "mtu", "600")
+    try:
+        wan.send(outer(sealed(request(1000), 1)))
+        assert lan.receive(QUIET) is None
+        wan.send(outer(sealed(request(500), 2)))
+        assert lan.receive() is not None
+    finally:
+        run("ip", "-n", SWITCH, "link", "set", "lan", "mtu", "1500")
+    assert "longer than the MTU" in sluice.log.read_text()

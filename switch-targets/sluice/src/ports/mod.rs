@@ -48,7 +48,7 @@ pub struct Port {
     interface: String,
     state: State,
     pub outgoing: Outgoing,
-    pub stats: PortStats,
+    stats: PortStats,
 }
 
 enum State {
@@ -59,6 +59,8 @@ enum State {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PortStats {
     pub received: u64,
+    /// Came in faster than they were taken.
+    pub missed: u64,
     pub oversize: u64,
     pub unfinished: u64,
     pub sent: Sent,
@@ -140,6 +142,14 @@ impl Port {
         self.stats.sent.frames += sent.frames;
         self.stats.sent.too_long += sent.too_long;
         self.stats.sent.refused += sent.refused;
+    }
+
+    /// The counters, with what the kernel dropped before it reached us.
+    pub fn stats(&mut self) -> PortStats {
+        if let State::Open(socket) = &self.state {
+            self.stats.missed += socket.missed();
+        }
+        self.stats
     }
 
     /// Tries a closed interface again when it is time.

@@ -181,6 +181,29 @@ impl PacketSocket {
         sent
     }
 
+    /// Frames that came in faster than they were taken, since the last call.
+    pub fn missed(&self) -> u64 {
+        // SAFETY: all zeros is a valid value of this plain C struct.
+        let mut stats: libc::tpacket_stats = unsafe { zeroed() };
+        let mut length = size_of::<libc::tpacket_stats>() as socklen_t;
+        let (value, option) = ((&raw mut stats).cast(), libc::PACKET_STATISTICS);
+        // SAFETY: `value` points to `length` bytes that outlive the call.
+        let result = unsafe {
+            libc::getsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_PACKET,
+                option,
+                value,
+                &raw mut length,
+            )
+        };
+        if result == 0 {
+            u64::from(stats.tp_drops)
+        } else {
+            0
+        }
+    }
+
     fn set<T>(&self, level: c_int, option: c_int, value: &T) -> io::Result<()> {
         let (value, length) = (
             (value as *const T).cast::<c_void>(),

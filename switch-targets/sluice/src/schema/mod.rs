@@ -2,17 +2,21 @@
 //!
 //! The join is a check too: a P4Info that does not belong to the JSON is refused with the place where they part.
 
+mod join;
+mod shape;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use sluice_pipeline::{ActionId, CounterId, MatchKind, Program, TableId};
 
 use crate::fault::Fault;
-use crate::proto::info::{self, action_ref::Scope, match_field};
+use crate::proto::info::{self, action_ref::Scope};
 use crate::proto::p4rt;
-use crate::struct_shape::digest_shape;
 
-pub use crate::struct_shape::Shape;
+use join::{join_counter, join_table};
+pub use shape::Shape;
+use shape::digest_shape;
 
 /// Everything a request can name, by P4Runtime id.
 #[derive(Debug, Default)]
@@ -204,177 +208,5 @@ impl Counter {
                 Err(Fault::out_of_range(format!("the array has {} cells", self.size)).at(&place))
             }
         }
-    }
-}
-
-type Actions<'a> = BTreeMap<u32, &'a info::Action>;
-
-fn join_table(
-    name: String,
-    table: &info::Table,
-    actions: &Actions,
-    program: &Program,
-) -> Result<Table, Fault> {
-    if table.implementation_id != 0 {
-        return Err(Fault::unsupported("action profiles are not supported"));
-    }
-    let index = program
-        .table(&name)
-        .ok_or_else(|| Fault::invalid("the program has no such table"))?;
-    let spec = &program.tables()[index.0];
-    if spec.keys.len() != table.match_fields.len() {
-        let (info, program) = (table.match_fields.len(), spec.keys.len());
-        return Err(Fault::invalid(format!(
-            "the P4Info has {info} match fields, the program {program}"
-        )));
-    }
-    let mut fields = Vec::new();
-    for key in &spec.keys {
-        let field = table
-            .match_fields
-            .iter()
-            .find(|field| field.name == key.name);
-        let field = field.ok_or_else(|| {
-            Fault::invalid(format!("match field '{}' is not in the P4Info", key.name))
-        })?;
-        let place = format!("match field '{}'", field.name);
-        same_width(&place, field.bitwidth, key.width)?;
-        if match_kind(field) != Some(key.kind) {
-            return Err(Fault::invalid(format!(
-                "{place}: the program matches it as {:?}, the P4Info does not",
-                key.kind
-            )));
-        }
-        fields.push(Field {
-            id: field.id,
-            name: field.name.clone(),
-            width: key.width,
-            kind: key.kind,
-        });
-    }
-    let mut joined = BTreeMap::new();
-    for action_ref in &table.action_refs {
-        let action = actions.get(&action_ref.id);
-        let action = action.ok_or_else(|| {
-            Fault::invalid(format!("action id {} is not in the P4Info", action_ref.id))
-        })?;
-        joined.insert(
-            action_ref.id,
-            join_action(action, action_ref.scope(), index, program)?,
-        );
-    }
-    Ok(Table {
-        index,
-        fields,
-        actions: joined,
-        is_const: table.is_const_table || spec.is_const,
-        const_default: table.const_default_action_id != 0
-            || spec.default.as_ref().is_some_and(|it| it.is_const),
-        direct_counter: false,
-        prioritised: spec.prioritised,
-        name,
-    })
-}
-
-fn join_action(
-    action: &info::Action,
-    scope: Scope,
-    table: TableId,
-    program: &Program,
-) -> Result<Action, Fault> {
-    let name = action
-        .preamble
-        .as_ref()
-        .map(|preamble| preamble.name.clone())
-        .unwrap_or_default();
-    let place = format!("action '{name}'");
-    let index = program.action(table, &name);
-    let index = index.ok_or_else(|| {
-        Fault::invalid(format!(
-            "{place} is not one of the program's for this table"
-        ))
-    })?;
-    let spec = &program.actions()[index.0];
-    if spec.params.len() != action.params.len() {
-        let (info, program) = (action.params.len(), spec.params.len());
-        return Err(Fault::invalid(format!(
-            "{place}: the P4Info has {info} parameters, the program {program}"
-        )));
-    }
-    let mut params = Vec::new();
-    for expected in &spec.params {
-        let param = action
-            .params
-            .iter()
-            .find(|param| param.name == expected.name);
-        let missing = || {
-            Fault::invalid(format!(
-                "{place}: parameter '{}' is not in the P4Info",
-                expected.name
-            ))
-        };
-        let param = param.ok_or_else(missing)?;
-        same_width(
-            &format!("{place}: parameter '{}'", param.name),
-            param.bitwidth,
-            expected.width,
-        )?;
-        params.push(Param {
-            id: param.id,
-            name: param.name.clone(),
-            width: expected.width,
-        });
-    }
-    Ok(Action {
-        name,
-        index,
-        scope,
-        params,
-    })
-}
-
-fn join_counter(
-    name: String,
-    counter: &info::Counter,
-    program: &Program,
-) -> Result<Counter, Fault> {
-    let index = program
-        .counter(&name)
-        .ok_or_else(|| Fault::invalid("the program has no such counter"))?;
-    let size = program.counters()[index.0].size;
-    if i64::try_from(size) != Ok(counter.size) {
-        return Err(Fault::invalid(format!(
-            "the P4Info has size {}, the program {size}",
-            counter.size
-        )));
-    }
-    Ok(Counter { name, index, size })
-}
-
-/// A translated type (`@p4runtime_translation` to a string) has width 0 in the P4Info.
-fn same_width(place: &str, info: i32, program: u32) -> Result<(), Fault> {
-    match u32::try_from(info) {
-        Ok(0) => Err(Fault::unsupported(format!(
-            "{place}: translated types are not supported"
-        ))),
-        Ok(width) if width == program => Ok(()),
-        _ => Err(Fault::invalid(format!(
-            "{place}: the P4Info has {info} bits, the program {program}"
-        ))),
-    }
-}
-
-fn match_kind(field: &info::MatchField) -> Option<MatchKind> {
-    use match_field::MatchType;
-    let Some(match_field::Match::MatchType(kind)) = field.r#match else {
-        return None;
-    };
-    match MatchType::try_from(kind).ok()? {
-        MatchType::Exact => Some(MatchKind::Exact),
-        MatchType::Lpm => Some(MatchKind::Lpm),
-        MatchType::Ternary => Some(MatchKind::Ternary),
-        MatchType::Range => Some(MatchKind::Range),
-        MatchType::Optional => Some(MatchKind::Optional),
-        MatchType::Unspecified => None,
     }
 }
