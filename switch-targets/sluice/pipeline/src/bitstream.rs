@@ -90,11 +90,7 @@ impl<'a> Writer<'a> {
     pub fn put_bytes(&mut self, big_endian: &[u8], width: u32) {
         let mut left = width;
         for byte in big_endian {
-            let take = if left.is_multiple_of(8) {
-                8.min(left)
-            } else {
-                left % 8
-            };
+            let take = if left % 8 == 0 { 8.min(left) } else { left % 8 };
             self.put(u128::from(*byte), take);
             left -= take;
         }
@@ -102,7 +98,7 @@ impl<'a> Writer<'a> {
 
     /// Whole bytes.
     pub fn put_slice(&mut self, bytes: &[u8]) {
-        if self.count.is_multiple_of(8) {
+        if self.count % 8 == 0 {
             self.flush();
             self.bytes.extend_from_slice(bytes);
         } else {

@@ -8,6 +8,7 @@
 mod bits;
 mod bitstream;
 mod calculation;
+mod cond;
 mod entry;
 mod error;
 mod expr;

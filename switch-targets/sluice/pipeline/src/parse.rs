@@ -315,11 +315,7 @@ fn read_bytes(bytes: &[u8], at: usize, width: u32, out: &mut [u8]) {
     let mut at = at;
     let mut left = width;
     for byte in out {
-        let take = if left.is_multiple_of(8) {
-            8.min(left)
-        } else {
-            left % 8
-        };
+        let take = if left % 8 == 0 { 8.min(left) } else { left % 8 };
         *byte = read(bytes, at, take).unwrap_or(0) as u8;
         at += take as usize;
         left -= take;

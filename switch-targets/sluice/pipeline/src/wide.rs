@@ -2,7 +2,8 @@
 
 use num_bigint::{BigInt, Sign};
 
-use crate::expr::{BinOp, Cond, HeaderRef, Num, Saturation, Scope};
+use crate::cond::Cond;
+use crate::expr::{BinOp, HeaderRef, Num, Saturation, Scope};
 use crate::layout::{HeaderIx, Home};
 
 /// No shift makes a number longer than this, in bits.

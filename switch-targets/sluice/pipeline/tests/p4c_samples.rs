@@ -110,11 +110,8 @@ fn compare(
     expected: BTreeMap<u16, Vec<Option<String>>>,
     sent: BTreeMap<u16, Vec<String>>,
 ) -> Result<(), String> {
-    for port in sent.keys().filter(|port| !expected.contains_key(port)) {
-        return Err(format!(
-            "unexpected packets at port {port}: {:?}",
-            sent[port]
-        ));
+    if let Some((port, packets)) = sent.iter().find(|(port, _)| !expected.contains_key(port)) {
+        return Err(format!("unexpected packets at port {port}: {packets:?}"));
     }
     for (port, patterns) in expected {
         let packets = sent.get(&port).cloned().unwrap_or_default();

@@ -2,16 +2,16 @@
 
 use std::collections::HashMap;
 
-use crate::bits::{Bits, byte_len};
-use crate::entry::{ActionCall, Entry, MatchValue};
+use crate::bits::byte_len;
+use crate::entry::{ActionCall, Entry};
 use crate::error::LoadError;
 use crate::expr::Args;
 use crate::ir::{AfterTable, Flow, FlowNode, Ir, Key, Next, Table};
 use crate::load::action::Actions;
-use crate::load::expr::{Context, constant_bytes};
+use crate::load::expr::Context;
 use crate::load::json::Node;
-use crate::pattern;
-use crate::spec::{ActionId, DefaultSpec, KeySpec, MatchKind, TableSpec};
+use crate::load::reference::constant_bytes;
+use crate::spec::{ActionId, KeySpec, MatchKind, TableSpec};
 use crate::table::bind_args;
 
 /// What the pipelines define for the control plane.
@@ -41,9 +41,9 @@ pub fn load(
     Ok(tables)
 }
 
-struct Pipeline<'a> {
+pub struct Pipeline<'a> {
     context: Context<'a>,
-    actions: &'a Actions,
+    pub actions: &'a Actions,
     nodes: HashMap<&'a str, usize>,
 }
 
@@ -120,7 +120,7 @@ impl<'a> Pipeline<'a> {
             .ok_or_else(|| node.error(format!("no table or condition {name}")))
     }
 
-    fn action_id(&self, node: &Node) -> Result<usize, LoadError> {
+    pub fn action_id(&self, node: &Node) -> Result<usize, LoadError> {
         let id = node.number(u64::MAX)?;
         self.actions
             .by_id
@@ -216,7 +216,7 @@ impl<'a> Pipeline<'a> {
         let (kind, value, default_name) = match kind_node.str()? {
             "valid" => {
                 let header = crate::expr::HeaderRef::Fixed(self.context.header(&target)?);
-                let valid = crate::expr::Num::Bool(Box::new(crate::expr::Cond::Valid(header)));
+                let valid = crate::expr::Num::Bool(Box::new(crate::cond::Cond::Valid(header)));
                 let value = crate::ir::Value {
                     source: crate::ir::Source::Num(valid),
                     width: 1,
@@ -286,143 +286,6 @@ impl<'a> Pipeline<'a> {
         Ok(AfterTable::ByAction(
             names.map(of).collect::<Result<_, _>>()?,
         ))
-    }
-
-    fn action_call(&self, node: &Node) -> Result<ActionCall, LoadError> {
-        let action = self.action_id(&node.get("action_id")?)?;
-        let params = &self.actions.specs[action].params;
-        let data = node.list("action_data")?;
-        if data.len() != params.len() {
-            return Err(node.error(format!("the action has {} parameters", params.len())));
-        }
-        let args = data
-            .iter()
-            .zip(params)
-            .map(|(value, param)| bits(value, param.width));
-        Ok(ActionCall {
-            action: ActionId(action),
-            args: args.collect::<Result<_, _>>()?,
-        })
-    }
-
-    fn default(&self, node: &Node) -> Result<DefaultSpec, LoadError> {
-        let call = self.action_call(node)?;
-        let is_const = node
-            .find("action_const")
-            .map_or(Ok(false), |flag| flag.bool())?;
-        Ok(DefaultSpec {
-            action: call.action,
-            args: call.args,
-            is_const,
-        })
-    }
-
-    fn entry(&self, node: &Node, keys: &[KeySpec]) -> Result<Entry, LoadError> {
-        let parts = node.get("match_key")?.items()?;
-        if parts.len() != keys.len() {
-            return Err(node.error("the entry's key is not as long as the table's"));
-        }
-        let key = parts
-            .iter()
-            .zip(keys)
-            .map(|(part, spec)| match_value(part, spec))
-            .collect::<Result<_, _>>()?;
-        let prioritised = keys.iter().any(|key| {
-            matches!(
-                key.kind,
-                MatchKind::Ternary | MatchKind::Range | MatchKind::Optional
-            )
-        });
-        // In the JSON the smaller number wins.
-        let priority = match node.find("priority").filter(|_| prioritised) {
-            Some(priority) => i32::MAX - priority.number(i32::MAX as u64 - 1)? as i32,
-            None => i32::from(prioritised),
-        };
-        Ok(Entry {
-            key,
-            priority,
-            action: self.action_call(&node.get("action_entry")?)?,
-        })
-    }
-}
-
-fn match_value(node: &Node, spec: &KeySpec) -> Result<MatchValue, LoadError> {
-    let value = |name: &str| bits(&node.get(name)?, spec.width);
-    Ok(match spec.kind {
-        MatchKind::Exact if node.get("match_type")?.str()? == "valid" => {
-            MatchValue::Exact(Bits::from_u128(1, u128::from(node.get("key")?.bool()?)))
-        }
-        MatchKind::Exact => MatchValue::Exact(value("key")?),
-        MatchKind::Lpm => {
-            let len = node.get("prefix_length")?.number(u64::from(spec.width))? as u16;
-            let mask = pattern::prefix_mask(spec.width, u32::from(len));
-            MatchValue::Lpm {
-                value: masked(&value("key")?, &mask),
-                len,
-            }
-        }
-        MatchKind::Ternary | MatchKind::Optional => {
-            let mask = value("mask")?;
-            MatchValue::Ternary {
-                value: masked(&value("key")?, mask.bytes()),
-                mask,
-            }
-        }
-        MatchKind::Range => MatchValue::Range {
-            low: value("start")?,
-            high: value("end")?,
-        },
-    })
-}
-
-/// p4c leaves bits set that the mask hides.
-fn masked(value: &Bits, mask: &[u8]) -> Bits {
-    let bytes: Vec<u8> = value
-        .bytes()
-        .iter()
-        .zip(mask)
-        .map(|(byte, mask)| byte & mask)
-        .collect();
-    Bits::new(value.width(), &bytes).unwrap_or_else(|_| Bits::zero(value.width()))
-}
-
-fn bits(node: &Node, width: u32) -> Result<Bits, LoadError> {
-    let bytes = constant_bytes(node, &node.hex()?, byte_len(width))?;
-    Bits::new(width, &bytes).map_err(|error| node.error(error.to_string()))
-}
-
-impl Table {
-    /// Where control goes after a hit that ran `action`.
-    pub fn after_hit(&self, action: usize) -> Next {
-        match &self.next {
-            AfterTable::HitMiss { hit, .. } => *hit,
-            AfterTable::ByAction(by_action) => self.by_action(by_action, action),
-        }
-    }
-
-    /// Where control goes after a miss that ran `action`, the default, if there is one.
-    pub fn after_miss(&self, action: Option<usize>) -> Next {
-        match (&self.next, action) {
-            (AfterTable::HitMiss { miss, .. }, _) => *miss,
-            (AfterTable::ByAction(by_action), Some(action)) => self.by_action(by_action, action),
-            (AfterTable::ByAction(_), None) => self.base_next,
-        }
-    }
-
-    fn by_action(&self, by_action: &[Next], action: usize) -> Next {
-        let position = self.actions.iter().position(|listed| *listed == action);
-        position
-            .and_then(|at| by_action.get(at))
-            .map_or(self.base_next, |next| *next)
-    }
-
-    fn successors(&self) -> Vec<Next> {
-        match &self.next {
-            AfterTable::HitMiss { hit, miss } => vec![*hit, *miss],
-            AfterTable::ByAction(by_action) => {
-                by_action.iter().copied().chain([self.base_next]).collect()
-            }
-        }
     }
 }
 

@@ -7,16 +7,19 @@
 
 mod action;
 mod control;
+mod entry;
 mod expr;
 mod json;
 mod layout;
 mod number;
 mod objects;
 mod parser;
+mod range;
+mod reference;
 
+use crate::cond::Cond;
 use crate::entry::Entry;
 use crate::error::LoadError;
-use crate::expr::Cond;
 use crate::ir::{Checksum, Ir};
 use crate::load::expr::Context;
 use crate::load::json::Node;

@@ -3,50 +3,12 @@
 use num_bigint::{BigInt, Sign};
 
 use crate::bitstream::mask;
-use crate::expr::{BinOp, CmpOp, Cond, HeaderRef, Num, Saturation};
+use crate::cond::{CmpOp, Cond};
+use crate::expr::{BinOp, HeaderRef, Num, Saturation};
 use crate::ir::Source;
 use crate::layout::{FieldLayout, HeaderIx, Home};
-use crate::wide::{MAX_SHIFT, Wide};
-
-/// The values that an expression can have: `0..2^bits`, or `-2^bits..2^bits` when it is signed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
-    pub signed: bool,
-    pub bits: u32,
-}
-
-impl Range {
-    pub const fn unsigned(bits: u32) -> Range {
-        Range {
-            signed: false,
-            bits,
-        }
-    }
-
-    fn signed(bits: u32) -> Range {
-        Range { signed: true, bits }
-    }
-
-    /// All its values are told apart, and ordered, by their residue modulo 2¹²⁸ read as signed or unsigned.
-    fn fits(self, as_signed: bool) -> bool {
-        if as_signed {
-            self.bits <= 127
-        } else {
-            !self.signed && self.bits <= 128
-        }
-    }
-
-    fn is_narrow(self) -> bool {
-        self.fits(self.signed)
-    }
-
-    fn join(self, other: Range) -> Range {
-        Range {
-            signed: self.signed || other.signed,
-            bits: self.bits.max(other.bits),
-        }
-    }
-}
+use crate::load::range::{Range, range_of};
+use crate::wide::Wide;
 
 /// A number as both interpreters would compute it.
 #[derive(Clone, Debug)]
@@ -182,16 +144,8 @@ impl Number {
                 range,
             };
         }
-        if let (BinOp::And, Num::Const(bits)) = (op, &right.low) {
-            if !left.range.signed
-                && !right.range.signed
-                && left.range.bits <= 128
-                && *bits == mask(right.range.bits)
-            {
-                if left.range.bits <= right.range.bits {
-                    return left;
-                }
-            }
+        if op == BinOp::And && left.unchanged_by(&right) {
+            return left;
         }
         let exact = (!range.is_narrow()).then(exact);
         let signed = if op == BinOp::Shr {
@@ -208,6 +162,13 @@ impl Number {
             exact,
             range,
         }
+    }
+
+    /// Masking with that constant changes nothing.
+    fn unchanged_by(&self, mask_number: &Number) -> bool {
+        let Range { signed, bits } = mask_number.range;
+        let is_ones = matches!(mask_number.low, Num::Const(value) if !signed && bits <= 128 && value == mask(bits));
+        is_ones && !self.range.signed && self.range.bits <= bits
     }
 
     pub fn negate(self) -> Number {
@@ -349,47 +310,6 @@ fn without_mask(num: Num, width: u32) -> Num {
             },
         },
         num => num,
-    }
-}
-
-fn range_of(op: BinOp, left: &Number, right: &Number) -> Range {
-    let (l, r) = (left.range, right.range);
-    let both = l.join(r);
-    let grown = |by: u32| Range {
-        signed: both.signed,
-        bits: both.bits.saturating_add(by),
-    };
-    match op {
-        BinOp::Add => grown(1),
-        BinOp::Sub => Range::signed(both.bits.saturating_add(1)),
-        BinOp::Mul => Range {
-            signed: both.signed,
-            bits: l.bits.saturating_add(r.bits).saturating_add(1),
-        },
-        BinOp::Div => Range {
-            signed: both.signed,
-            bits: l.bits.saturating_add(1),
-        },
-        BinOp::Rem => l,
-        // A number that is not negative bounds what remains of the other.
-        BinOp::And if !l.signed && !r.signed => Range::unsigned(l.bits.min(r.bits)),
-        BinOp::And if !l.signed => l,
-        BinOp::And if !r.signed => r,
-        BinOp::And | BinOp::Or | BinOp::Xor => both,
-        BinOp::Shl => Range {
-            signed: l.signed,
-            bits: l.bits.saturating_add(most_shifted(right)),
-        },
-        BinOp::Shr => l,
-    }
-}
-
-fn most_shifted(by: &Number) -> u32 {
-    match (&by.low, by.range) {
-        (Num::Const(value), range) if range.is_narrow() => {
-            u32::try_from(*value).unwrap_or(MAX_SHIFT).min(MAX_SHIFT)
-        }
-        (_, range) => mask(range.bits.min(16)) as u32,
     }
 }
 

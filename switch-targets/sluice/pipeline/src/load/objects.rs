@@ -8,8 +8,9 @@ use crate::externs::Attributes;
 use crate::hash::Algorithm;
 use crate::ir::{CalcInput, Calculation, FieldSum, Instance, Ir, Place, Register, Standard};
 use crate::layout::Home;
-use crate::load::expr::{Context, constant_bytes};
+use crate::load::expr::Context;
 use crate::load::json::Node;
+use crate::load::reference::constant_bytes;
 use crate::spec::{CounterSpec, DigestSpec, FieldSpec};
 
 /// Cells of all counters and registers together.

@@ -8,9 +8,10 @@ use crate::expr::Num;
 use crate::ir::{Accepts, Case, Ir, KeyPart, KeySource, Next, Op, Parser, ParserOp, Source, State};
 use crate::layout::{HeaderIx, Home};
 use crate::load::action::Primitives;
-use crate::load::expr::{Context, constant_bytes};
+use crate::load::expr::Context;
 use crate::load::json::Node;
 use crate::load::objects::Objects;
+use crate::load::reference::constant_bytes;
 
 /// The widest lookahead, in bits.
 const MAX_LOOKAHEAD: u64 = 128;

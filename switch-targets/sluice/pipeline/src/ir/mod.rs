@@ -5,7 +5,14 @@
 //!  (states)   (checks)   (flows: nodes that branch, apply a table or run an action)   (headers)
 //! ```
 
-use crate::expr::{Args, Cond, HeaderRef, Num};
+mod control;
+mod parser;
+
+pub use control::{AfterTable, Flow, FlowNode, Key, Table};
+pub use parser::{Accepts, Case, KeyPart, KeySource, Parser, ParserOp, State};
+
+use crate::cond::Cond;
+use crate::expr::{HeaderRef, Num};
 use crate::layout::{HeaderIx, Home, Layout, StackIx};
 use crate::wide::Wide;
 
@@ -231,152 +238,6 @@ pub struct Register {
     pub name: String,
     pub width: u32,
     pub size: usize,
-}
-
-#[derive(Debug, Default)]
-pub struct Parser {
-    pub start: Next,
-    pub states: Vec<State>,
-    pub value_sets: Vec<String>,
-}
-
-#[derive(Debug, Default)]
-pub struct State {
-    pub ops: Vec<ParserOp>,
-    pub key: Vec<KeyPart>,
-    /// The key is compared as one number.
-    pub narrow: bool,
-    pub cases: Vec<Case>,
-}
-
-#[derive(Debug)]
-pub enum ParserOp {
-    Extract(HeaderIx),
-    ExtractVar {
-        header: HeaderIx,
-        bits: Num,
-    },
-    ExtractNext {
-        stack: StackIx,
-        member: usize,
-    },
-    ExtractNextVar {
-        stack: StackIx,
-        member: usize,
-        bits: Num,
-    },
-    Set {
-        target: Target,
-        source: Source,
-    },
-    Lookahead {
-        target: Target,
-        at: usize,
-        width: u32,
-    },
-    Verify {
-        cond: Cond,
-        error: Num,
-    },
-    Advance(Num),
-    Run(Vec<Op>),
-}
-
-/// A part of a select key, padded to whole bytes.
-#[derive(Debug)]
-pub struct KeyPart {
-    pub source: KeySource,
-    pub width: u32,
-    pub len: usize,
-}
-
-#[derive(Debug)]
-pub enum KeySource {
-    Value(Source),
-    /// So many bits from the cursor.
-    Lookahead {
-        at: usize,
-    },
-}
-
-#[derive(Debug)]
-pub struct Case {
-    pub accepts: Accepts,
-    pub next: Next,
-}
-
-#[derive(Debug)]
-pub enum Accepts {
-    All,
-    /// A key of up to 16 bytes, as a number.
-    Narrow {
-        value: u128,
-        mask: u128,
-    },
-    /// Both as long as the key.
-    Wide {
-        value: Box<[u8]>,
-        mask: Box<[u8]>,
-    },
-    ValueSet {
-        set: usize,
-        mask: Option<Box<[u8]>>,
-    },
-}
-
-#[derive(Debug, Default)]
-pub struct Flow {
-    pub start: Next,
-    pub nodes: Vec<FlowNode>,
-}
-
-#[derive(Debug)]
-pub enum FlowNode {
-    Branch {
-        cond: Cond,
-        yes: Next,
-        no: Next,
-    },
-    Apply {
-        table: usize,
-    },
-    /// A table without a key whose default action is fixed.
-    Run {
-        action: usize,
-        args: Args,
-        next: Next,
-    },
-}
-
-#[derive(Debug)]
-pub struct Table {
-    pub key: Vec<Key>,
-    pub key_len: usize,
-    /// As in the table's list of actions.
-    pub actions: Vec<usize>,
-    pub next: AfterTable,
-    /// Where to go when there is no default action.
-    pub base_next: Next,
-}
-
-#[derive(Debug)]
-pub struct Key {
-    pub source: Source,
-    pub width: u32,
-    /// In the packed key.
-    pub offset: usize,
-    pub len: usize,
-    pub mask: Option<Box<[u8]>>,
-}
-
-#[derive(Debug)]
-pub enum AfterTable {
-    HitMiss {
-        hit: Next,
-        miss: Next,
-    },
-    /// As in the table's list of actions.
-    ByAction(Vec<Next>),
 }
 
 #[derive(Debug)]

@@ -1,0 +1,129 @@
+//! Conditions as they run.
+
+use num_bigint::BigInt;
+
+use crate::expr::{HeaderRef, Num, Scope};
+use crate::wide::Wide;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CmpOp {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+impl CmpOp {
+    pub fn holds<T: Ord>(self, left: &T, right: &T) -> bool {
+        match self {
+            CmpOp::Eq => left == right,
+            CmpOp::Ne => left != right,
+            CmpOp::Lt => left < right,
+            CmpOp::Le => left <= right,
+            CmpOp::Gt => left > right,
+            CmpOp::Ge => left >= right,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub enum Cond {
+    Const(bool),
+    SlotIs {
+        slot: usize,
+        value: u128,
+        negated: bool,
+    },
+    NonZero(Num),
+    Compare {
+        op: CmpOp,
+        signed: bool,
+        sides: Box<(Num, Num)>,
+    },
+    CompareWide {
+        op: CmpOp,
+        sides: Box<(Wide, Wide)>,
+    },
+    Valid(HeaderRef),
+    Not(Box<Cond>),
+    And(Box<(Cond, Cond)>),
+    Or(Box<(Cond, Cond)>),
+    Same(Box<(Cond, Cond)>),
+    /// All these pairs of headers are equal, or both invalid.
+    SameHeaders(Vec<(HeaderRef, HeaderRef)>),
+    If(Box<(Cond, Cond, Cond)>),
+}
+
+impl Cond {
+    /// Comparing a field with a constant, the most frequent condition, costs no call.
+    #[inline(always)]
+    pub fn eval(&self, scope: &Scope) -> bool {
+        match self {
+            Cond::SlotIs {
+                slot,
+                value,
+                negated,
+            } => (scope.phv.slots[*slot] == *value) != *negated,
+            _ => self.eval_tree(scope),
+        }
+    }
+
+    #[inline(never)]
+    fn eval_tree(&self, scope: &Scope) -> bool {
+        match self {
+            Cond::Const(value) => *value,
+            Cond::SlotIs {
+                slot,
+                value,
+                negated,
+            } => (scope.phv.slots[*slot] == *value) != *negated,
+            Cond::NonZero(num) => num.eval(scope) != 0,
+            Cond::Compare {
+                op,
+                signed: false,
+                sides,
+            } => op.holds(&sides.0.eval(scope), &sides.1.eval(scope)),
+            Cond::Compare {
+                op,
+                signed: true,
+                sides,
+            } => op.holds(
+                &(sides.0.eval(scope) as i128),
+                &(sides.1.eval(scope) as i128),
+            ),
+            Cond::CompareWide { op, sides } => {
+                op.holds::<BigInt>(&sides.0.eval(scope), &sides.1.eval(scope))
+            }
+            Cond::Valid(header) => header
+                .resolve(scope)
+                .is_some_and(|header| scope.phv.is_valid(header)),
+            Cond::Not(cond) => !cond.eval(scope),
+            Cond::And(sides) => sides.0.eval(scope) && sides.1.eval(scope),
+            Cond::Or(sides) => sides.0.eval(scope) || sides.1.eval(scope),
+            Cond::Same(sides) => sides.0.eval(scope) == sides.1.eval(scope),
+            Cond::SameHeaders(pairs) => pairs
+                .iter()
+                .all(|(left, right)| same_header(scope, left, right)),
+            Cond::If(parts) => match parts.0.eval(scope) {
+                true => parts.1.eval(scope),
+                false => parts.2.eval(scope),
+            },
+        }
+    }
+}
+
+fn same_header(scope: &Scope, left: &HeaderRef, right: &HeaderRef) -> bool {
+    let (Some(left), Some(right)) = (left.resolve(scope), right.resolve(scope)) else {
+        return false;
+    };
+    let phv = scope.phv;
+    if phv.is_valid(left) != phv.is_valid(right) {
+        return false;
+    }
+    let (a, b) = (&scope.layout.headers[left], &scope.layout.headers[right]);
+    phv.slots[a.slots.clone()] == phv.slots[b.slots.clone()]
+        && phv.wide[a.wide.clone()] == phv.wide[b.wide.clone()]
+        && phv.var_len(left) == phv.var_len(right)
+}
