@@ -168,9 +168,16 @@ class Daemon:
             case Settle(request, fqdn, error):
                 self._settle(request, fqdn, error)
             case KeepTunnels(tunnels):
-                self._state.keep_tunnels(tunnels)
+                self._keep(lambda: self._state.keep_tunnels(tunnels))
             case KeepGateway(gateway):
-                self._state.keep_gateway(gateway)
+                self._keep(lambda: self._state.keep_gateway(gateway))
+
+    def _keep(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except OSError as error:
+            # A full disk must not stop a tunnel.
+            log.error("the state directory cannot be written: %s", error)
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
@@ -212,7 +219,10 @@ class Daemon:
         while True:
             await asyncio.sleep(MEASURE_EVERY)
             if any(machine.is_up for machine in self._client.machines.values()):
-                self.post(await self._datapath.measure())
+                try:
+                    self.post(await self._datapath.measure())
+                except CulvertError as error:
+                    log.error("%s", error)
 
     async def _ask_txt(self, fqdn: str) -> None:
         self.post(TxtAnswered(fqdn, await self._upstream.says_tunnel(fqdn)))
@@ -239,7 +249,7 @@ class Daemon:
         match event.WhichOneof("event"):
             case "profile":
                 profile = profile_from(event.profile)
-                self._state.keep_profile(event.profile)
+                self._keep(lambda: self._state.keep_profile(event.profile))
                 return ProfileReceived(profile)
             case "tunnel_closed":
                 lost = event.tunnel_closed

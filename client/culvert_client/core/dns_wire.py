@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import secrets
 import struct
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -207,8 +206,3 @@ def _unmapped(text: str) -> Address:
     address: IPv4Address | IPv6Address = ip_address(text)
     # A system connects to the IPv4 address inside ::ffff:0:0/96.
     return address.ipv4_mapped or address if isinstance(address, IPv6Address) else address
-
-
-def fresh_id() -> int:
-    """Unpredictable, as RFC 5452 section 9.2 asks."""
-    return secrets.randbelow(1 << 16)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 
 from culvert_client.config import Endpoint
 from culvert_client.core import dns_wire
@@ -19,7 +20,7 @@ class Upstream:
 
     async def exchange(self, query: bytes) -> bytes | None:
         """The answer under the query's own id, whole (over TCP when UDP truncates it); None when the server is silent."""
-        query_id = dns_wire.fresh_id()
+        query_id = secrets.randbelow(1 << 16)
         sent = dns_wire.with_id(query, query_id)
         reply = await self._over_udp(sent, query_id)
         if reply is not None and dns_wire.is_truncated(reply):
