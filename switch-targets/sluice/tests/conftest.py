@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,21 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import gateway_entries
-from authority import CLIENT, SERVER, Authority
-from sluice_rig import GRPC_PORT, ROOT, Relay, Sluice, Wire, binary, namespaces
-
-P4INFO = ROOT / "p4/build/gateway.p4info.txtpb"
-PROGRAM = ROOT / "p4/build/gateway.json"
-CLIENT_NAME = "culvert-controller"
-
-Controller = Callable[..., AbstractAsyncContextManager[fy.Switch]]
+import sluice_entries as entries
+from sluice_authority import CLIENT, SERVER, Authority
+from sluice_rig import (
+    CLIENT_NAME,
+    GRPC_PORT,
+    P4INFO,
+    PROGRAM,
+    Controller,
+    Relay,
+    Sluice,
+    Wire,
+    binary,
+    flat,
+    namespaces,
+)
 
 
 @pytest.fixture(scope="session")
@@ -51,7 +57,7 @@ def infrastructure(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 def arguments(infrastructure: Authority, tmp_path: Path) -> dict[str, str]:
     """The command line, to be bent by tests."""
     kek = tmp_path / "kek.bin"
-    kek.write_bytes(gateway_entries.KEK)
+    kek.write_bytes(entries.KEK)
     kek.chmod(0o600)
     return {
         "--device-id": "1",
@@ -62,10 +68,6 @@ def arguments(infrastructure: Authority, tmp_path: Path) -> dict[str, str]:
         "--client-name": CLIENT_NAME,
         "--kek": str(kek),
     }
-
-
-def flat(arguments: dict[str, str]) -> list[str]:
-    return [*(word for pair in arguments.items() for word in pair), "--port", "1=wan", "--port", "2=lan"]
 
 
 @pytest.fixture
@@ -109,7 +111,7 @@ def controller(address: str, infrastructure: Authority) -> Controller:
 async def gateway(controller: Controller) -> AsyncIterator[fy.Switch]:
     """A gateway with its static entries."""
     async with controller() as switch:
-        await switch.insert([*gateway_entries.ports(), *gateway_entries.routes()])
+        await switch.insert([*entries.ports(), *entries.routes()])
         yield switch
 
 

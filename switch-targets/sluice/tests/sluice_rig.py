@@ -24,6 +24,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TypeVar
 
+import finsy as fy
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 
@@ -31,6 +32,11 @@ ROOT = Path(__file__).parents[3]
 SWITCH = f"culvert-test-{os.getpid()}-switch"
 PEERS = f"culvert-test-{os.getpid()}-peers"
 GRPC_PORT = 9559
+CLIENT_NAME = "culvert-controller"
+P4INFO = ROOT / "p4/build/gateway.p4info.txtpb"
+PROGRAM = ROOT / "p4/build/gateway.json"
+
+Controller = Callable[..., contextlib.AbstractAsyncContextManager[fy.Switch]]
 _CLONE_NEWNET = 0x40000000
 _ETH_P_ALL = 3
 T = TypeVar("T")
@@ -41,9 +47,11 @@ def run(*command: str) -> None:
 
 
 def binary() -> Path:
-    """sluice as built from this tree, or the one that CULVERT_SLUICE names."""
+    """The one that CULVERT_SLUICE names, or the release build, or else a debug build made now."""
     if named := os.environ.get("CULVERT_SLUICE"):
         return Path(named)
+    if (release := ROOT / "target/release/sluice").exists():
+        return release
     build = ["cargo", "build", "--quiet", "-p", "sluice", "--message-format=json"]
     lines = subprocess.run(build, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout.splitlines()
     artifacts = (json.loads(line) for line in lines)
@@ -75,6 +83,10 @@ def inside(namespace: str, action: Callable[[], T]) -> T:
     if failures:
         raise failures[0]
     return results[0]
+
+
+def flat(arguments: dict[str, str]) -> list[str]:
+    return [*(word for pair in arguments.items() for word in pair), "--port", "1=wan", "--port", "2=lan"]
 
 
 @contextlib.contextmanager

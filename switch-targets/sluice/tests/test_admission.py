@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
-import finsy as fy
 import grpc
 import pytest
-from authority import CLIENT, SERVER, Authority
-from conftest import CLIENT_NAME
 from cryptography import x509
 from finsy.proto import p4r, p4r_grpc
+from sluice_authority import CLIENT, SERVER, Authority
+from sluice_rig import CLIENT_NAME
 
 pytestmark = pytest.mark.slow
 
@@ -70,11 +70,7 @@ async def test_nor_is_a_client_without_tls(address: str) -> None:
             await p4r_grpc.P4RuntimeStub(channel).Capabilities(p4r.CapabilitiesRequest(), timeout=5)
 
 
-async def test_a_handshake_that_never_ends_stops_no_one(
-    address: str, infrastructure: Authority, controller: fy.Switch
-) -> None:
-    import asyncio
-
+async def test_a_handshake_that_never_ends_stops_no_one(address: str, infrastructure: Authority) -> None:
     host, port = address.split(":")
     idle = [await asyncio.open_connection(host, int(port)) for _ in range(8)]
     paths = infrastructure.issue("third", CLIENT_NAME, CLIENT)

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import flat
-from sluice_rig import SWITCH, Sluice
+from sluice_rig import SWITCH, Sluice, flat
 
 pytestmark = pytest.mark.slow
 

@@ -7,11 +7,11 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import finsy as fy
-import gateway_entries as entries
 import pytest
-from conftest import PROGRAM, Controller
+import sluice_entries as entries
 from finsy.proto import p4r
-from gateway_entries import read
+from sluice_entries import read
+from sluice_rig import PROGRAM, Controller
 
 pytestmark = pytest.mark.slow
 

@@ -9,15 +9,14 @@ import asyncio
 from typing import Any
 
 import finsy as fy
-import gateway_entries as entries
 import pytest
-from conftest import Controller
-from gateway_entries import read
+import sluice_entries as entries
 from scapy.layers.inet import ICMP, IP, UDP
 from scapy.layers.ipsec import ESP, SecurityAssociation
 from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Packet, Raw
-from sluice_rig import SWITCH, Sluice, Wire, run
+from sluice_entries import read
+from sluice_rig import SWITCH, Controller, Sluice, Wire, run
 
 pytestmark = pytest.mark.slow
 
