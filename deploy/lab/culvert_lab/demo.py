@@ -7,7 +7,6 @@ network, servers, parts ─► enrol ─► out of reach? ─► click ─► re
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import shutil
 import socket
@@ -68,7 +67,7 @@ async def run(*, check: bool) -> None:
             _stay_words(progress)
             await asyncio.Event().wait()
     except Exception:
-        with contextlib.suppress(OSError):
+        if lab.is_up:
             shutil.copytree(lab.work / "logs", logs)
             progress.say(f"\n  The parts' logs are in {logs}")
         raise

@@ -60,7 +60,7 @@ class Timeline:
 # The daemon's step (culvert.local.v1.Step.name) that ends each bar.
 _DAEMON = (
     ("query", Actor.BROWSER, "opens the page, asks for the name"),
-    ("txt", Actor.CULVERTD, "asks TXT: it needs a tunnel"),
+    ("txt", Actor.CULVERTD, "hears TXT: it needs a tunnel"),
     ("request", Actor.CULVERTD, "asks the controller for it"),
     ("decided", Actor.CONTROLLER, "decides: certificate, code, policy"),
     ("programmed", Actor.GATEWAY, "is programmed: SAs and policy"),
@@ -84,6 +84,8 @@ def compose(name: str, click: Mapping[str, float], page: Mapping[str, float]) ->
     steps: list[Step] = []
     last = 0.0
     ends = [(actor, label, at[step]) for step, actor, label in _DAEMON if step in at]
+    # The daemon may ask the controller before TXT has come: it knows the name from its profile.
+    ends.sort(key=lambda end: end[2])
     ends += [
         (Actor.BROWSER, "connects; first byte", page["first_byte"] - zero),
         (Actor.BROWSER, "has the page", page["load"] - zero),

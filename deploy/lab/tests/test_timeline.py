@@ -29,6 +29,12 @@ def test_figures_come_from_the_steps() -> None:
     assert [step.end for step in line.steps] == [7, 8.5, 9, 10, 16, 17, 19, 20, 30, 78]
 
 
+def test_the_request_may_come_before_txt() -> None:
+    line = compose("x", CLICK | {"txt": 1009.5}, PAGE)
+    assert [step.end for step in line.steps][:4] == [7, 9, 9.5, 10]
+    assert "controller" in line.steps[1].label
+
+
 def test_a_step_that_was_not_noted_is_left_out() -> None:
     line = compose("x", {step: at for step, at in CLICK.items() if step != "decided"}, PAGE)
     assert [step.end for step in line.steps] == [7, 8.5, 9, 16, 17, 19, 20, 30, 78]
