@@ -132,6 +132,14 @@ pub(crate) fn write_low(bytes: &mut [u8], value: u128) {
     }
 }
 
+/// Copies the low bytes; zeros go before them.
+pub(crate) fn copy_low(from: &[u8], to: &mut [u8]) {
+    let take = from.len().min(to.len());
+    let (zeros, low) = to.split_at_mut(to.len() - take);
+    zeros.fill(0);
+    low.copy_from_slice(&from[from.len() - take..]);
+}
+
 impl fmt::Debug for Bits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}w0x", self.width)?;

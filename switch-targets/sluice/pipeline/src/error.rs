@@ -24,6 +24,8 @@ pub enum TableError {
     BadKey { field: String, cause: &'static str },
     #[error("the key has {got} fields, the table {expected}")]
     BadKeyLength { got: usize, expected: usize },
+    #[error("the table has no key: it holds a default action only")]
+    NoKey,
     #[error("priority {got}: {cause}")]
     BadPriority { got: i32, cause: &'static str },
     #[error("action {action} is not one that this table allows here")]

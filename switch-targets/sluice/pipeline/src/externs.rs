@@ -61,6 +61,15 @@ impl ExternArg {
         self.changed = true;
     }
 
+    /// Sets the value from big-endian bytes, cut to the argument's width.
+    pub fn set_bytes(&mut self, big_endian: &[u8]) {
+        bits::copy_low(big_endian, &mut self.bytes);
+        if let Some(first) = self.bytes.first_mut() {
+            *first &= bits::first_byte_mask(self.width);
+        }
+        self.changed = true;
+    }
+
     pub(crate) fn fill(&mut self, width: u32, value: u128) {
         self.width = width;
         self.bytes.resize(bits::byte_len(width), 0);

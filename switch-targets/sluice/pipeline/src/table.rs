@@ -109,14 +109,11 @@ impl Table {
         ir: &Ir,
         entry: Entry,
     ) -> Result<(), TableError> {
+        if spec.keys.is_empty() {
+            return Err(TableError::NoKey);
+        }
         let identity = pattern::identify(&spec.keys, &entry.key, entry.priority)?;
         let bound = self.bind(spec, actions, ir, &entry.action)?;
-        if spec.keys.is_empty() {
-            return Err(TableError::BadKeyLength {
-                got: 0,
-                expected: 1,
-            });
-        }
         if self
             .index
             .find(&identity.pattern, identity.priority)

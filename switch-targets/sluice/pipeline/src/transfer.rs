@@ -16,8 +16,12 @@ impl Source {
         match self {
             Source::Num(num) if width <= 128 => bits::write_low(out, num.eval(scope) & mask(width)),
             Source::Num(num) => bits::write_low(out, num.eval(scope)),
-            Source::Field { offset, len } => copy_low(&scope.phv.wide[*offset..offset + len], out),
-            Source::Param { offset, len } => copy_low(&scope.args.wide[*offset..offset + len], out),
+            Source::Field { offset, len } => {
+                bits::copy_low(&scope.phv.wide[*offset..offset + len], out)
+            }
+            Source::Param { offset, len } => {
+                bits::copy_low(&scope.args.wide[*offset..offset + len], out)
+            }
             Source::Wide(value) => {
                 wide::store(&value.eval(scope), out);
                 if let Some(first) = out.first_mut() {
@@ -58,14 +62,6 @@ impl Source {
             }
         }
     }
-}
-
-/// Copies the low bytes; zeros go before them.
-fn copy_low(from: &[u8], to: &mut [u8]) {
-    let take = from.len().min(to.len());
-    let (zeros, low) = to.split_at_mut(to.len() - take);
-    zeros.fill(0);
-    low.copy_from_slice(&from[from.len() - take..]);
 }
 
 impl Target {
@@ -123,7 +119,7 @@ impl Target {
         };
         match place.home {
             Home::Wide { offset, len } => {
-                copy_low(value, &mut phv.wide[offset..offset + len]);
+                bits::copy_low(value, &mut phv.wide[offset..offset + len]);
                 trim(&mut phv.wide[offset..offset + len], place.width);
             }
             _ => place.set(phv, bits::read_low(value)),

@@ -60,14 +60,8 @@ struct Tuple {
     buckets: HashMap<Box<[u8]>, Bucket, RandomState>,
     /// How many rules have each priority.
     priorities: BTreeMap<i32, usize>,
-}
-
-impl Tuple {
-    fn rank(&self) -> i32 {
-        self.priorities
-            .last_key_value()
-            .map_or(i32::MIN, |(priority, _)| *priority)
-    }
+    /// The best priority.
+    rank: i32,
 }
 
 #[derive(Debug, Default)]
@@ -83,7 +77,7 @@ impl TupleSpace {
     pub fn lookup(&mut self, key: &[u8]) -> Option<usize> {
         let mut best: Option<(i32, usize)> = None;
         for tuple in &self.tuples {
-            if best.is_some_and(|(priority, _)| priority >= tuple.rank()) {
+            if best.is_some_and(|(priority, _)| priority >= tuple.rank) {
                 break;
             }
             let bucket = if tuple.full {
@@ -134,6 +128,7 @@ impl TupleSpace {
                     mask: pattern.mask,
                     buckets: HashMap::default(),
                     priorities: BTreeMap::new(),
+                    rank: i32::MIN,
                 });
                 self.tuples.len() - 1
             });
@@ -197,7 +192,11 @@ impl TupleSpace {
     }
 
     fn sort(&mut self) {
+        for tuple in &mut self.tuples {
+            let best = tuple.priorities.last_key_value();
+            tuple.rank = best.map_or(i32::MIN, |(priority, _)| *priority);
+        }
         self.tuples
-            .sort_by_key(|tuple| std::cmp::Reverse(tuple.rank()));
+            .sort_by_key(|tuple| std::cmp::Reverse(tuple.rank));
     }
 }

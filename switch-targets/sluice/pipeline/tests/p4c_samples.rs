@@ -99,7 +99,7 @@ fn run(json: &Path, stf: &Path) -> Result<(), String> {
             ("mc_node_associate", [group, node]) => {
                 bench.associate(number(group)? as u16, number(node)? as usize)?
             }
-            ("wait" | "no_packet" | "check_counter", _) => {}
+            ("wait" | "no_packet", _) => {}
             (other, _) => return Err(format!("the runner does not know {other}")),
         }
     }
