@@ -125,7 +125,7 @@ async def _first_page(lab: Lab, joined: Joined, progress: Progress) -> None:
 
     progress.head("Afterwards")
     async with progress.step(f"{DOWNLOAD_BYTES >> 20} MiB downloaded while the keys change") as found:
-        lost, rekeys = await rekey_under_load(lab, joined)
+        lost, rekeys = await rekey_under_load(lab)
         found.text = f"{rekeys} rekeys, {lost} bytes lost"
     async with progress.step("Idle: the tunnel closes by itself, the gateway's entries go") as found:
         left = await idle(joined.admin)
@@ -159,7 +159,7 @@ async def click(lab: Lab, picture: Path) -> Timeline:
     return await laptop.timeline(lab, net.WIKI_NAME, visit)
 
 
-async def rekey_under_load(lab: Lab, joined: Joined) -> tuple[int, int]:
+async def rekey_under_load(lab: Lab) -> tuple[int, int]:
     """Download while soft limits are reached: (bytes lost, rekeys). What TCP had to repeat counts as lost."""
     before = (await laptop.tunnel(lab, net.WIKI_NAME)).generation
     fetched = await laptop.download(lab, f"{URL}download?bytes={DOWNLOAD_BYTES}&rate={DOWNLOAD_RATE}")
