@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -33,21 +33,26 @@ def wireguard_go_mbit_s(seconds: int, build: Path) -> float | None:
     with _pair(), ExitStack() as stack:
         keys = [_run(["wg", "genkey"]) for _ in range(2)]
         for side, (namespace, own, peer) in enumerate([(LEFT, 1, 2), (RIGHT, 2, 1)]):
-            stack.enter_context(_tunnel(program, namespace, f"cvwg{side}", own, peer, keys[side], keys[1 - side]))
+            stack.enter_context(
+                _tunnel(program, namespace, f"cvwg{side}", own, peer, keys[side], keys[1 - side])
+            )
         return goodput(LEFT, RIGHT, "10.77.0.2", seconds)
 
 
 @contextmanager
 def _tunnel(
     program: Path, namespace: str, device: str, own: int, peer: int, key: str, peer_key: str
-) -> Iterator[None]:
+) -> Generator[None]:
     inside = ["ip", "netns", "exec", namespace]
     process = subprocess.Popen(
         [*inside, str(program), "-f", device], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
         for _ in range(100):
-            if subprocess.run([*inside, "wg", "show", device], capture_output=True, check=False).returncode == 0:
+            if (
+                subprocess.run([*inside, "wg", "show", device], capture_output=True, check=False).returncode
+                == 0
+            ):
                 break
             time.sleep(0.05)
         _run([*inside, "wg", "set", device, "listen-port", "51820", "private-key", "/dev/stdin"], key)
@@ -62,11 +67,27 @@ def _tunnel(
 
 
 @contextmanager
-def _pair() -> Iterator[None]:
+def _pair() -> Generator[None]:
     for namespace in (LEFT, RIGHT):
         _run(["ip", "netns", "add", namespace])
     try:
-        _run(["ip", "link", "add", "wire", "netns", LEFT, "type", "veth", "peer", "name", "wire", "netns", RIGHT])
+        _run(
+            [
+                "ip",
+                "link",
+                "add",
+                "wire",
+                "netns",
+                LEFT,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "wire",
+                "netns",
+                RIGHT,
+            ]
+        )
         for namespace, address in ((LEFT, "192.0.2.1/24"), (RIGHT, "192.0.2.2/24")):
             _run(["ip", "-n", namespace, "addr", "add", address, "dev", "wire"])
             _run(["ip", "-n", namespace, "link", "set", "wire", "up"])

@@ -20,7 +20,20 @@ def goodput(client: str, server: str, address: str, seconds: int, warm_up: int =
     try:
         time.sleep(0.3)
         done = subprocess.run(
-            ["ip", "netns", "exec", client, "iperf3", "-c", address, "-t", str(seconds), "-O", str(warm_up), "-J"],
+            [
+                "ip",
+                "netns",
+                "exec",
+                client,
+                "iperf3",
+                "-c",
+                address,
+                "-t",
+                str(seconds),
+                "-O",
+                str(warm_up),
+                "-J",
+            ],
             capture_output=True,
             text=True,
             timeout=seconds + warm_up + 30,

@@ -9,12 +9,15 @@ from figures import Figure
 STYLE = """
 :root{color-scheme:light dark;--ink:#1d2733;--paper:#fbfaf7;--ours:#0b7a75;--base:#b9b4a6;--line:#e2ddd0}
 @media(prefers-color-scheme:dark){:root{--ink:#e8e6e1;--paper:#15191e;--ours:#38b6ac;--base:#5c6168;--line:#2b3138}}
-body{margin:3rem auto;max-width:56rem;padding:0 1.5rem;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,sans-serif}
+body{margin:3rem auto;max-width:56rem;padding:0 1.5rem;background:var(--paper);color:var(--ink);
+font:16px/1.5 system-ui,sans-serif}
 h1{font-size:1.6rem;margin:0}p.sub{margin:.25rem 0 2.5rem;opacity:.7}
 section{border-top:1px solid var(--line);padding:1.1rem 0;display:grid;grid-template-columns:15rem 1fr;gap:1rem}
 h2{font:600 1rem ui-monospace,monospace;margin:0}h2 small{display:block;font:400 .85rem system-ui;opacity:.7}
-.bar{display:flex;align-items:center;gap:.6rem;margin:.15rem 0}.bar i{display:block;height:1.1rem;border-radius:3px;min-width:2px}
-.bar b{font-weight:600}.bar span{white-space:nowrap;font-size:.9rem}.ours i{background:var(--ours)}.base i{background:var(--base)}
+.bar{display:flex;align-items:center;gap:.6rem;margin:.15rem 0}.bar i{display:block;
+height:1.1rem;border-radius:3px;min-width:2px}
+.bar b{font-weight:600}.bar span{white-space:nowrap;font-size:.9rem}.ours i{background:var(--ours)}
+.base i{background:var(--base)}
 @media(max-width:40rem){section{grid-template-columns:1fr}}
 """
 
@@ -25,7 +28,10 @@ def render(figures: list[Figure], measured: str, machine: str) -> str:
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f"<title>Culvert: figures</title><style>{STYLE}</style><h1>Culvert, measured</h1>"
         f'<p class="sub">{escape(measured)} · {escape(machine)}</p>'
-        + "".join(_section(name, [f for f in figures if f.name == name]) for name in dict.fromkeys(f.name for f in figures))
+        + "".join(
+            _section(name, [f for f in figures if f.name == name])
+            for name in dict.fromkeys(f.name for f in figures)
+        )
         + "</html>\n"
     )
 
@@ -36,8 +42,8 @@ def _section(name: str, figures: list[Figure]) -> str:
     bars += [("base", f.baseline, f.baseline_value, f.ratio) for f in figures if f.baseline_value is not None]
     longest = max(value for _, _, value, _ in bars) or 1.0
     rows = "".join(
-        f'<div class="bar {kind}"><i style="width:{60 * value / longest:.1f}%"></i><span><b>{value:,.2f}</b> {escape(label)}'
-        f"{f' · ratio {ratio:.3f}' if ratio is not None else ''}</span></div>"
+        f'<div class="bar {kind}"><i style="width:{60 * value / longest:.1f}%"></i>'
+        f"<span><b>{value:,.2f}</b> {escape(label)}{f' · ratio {ratio:.3f}' if ratio is not None else ''}</span></div>"
         for kind, label, value, ratio in bars
     )
     return f"<section><h2>{escape(name)}<small>{escape(first.unit)}</small></h2><div>{rows}</div></section>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from culvert_lab.progress import Progress
 from culvert_lab.topology import Site
 
 CULVERT = str(parts.PROGRAMS / "culvert")
+LOGS = parts.ROOT / "build/office-logs"
 
 
 @dataclass(slots=True)
@@ -45,10 +47,14 @@ class Office:
 
 @contextlib.asynccontextmanager
 async def opened() -> AsyncGenerator[Office]:
-    """Up, joined, enrolled; and all of it gone afterwards."""
+    """Up, joined, enrolled; and all of it gone afterwards, but for the logs in LOGS."""
     async with Lab(parts.ROOT / "build/lab") as lab:
         joined = await join(lab, Progress())
         daemon = await laptop.start_daemon(lab)
         uri = await laptop.enrol(lab, await parts.invite(joined.admin))
         await laptop.prove_code(lab, uri)
-        yield Office(lab, joined, daemon, uri)
+        try:
+            yield Office(lab, joined, daemon, uri)
+        finally:
+            shutil.rmtree(LOGS, ignore_errors=True)
+            shutil.copytree(lab.work / "logs", LOGS)

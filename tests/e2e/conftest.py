@@ -1,0 +1,14 @@
+"""One joined lab for a module; what a test stops, it starts again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import pytest_asyncio
+from culvert_lab.office import Office, opened
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def office() -> AsyncGenerator[Office]:
+    async with opened() as office:
+        yield office

@@ -1,0 +1,95 @@
+"""What a person is refused, and why: the same typed reason in DNS, on the command line and in the status."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+import dns.edns
+import dns.message
+import dns.query
+import dns.rcode
+import pyotp
+import pytest
+from culvert_lab import laptop
+from culvert_lab import topology as net
+from culvert_lab.office import Office
+from culvert_lab.topology import Site
+from culvert_proto import Reason
+from pyotp.totp import TOTP
+
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
+
+REFUSED = 3
+
+
+async def test_a_wrong_code_is_refused_and_the_next_right_one_counts(office: Office) -> None:
+    found = await office.culvert("code", stdin="000000\n")
+    assert found.code == REFUSED
+    assert "The code is wrong." in found.stderr
+
+
+async def test_a_code_works_once(office: Office) -> None:
+    otp = pyotp.parse_uri(office.totp_uri)
+    assert isinstance(otp, TOTP)
+    # Enrolment may have used this moment's code; the one after it is accepted too (RFC 6238 section 5.2).
+    code = otp.at(time.time() + otp.interval)
+    first = await office.culvert("code", stdin=f"{code}\n")
+    assert first.code == 0, first.stderr
+    again = await office.culvert("code", stdin=f"{code}\n")
+    assert again.code == REFUSED
+    assert "used already" in again.stderr
+
+
+async def test_a_name_without_a_policy_names_its_owner(office: Office) -> None:
+    vault = await office.add_resource("vault", users=[])
+    found = await office.culvert("open", vault)
+    assert found.code == REFUSED
+    assert f"No policy lets alice reach {vault}." in found.stderr
+    assert "bob@corp.example" in found.stderr
+
+    answer = await office.lab.inside(Site.LAPTOP).run(_ask, vault)
+    assert answer.rcode() == dns.rcode.SERVFAIL
+    assert not answer.answer
+    texts = [option.text for option in answer.options if isinstance(option, dns.edns.EDEOption)]
+    assert any(text and "No policy lets alice" in text for text in texts)
+
+    assert (await office.fetch()).code == 0, "a name that is allowed still opens"
+
+
+async def test_a_name_that_does_not_exist_is_not_held(office: Office) -> None:
+    answer = await office.lab.inside(Site.LAPTOP).run(_ask, f"nothing.{net.ZONE}")
+    assert answer.rcode() == dns.rcode.NXDOMAIN
+
+
+async def test_the_address_itself_cannot_be_reached_without_the_name(office: Office) -> None:
+    await office.culvert("close", "--all")
+
+    def connect() -> bool:
+        try:
+            socket.create_connection((net.WIKI_ADDRESS, 80), timeout=0.5).close()
+        except OSError:
+            return False
+        return True
+
+    assert not await office.lab.inside(Site.LAPTOP).run(connect)
+
+
+async def test_a_revoked_device_loses_its_tunnels_within_a_second(office: Office) -> None:
+    """Last in this module: the laptop is out afterwards."""
+    assert (await office.culvert("open", net.WIKI_NAME)).code == 0
+    [device] = [each for each in await office.joined.admin.get("/devices") if each["name"] == laptop.NAME]
+    began = time.monotonic()
+    await office.joined.admin.post(f"/devices/{device['id']}/revoke")
+    while (await laptop.status(office.lab)).tunnels:
+        assert time.monotonic() - began < 2.0
+    assert await office.joined.admin.tunnel_entries("gw-berlin") == 0
+    refused = await office.culvert("open", net.WIKI_NAME)
+    assert refused.code == REFUSED
+    assert "has been revoked" in refused.stderr
+    assert (await laptop.status(office.lab)).last_error.reason == Reason.DEVICE_REVOKED
+
+
+def _ask(name: str) -> dns.message.Message:
+    query = dns.message.make_query(name, "A", use_edns=0)
+    return dns.query.udp(query, "127.0.0.1", timeout=5.0)

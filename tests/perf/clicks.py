@@ -1,0 +1,62 @@
+"""Cold clicks and goodput through the whole of Culvert, in the lab."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+import dns.message
+import dns.query
+import dns.rcode
+import grpc.aio
+from culvert_lab import topology as net
+from culvert_lab.office import Office
+from culvert_lab.topology import Site
+from culvert_proto import local_pb2, local_pb2_grpc
+from iperf import goodput
+
+NAME = "bench"
+
+
+@dataclass(frozen=True, slots=True)
+class Clicks:
+    """Milliseconds of each cold click: query to released answer, and request to the gateway's last acknowledgement."""
+
+    held: list[float]
+    setup: list[float]
+
+
+async def cold_clicks(office: Office, count: int) -> Clicks:
+    """`count` times: ask for the name with no tunnel up, then close the tunnel. Raises RuntimeError on any refusal."""
+    fqdn = await office.add_resource(NAME, idle_seconds=3600)
+    clicks = Clicks([], [])
+    socket = office.lab.run_directory(Site.LAPTOP) / "culvert/culvertd.sock"
+    async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:
+        daemon = local_pb2_grpc.LocalServiceStub(channel)
+        for _ in range(count):
+            clicks.held.append(await office.lab.inside(Site.LAPTOP).run(_ask, fqdn))
+            status = (await daemon.GetStatus(local_pb2.GetStatusRequest())).status
+            at = {step.name: step.at_us for step in status.clicks[0].steps}
+            clicks.setup.append((at["programmed"] - at["request"]) / 1000)
+            await daemon.CloseTunnel(local_pb2.CloseTunnelRequest(all=True))
+            await office.joined.admin.until("/tunnels", lambda tunnels: not tunnels, "Every tunnel closed")
+    return clicks
+
+
+async def tunnel_mbit_s(office: Office, seconds: int) -> float:
+    """iperf3 TCP from the laptop to the intranet through one tunnel, Mbit/s."""
+    opened = await office.culvert("open", f"{NAME}.{net.ZONE}")
+    if opened.code != 0:
+        raise RuntimeError(opened.stderr)
+    return await asyncio.to_thread(goodput, Site.LAPTOP.value, Site.INTRANET.value, net.WIKI_ADDRESS, seconds)
+
+
+def _ask(fqdn: str) -> float:
+    query = dns.message.make_query(fqdn, "A", use_edns=0)
+    began = time.perf_counter()
+    answer = dns.query.udp(query, "127.0.0.1", timeout=5.0)
+    took = (time.perf_counter() - began) * 1000
+    if answer.rcode() != dns.rcode.NOERROR or not answer.answer:
+        raise RuntimeError(f"{fqdn} was not answered: {dns.rcode.to_text(answer.rcode())}")
+    return took
