@@ -26,6 +26,8 @@ _log = logging.getLogger(__name__)
 # The zone of rows for names that are in none of ours.
 _NO_ZONE = ""
 
+_RELISTEN_SECONDS = 1.0
+
 
 class Outcome(Enum):
     """What a pass came to. Only FAILED is tried again sooner than the poll: a foreign name waits for a person."""
@@ -89,18 +91,16 @@ class Updater:
         return outcome
 
     async def _listen(self) -> None:
-        failures = 0
         while True:
             try:
                 async with self._store.changes(self._wake.set) as lost:
-                    failures = 0
                     # What changed before we listened was not told.
                     self._wake.set()
                     await lost.wait()
             except StoreError:
                 pass
-            failures += 1
-            await asyncio.sleep(schedule.wait(failures, 0, random.random()))  # noqa: S311
+            # The database is our own and near: no need to spare it, and a change waits for it.
+            await asyncio.sleep(_RELISTEN_SECONDS)
 
     def _report(self, subject: str, text: str) -> None:
         """Log what is new; a fault that lasts is told once."""
