@@ -15,6 +15,7 @@ import contextlib
 import datetime
 import logging
 import signal
+import socket
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -175,30 +176,29 @@ class Controller:
 
     @asynccontextmanager
     async def _rest_server(self, certificate: PrivateKey, chain: bytes) -> AsyncGenerator[None]:
-        host, port = split_listen(self._settings.rest_listen)
         chain_file, key_file = self._settings.state_dir / "rest.pem", self._settings.state_dir / "rest.key"
         private_files.write(chain_file, chain)
         private_files.write(key_file, certificate.key_pem)
-        server = _RestServer(
-            uvicorn.Config(
-                self._app,
-                host=host,
-                port=port,
-                ssl_certfile=chain_file,
-                ssl_keyfile=str(key_file),
-                log_config=None,
-                access_log=False,
-                lifespan="off",
-                ws="none",
-                timeout_graceful_shutdown=int(_GRACE_SECONDS),
-            )
+        config = uvicorn.Config(
+            self._app,
+            ssl_certfile=chain_file,
+            ssl_keyfile=str(key_file),
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            timeout_graceful_shutdown=int(_GRACE_SECONDS),
         )
-        serving = asyncio.create_task(server.serve(), name="REST")
+        server = _RestServer(config)
         try:
-            while not server.started and not serving.done():  # noqa: ASYNC110
+            listener = socket.create_server(split_listen(self._settings.rest_listen))
+        except OSError as error:
+            why = f"cannot listen on {self._settings.rest_listen}: {error.strerror}"
+            raise ConfigurationError(f"rest_listen: {why}") from None
+        serving = asyncio.create_task(server.serve([listener]), name="REST")
+        try:
+            while not server.started:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)  # uvicorn has no event for it
-            if serving.done():
-                raise ConfigurationError(f"rest_listen: cannot listen on {self._settings.rest_listen}")
             yield
         finally:
             server.should_exit = True
