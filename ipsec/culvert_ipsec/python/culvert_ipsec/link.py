@@ -28,6 +28,8 @@ from culvert_ipsec.link_plan import (
 )
 
 _FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
+# rtnetlink(7): RT_TABLE_LOCAL, RTN_LOCAL, RT_SCOPE_HOST.
+_LOCAL_TABLE, _LOCAL_TYPE, _HOST_SCOPE = 255, 2, 254
 _VERSIONS = {family: version for version, family in _FAMILIES.items()}
 
 
@@ -59,9 +61,9 @@ class KernelLink:
                 self._no_link_local_address()
                 self._netlink.link("set", index=self._index, mtu=mtu, state="up")
             case AddAddress(address):
-                self._netlink.addr("replace", index=self._index, **_host(address))
+                self._netlink.route("replace", **self._local_route(address))
             case RemoveAddress(address):
-                self._netlink.addr("del", index=self._index, **_host(address))
+                self._netlink.route("del", **self._local_route(address))
             case AddRule(version):
                 self._netlink.rule("add", **_rule(version))
             case ReplaceRoute(prefix, source):
@@ -71,8 +73,12 @@ class KernelLink:
                 self._netlink.route("del", **self._route(prefix))
 
     def _addresses(self) -> set[Address]:
-        found = {ip_address(one.get("address")) for one in self._netlink.get_addr(index=self._index)}
-        return {address for address in found if not address.is_link_local}
+        return {
+            ip_address(route.get("dst"))
+            for family in _FAMILIES.values()
+            for route in self._netlink.get_routes(family=family, table=_LOCAL_TABLE)
+            if route.get("oif") == self._index and route["type"] == _LOCAL_TYPE
+        }
 
     def _routes(self) -> dict[Network, Address | None]:
         routes: dict[Network, Address | None] = {}
@@ -92,6 +98,21 @@ class KernelLink:
             "family": _FAMILIES[prefix.version],
             "oif": self._index,
             "table": ROUTE_TABLE,
+        }
+
+    def _local_route(self, address: Address) -> dict[str, Any]:
+        """Makes an address the host's own without putting it on the device.
+
+        Browsers watch for addresses that come and go, and break off what they load when one does (Chromium's
+        ERR_NETWORK_CHANGED): the very page for which the tunnel is opened. Nobody watches the local table.
+        """
+        return {
+            "dst": f"{address}/{address.max_prefixlen}",
+            "family": _FAMILIES[address.version],
+            "oif": self._index,
+            "table": _LOCAL_TABLE,
+            "type": _LOCAL_TYPE,
+            "scope": _HOST_SCOPE,
         }
 
     def _no_link_local_address(self) -> None:
@@ -121,7 +142,3 @@ def _rules(netlink: Any) -> frozenset[int]:
 
 def _rule(version: int) -> dict[str, int]:
     return {"family": _FAMILIES[version], "priority": RULE_PRIORITY, "table": ROUTE_TABLE}
-
-
-def _host(address: Address) -> dict[str, Any]:
-    return {"address": str(address), "prefixlen": address.max_prefixlen, "family": _FAMILIES[address.version]}
