@@ -12,6 +12,7 @@ import shutil
 import sys
 import time
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Error, sync_playwright
@@ -35,6 +36,8 @@ FLAGS = (
     "--no-pings",
     "--disable-features=OptimizationHints,MediaRouter,DialMediaRouteProvider,Translate,NetworkTimeServiceQuerying",
 )
+# Where set-up puts Playwright's own browser, on systems that package none.
+OWN_BROWSERS = Path(__file__).resolve().parents[3] / "build/browsers"
 CANDIDATES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 VIEW_WIDTH, VIEW_HEIGHT = 1280, 800
 
@@ -51,6 +54,7 @@ TIMINGS = """() => {
 
 def visit(url: str, picture: str | None, seconds: float) -> Visit:
     """Open the page, wait for its load event, take a picture. A page that does not open is a Visit with `error`."""
+    os.environ.setdefault("PLAYWRIGHT_BROWSERS_PATH", str(OWN_BROWSERS))
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=chromium(), headless=True, args=list(FLAGS), timeout=60_000
@@ -75,8 +79,13 @@ def visit(url: str, picture: str | None, seconds: float) -> Visit:
             browser.close()
 
 
-def chromium() -> str:
-    """Path of the browser: $CULVERT_CHROMIUM, or the first that is installed. Raises FileNotFoundError."""
+def chromium() -> str | None:
+    """Path of the browser: $CULVERT_CHROMIUM, or the first that is installed; None for Playwright's own.
+
+    Raises FileNotFoundError.
+    """
+    if OWN_BROWSERS.exists():
+        return None
     named = os.environ.get("CULVERT_CHROMIUM")
     for candidate in (named,) if named else CANDIDATES:
         if found := shutil.which(candidate):
