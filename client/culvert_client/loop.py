@@ -10,6 +10,7 @@ tray, CLI ─┘                                └──► replies to tray and
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import logging
 import socket
@@ -119,6 +120,9 @@ class Daemon:
             await self._grpc.start()
             await self._front.open()
             self._spawn(self._measure_forever())
+            # What was imported stays for ever: looking through all of it again would fall into the first click.
+            gc.collect()
+            gc.freeze()
             log.info("ready")
             await stopped.wait()
             log.info("stopping")
