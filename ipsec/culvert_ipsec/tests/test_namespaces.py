@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 import socket
 import struct
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -221,6 +222,22 @@ def test_applying_again_changes_nothing_and_close_leaves_nothing(ends: tuple[End
         a.datapath = Userspace.create("tun0", 4500)
         a.datapath.apply(a.state)
     assert "tun0" not in names
+
+
+def test_no_address_appears_on_an_interface(ends: tuple[End, End]) -> None:
+    """A browser breaks off what it loads when one does: Chromium's ERR_NETWORK_CHANGED."""
+    a, b = ends
+    for end in ends:
+        shown = subprocess.run(
+            ["ip", "-n", end.namespace, "-br", "address", "show", "dev", "tun0"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        assert end.inner not in shown
+    with entered(a.namespace), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((b.inner, 9))
+        assert probe.getsockname()[0] == a.inner
 
 
 def test_a_refusal_says_what_to_do(ends: tuple[End, End]) -> None:

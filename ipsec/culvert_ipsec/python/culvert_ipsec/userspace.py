@@ -28,6 +28,8 @@ class Userspace:
         self._native = native
         self._tun_name = tun_name
         self._udp_port = udp_port
+        # Kept open: opening one takes longer than all that is done with it.
+        self._netlink: IPRoute | None = None
 
     @classmethod
     def create(cls, tun_name: str = "culvert0", udp_port: int = UDP_ENCAPSULATION_PORT) -> Self:
@@ -44,10 +46,9 @@ class Userspace:
         try:
             # Tunnels before routes: the first packet that is routed to the device finds its SA.
             self._native.apply(desired.tunnels)
-            with IPRoute() as netlink:
-                device = KernelLink(netlink, self._tun_name)
-                for step in steps(device.observe(), link):
-                    device.take(step)
+            device = KernelLink(self._opened_netlink(), self._tun_name)
+            for step in steps(device.observe(), link):
+                device.take(step)
         except ValueError as error:
             raise DatapathError(f"The tunnels cannot be installed: {error}.") from error
         except (OSError, NetlinkError) as error:
@@ -79,10 +80,17 @@ class Userspace:
     def close(self) -> None:
         self._native.close()
         try:
-            with IPRoute() as netlink:
+            with self._opened_netlink() as netlink:
                 remove_rules(netlink)
         except (OSError, NetlinkError) as error:
             raise DatapathError(f"The system kept the tunnel's routing rule: {error}.") from error
+        finally:
+            self._netlink = None
+
+    def _opened_netlink(self) -> IPRoute:
+        if self._netlink is None:
+            self._netlink = IPRoute()
+        return self._netlink
 
 
 def _why_not_opened(error: OSError, tun_name: str, udp_port: int) -> str:
