@@ -56,12 +56,10 @@ async def _once(settings: Settings) -> int:
 
 async def _run(settings: Settings) -> int:
     async with _updater(settings) as updater:
-        running = asyncio.create_task(updater.run(settings.poll_seconds))
         for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, running.cancel)
+            asyncio.get_running_loop().add_signal_handler(number, updater.stop)
         _log.info("ready: zones %s on %s port %d", ", ".join(settings.zones), settings.server, settings.port)
-        with contextlib.suppress(asyncio.CancelledError):
-            await running
+        await updater.run(settings.poll_seconds)
     return 0
 
 

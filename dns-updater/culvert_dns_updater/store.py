@@ -8,6 +8,7 @@ import ipaddress
 from collections.abc import AsyncGenerator, Callable
 from typing import Protocol, cast
 
+from asyncpg import InterfaceError, PostgresError
 from culvert_db import RESOURCES_CHANNEL, DnsRecord, DnsState, Resource, create_engine, create_sessions
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
@@ -70,9 +71,9 @@ class Store:
         lost = asyncio.Event()
         async with _faults(), self._engine.connect() as connection:
             driver = cast(_DriverConnection, (await connection.get_raw_connection()).driver_connection)
-            driver.add_termination_listener(lambda *_: lost.set())
-            await driver.add_listener(RESOURCES_CHANNEL, lambda *_: told())
             try:
+                driver.add_termination_listener(lambda *_: lost.set())
+                await driver.add_listener(RESOURCES_CHANNEL, lambda *_: told())
                 yield lost
             finally:
                 # The connection carries our listener: it must not go back to the pool.
@@ -95,6 +96,9 @@ async def _faults() -> AsyncGenerator[None]:
     except SQLAlchemyError as error:
         cause = cast(BaseException | None, getattr(error, "orig", None))
         raise StoreError(f"the database refused: {type(cause or error).__name__}") from error
+    except (InterfaceError, PostgresError) as error:
+        # From the driver itself: the pool handed out a connection that had died.
+        raise StoreError(f"the database refused: {type(error).__name__}") from error
     except (OSError, TimeoutError) as error:
         raise StoreError(
             f"the database cannot be reached: {error.strerror or type(error).__name__}"

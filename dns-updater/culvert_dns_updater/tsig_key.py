@@ -13,7 +13,8 @@ import dns.exception
 import dns.name
 import dns.tsig
 
-_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|#[^\n]*", re.DOTALL)
+# A quoted string is matched first and kept: base64 may hold two slashes.
+_COMMENT = re.compile(r'("[^"\n]*")|/\*.*?\*/|//[^\n]*|#[^\n]*', re.DOTALL)
 _BIND_KEY = re.compile(r'\s*key\s+"?(?P<name>[^"\s{]+)"?\s*\{(?P<body>[^}]*)\}\s*;?\s*')
 _STATEMENT = re.compile(r'\s*(?P<key>algorithm|secret)\s+"?(?P<value>[^"\s;]+)"?\s*')
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
@@ -62,7 +63,7 @@ def load(path: Path, *, name: str | None, algorithm: str) -> TsigKey:
 
 
 def _parse_bind(text: str, path: Path, algorithm: str) -> tuple[str, str, str]:
-    found = _BIND_KEY.fullmatch(_COMMENT.sub(" ", text))
+    found = _BIND_KEY.fullmatch(_COMMENT.sub(lambda found: found[1] or " ", text))
     if found is None:
         raise KeyFileError(f"{path} is not a TSIG key file")
     values: dict[str, str] = {}

@@ -42,14 +42,15 @@ class Updater:
         self._store = store
         self.zones = tuple(zones)
         self._wake = asyncio.Event()
+        self._stopping = False
         self._reported: dict[str, str] = {}
 
     async def run(self, poll: float) -> None:
-        """Until cancelled. `poll` in seconds."""
+        """Until `stop`. `poll` in seconds."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._listen())
+            listener = tasks.create_task(self._listen())
             failures = 0
-            while True:
+            while not self._stopping:
                 self._wake.clear()
                 try:
                     outcome = await self.run_once()
@@ -60,7 +61,14 @@ class Updater:
                 # Jitter, not a secret.
                 deadline = schedule.wait(failures, poll, random.random())  # noqa: S311
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), deadline)
+                    async with asyncio.timeout(0 if self._stopping else deadline):
+                        await self._wake.wait()
+            listener.cancel()
+
+    def stop(self) -> None:
+        """Ends `run` after the pass that is under way: a pass is short, and none is left half done."""
+        self._stopping = True
+        self._wake.set()
 
     async def run_once(self) -> Outcome:
         """One pass over all zones. Raises StoreError; what a name server does becomes states."""
@@ -91,7 +99,7 @@ class Updater:
         return outcome
 
     async def _listen(self) -> None:
-        while True:
+        while not self._stopping:
             try:
                 async with self._store.changes(self._wake.set) as lost:
                     # What changed before we listened was not told.

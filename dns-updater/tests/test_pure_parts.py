@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 from pathlib import Path
 
@@ -61,6 +62,13 @@ def _write(path: Path, text: str, mode: int = 0o600) -> Path:
     path.write_text(text)
     path.chmod(mode)
     return path
+
+
+@given(st.one_of(st.binary(min_size=16, max_size=64), st.just(b"\xff" * 32)))
+def test_every_secret_is_read_back(tmp_path_factory: pytest.TempPathFactory, secret: bytes) -> None:
+    text = base64.b64encode(secret).decode()
+    file = _write(tmp_path_factory.mktemp("key") / "key", BIND_KEY.replace(SECRET, text))
+    assert tsig_key.load(file, name=None, algorithm="hmac-sha256").secret == secret
 
 
 def test_both_forms_of_the_key_are_one_key(tmp_path: Path) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-from culvert_db import DnsRecord, DnsState, Resource, Sessions, create_engine, create_sessions
+from culvert_db import DnsRecord, DnsState, Resource, Sessions, create_engine, create_sessions, upgrade
+from culvert_db.embedded import EmbeddedPostgres
 from culvert_dns_updater import cli
 from culvert_dns_updater.settings import Settings
 from culvert_dns_updater.store import Store
@@ -32,6 +34,10 @@ async def sessions(database_url: str) -> AsyncIterator[Sessions]:
 
 @pytest.fixture
 def settings(name_server: NameServer, database_url: str) -> Settings:
+    return _settings(name_server, database_url)
+
+
+def _settings(name_server: NameServer, database_url: str) -> Settings:
     return Settings.model_validate(
         {
             "database_url": database_url,
@@ -83,8 +89,9 @@ async def _running(updater: Updater, poll: float) -> AsyncGenerator[None]:
     try:
         yield
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        updater.stop()
+        async with asyncio.timeout(10):
+            await task
 
 
 async def test_a_resource_is_published_moved_and_withdrawn(
@@ -242,3 +249,49 @@ async def test_the_command_line_makes_one_pass_and_says_how_it_went(
     (tmp_path / "database-url").write_text("postgresql://culvert:hunter2@127.0.0.1:1/culvert")
     assert await asyncio.to_thread(cli.main, once) == 3
     assert "hunter2" not in capfd.readouterr().err
+
+
+async def test_a_database_that_was_down_is_caught_up_with(name_server: NameServer, tmp_path: Path) -> None:
+    postgres = EmbeddedPostgres(tmp_path / "pg")
+    async with postgres as url:
+        engine = create_engine(url)
+        await upgrade(engine)
+        settings = _settings(name_server, url)
+        store = Store(url)
+        async with _running(Updater(store, settings.make_zones()), poll=3600):
+            await asyncio.sleep(0.5)
+            await engine.dispose()
+            await postgres.stop()
+            await asyncio.sleep(1.5)
+            await postgres.start()
+            await _put(create_sessions(engine), WIKI, "10.20.0.10")
+            await _until(lambda: name_server.lookup(WIKI, "A") == ["10.20.0.10"])
+            # Changes are told again, too.
+            await asyncio.sleep(1)
+            await _put(create_sessions(engine), WIKI, "10.20.0.11")
+            await _until(lambda: name_server.lookup(WIKI, "A") == ["10.20.0.11"], seconds=2)
+        await store.close()
+        await engine.dispose()
+
+
+async def test_the_daemon_stops_on_sigterm(settings: Settings, name_server: NameServer) -> None:
+    env = {
+        "CULVERT_DNS_DATABASE_URL": settings.database(),
+        "CULVERT_DNS_SERVER": name_server.address,
+        "CULVERT_DNS_PORT": str(name_server.port),
+        "CULVERT_DNS_ZONES": ZONE,
+        "CULVERT_DNS_KEY_FILE": str(name_server.key_file),
+    }
+    program = "import sys; from culvert_dns_updater.cli import main; sys.exit(main(['run']))"
+    daemon = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, env=env, stderr=asyncio.subprocess.PIPE
+    )
+    assert daemon.stderr is not None
+    async with asyncio.timeout(20):
+        said = b""
+        while b"names live" not in said:
+            line = await daemon.stderr.readline()
+            said += line
+            assert line, f"the daemon ended: {said.decode()}"
+        daemon.terminate()
+        assert await daemon.wait() == 0
