@@ -218,13 +218,14 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[st
 
 
 @pytest.fixture
-async def database_url(cluster: str) -> str:
+async def database_url(cluster: str) -> AsyncGenerator[str]:
     name = f"t{secrets.token_hex(8)}"
     engine = create_engine(cluster).execution_options(isolation_level="AUTOCOMMIT")
     async with engine.connect() as connection:
         await connection.execute(text(f"CREATE DATABASE {name}"))
+        yield cluster.replace("/postgres?", f"/{name}?")
+        await connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
     await engine.dispose()
-    return cluster.replace("/postgres?", f"/{name}?")
 
 
 @pytest.fixture

@@ -235,8 +235,8 @@ class Link:
 
     def _end(self, reason: str) -> None:
         """Ends the session from outside of it; it is not online from this moment on."""
-        self._set_offline(reason)
-        if self._over is not None and not self._over.done():
+        if self._switch is not None and self._over is not None and not self._over.done():
+            self._set_offline(reason)
             self._over.set_result(reason)
 
     async def _session(self) -> None:

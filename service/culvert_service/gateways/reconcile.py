@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-from culvert_service.gateways.diff import DesiredTunnel, plan
+from culvert_service.gateways.diff import DesiredTunnel, Plan, plan
 from culvert_service.gateways.entry import Kind
 from culvert_service.gateways.link import Link
 from culvert_service.gateways.site import static_entries
@@ -20,9 +20,11 @@ TunnelsLost = Callable[[Link, Sequence[DesiredTunnel]], Awaitable[None]]
 
 async def reconcile(link: Link, desired_tunnels: DesiredTunnels, tunnels_lost: TunnelsLost) -> None:
     """Afterwards the gateway holds what it should. Raises CulvertError GATEWAY_DOWN, or what the link ends with."""
+    # A first look disturbs nobody. It may see a set-up half-way; what it finds is looked at again alone.
+    if await _difference(link, desired_tunnels) == Plan((), ()):
+        return
     async with link.guard.exclusive():
-        tunnels = await desired_tunnels(link.config.id)
-        todo = plan(static_entries(link.config.site), tunnels, await link.observe())
+        todo = await _difference(link, desired_tunnels)
         deletions = [update for update in todo.updates if update.kind is Kind.DELETE]
         # Two requests: within one, a switch may take updates in any order (P4Runtime section 12).
         await link.write_all(deletions)
@@ -34,3 +36,8 @@ async def reconcile(link: Link, desired_tunnels: DesiredTunnels, tunnels_lost: T
         )
     # Outside of the guard: closing a tunnel waits for whoever works on it, who may wait for a turn at the gateway.
     await tunnels_lost(link, todo.lost)
+
+
+async def _difference(link: Link, desired_tunnels: DesiredTunnels) -> Plan:
+    tunnels = await desired_tunnels(link.config.id)
+    return plan(static_entries(link.config.site), tunnels, await link.observe())
