@@ -39,7 +39,7 @@ async def test_a_server_of_another_ca_is_refused_before_the_token_is_sent(tmp_pa
         with pytest.raises(CulvertError) as refused:
             await enrol_with(server.link(ours))
         assert server.bodies == []
-    assert refused.value.reason is Reason.REQUEST_INVALID
+    assert refused.value.reason is Reason.CONTROLLER_UNTRUSTED
     assert TOKEN not in str(refused.value)
 
 
@@ -51,7 +51,7 @@ async def test_a_server_that_shows_our_ca_without_its_key_is_refused_before_the_
         with pytest.raises(CulvertError) as refused:
             await enrol_with(server.link(ours))
         assert server.bodies == []
-    assert refused.value.reason is Reason.REQUEST_INVALID
+    assert refused.value.reason is Reason.CONTROLLER_UNTRUSTED
 
 
 async def test_an_answer_with_another_ca_is_refused(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ class Reason(enum.IntEnum):
     DNS_RECORD_FOREIGN = error_pb2.REASON_DNS_RECORD_FOREIGN
     TIMEOUT = error_pb2.REASON_TIMEOUT
     INTERNAL = error_pb2.REASON_INTERNAL
+    CONTROLLER_UNTRUSTED = error_pb2.REASON_CONTROLLER_UNTRUSTED
     CLOSED_BY_USER = error_pb2.REASON_CLOSED_BY_USER
     CLOSED_IDLE = error_pb2.REASON_CLOSED_IDLE
     CLOSED_BY_ADMIN = error_pb2.REASON_CLOSED_BY_ADMIN
@@ -240,6 +241,12 @@ CATALOGUE: dict[Reason, Entry] = {
         "Try again; if it lasts, send a report to your administrator.",
         _G.INTERNAL,
         _H.INTERNAL_SERVER_ERROR,
+    ),
+    Reason.CONTROLLER_UNTRUSTED: Entry(
+        "{controller} is not the controller that the invitation names. Nothing was sent to it.",
+        "Check the link with your administrator: somebody may be in between.",
+        _G.UNAUTHENTICATED,
+        _H.BAD_GATEWAY,
     ),
     Reason.CLOSED_BY_USER: Entry(
         "The tunnel was closed by the user.", "Open the name again to bring it back.", _G.CANCELLED, _H.GONE

@@ -22,7 +22,7 @@ CONNECT_TIMEOUT = 5.0
 async def trust(invitation: Invitation) -> tuple[ssl.SSLContext, bytes]:
     """A context that trusts the invitation's CA alone, and the CA's DER.
 
-    Raises CulvertError: CONTROLLER_UNREACHABLE, or REQUEST_INVALID when the server does not show that CA.
+    Raises CulvertError: CONTROLLER_UNREACHABLE, or CONTROLLER_UNTRUSTED when the server does not show that CA.
     """
     for der in await _shown_chain(invitation):
         if hashlib.sha256(der).digest() == invitation.ca_sha256:
@@ -34,8 +34,7 @@ async def trust(invitation: Invitation) -> tuple[ssl.SSLContext, bytes]:
 
 
 def untrusted(invitation: Invitation) -> CulvertError:
-    why = f"{invitation.controller} is not the controller that the invitation names; nothing was sent to it"
-    return CulvertError(Reason.REQUEST_INVALID, why=why)
+    return CulvertError(Reason.CONTROLLER_UNTRUSTED, controller=invitation.controller)
 
 
 async def _shown_chain(invitation: Invitation) -> list[bytes]:

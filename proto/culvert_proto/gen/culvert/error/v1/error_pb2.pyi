@@ -58,6 +58,7 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_DNS_RECORD_FOREIGN: _Reason.ValueType  # 48
     REASON_TIMEOUT: _Reason.ValueType  # 49
     REASON_INTERNAL: _Reason.ValueType  # 50
+    REASON_CONTROLLER_UNTRUSTED: _Reason.ValueType  # 51
     REASON_CLOSED_BY_USER: _Reason.ValueType  # 60
     """Why a tunnel ended."""
     REASON_CLOSED_IDLE: _Reason.ValueType  # 61
@@ -100,6 +101,7 @@ REASON_DNS_UPDATE_UNREACHABLE: Reason.ValueType  # 47
 REASON_DNS_RECORD_FOREIGN: Reason.ValueType  # 48
 REASON_TIMEOUT: Reason.ValueType  # 49
 REASON_INTERNAL: Reason.ValueType  # 50
+REASON_CONTROLLER_UNTRUSTED: Reason.ValueType  # 51
 REASON_CLOSED_BY_USER: Reason.ValueType  # 60
 """Why a tunnel ended."""
 REASON_CLOSED_IDLE: Reason.ValueType  # 61
