@@ -136,6 +136,7 @@ class Controller:
             stack.push_async_callback(self._fleet.stop)
             stack.push_async_callback(self._tunnels.stop)
             await self._gateways.start()
+            await self._tunnels.start()
             await stack.enter_async_context(self._agent_server(certificate, chain))
             await stack.enter_async_context(self._rest_server(certificate, chain))
             self._stack = stack.pop_all()

@@ -18,8 +18,10 @@ def configure(*, as_json: bool) -> None:
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
     # At lower levels they print whole messages.
-    for chatty in ("finsy", "alembic", "sqlalchemy", "uvicorn", "grpc"):
+    for chatty in ("alembic", "sqlalchemy", "uvicorn", "grpc"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
+    # It warns at each connection that a gateway has no gNMI, which none needs.
+    logging.getLogger("finsy").setLevel(logging.ERROR)
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:

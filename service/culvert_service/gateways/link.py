@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ _RECONCILE_SECONDS = 30.0
 _RETRY_SECONDS = 0.5
 _PROBE_EVERY_SECONDS = 2.0
 _PROBE_SECONDS = 1.0
+_TELL_EVERY_SECONDS = 5.0
 _DIGESTS = ("soft_limit_t", "bad_spi_t", "acquire_t")
 
 
@@ -330,14 +332,18 @@ class Link:
                 raise _LostError(f"digests: {p4runtime.refusal(error)}") from None
 
     async def _digests(self, switch: finsy.Switch, name: str) -> None:
+        seen, told = 0, -_TELL_EVERY_SECONDS
         async for message in switch.read_digests(name):
             with suppress(finsy.P4ClientError):
                 await switch.write([message.ack()])
+            seen += len(message)
             for values in p4runtime.digest_values(message):
                 if name == "soft_limit_t":
                     await self._hooks.soft_limit(self, values["sa_id"])
-                else:
-                    _log.info("digest", extra={"gateway": self.name, "digest": name, **values})
+                elif time.monotonic() - told >= _TELL_EVERY_SECONDS:
+                    # Anyone on the internet can provoke these: they are counted, and the newest is shown.
+                    told = time.monotonic()
+                    _log.info("digest", extra={"gateway": self.name, "digest": name, "count": seen, **values})
 
     async def _probe(self, switch: finsy.Switch) -> None:
         while True:

@@ -80,6 +80,12 @@ class Opening:
         self._fleet = fleet
         self._now = now
 
+    async def warm_up(self) -> None:
+        """The first click need not wait for statements to be compiled and a connection to be made."""
+        async with self._sessions() as session:
+            await repository.open_facts(session, b"", "")
+            await repository.serving(session, 0, uuid.UUID(int=0))
+
     async def open(self, request: OpenRequest, timeline: Timeline) -> Opened:
         """Tries the gateways in order. Raises CulvertError; nothing is then left behind."""
         failed: set[str] = set()

@@ -53,6 +53,9 @@ class Tunnels:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._told: dict[tuple[int, int], float] = {}
 
+    async def start(self) -> None:
+        await self._opening.warm_up()
+
     async def open(self, request: OpenRequest) -> Opened:
         """Idempotent for a device and a name; equal requests at once share one answer. Raises CulvertError."""
         task = self._in_flight.get(request)
