@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -18,6 +19,8 @@ from culvert_client.core.grant import Limits, Sa, Sas, TunnelId, Usage
 MTU_WITHOUT_TUNNEL = 1438
 
 Value = TypeVar("Value")
+
+_log = logging.getLogger(__name__)
 
 
 class Userspace:
@@ -45,6 +48,13 @@ class Userspace:
     async def apply(self, desired: Desired) -> None:
         state = to_ipsec(desired, self._settings)
         await _on(self._thread, lambda: self._inner.apply(state))
+        self._thread.submit(self._repair)
+
+    def _repair(self) -> None:
+        try:
+            self._inner.repair()
+        except culvert_ipsec.DatapathError as error:
+            _log.warning("the tunnel device could not be checked: %s", error)
 
     async def measure(self) -> Measured:
         counters = await _on(self._thread, self._inner.counters)

@@ -240,6 +240,22 @@ def test_no_address_appears_on_an_interface(ends: tuple[End, End]) -> None:
         assert probe.getsockname()[0] == a.inner
 
 
+def test_what_others_change_is_put_back(ends: tuple[End, End]) -> None:
+    a, b = ends
+
+    def route() -> str:
+        command = ["ip", "-n", a.namespace, "route", "get", b.inner]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+    before = route()
+    assert "dev tun0" in before
+    subprocess.run(["ip", "-n", a.namespace, "route", "flush", "table", "4500"], check=True)
+    assert "dev tun0" not in route()
+    with entered(a.namespace):
+        a.datapath.repair()
+    assert route() == before
+
+
 def test_a_refusal_says_what_to_do(ends: tuple[End, End]) -> None:
     a, _ = ends
     with entered(a.namespace):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
 from typing import Self
 
 from pyroute2 import IPRoute, NetlinkError
@@ -12,7 +13,7 @@ from culvert_ipsec.counters import Counters, FlowCounters, TunnelCounters
 from culvert_ipsec.datapath import DatapathError, SoftLimit
 from culvert_ipsec.desired import UDP_ENCAPSULATION_PORT, DatapathState
 from culvert_ipsec.link import KernelLink, remove_rules
-from culvert_ipsec.link_plan import steps, wanted
+from culvert_ipsec.link_plan import Link, Step, steps, wanted
 
 _CLOSED = "The datapath is closed."
 
@@ -30,6 +31,7 @@ class Userspace:
         self._udp_port = udp_port
         # Kept open: opening one takes longer than all that is done with it.
         self._netlink: IPRoute | None = None
+        self._known: Link | None = None
 
     @classmethod
     def create(cls, tun_name: str = "culvert0", udp_port: int = UDP_ENCAPSULATION_PORT) -> Self:
@@ -46,11 +48,23 @@ class Userspace:
         try:
             # Tunnels before routes: the first packet that is routed to the device finds its SA.
             self._native.apply(desired.tunnels)
-            device = KernelLink(self._opened_netlink(), self._tun_name)
-            for step in steps(device.observe(), link):
-                device.take(step)
+            self._bring_to(link)
         except ValueError as error:
             raise DatapathError(f"The tunnels cannot be installed: {error}.") from error
+        except (OSError, NetlinkError) as error:
+            raise DatapathError(f"The system refused the tunnel's device or routes: {error}.") from error
+
+    def repair(self) -> None:
+        """Put back what other programs have changed of the device and its routes. Raises DatapathError.
+
+        `apply` starts from what it left last time, because reading it all back takes most of the time that a DNS answer
+        would wait for. Call this after it, when nobody waits.
+        """
+        if (link := self._known) is None:
+            return
+        self._known = None
+        try:
+            self._bring_to(link)
         except (OSError, NetlinkError) as error:
             raise DatapathError(f"The system refused the tunnel's device or routes: {error}.") from error
 
@@ -87,10 +101,27 @@ class Userspace:
         finally:
             self._netlink = None
 
+    def _bring_to(self, link: Link) -> None:
+        device = KernelLink(self._opened_netlink(), self._tun_name)
+        known, self._known = self._known, None
+        if known is not None:
+            try:
+                _take(device, steps(known, link))
+            except NetlinkError:
+                known = None
+        if known is None:
+            _take(device, steps(device.observe(), link))
+        self._known = link
+
     def _opened_netlink(self) -> IPRoute:
         if self._netlink is None:
             self._netlink = IPRoute()
         return self._netlink
+
+
+def _take(device: KernelLink, todo: Iterator[Step]) -> None:
+    for step in todo:
+        device.take(step)
 
 
 def _why_not_opened(error: OSError, tun_name: str, udp_port: int) -> str:
