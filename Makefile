@@ -8,7 +8,8 @@ PYTEST := $(VENV)/python -m pytest
 PARTS  := proto p4 db service dns-updater client tray-ui ipsec deploy/lab switch-targets
 # The lab needs root for its namespaces; nothing outside of them is touched.
 ROOT   := $(if $(filter 0,$(shell id -u)),,sudo env PATH=$$PATH)
-CARGO  := $(shell command -v cargo || echo $$HOME/.cargo/bin/cargo)
+# Looked up when used: set-up may have just installed it.
+CARGO   = PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH" cargo
 
 export PYTHONDONTWRITEBYTECODE := 1
 export CULVERT_PYTHON := $(CURDIR)/.venv/bin/python
@@ -58,4 +59,4 @@ lock: ## Resolve the Python dependencies anew, with hashes
 	build/uv/bin/uv pip compile --universal --generate-hashes --no-annotate --no-header -q --group dev pyproject.toml \
 	  -o requirements.lock $(foreach p,proto ipsec db service dns-updater client tray lab,--no-emit-package culvert-$(p))
 clean: ## Remove what was built here
-	rm -rf build target .venv
+	rm -rf build target .venv ipsec/culvert_ipsec/python/culvert_ipsec/*.so

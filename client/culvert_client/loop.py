@@ -216,6 +216,10 @@ class Daemon:
             except CulvertError as error:
                 log.error("%s", error)
                 self.post(Applied(command.number, error))
+            except Exception:
+                # Whoever waits for this must hear of it, and the next one must be tried.
+                log.exception("the datapath failed")
+                self.post(Applied(command.number, CulvertError(Reason.INTERNAL)))
             finally:
                 self._applies.task_done()
 

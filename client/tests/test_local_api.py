@@ -135,7 +135,7 @@ async def test_the_first_to_enrol_owns_the_computer(lab: Lab) -> None:
     assert resources[1].split() == ["wiki", "wiki.corp.example", "10.20.0.10"]
     assert "online" in (await culvert(daemon, ALICE, "gateways")).out
     assert (await culvert(daemon, ALICE, "use", "gw-berlin")).code == 0
-    assert (await culvert(daemon, ALICE, "close", "wiki")).out == "Closed: 1.\n"
+    assert (await culvert(daemon, ALICE, "close", "wiki")).out == "wiki is closed.\n"
     assert lab.controller.open == {}
 
     root = await culvert(daemon, 0, "enroll", lab.link, "--name", "laptop-2")

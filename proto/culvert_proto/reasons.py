@@ -76,7 +76,7 @@ _H = HTTPStatus
 CATALOGUE: dict[Reason, Entry] = {
     Reason.NOT_ENROLLED: Entry(
         "This computer is not enrolled.",
-        "Open the invitation link that your administrator sent, or run: culvert enroll LINK",
+        "Open the invitation link that your administrator sent, or run: culvert enroll",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
     ),
@@ -202,7 +202,7 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.DATAPATH_FAILED: Entry(
         "This computer could not set the tunnel up: {why}.",
-        "Restart the daemon; if it lasts, send a report to your administrator.",
+        "Restart the daemon; if it lasts, tell your administrator.",
         _G.INTERNAL,
         _H.INTERNAL_SERVER_ERROR,
     ),
@@ -238,7 +238,7 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.INTERNAL: Entry(
         "Something went wrong inside Culvert.",
-        "Try again; if it lasts, send a report to your administrator.",
+        "Try again; if it lasts, tell your administrator.",
         _G.INTERNAL,
         _H.INTERNAL_SERVER_ERROR,
     ),

@@ -125,7 +125,10 @@ def close(
         local_pb2.CloseTunnelRequest(all=True) if every else local_pb2.CloseTunnelRequest(name=name or "")
     )
     answer = _link(context).ask(lambda daemon: daemon.CloseTunnel(request))
-    words.out.print(f"Closed: {answer.closed}.")
+    if every:
+        words.out.print(f"{answer.closed} tunnels closed." if answer.closed != 1 else "1 tunnel closed.")
+    else:
+        words.out.print(f"{name} is closed." if answer.closed else f"{name} was not open.", markup=False)
 
 
 @app.command()

@@ -46,7 +46,7 @@ class DaemonLink:
 
     def _fail(self, error: grpc.aio.AioRpcError) -> NoReturn:
         if error.code() is grpc.StatusCode.UNAVAILABLE and not error.trailing_metadata():
-            say_error(f"The daemon does not answer at {self._socket}.", "Start it: systemctl start culvertd")
+            say_error(f"The daemon does not answer at {self._socket}.", "Start culvertd as root.")
             raise typer.Exit(EXIT_NO_DAEMON)
         refusal = from_rpc_error(error, peer="The daemon")
         say_error(refusal.message, refusal.remedy)

@@ -52,7 +52,7 @@ from culvert_client.core.grant import TunnelId
 from culvert_client.core.holds import Demanded, Failed, Holds, Outcome, Replied
 from culvert_client.core.machine import Machine
 from culvert_client.core.profile import Profile
-from culvert_client.core.tunnel_states import Closed, Closing
+from culvert_client.core.tunnel_states import Closed, Closing, Opening
 
 APPLY_RETRY = 5.0
 """Seconds after which a state that the datapath refused is tried again."""
@@ -320,6 +320,11 @@ class Client:
         old = self.profile
         self.profile = Profile(managed_zones=old.managed_zones, protected_prefixes=old.protected_prefixes)
         self.connected, self._errors = False, {}
+        for fqdn, machine in self.machines.items():
+            # Their calls went with the connection: no answer will come.
+            if isinstance(machine.state, Opening):
+                commands += self._refuse(fqdn, machine.state.waiting, error, now)
+        self.machines.clear()
         return commands
 
     def _held_tunnels(self) -> dict[str, TunnelId]:

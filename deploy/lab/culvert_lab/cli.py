@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -30,9 +31,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 return _run(_down(), stopped=130)
             case "expose":
                 running_lab()
-                print(
-                    f"https://127.0.0.1:{options.port}/docs until Ctrl-C. The certificate is of the lab's own CA."
-                )
                 return _run(expose(options.port), stopped=0)
             case "shell":
                 _become(options.site, ["/bin/bash", "--norc", "--noprofile"])
@@ -80,8 +78,9 @@ def _cancel_once(task: asyncio.Future[None]) -> Any:
     def cancel() -> None:
         if not cancelled:
             cancelled.append(True)
-            print(flush=True)
             task.cancel()
+            with contextlib.suppress(OSError):  # the terminal may be what went away
+                print(flush=True)
 
     cancelled: list[bool] = []
     return cancel

@@ -140,6 +140,7 @@ async def _first_page(lab: Lab, joined: Joined, progress: Progress) -> None:
     progress.say(timeline_text.render(line, colour=progress.fancy))
     progress.say(
         f"  Page {BUILD / 'demo.png'}   picture {BUILD / 'demo.svg'}   figures {BUILD / 'demo.json'}"
+        f"   capture {BUILD / 'demo.pcapng'}"
     )
     if failures := report.failures():
         samples = "".join(f"\n    {sample}" for sample in seen.cleartext_samples)
@@ -221,9 +222,11 @@ def _stay_words(progress: Progress) -> None:
     progress.head("The lab stays up")
     progress.say(f"  A shell on the laptop     {command} shell laptop")
     progress.say(f"    there, for example      curl {URL}     culvert status")
+    progress.say(f"    (an idle tunnel closes after {IDLE_SECONDS} s here, so that you can see it happen)")
     progress.say(
         f"  The REST API's docs       {command} expose     then open https://127.0.0.1:{net.REST_PORT}/docs"
     )
+    progress.say(f"    its token is in         {BUILD / 'lab/controller/run/controller/admin-token'}")
     progress.say("  Stop                      Ctrl-C")
 
 

@@ -25,6 +25,11 @@ class LabDownError(LabError):
         super().__init__("No lab is up. Start one in another terminal: make demo")
 
 
+class PortTakenError(LabError):
+    def __init__(self, port: int) -> None:
+        super().__init__(f"Port {port} of 127.0.0.1 is taken by another program. Choose another with --port.")
+
+
 class ProgramError(LabError):
     """A program ended, or did not become ready in time."""
 

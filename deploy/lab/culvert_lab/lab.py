@@ -138,13 +138,20 @@ def environment(site: Site) -> dict[str, str]:
     }
 
 
+def lab_connection() -> socket.socket:
+    """A connection that ends when the lab does. Raises LabDownError."""
+    probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        probe.connect(LOCK)
+    except ConnectionRefusedError:
+        probe.close()
+        raise LabDownError from None
+    return probe
+
+
 def running_lab() -> int:
     """Process id of the lab that is up. Raises LabDownError."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        try:
-            probe.connect(LOCK)
-        except ConnectionRefusedError:
-            raise LabDownError from None
+    with lab_connection() as probe:
         peer = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     pid: int = struct.unpack("3i", peer)[0]
     return pid

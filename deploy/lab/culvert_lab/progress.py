@@ -19,11 +19,11 @@ class Progress:
     def head(self, text: str) -> None:
         """A heading between groups of steps."""
         bold, plain = ("\x1b[1m", "\x1b[0m") if self.fancy else ("", "")
-        print(f"\n{bold}{text}{plain}", file=self._out, flush=True)
+        self._print(f"\n{bold}{text}{plain}")
 
     def say(self, text: str = "") -> None:
         """Text as it is."""
-        print(text, file=self._out, flush=True)
+        self._print(text)
 
     @contextlib.asynccontextmanager
     async def step(self, name: str) -> AsyncGenerator[Finding]:
@@ -31,7 +31,7 @@ class Progress:
         finding = Finding()
         began = time.monotonic()
         if self.fancy:
-            print(f"  … {name}", end="", file=self._out, flush=True)
+            self._print(f"  … {name}", end="")
         try:
             yield finding
         except BaseException:
@@ -46,7 +46,12 @@ class Progress:
             line = f"\r\x1b[K  \x1b[{colour}m{mark}\x1b[0m {text}  \x1b[2m{took:.2f} s\x1b[0m"
         else:
             line = f"  {mark} {text}  ({took:.2f} s)"
-        print(line, file=self._out, flush=True)
+        self._print(line)
+
+    def _print(self, text: str, end: str = "\n") -> None:
+        # A terminal that was closed must not keep the lab from being taken down.
+        with contextlib.suppress(OSError):
+            print(text, end=end, file=self._out, flush=True)
 
 
 class Finding:

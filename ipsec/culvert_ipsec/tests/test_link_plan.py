@@ -7,9 +7,11 @@ from culvert_ipsec import DatapathError, DatapathState, InboundSa, OutboundSa, T
 from culvert_ipsec.link_plan import (
     AddAddress,
     AddRule,
+    AddWall,
     Link,
     RemoveAddress,
     RemoveRoute,
+    RemoveWall,
     ReplaceRoute,
     SetLink,
     Step,
@@ -33,6 +35,7 @@ def test_a_new_tunnel_has_its_address_before_its_routes() -> None:
     assert list(steps(NEW, wanted(state(str(HOST))))) == [
         SetLink(1438),
         AddAddress(A),
+        AddWall(SITE),
         AddRule(4),
         ReplaceRoute(SITE, None),
         ReplaceRoute(HOST, A),
@@ -74,12 +77,13 @@ def test_no_key_in_a_repr() -> None:
 
 def apply(link: Link, step: Step) -> Link:
     """What the kernel does; it also takes the routes of an address that goes."""
-    mtu, up, addresses, routes, rules = (
+    mtu, up, addresses, routes, rules, walls = (
         link.mtu,
         link.up,
         set(link.addresses),
         dict(link.routes),
         set(link.rules),
+        set(link.walls),
     )
     match step:
         case SetLink(new):
@@ -96,7 +100,11 @@ def apply(link: Link, step: Step) -> Link:
             routes[prefix] = source
         case RemoveRoute(prefix):
             del routes[prefix]
-    return Link(mtu, up, frozenset(addresses), routes, frozenset(rules))
+        case AddWall(prefix):
+            walls.add(prefix)
+        case RemoveWall(prefix):
+            walls.remove(prefix)
+    return Link(mtu, up, frozenset(addresses), routes, frozenset(rules), frozenset(walls))
 
 
 prefixes = st.sampled_from(["10.20.0.0/16", "10.20.0.10/32", "10.30.0.0/24", "fd00::/8"])
@@ -123,6 +131,7 @@ def test_steps_lead_from_any_state_to_any_other_and_never_unroute_what_stays(
     for step in steps(before, after):
         link = apply(link, step)
         assert before.routes.keys() & after.routes.keys() <= link.routes.keys()
+        assert before.walls & after.walls <= link.walls
     assert link.routes == dict(after.routes)
     assert (link.mtu, link.up, link.addresses) == (after.mtu, True, after.addresses)
     assert list(steps(link, after)) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
 import struct
@@ -238,6 +239,21 @@ def test_no_address_appears_on_an_interface(ends: tuple[End, End]) -> None:
     with entered(a.namespace), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((b.inner, 9))
         assert probe.getsockname()[0] == a.inner
+
+
+def test_what_is_blocked_stays_blocked_when_the_datapath_is_gone(ends: tuple[End, End]) -> None:
+    a, _ = ends
+    a.state = replace(a.state, blocked=frozenset({"10.30.0.0/16"}))
+    a.apply()
+    subprocess.run(["ip", "-n", a.namespace, "route", "add", "default", "via", "192.0.2.2"], check=True)
+    subprocess.run(["ip", "-n", a.namespace, "link", "del", "tun0"], check=True)
+    with entered(a.namespace), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        with pytest.raises(OSError, match="Invalid argument"):
+            probe.connect(("10.30.0.1", 9))
+        probe.connect(("10.40.0.1", 9))
+        with contextlib.suppress(DatapathError):
+            a.datapath.close()
+        probe.connect(("10.30.0.1", 9))
 
 
 def test_what_others_change_is_put_back(ends: tuple[End, End]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from datetime import datetime
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -60,6 +60,14 @@ class LanPort(BaseModel):
             network = ipaddress.IPv4Interface(f"{fields.get('address')}/{length}").network
             return {**fields, "prefix": str(network)}
         return cast("object", value)
+
+    @model_validator(mode="after")
+    def _neighbours_inside(self) -> Self:
+        """What a tunnel may reach leaves by the LAN port alone."""
+        network = ipaddress.ip_network(self.prefix, strict=False)
+        if outside := [ip for ip in self.neighbours if ipaddress.ip_address(ip) not in network]:
+            raise ValueError(f"the neighbours {', '.join(outside)} are not in the LAN's prefix {network}")
+        return self
 
 
 class GatewayIn(BaseModel):

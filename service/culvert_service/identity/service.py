@@ -144,13 +144,13 @@ class Identity:
     async def known(self, fingerprint: bytes) -> Device:
         """The device behind a certificate. Raises CulvertError CERTIFICATE_UNKNOWN or DEVICE_REVOKED."""
         async with self._sessions() as session:
-            return admitted(await repository.device_by_fingerprint(session, fingerprint))
+            return admitted(await repository.device_by_fingerprint(session, fingerprint), self._now())
 
     async def prove(self, fingerprint: bytes, code: str) -> datetime.datetime:
         """Until when the code opens tunnels. Raises CulvertError CODE_WRONG, CODE_USED or CODE_LOCKED."""
         now = self._now()
         async with self._sessions.begin() as session:
-            device = admitted(await repository.device_by_fingerprint(session, fingerprint))
+            device = admitted(await repository.device_by_fingerprint(session, fingerprint), self._now())
             row = await repository.totp_for_update(session, device.id)
             if row is None:
                 raise CulvertError(Reason.CERTIFICATE_UNKNOWN)
@@ -178,9 +178,12 @@ class Identity:
                 raise CulvertError(Reason.CODE_LOCKED, seconds=seconds)
 
 
-def admitted(device: Device | None) -> Device:
-    """Raises CulvertError CERTIFICATE_UNKNOWN or DEVICE_REVOKED."""
-    if device is None:
+def admitted(device: Device | None, now: datetime.datetime) -> Device:
+    """Raises CulvertError CERTIFICATE_UNKNOWN or DEVICE_REVOKED.
+
+    A certificate may expire on a connection that was made before: the handshake has not seen that.
+    """
+    if device is None or device.certificate_expires_at <= now:
         raise CulvertError(Reason.CERTIFICATE_UNKNOWN)
     if device.state is DeviceState.REVOKED:
         raise CulvertError(Reason.DEVICE_REVOKED, device=device.name)

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, FastAPI
 from fastapi_offline import FastAPIOffline
 from pydantic import BaseModel
 from sqlalchemy import text
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, RedirectResponse
 
 from culvert_service.rest import problem
 from culvert_service.rest.admin_token import AdminToken
@@ -54,11 +54,15 @@ def application(
         """For a computer that compares it with the fingerprint in its invitation link, before it sends the token."""
         return PlainTextResponse(ca_pem, media_type="application/x-pem-file")
 
+    @app.get("/", include_in_schema=False)
+    async def front() -> RedirectResponse:
+        return RedirectResponse("/docs")
+
     @app.get("/healthz", tags=["health"], summary="Whether the controller serves")
     async def healthz() -> Health:
         async with sessions() as session:
             await session.execute(text("SELECT 1"))
         return Health(status="ok")
 
-    _: Any = (ca, healthz)
+    _: Any = (ca, front, healthz)
     return app

@@ -109,7 +109,7 @@ class Opening:
     async def _attempt(self, request: OpenRequest, timeline: Timeline, failed: set[str]) -> Opened:
         async with self._sessions() as session:
             facts = await repository.open_facts(session, request.fingerprint, request.fqdn)
-            device = admitted(facts.device)
+            device = admitted(facts.device, self._now())
             serving = await self._serving(session, facts, device)
             permit = self._decide(request, facts, device, serving, failed)
             timeline.decided()

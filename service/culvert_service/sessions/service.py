@@ -76,7 +76,7 @@ class Tunnels:
     async def close_by_device(self, fingerprint: bytes, tunnel_id: uuid.UUID) -> None:
         """A tunnel that is closed already is fine; another device's is TUNNEL_UNKNOWN."""
         async with self._sessions.begin() as session:
-            device = admitted(await identity.device_by_fingerprint(session, fingerprint))
+            device = admitted(await identity.device_by_fingerprint(session, fingerprint), self._now())
             record = await repository.locked(session, tunnel_id)
             if record is not None and record.device_id != device.id:
                 raise CulvertError(Reason.TUNNEL_UNKNOWN)
@@ -227,7 +227,7 @@ class Tunnels:
         await self._remove(record.gateway, [removal])
 
     async def _own(self, session: AsyncSession, fingerprint: bytes, tunnel_id: uuid.UUID) -> TunnelRecord:
-        device = admitted(await identity.device_by_fingerprint(session, fingerprint, hold=True))
+        device = admitted(await identity.device_by_fingerprint(session, fingerprint, hold=True), self._now())
         record = await repository.locked(session, tunnel_id)
         if record is None or record.device_id != device.id:
             raise CulvertError(Reason.TUNNEL_UNKNOWN)

@@ -18,18 +18,23 @@ from culvert_ipsec.link_plan import (
     AddAddress,
     Address,
     AddRule,
+    AddWall,
     Link,
     Network,
     RemoveAddress,
     RemoveRoute,
+    RemoveWall,
     ReplaceRoute,
     SetLink,
     Step,
 )
 
 _FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
-# rtnetlink(7): RT_TABLE_LOCAL, RTN_LOCAL, RT_SCOPE_HOST.
-_LOCAL_TABLE, _LOCAL_TYPE, _HOST_SCOPE = 255, 2, 254
+_EVERYTHING = {socket.AF_INET: "0.0.0.0", socket.AF_INET6: "::"}  # noqa: S104 - prefixes, not sockets
+# rtnetlink(7): RT_TABLE_LOCAL, RTN_LOCAL, RT_SCOPE_HOST, RTN_BLACKHOLE.
+_LOCAL_TABLE, _LOCAL_TYPE, _HOST_SCOPE, _BLACKHOLE_TYPE = 255, 2, 254, 6
+# The worse one, so that the device carries the prefix while it is there.
+_WALL_METRIC = 4500
 _VERSIONS = {family: version for version, family in _FAMILIES.items()}
 
 
@@ -53,6 +58,7 @@ class KernelLink:
             addresses=frozenset(self._addresses()),
             routes=self._routes(),
             rules=_rules(self._netlink),
+            walls=_walls(self._netlink),
         )
 
     def take(self, step: Step) -> None:
@@ -71,6 +77,10 @@ class KernelLink:
                 self._netlink.route("replace", **self._route(prefix), **preferred)
             case RemoveRoute(prefix):
                 self._netlink.route("del", **self._route(prefix))
+            case AddWall(prefix):
+                self._netlink.route("replace", **_wall(prefix))
+            case RemoveWall(prefix):
+                self._netlink.route("del", **_wall(prefix))
 
     def _addresses(self) -> set[Address]:
         return {
@@ -84,10 +94,9 @@ class KernelLink:
         routes: dict[Network, Address | None] = {}
         for family in _FAMILIES.values():
             for route in self._netlink.get_routes(family=family, table=ROUTE_TABLE):
-                if route.get("oif") != self._index:
+                if route.get("oif") != self._index or route["type"] == _BLACKHOLE_TYPE:
                     continue
-                everything = "0.0.0.0" if family == socket.AF_INET else "::"  # noqa: S104 — a prefix, not a socket
-                prefix = ip_network(f"{route.get('dst') or everything}/{route['dst_len']}")
+                prefix = ip_network(f"{route.get('dst') or _EVERYTHING[family]}/{route['dst_len']}")
                 source = route.get("prefsrc")
                 routes[prefix] = ip_address(source) if source else None
         return routes
@@ -121,8 +130,10 @@ class KernelLink:
             Path(f"/proc/sys/net/ipv6/conf/{self._name}/addr_gen_mode").write_text("1")
 
 
-def remove_rules(netlink: IPRoute) -> None:
+def remove_rules_and_walls(netlink: IPRoute) -> None:
     """Take away what outlives the device."""
+    for prefix in _walls(cast(Any, netlink)):
+        cast(Any, netlink).route("del", **_wall(prefix))
     for version in _rules(cast(Any, netlink)):
         try:
             cast(Any, netlink).rule("del", **_rule(version))
@@ -138,6 +149,25 @@ def _rules(netlink: Any) -> frozenset[int]:
         for rule in netlink.get_rules(family=family)
         if rule.get("priority") == RULE_PRIORITY and rule.get("table") == ROUTE_TABLE
     )
+
+
+def _walls(netlink: Any) -> frozenset[Network]:
+    return frozenset(
+        ip_network(f"{route.get('dst') or _EVERYTHING[family]}/{route['dst_len']}")
+        for family in _FAMILIES.values()
+        for route in netlink.get_routes(family=family, table=ROUTE_TABLE)
+        if route["type"] == _BLACKHOLE_TYPE
+    )
+
+
+def _wall(prefix: Network) -> dict[str, Any]:
+    return {
+        "dst": str(prefix),
+        "family": _FAMILIES[prefix.version],
+        "table": ROUTE_TABLE,
+        "type": _BLACKHOLE_TYPE,
+        "priority": _WALL_METRIC,
+    }
 
 
 def _rule(version: int) -> dict[str, int]:

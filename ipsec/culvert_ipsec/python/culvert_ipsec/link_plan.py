@@ -39,6 +39,8 @@ class Link:
     addresses: frozenset[Address]
     routes: Mapping[Network, Address | None]
     rules: frozenset[int]
+    walls: frozenset[Network] = frozenset()
+    """Routes to nowhere, which outlive the device: what may not go out in clear does not when the datapath is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,17 @@ class RemoveRoute:
     prefix: Network
 
 
-Step = SetLink | AddAddress | RemoveAddress | AddRule | ReplaceRoute | RemoveRoute
+@dataclass(frozen=True, slots=True)
+class AddWall:
+    prefix: Network
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveWall:
+    prefix: Network
+
+
+Step = SetLink | AddAddress | RemoveAddress | AddRule | ReplaceRoute | RemoveRoute | AddWall | RemoveWall
 
 
 def wanted(state: DatapathState) -> Link:
@@ -93,7 +105,8 @@ def wanted(state: DatapathState) -> Link:
                 "packets would never leave. Take the address out of the protected prefixes."
             )
     rules = frozenset(prefix.version for prefix in routes)
-    return Link(state.mtu, True, frozenset(addresses), routes, rules)
+    walls = frozenset(_network(prefix) for prefix in state.blocked)
+    return Link(state.mtu, True, frozenset(addresses), routes, rules, walls)
 
 
 def steps(observed: Link, desired: Link) -> Iterator[Step]:
@@ -102,6 +115,8 @@ def steps(observed: Link, desired: Link) -> Iterator[Step]:
         yield SetLink(desired.mtu)
     for address in sorted(desired.addresses - observed.addresses, key=str):
         yield AddAddress(address)
+    for prefix in sorted(desired.walls - observed.walls, key=str):
+        yield AddWall(prefix)
     for version in sorted(desired.rules - observed.rules):
         yield AddRule(version)
     for prefix, source in desired.routes.items():
@@ -109,6 +124,8 @@ def steps(observed: Link, desired: Link) -> Iterator[Step]:
             yield ReplaceRoute(prefix, source)
     for prefix in observed.routes.keys() - desired.routes.keys():
         yield RemoveRoute(prefix)
+    for prefix in sorted(observed.walls - desired.walls, key=str):
+        yield RemoveWall(prefix)
     for address in sorted(observed.addresses - desired.addresses, key=str):
         yield RemoveAddress(address)
 

@@ -12,7 +12,7 @@ from culvert_ipsec import _native
 from culvert_ipsec.counters import Counters, FlowCounters, TunnelCounters
 from culvert_ipsec.datapath import DatapathError, SoftLimit
 from culvert_ipsec.desired import UDP_ENCAPSULATION_PORT, DatapathState
-from culvert_ipsec.link import KernelLink, remove_rules
+from culvert_ipsec.link import KernelLink, remove_rules_and_walls
 from culvert_ipsec.link_plan import Link, Step, steps, wanted
 
 _CLOSED = "The datapath is closed."
@@ -21,8 +21,8 @@ _CLOSED = "The datapath is closed."
 class Userspace:
     """A `Datapath`. Its methods may be called from any thread, one at a time; none of them waits for packets.
 
-    The device and its routes go away with the process, whatever ends it. A routing rule may stay behind; it points to an
-    empty table then, and the next `apply` finds it.
+    The device and its routes go away with the process, whatever ends it. After a crash, what is blocked stays blocked:
+    routes to nowhere stay behind, with the rule that leads to them, until the next `apply` or `close`.
     """
 
     def __init__(self, native: _native.Datapath, tun_name: str, udp_port: int) -> None:
@@ -95,7 +95,7 @@ class Userspace:
         self._native.close()
         try:
             with self._opened_netlink() as netlink:
-                remove_rules(netlink)
+                remove_rules_and_walls(netlink)
         except (OSError, NetlinkError) as error:
             raise DatapathError(f"The system kept the tunnel's routing rule: {error}.") from error
         finally:
