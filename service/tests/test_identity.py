@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 
+import culvert_db
 import grpc
 import grpc.aio
 import pytest
@@ -126,3 +127,12 @@ async def test_a_device_certificate_is_for_clients_for_fourteen_days(world: Worl
 async def test_an_unknown_device_cannot_be_revoked(world: World) -> None:
     answer = await world.admin.post("/api/v1/devices/7a0f0e6a-5b7e-4d0c-9a52-2f6c5a3c2d11/revoke")
     assert (answer.status_code, answer.json()["reason"]) == (404, "NOT_FOUND")
+
+
+async def test_a_certificate_that_expires_on_an_open_connection_is_unknown(world: World) -> None:
+    device = await world.enrol()
+    await device.prove()
+    async with world.sessions.begin() as session:
+        past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=1)
+        await session.execute(update(culvert_db.Device).values(certificate_expires_at=past))
+    assert (await refused(device.open())).reason is Reason.CERTIFICATE_UNKNOWN

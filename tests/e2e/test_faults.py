@@ -22,10 +22,16 @@ REFUSED = 3
 async def test_tampered_and_replayed_esp_is_dropped_and_the_tunnel_lives_on(office: Office) -> None:
     assert (await office.fetch()).code == 0
     again = asyncio.create_task(office.lab.inside(Site.INTERNET).run(_send_again, 5))
+    arriving = asyncio.create_task(office.lab.inside(Site.INTRANET).run(_arrivals, 3.0))
+    await asyncio.sleep(0.2)
     for _ in range(3):
         assert (await office.fetch()).code == 0
     assert await again == 5
     assert (await office.fetch()).code == 0
+    frames = await arriving
+    assert len(frames) > 10
+    # IPv4 gives each packet another identification, so equal frames are one packet that came through twice.
+    assert len(set(frames)) == len(frames), "a replayed packet came through"
     [tunnel] = (await laptop.status(office.lab)).tunnels
     assert tunnel.state == local_pb2.TUNNEL_STATE_UP
 
@@ -72,6 +78,27 @@ async def _keep_open(office: Office, seconds: float) -> None:
     while time.monotonic() < deadline:
         assert (await office.fetch()).code == 0
         await asyncio.sleep(0.3)
+
+
+def _arrivals(seconds: float) -> list[bytes]:
+    """On the web server: the TCP frames that the gateway forwards."""
+    frames: list[bytes] = []
+    deadline = time.monotonic() + seconds
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0003)) as wire:
+        wire.bind(("eth0", 0))
+        wire.settimeout(0.2)
+        while time.monotonic() < deadline:
+            try:
+                frame, address = wire.recvfrom(4096)
+            except TimeoutError:
+                continue
+            if (
+                address[2] != socket.PACKET_OUTGOING
+                and frame[12:14] == b"\x08\x00"
+                and frame[23] == socket.IPPROTO_TCP
+            ):
+                frames.append(frame)
+    return frames
 
 
 def _send_again(count: int) -> int:

@@ -140,6 +140,13 @@ fn every_drop_is_counted_under_its_cause() {
         (12, WAN, opened(0, &ipv4(INNER + 1, WEB, 6, 64, &tcp()))),
         (12, WAN, opened(0, &ipv4(INNER, WEB + 1, 6, 64, &tcp()))),
         (13, LAN, from_web(INNER + 1, 64, &tcp())),
+        // In clear from the WAN: what a tunnel may carry is nothing without the tunnel.
+        (13, WAN, from_web(INNER, 64, &tcp())),
+        (
+            13,
+            WAN,
+            ethernet(LAN_MAC, WEB_MAC, 0x0800, &ipv4(INNER, WEB, 6, 64, &tcp())),
+        ),
         (15, LAN, from_web(INNER, 1, &tcp())),
         (15, WAN, opened(0, &ipv4(INNER, WEB, 6, 1, &tcp()))),
         (18, LAN, ethernet(LAN_MAC, WEB_MAC, 0x86dd, &[0; 40])),
