@@ -118,8 +118,7 @@ big TXT {" ".join(f'"{number:0200}"' for number in range(12))}
 @pytest.fixture
 def bind(tmp_path: Path) -> Generator[Endpoint]:
     named = shutil.which("named")
-    if named is None:
-        pytest.skip("BIND 9 is not installed")
+    assert named is not None, "BIND 9 is not installed: run make setup-test"
     port = free_port()
     (tmp_path / "zone").write_text(ZONE)
     (tmp_path / "named.conf").write_text(f"""
