@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 
-from culvert_lab import bind9, capture, intranet, laptop, parts, timeline_svg, timeline_text
+from culvert_lab import bind9, capture, intranet, laptop, parts, targets, timeline_svg, timeline_text
 from culvert_lab import topology as net
 from culvert_lab.admin import Admin
 from culvert_lab.capture import Seen
@@ -87,7 +87,7 @@ async def join(lab: Lab, progress: Progress) -> Joined:
         bind = await bind9.start(lab)
     async with progress.step("Controller: Postgres, migrations, certificate authorities, APIs"):
         controller = await parts.start_controller(lab)
-    async with progress.step("Gateway: sluice with its bundle"):
+    async with progress.step(f"Gateway: {targets.chosen().name} with its bundle"):
         await parts.register_gateway(lab, controller.admin)
         gateway = await parts.start_gateway(lab)
     async with progress.step("Gateway online: P4 program pushed over P4Runtime, entries written"):

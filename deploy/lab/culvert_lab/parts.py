@@ -1,6 +1,6 @@
 """Culvert's own parts in the lab, each started with the command line that an operator would use.
 
-controller ─► gateway registered ─► bundle ─► sluice ─► online
+controller ─► gateway registered ─► bundle ─► its switch ─► online
     └─► user, resource ─► dns-updater ─► BIND
     └─► invitation ─► culvert enroll ─► culvert code
 """
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from culvert_lab import targets
 from culvert_lab import topology as net
 from culvert_lab.admin import Admin
 from culvert_lab.bind9 import Bind9
@@ -24,9 +25,8 @@ from culvert_lab.lab import Lab
 from culvert_lab.process import Running
 from culvert_lab.topology import Site
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = targets.ROOT
 PROGRAMS = Path(sys.executable).parent
-SLUICE = ROOT / "target/release/sluice"
 
 GATEWAY = "gw-berlin"
 USER = "alice"
@@ -100,16 +100,10 @@ async def register_gateway(lab: Lab, admin: Admin) -> None:
 
 
 async def start_gateway(lab: Lab, name: str = "gateway") -> Running:
-    """Start sluice with its bundle. Raises ProgramError."""
-    if not SLUICE.exists():
-        raise StepError(f"{SLUICE} is not built; run: make setup")
-    argv = [str(SLUICE), "--device-id", "1", "--port", "1=wan", "--port", "2=lan"]
-    argv += ["--grpc", f"{net.MANAGEMENT_GATEWAY}:{net.P4RUNTIME_PORT}"]
-    argv += ["--cert", "/run/gateway/gateway.pem", "--key", "/run/gateway/gateway.key"]
-    argv += ["--client-ca", "/run/gateway/ca.pem", "--client-name", "culvert-controller"]
-    argv += ["--kek", "/run/gateway/kek.bin"]
-    program = await lab.start(name, Site.GATEWAY, argv)
-    await program.ready(r"\bready\b")
+    """Start the gateway's switch with its bundle. Raises StepError, ProgramError."""
+    target = targets.chosen()
+    program = await lab.start(name, Site.GATEWAY, target.argv, env=target.env)
+    await program.ready(target.ready)
     return program
 
 

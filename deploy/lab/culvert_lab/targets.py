@@ -1,0 +1,60 @@
+"""Which switch the gateway is: $CULVERT_TARGET is sluice (the default) or bmv2. Same bundle, same ports, same program."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from culvert_lab import topology as net
+from culvert_lab.errors import StepError
+
+ROOT = Path(__file__).resolve().parents[3]
+SLUICE = ROOT / "target/release/sluice"
+BMV2_MODULE = ROOT / "build/bmv2/culvert_bmv2.so"
+BUNDLE = "/run/gateway"
+P4RUNTIME = f"{net.MANAGEMENT_GATEWAY}:{net.P4RUNTIME_PORT}"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """How a switch is started with the bundle in /run/gateway; its log matches `ready` once it serves."""
+
+    name: str
+    argv: tuple[str, ...]
+    ready: str
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def chosen() -> Target:
+    """Raises StepError: no such target, or it is not installed or not built."""
+    name = os.environ.get("CULVERT_TARGET") or "sluice"
+    if name not in ("sluice", "bmv2"):
+        raise StepError(f"CULVERT_TARGET is {name!r}; the targets are: sluice, bmv2")
+    return _sluice() if name == "sluice" else _bmv2()
+
+
+def _sluice() -> Target:
+    if not SLUICE.exists():
+        raise StepError(f"{SLUICE} is not built; run: make setup")
+    argv = (str(SLUICE), "--device-id", "1", "--port", "1=wan", "--port", "2=lan", "--grpc", P4RUNTIME)
+    argv += ("--cert", f"{BUNDLE}/gateway.pem", "--key", f"{BUNDLE}/gateway.key")
+    argv += ("--client-ca", f"{BUNDLE}/ca.pem", "--client-name", "culvert-controller")
+    argv += ("--kek", f"{BUNDLE}/kek.bin")
+    return Target("sluice", argv, r"\bready\b")
+
+
+def _bmv2() -> Target:
+    switch = shutil.which("simple_switch_grpc")
+    if switch is None:
+        raise StepError("simple_switch_grpc is not on the PATH; install bmv2, or unset CULVERT_TARGET")
+    if not BMV2_MODULE.exists():
+        raise StepError(f"{BMV2_MODULE} is not built; run: make setup")
+    # It says that it listens on a pipe's worth of buffer, unless told to flush each line.
+    argv = ("stdbuf", "-oL", switch, "--no-p4", "--device-id", "1", "-i", "1@wan", "-i", "2@lan", "--")
+    argv += ("--load-modules", str(BMV2_MODULE), "--grpc-server-addr", P4RUNTIME, "--grpc-server-ssl")
+    argv += ("--grpc-server-cert", f"{BUNDLE}/gateway.pem", "--grpc-server-key", f"{BUNDLE}/gateway.key")
+    argv += ("--grpc-server-cacert", f"{BUNDLE}/ca.pem", "--grpc-server-with-client-auth")
+    return Target("bmv2", argv, r"^Server listening on", {"CULVERT_ESP_KEK": f"{BUNDLE}/kek.bin"})
