@@ -1,9 +1,9 @@
 //! The engine behind the P4 extern `EspEngine` (p4/gateway/esp_engine.p4): SAs by slot, keys wrapped.
 //!
 //! ```text
-//!  (slot, wrapped key, spi) ─► the slot holds that key?  yes ─► its sequence number and window go on
-//!                                                        no  ─► held elsewhere, or retired? ─► goes on after the last number
-//!                                                               never seen?                 ─► unwrap, start at 1
+//!  SaEntry ─► the slot holds that key, SPI, suite and ESN?  yes ─► its sequence number and window go on
+//!                                                           no  ─► held elsewhere, or retired? ─► goes on after the last number
+//!                                                                  never seen?                 ─► unwrap, start at 1
 //! ```
 //!
 //! Starting again would reuse IVs and accept replays, so what a key has spent outlives its stay in a slot. Memory of
@@ -11,11 +11,14 @@
 //! a fresh key (RFC 9061 section 4.2).
 
 use std::ops::Range;
+use std::time::Duration;
 
-use crate::key::Kek;
+use crate::inbound::{InboundSa, OpenError};
+use crate::key::{Kek, WrappedKey};
 use crate::limits::Limits;
-use crate::sa::{InboundSa, OpenError, OutboundSa, SealError};
-use crate::slots::{Slots, WrappedKey};
+use crate::outbound::{OutboundSa, SealError};
+use crate::slots::{Identity, Slots};
+use crate::suite::{AdmittedSuite, AllowedSuites, Suite};
 use crate::wire::Spi;
 
 /// As `Verdict` in p4/gateway/esp_engine.p4.
@@ -30,16 +33,42 @@ pub enum Verdict {
     Icv = 4,
     Dummy = 5,
     HardLimit = 6,
-    /// No SA can be made: the key does not unwrap, the slot or the SPI is out of range, or the suite or a 32-bit
-    /// sequence number is not supported.
+    /// No SA can be made: the key does not unwrap, the slot or the SPI is out of range, or the suite is unknown or not
+    /// allowed here.
     Key = 7,
 }
 
-/// As `Suite` in p4/gateway/esp_engine.p4: AES-GCM-256 (RFC 4106).
-pub const SUITE_AES_GCM_256: u8 = 1;
+/// What a table entry says of an SA, as it stands there.
+#[derive(Clone, Copy)]
+pub struct SaEntry<'a> {
+    pub slot: u32,
+    pub suite: u8,
+    pub wrapped_key: &'a WrappedKey,
+    pub spi: u32,
+    pub esn: bool,
+    pub soft: Limits,
+    pub hard: Limits,
+}
+
+/// The ESP packet stands in the first `len` bytes of the buffer; 0 unless the verdict is `Ok` or `SoftLimit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SealOutcome {
+    pub verdict: Verdict,
+    pub len: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenOutcome {
+    pub verdict: Verdict,
+    /// Where the inner packet stands; empty unless the verdict is `Ok` or `SoftLimit`.
+    pub range: Range<usize>,
+    /// Authenticated, and higher than every sequence number before, whatever the verdict.
+    pub newest: bool,
+}
 
 pub struct Engine {
     kek: Kek,
+    allowed: AllowedSuites,
     slots: u32,
     outbound: Slots<OutboundSa>,
     inbound: Slots<InboundSa>,
@@ -47,95 +76,103 @@ pub struct Engine {
 
 impl Engine {
     /// An engine for slots 0 to `slots - 1` of each direction. Memory grows with the slots in use.
-    pub fn new(kek: Kek, slots: u32) -> Self {
+    pub fn new(kek: Kek, slots: u32, allowed: AllowedSuites) -> Self {
         Self {
             kek,
+            allowed,
             slots,
             outbound: Slots::new(slots),
             inbound: Slots::new(slots),
         }
     }
 
-    /// Seals the IP packet at the start of `inner` into `out`. The length is 0 unless the verdict is `Ok` or `SoftLimit`.
-    /// `out` too small for `sealed_len` of the inner packet is `Malformed`. Byte limits count inner bytes.
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "the extern's parameters, one for one"
-    )]
+    /// Seals the IP packet at the start of `inner` into `out`. `inner.len() + MAX_OVERHEAD` is room enough; too little
+    /// is `Malformed`. Byte limits count inner bytes; seconds count on the clock of `now`, from the SA's first packet.
     pub fn seal(
         &mut self,
-        slot: u32,
-        suite: u8,
-        wrapped_key: &WrappedKey,
-        spi: u32,
-        esn: bool,
-        soft: Limits,
-        hard: Limits,
+        entry: &SaEntry<'_>,
         inner: &[u8],
         out: &mut [u8],
-    ) -> (Verdict, usize) {
-        let Some(spi) = self.admissible(slot, suite, spi, esn) else {
-            return (Verdict::Key, 0);
+        now: Duration,
+    ) -> SealOutcome {
+        let failed = |verdict| SealOutcome { verdict, len: 0 };
+        let Some((identity, suite)) = self.admit(entry) else {
+            return failed(Verdict::Key);
         };
-        let make = || OutboundSa::new(spi, &self.kek.unwrap(wrapped_key)?, soft, hard);
-        let Ok(sa) = self.outbound.sa(slot, wrapped_key, spi, make) else {
-            return (Verdict::Key, 0);
+        let (kek, (soft, hard)) = (&self.kek, (entry.soft, entry.hard));
+        let make = || {
+            let key = kek.unwrap(suite, entry.wrapped_key)?;
+            OutboundSa::new(identity.spi, &key, entry.esn, soft, hard)
+        };
+        let Ok(sa) = self.outbound.sa(entry.slot, &identity, make) else {
+            return failed(Verdict::Key);
         };
         sa.set_limits(soft, hard);
-        match sa.seal(inner, out) {
-            Ok(sealed) => (done(sealed.soft_limit), sealed.len),
-            Err(SealError::Malformed | SealError::BufferTooSmall) => (Verdict::Malformed, 0),
-            Err(SealError::HardLimit) => (Verdict::HardLimit, 0),
+        match sa.seal(inner, out, now) {
+            Ok(sealed) => SealOutcome {
+                verdict: done(sealed.soft_limit),
+                len: sealed.len,
+            },
+            Err(SealError::Malformed | SealError::BufferTooSmall) => failed(Verdict::Malformed),
+            Err(SealError::HardLimit) => failed(Verdict::HardLimit),
+            Err(SealError::NoRandomness) => failed(Verdict::Key),
         }
     }
 
-    /// Opens in place a packet that starts at its SPI and ends with its ICV. The range is empty unless the verdict is
-    /// `Ok` or `SoftLimit`. `replay_window` counts when the SA is made.
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "the extern's parameters, one for one"
-    )]
+    /// Opens in place a packet that starts at its SPI and ends with its ICV. `replay_window` counts when the SA is made.
     pub fn open(
         &mut self,
-        slot: u32,
-        suite: u8,
-        wrapped_key: &WrappedKey,
-        spi: u32,
-        esn: bool,
+        entry: &SaEntry<'_>,
         replay_window: u16,
-        soft: Limits,
-        hard: Limits,
         packet: &mut [u8],
-    ) -> (Verdict, Range<usize>) {
-        let Some(spi) = self.admissible(slot, suite, spi, esn) else {
-            return (Verdict::Key, 0..0);
+        now: Duration,
+    ) -> OpenOutcome {
+        let failed = |verdict, newest| OpenOutcome {
+            verdict,
+            range: 0..0,
+            newest,
         };
+        let Some((identity, suite)) = self.admit(entry) else {
+            return failed(Verdict::Key, false);
+        };
+        let (kek, (soft, hard)) = (&self.kek, (entry.soft, entry.hard));
         let make = || {
-            InboundSa::new(
-                spi,
-                &self.kek.unwrap(wrapped_key)?,
-                replay_window,
-                soft,
-                hard,
-            )
+            let key = kek.unwrap(suite, entry.wrapped_key)?;
+            InboundSa::new(identity.spi, &key, entry.esn, replay_window, soft, hard)
         };
-        let Ok(sa) = self.inbound.sa(slot, wrapped_key, spi, make) else {
-            return (Verdict::Key, 0..0);
+        let Ok(sa) = self.inbound.sa(entry.slot, &identity, make) else {
+            return failed(Verdict::Key, false);
         };
         sa.set_limits(soft, hard);
-        match sa.open(packet) {
-            Ok(opened) => (done(opened.soft_limit), opened.range),
-            Err(OpenError::Malformed | OpenError::WrongSpi) => (Verdict::Malformed, 0..0),
-            Err(OpenError::Replay) => (Verdict::Replay, 0..0),
-            Err(OpenError::Icv) => (Verdict::Icv, 0..0),
-            Err(OpenError::Dummy) => (Verdict::Dummy, 0..0),
-            Err(OpenError::HardLimit) => (Verdict::HardLimit, 0..0),
+        let before = sa.top();
+        let result = sa.open(packet, now);
+        let newest = sa.top() > before;
+        match result {
+            Ok(opened) => OpenOutcome {
+                verdict: done(opened.soft_limit),
+                range: opened.range,
+                newest,
+            },
+            Err(OpenError::Malformed | OpenError::WrongSpi) => failed(Verdict::Malformed, newest),
+            Err(OpenError::Replay) => failed(Verdict::Replay, newest),
+            Err(OpenError::Icv) => failed(Verdict::Icv, newest),
+            Err(OpenError::Dummy) => failed(Verdict::Dummy, newest),
+            Err(OpenError::HardLimit) => failed(Verdict::HardLimit, newest),
         }
     }
 
-    fn admissible(&self, slot: u32, suite: u8, spi: u32, esn: bool) -> Option<Spi> {
-        let supported = slot < self.slots && suite == SUITE_AES_GCM_256 && esn;
-        Spi::new(spi).ok().filter(|_| supported)
+    fn admit(&self, entry: &SaEntry<'_>) -> Option<(Identity, AdmittedSuite)> {
+        if entry.slot >= self.slots {
+            return None;
+        }
+        let suite = self.allowed.admit(Suite::try_from(entry.suite).ok()?)?;
+        let identity = Identity {
+            wrapped: *entry.wrapped_key,
+            spi: Spi::new(entry.spi).ok()?,
+            suite: suite.suite(),
+            esn: entry.esn,
+        };
+        Some((identity, suite))
     }
 }
 

@@ -2,53 +2,71 @@
 
 use std::fmt;
 
-use aws_lc_rs::aead::{AES_256_GCM, LessSafeKey, UnboundKey};
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::key_wrap::{AES_256, AesKek, KeyWrapPadded};
 use zeroize::Zeroizing;
 
-const KEY_LEN: usize = 32;
-const SALT_LEN: usize = 4;
-/// RFC 4106 section 8.1: the key, then the salt.
-pub const KEY_MATERIAL_LEN: usize = KEY_LEN + SALT_LEN;
-/// RFC 5649 section 4.1: padded to 8 bytes, and 8 more.
-pub const WRAPPED_KEY_LEN: usize = 48;
+use crate::suite::{AdmittedSuite, Suite};
+
+/// The longest key material of any suite.
+const MAX_KEY_MATERIAL_LEN: usize = 64;
+/// Room for the longest wrapped key; a shorter one stands right-aligned behind zeros.
+pub const WRAPPED_KEY_LEN: usize = 72;
+/// A key as it stands in a table entry: wrapped, right-aligned. The suite tells its length.
+pub type WrappedKey = [u8; WRAPPED_KEY_LEN];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyError {
-    /// Key material that is not 36 bytes.
+    /// Key material of another length than the suite's.
     Length,
-    /// A wrapped key that fails its integrity check: another key-encryption key, or damaged.
+    /// A wrapped key that fails its integrity check: another key-encryption key, another suite, or damaged.
     Integrity,
 }
 
-/// AES-256-GCM key and salt of one SA.
-pub struct KeyMaterial(Zeroizing<[u8; KEY_MATERIAL_LEN]>);
+/// The keys of one SA, for one suite.
+pub struct KeyMaterial {
+    suite: Suite,
+    /// `suite.key_material_len()` bytes, then zeros.
+    bytes: Zeroizing<[u8; MAX_KEY_MATERIAL_LEN]>,
+}
 
 /// The key-encryption key of one gateway.
 pub struct Kek(Zeroizing<[u8; 32]>);
 
 impl KeyMaterial {
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, KeyError> {
-        Ok(Self(Zeroizing::new(
-            bytes.try_into().map_err(|_| KeyError::Length)?,
-        )))
+    pub fn new(suite: AdmittedSuite, bytes: &[u8]) -> Result<Self, KeyError> {
+        let suite = suite.suite();
+        if bytes.len() != suite.key_material_len() {
+            return Err(KeyError::Length);
+        }
+        let mut own = Zeroizing::new([0; MAX_KEY_MATERIAL_LEN]);
+        own.get_mut(..bytes.len())
+            .ok_or(KeyError::Length)?
+            .copy_from_slice(bytes);
+        Ok(Self { suite, bytes: own })
+    }
+
+    pub fn suite(&self) -> Suite {
+        self.suite
     }
 
     /// Names the key without telling it: SHA-256.
     pub fn fingerprint(&self) -> [u8; 32] {
         let mut fingerprint = [0; 32];
-        fingerprint.copy_from_slice(digest(&SHA256, self.0.as_ref()).as_ref());
+        fingerprint.copy_from_slice(digest(&SHA256, self.bytes()).as_ref());
         fingerprint
     }
 
-    pub(crate) fn cipher(&self) -> Result<Cipher, KeyError> {
-        let (key, salt) = self.0.split_last_chunk().ok_or(KeyError::Length)?;
-        let key = UnboundKey::new(&AES_256_GCM, key).map_err(|_| KeyError::Length)?;
-        Ok(Cipher {
-            key: LessSafeKey::new(key),
-            salt: *salt,
-        })
+    /// The cipher's key, its salt or nonce, and the integrity key.
+    pub(crate) fn parts(&self) -> (&[u8], &[u8], &[u8]) {
+        let shape = self.suite.shape();
+        let (key, rest) = self.bytes().split_at(shape.key);
+        let (salt, integrity) = rest.split_at(shape.salt);
+        (key, salt, integrity)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.suite.key_material_len()]
     }
 }
 
@@ -57,34 +75,41 @@ impl Kek {
         Self(Zeroizing::new(*bytes))
     }
 
-    pub fn unwrap(&self, wrapped: &[u8; WRAPPED_KEY_LEN]) -> Result<KeyMaterial, KeyError> {
+    pub fn unwrap(
+        &self,
+        suite: AdmittedSuite,
+        wrapped: &WrappedKey,
+    ) -> Result<KeyMaterial, KeyError> {
+        let len = suite.suite().shape().wrapped();
+        let (zeros, wrapped) = wrapped.split_at(WRAPPED_KEY_LEN - len);
+        // Other bytes there would make another name for the same key, and so start it again.
+        if zeros.iter().any(|byte| *byte != 0) {
+            return Err(KeyError::Integrity);
+        }
         let mut plain = Zeroizing::new([0; WRAPPED_KEY_LEN]);
         let material = self
             .aes()?
             .unwrap_with_padding(wrapped, plain.as_mut())
             .map_err(|_| KeyError::Integrity)?;
-        KeyMaterial::from_bytes(material)
+        KeyMaterial::new(suite, material)
     }
 
-    pub fn wrap(&self, material: &KeyMaterial) -> Result<[u8; WRAPPED_KEY_LEN], KeyError> {
+    pub fn wrap(&self, material: &KeyMaterial) -> Result<WrappedKey, KeyError> {
         // aws-lc asks for 15 bytes of room beyond the input.
-        let mut room = [0; KEY_MATERIAL_LEN + 15];
+        let mut room = [0; MAX_KEY_MATERIAL_LEN + 15];
         let wrapped = self
             .aes()?
-            .wrap_with_padding(material.0.as_ref(), &mut room)
+            .wrap_with_padding(material.bytes(), &mut room)
             .map_err(|_| KeyError::Length)?;
-        (&*wrapped).try_into().map_err(|_| KeyError::Length)
+        let mut aligned = [0; WRAPPED_KEY_LEN];
+        let start = WRAPPED_KEY_LEN - material.suite.shape().wrapped();
+        aligned[start..].copy_from_slice(wrapped);
+        Ok(aligned)
     }
 
     fn aes(&self) -> Result<AesKek, KeyError> {
         AesKek::new(&AES_256, self.0.as_ref()).map_err(|_| KeyError::Length)
     }
-}
-
-/// The expanded key and the salt.
-pub(crate) struct Cipher {
-    pub(crate) key: LessSafeKey,
-    pub(crate) salt: [u8; SALT_LEN],
 }
 
 impl fmt::Debug for KeyMaterial {
@@ -102,7 +127,7 @@ impl fmt::Debug for Kek {
 impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Length => "an AES-GCM-256 key has 36 bytes: 32 of key, 4 of salt",
+            Self::Length => "key material of another length than the suite's",
             Self::Integrity => "the wrapped key does not open under this key-encryption key",
         })
     }

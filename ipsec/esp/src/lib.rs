@@ -1,28 +1,35 @@
-//! ESP in tunnel mode, sans-IO: bytes in, bytes out.
+//! ESP in tunnel mode, sans-IO: bytes and the time in, bytes out.
 //!
 //! ```text
-//!              OutboundSa::seal                             InboundSa::open
-//!  inner IP ─► limits ─► sequence ─► pad ─► AES-GCM ─► ESP ─► SPI ─► replay check ─► ICV ─► replay mark ─► limits
-//!                                                                        padding, next header, trim ─► inner IP
+//!           OutboundSa::seal                               InboundSa::open
+//!  inner IP ─► limits ─► sequence ─► pad ─► cipher ─► ESP ─► SPI ─► replay check ─► ICV ─► replay mark ─► limits
+//!                                                                          padding, next header, trim ─► inner IP
 //! ```
 //!
-//! RFC 4303 with AES-GCM-256 (RFC 4106, 16-byte ICV) and extended sequence numbers. No packet allocates, and no
-//! packet, however malformed, panics. Other suites and 32-bit sequence numbers are absent.
+//! RFC 4303 with the suites of [`Suite`] and sequence numbers of 32 or 64 bits. No packet allocates, and no packet,
+//! however malformed, panics.
 
 #![forbid(unsafe_code)]
 
+mod cipher;
 pub mod engine;
+mod inbound;
 mod key;
 mod limits;
+mod mac;
+mod outbound;
+mod random;
 mod retired;
-mod sa;
 mod slots;
+mod suite;
 mod window;
 mod wire;
 
-pub use key::{KEY_MATERIAL_LEN, Kek, KeyError, KeyMaterial, WRAPPED_KEY_LEN};
+pub use inbound::{InboundSa, OpenError, OpenJob, Opened};
+pub use key::{Kek, KeyError, KeyMaterial, WRAPPED_KEY_LEN, WrappedKey};
 pub use limits::Limits;
+pub use outbound::{MAX_DUMMY_LEN, OutboundSa, SealError, SealJob, Sealed};
 pub use retired::{Resumable, Retired, Spent};
-pub use sa::{InboundSa, OpenError, Opened, OutboundSa, SealError, Sealed};
+pub use suite::{AdmittedSuite, AllowedSuites, SUITES, Suite, UnknownSuite};
 pub use window::MIN_REPLAY_WINDOW;
-pub use wire::{HEADER_LEN, ReservedSpi, Spi, packet_spi, sealed_len};
+pub use wire::{MAX_OVERHEAD, ReservedSpi, Spi, packet_spi};

@@ -3,14 +3,14 @@
 
 use std::collections::VecDeque;
 
-use crate::limits::Limits;
+use crate::limits::Usage;
 
 /// What an SA has used of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spent {
     /// The highest sequence number sent or accepted.
     pub(crate) sequence: u64,
-    pub(crate) used: Limits,
+    pub(crate) used: Usage,
 }
 
 /// An SA that can go on where another one of the same key stopped.

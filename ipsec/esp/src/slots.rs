@@ -2,11 +2,19 @@
 
 use std::collections::HashMap;
 
-use crate::key::{KeyError, WRAPPED_KEY_LEN};
+use crate::key::{KeyError, WrappedKey};
 use crate::retired::{Resumable, Retired, Spent};
+use crate::suite::Suite;
 use crate::wire::Spi;
 
-pub(crate) type WrappedKey = [u8; WRAPPED_KEY_LEN];
+/// What makes an SA another one. The wrapped key alone names the key.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Identity {
+    pub(crate) wrapped: WrappedKey,
+    pub(crate) spi: Spi,
+    pub(crate) suite: Suite,
+    pub(crate) esn: bool,
+}
 
 pub(crate) struct Slots<S> {
     live: HashMap<u32, Held<S>>,
@@ -14,8 +22,7 @@ pub(crate) struct Slots<S> {
 }
 
 struct Held<S> {
-    wrapped: WrappedKey,
-    spi: Spi,
+    identity: Identity,
     sa: S,
 }
 
@@ -31,24 +38,14 @@ impl<S: Resumable> Slots<S> {
     pub(crate) fn sa(
         &mut self,
         slot: u32,
-        wrapped: &WrappedKey,
-        spi: Spi,
+        identity: &Identity,
         make: impl FnOnce() -> Result<S, KeyError>,
     ) -> Result<&mut S, KeyError> {
-        if !self
-            .live
-            .get(&slot)
-            .is_some_and(|held| held.wrapped == *wrapped && held.spi == spi)
-        {
+        let held = self.live.get(&slot);
+        if !held.is_some_and(|held| held.identity == *identity) {
             let sa = make()?;
-            self.install(
-                slot,
-                Held {
-                    wrapped: *wrapped,
-                    spi,
-                    sa,
-                },
-            );
+            let identity = identity.clone();
+            self.install(slot, Held { identity, sa });
         }
         self.live
             .get_mut(&slot)
@@ -57,11 +54,11 @@ impl<S: Resumable> Slots<S> {
     }
 
     fn install(&mut self, slot: u32, mut new: Held<S>) {
-        if let Some(spent) = self.forget(&new.wrapped) {
+        if let Some(spent) = self.forget(&new.identity.wrapped) {
             new.sa.resume(spent);
         }
         if let Some(old) = self.live.insert(slot, new) {
-            self.retired.retire(old.wrapped, old.sa.spent());
+            self.retired.retire(old.identity.wrapped, old.sa.spent());
         }
     }
 
@@ -70,7 +67,7 @@ impl<S: Resumable> Slots<S> {
         let slot = self
             .live
             .iter()
-            .find(|(_, held)| held.wrapped == *wrapped)
+            .find(|(_, held)| held.identity.wrapped == *wrapped)
             .map(|(slot, _)| *slot);
         if let Some(held) = slot.and_then(|slot| self.live.remove(&slot)) {
             return Some(held.sa.spent());

@@ -1,22 +1,24 @@
-//! The ESP packet (RFC 4303 section 2) with AES-GCM's explicit IV (RFC 4106 section 3).
+//! The ESP packet (RFC 4303 section 2).
 //!
 //! ```text
-//!  0      4          8        16                                         len-16    len
-//!  ├ SPI ─┼ seq low ─┼── IV ──┼ inner IP ─ 1,2,3… ─ pad len ─ next header ┼── ICV ──┤
-//!  └── AAD, with seq high ────┘└─────────────── encrypted ───────────────┘
+//!  0      4          8      8+iv                                              len-icv    len
+//!  ├ SPI ─┼ seq low ─┼─ IV ──┼ inner IP ─ 0… ─ 1,2,3… ─ pad len ─ next header ┼── ICV ──┤
+//!  └── authenticated, with ──┘└──── encrypted ── traffic flow padding: 0… ────┘
+//!      the high half of seq
 //! ```
+//!
+//! The lengths of IV, block and ICV are the suite's.
 
 use std::fmt;
 
+use crate::suite::Shape;
+
 pub(crate) const SEQUENCE: usize = 4;
 pub(crate) const IV: usize = 8;
-/// Bytes before the encrypted part.
-pub const HEADER_LEN: usize = 16;
-pub(crate) const ICV_LEN: usize = 16;
+/// No suite adds more to an inner packet: CBC with its IV, 15 bytes of padding, and a 16-byte ICV.
+pub const MAX_OVERHEAD: usize = IV + 16 + 15 + TRAILER_LEN + 16;
 /// Pad length and next header.
 pub(crate) const TRAILER_LEN: usize = 2;
-/// RFC 4303 section 2.4: the trailer ends on a 4-byte boundary.
-const ALIGNMENT: usize = 4;
 
 pub(crate) const NEXT_HEADER_IPV4: u8 = 4;
 pub(crate) const NEXT_HEADER_IPV6: u8 = 41;
@@ -68,18 +70,25 @@ impl fmt::Display for ReservedSpi {
 
 impl std::error::Error for ReservedSpi {}
 
-/// Length of the ESP packet around an inner packet of `inner_len` bytes.
-pub const fn sealed_len(inner_len: usize) -> usize {
-    HEADER_LEN + inner_len + pad_len(inner_len) + TRAILER_LEN + ICV_LEN
+impl Shape {
+    /// Bytes before the encrypted part.
+    pub(crate) const fn header(&self) -> usize {
+        IV + self.iv
+    }
+
+    /// Could this be an ESP packet at all: a whole header, whole blocks with a trailer in them, an ICV.
+    pub(crate) fn plausible_len(&self, len: usize) -> bool {
+        let around = self.header() + self.icv;
+        len >= around + self.block && (len - around) % self.block == 0
+    }
 }
 
-pub(crate) const fn pad_len(inner_len: usize) -> usize {
-    (inner_len + TRAILER_LEN).next_multiple_of(ALIGNMENT) - inner_len - TRAILER_LEN
+pub(crate) const fn sealed_len(shape: &Shape, payload_len: usize) -> usize {
+    shape.header() + payload_len + pad_len(shape, payload_len) + TRAILER_LEN + shape.icv
 }
 
-/// Could this be an ESP packet at all: a whole header, an aligned encrypted part with a trailer, an ICV.
-pub(crate) fn plausible_len(len: usize) -> bool {
-    len >= HEADER_LEN + ALIGNMENT + ICV_LEN && (len - HEADER_LEN - ICV_LEN) % ALIGNMENT == 0
+const fn pad_len(shape: &Shape, payload_len: usize) -> usize {
+    (payload_len + TRAILER_LEN).next_multiple_of(shape.block) - payload_len - TRAILER_LEN
 }
 
 /// The SPI of an ESP packet, before anything is known of it.
@@ -92,21 +101,6 @@ pub(crate) fn be32(bytes: &[u8], at: usize) -> Option<u32> {
         .get(at..)?
         .first_chunk()
         .map(|value| u32::from_be_bytes(*value))
-}
-
-/// RFC 4303 section 2.2.1: with ESN the high half of the sequence is authenticated, not sent.
-pub(crate) fn aad(spi: u32, sequence: u64) -> [u8; 12] {
-    let mut aad = [0; 12];
-    aad[..4].copy_from_slice(&spi.to_be_bytes());
-    aad[4..].copy_from_slice(&sequence.to_be_bytes());
-    aad
-}
-
-pub(crate) fn nonce(salt: [u8; 4], iv: [u8; 8]) -> [u8; 12] {
-    let mut nonce = [0; 12];
-    nonce[..4].copy_from_slice(&salt);
-    nonce[4..].copy_from_slice(&iv);
-    nonce
 }
 
 /// An IP packet by its own header: the next header value that announces it, and its total length. What follows that
@@ -133,8 +127,16 @@ pub(crate) fn inner_packet(bytes: &[u8]) -> Option<(u8, usize)> {
     sound.then_some((next_header, total_len))
 }
 
-/// Writes 1,2,3…, the pad length and the next header (RFC 4303 section 2.4).
-pub(crate) fn write_trailer(trailer: &mut [u8], next_header: u8) {
+/// Writes the payload, zeros up to `pad_to` bytes, then 1,2,3…, the pad length and the next header (RFC 4303 sections
+/// 2.4 and 2.7). `plain` is as long as `sealed_len` says.
+pub(crate) fn write_plain(plain: &mut [u8], payload: &[u8], pad_to: usize, next_header: u8) {
+    let Some((start, rest)) = plain.split_at_mut_checked(payload.len()) else {
+        return;
+    };
+    start.copy_from_slice(payload);
+    let zeros = pad_to.saturating_sub(payload.len()).min(rest.len());
+    let (zeros, trailer) = rest.split_at_mut(zeros);
+    zeros.fill(0);
     let pad = trailer.len().saturating_sub(TRAILER_LEN);
     for (value, byte) in (1..=u8::MAX).zip(trailer.iter_mut()) {
         *byte = value;
@@ -159,14 +161,21 @@ pub(crate) fn split_trailer(plain: &[u8]) -> Option<(&[u8], u8)> {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
     use super::*;
+    use crate::suite::{SUITES, Suite};
 
     #[test]
-    fn padding_aligns_the_trailer_to_four_bytes() {
-        for inner in 0..1600 {
-            assert_eq!((inner + pad_len(inner) + TRAILER_LEN) % 4, 0);
-            assert!(pad_len(inner) < 4);
+    fn padding_fills_the_block_and_no_more() {
+        for suite in SUITES {
+            let shape = suite.shape();
+            for inner in 0..1600 {
+                let encrypted = inner + pad_len(&shape, inner) + TRAILER_LEN;
+                assert_eq!(encrypted % shape.block, 0);
+                assert!(pad_len(&shape, inner) < shape.block);
+                assert!(shape.plausible_len(suite.sealed_len(inner)));
+            }
         }
         // RFC 4301 section 8 with GCM-16 on a 1500-byte link: 1446 inner bytes fit, 1447 do not.
+        let sealed_len = |inner| Suite::AesGcm256.sealed_len(inner);
         assert_eq!(20 + sealed_len(1446), 1500);
         assert!(20 + sealed_len(1447) > 1500);
         assert_eq!(28 + sealed_len(1438), 1500);

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::Parser;
+use esp::{AllowedSuites, SUITES, Suite};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
@@ -50,6 +51,10 @@ pub struct Args {
     /// The key-encryption key for wrapped SA keys: a file of 32 raw bytes with mode 0600 or 0400
     #[arg(long, value_name = "FILE")]
     pub kek: PathBuf,
+
+    /// A legacy cipher suite that SAs may use, for example aes-cbc-hmac-sha1-96. Repeat it for each suite
+    #[arg(long = "allow-suite", value_name = "NAME", value_parser = legacy_suite)]
+    pub allowed_suites: Vec<Suite>,
 
     /// Log in JSON, one object a line. The environment variable RUST_LOG sets the level
     #[arg(long)]
@@ -113,6 +118,10 @@ impl Args {
         Ok(())
     }
 
+    pub fn allowed_suites(&self) -> AllowedSuites {
+        self.allowed_suites.iter().copied().collect()
+    }
+
     pub fn identity(&self) -> Identity {
         Identity {
             certificate: self.cert.clone(),
@@ -121,6 +130,20 @@ impl Args {
             client_name: self.client_name.clone(),
         }
     }
+}
+
+fn legacy_suite(name: &str) -> Result<Suite, String> {
+    let suite: Suite = name.parse().map_err(|_| legacy_suites())?;
+    if suite.is_legacy() {
+        return Ok(suite);
+    }
+    Err(format!("{suite} is always allowed; {}", legacy_suites()))
+}
+
+fn legacy_suites() -> String {
+    let legacy = SUITES.into_iter().filter(|suite| suite.is_legacy());
+    let names: Vec<_> = legacy.map(Suite::name).collect();
+    format!("the legacy suites are {}", names.join(", "))
 }
 
 /// Bytes of a key-encryption key (RFC 5649, AES-256).
@@ -190,6 +213,19 @@ mod tests {
         ] {
             let error = text.parse::<PortArg>().unwrap_err();
             assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn only_legacy_suites_need_to_be_allowed() {
+        let suite = legacy_suite("null-hmac-sha256-128");
+        assert_eq!(suite, Ok(Suite::NullHmacSha256));
+        for name in ["aes-gcm-256", "null", ""] {
+            assert!(
+                legacy_suite(name)
+                    .unwrap_err()
+                    .contains("aes-ctr-hmac-md5-96")
+            );
         }
     }
 

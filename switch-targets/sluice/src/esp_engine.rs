@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use esp::engine::{Engine, Verdict};
-use esp::{Kek, Limits, WRAPPED_KEY_LEN, sealed_len};
+use esp::engine::{Engine, SaEntry, Verdict};
+use esp::{AllowedSuites, Kek, Limits, MAX_OVERHEAD};
 use parking_lot::Mutex;
 use sluice_pipeline::{Attributes, Extern, ExternArg, ExternRegistry, Payload};
 use zeroize::Zeroizing;
@@ -23,13 +23,15 @@ const MAX_SLOTS: u32 = 65536;
 /// Every engine of this process, by instance name.
 struct Engines {
     kek: Zeroizing<[u8; 32]>,
+    allowed: AllowedSuites,
     by_name: Mutex<BTreeMap<String, Arc<Mutex<Engine>>>>,
 }
 
 /// Make `EspEngine` known to programs.
-pub fn register(registry: &mut ExternRegistry, kek: Zeroizing<[u8; 32]>) {
+pub fn register(registry: &mut ExternRegistry, kek: Zeroizing<[u8; 32]>, allowed: AllowedSuites) {
     let engines = Engines {
         kek,
+        allowed,
         by_name: Mutex::default(),
     };
     registry.register(TYPE, move |name, attributes| {
@@ -55,6 +57,7 @@ impl Engines {
             Arc::new(Mutex::new(Engine::new(
                 Kek::from_bytes(&self.kek),
                 MAX_SLOTS,
+                self.allowed,
             )))
         };
         let engine = Arc::clone(by_name.entry(name.to_owned()).or_insert_with(new));
@@ -78,8 +81,8 @@ const SEAL: usize = 1;
 impl Extern for Instance {
     fn method(&self, name: &str, arity: usize) -> Option<usize> {
         match (name, arity) {
-            ("open", 12) => Some(OPEN),
-            ("seal", 11) => Some(SEAL),
+            ("open", 15) => Some(OPEN),
+            ("seal", 13) => Some(SEAL),
             _ => None,
         }
     }
@@ -89,14 +92,38 @@ impl Extern for Instance {
         method: usize,
         args: &mut [ExternArg],
         payload: &mut Payload,
-        _now: Duration,
+        now: Duration,
     ) {
         match (method, args) {
-            (OPEN, [sa @ .., len, verdict]) => {
-                verdict.set(self.open(sa, len.as_u64(), payload) as u128)
+            (
+                OPEN,
+                [
+                    slot,
+                    suite,
+                    key,
+                    spi,
+                    esn,
+                    window,
+                    limits @ ..,
+                    len,
+                    newest,
+                    verdict,
+                ],
+            ) => {
+                let entry = self.entry([slot, suite, key, spi, esn], limits);
+                let (done, is_newest) = match entry {
+                    Some(entry) => self.open(&entry, window, len, payload, now),
+                    None => (Verdict::Key, false),
+                };
+                newest.set(is_newest.into());
+                verdict.set(done as u128);
             }
-            (SEAL, [sa @ .., len, verdict]) => {
-                let (done, length) = self.seal(sa, payload);
+            (SEAL, [slot, suite, key, spi, esn, limits @ .., len, verdict]) => {
+                let entry = self.entry([slot, suite, key, spi, esn], limits);
+                let (done, length) = match entry {
+                    Some(entry) => self.seal(&entry, payload, now),
+                    None => (Verdict::Key, 0),
+                };
                 // Not sealed: whatever the program does next, the clear packet is gone.
                 payload.truncate(usize::from(length));
                 len.set(u128::from(length));
@@ -108,111 +135,87 @@ impl Extern for Instance {
 }
 
 impl Instance {
-    fn open(&mut self, sa: &[ExternArg], len: u64, payload: &mut Payload) -> Verdict {
-        let [
-            slot,
-            suite,
-            key,
-            spi,
-            esn,
-            window,
-            soft_packets,
-            soft_bytes,
-            hard_packets,
-            hard_bytes,
-        ] = sa
-        else {
-            return Verdict::Key;
-        };
-        let Some((slot, key)) = self.slot_and_key(slot, key) else {
-            return Verdict::Key;
-        };
-        let len = usize::try_from(len)
+    fn open(
+        &mut self,
+        entry: &SaEntry<'_>,
+        window: &ExternArg,
+        len: &ExternArg,
+        payload: &mut Payload,
+        now: Duration,
+    ) -> (Verdict, bool) {
+        let len = usize::try_from(len.as_u64())
             .ok()
             .filter(|len| *len <= payload.len());
         let Some(len) = len else {
-            return Verdict::Malformed;
+            return (Verdict::Malformed, false);
         };
         payload.truncate(len);
-        let (verdict, inner) = self.engine.lock().open(
-            slot,
-            suite.as_u64() as u8,
-            &key,
-            spi.as_u64() as u32,
-            esn.as_u64() == 1,
-            window.as_u64() as u16,
-            limits(soft_packets, soft_bytes),
-            limits(hard_packets, hard_bytes),
-            payload.bytes_mut(),
-        );
-        payload.truncate(inner.end);
-        payload.trim_front(inner.start);
-        verdict
+        let window = window.as_u64() as u16;
+        let opened = self
+            .engine
+            .lock()
+            .open(entry, window, payload.bytes_mut(), now);
+        payload.truncate(opened.range.end);
+        payload.trim_front(opened.range.start);
+        (opened.verdict, opened.newest)
     }
 
-    fn seal(&mut self, sa: &[ExternArg], payload: &mut Payload) -> (Verdict, u16) {
-        let [
-            slot,
-            suite,
-            key,
-            spi,
-            esn,
-            soft_packets,
-            soft_bytes,
-            hard_packets,
-            hard_bytes,
-        ] = sa
-        else {
-            return (Verdict::Key, 0);
-        };
-        let Some((slot, key)) = self.slot_and_key(slot, key) else {
-            return (Verdict::Key, 0);
-        };
-        let room = sealed_len(payload.len());
-        if u16::try_from(room).is_err() {
+    fn seal(
+        &mut self,
+        entry: &SaEntry<'_>,
+        payload: &mut Payload,
+        now: Duration,
+    ) -> (Verdict, u16) {
+        self.sealed.resize(payload.len() + MAX_OVERHEAD, 0);
+        let sealed = self
+            .engine
+            .lock()
+            .seal(entry, payload.bytes(), &mut self.sealed, now);
+        let Ok(length) = u16::try_from(sealed.len) else {
             return (Verdict::Malformed, 0);
-        }
-        self.sealed.resize(room, 0);
-        let (verdict, length) = self.engine.lock().seal(
-            slot,
-            suite.as_u64() as u8,
-            &key,
-            spi.as_u64() as u32,
-            esn.as_u64() == 1,
-            limits(soft_packets, soft_bytes),
-            limits(hard_packets, hard_bytes),
-            payload.bytes(),
-            &mut self.sealed,
-        );
-        payload.truncate(length);
-        payload.grow_back(length - payload.len());
-        payload.bytes_mut().copy_from_slice(&self.sealed[..length]);
-        (verdict, length as u16)
+        };
+        payload.truncate(sealed.len);
+        payload.grow_back(sealed.len - payload.len());
+        payload
+            .bytes_mut()
+            .copy_from_slice(&self.sealed[..sealed.len]);
+        (sealed.verdict, length)
     }
 
-    fn slot_and_key(
+    fn entry<'a>(
         &self,
-        slot: &ExternArg,
-        key: &ExternArg,
-    ) -> Option<(u32, [u8; WRAPPED_KEY_LEN])> {
-        let slot = u32::try_from(slot.as_u64())
-            .ok()
-            .filter(|slot| *slot < self.slots)?;
-        Some((slot, key.bytes().try_into().ok()?))
-    }
-}
-
-fn limits(packets: &ExternArg, bytes: &ExternArg) -> Limits {
-    Limits {
-        packets: packets.as_u64(),
-        bytes: bytes.as_u64(),
+        [slot, suite, key, spi, esn]: [&'a ExternArg; 5],
+        limits: &[ExternArg],
+    ) -> Option<SaEntry<'a>> {
+        let [soft_packets, soft_bytes, soft_seconds, hard @ ..] = limits else {
+            return None;
+        };
+        let [hard_packets, hard_bytes, hard_seconds] = hard else {
+            return None;
+        };
+        let limits = |packets: &ExternArg, bytes: &ExternArg, seconds: &ExternArg| Limits {
+            packets: packets.as_u64(),
+            bytes: bytes.as_u64(),
+            seconds: seconds.as_u64(),
+        };
+        Some(SaEntry {
+            slot: u32::try_from(slot.as_u64())
+                .ok()
+                .filter(|slot| *slot < self.slots)?,
+            suite: suite.as_u64() as u8,
+            wrapped_key: key.bytes().try_into().ok()?,
+            spi: spi.as_u64() as u32,
+            esn: esn.as_u64() == 1,
+            soft: limits(soft_packets, soft_bytes, soft_seconds),
+            hard: limits(hard_packets, hard_bytes, hard_seconds),
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use esp::KeyMaterial;
+    use esp::{KeyMaterial, Suite};
     use sluice_pipeline::Bits;
 
     use super::*;
@@ -222,6 +225,7 @@ mod tests {
     fn engines() -> Engines {
         Engines {
             kek: Zeroizing::new(KEK),
+            allowed: AllowedSuites::MODERN.with(Suite::AesCbcHmacSha1),
             by_name: Mutex::default(),
         }
     }
@@ -230,17 +234,41 @@ mod tests {
         Attributes::from([("slots".into(), Bits::from_u128(32, count))])
     }
 
-    fn wrapped() -> Bits {
-        let material = KeyMaterial::from_bytes(&[9; 36]).unwrap();
-        Bits::new(384, &Kek::from_bytes(&KEK).wrap(&material).unwrap()).unwrap()
+    fn wrapped(suite: Suite) -> Bits {
+        let admitted = AllowedSuites::MODERN.with(suite).admit(suite).unwrap();
+        let bytes = vec![9; suite.key_material_len()];
+        let material = KeyMaterial::new(admitted, &bytes).unwrap();
+        Bits::new(576, &Kek::from_bytes(&KEK).wrap(&material).unwrap()).unwrap()
     }
 
-    fn args(slot: u128, window: bool, len: usize) -> Vec<ExternArg> {
-        let mut values = vec![Bits::from_u128(32, slot), Bits::from_u128(8, 1), wrapped()];
-        values.extend([Bits::from_u128(32, 0x1234), Bits::from_u128(1, 1)]);
-        values.extend(window.then(|| Bits::from_u128(16, 1024)));
-        values.extend(vec![Bits::zero(64); 4]);
-        values.extend([Bits::from_u128(16, len as u128), Bits::zero(8)]);
+    struct Call {
+        slot: u128,
+        suite: Suite,
+        hard_seconds: u128,
+    }
+
+    const CALL: Call = Call {
+        slot: 3,
+        suite: Suite::AesGcm256,
+        hard_seconds: 0,
+    };
+
+    /// The arguments of `open`, with the length of the packet; of `seal`, without.
+    fn args(call: &Call, len: Option<usize>) -> Vec<ExternArg> {
+        let mut values = vec![
+            Bits::from_u128(32, call.slot),
+            Bits::from_u128(8, call.suite as u128),
+            wrapped(call.suite),
+            Bits::from_u128(32, 0x1234),
+            Bits::from_u128(1, 1),
+        ];
+        values.extend(len.map(|_| Bits::from_u128(16, 1024)));
+        for seconds in [0, call.hard_seconds] {
+            values.extend([Bits::zero(64), Bits::zero(64), Bits::from_u128(32, seconds)]);
+        }
+        values.push(Bits::from_u128(16, len.unwrap_or(0) as u128));
+        values.extend(len.map(|_| Bits::zero(1)));
+        values.push(Bits::zero(8));
         values.iter().map(ExternArg::new).collect()
     }
 
@@ -252,18 +280,28 @@ mod tests {
         packet
     }
 
-    fn seal(instance: &mut Instance, slot: u128) -> (u64, Vec<u8>) {
-        let (mut args, mut payload) = (args(slot, false, 0), Payload::from_bytes(&packet()));
-        instance.call(SEAL, &mut args, &mut payload, Duration::ZERO);
-        assert_eq!(args[9].as_u64(), payload.len() as u64);
-        (args[10].as_u64(), payload.bytes().to_vec())
+    fn seal(instance: &mut Instance, call: &Call, now: Duration) -> (u64, Vec<u8>) {
+        let (mut args, mut payload) = (args(call, None), Payload::from_bytes(&packet()));
+        instance.call(SEAL, &mut args, &mut payload, now);
+        assert_eq!(args[11].as_u64(), payload.len() as u64);
+        (args[12].as_u64(), payload.bytes().to_vec())
     }
 
-    fn open(instance: &mut Instance, sealed: &[u8], padding: usize) -> (u64, Vec<u8>) {
-        let (mut args, mut payload) = (args(3, true, sealed.len()), Payload::from_bytes(sealed));
+    fn open(
+        instance: &mut Instance,
+        call: &Call,
+        sealed: &[u8],
+        padding: usize,
+    ) -> (u64, bool, Vec<u8>) {
+        let mut args = args(call, Some(sealed.len()));
+        let mut payload = Payload::from_bytes(sealed);
         payload.grow_back(padding);
         instance.call(OPEN, &mut args, &mut payload, Duration::ZERO);
-        (args[11].as_u64(), payload.bytes().to_vec())
+        (
+            args[14].as_u64(),
+            args[13].as_u64() == 1,
+            payload.bytes().to_vec(),
+        )
     }
 
     #[test]
@@ -271,47 +309,72 @@ mod tests {
         let engines = engines();
         let mut sealer = engines.instance("sealer", &slots(8)).unwrap();
         let mut opener = engines.instance("opener", &slots(8)).unwrap();
-        let (verdict, sealed) = seal(&mut sealer, 3);
-        assert_eq!(verdict, Verdict::Ok as u64);
-        assert_eq!(
-            open(&mut opener, &sealed, 6),
-            (Verdict::Ok as u64, packet())
-        );
-        assert_eq!(open(&mut opener, &sealed, 0).0, Verdict::Replay as u64);
+        let [first, second] = [0, 1].map(|_| {
+            let (verdict, sealed) = seal(&mut sealer, &CALL, Duration::ZERO);
+            assert_eq!(verdict, Verdict::Ok as u64);
+            sealed
+        });
+        let ok = Verdict::Ok as u64;
+        assert_eq!(open(&mut opener, &CALL, &second, 6), (ok, true, packet()));
+        assert_eq!(open(&mut opener, &CALL, &first, 0), (ok, false, packet()));
+        let replay = Verdict::Replay as u64;
+        assert_eq!(open(&mut opener, &CALL, &first, 0), (replay, false, vec![]));
+    }
+
+    #[test]
+    fn a_legacy_suite_works_only_where_it_is_allowed() {
+        let mut sealer = engines().instance("sealer", &slots(8)).unwrap();
+        let verdicts = [Suite::AesCbcHmacSha1, Suite::AesCbcHmacSha256].map(|suite| {
+            let call = Call { suite, ..CALL };
+            seal(&mut sealer, &call, Duration::ZERO).0
+        });
+        assert_eq!(verdicts, [Verdict::Ok as u64, Verdict::Key as u64]);
+    }
+
+    #[test]
+    fn seconds_count_from_the_first_packet() {
+        let mut sealer = engines().instance("sealer", &slots(8)).unwrap();
+        let call = Call {
+            hard_seconds: 5,
+            ..CALL
+        };
+        let verdicts =
+            [100, 104, 105].map(|now| seal(&mut sealer, &call, Duration::from_secs(now)).0);
+        let [ok, hard] = [Verdict::Ok as u64, Verdict::HardLimit as u64];
+        assert_eq!(verdicts, [ok, ok, hard]);
     }
 
     #[test]
     fn an_engine_goes_on_where_it_was_when_a_program_is_pushed_again() {
         let engines = engines();
-        let (_, first) = seal(&mut engines.instance("sealer", &slots(8)).unwrap(), 3);
-        let (_, second) = seal(&mut engines.instance("sealer", &slots(16)).unwrap(), 3);
-        assert_eq!(
-            (first[7], second[7]),
-            (1, 2),
-            "the sequence number's last byte"
-        );
+        let mut seal_with = |count| {
+            let mut sealer = engines.instance("sealer", &slots(count)).unwrap();
+            seal(&mut sealer, &CALL, Duration::ZERO).1[7]
+        };
+        let numbers = [seal_with(8), seal_with(16)];
+        assert_eq!(numbers, [1, 2], "the sequence number's last byte");
     }
 
     #[test]
     fn a_packet_that_is_not_sealed_does_not_stay_in_clear() {
-        let engines = engines();
-        let mut sealer = engines.instance("sealer", &slots(8)).unwrap();
-        assert_eq!(seal(&mut sealer, 8), (Verdict::Key as u64, Vec::new()));
+        let mut sealer = engines().instance("sealer", &slots(8)).unwrap();
+        let call = Call { slot: 8, ..CALL };
+        let key = (Verdict::Key as u64, Vec::new());
+        assert_eq!(seal(&mut sealer, &call, Duration::ZERO), key);
         let mut short = Payload::from_bytes(&packet()[..30]);
-        let mut args = args(3, false, 0);
+        let mut args = args(&CALL, None);
         sealer.call(SEAL, &mut args, &mut short, Duration::ZERO);
-        assert_eq!(
-            (args[10].as_u64(), short.len()),
-            (Verdict::Malformed as u64, 0)
-        );
+        let malformed = Verdict::Malformed as u64;
+        assert_eq!((args[12].as_u64(), short.len()), (malformed, 0));
     }
 
     #[test]
     fn a_length_beyond_the_packet_is_malformed() {
         let mut opener = engines().instance("opener", &slots(8)).unwrap();
-        let (mut args, mut payload) = (args(3, true, 100), Payload::from_bytes(&[0; 60]));
+        let mut args = args(&CALL, Some(100));
+        let mut payload = Payload::from_bytes(&[0; 60]);
         opener.call(OPEN, &mut args, &mut payload, Duration::ZERO);
-        assert_eq!(args[11].as_u64(), Verdict::Malformed as u64);
+        assert_eq!(args[14].as_u64(), Verdict::Malformed as u64);
     }
 
     #[test]

@@ -53,7 +53,7 @@ fn log_to_stderr(json: bool) {
 #[tokio::main(worker_threads = 2)]
 async fn run(args: &Args) -> Result<(), Fault> {
     let mut externs = ExternRegistry::new();
-    esp_engine::register(&mut externs, read_kek(&args.kek)?);
+    esp_engine::register(&mut externs, read_kek(&args.kek)?, args.allowed_suites());
     let tls = Arc::new(args.identity().server_config()?);
     let ports = args
         .ports

@@ -1,0 +1,58 @@
+//! The integrity algorithms of the legacy suites: HMAC (RFC 2104), cut to the suite's ICV by who uses it.
+
+use aws_lc_rs::hmac::{Algorithm, Context, Key};
+use hmac::{Hmac, KeyInit, Mac as _};
+use md5::Md5;
+
+use crate::key::KeyError;
+
+/// At least as long as every ICV.
+const TAG_LEN: usize = 16;
+
+#[allow(clippy::large_enum_variant, reason = "both are keys, one for each SA")]
+pub(crate) enum Mac {
+    Sha(Key),
+    /// aws-lc-rs has no MD5.
+    Md5(Hmac<Md5>),
+}
+
+impl Mac {
+    pub(crate) fn sha(algorithm: Algorithm, key: &[u8]) -> Self {
+        Self::Sha(Key::new(algorithm, key))
+    }
+
+    pub(crate) fn md5(key: &[u8]) -> Result<Self, KeyError> {
+        let key = Hmac::new_from_slice(key).map_err(|_| KeyError::Length)?;
+        Ok(Self::Md5(key))
+    }
+
+    /// The tag's first bytes; `high` is the high half of an extended sequence number.
+    pub(crate) fn tag(&self, bytes: &[u8], high: Option<[u8; 4]>) -> [u8; TAG_LEN] {
+        let mut tag = [0; TAG_LEN];
+        match self {
+            Self::Sha(key) => {
+                let mut context = Context::with_key(key);
+                context.update(bytes);
+                if let Some(high) = high {
+                    context.update(&high);
+                }
+                cut(&mut tag, context.sign().as_ref());
+            }
+            Self::Md5(key) => {
+                let mut context = key.clone();
+                context.update(bytes);
+                if let Some(high) = high {
+                    context.update(&high);
+                }
+                cut(&mut tag, &context.finalize().into_bytes());
+            }
+        }
+        tag
+    }
+}
+
+fn cut(tag: &mut [u8; TAG_LEN], whole: &[u8]) {
+    for (to, from) in tag.iter_mut().zip(whole) {
+        *to = *from;
+    }
+}

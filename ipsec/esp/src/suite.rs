@@ -1,0 +1,218 @@
+//! The suites, and what each of them needs: one table.
+//!
+//! A legacy suite is one that RFC 8221 no longer asks for, or that hides nothing. It exists for old peers, and only an
+//! [`AllowedSuites`] that names it lets a key of it be made.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A number as in p4/gateway/esp_engine.p4. NULL without integrity does not exist here (RFC 8221 section 3).
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Suite {
+    /// RFC 4106.
+    AesGcm256 = 1,
+    AesGcm128 = 2,
+    /// RFC 7634.
+    ChaCha20Poly1305 = 3,
+    /// RFC 2410, RFC 4868: integrity alone, the packet is readable.
+    NullHmacSha256 = 129,
+    /// RFC 3686, RFC 2403.
+    AesCtrHmacMd5 = 130,
+    /// RFC 3602, RFC 2404.
+    AesCbcHmacSha1 = 131,
+    /// RFC 3602, RFC 4868.
+    AesCbcHmacSha256 = 132,
+}
+
+pub const SUITES: [Suite; 7] = [
+    Suite::AesGcm256,
+    Suite::AesGcm128,
+    Suite::ChaCha20Poly1305,
+    Suite::NullHmacSha256,
+    Suite::AesCtrHmacMd5,
+    Suite::AesCbcHmacSha1,
+    Suite::AesCbcHmacSha256,
+];
+
+/// Lengths in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) name: &'static str,
+    /// Key material is the cipher's key, its salt or nonce, and the integrity key, in this order.
+    pub(crate) key: usize,
+    pub(crate) salt: usize,
+    pub(crate) integrity: usize,
+    pub(crate) iv: usize,
+    pub(crate) icv: usize,
+    /// The encrypted part is a multiple of this: the cipher's block, and at least 4 (RFC 4303 section 2.4).
+    pub(crate) block: usize,
+}
+
+impl Shape {
+    pub(crate) const fn material(&self) -> usize {
+        self.key + self.salt + self.integrity
+    }
+
+    /// RFC 5649 section 4.1: padded to 8 bytes, and 8 more.
+    pub(crate) const fn wrapped(&self) -> usize {
+        self.material().next_multiple_of(8) + 8
+    }
+}
+
+impl Suite {
+    #[rustfmt::skip]
+    pub(crate) const fn shape(self) -> Shape {
+        let (name, key, salt, integrity, iv, icv, block) = match self {
+            Self::AesGcm256        => ("aes-gcm-256",            32, 4,  0,  8, 16,  4),
+            Self::AesGcm128        => ("aes-gcm-128",            16, 4,  0,  8, 16,  4),
+            Self::ChaCha20Poly1305 => ("chacha20-poly1305",      32, 4,  0,  8, 16,  4),
+            Self::NullHmacSha256   => ("null-hmac-sha256-128",    0, 0, 32,  0, 16,  4),
+            Self::AesCtrHmacMd5    => ("aes-ctr-hmac-md5-96",    16, 4, 16,  8, 12,  4),
+            Self::AesCbcHmacSha1   => ("aes-cbc-hmac-sha1-96",   16, 0, 20, 16, 12, 16),
+            Self::AesCbcHmacSha256 => ("aes-cbc-hmac-sha256-128", 32, 0, 32, 16, 16, 16),
+        };
+        Shape { name, key, salt, integrity, iv, icv, block }
+    }
+
+    pub const fn name(self) -> &'static str {
+        self.shape().name
+    }
+
+    pub const fn is_legacy(self) -> bool {
+        self as u8 >= 128
+    }
+
+    /// Bytes of key material.
+    pub const fn key_material_len(self) -> usize {
+        self.shape().material()
+    }
+
+    /// Length of the ESP packet around an inner packet of `inner_len` bytes, without traffic flow padding.
+    pub const fn sealed_len(self, inner_len: usize) -> usize {
+        let shape = self.shape();
+        crate::wire::sealed_len(&shape, inner_len)
+    }
+
+    const fn bit(self) -> u8 {
+        1 << (self as u8 & 7)
+    }
+}
+
+impl TryFrom<u8> for Suite {
+    type Error = UnknownSuite;
+
+    fn try_from(number: u8) -> Result<Self, UnknownSuite> {
+        let found = SUITES.into_iter().find(|suite| *suite as u8 == number);
+        found.ok_or(UnknownSuite)
+    }
+}
+
+impl FromStr for Suite {
+    type Err = UnknownSuite;
+
+    fn from_str(name: &str) -> Result<Self, UnknownSuite> {
+        let found = SUITES.into_iter().find(|suite| suite.name() == name);
+        found.ok_or(UnknownSuite)
+    }
+}
+
+impl fmt::Display for Suite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// No suite has this number or name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownSuite;
+
+impl fmt::Display for UnknownSuite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no such suite; there are")?;
+        SUITES.iter().try_for_each(|suite| write!(f, " {suite}"))
+    }
+}
+
+impl std::error::Error for UnknownSuite {}
+
+/// Every suite that is not legacy, and the legacy ones that somebody turned on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AllowedSuites {
+    legacy: u8,
+}
+
+/// A suite that may be used. A key is made for no other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdmittedSuite(Suite);
+
+impl AllowedSuites {
+    pub const MODERN: Self = Self { legacy: 0 };
+
+    pub const fn with(self, suite: Suite) -> Self {
+        if !suite.is_legacy() {
+            return self;
+        }
+        Self {
+            legacy: self.legacy | suite.bit(),
+        }
+    }
+
+    pub const fn admit(self, suite: Suite) -> Option<AdmittedSuite> {
+        if suite.is_legacy() && self.legacy & suite.bit() == 0 {
+            return None;
+        }
+        Some(AdmittedSuite(suite))
+    }
+}
+
+impl FromIterator<Suite> for AllowedSuites {
+    fn from_iter<T: IntoIterator<Item = Suite>>(suites: T) -> Self {
+        suites.into_iter().fold(Self::MODERN, Self::with)
+    }
+}
+
+impl AdmittedSuite {
+    pub const AES_GCM_256: Self = Self(Suite::AesGcm256);
+
+    pub const fn suite(self) -> Suite {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn numbers_and_names_lead_back_to_the_suite() {
+        for suite in SUITES {
+            assert_eq!(Suite::try_from(suite as u8), Ok(suite));
+            assert_eq!(suite.name().parse(), Ok(suite));
+            let shape = suite.shape();
+            assert!(shape.wrapped() <= crate::WRAPPED_KEY_LEN);
+            assert!(shape.block % 4 == 0);
+            for len in 0..3000 {
+                assert!(suite.sealed_len(len) <= len + crate::MAX_OVERHEAD);
+            }
+        }
+        assert_eq!(Suite::try_from(0), Err(UnknownSuite));
+        assert_eq!("null".parse::<Suite>(), Err(UnknownSuite));
+    }
+
+    #[test]
+    fn a_legacy_suite_is_admitted_only_by_name() {
+        for suite in SUITES {
+            let admitted = AllowedSuites::MODERN.admit(suite);
+            assert_eq!(admitted.is_none(), suite.is_legacy());
+            for other in SUITES {
+                let allowed = AllowedSuites::MODERN.with(other);
+                assert_eq!(
+                    allowed.admit(suite).is_some(),
+                    !suite.is_legacy() || suite == other
+                );
+            }
+        }
+    }
+}
