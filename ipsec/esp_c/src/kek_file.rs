@@ -1,0 +1,34 @@
+//! The file of the key-encryption key: 32 raw bytes that its owner alone may read.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use zeroize::Zeroizing;
+
+use crate::types::CulvertEspStatus;
+
+pub(crate) const KEK_LEN: usize = 32;
+
+pub(crate) fn read(path: &Path) -> Result<Zeroizing<[u8; KEK_LEN]>, CulvertEspStatus> {
+    // A FIFO in the file's place must not hold the caller.
+    let mut file = File::options()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)
+        .map_err(|_| CulvertEspStatus::KekUnreadable)?;
+    let metadata = file
+        .metadata()
+        .map_err(|_| CulvertEspStatus::KekUnreadable)?;
+    if !matches!(metadata.permissions().mode() & 0o7777, 0o600 | 0o400) {
+        return Err(CulvertEspStatus::KekExposed);
+    }
+    if !metadata.is_file() || metadata.len() != KEK_LEN as u64 {
+        return Err(CulvertEspStatus::KekSize);
+    }
+    let mut kek = Zeroizing::new([0; KEK_LEN]);
+    file.read_exact(kek.as_mut())
+        .map_err(|_| CulvertEspStatus::KekUnreadable)?;
+    Ok(kek)
+}
