@@ -37,6 +37,7 @@ class Reason(enum.IntEnum):
     REQUEST_INVALID = error_pb2.REASON_REQUEST_INVALID
     ALREADY_EXISTS = error_pb2.REASON_ALREADY_EXISTS
     NOT_FOUND = error_pb2.REASON_NOT_FOUND
+    SUITE_LEGACY = error_pb2.REASON_SUITE_LEGACY
     GATEWAY_DOWN = error_pb2.REASON_GATEWAY_DOWN
     GATEWAY_REFUSED = error_pb2.REASON_GATEWAY_REFUSED
     POOL_EXHAUSTED = error_pb2.REASON_POOL_EXHAUSTED
@@ -175,6 +176,12 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.NOT_FOUND: Entry(
         "{what} does not exist.", "Check the name; it may have been deleted.", _G.NOT_FOUND, _H.NOT_FOUND
+    ),
+    Reason.SUITE_LEGACY: Entry(
+        "The suite {suite} is legacy, and {where} does not allow it.",
+        "Use aes-gcm-256; or, accepting that it is weaker, add {suite} to the legacy_suites of {where}.",
+        _G.FAILED_PRECONDITION,
+        _H.UNPROCESSABLE_ENTITY,
     ),
     Reason.GATEWAY_DOWN: Entry(
         "The gateway {gateway} cannot be reached.",

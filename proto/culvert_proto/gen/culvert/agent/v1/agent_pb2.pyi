@@ -39,13 +39,38 @@ class _SuiteEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Suite.ValueType
     DESCRIPTOR: _descriptor.EnumDescriptor
     SUITE_UNSPECIFIED: _Suite.ValueType  # 0
     SUITE_AES_GCM_256: _Suite.ValueType  # 1
-    """RFC 4106 with a 256-bit key, 4-byte salt and 16-byte ICV."""
+    """RFC 4106, 16-byte ICV. Key material: 32 bytes of key, 4 of salt."""
+    SUITE_AES_GCM_128: _Suite.ValueType  # 2
+    """RFC 4106, 16-byte ICV: 16, 4."""
+    SUITE_CHACHA20_POLY1305: _Suite.ValueType  # 3
+    """RFC 7634: 32, 4."""
+    SUITE_NULL_HMAC_SHA_256_128: _Suite.ValueType  # 129
+    """RFC 2410, 4868: no confidentiality; 32 of integrity key."""
+    SUITE_AES_CTR_128_HMAC_MD5_96: _Suite.ValueType  # 130
+    """RFC 3686, 2403: 16 of key, 4 of nonce, 16 of integrity key."""
+    SUITE_AES_CBC_128_HMAC_SHA1_96: _Suite.ValueType  # 131
+    """RFC 3602, 2404: 16 of key, 20 of integrity key."""
+    SUITE_AES_CBC_256_HMAC_SHA_256_128: _Suite.ValueType  # 132
+    """RFC 3602, 4868: 32 of key, 32 of integrity key."""
 
-class Suite(_Suite, metaclass=_SuiteEnumTypeWrapper): ...
+class Suite(_Suite, metaclass=_SuiteEnumTypeWrapper):
+    """How an SA encrypts and authenticates. From 129 on: legacy, which a device refuses unless its own configuration allows it."""
 
 SUITE_UNSPECIFIED: Suite.ValueType  # 0
 SUITE_AES_GCM_256: Suite.ValueType  # 1
-"""RFC 4106 with a 256-bit key, 4-byte salt and 16-byte ICV."""
+"""RFC 4106, 16-byte ICV. Key material: 32 bytes of key, 4 of salt."""
+SUITE_AES_GCM_128: Suite.ValueType  # 2
+"""RFC 4106, 16-byte ICV: 16, 4."""
+SUITE_CHACHA20_POLY1305: Suite.ValueType  # 3
+"""RFC 7634: 32, 4."""
+SUITE_NULL_HMAC_SHA_256_128: Suite.ValueType  # 129
+"""RFC 2410, 4868: no confidentiality; 32 of integrity key."""
+SUITE_AES_CTR_128_HMAC_MD5_96: Suite.ValueType  # 130
+"""RFC 3686, 2403: 16 of key, 4 of nonce, 16 of integrity key."""
+SUITE_AES_CBC_128_HMAC_SHA1_96: Suite.ValueType  # 131
+"""RFC 3602, 2404: 16 of key, 20 of integrity key."""
+SUITE_AES_CBC_256_HMAC_SHA_256_128: Suite.ValueType  # 132
+"""RFC 3602, 4868: 32 of key, 32 of integrity key."""
 Global___Suite: _TypeAlias = Suite  # noqa: Y015
 
 @_typing.final
@@ -449,7 +474,7 @@ class Sa(_message.Message):
     spi: _builtins.int
     suite: Global___Suite.ValueType
     key: _builtins.bytes
-    """Key material as RFC 4106 section 8.1 orders it: 32 bytes of key, 4 bytes of salt. Never logged, never stored."""
+    """Key material in the order that the suite says. Never logged, never stored."""
     esn: _builtins.bool
     replay_window: _builtins.int
     @_builtins.property

@@ -46,6 +46,7 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_REQUEST_INVALID: _Reason.ValueType  # 24
     REASON_ALREADY_EXISTS: _Reason.ValueType  # 25
     REASON_NOT_FOUND: _Reason.ValueType  # 26
+    REASON_SUITE_LEGACY: _Reason.ValueType  # 27
     REASON_GATEWAY_DOWN: _Reason.ValueType  # 40
     """What stands in the way."""
     REASON_GATEWAY_REFUSED: _Reason.ValueType  # 41
@@ -89,6 +90,7 @@ REASON_GENERATION_STALE: Reason.ValueType  # 23
 REASON_REQUEST_INVALID: Reason.ValueType  # 24
 REASON_ALREADY_EXISTS: Reason.ValueType  # 25
 REASON_NOT_FOUND: Reason.ValueType  # 26
+REASON_SUITE_LEGACY: Reason.ValueType  # 27
 REASON_GATEWAY_DOWN: Reason.ValueType  # 40
 """What stands in the way."""
 REASON_GATEWAY_REFUSED: Reason.ValueType  # 41
