@@ -18,4 +18,6 @@ pub mod pump;
 pub mod tunnels;
 
 #[cfg(feature = "python")]
+mod packets;
+#[cfg(feature = "python")]
 mod python;

@@ -8,8 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
+use esp::nat_t::KEEPALIVE;
+
 use crate::device::{BATCH, Batch, Signal, Tun, Udp, monotonic, wait};
-use crate::tunnels::{Desired, KEEPALIVE, Refusal, SoftLimit, Tunnels};
+use crate::tunnels::{Desired, Refusal, SoftLimit, Tunnels};
 
 /// After a device error, e.g. while the TUN is down.
 const RETRY: Duration = Duration::from_millis(100);

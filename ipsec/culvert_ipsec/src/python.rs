@@ -3,11 +3,11 @@
 use std::io;
 use std::net::{IpAddr, SocketAddrV4};
 
-use esp::{InboundSa, KeyMaterial, Limits, OutboundSa, Spi, sealed_len};
+use esp::{AllowedSuites, InboundSa, KeyMaterial, Limits, OutboundSa, Spi, Suite};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::PyDict;
 
 use crate::address::Prefix;
 use crate::counters::{Drops, Flow};
@@ -19,12 +19,15 @@ use crate::tunnels::{Desired, Keyed, Refusal};
 struct PyLimits {
     packets: u64,
     bytes: u64,
+    seconds: u64,
 }
 
 #[derive(FromPyObject)]
 struct PyInboundSa {
     spi: u32,
     key: PyBackedBytes,
+    suite: String,
+    esn: bool,
     replay_window: u16,
     soft: PyLimits,
     hard: PyLimits,
@@ -34,6 +37,8 @@ struct PyInboundSa {
 struct PyOutboundSa {
     spi: u32,
     key: PyBackedBytes,
+    suite: String,
+    esn: bool,
     soft: PyLimits,
     hard: PyLimits,
 }
@@ -54,12 +59,24 @@ struct PyTunnel {
 struct Datapath {
     pump: std::sync::Mutex<Option<Pump>>,
     udp_port: u16,
+    allowed: AllowedSuites,
 }
 
 #[pymethods]
 impl Datapath {
     #[new]
-    fn new(py: Python<'_>, tun_name: &str, udp_port: u16) -> PyResult<Self> {
+    #[pyo3(signature = (tun_name, udp_port, allowed_suites = vec![]))]
+    fn new(
+        py: Python<'_>,
+        tun_name: &str,
+        udp_port: u16,
+        allowed_suites: Vec<String>,
+    ) -> PyResult<Self> {
+        let allowed = allowed_suites
+            .iter()
+            .map(|name| name.parse::<Suite>())
+            .collect::<Result<_, _>>()
+            .map_err(invalid)?;
         py.detach(|| {
             let udp = Udp::bind(udp_port)?;
             let udp_port = udp.port()?;
@@ -67,6 +84,7 @@ impl Datapath {
             Ok::<_, io::Error>(Self {
                 pump: std::sync::Mutex::new(Some(pump)),
                 udp_port,
+                allowed,
             })
         })
         .map_err(os_error)
@@ -81,7 +99,7 @@ impl Datapath {
     fn apply(&self, py: Python<'_>, tunnels: Vec<PyTunnel>) -> PyResult<()> {
         let desired = tunnels
             .into_iter()
-            .map(desired)
+            .map(|tunnel| desired(tunnel, self.allowed))
             .collect::<PyResult<Vec<_>>>()?;
         self.with_pump(py, |pump| pump.apply(desired))?
             .map_err(refused)
@@ -168,66 +186,15 @@ impl Datapath {
     }
 }
 
-/// One outbound SA without a datapath around it.
-#[pyclass(module = "culvert_ipsec._native")]
-struct Sealer(OutboundSa);
-
-#[pymethods]
-impl Sealer {
-    #[new]
-    #[pyo3(signature = (spi, key, *, after = 0))]
-    fn new(spi: u32, key: &[u8], after: u64) -> PyResult<Self> {
-        let mut sa = OutboundSa::new(checked_spi(spi)?, &material(key)?, UNLIMITED, UNLIMITED)
-            .map_err(invalid)?;
-        sa.resume_after(after);
-        Ok(Self(sa))
-    }
-
-    fn seal<'py>(&mut self, py: Python<'py>, inner: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
-        let mut out = vec![0; sealed_len(inner.len())];
-        let sealed = self.0.seal(inner, &mut out).map_err(invalid)?;
-        Ok(PyBytes::new(py, out.get(..sealed.len).unwrap_or_default()))
-    }
-}
-
-/// One inbound SA without a datapath around it.
-#[pyclass(module = "culvert_ipsec._native")]
-struct Opener(InboundSa);
-
-#[pymethods]
-impl Opener {
-    #[new]
-    #[pyo3(signature = (spi, key, *, replay_window = 1024, after = 0))]
-    fn new(spi: u32, key: &[u8], replay_window: u16, after: u64) -> PyResult<Self> {
-        let (spi, key) = (checked_spi(spi)?, material(key)?);
-        let mut sa =
-            InboundSa::new(spi, &key, replay_window, UNLIMITED, UNLIMITED).map_err(invalid)?;
-        sa.resume_after(after);
-        Ok(Self(sa))
-    }
-
-    fn open<'py>(&mut self, py: Python<'py>, packet: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
-        let mut packet = packet.to_vec();
-        let opened = self.0.open(&mut packet).map_err(invalid)?;
-        Ok(PyBytes::new(
-            py,
-            packet.get(opened.range).unwrap_or_default(),
-        ))
-    }
-}
-
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::{Datapath, Opener, Sealer};
+    use super::Datapath;
+    #[pymodule_export]
+    use crate::packets::{EspError, Inbound, Outbound};
 }
 
-const UNLIMITED: Limits = Limits {
-    packets: 0,
-    bytes: 0,
-};
-
-fn desired(tunnel: PyTunnel) -> PyResult<Desired> {
+fn desired(tunnel: PyTunnel, allowed: AllowedSuites) -> PyResult<Desired> {
     let prefix = |text: &String| {
         Prefix::parse(text)
             .ok_or_else(|| PyValueError::new_err(format!("{text:?} is not an address prefix")))
@@ -247,16 +214,23 @@ fn desired(tunnel: PyTunnel) -> PyResult<Desired> {
         inbound: tunnel
             .inbound
             .into_iter()
-            .map(inbound)
+            .map(|sa| inbound(sa, allowed))
             .collect::<PyResult<_>>()?,
-        outbound: tunnel.outbound.map(outbound).transpose()?,
+        outbound: tunnel
+            .outbound
+            .map(|sa| outbound(sa, allowed))
+            .transpose()?,
     })
 }
 
-fn inbound(desired: PyInboundSa) -> PyResult<Keyed<InboundSa>> {
-    let (spi, key) = (checked_spi(desired.spi)?, material(&desired.key)?);
+fn inbound(desired: PyInboundSa, allowed: AllowedSuites) -> PyResult<Keyed<InboundSa>> {
+    let (spi, key) = (
+        checked_spi(desired.spi)?,
+        material(&desired.suite, &desired.key, allowed)?,
+    );
     let (soft, hard) = (limits(desired.soft), limits(desired.hard));
-    let sa = InboundSa::new(spi, &key, desired.replay_window, soft, hard).map_err(invalid)?;
+    let sa = InboundSa::new(spi, &key, desired.esn, desired.replay_window, soft, hard)
+        .map_err(invalid)?;
     Ok(Keyed {
         spi,
         fingerprint: key.fingerprint(),
@@ -266,10 +240,13 @@ fn inbound(desired: PyInboundSa) -> PyResult<Keyed<InboundSa>> {
     })
 }
 
-fn outbound(desired: PyOutboundSa) -> PyResult<Keyed<OutboundSa>> {
-    let (spi, key) = (checked_spi(desired.spi)?, material(&desired.key)?);
+fn outbound(desired: PyOutboundSa, allowed: AllowedSuites) -> PyResult<Keyed<OutboundSa>> {
+    let (spi, key) = (
+        checked_spi(desired.spi)?,
+        material(&desired.suite, &desired.key, allowed)?,
+    );
     let (soft, hard) = (limits(desired.soft), limits(desired.hard));
-    let sa = OutboundSa::new(spi, &key, soft, hard).map_err(invalid)?;
+    let sa = OutboundSa::new(spi, &key, desired.esn, soft, hard).map_err(invalid)?;
     Ok(Keyed {
         spi,
         fingerprint: key.fingerprint(),
@@ -283,18 +260,23 @@ fn limits(limits: PyLimits) -> Limits {
     Limits {
         packets: limits.packets,
         bytes: limits.bytes,
+        seconds: limits.seconds,
     }
 }
 
-fn checked_spi(spi: u32) -> PyResult<Spi> {
+pub(crate) fn checked_spi(spi: u32) -> PyResult<Spi> {
     Spi::new(spi).map_err(invalid)
 }
 
-fn material(key: &[u8]) -> PyResult<KeyMaterial> {
-    KeyMaterial::from_bytes(key).map_err(invalid)
+pub(crate) fn material(suite: &str, key: &[u8], allowed: AllowedSuites) -> PyResult<KeyMaterial> {
+    let suite: Suite = suite.parse().map_err(invalid)?;
+    let admitted = allowed.admit(suite).ok_or_else(|| {
+        PyValueError::new_err(format!("{suite} is a legacy suite, and not allowed here"))
+    })?;
+    KeyMaterial::new(admitted, key).map_err(invalid)
 }
 
-fn invalid(error: impl std::error::Error) -> PyErr {
+pub(crate) fn invalid(error: impl std::error::Error) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 

@@ -8,7 +8,9 @@
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddrV4};
 use std::ops::Range;
+use std::time::Duration;
 
+use esp::nat_t::{Datagram, demultiplex};
 use esp::{InboundSa, Limits, OpenError, OutboundSa, Resumable, Retired, SealError, Spi};
 
 use crate::address::{Address, Prefix, PrefixMap, ends};
@@ -16,8 +18,6 @@ use crate::counters::{Cause, Totals, Traffic};
 
 /// RFC 3948 section 4: without traffic, one keepalive in so many seconds.
 const KEEPALIVE_INTERVAL: f64 = 20.0;
-/// RFC 3948 section 2.3.
-pub const KEEPALIVE: u8 = 0xff;
 /// Retired keys remembered for each direction, so that none starts again.
 const RETIRED_KEYS: usize = 4096;
 
@@ -181,7 +181,7 @@ impl Tunnels {
         let Some(live) = &mut tunnel.outbound else {
             return self.discard_in(index, Cause::NoPolicy);
         };
-        match live.keyed.sa.seal(inner, out) {
+        match live.keyed.sa.seal(inner, out, clock(now)) {
             Ok(sealed) => {
                 if sealed.soft_limit && !std::mem::replace(&mut live.told, true) {
                     let spi = live.keyed.spi.get();
@@ -199,22 +199,24 @@ impl Tunnels {
             Err(SealError::Malformed | SealError::BufferTooSmall) => {
                 self.discard_in(index, Cause::Malformed)
             }
+            Err(SealError::NoRandomness) => self.discard_in(index, Cause::SendFailed),
         }
     }
 
     /// Opens a UDP payload in place: where in it the inner packet stands.
     pub fn inbound(&mut self, datagram: &mut [u8], now: f64) -> Option<Range<usize>> {
-        if datagram == [KEEPALIVE] {
-            self.totals.keepalives_in += 1;
-            return None;
-        }
-        let Some(spi) = esp::packet_spi(datagram) else {
-            return self.discard(Cause::Malformed);
+        let spi = match demultiplex(datagram) {
+            Datagram::Esp(spi) => spi.get(),
+            Datagram::Keepalive => {
+                self.totals.keepalives_in += 1;
+                return None;
+            }
+            Datagram::NonEsp => {
+                self.totals.non_esp += 1;
+                return None;
+            }
+            Datagram::Malformed => return self.discard(Cause::Malformed),
         };
-        if spi == 0 {
-            self.totals.non_esp += 1;
-            return None;
-        }
         let Some(Inbound {
             tunnel: index,
             live,
@@ -223,7 +225,7 @@ impl Tunnels {
             return self.discard(Cause::UnknownSpi);
         };
         let index = *index;
-        let opened = match live.keyed.sa.open(datagram) {
+        let opened = match live.keyed.sa.open(datagram, clock(now)) {
             Ok(opened) => opened,
             Err(error) => return self.discard_in(index, cause(error)),
         };
@@ -372,6 +374,11 @@ fn check(desired: &[Desired]) -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+/// Seconds of the monotonic clock, as the SAs count them.
+fn clock(now: f64) -> Duration {
+    Duration::try_from_secs_f64(now).unwrap_or_default()
 }
 
 fn cause(error: OpenError) -> Cause {

@@ -2,26 +2,25 @@
 #![allow(clippy::unwrap_used)]
 
 use std::net::SocketAddrV4;
+use std::time::Duration;
 
 use culvert_ipsec::address::Prefix;
 use culvert_ipsec::counters::Cause;
 use culvert_ipsec::tunnels::{Desired, Keyed, Refusal, Tunnels};
-use esp::{InboundSa, KeyMaterial, Limits, OutboundSa, Spi};
+use esp::{AdmittedSuite, InboundSa, KeyMaterial, Limits, OutboundSa, Spi};
 
-const NONE: Limits = Limits {
-    packets: 0,
-    bytes: 0,
-};
+const NONE: Limits = Limits::NONE;
+const NOW: Duration = Duration::ZERO;
 const CLIENT: [u8; 4] = [10, 99, 0, 2];
 const SERVER: [u8; 4] = [10, 20, 0, 10];
 
 fn key(fill: u8) -> KeyMaterial {
-    KeyMaterial::from_bytes(&[fill; 36]).unwrap()
+    KeyMaterial::new(AdmittedSuite::AES_GCM_256, &[fill; 36]).unwrap()
 }
 
 fn inbound(spi: u32, fill: u8) -> Keyed<InboundSa> {
     let (spi, key) = (Spi::new(spi).unwrap(), key(fill));
-    let sa = InboundSa::new(spi, &key, 1024, NONE, NONE).unwrap();
+    let sa = InboundSa::new(spi, &key, true, 1024, NONE, NONE).unwrap();
     Keyed {
         spi,
         fingerprint: key.fingerprint(),
@@ -33,8 +32,8 @@ fn inbound(spi: u32, fill: u8) -> Keyed<InboundSa> {
 
 fn outbound(spi: u32, fill: u8, soft: u64, hard: u64) -> Keyed<OutboundSa> {
     let (spi, key) = (Spi::new(spi).unwrap(), key(fill));
-    let [soft, hard] = [soft, hard].map(|packets| Limits { packets, bytes: 0 });
-    let sa = OutboundSa::new(spi, &key, soft, hard).unwrap();
+    let [soft, hard] = [soft, hard].map(|packets| Limits { packets, ..NONE });
+    let sa = OutboundSa::new(spi, &key, true, soft, hard).unwrap();
     Keyed {
         spi,
         fingerprint: key.fingerprint(),
@@ -67,7 +66,7 @@ fn packet(source: [u8; 4], destination: [u8; 4]) -> Vec<u8> {
 /// What the gateway would send on an SA.
 fn from_gateway(sa: &mut OutboundSa, inner: &[u8]) -> Vec<u8> {
     let mut out = vec![0; 200];
-    let len = sa.seal(inner, &mut out).unwrap().len;
+    let len = sa.seal(inner, &mut out, NOW).unwrap().len;
     out[..len].to_vec()
 }
 

@@ -1,19 +1,39 @@
 //! What a P4 target sees of the engine.
 #![allow(clippy::unwrap_used)]
 
-use esp::engine::{Engine, SUITE_AES_GCM_256, Verdict};
-use esp::{Kek, KeyMaterial, Limits, sealed_len};
+use std::time::Duration;
+
+use esp::engine::{Engine, OpenOutcome, SaEntry, Verdict};
+use esp::{AllowedSuites, Kek, KeyMaterial, Limits, MAX_OVERHEAD, SUITES, Suite, WrappedKey};
 
 const KEK: [u8; 32] = [7; 32];
-const NONE: Limits = Limits {
-    packets: 0,
-    bytes: 0,
-};
 const SPI: u32 = 0x1000_0001;
+const NOW: Duration = Duration::from_secs(1000);
 
-fn wrapped(fill: u8) -> [u8; 48] {
-    let material = KeyMaterial::from_bytes(&[fill; 36]).unwrap();
+fn every_suite() -> AllowedSuites {
+    SUITES.into_iter().collect()
+}
+
+fn wrapped_for(suite: Suite, fill: u8) -> WrappedKey {
+    let bytes = vec![fill; suite.key_material_len()];
+    let material = KeyMaterial::new(every_suite().admit(suite).unwrap(), &bytes).unwrap();
     Kek::from_bytes(&KEK).wrap(&material).unwrap()
+}
+
+fn wrapped(fill: u8) -> WrappedKey {
+    wrapped_for(Suite::AesGcm256, fill)
+}
+
+fn entry(slot: u32, wrapped_key: &WrappedKey, spi: u32) -> SaEntry<'_> {
+    SaEntry {
+        slot,
+        suite: Suite::AesGcm256 as u8,
+        wrapped_key,
+        spi,
+        esn: true,
+        soft: Limits::NONE,
+        hard: Limits::NONE,
+    }
 }
 
 fn inner() -> Vec<u8> {
@@ -27,39 +47,29 @@ struct Gateway(Engine);
 
 impl Gateway {
     fn new(slots: u32) -> Self {
-        Self(Engine::new(Kek::from_bytes(&KEK), slots))
+        Self(Engine::new(Kek::from_bytes(&KEK), slots, every_suite()))
     }
 
-    fn seal(&mut self, slot: u32, key: &[u8; 48], spi: u32) -> (Verdict, Vec<u8>) {
-        let mut out = vec![0; sealed_len(84)];
-        let (verdict, len) = self.0.seal(
-            slot,
-            SUITE_AES_GCM_256,
-            key,
-            spi,
-            true,
-            NONE,
-            NONE,
-            &inner(),
-            &mut out,
-        );
-        (verdict, out[..len].to_vec())
+    fn seal_as(&mut self, entry: &SaEntry) -> (Verdict, Vec<u8>) {
+        let mut out = vec![0; 84 + MAX_OVERHEAD];
+        let sealed = self.0.seal(entry, &inner(), &mut out, NOW);
+        (sealed.verdict, out[..sealed.len].to_vec())
     }
 
-    fn open(&mut self, slot: u32, key: &[u8; 48], packet: &[u8]) -> (Verdict, Vec<u8>) {
+    fn open_as(&mut self, entry: &SaEntry, packet: &[u8]) -> (OpenOutcome, Vec<u8>) {
         let mut packet = packet.to_vec();
-        let (verdict, range) = self.0.open(
-            slot,
-            SUITE_AES_GCM_256,
-            key,
-            SPI,
-            true,
-            1024,
-            NONE,
-            NONE,
-            &mut packet,
-        );
-        (verdict, packet[range].to_vec())
+        let opened = self.0.open(entry, 1024, &mut packet, NOW);
+        let inner = packet[opened.range.clone()].to_vec();
+        (opened, inner)
+    }
+
+    fn seal(&mut self, slot: u32, key: &WrappedKey, spi: u32) -> (Verdict, Vec<u8>) {
+        self.seal_as(&entry(slot, key, spi))
+    }
+
+    fn open(&mut self, slot: u32, key: &WrappedKey, packet: &[u8]) -> (Verdict, Vec<u8>) {
+        let (opened, inner) = self.open_as(&entry(slot, key, SPI), packet);
+        (opened.verdict, inner)
     }
 }
 
@@ -101,53 +111,99 @@ fn a_replay_is_refused_after_the_slot_had_another_key() {
 }
 
 #[test]
+fn every_suite_passes_between_gateways_with_and_without_esn() {
+    let (mut a, mut b) = (Gateway::new(1), Gateway::new(1));
+    for suite in SUITES {
+        for esn in [true, false] {
+            let key = wrapped_for(suite, u8::from(esn));
+            let sa = SaEntry {
+                suite: suite as u8,
+                esn,
+                ..entry(0, &key, SPI)
+            };
+            let (verdict, packet) = a.seal_as(&sa);
+            assert_eq!((verdict, packet.len()), (Verdict::Ok, suite.sealed_len(84)));
+            let (opened, opened_inner) = b.open_as(&sa, &packet);
+            assert_eq!((opened.verdict, opened_inner), (Verdict::Ok, inner()));
+        }
+    }
+}
+
+#[test]
+fn only_an_authenticated_packet_is_newest() {
+    let (mut a, mut b) = (Gateway::new(1), Gateway::new(1));
+    let key = wrapped(1);
+    let sa = entry(0, &key, SPI);
+    let packets: Vec<_> = (0..3).map(|_| a.seal_as(&sa).1).collect();
+    let mut newest = |packet: &[u8]| b.open_as(&sa, packet).0.newest;
+    let mut forged = packets[2].clone();
+    forged[20] ^= 1;
+    assert!(newest(&packets[0]));
+    assert!(!newest(&forged));
+    assert!(newest(&packets[2]));
+    assert!(!newest(&packets[2]), "a replay");
+    assert!(!newest(&packets[1]), "late");
+}
+
+#[test]
 fn limits_follow_the_table_entry() {
-    let mut engine = Engine::new(Kek::from_bytes(&KEK), 1);
-    let mut out = vec![0; sealed_len(84)];
+    let mut gateway = Gateway::new(1);
+    let key = wrapped(1);
     let mut seal = |soft, hard| {
-        let limits = |packets| Limits { packets, bytes: 0 };
-        engine
-            .seal(
-                0,
-                1,
-                &wrapped(1),
-                SPI,
-                true,
-                limits(soft),
-                limits(hard),
-                &inner(),
-                &mut out,
-            )
-            .0
+        let [soft, hard] = [soft, hard].map(|packets| Limits {
+            packets,
+            ..Limits::NONE
+        });
+        let sa = entry(0, &key, SPI);
+        gateway.seal_as(&SaEntry { soft, hard, ..sa }).0
     };
     assert_eq!(seal(1, 3), Verdict::Ok);
     assert_eq!(seal(1, 3), Verdict::SoftLimit);
-    assert_eq!(
-        seal(1, 3),
-        Verdict::Ok,
-        "the notice is not repeated for every packet"
-    );
+    assert_eq!(seal(1, 3), Verdict::Ok, "not told for every packet");
     assert_eq!(seal(1, 3), Verdict::HardLimit);
     assert_eq!(seal(0, 0), Verdict::Ok, "the entry was modified");
 }
 
 #[test]
-fn what_is_not_supported_is_a_key_error() {
+fn what_cannot_be_an_sa_is_a_key_error() {
     let mut gateway = Gateway::new(2);
-    assert_eq!(gateway.seal(2, &wrapped(1), SPI), (Verdict::Key, vec![]));
-    assert_eq!(gateway.seal(0, &wrapped(1), 255), (Verdict::Key, vec![]));
-    let mut damaged = wrapped(1);
-    damaged[20] ^= 1;
-    assert_eq!(gateway.seal(0, &damaged, SPI), (Verdict::Key, vec![]));
-    let mut out = [0; 200];
+    let key = wrapped(1);
+    let sa = entry(0, &key, SPI);
+    let refused = (Verdict::Key, vec![]);
+    for suite in [0, 2, 4, 128, 132, 255] {
+        assert_eq!(
+            gateway.seal_as(&SaEntry { suite, ..sa }),
+            refused,
+            "suite {suite}"
+        );
+    }
+    assert_eq!(gateway.seal(2, &key, SPI), refused);
+    assert_eq!(gateway.seal(0, &key, 255), refused);
+    for at in [0, 23, 44] {
+        let mut damaged = key;
+        damaged[at] ^= 1;
+        assert_eq!(gateway.seal(0, &damaged, SPI), refused, "byte {at}");
+    }
     let Gateway(engine) = &mut gateway;
-    let seal = |engine: &mut Engine, suite, esn, out: &mut [u8]| {
-        engine
-            .seal(0, suite, &wrapped(1), SPI, esn, NONE, NONE, &inner(), out)
-            .0
-    };
-    assert_eq!(seal(engine, 2, true, &mut out), Verdict::Key);
-    assert_eq!(seal(engine, 1, false, &mut out), Verdict::Key);
-    assert_eq!(seal(engine, 1, true, &mut out[..10]), Verdict::Malformed);
-    assert_eq!(seal(engine, 1, true, &mut out), Verdict::Ok);
+    let mut short = [0; 10];
+    let sealed = engine.seal(&sa, &inner(), &mut short, NOW);
+    assert_eq!(sealed.verdict, Verdict::Malformed);
+    assert_eq!(gateway.seal_as(&sa).0, Verdict::Ok);
+}
+
+#[test]
+fn a_legacy_suite_is_refused_unless_it_is_allowed() {
+    for suite in SUITES {
+        let key = wrapped_for(suite, 1);
+        let suite_number = suite as u8;
+        let sa = SaEntry {
+            suite: suite_number,
+            ..entry(0, &key, SPI)
+        };
+        let mut gateway = Gateway(Engine::new(Kek::from_bytes(&KEK), 1, AllowedSuites::MODERN));
+        let legacy = suite_number > 128;
+        assert_eq!(gateway.seal_as(&sa).0 == Verdict::Key, legacy);
+        let (opened, _) = gateway.open_as(&sa, &[0; 100]);
+        assert_eq!(opened.verdict == Verdict::Key, legacy);
+    }
 }

@@ -12,7 +12,7 @@ _Flow: TypeAlias = tuple[int, int, float | None]
 class Datapath:
     """A TUN device, a UDP socket, and the thread between them. Raises OSError, also after `close`."""
 
-    def __new__(cls, tun_name: str, udp_port: int) -> Datapath: ...
+    def __new__(cls, tun_name: str, udp_port: int, allowed_suites: Sequence[str] = ()) -> Datapath: ...
     @property
     def udp_port(self) -> int: ...
     def apply(self, tunnels: Sequence[TunnelState]) -> None:
@@ -30,17 +30,49 @@ class Datapath:
 
     def close(self) -> None: ...
 
-@final
-class Sealer:
-    """One outbound SA (AES-GCM-256, ESN) without a datapath; its first packet has the number `after` + 1."""
-
-    def __new__(cls, spi: int, key: bytes, *, after: int = 0) -> Sealer: ...
-    def seal(self, inner: bytes) -> bytes: ...
+class EspError(Exception):
+    cause: str
+    """seal: malformed, hard_limit, no_randomness; open: malformed, wrong_spi, replay, icv, dummy, hard_limit."""
 
 @final
-class Opener:
-    """One inbound SA without a datapath; numbers up to `after` count as received."""
+class Outbound:
+    """One outbound SA without a datapath.
 
-    def __new__(cls, spi: int, key: bytes, *, replay_window: int = 1024, after: int = 0) -> Opener: ...
+    Its first packet has the number `after` + 1; shorter inner packets look `pad_to` bytes long (RFC 4303 section 2.7).
+    Raises ValueError for a key of another length, and for a legacy suite without `allow_legacy`.
+    """
+
+    def __new__(
+        cls,
+        spi: int,
+        suite: str,
+        key: bytes,
+        esn: bool = True,
+        allow_legacy: bool = False,
+        *,
+        after: int = 0,
+        pad_to: int = 0,
+    ) -> Outbound: ...
+    def seal(self, inner: bytes) -> bytes:
+        """The ESP packet around an IP packet. Raises EspError."""
+
+    def seal_dummy(self, len: int = 0) -> bytes:
+        """RFC 4303 section 2.6: random bytes that the peer drops."""
+
+@final
+class Inbound:
+    """One inbound SA without a datapath; numbers up to `after` count as received. Raises ValueError as `Outbound`."""
+
+    def __new__(
+        cls,
+        spi: int,
+        suite: str,
+        key: bytes,
+        esn: bool = True,
+        replay_window: int = 1024,
+        allow_legacy: bool = False,
+        *,
+        after: int = 0,
+    ) -> Inbound: ...
     def open(self, packet: bytes) -> bytes:
-        """The inner packet. Raises ValueError with the cause."""
+        """The inner packet. Raises EspError with its cause."""

@@ -8,21 +8,23 @@ UDP_ENCAPSULATION_PORT = 4500
 """RFC 3948 section 2."""
 
 MIN_REPLAY_WINDOW = 1024
+DEFAULT_SUITE = "aes-gcm-256"
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """0 means no limit. Bytes count inner packets."""
+    """0 means no limit. Bytes count inner packets, seconds begin with the SA's first packet."""
 
     packets: int = 0
     bytes: int = 0
+    seconds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class InboundSa:
-    """AES-GCM-256 with ESN. `key` is 32 bytes of key and 4 of salt (RFC 4106 section 8.1).
+    """`key` is the suite's cipher key, its salt or nonce, and its integrity key, in this order.
 
-    A `replay_window` below 1024 packets is raised to that. At the soft limit a `SoftLimit` is told, at the hard limit
+    For AES-GCM-256 these are 32 and 4 bytes (RFC 4106 section 8.1). `esn`: 64-bit sequence numbers, as the peer's. A `replay_window` below 1024 packets is raised to that. At the soft limit a `SoftLimit` is told, at the hard limit
     the SA ends.
     """
 
@@ -31,6 +33,8 @@ class InboundSa:
     replay_window: int = MIN_REPLAY_WINDOW
     soft: Limits = Limits()
     hard: Limits = Limits()
+    suite: str = DEFAULT_SUITE
+    esn: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,8 @@ class OutboundSa:
     key: bytes = field(repr=False)
     soft: Limits = Limits()
     hard: Limits = Limits()
+    suite: str = DEFAULT_SUITE
+    esn: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Self
 
 from pyroute2 import IPRoute, NetlinkError
@@ -34,10 +34,20 @@ class Userspace:
         self._known: Link | None = None
 
     @classmethod
-    def create(cls, tun_name: str = "culvert0", udp_port: int = UDP_ENCAPSULATION_PORT) -> Self:
-        """Open the TUN device and the UDP socket; needs CAP_NET_ADMIN. Raises DatapathError."""
+    def create(
+        cls,
+        tun_name: str = "culvert0",
+        udp_port: int = UDP_ENCAPSULATION_PORT,
+        allowed_suites: Sequence[str] = (),
+    ) -> Self:
+        """Open the TUN device and the UDP socket; needs CAP_NET_ADMIN. Raises DatapathError.
+
+        Legacy suites are refused by `apply` unless `allowed_suites` names them.
+        """
         try:
-            return cls(_native.Datapath(tun_name, udp_port), tun_name, udp_port)
+            return cls(_native.Datapath(tun_name, udp_port, list(allowed_suites)), tun_name, udp_port)
+        except ValueError as error:
+            raise DatapathError(f"The allowed suites are not known: {error}.") from error
         except OSError as error:
             raise DatapathError(_why_not_opened(error, tun_name, udp_port)) from error
 

@@ -1,0 +1,5 @@
+"""Single SAs, packet by packet, without a datapath: for tests, and for who brings his own I/O."""
+
+from culvert_ipsec._native import EspError, Inbound, Outbound
+
+__all__ = ["EspError", "Inbound", "Outbound"]
