@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
+import pytest
 import pytest_asyncio
+from culvert_lab import targets
 from culvert_lab.office import Office, opened
+
+
+@pytest.fixture(scope="session", autouse=True)
+def target() -> None:
+    """The switch that CULVERT_TARGET chooses."""
+    if why := targets.absent():
+        pytest.skip(why)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -30,10 +30,23 @@ class Target:
 
 def chosen() -> Target:
     """Raises StepError: no such target, or it is not installed or not built."""
-    name = os.environ.get("CULVERT_TARGET") or "sluice"
+    name = _name()
     if name not in ("sluice", "bmv2"):
         raise StepError(f"CULVERT_TARGET is {name!r}; the targets are: sluice, bmv2")
+    if why := absent():
+        raise StepError(f"{why}; install bmv2, or unset CULVERT_TARGET")
     return _sluice() if name == "sluice" else _bmv2()
+
+
+def absent() -> str | None:
+    """Why the chosen switch need not be here: bmv2 is in no package registry. What set-up builds is never absent."""
+    if _name() == "bmv2" and shutil.which("simple_switch_grpc") is None:
+        return "bmv2's simple_switch_grpc is not on the PATH"
+    return None
+
+
+def _name() -> str:
+    return os.environ.get("CULVERT_TARGET") or "sluice"
 
 
 def _sluice() -> Target:
@@ -47,13 +60,22 @@ def _sluice() -> Target:
 
 
 def _bmv2() -> Target:
-    switch = shutil.which("simple_switch_grpc")
-    if switch is None:
-        raise StepError("simple_switch_grpc is not on the PATH; install bmv2, or unset CULVERT_TARGET")
     if not BMV2_MODULE.exists():
         raise StepError(f"{BMV2_MODULE} is not built; run: make setup")
-    # It says that it listens on a pipe's worth of buffer, unless told to flush each line.
-    argv = ("stdbuf", "-oL", switch, "--no-p4", "--device-id", "1", "-i", "1@wan", "-i", "2@lan", "--")
+    # Without stdbuf its words stay in a buffer until it ends.
+    argv = (
+        "stdbuf",
+        "-oL",
+        "simple_switch_grpc",
+        "--no-p4",
+        "--device-id",
+        "1",
+        "-i",
+        "1@wan",
+        "-i",
+        "2@lan",
+        "--",
+    )
     argv += ("--load-modules", str(BMV2_MODULE), "--grpc-server-addr", P4RUNTIME, "--grpc-server-ssl")
     argv += ("--grpc-server-cert", f"{BUNDLE}/gateway.pem", "--grpc-server-key", f"{BUNDLE}/gateway.key")
     argv += ("--grpc-server-cacert", f"{BUNDLE}/ca.pem", "--grpc-server-with-client-auth")

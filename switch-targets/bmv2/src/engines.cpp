@@ -13,8 +13,9 @@ constexpr std::size_t kMostEngines = 16;
 
 }  // namespace
 
-void say(const std::string &name, const std::string &what) {
-  std::fprintf(stderr, "culvert_bmv2: %s: %s\n", name.c_str(), what.c_str());
+std::nullptr_t refused(const std::string &name, const std::string &why) {
+  std::fprintf(stderr, "culvert_bmv2: %s refuses every packet: %s\n", name.c_str(), why.c_str());
+  return nullptr;
 }
 
 const CulvertEsp *engine_of(const std::string &name) {
@@ -24,21 +25,14 @@ const CulvertEsp *engine_of(const std::string &name) {
   const std::lock_guard<std::mutex> lock(mutex);
 
   if (const auto known = engines.find(name); known != engines.end()) return known->second;
-  if (engines.size() >= kMostEngines) {
-    say(name, "too many engines of other names exist; every packet is refused. Remedy: restart the switch");
-    return nullptr;
-  }
+  if (engines.size() >= kMostEngines) return refused(name, "16 engines of other names exist: restart the switch");
   const char *kek = std::getenv("CULVERT_ESP_KEK");
-  if (kek == nullptr) {
-    say(name, "CULVERT_ESP_KEK is not set; every packet is refused. Remedy: set it to the key-encryption key's file");
-    return nullptr;
-  }
+  if (kek == nullptr) return refused(name, "CULVERT_ESP_KEK is not set: it names the key-encryption key's file");
   CulvertEsp *engine = nullptr;
   const auto status = culvert_esp_new_from_file(kek, std::getenv("CULVERT_ESP_ALLOW"), kMostSlots, &engine);
   if (status != CULVERT_ESP_STATUS_OK) {
-    say(name, std::string(culvert_esp_status_text(status)) + "; every packet is refused. Remedy: mend " +
-                  (status == CULVERT_ESP_STATUS_UNKNOWN_SUITE ? "CULVERT_ESP_ALLOW" : kek) + ", restart the switch");
-    return nullptr;
+    const char *at_fault = status == CULVERT_ESP_STATUS_UNKNOWN_SUITE ? "CULVERT_ESP_ALLOW" : kek;
+    return refused(name, std::string(at_fault) + ": " + culvert_esp_status_text(status));
   }
   engines.emplace(name, engine);
   return engine;

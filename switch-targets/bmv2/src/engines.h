@@ -6,6 +6,7 @@
 
 #include <culvert_esp.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -20,7 +21,7 @@ constexpr std::uint32_t kMostSlots = 65536;
 // CULVERT_ESP_KEK is the path of the key-encryption key, CULVERT_ESP_ALLOW the legacy suites to allow.
 const CulvertEsp *engine_of(const std::string &name);
 
-// One line on stderr.
-void say(const std::string &name, const std::string &what);
+// Says on stderr why an instance has no engine. Never an engine.
+std::nullptr_t refused(const std::string &name, const std::string &why);
 
 }  // namespace culvert

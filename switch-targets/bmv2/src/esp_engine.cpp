@@ -50,11 +50,8 @@ class EspEngine : public bm::ExternType {
 
   void init() override {
     slots_ = slots.get<std::uint32_t>();
-    if (slots_ == 0 || slots_ > culvert::kMostSlots) {
-      culvert::say(get_name(), "the number of slots must be 1 to 65536; every packet is refused");
-      return;
-    }
-    engine_ = culvert::engine_of(get_name());
+    const bool fits = slots_ != 0 && slots_ <= culvert::kMostSlots;
+    engine_ = fits ? culvert::engine_of(get_name()) : culvert::refused(get_name(), "its slots must be 1 to 65536");
   }
 
   void open(const Data &slot, const Data &suite, const Data &wrapped_key, const Data &spi, const Data &esn,
@@ -126,7 +123,6 @@ class EspEngine : public bm::ExternType {
   std::vector<std::uint8_t> room_;
 };
 
-// clang-format off
 BM_REGISTER_EXTERN(EspEngine)
 BM_REGISTER_EXTERN_METHOD(EspEngine, open, const Data &, const Data &, const Data &, const Data &, const Data &, const Data &,
                           const Data &, const Data &, const Data &, const Data &, const Data &, const Data &,
