@@ -1,0 +1,46 @@
+"""Outside: every test of this folder is forwarded into one machine. Inside: the fixtures."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from linux_esp.forwarding import INSIDE, Inside, Outside
+from linux_esp.tunnels import Kernel
+
+_OUTSIDE = pytest.StashKey[Outside]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if INSIDE in os.environ:
+        config.pluginmanager.register(Inside(config))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    if INSIDE in os.environ:
+        return None
+    session = item.session
+    outside = session.stash.setdefault(_OUTSIDE, Outside(session))
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for report in outside.reports(item):
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    # What the test before has left set up for neighbours of this one is not needed by the next.
+    session._setupstate.teardown_exact(nextitem)
+    return True
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if _OUTSIDE in session.stash:
+        session.stash[_OUTSIDE].close()
+
+
+@pytest.fixture(scope="session")
+def kernel() -> Kernel:
+    return Kernel()

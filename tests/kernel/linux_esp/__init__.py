@@ -1,0 +1,1 @@
+"""A Linux with ESP, and what tests need to put ours beside it."""
