@@ -32,7 +32,7 @@ demo: setup ## Set up, open the first page through a tunnel, stay up (CHECK=1: e
 	@$(ROOT) $(VENV)/culvert-lab demo $(if $(CHECK),--check)
 
 ifeq ($(TARGET),sluice)
-test: setup-test test-fast test-rust test-parts test-e2e ## Every test (TARGET=bmv2: those that a gateway's switch passes)
+test: setup-test test-fast test-rust test-parts test-kernel test-e2e ## Every test (TARGET=bmv2: those that a gateway's switch passes)
 else
 test: setup-test test-target test-e2e
 endif
@@ -44,8 +44,10 @@ test-parts: ## Parts against real servers, namespaces, displays
 	$(ROOT) $(PYTEST) -m slow $(PARTS)
 test-target: ## One switch against the gateway's program: conformance
 	$(ROOT) $(PYTEST) -m slow switch-targets/conformance switch-targets/$(TARGET)
+test-kernel: ## Our ESP and the gateway beside Linux's ESP
+	$(ROOT) $(PYTEST) -m slow tests/kernel
 test-e2e: ## All parts joined, in the lab
-	$(ROOT) $(PYTEST) -m slow tests
+	$(ROOT) $(PYTEST) -m slow tests --ignore=tests/kernel
 
 check: setup-test ## Lint, types, layers, generated code
 	$(VENV)/ruff check
