@@ -1,7 +1,9 @@
-"""The shared ESP vectors, made with `cryptography`: `python esp_vectors.py` writes tests/vectors/esp.json.
+"""The shared ESP vectors: `python -m ipsec.culvert_ipsec.tests.esp_vectors` writes tests/vectors/esp.json.
 
-Published ones (draft-mcgrew-gcm-test-01, AES-256 with ESN) stand beside hand-made ones. The drafts' packets carry
-next header 1, so a tunnel-mode receiver authenticates them and then finds them malformed.
+```
+ published_vectors.py ──► cipher, hmac, open ─┐
+ reference_esp.py ──────► seal, open ─────────┴─► tests/vectors/esp.json ──► cargo test -p esp
+```
 """
 
 import json
@@ -11,129 +13,143 @@ from typing import Any
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.keywrap import aes_key_wrap_with_padding
 
+from . import published_vectors
+from .reference_esp import SUITES, Sa
+
 FILE = Path(__file__).parents[3] / "tests" / "vectors" / "esp.json"
 
 SPI = 0x1000_0001
-KEY = bytes(range(36))
 PING = bytes.fromhex("4500001c000100004001cb2c0a6300020a14000a0800f7fe00010000")
 PING6 = bytes.fromhex(
     "6000000000083a40fd000000000000000000000000000002fd00000000000000000000000000000a80007f9600010000"
 )
-
-MCGREW_KEY = "abbccddef00112233445566778899aababbccddef00112233445566778899aab73616c74"
-MCGREW = [
-    (
-        MCGREW_KEY,
-        0x17405E67,
-        0x156F3126DD0DB99B,
-        "17405e67dd0db99b616e640169766563f2d69ecdbd5a0d5b8d5ef38bad4da58d1f278fde98ef67549d524a3018d9a57f"
-        "f4d3a31ce673119e451626c2415771e3b7eebca614c89b35",
-    ),
-    (
-        MCGREW_KEY,
-        0x17405E67,
-        0x156F3126DD0DB99B,
-        "17405e67dd0db99b616e640169766563d4b7ed86a1777f2ea13d6973d324c69e7b43f826fb56831226508bebd2dceb18"
-        "d0a6df10e5487df074113e14c641024e3e6773d91a62ee429b043a10e3efe6b012a49363412364f8c0cac587f249e56b"
-        "11e24f30e44ccc76",
-    ),
-    (
-        "6c6567616c697a656d6172696a75616e61616e64646f69746265666f726569617475726e",
-        0x796B6963,
-        0xFFFFFFFFFFFFFFFF,
-        "796b6963ffffffff333021696765746df97ab2aa356d8edce17644ac8c78e25dd24dedbb29ebf1b64a274b39b49c3a86"
-        "4cd3d78ca4ae68a32b42458fb57dbe821dcc63b9d0937ba2945f669368661a329fb4c053",
-    ),
-]
+KINDS = [(suite, esn) for suite in SUITES for esn in (True, False)]
 
 
-def seal(
-    inner: bytes, sequence: int, *, next_header: int = 4, padding: bytes | None = None, iv: int | None = None
-) -> bytes:
-    """RFC 4303 with RFC 4106 and ESN, straight from the text; the arguments after `sequence` break its rules."""
-    if padding is None:
-        padding = bytes(range(1, 1 + -(len(inner) + 2) % 4))
-    plain = inner + padding + bytes([len(padding), next_header])
-    iv_bytes = (sequence if iv is None else iv).to_bytes(8)
-    aad = SPI.to_bytes(4) + sequence.to_bytes(8)
-    sealed = AESGCM(KEY[:32]).encrypt(KEY[32:] + iv_bytes, plain, aad)
-    return SPI.to_bytes(4) + sequence.to_bytes(8)[4:] + iv_bytes + sealed
+def sa(suite: str = "aes-gcm-256", esn: bool = True) -> Sa:
+    return Sa(suite, SPI, bytes(range(SUITES[suite].material)), esn)
 
 
-def _open(name: str, packet: bytes, result: str, inner: bytes = b"", after: int = 0) -> dict[str, Any]:
+def _open(
+    kind: Sa, name: str, packet: bytes, result: str, inner: bytes = b"", after: int = 0
+) -> dict[str, Any]:
     return {
-        "name": name, "key": KEY.hex(), "spi": SPI, "after": after,
-        "packet": packet.hex(), "result": result, "inner": inner.hex(),
+        "name": name, "suite": kind.suite, "esn": kind.esn, "key": kind.key.hex(), "spi": kind.spi,
+        "after": after, "packet": packet.hex(), "result": result, "inner": inner.hex(),
     }  # fmt: skip
 
 
-def _opens() -> list[dict[str, Any]]:
-    first = seal(PING, 1)
-    wrong_spi = (SPI + 1).to_bytes(4) + first[4:]
-    cut = bytes([0x45, 0, 0, 60]) + PING[4:]
+def _opens(kind: Sa) -> list[dict[str, Any]]:
+    def case(name: str, packet: bytes, result: str, inner: bytes = b"") -> dict[str, Any]:
+        return _open(kind, name, packet, result, inner)
+
+    shape = SUITES[kind.suite]
+    first = kind.seal(PING, 1)
+    shortest = shape.iv + 8 + shape.block + shape.icv
+    whole = bytes(shape.block - 2)
     return [
-        _open("ipv4", first, "ok", PING),
-        _open("ipv6", seal(PING6, 1, next_header=41), "ok", PING6),
-        _open("an IV that is not the sequence number", seal(PING, 1, iv=0xDEADBEEF), "ok", PING),
-        _open("traffic flow padding behind the inner packet", seal(PING + bytes(100), 1), "ok", PING),
-        _open(
-            "the longest padding",
-            seal(PING[:-1] + b"\0", 1, padding=bytes(range(1, 255))),
-            "ok",
-            PING[:-1] + b"\0",
+        case("ipv4", first, "ok", PING),
+        case("ipv6", kind.seal(PING6, 1, next_header=41), "ok", PING6),
+        case("an IV that is not the sequence number", kind.seal(PING, 1, iv=b"\xad" * shape.iv), "ok", PING),
+        case("traffic flow padding behind the inner packet", kind.seal(PING + bytes(100), 1), "ok", PING),
+        case("the longest padding", kind.seal(PING, 1, padding=_longest(shape.block)), "ok", PING),
+        case("another SPI", (SPI + 1).to_bytes(4) + first[4:], "wrong_spi"),
+        case("sequence number 0", kind.seal(PING, 0), "replay"),
+        case("the ICV's last bit", first[:-1] + bytes([first[-1] ^ 1]), "icv"),
+        case("dummy", kind.seal(bytes(26), 1, next_header=59), "dummy"),
+        case("dummy without a payload", kind.seal(b"", 1, next_header=59), "dummy"),
+        case("padding of zeros", kind.seal(PING, 1, padding=bytes(-30 % 16)), "malformed"),
+        case("next header IPv6 with IPv4 inside", kind.seal(PING, 1, next_header=41), "malformed"),
+        case("next header IPv4 with IPv6 inside", kind.seal(PING6, 1, next_header=4), "malformed"),
+        case("next header TCP", kind.seal(PING, 1, next_header=6), "malformed"),
+        case(
+            "inner packet shorter than it says",
+            kind.seal(bytes([0x45, 0, 0, 60]) + PING[4:], 1),
+            "malformed",
         ),
-        _open("the last before the high half turns", seal(PING, 2**32 - 1), "ok", PING, after=2**32 - 2),
-        _open("the first after the high half turned", seal(PING, 2**32), "ok", PING, after=2**32 - 1),
-        _open("a jump over the turn", seal(PING, 2**32 + 5000), "ok", PING, after=2**32 - 5000),
-        _open("late, from before the turn", seal(PING, 2**32 - 7), "replay", after=2**32 + 3),
-        _open("a high half that the receiver cannot know", seal(PING, 2**33 + 1), "icv"),
-        _open("sequence number 0", seal(PING, 0), "replay"),
-        _open("behind the window, so taken for the next high half", seal(PING, 3976), "icv", after=5000),
-        _open("another SPI", wrong_spi, "wrong_spi"),
-        _open("dummy", seal(bytes(26), 1, next_header=59), "dummy"),
-        _open("dummy without a payload", seal(b"", 1, next_header=59), "dummy"),
-        _open("padding of zeros", seal(PING, 1, padding=b"\0\0"), "malformed"),
-        _open(
-            "padding longer than the packet", seal(b"", 1, padding=b"")[:16] + _short_padding(), "malformed"
-        ),
-        _open("next header IPv6 with IPv4 inside", seal(PING, 1, next_header=41), "malformed"),
-        _open("next header IPv4 with IPv6 inside", seal(PING6, 1, next_header=4), "malformed"),
-        _open("next header TCP", seal(PING, 1, next_header=6), "malformed"),
-        _open("inner packet shorter than it says", seal(cut, 1), "malformed"),
-        _open("inner header of 16 bytes", seal(b"\x44" + PING[1:], 1), "malformed"),
-        _open("nothing inside", seal(b"", 1), "malformed"),
-        _open("not aligned to 4 bytes", seal(PING, 1, padding=b"\1"), "malformed"),
-        _open("too short for an ICV", first[:35], "malformed"),
-        _open("empty", b"", "malformed"),
+        case("inner header of 16 bytes", kind.seal(b"\x44" + PING[1:], 1), "malformed"),
+        case("nothing inside", kind.seal(b"", 1), "malformed"),
+        case("zeros inside", kind.seal(whole, 1, padding=b""), "malformed"),
+        case("one block short", first[: shortest - 1], "malformed"),
+        case("not whole blocks", first[:-1], "malformed"),
+        case("a header alone", first[:8], "malformed"),
+        case("empty", b"", "malformed"),
     ]
 
 
-def _short_padding() -> bytes:
-    plain = bytes([1, 2, 200, 4])
-    return AESGCM(KEY[:32]).encrypt(KEY[32:] + (1).to_bytes(8), plain, SPI.to_bytes(4) + (1).to_bytes(8))
+def _longest(block: int) -> bytes:
+    return bytes(range(1, 256 - (len(PING) + 2 + 255) % block))
+
+
+def _extended(kind: Sa) -> list[dict[str, Any]]:
+    """What only 64-bit sequence numbers can do (RFC 4303 appendix A)."""
+    last, turned = 2**32 - 1, 2**32
+    return [
+        _open(kind, "the last before the high half turns", kind.seal(PING, last), "ok", PING, last - 1),
+        _open(kind, "the first after the high half turned", kind.seal(PING, turned), "ok", PING, last),
+        _open(kind, "a jump over the turn", kind.seal(PING, turned + 5000), "ok", PING, turned - 5000),
+        _open(kind, "late, from before the turn", kind.seal(PING, last - 6), "replay", after=turned + 3),
+        _open(kind, "a high half that the receiver cannot know", kind.seal(PING, 2**33 + 1), "icv"),
+        _open(kind, "behind the window: the next high half", kind.seal(PING, 3976), "icv", after=5000),
+    ]
+
+
+def _short(kind: Sa) -> list[dict[str, Any]]:
+    """32-bit sequence numbers end."""
+    return [
+        _open(kind, "the last number", kind.seal(PING, 2**32 - 1), "ok", PING, after=2**32 - 2),
+        _open(kind, "behind the window", kind.seal(PING, 3976), "replay", after=5000),
+    ]
+
+
+def _padding_longer_than_the_packet() -> bytes:
+    kind = sa()
+    sealed = AESGCM(kind.key[:32]).encrypt(
+        kind.key[32:] + (1).to_bytes(8), bytes([1, 2, 200, 4]), SPI.to_bytes(4) + (1).to_bytes(8)
+    )
+    return kind.seal(b"", 1)[:16] + sealed
+
+
+def _published() -> list[dict[str, Any]]:
+    return [
+        _open(
+            Sa(it["suite"], it["spi"], bytes.fromhex(it["key"]), it["esn"]),
+            it["name"], bytes.fromhex(it["packet"]), "ok", bytes.fromhex(it["plain"]),
+        )
+        for it in published_vectors.tunnel_packets()
+    ]  # fmt: skip
+
+
+def _seals(kind: Sa) -> list[dict[str, Any]]:
+    numbers = (1, 2, 2**32 - 1, 2**32, 2**64 - 1) if kind.esn else (1, 2**32 - 1)
+    return [
+        {
+            "suite": kind.suite, "esn": kind.esn, "key": kind.key.hex(), "spi": SPI, "sequence": number,
+            "inner": inner.hex(), "packet": kind.seal(inner, number, next_header=next_header).hex(),
+        }
+        for number in numbers
+        for inner, next_header in [(PING, 4), (PING6, 41)]
+    ]  # fmt: skip
+
+
+def _key_wrap(suite: str) -> dict[str, str]:
+    kek, key = bytes(range(100, 132)), sa(suite).key
+    wrapped = aes_key_wrap_with_padding(kek, key)
+    return {"suite": suite, "kek": kek.hex(), "key": key.hex(), "wrapped": wrapped.hex()}
 
 
 def vectors() -> dict[str, Any]:
-    kek = bytes(range(100, 132))
+    kinds = [sa(suite, esn) for suite, esn in KINDS]
+    opens = [case for kind in kinds for case in _opens(kind) + (_extended if kind.esn else _short)(kind)]
+    too_long = _open(sa(), "padding longer than the packet", _padding_longer_than_the_packet(), "malformed")
     return {
-        "key_wrap": [{"kek": kek.hex(), "key": KEY.hex(), "wrapped": aes_key_wrap_with_padding(kek, KEY).hex()}],
-        "seal": [
-            {"key": KEY.hex(), "spi": SPI, "sequence": number, "inner": inner.hex(), "packet": packet.hex()}
-            for number in (1, 2, 2**32 - 1, 2**32, 2**64 - 1)
-            for inner, packet in [
-                (PING, seal(PING, number)),
-                (PING6, seal(PING6, number, next_header=41)),
-            ]
-        ],
-        "open": _opens()
-        + [
-            {
-                "name": f"draft-mcgrew-gcm-test-01, {index}", "key": key, "spi": spi, "after": number - 1,
-                "packet": packet, "result": "malformed", "inner": "",
-            }
-            for index, (key, spi, number, packet) in enumerate(MCGREW)
-        ],
-    }  # fmt: skip
+        "key_wrap": [_key_wrap(suite) for suite in SUITES],
+        # CBC's IVs are random: no two of its packets are the same bytes.
+        "seal": [case for kind in kinds if "cbc" not in kind.suite for case in _seals(kind)],
+        "open": [*opens, too_long, *_published()],
+        "cipher": published_vectors.packets(),
+        "hmac": published_vectors.hmacs(),
+    }
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import pytest
 from culvert_ipsec import DatapathError, InboundSa, Limits, OutboundSa, Userspace
-from culvert_ipsec._native import Sealer
+from culvert_ipsec.esp import Outbound
 from scapy.layers.inet import IP, UDP
 
 from .conftest import End, entered, sa_key
@@ -119,7 +119,7 @@ def test_replays_forgeries_and_strangers_are_dropped_and_counted(ends: tuple[End
     target = (b.outer, 4500)
     stray = bytes(IP(src="10.99.0.3", dst=b.inner) / UDP(dport=9000) / b"stray")
     elsewhere = bytes(IP(src=a.inner, dst="10.20.0.11") / UDP(dport=9000) / b"elsewhere")
-    insider = Sealer(0x2001, sa_key(2), after=100)
+    insider = Outbound(0x2001, "aes-gcm-256", sa_key(2), after=100)
     damaged = bytearray(insider.seal(stray))
     damaged[-1] ^= 1
     for datagram in (

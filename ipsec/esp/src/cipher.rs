@@ -271,3 +271,29 @@ fn counter_block(nonce: [u8; 4], iv: [u8; 8]) -> [u8; AES_BLOCK_LEN] {
     block[15] = 1;
     block
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::AllowedSuites;
+    use crate::vectors::{bytes, cases};
+
+    #[test]
+    fn published_packets_open_to_the_published_plaintext() {
+        for case in cases("cipher") {
+            let suite: Suite = case["suite"].as_str().unwrap().parse().unwrap();
+            let admitted = AllowedSuites::MODERN.with(suite).admit(suite).unwrap();
+            let key = KeyMaterial::new(admitted, &bytes(&case, "key")).unwrap();
+            let numbers = Numbers {
+                spi: case["spi"].as_u64().unwrap() as u32,
+                sequence: case["sequence"].as_u64().unwrap(),
+                esn: case["esn"].as_bool().unwrap(),
+            };
+            let cipher = Cipher::new(&key).unwrap();
+            let mut packet = bytes(&case, "packet");
+            let plain = cipher.open(numbers, &mut packet).ok().unwrap();
+            assert_eq!(plain, bytes(&case, "plain"), "{}", case["name"]);
+        }
+    }
+}

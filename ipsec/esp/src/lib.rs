@@ -24,6 +24,8 @@ mod retired;
 mod slots;
 mod suite;
 mod traffic_class;
+#[cfg(test)]
+mod vectors;
 mod window;
 mod wire;
 

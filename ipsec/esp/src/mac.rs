@@ -56,3 +56,29 @@ fn cut(tag: &mut [u8; TAG_LEN], whole: &[u8]) {
         *to = *from;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use aws_lc_rs::hmac::{HMAC_SHA1_FOR_LEGACY_USE_ONLY, HMAC_SHA256};
+
+    use super::*;
+    use crate::vectors::{bytes, cases};
+
+    #[test]
+    fn tags_are_those_of_rfc_2202_and_rfc_4231() {
+        for case in cases("hmac") {
+            let key = bytes(&case, "key");
+            let mac = match case["algorithm"].as_str().unwrap() {
+                "md5" => Mac::md5(&key).unwrap(),
+                "sha1" => Mac::sha(HMAC_SHA1_FOR_LEGACY_USE_ONLY, &key),
+                "sha256" => Mac::sha(HMAC_SHA256, &key),
+                other => unreachable!("{other}"),
+            };
+            let (data, tag) = (bytes(&case, "data"), bytes(&case, "tag"));
+            assert_eq!(mac.tag(&data, None), tag[..TAG_LEN]);
+            let (start, high) = data.split_last_chunk().unwrap();
+            assert_eq!(mac.tag(start, Some(*high)), tag[..TAG_LEN]);
+        }
+    }
+}

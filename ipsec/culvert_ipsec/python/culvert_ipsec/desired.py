@@ -24,7 +24,8 @@ class Limits:
 class InboundSa:
     """`key` is the suite's cipher key, its salt or nonce, and its integrity key, in this order.
 
-    For AES-GCM-256 these are 32 and 4 bytes (RFC 4106 section 8.1). `esn`: 64-bit sequence numbers, as the peer's. A `replay_window` below 1024 packets is raised to that. At the soft limit a `SoftLimit` is told, at the hard limit
+    For AES-GCM-256 these are 32 and 4 bytes (RFC 4106 section 8.1). `esn`: 64-bit sequence numbers, as the peer's.
+    A `replay_window` below 1024 packets is raised to that. At the soft limit a `SoftLimit` is told, at the hard limit
     the SA ends.
     """
 
