@@ -1,8 +1,8 @@
 //! The thread that moves packets: port → program → ports, a batch at a time.
 //!
 //! ```text
-//!   poll ─► receive ≤ 64 frames ─► lock ─► run each through the program ─► unlock ─► send
-//!                                   ▲
+//!   wait ─► lock ─► run ≤ 64 frames through the program ─► unlock ─► send ─► the next port ─► … ─► wait when all are empty
+//!            ▲
 //!   control plane ── lock ── one table update, or a thousand entries read ── unlock
 //! ```
 //! One mutex guards the running program. The thread takes it once a batch and gives it up fairly, the control plane once an
@@ -22,10 +22,14 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::info;
 
 use crate::digest;
-use crate::ports::{self, Port, Received};
+use crate::ports::{self, Outgoing, Port};
 
+/// Frames that are run before another port gets its turn.
+const BATCH: usize = 64;
 /// How often closed ports are looked at.
 const TICK: Duration = Duration::from_secs(1);
+/// How often descriptors are looked at while frames keep coming.
+const GLANCE: Duration = Duration::from_millis(50);
 
 /// A digest message and the P4Runtime id of its digest.
 pub type Learned = (u32, digest::Message);
@@ -67,38 +71,45 @@ impl DataPlane {
         self.running.lock()
     }
 
+    /// Runs what has come in at a port, up to a batch. Returns how many frames there were.
     fn run(
         &self,
-        port: u16,
-        frames: &Received,
+        port: &mut Port,
         outcome: &mut Outcome,
-        mut send: impl FnMut(u16, &[u8]),
-    ) {
+        mut send: impl FnMut(u16, &mut Vec<u8>),
+    ) -> usize {
+        if port.is_empty() {
+            return 0;
+        }
         let mut guard = self.lock();
-        let Some(running) = guard.as_mut() else {
-            return;
-        };
-        let now = self.started.elapsed();
-        for frame in frames.frames() {
-            running.switch.process(port, frame, now, outcome);
-            for sent in &outcome.sent {
-                send(sent.port, &sent.bytes);
+        let (number, now) = (port.number, self.started.elapsed());
+        let count = port.receive(BATCH, |frame| {
+            let Some(running) = guard.as_mut() else {
+                return;
+            };
+            running.switch.process(number, frame, now, outcome);
+            for sent in &mut outcome.sent {
+                send(sent.port, &mut sent.bytes);
             }
-            for digest in &outcome.digests {
-                let Some(Some(id)) = running.digest_ids.get(digest.digest.0) else {
-                    continue;
-                };
-                let message = digest
-                    .values
-                    .iter()
-                    .map(|value| value.canonical().to_vec())
-                    .collect();
-                if self.learned.try_send((*id, message)).is_err() {
-                    self.digests_lost.fetch_add(1, Ordering::Relaxed);
-                }
+            if !outcome.digests.is_empty() {
+                self.learn(&running.digest_ids, outcome);
+            }
+        });
+        MutexGuard::unlock_fair(guard);
+        count
+    }
+
+    fn learn(&self, ids: &[Option<u32>], outcome: &Outcome) {
+        for digest in &outcome.digests {
+            let Some(Some(id)) = ids.get(digest.digest.0) else {
+                continue;
+            };
+            let values = digest.values.iter();
+            let message = values.map(|value| value.canonical().to_vec()).collect();
+            if self.learned.try_send((*id, message)).is_err() {
+                self.digests_lost.fetch_add(1, Ordering::Relaxed);
             }
         }
-        MutexGuard::unlock_fair(guard);
     }
 }
 
@@ -144,45 +155,40 @@ impl Drop for Forwarder {
 }
 
 fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io::Result<()> {
-    let (mut received, mut outcome) = (Received::default(), Outcome::new());
+    let mut outcome = Outcome::new();
+    let mut outgoing: Vec<_> = ports.iter().map(|_| Outgoing::default()).collect();
     let mut by_number = vec![None; 512];
     for (index, port) in ports.iter().enumerate() {
         by_number[usize::from(port.number)] = Some(index);
     }
     let mut no_port: u64 = 0;
+    let mut looked = Instant::now();
     loop {
-        // The first descriptor is readable when its peer is dropped.
-        let open: Vec<usize> = (0..ports.len())
-            .filter(|index| ports[*index].fd().is_some())
-            .collect();
-        let descriptors = open.iter().filter_map(|index| ports[*index].fd());
-        let descriptors: Vec<_> = std::iter::once(stopped.as_fd())
-            .chain(descriptors)
-            .collect();
-        let ready = ports::wait(&descriptors, TICK)?;
-        if ready[0] {
-            break;
-        }
-        let now = Instant::now();
-        for index in open
-            .iter()
-            .zip(&ready[1..])
-            .filter(|(_, ready)| **ready)
-            .map(|(index, _)| *index)
-        {
-            ports[index].receive(&mut received, now);
-            let number = ports[index].number;
-            plane.run(number, &received, &mut outcome, |to, frame| match by_number
+        let mut came = 0;
+        for index in 0..ports.len() {
+            came += plane.run(&mut ports[index], &mut outcome, |to, frame| match by_number
                 .get(usize::from(to))
                 .copied()
                 .flatten()
             {
-                Some(port) => ports[port].outgoing.push(frame),
+                Some(port) => outgoing[port].push(frame),
                 None => no_port += 1,
             });
-            ports.iter_mut().for_each(Port::send);
+            let ports = ports.iter_mut().zip(&mut outgoing);
+            ports.for_each(|(port, outgoing)| port.send(outgoing));
         }
-        ports.iter_mut().for_each(|port| port.reopen(now));
+        if came > 0 && looked.elapsed() < GLANCE {
+            continue;
+        }
+        if !wait(
+            &mut ports,
+            stopped,
+            if came > 0 { Duration::ZERO } else { TICK },
+        )? {
+            break;
+        }
+        looked = Instant::now();
+        ports.iter_mut().for_each(|port| port.reopen(looked));
     }
     for port in &mut ports {
         let stats = port.stats();
@@ -202,4 +208,24 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
     let digests_lost = plane.digests_lost.load(Ordering::Relaxed);
     info!(sent_to_no_port = no_port, digests_lost, faults = ?faults.unwrap_or_default(), "data plane ended");
     Ok(())
+}
+
+/// Waits until a frame comes in, and closes ports that have failed. False: the thread is to end.
+fn wait(ports: &mut [Port], stopped: &UnixStream, timeout: Duration) -> io::Result<bool> {
+    let open: Vec<usize> = (0..ports.len())
+        .filter(|index| ports[*index].fd().is_some())
+        .collect();
+    let descriptors = open.iter().filter_map(|index| ports[*index].fd());
+    // The first descriptor is readable when its peer is dropped.
+    let descriptors: Vec<_> = std::iter::once(stopped.as_fd())
+        .chain(descriptors)
+        .collect();
+    let ready = ports::wait(&descriptors, timeout)?;
+    let now = Instant::now();
+    for (index, ready) in open.into_iter().zip(&ready[1..]) {
+        if *ready && ports[index].is_empty() {
+            ports[index].check(now);
+        }
+    }
+    Ok(!ready[0])
 }

@@ -5,6 +5,7 @@
 //! ```
 
 mod frames;
+mod ring;
 mod socket;
 
 use std::io;
@@ -14,7 +15,8 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use tracing::{info, warn};
 
-pub use frames::{Outgoing, Received};
+use frames::Intake;
+pub use frames::Outgoing;
 use socket::PacketSocket;
 pub use socket::{Sent, wait};
 
@@ -47,7 +49,6 @@ pub struct Port {
     pub number: u16,
     interface: String,
     state: State,
-    pub outgoing: Outgoing,
     stats: PortStats,
 }
 
@@ -73,16 +74,11 @@ impl Port {
         let PortArg { number, interface } = port.clone();
         match PacketSocket::open(&interface) {
             Ok(socket) => {
-                let (state, outgoing, stats) = (
-                    State::Open(socket),
-                    Outgoing::default(),
-                    PortStats::default(),
-                );
+                let (state, stats) = (State::Open(socket), PortStats::default());
                 Ok(Self {
                     number,
                     interface,
                     state,
-                    outgoing,
                     stats,
                 })
             }
@@ -101,37 +97,61 @@ impl Port {
         }
     }
 
-    /// The frames that have come in since.
-    pub fn receive(&mut self, into: &mut Received, now: Instant) {
-        let State::Open(socket) = &self.state else {
-            return;
-        };
-        if let Err(error) = socket.receive(into) {
-            warn!(port = self.number, interface = self.interface, %error, "port is down");
-            self.state = State::Closed { since: now };
+    /// Nothing has come in.
+    pub fn is_empty(&self) -> bool {
+        match &self.state {
+            State::Open(socket) => socket.is_empty(),
+            State::Closed { .. } => true,
         }
-        self.stats.received += into.frames().len() as u64;
-        self.stats.oversize += std::mem::take(&mut into.oversize);
-        let unfinished = std::mem::take(&mut into.unfinished);
-        if unfinished > 0 && self.stats.unfinished == 0 {
+    }
+
+    /// Hands over what has come in since, up to `limit` frames. Returns how many there were.
+    pub fn receive(&mut self, limit: usize, each: impl FnMut(&[u8])) -> usize {
+        let State::Open(socket) = &mut self.state else {
+            return 0;
+        };
+        let mut intake = Intake::default();
+        let count = socket.receive(limit, &mut intake, each);
+        self.stats.received += intake.frames - intake.oversize;
+        if intake.oversize > 0 && self.stats.oversize == 0 {
+            warn!(
+                port = self.number,
+                interface = self.interface,
+                "dropped a frame that is longer than the MTU on its way in: switch off the sender's offload (ethtool -K DEV tso off gso off)"
+            );
+        }
+        self.stats.oversize += intake.oversize;
+        if intake.unfinished > 0 && self.stats.unfinished == 0 {
             warn!(
                 port = self.number,
                 interface = self.interface,
                 "frames arrive without their checksums: switch off the sender's offload (ethtool -K DEV tx off)"
             );
         }
-        self.stats.unfinished += unfinished;
+        self.stats.unfinished += intake.unfinished;
+        count
     }
 
-    /// Sends what has been put into `outgoing`.
-    pub fn send(&mut self) {
-        if self.outgoing.is_empty() {
+    /// Looks after the interface when its descriptor has been reported.
+    pub fn check(&mut self, now: Instant) {
+        let State::Open(socket) = &self.state else {
+            return;
+        };
+        if let Err(error) = socket.check() {
+            warn!(port = self.number, interface = self.interface, %error, "port is down");
+            self.state = State::Closed { since: now };
+        }
+    }
+
+    /// Sends the frames and forgets them.
+    pub fn send(&mut self, outgoing: &mut Outgoing) {
+        if outgoing.is_empty() {
             return;
         }
         let State::Open(socket) = &self.state else {
-            return self.outgoing.clear();
+            return outgoing.clear();
         };
-        let sent = socket.send(&mut self.outgoing);
+        let sent = socket.send(outgoing);
         if sent.too_long > 0 && self.stats.sent.too_long == 0 {
             warn!(
                 port = self.number,

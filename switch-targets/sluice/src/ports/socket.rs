@@ -1,21 +1,23 @@
-//! Packet sockets (packet(7)): whole frames of one interface, a batch a system call. All unsafe code of this crate is here.
+//! Packet sockets (packet(7)): whole frames of one interface. All unsafe code of this crate is here and in `ring.rs`.
 
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
 use std::io;
-use std::mem::{size_of, zeroed};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::mem::{MaybeUninit, size_of, zeroed};
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use libc::{c_int, c_void, iovec, mmsghdr, socklen_t};
 
-use super::frames::{BATCH, FRAME, Outgoing, Received, SLOT, TAG};
+use super::frames::{Intake, Outgoing};
+use super::ring::Ring;
 
-/// Bytes that the kernel queues for us when we are late.
-const RECEIVE_BUFFER: c_int = 8 << 20;
+/// Frames that one system call sends at most.
+const BATCH: usize = 64;
 
 pub struct PacketSocket {
+    ring: Ring,
     fd: OwnedFd,
 }
 
@@ -47,12 +49,12 @@ impl PacketSocket {
             let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
             OwnedFd::from_raw_fd(check(libc::socket(libc::AF_PACKET, kind, 0))?)
         };
-        let socket = Self { fd };
+        let mtu = mtu(fd.as_fd(), interface)?;
+        let socket = Self {
+            ring: Ring::open(fd.as_fd(), mtu)?,
+            fd,
+        };
         socket.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)?;
-        socket.set(libc::SOL_PACKET, libc::PACKET_AUXDATA, &1)?;
-        // Beyond the system's limit only with CAP_NET_ADMIN; without, the limit has to do.
-        let _ = socket.set(libc::SOL_SOCKET, libc::SO_RCVBUF, &RECEIVE_BUFFER);
-        let _ = socket.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_BUFFER);
         let promiscuous = libc::packet_mreq {
             mr_ifindex: index,
             mr_type: libc::PACKET_MR_PROMISC as u16,
@@ -76,62 +78,38 @@ impl PacketSocket {
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {
-        use std::os::fd::AsFd as _;
         self.fd.as_fd()
     }
 
-    /// Takes what has come in, without waiting. `WouldBlock` is an empty batch.
-    ///
+    pub fn is_empty(&self) -> bool {
+        self.ring.is_empty()
+    }
+
+    /// Hands what has come in over, up to `limit` frames, without waiting. Returns how many there were.
+    pub fn receive(&mut self, limit: usize, intake: &mut Intake, each: impl FnMut(&[u8])) -> usize {
+        self.ring.take(limit, intake, each)
+    }
+
     /// # Errors
     /// The interface is down or gone.
-    pub fn receive(&self, into: &mut Received) -> io::Result<()> {
-        into.frames.clear();
-        // SAFETY: all zeros is a valid value of these plain C structs.
-        let (mut vectors, mut headers): ([iovec; BATCH], [mmsghdr; BATCH]) =
-            unsafe { (zeroed(), zeroed()) };
-        let slots = into.slots.chunks_exact_mut(SLOT);
-        for (((slot, control), vector), header) in slots
-            .zip(into.control.iter_mut())
-            .zip(&mut vectors)
-            .zip(&mut headers)
-        {
-            *vector = iovec {
-                iov_base: slot[TAG..].as_mut_ptr().cast(),
-                iov_len: FRAME,
-            };
-            header.msg_hdr.msg_iov = vector;
-            header.msg_hdr.msg_iovlen = 1;
-            header.msg_hdr.msg_control = control.0.as_mut_ptr().cast();
-            header.msg_hdr.msg_controllen = control.0.len();
-        }
-        // SAFETY: each header points to one vector, and that to FRAME bytes of its own slot; all live until the call ends.
-        let count = unsafe {
-            libc::recvmmsg(
+    pub fn check(&self) -> io::Result<()> {
+        let mut error: c_int = 0;
+        let mut length = size_of::<c_int>() as socklen_t;
+        // SAFETY: the value is `length` bytes that outlive the call.
+        check(unsafe {
+            let value = (&raw mut error).cast();
+            libc::getsockopt(
                 self.fd.as_raw_fd(),
-                headers.as_mut_ptr(),
-                BATCH as u32,
-                libc::MSG_DONTWAIT,
-                std::ptr::null_mut(),
+                libc::SOL_SOCKET,
+                libc::SO_ERROR,
+                value,
+                &raw mut length,
             )
-        };
-        let count = match check(count) {
-            Ok(count) => usize::try_from(count).unwrap_or(0),
-            Err(error) => match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => 0,
-                _ => return Err(error),
-            },
-        };
-        for (index, header) in headers.iter().take(count).enumerate() {
-            let control = into.control[index].0;
-            let filled = header.msg_hdr.msg_controllen.min(control.len());
-            into.add(
-                index,
-                header.msg_len as usize,
-                header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
-                &control[..filled],
-            );
+        })?;
+        match error {
+            0 => Ok(()),
+            error => Err(io::Error::from_raw_os_error(error)),
         }
-        Ok(())
     }
 
     /// Sends all frames that the interface takes and forgets the others.
@@ -139,24 +117,25 @@ impl PacketSocket {
         let mut sent = Sent::default();
         let mut rest = outgoing.frames.as_slice();
         while !rest.is_empty() {
-            // SAFETY: all zeros is a valid value of these plain C structs.
-            let (mut vectors, mut headers): ([iovec; BATCH], [mmsghdr; BATCH]) =
-                unsafe { (zeroed(), zeroed()) };
+            let mut vectors = [const { MaybeUninit::<iovec>::uninit() }; BATCH];
+            let mut headers = [const { MaybeUninit::<mmsghdr>::uninit() }; BATCH];
             let count = rest.len().min(BATCH);
             for ((frame, vector), header) in rest.iter().zip(&mut vectors).zip(&mut headers) {
-                let bytes = &outgoing.bytes[frame.clone()];
-                *vector = iovec {
-                    iov_base: bytes.as_ptr().cast_mut().cast(),
-                    iov_len: bytes.len(),
-                };
+                let vector = vector.write(iovec {
+                    iov_base: frame.as_ptr().cast_mut().cast(),
+                    iov_len: frame.len(),
+                });
+                // SAFETY: all zeros is a valid value of this plain C struct.
+                let header = header.write(unsafe { zeroed() });
                 header.msg_hdr.msg_iov = vector;
                 header.msg_hdr.msg_iovlen = 1;
             }
-            // SAFETY: `count` headers point to one vector each, and those to bytes that are only read; all outlive the call.
+            // SAFETY: the first `count` headers are set, each points to one vector, and that to bytes that are only read;
+            // all outlive the call.
             let result = unsafe {
                 libc::sendmmsg(
                     self.fd.as_raw_fd(),
-                    headers.as_mut_ptr(),
+                    headers.as_mut_ptr().cast(),
                     count as u32,
                     libc::MSG_DONTWAIT,
                 )
@@ -205,14 +184,36 @@ impl PacketSocket {
     }
 
     fn set<T>(&self, level: c_int, option: c_int, value: &T) -> io::Result<()> {
-        let (value, length) = (
-            (value as *const T).cast::<c_void>(),
-            size_of::<T>() as socklen_t,
-        );
-        // SAFETY: `value` points to `length` bytes of a plain C struct or integer.
-        check(unsafe { libc::setsockopt(self.fd.as_raw_fd(), level, option, value, length) })
-            .map(drop)
+        set(self.fd(), level, option, value)
     }
+}
+
+/// `value` is an integer or a plain C struct, as the option asks for.
+pub(super) fn set<T>(fd: BorrowedFd<'_>, level: c_int, option: c_int, value: &T) -> io::Result<()> {
+    let pointer = (value as *const T).cast::<c_void>();
+    let length = size_of::<T>() as socklen_t;
+    // SAFETY: `pointer` leads to `length` bytes that outlive the call.
+    check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, pointer, length) }).map(drop)
+}
+
+/// Bytes of the interface's longest IP packet.
+fn mtu(fd: BorrowedFd<'_>, interface: &str) -> io::Result<usize> {
+    // SAFETY: all zeros is a valid value of this plain C struct.
+    let mut request: libc::ifreq = unsafe { zeroed() };
+    let room = request.ifr_name.len() - 1;
+    for (to, from) in request.ifr_name[..room].iter_mut().zip(interface.bytes()) {
+        *to = from as libc::c_char;
+    }
+    // SAFETY: the request is an ifreq with a terminated name; the call writes the MTU into it.
+    let mtu = unsafe {
+        check(libc::ioctl(
+            fd.as_raw_fd(),
+            libc::SIOCGIFMTU,
+            &raw mut request,
+        ))?;
+        request.ifr_ifru.ifru_mtu
+    };
+    usize::try_from(mtu).map_err(io::Error::other)
 }
 
 /// Waits until a descriptor can be read or is broken. Returns for each whether it is.
