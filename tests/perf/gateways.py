@@ -44,7 +44,8 @@ class Treatment(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One side. MAC addresses are made of the site's number and the interface's."""
+    """One side. The gateway's MAC addresses are the program's alone, not its interfaces': so the kernel beside it, which
+    sees every frame too, takes none for its own."""
 
     number: int
 
@@ -110,9 +111,9 @@ def network(label: str) -> Generator[Network]:
             # Neighbour discovery would put frames on the wires that no measurement has sent.
             ip("netns", "exec", namespace, "sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
             ip("-n", namespace, "link", "set", "lo", "up")
-        _wire(net.gateway(A), "wan", A.wan_mac, net.gateway(B), "wan", B.wan_mac)
+        _wire(net.gateway(A), net.gateway(B), "wan")
         for site in (A, B):
-            _wire(net.gateway(site), "lan", site.lan_mac, net.host(site), "lan", site.host_mac)
+            _wire(net.gateway(site), net.host(site), "lan", site.host_mac)
             for treatment in Treatment:
                 ip("-n", net.host(site), "addr", "add", f"{site.host(treatment)}/24", "dev", "lan")
             ip("-n", net.host(site), "route", "add", "default", "via", site.lan_address)
@@ -137,11 +138,12 @@ def inside(namespace: str, action: Callable[[], T]) -> T:
         worker.close()
 
 
-def _wire(left: str, left_name: str, left_mac: str, right: str, right_name: str, right_mac: str) -> None:
-    ip("link", "add", left_name, "netns", left, "address", left_mac, "mtu", str(MTU), "type", "veth",
-       "peer", "name", right_name, "netns", right, "address", right_mac, "mtu", str(MTU))  # fmt: skip
-    ip("-n", left, "link", "set", left_name, "up")
-    ip("-n", right, "link", "set", right_name, "up")
+def _wire(left: str, right: str, name: str, right_mac: str | None = None) -> None:
+    mac = ["address", right_mac] if right_mac else []
+    ip("link", "add", name, "netns", left, "mtu", str(MTU), "type", "veth",
+       "peer", "name", name, "netns", right, "mtu", str(MTU), *mac)  # fmt: skip
+    for namespace in (left, right):
+        ip("-n", namespace, "link", "set", name, "up")
 
 
 def _offloads() -> None:

@@ -6,6 +6,9 @@ import json
 import subprocess
 import time
 
+# Linux's default, whatever this machine is set to: a pacing sender would measure its own estimate of the path.
+CONGESTION_CONTROL = "cubic"
+
 
 def goodput(
     client: str, server: str, address: str, seconds: int, warm_up: int = 1, source: str | None = None
@@ -22,7 +25,7 @@ def goodput(
     )
     try:
         time.sleep(0.3)
-        command = ["ip", "netns", "exec", client, "iperf3", "-c", address, "-J"]
+        command = ["ip", "netns", "exec", client, "iperf3", "-c", address, "-J", "-C", CONGESTION_CONTROL]
         command += ["-t", str(seconds), "-O", str(warm_up), *(["-B", source] if source else [])]
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=seconds + warm_up + 30, check=False
