@@ -1,12 +1,16 @@
 // Culvert's IPsec gateway, v1model.
 //
-//  wire ──► parse ──► admit ──┬─► to me, ESP ──► sad_in: open ──────► recirculate as OPENED
-//                             ├─► to me, ARP ──► answer ────────────► out of the same port
-//                             └─► anything   ──► spd_out ─┬─ protect ► recirculate as TO_SEAL
-//                                                         ├─ bypass ─► route
-//                                                         └─ discard
-//  OPENED  ──► parse inner ──► spd_in ──► route ──► out
-//  TO_SEAL ──► (bytes)     ──► sad_out: seal, outer headers ──► route ──► out
+//  WIRE ────► parse ──► admit ─► local ─┬─ ARP, ND, ping ──► answered out of the same port
+//                                       ├─ ESP for us ─► sad_in: open ────────────────────► again, as OPENED
+//                                       └─ others ─► spd_out ─┬─ protect ─► hop ──────────► again, as TO_SEAL
+//                                                             ├─ bypass ──► route ─► hop ─► out
+//                                                             └─ discard
+//  OPENED ──► parse inner ─► spd_in ─► ECN ─► route, inside only ─► hop ─────────────────► out
+//  TO_SEAL ─► (bytes) ─────► sad_out: seal, outer headers ─► route ──────────────────────► out
+//
+//  too big, or its life is over: dropped, counted, and the packet as it came ────────────► again, as ERROR
+//  ERROR ───► (bytes) ─────► quote cut, ICMP before it ─┬─ about a packet from a wire ───► out of the same port
+//                                                       └─ out of a tunnel ─► spd_out ───► again, as TO_SEAL
 //
 // The ESP engine is a detour (docs/architecture.md): it sees a packet's bytes alone, never its headers.
 // Every drop has a cause, is counted under it, and ends the pipeline.
@@ -17,45 +21,80 @@
 #include "gateway/headers.p4"
 #include "gateway/metadata.p4"
 #include "gateway/esp_engine.p4"
+#include "gateway/payload_tail.p4"
 #include "gateway/parser.p4"
+#include "gateway/rate_limit.p4"
+#include "gateway/ip_check.p4"
 #include "gateway/admit.p4"
-#include "gateway/arp.p4"
+#include "gateway/local.p4"
+#include "gateway/roaming.p4"
+#include "gateway/ecn.p4"
 #include "gateway/inbound.p4"
 #include "gateway/outbound.p4"
 #include "gateway/routing.p4"
+#include "gateway/mss.p4"
+#include "gateway/rewrite.p4"
+#include "gateway/icmp_errors.p4"
 #include "gateway/checksums.p4"
 
 control GatewayIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     Admit() admit;
-    ArpResponder() arp;
-    Inbound() inbound;
-    Outbound() outbound;
+    Local() local;
+    Open() open;
+    Opened() opened;
+    Policy() policy;
+    Seal() seal;
     Routing() routing;
+    Hop() hop;
+    Frame() frame;
+    IcmpDeserved() icmp_deserved;
+    IcmpError() icmp_error;
     @name("drops") counter(DROP_CAUSES, CounterType.packets_and_bytes) drops;
 
     apply {
         if (meta.stage == Stage.WIRE) {
             admit.apply(hdr, meta, std);
+            if (meta.drop_cause == Drop.NONE) {
+                local.apply(hdr, meta, std);
+            }
+            if (meta.drop_cause == Drop.NONE && meta.to_open == 1) {
+                open.apply(hdr, meta, std);
+            }
+        } else if (meta.stage == Stage.OPENED) {
+            opened.apply(hdr, meta, std);
+        } else if (meta.stage == Stage.TO_SEAL) {
+            seal.apply(hdr, meta, std);
+        } else {
+            icmp_error.apply(hdr, meta, std);
         }
-        if (meta.drop_cause == Drop.NONE) {
-            if (hdr.arp.isValid()) {
-                arp.apply(hdr, meta, std);
-            } else {
-                inbound.apply(hdr, meta, std);
-                outbound.apply(hdr, meta, std);
+
+        if (meta.drop_cause == Drop.NONE && meta.to_open == 0 && meta.answered == 0) {
+            if (meta.stage == Stage.WIRE || (meta.stage == Stage.ERROR && meta.error_from_tunnel == 1)) {
+                policy.apply(hdr, meta, std);
+            }
+            if (meta.drop_cause == Drop.NONE && meta.detour == 0 && meta.stage != Stage.ERROR) {
                 routing.apply(hdr, meta, std);
             }
+            if (meta.drop_cause == Drop.NONE) {
+                if (meta.stage == Stage.WIRE || meta.stage == Stage.OPENED) {
+                    hop.apply(hdr, meta);
+                }
+                frame.apply(hdr, meta);
+            }
         }
+
         if (meta.drop_cause != Drop.NONE) {
             drops.count((bit<32>) meta.drop_cause);
-            mark_to_drop(std);
+            icmp_deserved.apply(hdr, meta, std);
         }
     }
 }
 
 control GatewayEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     apply {
-        if (meta.detour == 1) {
+        if (meta.drop_cause != Drop.NONE) {
+            recirculate_preserving_field_list(ERROR_FIELDS);
+        } else if (meta.detour == 1) {
             recirculate_preserving_field_list(DETOUR_FIELDS);
         }
     }

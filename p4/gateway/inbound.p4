@@ -1,30 +1,36 @@
 // From the WAN: ESP for this gateway is opened; what comes out must match its SA (RFC 4301 section 5.2).
 
-control Inbound(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+control Open(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     EspEngine(65536) opener;
+    Arrived() arrived;
+    RateLimit(256, 1000000, 3000000) strangers; // four at once, then one a second, by source
     bit<8> verdict = Verdict.OK;
+    bit<1> newest = 0;
+    bit<32> peer_endpoint = 0;
+    bit<32> peer_tag = 0;
     direct_counter(CounterType.packets_and_bytes) sad_in_counter;
-    direct_counter(CounterType.packets_and_bytes) spd_in_counter;
 
     action bad_spi() {
-        digest<bad_spi_t>(1, { hdr.ipv4.dst, meta.spi, hdr.ipv4.src });
         meta.drop_cause = Drop.BAD_SPI;
         sad_in_counter.count();
     }
 
-    action open(bit<32> sa_id, bit<32> slot, bit<8> suite, bit<384> wrapped_key, bit<1> esn, bit<16> replay_window,
-                bit<64> soft_packets, bit<64> soft_bytes, bit<64> hard_packets, bit<64> hard_bytes) {
+    action open(bit<32> sa_id, bit<32> slot, bit<8> suite, wrapped_key_t wrapped_key, bit<1> esn, bit<16> replay_window,
+                bit<64> soft_packets, bit<64> soft_bytes, bit<32> soft_seconds,
+                bit<64> hard_packets, bit<64> hard_bytes, bit<32> hard_seconds, bit<32> endpoint, bit<32> tag) {
         sad_in_counter.count();
         meta.sa_id = sa_id;
-        opener.open(slot, suite, wrapped_key, meta.spi, esn, replay_window,
-                    soft_packets, soft_bytes, hard_packets, hard_bytes, meta.esp_len, verdict);
+        peer_endpoint = endpoint;
+        peer_tag = tag;
+        opener.open(slot, suite, wrapped_key, meta.spi, esn, replay_window, soft_packets, soft_bytes, soft_seconds,
+                    hard_packets, hard_bytes, hard_seconds, meta.esp_len, newest, verdict);
     }
 
     @name("sad_in")
     table sad_in {
         key = {
-            hdr.ipv4.dst : exact @name("dst");
-            meta.spi     : exact @name("spi");
+            meta.dst : exact @name("dst");
+            meta.spi : exact @name("spi");
         }
         actions = { open; @defaultonly bad_spi; }
         const default_action = bad_spi();
@@ -32,15 +38,67 @@ control Inbound(inout headers_t hdr, inout metadata_t meta, inout standard_metad
         size = 65536;
     }
 
-    action permit() { spd_in_counter.count(); }
-    action selector_mismatch() { meta.drop_cause = Drop.SELECTOR; spd_in_counter.count(); }
+    apply {
+        if (sad_in.apply().miss) {
+            bit<32> cell;
+            bit<1> allowed;
+            hash(cell, HashAlgorithm.crc16, 32w0, { meta.src }, 32w256);
+            strangers.apply(meta.now, cell, allowed);
+            if (allowed == 1) {
+                digest<bad_spi_t>(1, { meta.dst, meta.spi, meta.src });
+            }
+        } else if (verdict == Verdict.OK || verdict == Verdict.SOFT_LIMIT) {
+            if (verdict == Verdict.SOFT_LIMIT) {
+                digest<soft_limit_t>(1, { meta.sa_id, 8w0 });
+            }
+            if (newest == 1 && peer_tag != 0) {
+                arrived.apply(hdr, meta, peer_endpoint, peer_tag);
+            }
+            hdr.ethernet.setInvalid();
+            hdr.vlan.setInvalid();
+            hdr.ipv4.setInvalid();
+            hdr.ipv6.setInvalid();
+            hdr.udp.setInvalid();
+            meta.outer_tos = meta.tos;
+            meta.stage = Stage.OPENED;
+            meta.detour = 1;
+        } else if (verdict == Verdict.REPLAY) {
+            meta.drop_cause = Drop.REPLAY;
+        } else if (verdict == Verdict.ICV) {
+            meta.drop_cause = Drop.ICV;
+        } else if (verdict == Verdict.DUMMY) {
+            meta.drop_cause = Drop.DUMMY;
+        } else if (verdict == Verdict.HARD_LIMIT) {
+            meta.drop_cause = Drop.HARD_LIMIT;
+        } else if (verdict == Verdict.KEY) {
+            meta.drop_cause = Drop.KEY;
+        } else {
+            meta.drop_cause = Drop.ESP_MALFORMED;
+        }
+    }
+}
+
+// The second pass: the inner packet.
+control Opened(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+    IpCheck() check;
+    EcnOut() ecn;
+    direct_counter(CounterType.packets_and_bytes) spd_in_counter;
+
+    action permit(bit<16> inner_mtu) {
+        spd_in_counter.count();
+        meta.inner_mtu = inner_mtu;
+    }
+    action selector_mismatch() {
+        spd_in_counter.count();
+        meta.drop_cause = Drop.SELECTOR;
+    }
 
     @name("spd_in")
     table spd_in {
         key = {
             meta.sa_id    : exact   @name("sa_id");
-            hdr.ipv4.src  : ternary @name("src");
-            hdr.ipv4.dst  : ternary @name("dst");
+            meta.src      : ternary @name("src");
+            meta.dst      : ternary @name("dst");
             meta.protocol : ternary @name("protocol");
             meta.sport    : range   @name("sport");
             meta.dport    : range   @name("dport");
@@ -52,42 +110,14 @@ control Inbound(inout headers_t hdr, inout metadata_t meta, inout standard_metad
     }
 
     apply {
-        if (meta.stage == Stage.WIRE && meta.role == Role.WAN && (meta.is_esp == 1 || hdr.udp.isValid())) {
-            if (hdr.ipv4.more_fragments == 1) {
-                meta.drop_cause = Drop.FRAGMENT;
-            } else if (meta.is_esp == 0 || meta.spi == 0) {
-                meta.drop_cause = Drop.NOT_ESP;
-            } else if (sad_in.apply().hit) {
-                if (verdict == Verdict.SOFT_LIMIT) {
-                    digest<soft_limit_t>(1, { meta.sa_id, 8w0 });
-                    verdict = Verdict.OK;
-                }
-                if (verdict == Verdict.OK) {
-                    hdr.ethernet.setInvalid();
-                    hdr.ipv4.setInvalid();
-                    hdr.udp.setInvalid();
-                    meta.stage = Stage.OPENED;
-                    meta.detour = 1;
-                } else if (verdict == Verdict.REPLAY) {
-                    meta.drop_cause = Drop.REPLAY;
-                } else if (verdict == Verdict.ICV) {
-                    meta.drop_cause = Drop.ICV;
-                } else if (verdict == Verdict.DUMMY) {
-                    meta.drop_cause = Drop.DUMMY;
-                } else if (verdict == Verdict.HARD_LIMIT) {
-                    meta.drop_cause = Drop.HARD_LIMIT;
-                } else if (verdict == Verdict.KEY) {
-                    meta.drop_cause = Drop.KEY;
-                } else {
-                    meta.drop_cause = Drop.ESP_MALFORMED;
-                }
-            }
-        } else if (meta.stage == Stage.OPENED) {
-            if (std.parser_error != error.NoError || !hdr.ipv4.isValid() || hdr.ipv4.version != 4 || hdr.ipv4.ihl != 5
-                || std.checksum_error == 1) {
-                meta.drop_cause = Drop.ESP_MALFORMED;
-            } else {
-                spd_in.apply();
+        check.apply(hdr, meta, std);
+        if (std.parser_error != error.NoError || (!hdr.ipv4.isValid() && !hdr.ipv6.isValid()) || meta.ip_len > std.packet_length
+            || meta.drop_cause == Drop.MALFORMED) {
+            meta.drop_cause = Drop.ESP_MALFORMED;
+        } else if (meta.drop_cause == Drop.NONE) {
+            spd_in.apply();
+            if (meta.drop_cause == Drop.NONE) {
+                ecn.apply(meta);
             }
         }
     }

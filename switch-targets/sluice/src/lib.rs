@@ -20,6 +20,7 @@ pub mod digest_pump;
 pub mod esp_engine;
 pub mod fault;
 pub mod listener;
+pub mod payload_tail;
 pub mod pipeline_config;
 pub mod ports;
 pub mod proto;

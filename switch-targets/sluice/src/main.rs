@@ -9,7 +9,7 @@ use sluice::config::{Args, read_kek};
 use sluice::dataplane::{DataPlane, Forwarder};
 use sluice::device::Device;
 use sluice::ports::Port;
-use sluice::{digest_pump, esp_engine, listener, server};
+use sluice::{digest_pump, esp_engine, listener, payload_tail, server};
 use sluice_pipeline::ExternRegistry;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -54,6 +54,7 @@ fn log_to_stderr(json: bool) {
 async fn run(args: &Args) -> Result<(), Fault> {
     let mut externs = ExternRegistry::new();
     esp_engine::register(&mut externs, read_kek(&args.kek)?, args.allowed_suites());
+    payload_tail::register(&mut externs);
     let tls = Arc::new(args.identity().server_config()?);
     let ports = args
         .ports
