@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, UniqueConstraint
-from sqlalchemy.dialects.postgresql import CIDR, INET
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Text, UniqueConstraint, text
+from sqlalchemy.dialects.postgresql import ARRAY, CIDR, INET
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from culvert_db.base import Base, CreatedAt, Number
@@ -13,7 +13,10 @@ from culvert_db.identity import User
 
 
 class Gateway(Base):
-    """A P4 switch that carries tunnels. `wan` and `lan` describe its two ports as the REST API took them."""
+    """A P4 switch that carries tunnels. `wan` and `lan` describe its two ports as the REST API took them.
+
+    `suite` is what its SAs use; the legacy ones among its suites are those that an administrator has turned on.
+    """
 
     __tablename__ = "gateways"
     __table_args__ = (UniqueConstraint("p4runtime_address", "p4runtime_device_id"),)
@@ -21,11 +24,14 @@ class Gateway(Base):
     id: Mapped[Number]
     name: Mapped[str] = mapped_column(unique=True)
     address: Mapped[str] = mapped_column(INET, unique=True)
+    address6: Mapped[str | None] = mapped_column(INET, unique=True)
     p4runtime_address: Mapped[str]
     p4runtime_device_id: Mapped[int] = mapped_column(BigInteger)
     pool: Mapped[str] = mapped_column(CIDR)
     wan: Mapped[dict[str, Any]]
     lan: Mapped[dict[str, Any]]
+    suite: Mapped[str] = mapped_column(server_default="aes-gcm-256")
+    legacy_suites: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'"))
     # Key-encryption key (DESIGN D2), encrypted under the controller's master key.
     kek_ciphertext: Mapped[bytes]
     created_at: Mapped[CreatedAt]

@@ -52,7 +52,9 @@ class Tunnel(Base):
         ForeignKeyConstraint(
             ["gateway_id", "device_id"], ["addresses.gateway_id", "addresses.device_id"], ondelete="CASCADE"
         ),
-        CheckConstraint("peer_port BETWEEN 1 AND 65535", name="peer_port_is_a_port"),
+        UniqueConstraint("gateway_id", "endpoint"),
+        CheckConstraint("peer_port BETWEEN 0 AND 65535", name="peer_port_is_a_port"),
+        CheckConstraint("endpoint BETWEEN 0 AND 65535", name="endpoint_exists"),
         CheckConstraint("generation >= 1", name="generation_counts_from_1"),
     )
 
@@ -62,9 +64,12 @@ class Tunnel(Base):
     gateway_id: Mapped[int] = mapped_column(ForeignKey("gateways.id", ondelete="RESTRICT"), index=True)
     state: Mapped[TunnelState] = mapped_column(state_column(TunnelState), default=TunnelState.UP)
     generation: Mapped[int]
-    # The device's outer address and UDP port, as the controller saw and was told them.
+    # The device's outer address and UDP port (0: ESP without UDP), as the controller saw and was told them at the opening;
+    # from then on as the gateway has authenticated them.
     peer_address: Mapped[str] = mapped_column(INET)
     peer_port: Mapped[int]
+    # Where the gateway keeps the peer that it has authenticated.
+    endpoint: Mapped[int]
     opened_at: Mapped[CreatedAt]
 
     sas: Mapped[list[SecurityAssociation]] = relationship(
@@ -103,6 +108,7 @@ class SecurityAssociation(Base):
         CheckConstraint("spi BETWEEN 256 AND 4294967295", name="spi_is_not_reserved"),
         CheckConstraint("sa_id BETWEEN 1 AND 4294967295", name="sa_id_is_32_bits"),
         CheckConstraint("slot BETWEEN 0 AND 65535", name="slot_exists"),
+        CheckConstraint("tag BETWEEN 1 AND 4294967295", name="tag_is_32_bits"),
     )
 
     id: Mapped[Number]
@@ -114,5 +120,7 @@ class SecurityAssociation(Base):
     spi: Mapped[int] = mapped_column(BigInteger)
     slot: Mapped[int]
     sa_id: Mapped[int] = mapped_column(BigInteger)
+    # What the tunnel's endpoint holds counts for SAs with the tag that it was learned under.
+    tag: Mapped[int] = mapped_column(BigInteger)
     # Set when a newer generation has taken over: the SA goes at this time.
     drain_until: Mapped[datetime.datetime | None]

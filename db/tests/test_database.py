@@ -8,12 +8,15 @@ import importlib
 import os
 import sys
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import culvert_db
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
 from culvert_db import (
     RESOURCES_CHANNEL,
@@ -32,12 +35,15 @@ from culvert_db import (
     upgrade,
 )
 from culvert_db.embedded import EmbeddedPostgres, PostgresFailedError
+from sqlalchemy import Connection, select
 from sqlalchemy.exc import IntegrityError
 
 # It has no type stubs.
 asyncpg: Any = importlib.import_module("asyncpg")
 
 pytestmark = pytest.mark.slow
+
+MIGRATIONS = Path(culvert_db.__file__).parent / "migrations"
 
 
 @pytest.fixture
@@ -103,6 +109,7 @@ async def _tunnel(sessions: Sessions) -> Tunnel:
             generation=1,
             peer_address="203.0.113.10",
             peer_port=4500,
+            endpoint=7,
         )
         session.add(tunnel)
     return tunnel
@@ -118,6 +125,7 @@ def _sa(tunnel: Tunnel, direction: Direction, generation: int, spi: int, number:
         spi=spi,
         slot=number,
         sa_id=number,
+        tag=1,
     )
 
 
@@ -164,6 +172,57 @@ async def test_reserved_or_taken_numbers_are_refused(
     with pytest.raises(IntegrityError):
         async with sessions.begin() as session:
             session.add(sa)
+
+
+@pytest.mark.parametrize("taken", [False, True])
+async def test_an_endpoint_is_one_tunnels_alone_on_its_gateway(sessions: Sessions, taken: bool) -> None:
+    first = await _tunnel(sessions)
+    async with sessions.begin() as session:
+        other = _resource()
+        other.name, other.fqdn = "git", "git.corp.example"
+        session.add(other)
+        await session.flush()
+        second = Tunnel(
+            id=uuid.uuid4(),
+            device_id=first.device_id,
+            resource_id=other.id,
+            gateway_id=first.gateway_id,
+            generation=1,
+            peer_address="2001:db8::10",
+            peer_port=0,
+            endpoint=first.endpoint if taken else first.endpoint + 1,
+        )
+        session.add(second)
+        if taken:
+            with pytest.raises(IntegrityError, match="endpoint"):
+                await session.flush()
+            await session.rollback()
+        else:
+            await session.flush()
+
+
+async def test_tunnels_of_before_the_endpoints_keep_their_rows(url: str) -> None:
+    engine = create_engine(url)
+    await upgrade(engine)
+    tunnel = await _tunnel(create_sessions(engine))
+    async with create_sessions(engine).begin() as session:
+        session.add(_sa(tunnel, Direction.TO_GATEWAY, 1, 4096, 1))
+    await engine.dispose()
+    async with engine.begin() as connection:
+        await connection.run_sync(_migrate, command.downgrade, "0001")
+        await connection.run_sync(_migrate, command.upgrade, "head")
+        found = (await connection.execute(select(Tunnel.id, Tunnel.endpoint))).all()
+        tags = (await connection.scalars(select(SecurityAssociation.tag))).all()
+    await engine.dispose()
+    assert found == [(tunnel.id, 1)]
+    assert len(tags) == 1
+
+
+def _migrate(connection: Connection, move: Callable[[Config, str], None], revision: str) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.attributes["connection"] = connection
+    move(config, revision)
 
 
 async def test_a_changed_resource_is_announced(url: str, sessions: Sessions) -> None:

@@ -101,7 +101,9 @@ class Controller:
         self._resources = Resources(
             sessions, self._hub, self._tunnels.close_to_resource, settings.managed_zones
         )
-        self._fleet.connect(Hooks(self._reconcile, self._tunnels.soft_limit, self._hub.profiles_changed))
+        self._fleet.connect(
+            Hooks(self._reconcile, self._tunnels.soft_limit, self._tunnels.moved, self._hub.profiles_changed)
+        )
         self._servicer = AgentServicer(
             sessions,
             self._identity,

@@ -12,6 +12,8 @@ from typing import Any
 
 import grpc
 import grpc.aio
+from culvert_service.config import Settings
+from finsy import P4Schema
 from finsy.proto import p4d, p4r, p4r_grpc
 from google.protobuf import any_pb2
 from google.rpc import status_pb2
@@ -25,6 +27,8 @@ class Switch(p4r_grpc.P4RuntimeServicer):
         self.refuse_table: int | None = None
         self.silent = False
         self.writes: list[p4r.WriteRequest] = []
+        self.acknowledged = 0
+        self._schema = P4Schema(Settings().p4_artifacts / "gateway.p4info.txtpb")
         self._config: p4r.ForwardingPipelineConfig | None = None
         self._streams: list[asyncio.Queue[p4r.StreamMessageResponse]] = []
 
@@ -33,9 +37,14 @@ class Switch(p4r_grpc.P4RuntimeServicer):
         self.entries.clear()
         self._config = None
 
-    def digest(self, digest_id: int, *values: int) -> None:
-        members = [p4d.P4Data(bitstring=value.to_bytes(4)) for value in values]
+    def table(self, name: str) -> int:
+        """Its id in the program."""
+        return self._schema.tables[name].id
+
+    def digest(self, name: str, *values: int) -> None:
+        members = [p4d.P4Data(bitstring=value.to_bytes(-(-value.bit_length() // 8) or 1)) for value in values]
         data = p4d.P4Data(struct=p4d.P4StructLike(members=members))
+        digest_id = self._schema.digests[name].id
         message = p4r.DigestList(digest_id=digest_id, list_id=1, data=[data])
         for stream in self._streams:
             stream.put_nowait(p4r.StreamMessageResponse(digest=message))

@@ -3,35 +3,45 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 
+from culvert_service.gateways import mapped
 from culvert_service.gateways.diff import DesiredTunnel, Plan, plan
 from culvert_service.gateways.entry import Entry, EntryKey, Kind, entry
 from culvert_service.gateways.limits import Limits
-from culvert_service.gateways.sa import SaId, SaNumbers, Slot, Spi
+from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Slot, Spi, Tag
 from culvert_service.gateways.site import Lan, Site, Wan, static_entries
-from culvert_service.gateways.tunnel_entries import Pair, Path, pair_entries, policy_entry
+from culvert_service.gateways.tunnel_entries import Pair, Path, WrappedKeys, pair_entries, policy_entry
 from hypothesis import given
 from hypothesis import strategies as st
 
 SITE = Site(
     "198.51.100.2",
     "10.99.0.0/24",
-    Wan(1, "02:00:00:00:01:01", "02:00:00:00:01:02"),
+    Wan(1, "02:00:00:00:01:01", ["02:00:00:00:01:02"]),
     Lan(2, "02:00:00:00:02:01", "10.20.0.1", "10.20.0.0/16", {"10.20.0.10": "02:00:00:00:02:10"}),
 )
 STATIC = static_entries(SITE)
+UUID = uuid.UUID(int=1)
 
 
 def numbers(n: int) -> SaNumbers:
     return SaNumbers(Spi(256 + n), Slot(n), SaId(1 + n))
 
 
-def tunnel(n: int, *, drains: bool = False) -> DesiredTunnel:
+def tunnel(n: int, *, drains: bool = False, peer: str = "203.0.113.10") -> DesiredTunnel:
     path = Path(
-        uuid.UUID(int=n), SITE.address, f"10.99.0.{n + 1}", "10.20.0.10", "203.0.113.10", 4500, Limits(1000)
+        uuid.UUID(int=n),
+        SITE.address,
+        f"10.99.0.{n + 1}",
+        "10.20.0.10",
+        peer,
+        4500,
+        Endpoint(n),
+        Limits(1000),
     )
-    current = Pair(2, numbers(4 * n), numbers(4 * n + 1))
-    old = Pair(1, numbers(4 * n + 2), numbers(4 * n + 3))
+    current = Pair(2, numbers(4 * n), numbers(4 * n + 1), Tag(9))
+    old = Pair(1, numbers(4 * n + 2), numbers(4 * n + 3), Tag(9))
     policy = policy_entry(path, current.to_device.sa_id)
     return DesiredTunnel(
         path.tunnel_id, 2, (*pair_entries(path, current), policy), pair_entries(path, old) if drains else ()
@@ -49,7 +59,7 @@ def carried_out(observed: list[Entry], todo: Plan) -> dict[EntryKey, Entry]:
     for update in todo.updates:
         key = update.entry.key
         assert (key in held) == (update.kind is not Kind.INSERT)
-        assert update.kind is Kind.DELETE or update.entry.table not in {"sad_in", "sad_out"}, (
+        assert update.kind is not Kind.INSERT or update.entry.table not in {"sad_in", "sad_out"}, (
             "no key to write"
         )
         if update.kind is Kind.DELETE:
@@ -83,9 +93,46 @@ def test_an_sa_that_is_another_one_is_lost() -> None:
     assert plan(STATIC, TUNNELS, observed).lost == (TUNNELS[1],)
 
 
+def test_an_sa_whose_peer_moved_is_kept_and_modified_with_the_key_that_is_there() -> None:
+    there = tunnel(0, drains=True)
+    observed = [replace(item, wrapped_key=b"w") if item.table == "sad_out" else item for item in there.vital]
+    moved = tunnel(0, peer="203.0.113.99")
+    todo = plan([], [moved], observed)
+    assert todo.lost == ()
+    (update,) = todo.updates
+    assert (update.kind, update.entry.table, update.entry.wrapped_key) == (Kind.MODIFY, "sad_out", b"w")
+    assert update.entry in moved.vital
+
+
+def test_an_sa_under_another_tag_is_another_sa() -> None:
+    path = Path(UUID, SITE.address, "10.99.0.1", "10.20.0.10", "203.0.113.10", 4500, Endpoint(1), Limits())
+    old, new = (pair_entries(path, Pair(1, numbers(1), numbers(2), Tag(tag))) for tag in (7, 8))
+    assert plan([], [DesiredTunnel(UUID, 1, new)], old).lost != ()
+
+
+def test_what_is_modified_carries_a_key() -> None:
+    """An SAD entry that is written without its key would be one with a key of zeros."""
+    path = Path(UUID, SITE.address, "10.99.0.1", "10.20.0.10", "203.0.113.10", 4500, Endpoint(1), Limits())
+    pair = Pair(1, numbers(1), numbers(2), Tag(7))
+    old = pair_entries(path, pair, WrappedKeys(b"in", b"out"))
+    wider = pair_entries(replace(path, soft=Limits(5)), pair)
+    updates = plan([], [DesiredTunnel(UUID, 1, wider)], old).updates
+    assert [update.entry.wrapped_key for update in updates] == [b"in", b"out"]
+
+
 def test_policies_are_deleted_before_what_they_name() -> None:
     tables = [update.entry.table for update in plan(STATIC, [], EVERYTHING).updates]
-    order = ["spd_out", "sad_out", "spd_in", "sad_in"]
+    order = [
+        "spd_out",
+        "sad_out",
+        "spd_in",
+        "sad_in",
+        "port_role",
+        "own_address",
+        "icmp_source",
+        "route",
+        "nexthop",
+    ]
     assert [order.index(table) for table in tables] == sorted(order.index(table) for table in tables)
 
 
@@ -96,9 +143,11 @@ def test_wrapped_keys_are_not_compared_nor_shown() -> None:
 
 
 def test_what_belongs_inside_never_leaves_by_the_wan() -> None:
-    routes = {item.match: dict(item.params)["nexthop_id"] for item in STATIC if item.table == "route"}
+    routes = {
+        dict(item.match)["dst"]: dict(item.params)["nexthop_id"] for item in STATIC if item.table == "route"
+    }
     hops = {dict(item.match)["id"]: dict(item.params)["port"] for item in STATIC if item.table == "nexthop"}
-    assert hops[routes[()]] == 1
-    inside = {match: hop for match, hop in routes.items() if match}
-    assert len(inside) == 3
-    assert {hops.get(hop) for hop in inside.values()} == {2, None}
+    everywhere = mapped.prefix("0.0.0.0/0")
+    assert hops[routes.pop(everywhere)] == 1
+    assert len(routes) == 3
+    assert {hops.get(hop) for hop in routes.values()} == {2, None}

@@ -4,54 +4,189 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
+from typing import cast
 
 import pytest
 from cryptography.hazmat.primitives.keywrap import aes_key_unwrap_with_padding
+from culvert_proto import CulvertError, Reason, agent_pb2
 from culvert_service.config import Settings
-from culvert_service.gateways import p4runtime
+from culvert_service.gateways import mapped, p4runtime
 from culvert_service.gateways.entry import Kind, Update
 from culvert_service.gateways.guard import Guard
 from culvert_service.gateways.key_wrap import KeyWrap, new_kek, new_sa_key
 from culvert_service.gateways.limits import Limits, hard
-from culvert_service.gateways.sa import draw
+from culvert_service.gateways.sa import draw, draw_endpoint, draw_tag
 from culvert_service.gateways.site import Lan, Site, Wan, static_entries
-from culvert_service.gateways.tunnel_entries import Pair, WrappedKeys, pair_entries, policy_entry
+from culvert_service.gateways.suite import Suite, check_allowed, inner_mtu
+from culvert_service.gateways.tunnel_entries import Pair, pair_entries, policy_entry
 from culvert_service.gateways.tunnel_entries import Path as TunnelPath
 from culvert_service.sessions.grant import PairKeys
 from culvert_service.sessions.pool import free_address
 from finsy import P4Schema, P4TableEntry
+from hypothesis import given
+from hypothesis import strategies as st
 
 SITE = Site(
     "198.51.100.2",
     "10.99.0.0/24",
-    Wan(1, "02:00:00:00:01:01", "02:00:00:00:01:02"),
-    Lan(2, "02:00:00:00:02:01", "10.20.0.1", "10.20.0.0/16", {"10.20.0.10": "02:00:00:00:02:10"}),
+    Wan(1, "02:00:00:00:01:01", ["02:00:00:00:01:02", "02:00:00:00:01:03"], vlan=7, mtu=1492),
+    Lan(
+        2,
+        "02:00:00:00:02:01",
+        "10.20.0.1",
+        "10.20.0.0/16",
+        {"10.20.0.10": "02:00:00:00:02:10", "2001:db8:20::10": "02:00:00:00:02:10"},
+        "2001:db8:20::1",
+        "2001:db8:20::/64",
+    ),
+    "2001:db8:1::2",
 )
 
 
-def test_every_entry_survives_the_way_to_the_switch_and_back() -> None:
-    schema = P4Schema(Settings().p4_artifacts / "gateway.p4info.txtpb")
-    path = TunnelPath(
-        uuid.uuid4(), SITE.address, "10.99.0.1", "10.20.0.10", "203.0.113.10", 4500, Limits(2**40, 2**50)
+def path(suite: Suite, peer: str = "203.0.113.10") -> TunnelPath:
+    outer = SITE.facing(peer)
+    assert outer is not None
+    soft = Limits(2**40, 2**50, 3600)
+    return TunnelPath(
+        *(uuid.uuid4(), outer, "10.99.0.1", "10.20.0.10", peer, 4500, draw_endpoint(), soft, suite)
     )
-    pair = Pair(1, draw(), draw())
-    keys = WrappedKeys(b"\0" * 20 + b"\x01" * 28, b"\xff" * 48)
+
+
+@pytest.mark.parametrize("peer", ["203.0.113.10", "2001:db8:9::10"])
+@pytest.mark.parametrize("suite", Suite)
+def test_every_entry_survives_the_way_to_the_switch_and_back(suite: Suite, peer: str) -> None:
+    schema = P4Schema(Settings().p4_artifacts / "gateway.p4info.txtpb")
+    tunnel, wrap = path(suite, peer), KeyWrap(new_kek())
+    pair = Pair(1, draw(), draw(), draw_tag())
+    keys = PairKeys.new(suite).wrapped(wrap)
     entries = [
         *static_entries(SITE),
-        *pair_entries(path, pair, keys),
-        policy_entry(path, pair.to_device.sa_id),
+        *pair_entries(tunnel, pair, keys),
+        policy_entry(tunnel, pair.to_device.sa_id),
     ]
     for item in entries:
         sent = p4runtime.to_update(Update(Kind.INSERT, item)).encode(schema)
-        assert p4runtime.from_finsy(P4TableEntry.decode(sent, schema)) == item
+        got = p4runtime.from_finsy(P4TableEntry.decode(sent, schema))
+        assert got == item
+        assert got is not None
+        assert (got.wrapped_key or b"").lstrip(b"\0") == (item.wrapped_key or b"").lstrip(b"\0")
 
 
-def test_a_key_crosses_wrapped_and_the_engine_can_unwrap_it() -> None:
-    kek, key = new_kek(), new_sa_key()
+WRAPPED_BYTES = {1: 48, 2: 32, 3: 48, 129: 40, 130: 48, 131: 48, 132: 72}
+
+
+@pytest.mark.parametrize("suite", Suite)
+def test_a_key_crosses_wrapped_and_the_engine_can_unwrap_it(suite: Suite) -> None:
+    kek, key = new_kek(), new_sa_key(suite)
     wrapped = KeyWrap(kek).wrap(key)
-    assert len(wrapped) == 48
+    assert len(wrapped) == WRAPPED_BYTES[suite.shape.number]
     assert aes_key_unwrap_with_padding(kek, wrapped) == key
+
+
+def test_suites_have_the_numbers_of_the_wire() -> None:
+    on_the_wire = set(agent_pb2.Suite.values()) - {agent_pb2.SUITE_UNSPECIFIED}
+    assert {suite.shape.number for suite in Suite} == on_the_wire
+    assert {suite for suite in Suite if suite.legacy} == {s for s in Suite if s.shape.number > 128}
+
+
+# RFC 4301 section 8 in numbers: 1500 bytes, GCM-16, without and with UDP, over IPv4 and IPv6.
+@pytest.mark.parametrize(
+    ("outer_family", "udp", "expected"),
+    [(4, False, 1446), (4, True, 1438), (6, False, 1426), (6, True, 1418)],
+)
+def test_what_gcm_leaves_of_1500_bytes(outer_family: int, udp: bool, expected: int) -> None:
+    assert inner_mtu(Suite.AES_GCM_256, link_mtu=1500, outer_family=outer_family, udp=udp) == expected
+
+
+@given(suite=st.sampled_from(Suite), link=st.integers(1400, 9216), six=st.booleans(), udp=st.booleans())
+def test_the_largest_inner_packet_fits_and_one_byte_more_does_not(
+    suite: Suite, link: int, six: bool, udp: bool
+) -> None:
+    shape = suite.shape
+
+    def on_the_wire(inner: int) -> int:
+        padded = -(-(inner + 2) // shape.alignment) * shape.alignment
+        return (40 if six else 20) + (8 if udp else 0) + 8 + shape.iv + padded + shape.icv
+
+    largest = inner_mtu(suite, link_mtu=link, outer_family=6 if six else 4, udp=udp)
+    assert on_the_wire(largest) <= link < on_the_wire(largest + 1)
+    assert largest >= 1280
+
+
+def test_a_legacy_suite_needs_permission() -> None:
+    check_allowed(Suite.AES_GCM_128, [], "the gateway gw")
+    check_allowed(Suite.NULL_HMAC_SHA_256_128, [Suite.NULL_HMAC_SHA_256_128], "the gateway gw")
+    with pytest.raises(CulvertError, match="null-hmac-sha256-128 is legacy") as refused:
+        check_allowed(Suite.NULL_HMAC_SHA_256_128, [Suite.AES_CTR_128_HMAC_MD5_96], "the gateway gw")
+    assert refused.value.reason is Reason.SUITE_LEGACY
+
+
+@given(st.ip_addresses())
+def test_an_address_of_either_family_is_one_number_and_back(address: IPv4Address | IPv6Address) -> None:
+    shown = str(address.ipv4_mapped or address) if isinstance(address, IPv6Address) else str(address)
+    assert mapped.text(mapped.number(str(address))) == shown
+    assert mapped.prefix("10.20.0.0/16") == (mapped.number("10.20.0.0"), 112)
+
+
+def params(table: str, **match: int) -> dict[str, int]:
+    (found,) = [
+        item
+        for item in static_entries(SITE)
+        if item.table == table and match.items() <= dict(item.match).items()
+    ]
+    return dict(found.params)
+
+
+def test_the_ports_have_their_vlan_and_mtu() -> None:
+    assert params("port_role", port=1, vlan=7)["interface_id"] == 1
+    assert params("port_role", port=2, vlan=0)["interface_id"] == 2
+    assert params("nexthop", id=1).items() >= {"role": 1, "port": 1, "vlan": 7, "mtu": 1492}.items()
+    assert params("nexthop", id=3).items() >= {"role": 2, "port": 2, "vlan": 0, "mtu": 1500}.items()
+
+
+def test_flows_are_shared_among_the_wans_next_hops() -> None:
+    default = {item.match: dict(item.params) for item in static_entries(SITE) if item.action == "via_group"}
+    ipv4, ipv6 = (("dst", mapped.prefix("0.0.0.0/0")),), ()
+    assert default == {match: {"group_id": 1, "members": 2} for match in (ipv4, ipv6)}
+    members = [params("ecmp_member", group_id=1, member=member)["nexthop_id"] for member in (0, 1)]
+    assert [params("nexthop", id=member)["dst_mac"] & 0xFF for member in members] == [2, 3]
+
+
+def test_the_gateway_answers_and_complains_from_its_own_addresses() -> None:
+    own = {
+        (dict(item.match)["interface_id"], mapped.text(cast("int", dict(item.match)["address"])))
+        for item in static_entries(SITE)
+        if item.table == "own_address"
+    }
+    assert own == {
+        *((1, "198.51.100.2"), (1, "2001:db8:1::2"), (2, "10.20.0.1"), (2, "2001:db8:20::1")),
+    }
+    for interface, address, address6 in (
+        (0, "10.20.0.1", "2001:db8:20::1"),
+        (1, "198.51.100.2", "2001:db8:1::2"),
+        (2, "10.20.0.1", "2001:db8:20::1"),
+    ):
+        source = params("icmp_source", interface_id=interface)
+        assert source == {"ipv4": mapped.ipv4(address), "ipv6": mapped.number(address6)}
+
+
+def test_without_ipv6_nothing_of_it_leaves() -> None:
+    plain = replace(SITE, address6=None)
+    assert not [item for item in static_entries(plain) if item.table == "route" and item.match == ()]
+    assert plain.facing("2001:db8:9::10") is None
+
+
+def test_a_gateways_own_address_counts_for_its_mtu() -> None:
+    assert path(Suite.AES_GCM_256).inner_mtu == 1438
+    assert path(Suite.AES_GCM_256, "2001:db8:9::10").inner_mtu == 1418
+    assert replace(path(Suite.AES_GCM_256), lan_mtu=1400).inner_mtu == 1400
+    raw = path(Suite.AES_GCM_256).seen_from("203.0.113.10", 0)
+    assert raw.inner_mtu == 1446
+    seal = dict(pair_entries(raw, Pair(1, draw(), draw(), draw_tag()))[2].params)
+    assert (seal["sport"], seal["dport"]) == (0, 0)
 
 
 def test_rfc_5649_vector() -> None:
@@ -62,7 +197,7 @@ def test_rfc_5649_vector() -> None:
 
 
 def test_keys_do_not_print_themselves() -> None:
-    keys = PairKeys.new()
+    keys = PairKeys.new(Suite.AES_GCM_256)
     assert keys.to_gateway != keys.to_device
     assert repr(keys) == "PairKeys()"
 

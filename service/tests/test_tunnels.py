@@ -57,8 +57,8 @@ async def test_inbound_is_written_before_the_policy(device: Device, switch: Swit
     before = len(switch.writes)
     await device.open()
     tables = [[u.entity.table_entry.table_id for u in write.updates] for write in switch.writes[before:]]
-    sad_in, spd_in, spd_out, sad_out = 38792917, 46378738, 49745844, 40639693
-    assert tables == [[sad_in, spd_in, sad_out], [spd_out]]
+    written = [[switch.table(name) for name in batch] for batch in (["sad_in", "spd_in", "sad_out"], ["spd_out"])]
+    assert tables == written
 
 
 async def test_equal_requests_at_once_share_one_tunnel_and_one_pair(world: World, device: Device) -> None:
@@ -147,7 +147,7 @@ async def test_refusals_say_why_and_whom_to_ask(world: World, switch: Switch) ->
 async def test_a_refused_write_is_undone_and_a_retry_works(
     world: World, device: Device, switch: Switch
 ) -> None:
-    switch.refuse_table = 49745844  # spd_out, the last of the four
+    switch.refuse_table = switch.table("spd_out")  # the last of the four
     error = await refused(device.open())
     assert error.reason is Reason.GATEWAY_REFUSED
     assert "RESOURCE_EXHAUSTED" in error.message
@@ -253,7 +253,7 @@ async def test_a_soft_limit_on_the_gateway_reaches_the_device(
     opened = await device.open()
     entries = await world.rest("GET", "/gateways/gw-berlin/entries")
     sa_id = next(e["match"]["sa_id"] for e in entries["entries"] if e["table"] == "sad_out")
-    switch.digest(389380192, sa_id, 1)
+    switch.digest("soft_limit_t", sa_id, 1)
     expiring = (await next_event(events, "sa_expiring")).sa_expiring
     assert (expiring.tunnel_id, expiring.generation) == (opened.tunnel.tunnel_id, 1)
 

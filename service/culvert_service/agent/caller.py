@@ -25,7 +25,7 @@ def fingerprint(context: Context) -> bytes:
 
 
 def outer_address(context: Context) -> str:
-    """The IPv4 address that the connection comes from (docs/decisions, 2). Raises CulvertError REQUEST_INVALID."""
+    """The IP address that the connection comes from (docs/decisions, 2). Raises CulvertError REQUEST_INVALID."""
     peer = unquote(str(context.peer()))
     scheme, _, rest = peer.partition(":")
     host = rest.rpartition(":")[0].strip("[]")
@@ -35,10 +35,6 @@ def outer_address(context: Context) -> str:
         raise CulvertError(
             Reason.REQUEST_INVALID, why=f"the connection comes from {scheme}, not from IP"
         ) from None
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is None:
-            raise CulvertError(
-                Reason.REQUEST_INVALID, why="tunnels over IPv6 are not there yet; connect over IPv4"
-            )
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
     return str(address)

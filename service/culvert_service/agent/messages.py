@@ -10,16 +10,17 @@ from culvert_proto import agent_pb2
 
 from culvert_service.gateways.limits import Limits, hard
 from culvert_service.gateways.link import Link
+from culvert_service.gateways.suite import Suite
 from culvert_service.gateways.tunnel_entries import ESP_IN_UDP_PORT, REPLAY_WINDOW
-from culvert_service.sessions.grant import DRAIN_MS, INNER_MTU, GrantedPair, GrantedTunnel
+from culvert_service.sessions.grant import DRAIN_MS, GrantedPair, GrantedTunnel
 from culvert_service.watch.hub import SaExpiring, TunnelClosed
 
 
 def sa_pair(pair: GrantedPair) -> agent_pb2.SaPair:
     return agent_pb2.SaPair(
         generation=pair.generation,
-        inbound=_sa(pair.to_device, pair.keys.to_device, pair.soft),
-        outbound=_sa(pair.to_gateway, pair.keys.to_gateway, pair.soft),
+        inbound=_sa(pair.to_device, pair.keys.to_device, pair.suite, pair.soft),
+        outbound=_sa(pair.to_gateway, pair.keys.to_gateway, pair.suite, pair.soft),
         drain_ms=DRAIN_MS,
     )
 
@@ -35,7 +36,7 @@ def tunnel(granted: GrantedTunnel) -> agent_pb2.Tunnel:
         outer_address=granted.gateway_address,
         outer_port=ESP_IN_UDP_PORT,
         idle_seconds=granted.idle_seconds,
-        inner_mtu=INNER_MTU,
+        inner_mtu=granted.inner_mtu,
     )
 
 
@@ -77,10 +78,10 @@ def sa_expiring(event: SaExpiring) -> agent_pb2.WatchResponse:
     )
 
 
-def _sa(spi: int, key: bytes, soft: Limits) -> agent_pb2.Sa:
+def _sa(spi: int, key: bytes, suite: Suite, soft: Limits) -> agent_pb2.Sa:
     return agent_pb2.Sa(
         spi=spi,
-        suite=agent_pb2.SUITE_AES_GCM_256,
+        suite=agent_pb2.Suite.ValueType(suite.shape.number),
         key=key,
         esn=True,
         replay_window=REPLAY_WINDOW,

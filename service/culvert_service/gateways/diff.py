@@ -1,7 +1,7 @@
 """Desired and observed entries → what to write. Pure.
 
 An SA that is gone from the gateway cannot be made again, because its key is kept nowhere: its tunnel is lost, and what is
-left of it is not wanted any more.
+left of it is not wanted any more. One that is there with another peer is modified, with the wrapped key that is there.
 """
 
 from __future__ import annotations
@@ -11,10 +11,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from culvert_service.gateways.entry import Entry, EntryKey, Kind, Update
+from culvert_service.gateways.tunnel_entries import same_sa
 
 _SAD = ("sad_in", "sad_out")
 # What lets a packet in or out goes first, what it refers to after that.
-_DELETE_ORDER = ("spd_out", "sad_out", "spd_in", "sad_in", "port_role", "arp_responder", "route", "nexthop")
+_DELETE_ORDER = (
+    *("spd_out", "sad_out", "spd_in", "sad_in"),
+    *("port_role", "own_address", "icmp_source", "route", "ecmp_member", "nexthop"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +45,18 @@ def plan(static: Sequence[Entry], tunnels: Iterable[DesiredTunnel], observed: It
     alive: list[DesiredTunnel] = []
     lost: list[DesiredTunnel] = []
     for tunnel in tunnels:
-        missing = any(item.table in _SAD and there.get(item.key) != item for item in tunnel.vital)
-        (lost if missing else alive).append(tunnel)
+        has_sas = all(_is_there(item, there) for item in tunnel.vital if item.table in _SAD)
+        (alive if has_sas else lost).append(tunnel)
     desired = {item.key: item for item in static}
     for tunnel in alive:
         desired |= {item.key: item for item in tunnel.vital}
-        desired |= {item.key: item for item in tunnel.draining if there.get(item.key) == item}
+        desired |= {item.key: item for item in tunnel.draining if _is_there(item, there)}
     return Plan(tuple(lost), tuple(_updates(desired, there)))
+
+
+def _is_there(item: Entry, there: dict[EntryKey, Entry]) -> bool:
+    found = there.get(item.key)
+    return found is not None and (found == item or (item.table in _SAD and same_sa(found, item)))
 
 
 def _updates(desired: dict[EntryKey, Entry], there: dict[EntryKey, Entry]) -> Iterable[Update]:
@@ -59,7 +68,7 @@ def _updates(desired: dict[EntryKey, Entry], there: dict[EntryKey, Entry]) -> It
         if found is None:
             yield Update(Kind.INSERT, item)
         elif found != item:
-            yield Update(Kind.MODIFY, item, found)
+            yield Update(Kind.MODIFY, item.with_key_of(found), found)
 
 
 def _rank(table: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 # Exact: a number. Ternary: (value, mask). LPM: (value, prefix length).
 MatchValue = int | tuple[int, int]
@@ -12,12 +12,13 @@ Params = tuple[tuple[str, int], ...]
 # Table, match, priority.
 EntryKey = tuple[str, Match, int]
 
-HOST_MASK = 0xFFFF_FFFF
-
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Fields sorted by name. The wrapped key is opaque: it is written, never compared (docs/decisions, 8)."""
+    """Fields sorted by name. The wrapped key is opaque: it is written, never compared (docs/decisions, 8).
+
+    One that was read back carries the switch's, so that the rest of an SA can be changed although nobody keeps its key.
+    """
 
     table: str
     match: Match
@@ -30,6 +31,10 @@ class Entry:
     def key(self) -> EntryKey:
         """What makes it one entry to the switch (P4Runtime section 9.1)."""
         return self.table, self.match, self.priority
+
+    def with_key_of(self, found: Entry) -> Entry:
+        """The same entry, writable with the wrapped key that the switch has."""
+        return replace(self, wrapped_key=found.wrapped_key)
 
 
 def entry(

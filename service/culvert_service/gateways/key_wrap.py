@@ -6,13 +6,13 @@ import os
 
 from cryptography.hazmat.primitives.keywrap import aes_key_wrap_with_padding
 
-# RFC 4106 section 8.1: 32 bytes of key, 4 bytes of salt.
-KEY_BYTES = 36
+from culvert_service.gateways.suite import Suite
+
 KEK_BYTES = 32
 
 
-def new_sa_key() -> bytes:
-    return os.urandom(KEY_BYTES)
+def new_sa_key(suite: Suite) -> bytes:
+    return os.urandom(suite.shape.key)
 
 
 def new_kek() -> bytes:
@@ -26,7 +26,7 @@ class KeyWrap:
         self._kek = kek
 
     def wrap(self, key: bytes) -> bytes:
-        """48 bytes for a key of 36."""
+        """8 bytes more than the key, rounded up to a multiple of 8."""
         return aes_key_wrap_with_padding(self._kek, key)
 
     def __repr__(self) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 import finsy
 from culvert_proto import CulvertError, Reason
 
-from culvert_service.gateways import p4runtime
+from culvert_service.gateways import mapped, p4runtime
 from culvert_service.gateways.entry import Entry, Update
 from culvert_service.gateways.guard import Guard
 from culvert_service.gateways.key_wrap import KeyWrap
@@ -36,7 +36,9 @@ _RETRY_SECONDS = 0.5
 _PROBE_EVERY_SECONDS = 2.0
 _PROBE_SECONDS = 1.0
 _TELL_EVERY_SECONDS = 5.0
-_DIGESTS = ("soft_limit_t", "bad_spi_t", "acquire_t")
+_DIGESTS = ("soft_limit_t", "moved_t", "bad_spi_t", "acquire_t")
+# Their fields that are addresses.
+_ADDRESSES = ("src", "dst")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +75,12 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """What the link asks of the rest: bring the gateway to its desired state; take a soft limit; hear of a change."""
+    """What the link asks of the rest: bring the gateway to its desired state; take a soft limit, and a peer's move (SA,
+    address, port); hear of a change."""
 
     reconcile: Callable[[Link], Awaitable[None]]
     soft_limit: Callable[[Link, int], Awaitable[None]]
+    moved: Callable[[Link, int, str, int], None]
     changed: Callable[[], None]
 
 
@@ -189,14 +193,18 @@ class Link:
 
     async def observe(self) -> list[Entry]:
         """Every entry that the gateway holds. Raises CulvertError GATEWAY_DOWN."""
+        return await self._read([finsy.P4TableEntry()], _CONNECT_SECONDS)
+
+    async def stored(self, entries: Sequence[Entry]) -> list[Entry]:
+        """What the gateway holds under the keys of `entries`. Raises CulvertError GATEWAY_DOWN."""
+        return await self._read([p4runtime.key_only(item) for item in entries], WRITE_SECONDS)
+
+    async def _read(self, wanted: Sequence[finsy.P4TableEntry], seconds: float) -> list[Entry]:
         switch = self._connected()
         try:
-            async with asyncio.timeout(_CONNECT_SECONDS):
+            async with asyncio.timeout(seconds):
                 with self._open_channel():
-                    found = [
-                        p4runtime.from_finsy(item)
-                        async for item in p4runtime.read(switch, finsy.P4TableEntry())
-                    ]
+                    found = [p4runtime.from_finsy(item) async for item in p4runtime.read(switch, wanted)]
         except (TimeoutError, finsy.P4ClientError):
             raise self._down() from None
         return [item for item in found if item is not None]
@@ -340,10 +348,13 @@ class Link:
             for values in p4runtime.digest_values(message):
                 if name == "soft_limit_t":
                     await self._hooks.soft_limit(self, values["sa_id"])
+                elif name == "moved_t":
+                    self._hooks.moved(self, values["sa_id"], mapped.text(values["peer"]), values["port"])
                 elif time.monotonic() - told >= _TELL_EVERY_SECONDS:
                     # Anyone on the internet can provoke these: they are counted, and the newest is shown.
                     told = time.monotonic()
-                    _log.info("digest", extra={"gateway": self.name, "digest": name, "count": seen, **values})
+                    shown = {key: mapped.text(it) if key in _ADDRESSES else it for key, it in values.items()}
+                    _log.info("digest", extra={"gateway": self.name, "digest": name, "count": seen, **shown})
 
     async def _probe(self, switch: finsy.Switch) -> None:
         while True:
@@ -351,7 +362,7 @@ class Link:
             try:
                 async with asyncio.timeout(_PROBE_SECONDS):
                     with self._open_channel():
-                        async for _ in p4runtime.read(switch, finsy.P4TableEntry("port_role")):
+                        async for _ in p4runtime.read(switch, [finsy.P4TableEntry("port_role")]):
                             pass
             except (TimeoutError, finsy.P4ClientError, CulvertError):
                 raise _LostError(f"no answer within {_PROBE_SECONDS:.0f} s") from None

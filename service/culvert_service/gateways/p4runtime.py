@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import cast
 
 import finsy
@@ -12,6 +12,13 @@ from culvert_service.gateways.entry import Entry, Kind, MatchValue, Update, entr
 
 _RANGE_MAX = 0xFFFF
 _RANGES = ("sport", "dport")
+# bit<576>, right-aligned: the suite tells how much of it counts.
+_WRAPPED_KEY_BYTES = 72
+
+
+def key_only(item: Entry) -> P4TableEntry:
+    """For a read of this one entry."""
+    return P4TableEntry(item.table, match=P4TableMatch(dict(item.match)), priority=item.priority)
 
 
 def to_update(update: Update) -> P4TableEntry:
@@ -30,21 +37,23 @@ def to_update(update: Update) -> P4TableEntry:
 
 
 def from_finsy(found: P4TableEntry) -> Entry | None:
-    """What a read returned, as the same value that was written; None for a default action. The wrapped key stays behind."""
+    """What a read returned, as the same value that was written; None for a default action."""
     if found.is_default_action or not isinstance(found.action, P4TableAction):
         return None
     match = cast("Mapping[str, MatchValue]", found.match or {})
-    args = cast("Mapping[str, int]", found.action.args)
+    args = dict(cast("Mapping[str, int]", found.action.args))
+    wrapped_key = args.pop("wrapped_key", None)
     return entry(
         found.table_id,
         {name: value for name, value in match.items() if not _matches_all(name, value)},
         found.action.name,
-        {name: value for name, value in args.items() if name != "wrapped_key"},
+        args,
         priority=found.priority,
+        wrapped_key=None if wrapped_key is None else wrapped_key.to_bytes(_WRAPPED_KEY_BYTES),
     )
 
 
-def read(switch: finsy.Switch, wanted: P4TableEntry) -> AsyncIterator[P4TableEntry]:
+def read(switch: finsy.Switch, wanted: Sequence[P4TableEntry]) -> AsyncIterator[P4TableEntry]:
     """Entries that match. finsy declares `read` as a coroutine; it is a generator."""
     return cast("AsyncIterator[P4TableEntry]", switch.read(wanted))
 

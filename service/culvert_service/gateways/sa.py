@@ -9,11 +9,15 @@ from typing import NewType
 Spi = NewType("Spi", int)
 SaId = NewType("SaId", int)
 Slot = NewType("Slot", int)
+Endpoint = NewType("Endpoint", int)
+Tag = NewType("Tag", int)
 
 # RFC 4303 section 2.1: 0 to 255 are reserved.
 SPI_MIN = 256
 # EspEngine(65536) in p4/gateway: slots of one direction.
 SLOTS = 65536
+# The register of endpoints in p4/gateway.
+ENDPOINTS = 65536
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +35,12 @@ def draw() -> SaNumbers:
         Slot(secrets.randbelow(SLOTS)),
         SaId(1 + secrets.randbelow(2**32 - 1)),
     )
+
+
+def draw_endpoint() -> Endpoint:
+    return Endpoint(secrets.randbelow(ENDPOINTS))
+
+
+def draw_tag() -> Tag:
+    """0 would fix the peer."""
+    return Tag(1 + secrets.randbelow(2**32 - 1))

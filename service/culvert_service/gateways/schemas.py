@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from culvert_service.gateways.suite import Suite
+
 _MAC = re.compile(r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$")
 
 
@@ -22,15 +24,38 @@ def _ipv4(value: str) -> str:
     return str(ipaddress.IPv4Address(value))
 
 
+def _ipv6(value: str) -> str:
+    address = ipaddress.IPv6Address(value)
+    if address.ipv4_mapped or address.is_unspecified or address.is_multicast or address.scope_id:
+        raise ValueError("must be an IPv6 address of one interface, without a scope")
+    return str(address)
+
+
+def _address(value: str) -> str:
+    return _ipv6(value) if ":" in value else _ipv4(value)
+
+
 def _prefix(value: str) -> str:
     return str(ipaddress.IPv4Network(value))
 
 
+def _prefix6(value: str) -> str:
+    return str(ipaddress.IPv6Network(value))
+
+
 Mac = Annotated[str, AfterValidator(_mac)]
 Ipv4 = Annotated[str, AfterValidator(_ipv4)]
+Ipv6 = Annotated[str, AfterValidator(_ipv6)]
+Address = Annotated[str, AfterValidator(_address)]
 Prefix = Annotated[str, AfterValidator(_prefix)]
+Prefix6 = Annotated[str, AfterValidator(_prefix6)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
 Port = Annotated[int, Field(ge=1, le=511)]
+# IEEE 802.1Q; 0 is for untagged frames.
+Vlan = Annotated[int, Field(ge=0, le=4094)]
+# Bytes of IP packet. Whatever is around it, 1280 have to be left inside of a tunnel (RFC 8200 section 5).
+WanMtu = Annotated[int, Field(ge=1400, le=9216)]
+LanMtu = Annotated[int, Field(ge=1280, le=9216)]
 
 
 class WanPort(BaseModel):
@@ -38,11 +63,18 @@ class WanPort(BaseModel):
 
     port: Port
     mac: Mac
-    next_hop_mac: Mac
+    # Several share the flows (ECMP).
+    next_hop_mac: Mac | Annotated[list[Mac], Field(min_length=1, max_length=16)]
+    vlan: Vlan = 0
+    mtu: WanMtu = 1500
+
+    @property
+    def next_hops(self) -> list[str]:
+        return [self.next_hop_mac] if isinstance(self.next_hop_mac, str) else self.next_hop_mac
 
 
 class LanPort(BaseModel):
-    """`prefix` is the LAN's: "10.20.0.0/16", or 16 for the one that `address` is in."""
+    """`prefix` is the LAN's: "10.20.0.0/16", or 16 for the one that `address` is in. `prefix6` is the same for IPv6."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -50,23 +82,31 @@ class LanPort(BaseModel):
     mac: Mac
     address: Ipv4
     prefix: Prefix
-    neighbours: dict[Ipv4, Mac] = {}
+    neighbours: dict[Address, Mac] = {}
+    address6: Ipv6 | None = None
+    prefix6: Prefix6 | None = None
+    vlan: Vlan = 0
+    mtu: LanMtu = 1500
 
     @model_validator(mode="before")
     @classmethod
     def _prefix_from_length(cls, value: object) -> object:
         fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-        if isinstance(length := fields.get("prefix"), int):
-            network = ipaddress.IPv4Interface(f"{fields.get('address')}/{length}").network
-            return {**fields, "prefix": str(network)}
-        return cast("object", value)
+        for prefix, address in (("prefix", "address"), ("prefix6", "address6")):
+            if isinstance(length := fields.get(prefix), int):
+                network = ipaddress.ip_interface(f"{fields.get(address)}/{length}").network
+                fields = {**fields, prefix: str(network)}
+        return fields or cast("object", value)
 
     @model_validator(mode="after")
     def _neighbours_inside(self) -> Self:
         """What a tunnel may reach leaves by the LAN port alone."""
-        network = ipaddress.ip_network(self.prefix, strict=False)
-        if outside := [ip for ip in self.neighbours if ipaddress.ip_address(ip) not in network]:
-            raise ValueError(f"the neighbours {', '.join(outside)} are not in the LAN's prefix {network}")
+        if (self.address6 is None) != (self.prefix6 is None):
+            raise ValueError("address6 and prefix6 go together")
+        prefixes = [ipaddress.ip_network(it) for it in (self.prefix, self.prefix6) if it is not None]
+        inside = (*self.neighbours, *filter(None, (self.address, self.address6)))
+        if outside := [ip for ip in inside if not any(ipaddress.ip_address(ip) in it for it in prefixes)]:
+            raise ValueError(f"{', '.join(outside)}: not in the LAN's {' or '.join(map(str, prefixes))}")
         return self
 
 
@@ -76,6 +116,8 @@ class GatewayIn(BaseModel):
     name: Name
     # Outer address, to which devices send ESP.
     address: Ipv4
+    # The same for devices that come over IPv6.
+    address6: Ipv6 | None = None
     # HOST:PORT of its P4Runtime server.
     p4runtime: Annotated[str, Field(pattern=r"^\S+:\d{1,5}$")]
     device_id: Annotated[int, Field(ge=1, le=2**63 - 1)] = 1
@@ -83,6 +125,17 @@ class GatewayIn(BaseModel):
     pool: Prefix
     wan: WanPort
     lan: LanPort
+    # What its tunnels are encrypted and authenticated with.
+    suite: Suite = Suite.AES_GCM_256
+    # Legacy suites that may be used although they are weaker. The gateway itself has to be started with them as well.
+    legacy_suites: list[Suite] = []
+
+    @field_validator("legacy_suites")
+    @classmethod
+    def _legacy_only(cls, value: list[Suite]) -> list[Suite]:
+        if others := [suite.value for suite in value if not suite.legacy]:
+            raise ValueError(f"{', '.join(others)}: not legacy, needs no permission")
+        return list(dict.fromkeys(value))
 
     @field_validator("pool")
     @classmethod
@@ -101,11 +154,16 @@ class GatewayIn(BaseModel):
 class GatewayOut(BaseModel):
     name: str
     address: str
+    address6: str | None
     p4runtime: str
     device_id: int
     pool: str
     wan: WanPort
     lan: LanPort
+    suite: Suite
+    # True when `suite` is weaker than what is recommended.
+    legacy: bool
+    legacy_suites: list[Suite]
     state: Literal["online", "offline"]
     # Why it is offline; empty when it is online.
     reason: str
@@ -122,6 +180,8 @@ class BundleOut(BaseModel):
     kek: str
     # dNSName that a P4Runtime client must show.
     client_name: str
+    # Legacy suites that it has to be allowed to use.
+    legacy_suites: list[Suite]
 
 
 class EntryOut(BaseModel):

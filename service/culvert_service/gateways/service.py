@@ -14,6 +14,7 @@ from culvert_service.gateways.entry import Entry
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.key_wrap import KeyWrap, new_kek
 from culvert_service.gateways.link import GatewayConfig
+from culvert_service.gateways.record import site_of
 from culvert_service.gateways.schemas import (
     BundleOut,
     EntriesOut,
@@ -23,7 +24,7 @@ from culvert_service.gateways.schemas import (
     LanPort,
     WanPort,
 )
-from culvert_service.gateways.site import Lan, Site, Wan
+from culvert_service.gateways.suite import Suite, check_allowed
 from culvert_service.pki.authority import P4RUNTIME_CLIENT_NAME, Authority
 from culvert_service.pki.master_key import MasterKey
 
@@ -44,14 +45,19 @@ class Gateways:
                 self._fleet.add(self._config(gateway))
 
     async def create(self, asked: GatewayIn) -> GatewayOut:
+        """Raises CulvertError SUITE_LEGACY or ALREADY_EXISTS."""
+        check_allowed(asked.suite, asked.legacy_suites, f"the gateway {asked.name}")
         gateway = Gateway(
             name=asked.name,
             address=asked.address,
+            address6=asked.address6,
             p4runtime_address=asked.p4runtime,
             p4runtime_device_id=asked.device_id,
             pool=asked.pool,
             wan=asked.wan.model_dump(),
             lan=asked.lan.model_dump(),
+            suite=asked.suite.value,
+            legacy_suites=[suite.value for suite in asked.legacy_suites],
             kek_ciphertext=self._master_key.seal(new_kek(), _kek_context(asked.name)),
         )
         try:
@@ -83,6 +89,7 @@ class Gateways:
             key_pem=issued.key_pem.decode(),
             kek=base64.b64encode(self._kek(gateway)).decode(),
             client_name=P4RUNTIME_CLIENT_NAME,
+            legacy_suites=[Suite(name) for name in gateway.legacy_suites],
         )
 
     async def entries(self, name: str) -> EntriesOut:
@@ -120,25 +127,19 @@ class Gateways:
         return GatewayOut(
             name=gateway.name,
             address=gateway.address,
+            address6=gateway.address6,
             p4runtime=gateway.p4runtime_address,
             device_id=gateway.p4runtime_device_id,
             pool=gateway.pool,
             wan=WanPort.model_validate(gateway.wan),
             lan=LanPort.model_validate(gateway.lan),
+            suite=Suite(gateway.suite),
+            legacy=Suite(gateway.suite).legacy,
+            legacy_suites=[Suite(name) for name in gateway.legacy_suites],
             state="online" if online else "offline",
             reason=link.reason if link else "not connected",
             created_at=gateway.created_at,
         )
-
-
-def site_of(gateway: Gateway) -> Site:
-    wan, lan = WanPort.model_validate(gateway.wan), LanPort.model_validate(gateway.lan)
-    return Site(
-        gateway.address,
-        gateway.pool,
-        Wan(wan.port, wan.mac, wan.next_hop_mac),
-        Lan(lan.port, lan.mac, lan.address, lan.prefix, lan.neighbours),
-    )
 
 
 def _kek_context(name: str) -> str:

@@ -1,33 +1,39 @@
 """A gateway's two ports, and the entries that it always holds. Pure.
 
-              port wan                    port lan
-   internet ──── mac ── [ gateway ] ── mac, address ──── neighbours (address → mac)
-     next_hop_mac
+                 port wan                         port lan
+   internet ──── mac, address ── [ gateway ] ── mac, address ──── neighbours (address → mac)
+     next hops
 
-Routes fail closed: whatever belongs inside (LAN prefix, address pool) and has no neighbour leads to a next hop that
+Routes fail closed: whatever belongs inside (LAN prefixes, address pool) and has no neighbour leads to a next hop that
 does not exist, and so is dropped; only the rest goes to the WAN.
 """
 
 from __future__ import annotations
 
-import ipaddress
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from culvert_service.gateways import mapped
 from culvert_service.gateways.entry import Entry, entry
 
-_ARP_REQUEST = 1
-_WAN_NEXT_HOP = 1
-_FIRST_NEIGHBOUR = 2
+# Roles of p4/gateway, and the interfaces that bear them.
+WAN, LAN = 1, 2
+# ICMP errors about packets that came out of a tunnel.
+_OUT_OF_TUNNEL = 0
+_WAN_GROUP = 1
 # No entry has this id: what is routed to it is dropped and counted as NO_NEXTHOP.
 _NOWHERE = 65535
 
 
 @dataclass(frozen=True, slots=True)
 class Wan:
+    """Several next hops share the flows (ECMP). `vlan` 0: untagged. `mtu` in bytes of IP packet."""
+
     port: int
     mac: str
-    next_hop_mac: str
+    next_hops: Sequence[str]
+    vlan: int = 0
+    mtu: int = 1500
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,10 @@ class Lan:
     address: str
     prefix: str
     neighbours: Mapping[str, str]
+    address6: str | None = None
+    prefix6: str | None = None
+    vlan: int = 0
+    mtu: int = 1500
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,50 +57,72 @@ class Site:
     pool: str
     wan: Wan
     lan: Lan
+    address6: str | None = None
+
+    def facing(self, peer: str) -> str | None:
+        """The outer address of a peer's family; None without one."""
+        return self.address if mapped.family(peer) == 4 else self.address6
 
     def serves(self, address: str) -> bool:
         return address in self.lan.neighbours
 
 
 def static_entries(site: Site) -> list[Entry]:
-    """Ports, ARP, next hops and routes."""
+    """Ports, own addresses, ICMP sources, next hops and routes."""
+    return [*_interfaces(site), *_wan_routes(site), *_inside_routes(site)]
+
+
+def _interfaces(site: Site) -> Iterator[Entry]:
     wan, lan = site.wan, site.lan
-    neighbours = sorted(lan.neighbours.items())
-    entries = [
-        entry("port_role", {"port": wan.port}, "set_wan"),
-        entry("port_role", {"port": lan.port}, "set_lan"),
-        _arp(wan.port, site.address, wan.mac),
-        _arp(lan.port, lan.address, lan.mac),
-        _next_hop(_WAN_NEXT_HOP, wan.port, wan.mac, wan.next_hop_mac),
-        _route("0.0.0.0/0", _WAN_NEXT_HOP),
-        _route(lan.prefix, _NOWHERE),
-        _route(site.pool, _NOWHERE),
-    ]
-    for number, (address, mac) in enumerate(neighbours, start=_FIRST_NEIGHBOUR):
-        entries += [_next_hop(number, lan.port, lan.mac, mac), _route(f"{address}/32", number)]
-    return entries
+    for interface, action, port in ((WAN, "set_wan", wan), (LAN, "set_lan", lan)):
+        match = {"port": port.port, "vlan": port.vlan}
+        yield entry("port_role", {**match}, action, {"interface_id": interface, "mac": _mac(port.mac)})
+    own = ((WAN, site.address, site.address6), (LAN, lan.address, lan.address6))
+    for interface, *addresses in own:
+        for address in filter(None, addresses):
+            yield entry("own_address", {"interface_id": interface, "address": mapped.number(address)}, "ours")
+    for interface, address, address6 in (*own, (_OUT_OF_TUNNEL, lan.address, lan.address6)):
+        sources = {"ipv4": mapped.ipv4(address), "ipv6": mapped.number(address6) if address6 else 0}
+        yield entry("icmp_source", {"interface_id": interface}, "set_source", sources)
 
 
-def ip_number(address: str) -> int:
-    return int(ipaddress.IPv4Address(address))
+def _wan_routes(site: Site) -> Iterator[Entry]:
+    wan, hops = site.wan, site.wan.next_hops
+    for hop_id, mac in enumerate(hops, start=1):
+        yield _next_hop(hop_id, WAN, wan, mac)
+    action, params = "via", {"nexthop_id": 1}
+    if len(hops) > 1:
+        action, params = "via_group", {"group_id": _WAN_GROUP, "members": len(hops)}
+        for member in range(len(hops)):
+            match = {"group_id": _WAN_GROUP, "member": member}
+            yield entry("ecmp_member", {**match}, "via", {"nexthop_id": member + 1})
+    yield _route("0.0.0.0/0", action, params)
+    if site.address6:
+        yield _route("::/0", action, params)
 
 
-def _mac_number(mac: str) -> int:
+def _inside_routes(site: Site) -> Iterator[Entry]:
+    lan = site.lan
+    for inside in filter(None, (lan.prefix, lan.prefix6, site.pool)):
+        yield _route(inside, "via", {"nexthop_id": _NOWHERE})
+    first = len(site.wan.next_hops) + 1
+    for hop_id, (address, mac) in enumerate(sorted(lan.neighbours.items()), start=first):
+        yield _next_hop(hop_id, LAN, lan, mac)
+        host = f"{address}/{32 if mapped.family(address) == 4 else 128}"
+        yield _route(host, "via", {"nexthop_id": hop_id})
+
+
+def _mac(mac: str) -> int:
     return int(mac.replace(":", ""), 16)
 
 
-def _arp(port: int, address: str, mac: str) -> Entry:
-    match = {"port": port, "operation": _ARP_REQUEST, "target": ip_number(address)}
-    return entry("arp_responder", {**match}, "reply", {"mac": _mac_number(mac)})
+def _next_hop(hop_id: int, role: int, port: Wan | Lan, mac: str) -> Entry:
+    params = {"role": role, "port": port.port, "vlan": port.vlan, "mtu": port.mtu}
+    params |= {"src_mac": _mac(port.mac), "dst_mac": _mac(mac)}
+    return entry("nexthop", {"id": hop_id}, "set_nexthop", params)
 
 
-def _next_hop(number: int, port: int, src: str, dst: str) -> Entry:
-    params = {"port": port, "src_mac": _mac_number(src), "dst_mac": _mac_number(dst)}
-    return entry("nexthop", {"id": number}, "set_nexthop", params)
-
-
-def _route(prefix: str, next_hop: int) -> Entry:
-    network = ipaddress.IPv4Network(prefix)
+def _route(prefix: str, action: str, params: dict[str, int]) -> Entry:
+    dst = mapped.prefix(prefix)
     # P4Runtime section 9.1.1: a prefix of length 0 is "don't care" and is left out.
-    match = {"dst": (int(network.network_address), network.prefixlen)} if network.prefixlen else {}
-    return entry("route", {**match}, "via", {"nexthop_id": next_hop})
+    return entry("route", {"dst": dst} if dst[1] else {}, action, params)

@@ -4,6 +4,9 @@ sad_in  (gateway's address, SPI)              → open(slot, key, limits)    ┐
 spd_in  (SA, inner address → resource)        → permit                     ├ one pair of SAs
 sad_out (SA)                                  → seal(slot, key, SPI, peer) ┘
 spd_out (LAN, resource → inner address)       → protect(SA)                  the tunnel's outbound policy
+
+The gateway follows the peer by itself: what an authenticated packet came from is kept in the tunnel's endpoint, under the
+pair's tag, and counts more than the peer in sad_out.
 """
 
 from __future__ import annotations
@@ -11,23 +14,25 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass, replace
 
-from culvert_service.gateways.entry import HOST_MASK, Entry, MatchValue, Update, deletes, entry, inserts
+from culvert_service.gateways import mapped
+from culvert_service.gateways.entry import Entry, MatchValue, Update, deletes, entry, inserts
 from culvert_service.gateways.limits import Limits, hard
-from culvert_service.gateways.sa import SaId, SaNumbers
-from culvert_service.gateways.site import ip_number
+from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Tag
+from culvert_service.gateways.site import LAN
+from culvert_service.gateways.suite import Suite, inner_mtu
 
-# Suite.AES_GCM_256 in p4/gateway (RFC 4106).
-SUITE_AES_GCM_256 = 1
 # A packet late by this many still counts (RFC 4303 section 3.4.3).
 REPLAY_WINDOW = 1024
 # RFC 3948.
 ESP_IN_UDP_PORT = 4500
-_ROLE_LAN = 2
+
+# What makes it this SA and no other; the rest may be modified while it lives.
+_IDENTITY = ("sa_id", "slot", "spi", "suite", "esn", "endpoint", "tag")
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """Everything about a tunnel that its entries need, but for its SAs."""
+    """Everything about a tunnel that its entries need, but for its SAs. `peer_port` 0: ESP without UDP."""
 
     tunnel_id: uuid.UUID
     gateway_address: str
@@ -35,7 +40,18 @@ class Path:
     resource_address: str
     peer_address: str
     peer_port: int
+    endpoint: Endpoint
     soft: Limits
+    suite: Suite = Suite.AES_GCM_256
+    link_mtu: int = 1500
+    lan_mtu: int = 1500
+
+    @property
+    def inner_mtu(self) -> int:
+        """Bytes of the largest packet that goes the whole way."""
+        family = mapped.family(self.gateway_address)
+        sealed = inner_mtu(self.suite, link_mtu=self.link_mtu, outer_family=family, udp=self.peer_port != 0)
+        return min(sealed, self.lan_mtu)
 
     def seen_from(self, address: str, port: int) -> Path:
         """The same tunnel, its device elsewhere."""
@@ -49,6 +65,7 @@ class Pair:
     generation: int
     to_gateway: SaNumbers
     to_device: SaNumbers
+    tag: Tag
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,42 +77,48 @@ class WrappedKeys:
 def pair_entries(path: Path, pair: Pair, keys: WrappedKeys | None = None) -> tuple[Entry, Entry, Entry]:
     """sad_in, spd_in, sad_out. Without keys they can be compared and deleted, but not written."""
     into, out = pair.to_gateway, pair.to_device
-    limits = _limits(path.soft)
+    shared = {"suite": path.suite.shape.number, "esn": 1, "endpoint": path.endpoint, "tag": pair.tag}
+    shared |= _limits(path.soft)
     sad_in = entry(
         "sad_in",
-        {"dst": ip_number(path.gateway_address), "spi": into.spi},
+        {"dst": mapped.number(path.gateway_address), "spi": into.spi},
         "open",
-        {"sa_id": into.sa_id, "slot": into.slot, "suite": SUITE_AES_GCM_256, "esn": 1}
-        | {"replay_window": REPLAY_WINDOW}
-        | limits,
+        shared | {"sa_id": into.sa_id, "slot": into.slot, "replay_window": REPLAY_WINDOW},
         wrapped_key=keys and keys.to_gateway,
     )
     selectors: dict[str, MatchValue] = {
         "sa_id": into.sa_id,
-        "src": (ip_number(path.inner_address), HOST_MASK),
-        "dst": (ip_number(path.resource_address), HOST_MASK),
+        "src": (mapped.number(path.inner_address), mapped.HOST_MASK),
+        "dst": (mapped.number(path.resource_address), mapped.HOST_MASK),
     }
+    spd_in = entry("spd_in", selectors, "permit", {"inner_mtu": path.inner_mtu}, priority=1)
     sad_out = entry(
         "sad_out",
         {"sa_id": out.sa_id},
         "seal",
-        {"slot": out.slot, "suite": SUITE_AES_GCM_256, "spi": out.spi, "esn": 1}
-        | limits
-        | {"src": ip_number(path.gateway_address), "dst": ip_number(path.peer_address)}
-        | {"sport": ESP_IN_UDP_PORT, "dport": path.peer_port},
+        shared
+        | {"slot": out.slot, "spi": out.spi}
+        | {"src": mapped.number(path.gateway_address), "dst": mapped.number(path.peer_address)}
+        | {"sport": ESP_IN_UDP_PORT if path.peer_port else 0, "dport": path.peer_port},
         wrapped_key=keys and keys.to_device,
     )
-    return sad_in, entry("spd_in", selectors, "permit", priority=1), sad_out
+    return sad_in, spd_in, sad_out
+
+
+def same_sa(one: Entry, other: Entry) -> bool:
+    """Whether two entries of sad_in or sad_out with one key are the same SA, perhaps with another peer or other limits."""
+    return one.action == other.action and _identity(one) == _identity(other)
 
 
 def policy_entry(path: Path, sa_id: SaId) -> Entry:
     """spd_out. Two resources of one device may share an address: each tunnel's policy then needs a priority of its own."""
     match: dict[str, MatchValue] = {
-        "role": _ROLE_LAN,
-        "src": (ip_number(path.resource_address), HOST_MASK),
-        "dst": (ip_number(path.inner_address), HOST_MASK),
+        "role": LAN,
+        "src": (mapped.number(path.resource_address), mapped.HOST_MASK),
+        "dst": (mapped.number(path.inner_address), mapped.HOST_MASK),
     }
-    return entry("spd_out", match, "protect", {"sa_id": sa_id}, priority=1 + path.tunnel_id.int % (2**31 - 2))
+    params = {"sa_id": sa_id, "inner_mtu": path.inner_mtu}
+    return entry("spd_out", match, "protect", params, priority=1 + path.tunnel_id.int % (2**31 - 2))
 
 
 def install_pair(path: Path, pair: Pair, keys: WrappedKeys) -> list[Update]:
@@ -108,11 +131,18 @@ def remove_pair(path: Path, pair: Pair) -> list[Update]:
     return deletes(*reversed(pair_entries(path, pair)))
 
 
+def _identity(item: Entry) -> tuple[int | None, ...]:
+    params = dict(item.params)
+    return tuple(params.get(name) for name in _IDENTITY)
+
+
 def _limits(soft: Limits) -> dict[str, int]:
     ceiling = hard(soft)
     return {
         "soft_packets": soft.packets,
         "soft_bytes": soft.bytes,
+        "soft_seconds": soft.seconds,
         "hard_packets": ceiling.packets,
         "hard_bytes": ceiling.bytes,
+        "hard_seconds": ceiling.seconds,
     }

@@ -10,7 +10,7 @@ from culvert_proto import CulvertError, Reason
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from culvert_service.gateways.service import site_of
+from culvert_service.gateways.record import site_of
 from culvert_service.resources import repository
 from culvert_service.resources.schemas import DeletedOut, Rekey, ResourceIn, ResourceOut
 from culvert_service.watch.hub import Hub

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from culvert_service.gateways.key_wrap import KeyWrap, new_sa_key
 from culvert_service.gateways.limits import Limits
 from culvert_service.gateways.sa import Spi
-from culvert_service.gateways.tunnel_entries import Pair, WrappedKeys
+from culvert_service.gateways.suite import Suite
+from culvert_service.gateways.tunnel_entries import Pair, Path, WrappedKeys
 
 # How long the pair before stays good for inbound packets after an activation.
 DRAIN_MS = 3000
-# AES-GCM-16 in ESP in UDP on a link of 1500 bytes (RFC 4301 section 8).
-INNER_MTU = 1438
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +24,8 @@ class PairKeys:
     to_device: bytes = field(repr=False)
 
     @classmethod
-    def new(cls) -> PairKeys:
-        return cls(new_sa_key(), new_sa_key())
+    def new(cls, suite: Suite) -> PairKeys:
+        return cls(new_sa_key(suite), new_sa_key(suite))
 
     def wrapped(self, wrap: KeyWrap) -> WrappedKeys:
         return WrappedKeys(wrap.wrap(self.to_gateway), wrap.wrap(self.to_device))
@@ -38,11 +37,12 @@ class GrantedPair:
     to_gateway: Spi
     to_device: Spi
     keys: PairKeys
+    suite: Suite
     soft: Limits
 
     @classmethod
-    def of(cls, pair: Pair, keys: PairKeys, soft: Limits) -> GrantedPair:
-        return cls(pair.generation, pair.to_gateway.spi, pair.to_device.spi, keys, soft)
+    def of(cls, pair: Pair, keys: PairKeys, path: Path) -> GrantedPair:
+        return cls(pair.generation, pair.to_gateway.spi, pair.to_device.spi, keys, path.suite, path.soft)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,7 @@ class GrantedTunnel:
     gateway_address: str
     inner_address: str
     remote_prefixes: tuple[str, ...]
+    inner_mtu: int
     pair: GrantedPair
 
 

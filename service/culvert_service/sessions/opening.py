@@ -21,6 +21,7 @@ from culvert_service.decision.decision import Asker, Denial, GatewayFact, Permit
 from culvert_service.gateways.entry import Kind, Update, inserts
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.link import Link
+from culvert_service.gateways.sa import draw_tag
 from culvert_service.gateways.tunnel_entries import install_pair, policy_entry, remove_pair
 from culvert_service.identity.service import admitted
 from culvert_service.sessions import repository
@@ -28,7 +29,7 @@ from culvert_service.sessions.grant import DRAIN_MS, GrantedPair, GrantedTunnel,
 from culvert_service.sessions.lifecycle import Reopen, advance
 from culvert_service.sessions.programming import allocate_pair, program_and_commit
 from culvert_service.sessions.record import TunnelRecord, path_of
-from culvert_service.sessions.repository import OpenFacts, Serving
+from culvert_service.sessions.repository import Inserted, OpenFacts, Serving
 
 _log = logging.getLogger(__name__)
 
@@ -115,7 +116,11 @@ class Opening:
             timeline.decided()
             assert facts.resource is not None
             existing = await repository.locked(session, facts.tunnel_id) if facts.tunnel_id else None
-            if existing is not None and existing.gateway in permit.gateways:
+            if (
+                existing is not None
+                and existing.gateway in permit.gateways
+                and existing.faces(request.peer_address)
+            ):
                 link = self._link(existing.gateway)
                 job = await self._reopen(session, existing, link, request)
             else:
@@ -189,21 +194,29 @@ class Opening:
             peer_address=request.peer_address,
             peer_port=request.peer_port,
         )
-        if not await repository.insert_tunnel(session, tunnel):
-            raise _RaceError
-        pair = await allocate_pair(session, tunnel.id, device.id, link, tunnel.generation)
+        match await repository.insert_tunnel(session, tunnel):
+            case Inserted.EXISTS:
+                raise _RaceError
+            case Inserted.NO_ENDPOINT:
+                raise CulvertError(
+                    Reason.GATEWAY_REFUSED, gateway=gateway.name, why="it has no free endpoints"
+                )
+            case Inserted.DONE:
+                pass
+        pair = await allocate_pair(session, tunnel.id, device.id, link, tunnel.generation, draw_tag())
         path = path_of(tunnel, resource, gateway, inner)
-        keys = PairKeys.new()
+        keys = PairKeys.new(path.suite)
         granted = GrantedTunnel(
             tunnel.id,
             resource.name,
             resource.fqdn,
             resource.idle_seconds,
             gateway.name,
-            gateway.address,
+            path.gateway_address,
             inner,
             (f"{resource.address}/32",),
-            GrantedPair.of(pair, keys, path.soft),
+            path.inner_mtu,
+            GrantedPair.of(pair, keys, path),
         )
         install = install_pair(path, pair, keys.wrapped(link.config.key_wrap))
         return _Job(granted, [install, inserts(policy_entry(path, pair.to_device.sa_id))], replaced=replaced)
@@ -219,7 +232,8 @@ class Opening:
         step = advance(existing.session, Reopen())
         assert step.install is not None
         assert step.drain is not None
-        pair = await allocate_pair(session, existing.id, existing.device_id, link, step.install)
+        # Under a tag of its own: where the gateway saw the device before says nothing about where it is now.
+        pair = await allocate_pair(session, existing.id, existing.device_id, link, step.install, draw_tag())
         await repository.delete_generations(session, existing.id, step.remove)
         until = self._now() + datetime.timedelta(milliseconds=DRAIN_MS)
         await repository.drain_generation(session, existing.id, step.drain, until)
@@ -232,7 +246,7 @@ class Opening:
             peer_port=request.peer_port,
         )
         path = existing.path.seen_from(request.peer_address, request.peer_port)
-        keys = PairKeys.new()
+        keys = PairKeys.new(path.suite)
         switch = Update(Kind.MODIFY, policy_entry(path, pair.to_device.sa_id), existing.policy())
         granted = GrantedTunnel(
             existing.id,
@@ -243,7 +257,8 @@ class Opening:
             path.gateway_address,
             path.inner_address,
             (f"{path.resource_address}/32",),
-            GrantedPair.of(pair, keys, path.soft),
+            path.inner_mtu,
+            GrantedPair.of(pair, keys, path),
         )
         leftovers = [update for gone in step.remove for update in remove_pair(path, existing.pairs[gone])]
         batches = [install_pair(path, pair, keys.wrapped(link.config.key_wrap)), [switch]]

@@ -10,15 +10,21 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.gateways.entry import Update
 from culvert_service.gateways.link import Link
+from culvert_service.gateways.sa import Tag
 from culvert_service.gateways.tunnel_entries import Pair
 from culvert_service.sessions import repository
 
 
 async def allocate_pair(
-    session: AsyncSession, tunnel_id: uuid.UUID, device_id: uuid.UUID, link: Link, generation: int
+    session: AsyncSession,
+    tunnel_id: uuid.UUID,
+    device_id: uuid.UUID,
+    link: Link,
+    generation: int,
+    tag: Tag,
 ) -> Pair:
     """Raises CulvertError GATEWAY_REFUSED."""
-    pair = await repository.insert_pair(session, tunnel_id, device_id, link.config.id, generation)
+    pair = await repository.insert_pair(session, tunnel_id, device_id, link.config.id, generation, tag)
     if pair is None:
         raise CulvertError(Reason.GATEWAY_REFUSED, gateway=link.name, why="it has no free SA numbers")
     return pair

@@ -6,11 +6,15 @@ import uuid
 from dataclasses import dataclass
 
 from culvert_db import Direction, Gateway, Resource, SecurityAssociation, Tunnel, TunnelState
+from culvert_proto import CulvertError, Reason
 
+from culvert_service.gateways import mapped
 from culvert_service.gateways.diff import DesiredTunnel
 from culvert_service.gateways.entry import Entry, Update, deletes
 from culvert_service.gateways.limits import Limits
-from culvert_service.gateways.sa import SaId, SaNumbers, Slot, Spi
+from culvert_service.gateways.record import site_of
+from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Slot, Spi, Tag
+from culvert_service.gateways.suite import Suite
 from culvert_service.gateways.tunnel_entries import Pair, Path, pair_entries, policy_entry, remove_pair
 from culvert_service.sessions.lifecycle import Session
 
@@ -28,6 +32,10 @@ class TunnelRecord:
     path: Path
     session: Session
     pairs: dict[int, Pair]
+
+    def faces(self, peer: str) -> bool:
+        """Whether `peer` is of the family of the tunnel's outer addresses."""
+        return mapped.family(peer) == mapped.family(self.path.gateway_address)
 
     def desired(self) -> DesiredTunnel:
         draining = [pair for generation, pair in self.pairs.items() if generation in self.session.draining]
@@ -69,22 +77,33 @@ def parse(tunnel: Tunnel, resource: Resource, gateway: Gateway, inner_address: s
 
 
 def path_of(tunnel: Tunnel, resource: Resource, gateway: Gateway, inner_address: str) -> Path:
+    """Raises CulvertError GATEWAY_REFUSED when the gateway has no outer address of the peer's family."""
+    site = site_of(gateway)
+    outer = site.facing(tunnel.peer_address)
+    if outer is None:
+        raise CulvertError(
+            Reason.GATEWAY_REFUSED, gateway=gateway.name, why="it has no IPv6 address, but this device has"
+        )
     soft = Limits(resource.soft_packets, resource.soft_bytes, resource.soft_seconds)
     return Path(
         tunnel.id,
-        gateway.address,
+        outer,
         inner_address,
         resource.address,
         tunnel.peer_address,
         tunnel.peer_port,
+        Endpoint(tunnel.endpoint),
         soft,
+        Suite(gateway.suite),
+        site.wan.mtu,
+        site.lan.mtu,
     )
 
 
 def _pair(generation: int, sas: list[SecurityAssociation]) -> Pair:
+    of_it = {sa.direction: sa for sa in sas if sa.generation == generation}
     numbers = {
-        sa.direction: SaNumbers(Spi(sa.spi), Slot(sa.slot), SaId(sa.sa_id))
-        for sa in sas
-        if sa.generation == generation
+        direction: SaNumbers(Spi(sa.spi), Slot(sa.slot), SaId(sa.sa_id)) for direction, sa in of_it.items()
     }
-    return Pair(generation, numbers[Direction.TO_GATEWAY], numbers[Direction.TO_DEVICE])
+    tag = Tag(of_it[Direction.TO_GATEWAY].tag)
+    return Pair(generation, numbers[Direction.TO_GATEWAY], numbers[Direction.TO_DEVICE], tag)

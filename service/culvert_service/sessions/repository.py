@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import enum
 import uuid
 from dataclasses import dataclass
 from typing import cast
@@ -25,7 +26,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager, selectinload
 
-from culvert_service.gateways.sa import draw
+from culvert_service.gateways.sa import Tag, draw, draw_endpoint
 from culvert_service.gateways.tunnel_entries import Pair
 from culvert_service.sessions.pool import free_address
 from culvert_service.sessions.record import TunnelRecord, parse
@@ -67,6 +68,14 @@ class OpenFacts:
     resource: Resource | None
     granted: bool
     tunnel_id: uuid.UUID | None
+
+
+class Inserted(enum.Enum):
+    """How an insertion of a tunnel went. EXISTS: the device has one to this resource already."""
+
+    DONE = enum.auto()
+    EXISTS = enum.auto()
+    NO_ENDPOINT = enum.auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +122,8 @@ async def assign_address(session: AsyncSession, gateway: Gateway, device_id: uui
     raise CulvertError(Reason.POOL_EXHAUSTED, gateway=gateway.name)
 
 
-async def insert_tunnel(session: AsyncSession, tunnel: Tunnel) -> bool:
-    """False when the device has a tunnel to this resource already."""
+async def insert_tunnel(session: AsyncSession, tunnel: Tunnel) -> Inserted:
+    """Gives the tunnel an endpoint that no other has on its gateway."""
     values = {
         "id": tunnel.id,
         "device_id": tunnel.device_id,
@@ -125,11 +134,27 @@ async def insert_tunnel(session: AsyncSession, tunnel: Tunnel) -> bool:
         "peer_address": tunnel.peer_address,
         "peer_port": tunnel.peer_port,
     }
-    return (await session.execute(_INSERT_TUNNEL, values)).scalar() is not None
+    for _ in range(_TRIES):
+        tunnel.endpoint = draw_endpoint()
+        if (
+            await session.execute(_INSERT_TUNNEL, values | {"endpoint": tunnel.endpoint})
+        ).scalar() is not None:
+            return Inserted.DONE
+        there = select(Tunnel.id).where(
+            Tunnel.device_id == tunnel.device_id, Tunnel.resource_id == tunnel.resource_id
+        )
+        if await session.scalar(there) is not None:
+            return Inserted.EXISTS
+    return Inserted.NO_ENDPOINT
 
 
 async def insert_pair(
-    session: AsyncSession, tunnel_id: uuid.UUID, device_id: uuid.UUID, gateway_id: int, generation: int
+    session: AsyncSession,
+    tunnel_id: uuid.UUID,
+    device_id: uuid.UUID,
+    gateway_id: int,
+    generation: int,
+    tag: Tag,
 ) -> Pair | None:
     """Two SAs with numbers that nobody else has; None when the gateway has none left."""
     for _ in range(_TRIES):
@@ -144,12 +169,13 @@ async def insert_pair(
                 "spi": numbers.spi,
                 "slot": numbers.slot,
                 "sa_id": numbers.sa_id,
+                "tag": tag,
             }
             for direction, numbers in drawn.items()
         ]
         inserted = (await session.execute(_INSERT_SAS, rows)).scalars().all()
         if len(inserted) == len(rows):
-            return Pair(generation, drawn[Direction.TO_GATEWAY], drawn[Direction.TO_DEVICE])
+            return Pair(generation, drawn[Direction.TO_GATEWAY], drawn[Direction.TO_DEVICE], tag)
         await session.execute(delete(SecurityAssociation).where(SecurityAssociation.id.in_(inserted)))
     return None
 
@@ -206,12 +232,16 @@ async def on_gateway(session: AsyncSession, gateway_id: int, now: datetime.datet
     return await _records(session, Tunnel.gateway_id == gateway_id)
 
 
-async def by_sa(session: AsyncSession, gateway_id: int, sa_id: int) -> TunnelRecord | None:
-    tunnel_id = await session.scalar(
+async def tunnel_of_sa(session: AsyncSession, gateway_id: int, sa_id: int) -> uuid.UUID | None:
+    return await session.scalar(
         select(SecurityAssociation.tunnel_id).where(
             SecurityAssociation.gateway_id == gateway_id, SecurityAssociation.sa_id == sa_id
         )
     )
+
+
+async def by_sa(session: AsyncSession, gateway_id: int, sa_id: int) -> TunnelRecord | None:
+    tunnel_id = await tunnel_of_sa(session, gateway_id, sa_id)
     found = await _records(session, Tunnel.id == tunnel_id) if tunnel_id else []
     return found[0] if found else None
 
@@ -225,12 +255,13 @@ class Listed:
     user: str
     resource: Resource
     gateway: str
+    suite: str
     inner_address: str
 
 
 async def listed(session: AsyncSession) -> list[Listed]:
     query = (
-        select(Tunnel, Device.name, User.name, Resource, Gateway.name, Address.address)
+        select(Tunnel, Device.name, User.name, Resource, Gateway.name, Gateway.suite, Address.address)
         .join(Device, Device.id == Tunnel.device_id)
         .join(User, User.id == Device.user_id)
         .join(Resource, Resource.id == Tunnel.resource_id)

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from pydantic import BaseModel
 
+from culvert_service.gateways.suite import Suite
 from culvert_service.sessions.repository import Listed
 
 
@@ -19,7 +20,11 @@ class TunnelOut(BaseModel):
     resource: str
     fqdn: str
     gateway: str
+    suite: Suite
+    # Weaker than what is recommended; allowed by an administrator.
+    legacy: bool
     inner_address: str
+    # Where the gateway sends to: what the device's last authenticated move said. Port 0: ESP without UDP.
     peer_address: str
     peer_port: int
     generation: int
@@ -37,6 +42,8 @@ class TunnelOut(BaseModel):
             resource=listed.resource.name,
             fqdn=listed.resource.fqdn,
             gateway=listed.gateway,
+            suite=Suite(listed.suite),
+            legacy=Suite(listed.suite).legacy,
             inner_address=listed.inner_address,
             peer_address=tunnel.peer_address,
             peer_port=tunnel.peer_port,

@@ -28,6 +28,7 @@ from culvert_service.sessions.lifecycle import Activate, Drained, Renew, advance
 from culvert_service.sessions.opening import Now, Opened, Opening, OpenRequest
 from culvert_service.sessions.programming import allocate_pair, program_and_commit
 from culvert_service.sessions.record import TunnelRecord
+from culvert_service.sessions.roaming import Peer, Roaming
 from culvert_service.sessions.schemas import TunnelOut
 from culvert_service.watch.hub import Hub
 
@@ -49,6 +50,7 @@ class Tunnels:
         self._hub = hub
         self._now = now
         self._opening = Opening(sessions, fleet, now)
+        self._roaming = Roaming(sessions, self._spawn)
         self._in_flight: dict[OpenRequest, asyncio.Task[Opened]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._told: dict[tuple[int, int], float] = {}
@@ -148,6 +150,10 @@ class Tunnels:
         if sa_id in (current.to_gateway.sa_id, current.to_device.sa_id):
             self._hub.sa_expiring(record.device_id, record.id, record.session.current)
 
+    def moved(self, link: Link, sa_id: int, peer_address: str, peer_port: int) -> None:
+        """For a gateway's digest: it has authenticated a packet from there."""
+        self._roaming.moved(link, sa_id, Peer(peer_address, peer_port))
+
     async def stop(self) -> None:
         """Lets what is under way finish; what drains is finished by the next start's reconciliation."""
         for task in self._tasks:
@@ -183,10 +189,11 @@ class Tunnels:
             step = advance(record.session, Renew(generation))
             assert step.install is not None
             link = self._online(record.gateway)
-            pair = await allocate_pair(session, record.id, record.device_id, link, step.install)
+            tag = record.pairs[record.session.current].tag
+            pair = await allocate_pair(session, record.id, record.device_id, link, step.install, tag)
             await repository.delete_generations(session, record.id, step.remove)
             await repository.update_tunnel(session, record.id, state=TunnelState.RENEWING)
-            keys = PairKeys.new()
+            keys = PairKeys.new(record.path.suite)
             install = install_pair(record.path, pair, keys.wrapped(link.config.key_wrap))
             await program_and_commit(session, link, [install])
         leftovers = [
@@ -195,7 +202,7 @@ class Tunnels:
         if leftovers:
             await link.remove([leftovers])
         _log.info("tunnel renewed", extra={"tunnel": str(tunnel_id), "generation": pair.generation})
-        return GrantedPair.of(pair, keys, record.path.soft)
+        return GrantedPair.of(pair, keys, record.path)
 
     async def _activate(self, fingerprint: bytes, tunnel_id: uuid.UUID, generation: int) -> None:
         async with self._sessions() as session:

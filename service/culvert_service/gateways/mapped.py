@@ -1,0 +1,38 @@
+"""One 128-bit number for an address of either family: IPv4 as ::ffff:a.b.c.d (RFC 4291 section 2.5.5.2). Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+
+HOST_MASK = 2**128 - 1
+_IPV4 = 0xFFFF << 32
+_IPV4_LENGTH = 128 - 32
+
+
+def number(address: str) -> int:
+    """Raises ValueError for what is no address."""
+    parsed = ipaddress.ip_address(address)
+    return int(parsed) if parsed.version == 6 else _IPV4 | int(parsed)
+
+
+def prefix(network: str) -> tuple[int, int]:
+    """First address and length of a prefix of either family."""
+    parsed = ipaddress.ip_network(network)
+    length = parsed.prefixlen if parsed.version == 6 else _IPV4_LENGTH + parsed.prefixlen
+    return number(str(parsed.network_address)), length
+
+
+def text(value: int) -> str:
+    """The address as people write it. Raises ValueError for a number of more than 128 bits."""
+    address = ipaddress.IPv6Address(value)
+    return str(address.ipv4_mapped or address)
+
+
+def family(address: str) -> int:
+    """4 or 6."""
+    return ipaddress.ip_address(address).version
+
+
+def ipv4(address: str) -> int:
+    """32 bits. Raises ValueError for any other address."""
+    return int(ipaddress.IPv4Address(address))

@@ -1,0 +1,124 @@
+"""A device that moves: what its gateway has authenticated becomes what the database and the gateway's entries say.
+
+ gateway ── moved_t, until acted on ──► Newest ── one at a time, at most once a second ──► sad_out modified, row updated
+
+Only an authenticated packet moves a peer (RFC 4555 section 3.5): the gateway already sends to the new place when it
+tells, so nothing here is urgent, and a storm of moves costs one write a second for each SA.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from culvert_db import Sessions
+from culvert_proto import CulvertError
+
+from culvert_service.gateways.entry import Kind, Update
+from culvert_service.gateways.link import Link
+from culvert_service.gateways.tunnel_entries import Path, pair_entries, same_sa
+from culvert_service.sessions import repository
+from culvert_service.sessions.programming import program_and_commit
+from culvert_service.sessions.record import TunnelRecord
+
+_log = logging.getLogger(__name__)
+
+_SETTLE_SECONDS = 1.0
+
+# A gateway's id, and an outbound SA on it.
+_Sa = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Where an SA's packets come from. Port 0: ESP without UDP."""
+
+    address: str
+    port: int
+
+
+class Newest:
+    """Of each SA what was heard last, and whether somebody is at work on it."""
+
+    def __init__(self) -> None:
+        self._heard: dict[_Sa, Peer | None] = {}
+
+    def hear(self, sa: _Sa, peer: Peer) -> bool:
+        """True when nobody is at work on this SA: the caller has to begin."""
+        idle = sa not in self._heard
+        self._heard[sa] = peer
+        return idle
+
+    def take(self, sa: _Sa) -> Peer | None:
+        """What was heard since the last time; with None the work is over."""
+        peer = self._heard.pop(sa, None)
+        if peer is not None:
+            self._heard[sa] = None
+        return peer
+
+    def give_up(self, sa: _Sa) -> None:
+        self._heard.pop(sa, None)
+
+
+class Roaming:
+    """Carries moves out. `spawn` runs work beside the caller."""
+
+    def __init__(self, sessions: Sessions, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
+        self._sessions = sessions
+        self._spawn = spawn
+        self._newest = Newest()
+
+    def moved(self, link: Link, sa_id: int, peer: Peer) -> None:
+        """For a gateway's digest about an outbound SA."""
+        if self._newest.hear((link.config.id, sa_id), peer):
+            self._spawn(self._follow(link, sa_id))
+
+    async def _follow(self, link: Link, sa_id: int) -> None:
+        sa, carried = (link.config.id, sa_id), None
+        try:
+            while (peer := self._newest.take(sa)) is not None:
+                if peer != carried:
+                    await self._carry(link, sa_id, peer)
+                    carried = peer
+                await asyncio.sleep(_SETTLE_SECONDS)
+        except CulvertError as error:
+            # The gateway repeats it.
+            _log.warning("a move is not recorded yet", extra={"gateway": link.name, "why": error.message})
+        finally:
+            self._newest.give_up(sa)
+
+    async def _carry(self, link: Link, sa_id: int, peer: Peer) -> None:
+        async with self._sessions() as session:
+            tunnel_id = await repository.tunnel_of_sa(session, link.config.id, sa_id)
+            record = await repository.locked(session, tunnel_id) if tunnel_id else None
+            if record is None or not _concerns(record, sa_id, peer):
+                return
+            path = record.path.seen_from(peer.address, peer.port)
+            changes = await _changes(link, record, path)
+            if path == record.path and not changes:
+                return
+            await repository.update_tunnel(session, record.id, peer_address=peer.address, peer_port=peer.port)
+            await program_and_commit(session, link, [changes])
+        _log.info("tunnel moved", extra={"tunnel": str(record.id), "peer": peer.address, "port": peer.port})
+        if path.inner_mtu != record.path.inner_mtu:
+            link.reconcile_soon()
+
+
+def _concerns(record: TunnelRecord, sa_id: int, peer: Peer) -> bool:
+    """Not when the tunnel was opened anew from elsewhere since: its older SAs say nothing about the newer ones."""
+    tag = record.pairs[record.session.current].tag
+    speaks = any(pair.to_device.sa_id == sa_id and pair.tag == tag for pair in record.pairs.values())
+    return speaks and record.faces(peer.address)
+
+
+async def _changes(link: Link, record: TunnelRecord, path: Path) -> list[Update]:
+    wanted = [item for pair in record.pairs.values() for item in pair_entries(path, pair)]
+    seals = {item.key: item for item in wanted if item.table == "sad_out"}
+    return [
+        Update(Kind.MODIFY, seals[found.key].with_key_of(found), found)
+        for found in await link.stored(list(seals.values()))
+        if found != seals[found.key] and same_sa(found, seals[found.key])
+    ]
