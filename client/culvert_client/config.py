@@ -6,6 +6,7 @@ dns_listen   = "127.0.0.1:53"
 dns_upstream = "192.0.2.53"                  the name server to forward to; ":port" may follow
 tun_name     = "culvert0"
 udp_port     = 4500                          from which ESP is sent (RFC 3948)
+legacy_suites = []                           weaker suites that a gateway may use all the same; as a flag: NAME,NAME
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from ipaddress import ip_address
 from pathlib import Path
+from typing import cast
+
+from culvert_client.core.suite import LEGACY, Suite
 
 DNS_PORT = 53
 
@@ -40,6 +44,7 @@ class Config:
     dns_listen: Endpoint = Endpoint("127.0.0.1", DNS_PORT)
     tun_name: str = "culvert0"
     udp_port: int = 4500
+    legacy_suites: frozenset[Suite] = frozenset()
 
 
 def load(arguments: Sequence[str] | None = None) -> Config:
@@ -72,7 +77,7 @@ def _parse(values: dict[str, object]) -> Config:
         raise ConfigError(f"unknown setting: {', '.join(sorted(unknown))}")
     if "dns_upstream" not in values:
         raise ConfigError("dns_upstream is missing: the address of the name server to forward to")
-    texts = {name: str(value) for name, value in values.items()}
+    texts = {name: ",".join(map(str, _list(value))) for name, value in values.items()}
     parsed: dict[str, object] = {}
     for name, text in texts.items():
         match name:
@@ -82,6 +87,8 @@ def _parse(values: dict[str, object]) -> Config:
                 parsed[name] = _endpoint(name, text)
             case "udp_port":
                 parsed[name] = _port(name, text)
+            case "legacy_suites":
+                parsed[name] = frozenset(map(_legacy_suite, filter(None, text.split(","))))
             case _:
                 parsed[name] = _interface(name, text)
     return Config(**parsed)  # pyright: ignore[reportArgumentType]
@@ -104,6 +111,18 @@ def _port(name: str, text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) < 1 << 16:
         raise ConfigError(f"{name} must have a port between 1 and 65535, not {text!r}")
     return int(text)
+
+
+def _list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else [value]
+
+
+def _legacy_suite(text: str) -> Suite:
+    found = next((suite for suite in LEGACY if suite.value == text.strip()), None)
+    if found is None:
+        known = ", ".join(sorted(suite.value for suite in LEGACY))
+        raise ConfigError(f"legacy_suites must name legacy suites ({known}), not {text!r}")
+    return found
 
 
 def _interface(name: str, text: str) -> str:

@@ -274,7 +274,13 @@ class Daemon:
             self.post(CallEnded(call.fqdn, failed))
         else:
             self.post(
-                await perform(self._agent, call, udp_port=self._settings.udp_port, asked_at=self._now())
+                await perform(
+                    self._agent,
+                    call,
+                    udp_port=self._settings.udp_port,
+                    legacy_suites=self._settings.legacy_suites,
+                    asked_at=self._now(),
+                )
             )
 
     # ── what the local API asks ─────────────────────────────────────────────────────────────────────────────────────────

@@ -35,7 +35,8 @@ class Userspace:
     async def open(cls, settings: Config) -> Userspace:
         """Raises CulvertError when the interface or the port is not to be had."""
         thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="datapath")
-        create = lambda: culvert_ipsec.Userspace.create(settings.tun_name, settings.udp_port)  # noqa: E731
+        legacy = sorted(suite.value for suite in settings.legacy_suites)
+        create = lambda: culvert_ipsec.Userspace.create(settings.tun_name, settings.udp_port, legacy)  # noqa: E731
         return cls(settings, thread, await _on(thread, create))
 
     def on_soft_limit(self, told: Callable[[SaWorn], None]) -> None:
@@ -103,13 +104,19 @@ def _tunnel(sas: Sas) -> culvert_ipsec.TunnelState:
         outer_port=tunnel.outer_port,
         inbound=tuple(map(_inbound, sas.inbound)),
         outbound=culvert_ipsec.OutboundSa(
-            outbound.spi, outbound.key, _limits(outbound.soft), _limits(outbound.hard)
+            outbound.spi,
+            outbound.key,
+            _limits(outbound.soft),
+            _limits(outbound.hard),
+            suite=outbound.suite.value,
         ),
     )
 
 
 def _inbound(sa: Sa) -> culvert_ipsec.InboundSa:
-    return culvert_ipsec.InboundSa(sa.spi, sa.key, sa.replay_window, _limits(sa.soft), _limits(sa.hard))
+    return culvert_ipsec.InboundSa(
+        sa.spi, sa.key, sa.replay_window, _limits(sa.soft), _limits(sa.hard), suite=sa.suite.value
+    )
 
 
 def _limits(limits: Limits) -> culvert_ipsec.Limits:

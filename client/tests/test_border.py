@@ -11,6 +11,7 @@ from culvert_client.controller.messages import pair_from, profile_from, tunnel_f
 from culvert_client.core.grant import TunnelId
 from culvert_client.core.invitation import parse_invitation
 from culvert_client.core.roles import Act, may
+from culvert_client.core.suite import Suite
 from culvert_client.state_dir import Identity, StateDir
 from culvert_proto import CulvertError, Reason, agent_pb2
 from hypothesis import given
@@ -93,7 +94,8 @@ def test_flags_go_before_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content",
     ["", "dns_upstream = 'nobody'", "dns_upstream = '::1'\nudp_port = 0", "dns_upstream = '::1'\nx = 1", "no toml",
-     "dns_upstream = '::1'\ntun_name = 'much-too-long-a-name'", "dns_upstream = '1.1.1.1:99999'"],
+     "dns_upstream = '::1'\ntun_name = 'much-too-long-a-name'", "dns_upstream = '1.1.1.1:99999'",
+     "dns_upstream = '::1'\nlegacy_suites = ['aes-gcm-256']"],
 )  # fmt: skip
 def test_a_wrong_configuration_is_named(tmp_path: Path, content: str) -> None:
     file = tmp_path / "culvertd.toml"
@@ -147,6 +149,7 @@ def a_pair(**changes: object) -> agent_pb2.SaPair:
 
 def test_a_pair_of_keys_is_taken_over() -> None:
     pair = pair_from(a_pair())
+    assert pair.inbound.suite is Suite.AES_GCM_256
     assert (pair.drain, pair.inbound.spi, pair.outbound.key) == (1.5, 300, b"k" * 36)
 
 
@@ -157,6 +160,30 @@ def test_keys_that_no_controller_may_send_are_refused_without_showing_them(chang
     assert refused.value.reason is Reason.INTERNAL
     assert refused.value.__cause__ is None
     assert "SHORTKEY" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("number", "key_bytes", "legacy"),
+    [(1, 36, ""), (2, 20, ""), (3, 36, ""), (129, 32, "null-hmac-sha256-128"), (130, 36, "aes-ctr-hmac-md5-96"),
+     (131, 36, "aes-cbc-hmac-sha1-96"), (132, 64, "aes-cbc-hmac-sha256-128")],
+)  # fmt: skip
+def test_a_legacy_suite_is_taken_only_where_the_configuration_allows_it(
+    number: int, key_bytes: int, legacy: str
+) -> None:
+    pair = a_pair(suite=number, key=b"k" * key_bytes)
+    allowed = load(["--dns-upstream", "192.0.2.53", "--legacy-suites", legacy]).legacy_suites
+    assert pair_from(pair, allowed).outbound.key == b"k" * key_bytes
+    if legacy:
+        with pytest.raises(CulvertError, match=f"{legacy} is legacy") as refused:
+            pair_from(pair)
+        assert refused.value.reason is Reason.SUITE_LEGACY
+
+
+def test_legacy_suites_are_a_list_in_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "culvertd.toml"
+    names = ("aes-cbc-hmac-sha1-96", "null-hmac-sha256-128")
+    file.write_text(f"dns_upstream = '192.0.2.53'\nlegacy_suites = {list(names)}\n")
+    assert {suite.value for suite in load(["--config", str(file)]).legacy_suites} == set(names)
 
 
 def test_names_are_compared_in_one_spelling_and_nonsense_is_refused() -> None:

@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
-from culvert_proto import CulvertError, agent_pb2
+from collections.abc import Collection
+from contextlib import suppress
+
+from culvert_proto import CulvertError, Reason, agent_pb2
 
 from culvert_client.controller.agent import Agent
 from culvert_client.controller.messages import pair_from, tunnel_from
 from culvert_client.core import tunnel_events as tunnel
 from culvert_client.core.client_events import Call, CallEnded
+from culvert_client.core.suite import Suite
 
 
-async def perform(agent: Agent, call: Call, *, udp_port: int, asked_at: float) -> CallEnded:
+async def perform(
+    agent: Agent, call: Call, *, udp_port: int, legacy_suites: Collection[Suite], asked_at: float
+) -> CallEnded:
     """`udp_port` is where this device sends ESP from; `asked_at` is the `now` at which the call was made."""
     try:
         match call.command:
             case tunnel.OpenTunnel(number):
                 request = agent_pb2.OpenTunnelRequest(fqdn=call.fqdn, gateway=call.gateway, udp_port=udp_port)
                 opened = await agent.open_tunnel(request)
-                event = tunnel.TunnelOpened(
-                    number,
-                    tunnel_from(opened.tunnel),
-                    pair_from(opened.sas),
-                    asked_at=asked_at,
-                    decided=opened.decided_us / 1e6,
-                    programmed=opened.programmed_us / 1e6,
-                )
+                try:
+                    event = tunnel.TunnelOpened(
+                        number,
+                        tunnel_from(opened.tunnel),
+                        pair_from(opened.sas, legacy_suites),
+                        asked_at=asked_at,
+                        decided=opened.decided_us / 1e6,
+                        programmed=opened.programmed_us / 1e6,
+                    )
+                except CulvertError:
+                    # It is open on the gateway, and nobody here will use it.
+                    with suppress(CulvertError):
+                        await agent.close_tunnel(opened.tunnel.tunnel_id, Reason.CLOSED_BY_USER)
+                    raise
             case tunnel.RenewSa(number, tunnel_id, generation):
-                event = tunnel.Renewed(number, pair_from((await agent.renew_sa(tunnel_id, generation)).sas))
+                renewed = await agent.renew_sa(tunnel_id, generation)
+                event = tunnel.Renewed(number, pair_from(renewed.sas, legacy_suites))
             case tunnel.ActivateSa(number, tunnel_id, generation):
                 await agent.activate_sa(tunnel_id, generation)
                 event = tunnel.Activated(number)

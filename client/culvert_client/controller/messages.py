@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from ipaddress import ip_address, ip_network
 from typing import TypeVar
 
@@ -10,8 +10,18 @@ from culvert_proto import CulvertError, Reason, agent_pb2
 
 from culvert_client.core import grant, profile
 from culvert_client.core.profile import canonical
+from culvert_client.core.suite import LEGACY, Suite
 
-KEY_BYTES = 36
+# Of each suite: bytes of key material, in the order of its RFC.
+_SUITES = {
+    agent_pb2.SUITE_AES_GCM_256: (Suite.AES_GCM_256, 32 + 4),
+    agent_pb2.SUITE_AES_GCM_128: (Suite.AES_GCM_128, 16 + 4),
+    agent_pb2.SUITE_CHACHA20_POLY1305: (Suite.CHACHA20_POLY1305, 32 + 4),
+    agent_pb2.SUITE_NULL_HMAC_SHA_256_128: (Suite.NULL_HMAC_SHA_256_128, 32),
+    agent_pb2.SUITE_AES_CTR_128_HMAC_MD5_96: (Suite.AES_CTR_128_HMAC_MD5_96, 16 + 4 + 16),
+    agent_pb2.SUITE_AES_CBC_128_HMAC_SHA1_96: (Suite.AES_CBC_128_HMAC_SHA1_96, 16 + 20),
+    agent_pb2.SUITE_AES_CBC_256_HMAC_SHA_256_128: (Suite.AES_CBC_256_HMAC_SHA_256_128, 32 + 32),
+}
 # RFC 4303 section 2.1 reserves 0 to 255.
 FIRST_SPI = 256
 
@@ -52,8 +62,9 @@ def tunnel_from(message: agent_pb2.Tunnel) -> grant.Tunnel:
     )
 
 
-def pair_from(message: agent_pb2.SaPair) -> grant.SaPair:
-    return _checked(
+def pair_from(message: agent_pb2.SaPair, legacy_suites: Collection[Suite] = frozenset()) -> grant.SaPair:
+    """Raises CulvertError SUITE_LEGACY for a legacy suite that is not among `legacy_suites`, too."""
+    pair = _checked(
         lambda: grant.SaPair(
             generation=message.generation,
             inbound=_sa(message.inbound),
@@ -61,10 +72,15 @@ def pair_from(message: agent_pb2.SaPair) -> grant.SaPair:
             drain=message.drain_ms / 1e3,
         )
     )
+    for suite in (pair.inbound.suite, pair.outbound.suite):
+        if suite in LEGACY and suite not in legacy_suites:
+            raise CulvertError(Reason.SUITE_LEGACY, suite=suite.value, where="this computer's configuration")
+    return pair
 
 
 def _sa(message: agent_pb2.Sa) -> grant.Sa:
-    if message.suite != agent_pb2.SUITE_AES_GCM_256 or len(message.key) != KEY_BYTES or not message.esn:
+    suite, key_bytes = _SUITES.get(message.suite, (None, 0))
+    if suite is None or len(message.key) != key_bytes or not message.esn:
         raise ValueError
     return grant.Sa(
         spi=grant.Spi(_in(range(FIRST_SPI, 1 << 32), message.spi)),
@@ -72,6 +88,7 @@ def _sa(message: agent_pb2.Sa) -> grant.Sa:
         replay_window=message.replay_window,
         soft=_limits(message.soft),
         hard=_limits(message.hard),
+        suite=suite,
     )
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import NewType
 
+from culvert_client.core.suite import Suite
+
 TunnelId = NewType("TunnelId", str)
 Spi = NewType("Spi", int)
 
@@ -24,13 +26,14 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Sa:
-    """One unidirectional SA. `key` is 32 bytes of key and 4 of salt (RFC 4106 section 8.1)."""
+    """One unidirectional SA with 64-bit sequence numbers. `key` is as long as the suite wants it."""
 
     spi: Spi
     key: bytes = field(repr=False)
     replay_window: int
     soft: Limits
     hard: Limits
+    suite: Suite = Suite.AES_GCM_256
 
 
 @dataclass(frozen=True, slots=True)
