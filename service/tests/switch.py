@@ -57,6 +57,7 @@ class Switch(p4r_grpc.P4RuntimeServicer):
 
         async def arbitrate() -> None:
             async for request in request_iterator:
+                self.acknowledged += request.HasField("digest_ack")
                 if request.HasField("arbitration"):
                     update = p4r.MasterArbitrationUpdate()
                     update.CopyFrom(request.arbitration)
@@ -109,16 +110,22 @@ class Switch(p4r_grpc.P4RuntimeServicer):
         self, request: p4r.ReadRequest, context: Any
     ) -> AsyncIterator[p4r.ReadResponse]:
         await self._hang_if_silent()
-        wanted = request.entities[0].table_entry.table_id
-        found = [entry for entry in self.entries.values() if wanted in (0, entry.table_id)]
+        asked = [entity.table_entry for entity in request.entities]
+        found = [
+            entry
+            for entry in self.entries.values()
+            if any(
+                one.table_id in (0, entry.table_id) and (not one.match or _key(one) == _key(entry))
+                for one in asked
+            )
+        ]
         yield p4r.ReadResponse(entities=[p4r.Entity(table_entry=entry) for entry in found])
 
     def _apply(self, update: p4r.Update) -> int:
         if not update.entity.HasField("table_entry"):
             return 0
         entry = update.entity.table_entry
-        match = sorted(field.SerializeToString(deterministic=True) for field in entry.match)
-        key = (entry.table_id, b"|".join(match), entry.priority)
+        key = _key(entry)
         there = key in self.entries
         if update.type == p4r.Update.INSERT:
             if entry.table_id == self.refuse_table:
@@ -136,3 +143,8 @@ class Switch(p4r_grpc.P4RuntimeServicer):
     async def _hang_if_silent(self) -> None:
         if self.silent:
             await asyncio.sleep(3600)
+
+
+def _key(entry: p4r.TableEntry) -> _Key:
+    match = sorted(field.SerializeToString(deterministic=True) for field in entry.match)
+    return entry.table_id, b"|".join(match), entry.priority

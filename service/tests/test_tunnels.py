@@ -57,7 +57,9 @@ async def test_inbound_is_written_before_the_policy(device: Device, switch: Swit
     before = len(switch.writes)
     await device.open()
     tables = [[u.entity.table_entry.table_id for u in write.updates] for write in switch.writes[before:]]
-    written = [[switch.table(name) for name in batch] for batch in (["sad_in", "spd_in", "sad_out"], ["spd_out"])]
+    written = [
+        [switch.table(name) for name in batch] for batch in (["sad_in", "spd_in", "sad_out"], ["spd_out"])
+    ]
     assert tables == written
 
 
