@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from linux_esp.controller import Controller, issue_certificates
+from linux_esp.entries import site_entries
 from linux_esp.forwarding import INSIDE, Inside, Outside
+from linux_esp.site import P4RUNTIME, Site, Sluice
+from linux_esp.tunnel_pair import Tunnels
 from linux_esp.tunnels import Kernel
 
 _OUTSIDE = pytest.StashKey[Outside]()
@@ -44,3 +49,29 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 @pytest.fixture(scope="session")
 def kernel() -> Kernel:
     return Kernel()
+
+
+@pytest.fixture(scope="session")
+def site() -> Site:
+    return Site()
+
+
+@pytest.fixture(scope="session")
+def controller(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
+    """Of a gateway that has its static entries. What sluice logged is shown when a test fails."""
+    folder = tmp_path_factory.mktemp("gateway")
+    issue_certificates(folder)
+    sluice = Sluice(folder)
+    try:
+        controller = Controller(P4RUNTIME, folder)
+        controller.insert(site_entries())
+        yield controller
+        controller.close()
+        assert sluice.stop() == 0
+    finally:
+        print(sluice.log.read_text())
+
+
+@pytest.fixture(scope="session")
+def tunnels(controller: Controller) -> Tunnels:
+    return Tunnels(controller)

@@ -102,7 +102,7 @@ class Kernel:
                 f"route add {_PREFIXES[version][1]} dev outer",
             ]
         ip(commands)
-        self._sockets = [_decapsulating(family, LINUX[v]) for v, family in _FAMILIES.items()]
+        self._sockets = [decapsulating(family, LINUX[v]) for v, family in _FAMILIES.items()]
 
     def set(self, shape: Shape, inbound: tuple[int, bytes, int], outbound: tuple[int, bytes, int]) -> None:
         """Replace all SAs by this pair, each as SPI, key and last sequence number, seen from Linux."""
@@ -125,7 +125,7 @@ class Kernel:
 _FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 
 
-def _decapsulating(family: socket.AddressFamily, address: str) -> socket.socket:
+def decapsulating(family: socket.AddressFamily, address: str) -> socket.socket:
     """A socket whose datagrams the kernel takes for ESP (RFC 3948)."""
     opened = socket.socket(family, socket.SOCK_DGRAM)
     opened.bind((address, NAT_T_PORT))
