@@ -34,6 +34,7 @@ from finsy.proto import p4r_grpc
 from pyotp import parse_uri
 from sqlalchemy import text
 
+from . import wire
 from .switch import Switch
 
 
@@ -134,7 +135,7 @@ class World:
         self.devices.append(device)
         return device
 
-    async def add_gateway(self, name: str, port: int, number: int = 1) -> dict[str, Any]:
+    async def add_gateway(self, name: str, port: int, number: int = 1, **fields: object) -> dict[str, Any]:
         return await self.rest(
             "POST",
             "/gateways",
@@ -152,7 +153,8 @@ class World:
                     "prefix": "10.20.0.0/16",
                     "neighbours": {"10.20.0.10": "02:00:00:00:02:10"},
                 },
-            },
+            }
+            | fields,
         )
 
     async def add_wiki(self, gateways: list[str], **fields: object) -> None:
@@ -264,6 +266,12 @@ async def switch(world: World) -> AsyncGenerator[Switch]:
         await world.online("gw-berlin")
         await world.add_wiki(["gw-berlin"])
         yield switch
+
+
+@pytest.fixture
+async def wires() -> AsyncGenerator[wire.Wires]:
+    async with wire.laid() as laid:
+        yield laid
 
 
 async def refused(call: Any) -> CulvertError:

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
-import struct
-from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,7 +18,8 @@ from culvert_service.sessions.roaming import Newest, Peer
 
 from .conftest import Device, World, free_port, until
 from .switch import Switch
-from .test_sluice import SLUICE, ip, sluice, unpack
+from .test_sluice import SLUICE, sluice, unpack
+from .wire import Wires, frame, next_udp, udp
 
 HERE, THERE = Peer("203.0.113.10", 4500), Peer("203.0.113.77", 61000)
 
@@ -139,55 +137,6 @@ async def test_a_move_that_could_not_be_written_is_made_when_it_is_told_again(
     await until(lambda: peers(world), settled(THERE))
 
 
-@dataclass
-class Wires:
-    """The far ends of the gateway's two ports."""
-
-    names: tuple[str, str]
-    wan: socket.socket
-    lan: socket.socket
-
-
-@pytest.fixture
-async def wires() -> AsyncGenerator[Wires]:
-    number = os.getpid() % 10**6
-    near, far = (f"cvw{number}", f"cvl{number}"), (f"cvx{number}", f"cvy{number}")
-    for one, other in zip(near, far, strict=True):
-        await ip("link", "add", one, "type", "veth", "peer", "name", other)
-        for name in (one, other):
-            await ip("link", "set", name, "up")
-    ends: list[socket.socket] = []
-    for name in far:
-        end = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800))
-        end.bind((name, 0))
-        end.setblocking(False)
-        ends.append(end)
-    yield Wires(near, *ends)
-    for end in ends:
-        end.close()
-    for name in near:
-        await ip("link", "delete", name)
-
-
-def checksum(header: bytes) -> int:
-    total = sum(struct.unpack(f"!{len(header) // 2}H", header))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return total ^ 0xFFFF
-
-
-def udp(src: Peer, dst: Peer, payload: bytes) -> bytes:
-    """An IPv4 packet; the UDP checksum is left out (RFC 768)."""
-    body = struct.pack("!HHHH", src.port, dst.port, 8 + len(payload), 0) + payload
-    addresses = socket.inet_aton(src.address) + socket.inet_aton(dst.address)
-    header = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(body), 1, 0, 64, 17, 0) + addresses
-    return header[:10] + struct.pack("!H", checksum(header)) + header[12:] + body
-
-
-def frame(mac: str, packet: bytes) -> bytes:
-    return bytes.fromhex(mac.replace(":", "") + "02000000ffff" + "0800") + packet
-
-
 def esp(sa: agent_pb2.Sa, number: int, inner: bytes) -> bytes:
     """RFC 4303, 4106 with ESN: an implementation apart from the gateway's."""
     pad = bytes(range(1, 1 + -(len(inner) + 2) % 4))
@@ -195,16 +144,6 @@ def esp(sa: agent_pb2.Sa, number: int, inner: bytes) -> bytes:
     sequence = number.to_bytes(8)
     sealed = AESGCM(sa.key[:32]).encrypt(sa.key[32:] + sequence, plain, sa.spi.to_bytes(4) + sequence)
     return sa.spi.to_bytes(4) + sequence[4:] + sequence + sealed
-
-
-async def next_udp(end: socket.socket) -> tuple[Peer, bytes]:
-    """Where the next UDP packet goes, and its payload."""
-    async with asyncio.timeout(3):
-        while True:
-            packet = (await asyncio.get_running_loop().sock_recv(end, 4096))[14:]
-            if packet[9] == 17:
-                port = int.from_bytes(packet[22:24])
-                return Peer(socket.inet_ntoa(packet[16:20]), port), packet[28:]
 
 
 @pytest.mark.slow
@@ -219,7 +158,6 @@ async def test_the_gateway_follows_authenticated_packets_alone_and_the_controlle
     unpack(await world.rest("POST", "/gateways/gw-berlin/bundle"), tmp_path / "gateway")
     gateway, wan, lan = Peer("198.51.100.1", 4500), "02:00:00:00:01:01", "02:00:00:00:02:01"
     inner, wiki = Peer("10.99.1.1", 40000), Peer("10.20.0.10", 80)
-    loop = asyncio.get_running_loop()
     async with sluice(tmp_path / "gateway", wires.names, port):
         await world.online("gw-berlin")
         sas = (await device.open()).sas
@@ -228,11 +166,11 @@ async def test_the_gateway_follows_authenticated_packets_alone_and_the_controlle
             packet = esp(sas.outbound, number, udp(inner, wiki, b"asks"))
             if forged:
                 packet = packet[:-1] + bytes([packet[-1] ^ 1])
-            await loop.sock_sendall(wires.wan, frame(wan, udp(source, gateway, packet)))
+            await wires.send(wires.wan, frame(wan, udp(source, gateway, packet)))
 
         async def back(number: int) -> Peer:
             """Where the gateway sends what the wiki answers; its ESP sequence numbers never start again."""
-            await loop.sock_sendall(wires.lan, frame(lan, udp(wiki, inner, b"says")))
+            await wires.send(wires.lan, frame(lan, udp(wiki, inner, b"says")))
             where, packet = await next_udp(wires.wan)
             assert int.from_bytes(packet[4:8]) == number
             return where

@@ -15,6 +15,7 @@ import pytest
 from culvert_proto import Reason
 
 from .conftest import Device, World, free_port, until
+from .wire import ip
 
 SLUICE = Path(__file__).resolve().parents[2] / "target/release/sluice"
 
@@ -23,11 +24,6 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root for interfaces"),
     pytest.mark.skipif(not SLUICE.exists(), reason="sluice is not built"),
 ]
-
-
-async def ip(*arguments: str) -> None:
-    process = await asyncio.create_subprocess_exec("ip", *arguments)
-    assert await process.wait() == 0, arguments
 
 
 @pytest.fixture
@@ -41,12 +37,13 @@ async def ports() -> AsyncGenerator[tuple[str, str]]:
 
 
 @asynccontextmanager
-async def sluice(directory: Path, ports: tuple[str, str], port: int) -> AsyncGenerator[None]:
+async def sluice(directory: Path, ports: tuple[str, str], port: int, *more: str) -> AsyncGenerator[None]:
     process = await asyncio.create_subprocess_exec(
         *(str(SLUICE), "--device-id", "1", "--port", f"1={ports[0]}", "--port", f"2={ports[1]}"),
         *("--grpc", f"127.0.0.1:{port}", "--client-name", "culvert-controller"),
         *("--cert", str(directory / "gateway.pem"), "--key", str(directory / "gateway.key")),
         *("--client-ca", str(directory / "ca.pem"), "--kek", str(directory / "kek.bin")),
+        *more,
     )
     try:
         yield

@@ -146,8 +146,8 @@ class GatewayIn(BaseModel):
 
     @model_validator(mode="after")
     def _two_ports(self) -> GatewayIn:
-        if self.wan.port == self.lan.port:
-            raise ValueError("wan and lan are two ports")
+        if (self.wan.port, self.wan.vlan) == (self.lan.port, self.lan.vlan):
+            raise ValueError("wan and lan are two ports, or two VLANs of one")
         return self
 
 
