@@ -8,6 +8,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 ESP = 50
 UDP = 17
+ICMP, ICMPV6 = 1, 58
 EXPERIMENT = 253  # RFC 3692
 _V4 = struct.Struct("!BBHHHBBH4s4s")
 _V6 = struct.Struct("!IHBB16s16s")

@@ -35,6 +35,7 @@ WAIT_SECONDS = 5.0
 
 LINUX = {4: "192.0.2.1", 6: "2001:db8::1"}
 PEER = {4: "192.0.2.2", 6: "2001:db8::2"}
+LINUX_INNER = {4: "10.1.0.1", 6: "fd01::1"}
 HERE = {4: "10.1.0.5", 6: "fd01::5"}
 """The inner host on Linux's side, behind the TUN `inner`."""
 THERE = {4: "10.2.0.9", 6: "fd02::9"}
@@ -98,7 +99,8 @@ class Kernel:
             nodad = "nodad" if version == 6 else ""
             commands += [
                 f"address add {LINUX[version]}/{length} dev outer {nodad}",
-                f"route add {_PREFIXES[version][0]} dev inner",
+                # Its ICMP errors are about inner packets, and need an inner source.
+                f"address add {LINUX_INNER[version]}/16 dev inner {nodad}",
                 f"route add {_PREFIXES[version][1]} dev outer",
             ]
         ip(commands)
@@ -120,6 +122,10 @@ class Kernel:
         ip(commands)
         for tun in (self.inner, self.outer):
             tun.drain()
+
+    def set_link_mtu(self, mtu: int = MTU) -> None:
+        """Of the wire that ESP goes over."""
+        ip([f"link set outer mtu {mtu}"])
 
 
 _FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
