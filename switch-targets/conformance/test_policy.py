@@ -1,0 +1,278 @@
+"""What the policies let through, and under which cause the rest is dropped."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import finsy as fy
+import pytest
+from esp_peer import AES_GCM_256
+from gateway_entries import (
+    FAMILIES, LAN, LAN2_HOP, LAN_HOP, V4, V6, WAN, WAN_HOP, Family, Limits, bypass, group_route, host, ip, nexthop, policy,
+    prefix, route,
+)  # fmt: skip
+from gateway_rig import QUIET, Drop, Gateway, built, ip_header, new_tunnel, opened, seal, to_inner, to_server
+from scapy.layers.inet import ICMP, IP, TCP, UDP
+from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt
+from scapy.layers.inet6 import IPv6ExtHdrFragment as Fragment
+from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
+from scapy.packet import Packet, Raw
+
+pytestmark = pytest.mark.slow
+families = pytest.mark.parametrize("family", FAMILIES, ids=lambda it: f"v{it.version}")
+
+
+@families
+class TestFrames:
+    async def test_port_and_vlan_need_a_role(self, gateway: Gateway, family: Family) -> None:
+        async with gateway.dropping(Drop.NO_ROLE):
+            frame = gateway.on_wan(to_server(family))
+            gateway.wan.send(Ether(src=frame.src, dst=frame.dst) / Dot1Q(vlan=7) / frame.payload)
+
+    async def test_ip_is_meant(self, gateway: Gateway, family: Family) -> None:
+        frame = gateway.on_wan(to_server(family))
+        ether = Ether(src=frame.src, dst=frame.dst)
+        double = ether / Dot1Q(vlan=0) / Dot1Q(vlan=0) / frame.payload
+        for other in (ether / Dot1AD(vlan=0) / frame.payload, double, Ether(bytes(ether)[:12] + b"\x88\xcc" + bytes(46))):
+            async with gateway.dropping(Drop.NOT_IP):
+                gateway.wan.send(other)
+
+    async def test_frames_for_others(self, gateway: Gateway, family: Family) -> None:
+        for mac in ("02:00:00:00:01:09", "ff:ff:ff:ff:ff:ff", "33:33:00:00:00:01", "01:00:5e:00:00:01"):
+            async with gateway.dropping(Drop.NOT_OUR_MAC):
+                gateway.wan.send(gateway.on_wan(to_server(family), dst=mac))
+        async with gateway.dropping(Drop.NOT_OUR_MAC):
+            gateway.wan.send(gateway.on_wan(to_server(family), src="03:00:00:00:00:01"))
+
+
+MARTIANS = [
+    *[(bad, V4.inner) for bad in ("0.0.0.0", "0.1.2.3", "127.0.0.1", "224.0.0.1", "240.0.0.1", "255.255.255.255", "169.254.1.1")],
+    *[(V4.server, bad) for bad in ("0.0.0.0", "127.0.0.1", "224.0.0.251", "255.255.255.255", "169.254.1.1")],
+    *[(bad, V6.inner) for bad in ("::", "::1", "ff02::1", "::ffff:10.20.0.10", "::10.20.0.10", "fe80::1")],
+    *[(V6.server, bad) for bad in ("::", "::1", "ff0e::1", "::ffff:10.99.0.5", "fe80::5")],
+    (V4.server, V4.server),
+    (V6.server, V6.server),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "destination"), MARTIANS)
+async def test_martians(gateway: Gateway, source: str, destination: str) -> None:
+    """From the wire, and out of a tunnel whose policy lets everything through."""
+    everything = policy(LAN, fy.Action("bypass"))
+    tunnel = new_tunnel()
+    permit = fy.P4TableEntry(
+        "spd_in", match=fy.Match(sa_id=tunnel.sa_in), priority=1, action=fy.Action("permit", inner_mtu=0)
+    )
+    await gateway.insert(everything, tunnel.sad_in(), permit)
+    family = V6 if ":" in source else V4
+    packet = built(ip_header(family, source, destination), b"")
+    async with gateway.dropping(Drop.MARTIAN):
+        gateway.lan.send(gateway.on_lan(packet))
+    async with gateway.dropping(Drop.MARTIAN):
+        gateway.wan.send(gateway.sealed(tunnel, packet, 1))
+
+
+async def test_a_mapped_address_is_not_its_ipv4_address(gateway: Gateway) -> None:
+    """IPv6 cannot borrow what IPv4 is allowed."""
+    tunnel = new_tunnel()
+    await gateway.insert(tunnel.entries())
+    packet = built(IPv6(src="::ffff:10.99.0.5", dst="::ffff:10.20.0.10"), b"")
+    async with gateway.dropping(Drop.MARTIAN):
+        gateway.wan.send(gateway.sealed(tunnel, packet, 1))
+
+
+class TestInboundSelectors:
+    """RFC 4301 section 5.2."""
+
+    async def inserted(self, gateway: Gateway, family: Family, **match: Any) -> Any:
+        tunnel = new_tunnel(inner=family)
+        permit = fy.P4TableEntry(
+            "spd_in", match=fy.Match(sa_id=tunnel.sa_in, src=host(family.inner), dst=host(family.server), **match),
+            priority=10, action=fy.Action("permit", inner_mtu=0),
+        )  # fmt: skip
+        await gateway.insert(tunnel.sad_in(), permit)
+        return tunnel
+
+    @families
+    async def test_each_field_counts(self, gateway: Gateway, family: Family) -> None:
+        tunnel = await self.inserted(gateway, family, protocol=(6, 0xFF), sport=(1000, 2000), dport=(443, 443))
+
+        def tcp(sport: int = 1500, dport: int = 443, source: str = family.inner, to: str = family.server) -> Packet:
+            return built(ip_header(family, source, to), TCP(sport=sport, dport=dport))
+
+        for sequence, sport in enumerate((1000, 1500, 2000), start=1):
+            gateway.wan.send(gateway.sealed(tunnel, tcp(sport), sequence))
+            assert gateway.lan.receive() is not None
+        bad = [
+            tcp(sport=999),
+            tcp(sport=2001),
+            tcp(dport=442),
+            tcp(source=family.peer),
+            tcp(to=family.elsewhere),
+            built(ip_header(family, family.inner, family.server), UDP(sport=1500, dport=443)),
+        ]
+        for sequence, packet in enumerate(bad, start=10):
+            async with gateway.dropping(Drop.SELECTOR):
+                gateway.wan.send(gateway.sealed(tunnel, packet, sequence))
+
+    async def test_another_sa_has_other_selectors(self, gateway: Gateway) -> None:
+        await self.inserted(gateway, V4)
+        other = new_tunnel(number=2, spi_in=0x1003)
+        await gateway.insert(other.sad_in())
+        async with gateway.dropping(Drop.SELECTOR):
+            gateway.wan.send(gateway.sealed(other, to_server(V4), 1))
+
+    async def test_fragments_of_ipv4(self, gateway: Gateway) -> None:
+        """Later fragments have no ports: a policy with ports does not cover them, one without does."""
+        tunnel = await self.inserted(gateway, V4, dport=(6000, 6000))
+        whole = to_server(V4, bytes(100))
+        first = IP(src=V4.inner, dst=V4.server, proto=17, flags="MF") / Raw(bytes(whole)[20:60])
+        later = IP(src=V4.inner, dst=V4.server, proto=17, frag=5) / Raw(bytes(whole)[60:])
+        gateway.wan.send(gateway.sealed(tunnel, first, 1))
+        assert gateway.lan.receive() is not None
+        async with gateway.dropping(Drop.SELECTOR):
+            gateway.wan.send(gateway.sealed(tunnel, later, 2))
+        wildcard = tunnel.spd_in()
+        await gateway.insert(wildcard)
+        gateway.wan.send(gateway.sealed(tunnel, later, 3))
+        assert gateway.lan.receive() is not None
+
+    async def test_fragments_of_ipv6(self, gateway: Gateway) -> None:
+        tunnel = await self.inserted(gateway, V6, protocol=(17, 0xFF), dport=(6000, 6000))
+        header = IPv6(src=V6.inner, dst=V6.server)
+        first = header / Fragment(m=1, offset=0, id=9, nh=17) / UDP(sport=1, dport=6000, len=500) / Raw(bytes(40))
+        later = header / Fragment(offset=6, id=9, nh=17) / Raw(bytes(40))
+        gateway.wan.send(gateway.sealed(tunnel, first, 1))
+        arrived = gateway.lan.receive()
+        assert arrived is not None
+        assert arrived[Fragment].id == 9
+        async with gateway.dropping(Drop.SELECTOR):
+            gateway.wan.send(gateway.sealed(tunnel, later, 2))
+
+    async def test_other_extension_headers_are_the_protocol(self, gateway: Gateway) -> None:
+        tunnel = await self.inserted(gateway, V6, protocol=(17, 0xFF))
+        packet = IPv6(src=V6.inner, dst=V6.server) / IPv6ExtHdrDestOpt() / UDP(sport=1, dport=6000)
+        async with gateway.dropping(Drop.SELECTOR):
+            gateway.wan.send(gateway.sealed(tunnel, packet, 1))
+        await gateway.insert(tunnel.spd_in())
+        gateway.wan.send(gateway.sealed(tunnel, packet, 2))
+        assert gateway.lan.receive() is not None
+
+
+@families
+class TestOutboundPolicy:
+    async def test_the_default_is_to_discard(self, gateway: Gateway, family: Family) -> None:
+        async with gateway.dropping(Drop.POLICY):
+            gateway.lan.send(gateway.on_lan(to_inner(family)))
+        async with gateway.dropping(Drop.POLICY):
+            gateway.wan.send(gateway.on_wan(to_server(family)))
+
+    async def test_bypass_is_for_one_side(self, gateway: Gateway, family: Family) -> None:
+        await gateway.insert(bypass(LAN, family.server, family.elsewhere))
+        out = built(ip_header(family, family.server, family.elsewhere), b"clear")
+        gateway.lan.send(gateway.on_lan(out))
+        left = gateway.wan.receive()
+        assert left is not None
+        assert left[UDP].payload.load == b"clear"
+        async with gateway.dropping(Drop.POLICY):
+            gateway.wan.send(gateway.on_wan(out))
+
+    async def test_a_higher_priority_wins(self, gateway: Gateway, family: Family) -> None:
+        tunnel = new_tunnel(inner=family)
+        discard = policy(LAN, fy.Action("discard"), priority=20, protocol=(17, 0xFF), dport=(53, 53))
+        await gateway.insert(tunnel.entries(), discard)
+        async with gateway.dropping(Drop.POLICY):
+            gateway.lan.send(gateway.on_lan(built(ip_header(family, family.server, family.inner), UDP(dport=53))))
+        await gateway.seals(tunnel)
+
+    async def test_protected_is_sealed_or_dropped(self, gateway: Gateway, family: Family) -> None:
+        tunnel = new_tunnel(inner=family)
+        await gateway.insert(tunnel.spd_out())
+        async with gateway.dropping(Drop.NO_SA):
+            gateway.lan.send(gateway.on_lan(to_inner(family)))
+        await gateway.insert(tunnel.but(kek=bytes(32)).sad_out())
+        async with gateway.dropping(Drop.KEY):
+            gateway.lan.send(gateway.on_lan(to_inner(family)))
+        await gateway.switch.modify([tunnel.sad_out()])
+        await gateway.seals(tunnel)
+
+    async def test_extension_headers_stay(self, gateway: Gateway, family: Family) -> None:
+        if family.version == 4:
+            packet = IP(src=V4.server, dst=V4.inner, flags="MF", id=77) / UDP(sport=1, dport=2, len=900) / Raw(bytes(64))
+        else:
+            packet = IPv6(src=V6.server, dst=V6.inner) / Fragment(m=1, id=77, nh=6) / TCP(flags="S") / Raw(bytes(60))
+        packet = type(packet)(bytes(packet))
+        tunnel = new_tunnel(inner=family)
+        await gateway.insert(tunnel.entries())
+        inner = opened(tunnel, await gateway.seals(tunnel, packet))
+        assert bytes(inner)[40:] == bytes(packet)[40:]
+        assert (inner.id if family.version == 4 else inner[Fragment].id) == 77
+
+
+class TestRouting:
+    @families
+    async def test_no_route(self, gateway: Gateway, family: Family) -> None:
+        await gateway.switch.delete([route(family.anywhere, WAN_HOP)])
+        await gateway.insert(bypass(LAN, family.server, family.elsewhere))
+        async with gateway.dropping(Drop.NO_ROUTE):
+            gateway.lan.send(gateway.on_lan(built(ip_header(family, family.server, family.elsewhere), b"")))
+
+    @families
+    async def test_the_longest_prefix_wins(self, gateway: Gateway, family: Family) -> None:
+        length = 32 if family.version == 4 else 128
+        await gateway.insert(route(f"{family.server}/{length}", LAN2_HOP))
+        tunnel = new_tunnel(inner=family)
+        await gateway.insert(tunnel.entries())
+        gateway.wan.send(gateway.sealed(tunnel, to_server(family), 1))
+        assert gateway.lan2.receive() is not None
+        assert gateway.lan.receive(QUIET) is None
+
+    @families
+    async def test_no_next_hop(self, gateway: Gateway, family: Family) -> None:
+        tunnel = new_tunnel(inner=family)
+        await gateway.insert(tunnel.entries())
+        length = 32 if family.version == 4 else 128
+        await gateway.insert(route(f"{family.server}/{length}", 99))
+        async with gateway.dropping(Drop.NO_NEXTHOP):
+            gateway.wan.send(gateway.sealed(tunnel, to_server(family), 1))
+        group = fy.P4TableEntry(
+            "route", match=fy.Match(dst=prefix(f"{family.server}/{length}")),
+            action=fy.Action("via_group", group_id=5, members=0),
+        )  # fmt: skip
+        await gateway.switch.modify([group])
+        async with gateway.dropping(Drop.NO_NEXTHOP):
+            gateway.wan.send(gateway.sealed(tunnel, to_server(family), 2))
+
+    @families
+    async def test_flows_share_a_group(self, gateway: Gateway, family: Family) -> None:
+        """A flow keeps its way; many flows use both."""
+        length = 32 if family.version == 4 else 128
+        await gateway.insert(group_route(f"{family.server}/{length}", 5, [LAN_HOP, LAN2_HOP]))
+        tunnel = new_tunnel(inner=family)
+        await gateway.insert(tunnel.entries())
+        ways: dict[int, set[str]] = {}
+        sequence = 0
+        for _ in range(3):
+            for port in range(1, 33):
+                sequence += 1
+                flow = built(ip_header(family, family.inner, family.server), UDP(sport=port, dport=80))
+                gateway.wan.send(gateway.sealed(tunnel, flow, sequence))
+        for name, wire in (("lan", gateway.lan), ("lan2", gateway.lan2)):
+            for frame in wire.drain():
+                ways.setdefault(frame[UDP].sport, set()).add(name)
+        assert len(ways) == 32
+        assert all(len(way) == 1 for way in ways.values())
+        assert {next(iter(way)) for way in ways.values()} == {"lan", "lan2"}
+        assert 6 <= sum(way == {"lan"} for way in ways.values()) <= 26
+
+    @families
+    async def test_opened_packets_stay_inside(self, gateway: Gateway, family: Family) -> None:
+        tunnel = new_tunnel(inner=family)
+        everywhere = fy.P4TableEntry(
+            "spd_in", match=fy.Match(sa_id=tunnel.sa_in), priority=1, action=fy.Action("permit", inner_mtu=0)
+        )
+        await gateway.insert(tunnel.sad_in(), everywhere)
+        async with gateway.dropping(Drop.LEAK):
+            packet = built(ip_header(family, family.inner, family.elsewhere), b"")
+            gateway.wan.send(gateway.sealed(tunnel, packet, 1))
