@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 import struct
+from asyncio.subprocess import DEVNULL
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,9 +21,10 @@ async def ip(*arguments: str) -> None:
 
 @dataclass
 class Wires:
-    """The far ends of the gateway's two ports."""
+    """`names`: the gateway's two ports, WAN and LAN; the sockets are on their `far` ends."""
 
     names: tuple[str, str]
+    far: tuple[str, str]
     wan: socket.socket
     lan: socket.socket
 
@@ -44,11 +46,12 @@ async def laid() -> AsyncGenerator[Wires]:
         end.bind((name, 0))
         end.setblocking(False)
         ends.append(end)
-    yield Wires(near, *ends)
+    yield Wires(near, far, *ends)
     for end in ends:
         end.close()
     for name in near:
-        await ip("link", "delete", name)
+        # Its other end may have gone with a namespace.
+        await (await asyncio.create_subprocess_exec("ip", "link", "delete", name, stderr=DEVNULL)).wait()
 
 
 def checksum(header: bytes) -> int:
