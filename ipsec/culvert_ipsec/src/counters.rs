@@ -11,13 +11,15 @@ pub enum Cause {
     Selector,
     Dummy,
     HardLimit,
+    /// Congestion was marked on the way of a packet whose sender can't hear of it (RFC 6040 section 4.2).
+    Ecn,
     /// Routed to the TUN, and no tunnel with an outbound SA goes there: dropped, never sent in clear.
     NoPolicy,
     /// The operating system did not take it.
     SendFailed,
 }
 
-const CAUSES: usize = 9;
+const CAUSES: usize = 10;
 const NAMES: [&str; CAUSES] = [
     "malformed",
     "unknown_spi",
@@ -26,6 +28,7 @@ const NAMES: [&str; CAUSES] = [
     "selector",
     "dummy",
     "hard_limit",
+    "ecn",
     "no_policy",
     "send_failed",
 ];

@@ -8,6 +8,10 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::Duration;
 
+use esp::TrafficClass;
+
+use crate::control::{Control, received_class};
+
 /// Packets moved between two looks at the other direction.
 pub const BATCH: usize = 64;
 /// Room for one packet: 9000 bytes of inner packet, and ESP around it.
@@ -19,6 +23,7 @@ const SOCKET_BUFFER: libc::c_int = 4 << 20;
 pub struct Batch {
     bytes: Vec<u8>,
     lens: [usize; BATCH],
+    classes: [TrafficClass; BATCH],
 }
 
 impl Batch {
@@ -26,6 +31,7 @@ impl Batch {
         Self {
             bytes: vec![0; BATCH * ROOM],
             lens: [0; BATCH],
+            classes: [TrafficClass(0); BATCH],
         }
     }
 
@@ -39,6 +45,17 @@ impl Batch {
 
     pub fn set_len(&mut self, index: usize, len: usize) {
         self.lens[index] = len.min(ROOM);
+    }
+}
+
+impl Batch {
+    /// The outer header's, of a datagram that came or that shall go.
+    pub fn class(&self, index: usize) -> TrafficClass {
+        self.classes[index]
+    }
+
+    pub fn set_class(&mut self, index: usize, class: TrafficClass) {
+        self.classes[index] = class;
     }
 }
 
@@ -106,8 +123,9 @@ impl Udp {
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port))?;
         socket.set_nonblocking(true)?;
         for option in [libc::SO_RCVBUFFORCE, libc::SO_SNDBUFFORCE] {
-            set_option(&socket, option, SOCKET_BUFFER)?;
+            set_option(&socket, libc::SOL_SOCKET, option, SOCKET_BUFFER)?;
         }
+        set_option(&socket, libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
         Ok(Self(socket))
     }
 
@@ -124,6 +142,10 @@ impl Udp {
             iov_len: ROOM,
         });
         let mut messages = message_headers(&mut vectors, None);
+        let mut controls = [Control::default(); BATCH];
+        for (message, control) in messages.iter_mut().zip(&mut controls) {
+            control.attach(&mut message.msg_hdr);
+        }
         // SAFETY: all headers and vectors outlive the call and point to live memory.
         let count = unsafe {
             libc::recvmmsg(
@@ -145,6 +167,8 @@ impl Udp {
         for (index, message) in messages.iter().take(count as usize).enumerate() {
             let whole = message.msg_hdr.msg_flags & libc::MSG_TRUNC == 0;
             batch.set_len(index, if whole { message.msg_len as usize } else { 0 });
+            // SAFETY: recvmmsg filled this header in, and `controls` is alive.
+            batch.classes[index] = unsafe { received_class(&message.msg_hdr) };
         }
         Ok(count as usize)
     }
@@ -161,6 +185,10 @@ impl Udp {
         let mut names: [libc::sockaddr_in; BATCH] =
             std::array::from_fn(|index| socket_address(to.get(index).or(to.first())));
         let mut messages = message_headers(&mut vectors, Some(&mut names));
+        let mut controls = [Control::default(); BATCH];
+        for (index, (message, control)) in messages.iter_mut().zip(&mut controls).enumerate() {
+            control.set(&mut message.msg_hdr, batch.classes[index]);
+        }
         let (mut sent, mut failed) = (0, 0);
         while sent < count {
             let rest = &mut messages[sent..count];
@@ -291,13 +319,18 @@ fn socket_address(address: Option<&SocketAddrV4>) -> libc::sockaddr_in {
     name
 }
 
-fn set_option(socket: &UdpSocket, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+fn set_option(
+    socket: &UdpSocket,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
     let len = mem::size_of_val(&value) as libc::socklen_t;
     // SAFETY: it reads `len` bytes of `value`, which outlives the call.
     check(unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
-            libc::SOL_SOCKET,
+            level,
             option,
             (&raw const value).cast(),
             len,

@@ -12,6 +12,7 @@
 //! `tunnels` decides and does no I/O; `device` does I/O and decides nothing; `pump` is the loop between them.
 
 pub mod address;
+mod control;
 pub mod counters;
 pub mod device;
 pub mod pump;

@@ -145,8 +145,9 @@ impl Mover {
         let notices = {
             let mut tunnels = self.shared.tunnels();
             for (index, range) in ranges.iter_mut().enumerate().take(count) {
+                let class = self.from.class(index);
                 *range = tunnels
-                    .inbound(self.from.packet(index), now)
+                    .inbound(self.from.packet(index), class, now)
                     .unwrap_or(0..0);
             }
             tunnels.has_notices()
@@ -174,9 +175,10 @@ impl Mover {
             for index in 0..count {
                 let next = self.to.len();
                 let room = self.sealed.room(next);
-                if let Some((len, to)) = tunnels.outbound(self.from.packet(index), room, now) {
-                    self.sealed.set_len(next, len);
-                    self.to.push(to);
+                if let Some(packet) = tunnels.outbound(self.from.packet(index), room, now) {
+                    self.sealed.set_len(next, packet.len);
+                    self.sealed.set_class(next, packet.class);
+                    self.to.push(packet.to);
                 }
             }
             tunnels.has_notices()

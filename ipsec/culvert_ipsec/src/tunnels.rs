@@ -11,7 +11,9 @@ use std::ops::Range;
 use std::time::Duration;
 
 use esp::nat_t::{Datagram, demultiplex};
-use esp::{InboundSa, Limits, OpenError, OutboundSa, Resumable, Retired, SealError, Spi};
+use esp::{
+    InboundSa, Limits, OpenError, OutboundSa, Resumable, Retired, SealError, Spi, TrafficClass,
+};
 
 use crate::address::{Address, Prefix, PrefixMap, ends};
 use crate::counters::{Cause, Totals, Traffic};
@@ -38,6 +40,14 @@ pub struct Desired {
     pub outer: SocketAddrV4,
     pub inbound: Vec<Keyed<InboundSa>>,
     pub outbound: Option<Keyed<OutboundSa>>,
+}
+
+/// An ESP packet to send: so many bytes of the buffer, in a datagram of this traffic class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    pub len: usize,
+    pub to: SocketAddrV4,
+    pub class: TrafficClass,
 }
 
 /// A desired state that cannot be.
@@ -161,13 +171,8 @@ impl Tunnels {
         Ok(())
     }
 
-    /// Seals a packet from the TUN into `out`: how much of `out` to send, and where to.
-    pub fn outbound(
-        &mut self,
-        inner: &[u8],
-        out: &mut [u8],
-        now: f64,
-    ) -> Option<(usize, SocketAddrV4)> {
+    /// Seals a packet from the TUN into `out`.
+    pub fn outbound(&mut self, inner: &[u8], out: &mut [u8], now: f64) -> Option<Outgoing> {
         let Some((source, destination)) = ends(inner) else {
             return self.discard(Cause::Malformed);
         };
@@ -193,7 +198,11 @@ impl Tunnels {
                 }
                 tunnel.traffic.outbound.count(inner.len(), now);
                 tunnel.last_sent = now;
-                Some((sealed.len, tunnel.outer))
+                Some(Outgoing {
+                    len: sealed.len,
+                    to: tunnel.outer,
+                    class: TrafficClass::of(inner)?.encapsulate(),
+                })
             }
             Err(SealError::HardLimit) => self.discard_in(index, Cause::HardLimit),
             Err(SealError::Malformed | SealError::BufferTooSmall) => {
@@ -203,8 +212,13 @@ impl Tunnels {
         }
     }
 
-    /// Opens a UDP payload in place: where in it the inner packet stands.
-    pub fn inbound(&mut self, datagram: &mut [u8], now: f64) -> Option<Range<usize>> {
+    /// Opens the payload of a datagram of traffic class `outer` in place: where in it the inner packet stands.
+    pub fn inbound(
+        &mut self,
+        datagram: &mut [u8],
+        outer: TrafficClass,
+        now: f64,
+    ) -> Option<Range<usize>> {
         let spi = match demultiplex(datagram) {
             Datagram::Esp(spi) => spi.get(),
             Datagram::Keepalive => {
@@ -237,13 +251,20 @@ impl Tunnels {
                 inbound: true,
             });
         }
-        let inner = datagram.get(opened.range.clone())?;
+        let inner = datagram.get_mut(opened.range.clone())?;
         let permitted = ends(inner).is_some_and(|(source, destination)| {
             destination == tunnel.inner
                 && tunnel.remote.iter().any(|prefix| prefix.contains(source))
         });
         if !permitted {
             return self.discard_in(index, Cause::Selector);
+        }
+        let own = TrafficClass::of(inner)?;
+        let Ok(combined) = own.decapsulate(outer) else {
+            return self.discard_in(index, Cause::Ecn);
+        };
+        if combined != own {
+            combined.write(inner);
         }
         tunnel.traffic.inbound.count(inner.len(), now);
         Some(opened.range)

@@ -22,6 +22,8 @@ from .conftest import End, entered, sa_key
 pytestmark = pytest.mark.slow
 
 ALL_FRAMES = 3
+# RFC 3168 section 5.
+ECT_0, CE = 0b10, 0b11
 
 
 def eventually(condition: Callable[[], bool]) -> None:
@@ -105,6 +107,29 @@ def test_ping_and_tcp_come_through_and_the_wire_shows_esp_only(ends: tuple[End, 
     assert flow.bytes > len(sent)
     assert flow.last is not None
     assert 0 <= time.monotonic() - flow.last < 30
+
+
+def test_dscp_and_ecn_cross_the_tunnel_and_congestion_comes_back_in(ends: tuple[End, End]) -> None:
+    a, b = ends
+    tap = wiretap(b)
+    sink = udp_socket(b, b.inner, 9000)
+    sink.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
+    sender = udp_socket(a, a.inner)
+    marked = 46 << 2 | ECT_0
+    sender.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, marked)
+    sender.sendto(b"marked", (b.inner, 9000))
+    assert sink.recvmsg(100, 100)[1] == [(socket.IPPROTO_IP, socket.IP_TOS, bytes([marked]))]
+    assert heard(tap)[0][1] == marked
+
+    congested = udp_socket(a, a.outer)
+    congested.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, CE)
+    insider = Outbound(0x2001, "aes-gcm-256", sa_key(2), after=100)
+    for tos in (0, ECT_0):
+        inner = IP(src=a.inner, dst=b.inner, tos=tos) / UDP(dport=9000) / bytes([tos])
+        congested.sendto(insider.seal(bytes(inner)), (b.outer, 4500))
+    data, ancillary, _, _ = sink.recvmsg(100, 100)
+    assert (data, ancillary) == (bytes([ECT_0]), [(socket.IPPROTO_IP, socket.IP_TOS, bytes([CE]))])
+    assert b.datapath.counters().drops["ecn"] == 1
 
 
 def test_replays_forgeries_and_strangers_are_dropped_and_counted(ends: tuple[End, End]) -> None:
@@ -282,7 +307,7 @@ def test_a_refusal_says_what_to_do(ends: tuple[End, End]) -> None:
         with pytest.raises(DatapathError, match="could not be opened"):
             Userspace.create("a name too long for Linux", 4501)
         tunnel = replace(a.state.tunnels[0], outbound=OutboundSa(0x2001, b"\x42" * 35))
-        with pytest.raises(DatapathError, match="36 bytes") as refused:
+        with pytest.raises(DatapathError, match="aes-gcm-256 needs key material of 36 bytes") as refused:
             a.datapath.apply(replace(a.state, tunnels=(tunnel,)))
         assert "4242" not in str(refused.value)
         assert "BBBB" not in str(refused.value)

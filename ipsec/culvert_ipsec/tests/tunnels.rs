@@ -7,7 +7,7 @@ use std::time::Duration;
 use culvert_ipsec::address::Prefix;
 use culvert_ipsec::counters::Cause;
 use culvert_ipsec::tunnels::{Desired, Keyed, Refusal, Tunnels};
-use esp::{AdmittedSuite, InboundSa, KeyMaterial, Limits, OutboundSa, Spi};
+use esp::{AdmittedSuite, InboundSa, KeyMaterial, Limits, OutboundSa, Spi, TrafficClass};
 
 const NONE: Limits = Limits::NONE;
 const NOW: Duration = Duration::ZERO;
@@ -74,13 +74,13 @@ fn send(tunnels: &mut Tunnels, inner: &[u8]) -> Option<(Vec<u8>, SocketAddrV4)> 
     let mut out = [0; 200];
     tunnels
         .outbound(inner, &mut out, 1.0)
-        .map(|(len, to)| (out[..len].to_vec(), to))
+        .map(|packet| (out[..packet.len].to_vec(), packet.to))
 }
 
 fn receive(tunnels: &mut Tunnels, packet: &[u8]) -> Option<Vec<u8>> {
     let mut packet = packet.to_vec();
     tunnels
-        .inbound(&mut packet, 1.0)
+        .inbound(&mut packet, TrafficClass(0), 1.0)
         .map(|range| packet[range].to_vec())
 }
 
@@ -171,6 +171,34 @@ fn what_an_sa_may_not_carry_is_dropped_after_decryption() {
         (1, 40, Some(1.0))
     );
     assert_eq!(traffic.drops.get(Cause::Selector), 3);
+}
+
+#[test]
+fn congestion_is_told_to_who_can_hear_it() {
+    let mut tunnels = Tunnels::new();
+    let state = Desired {
+        inbound: vec![inbound(1000, 1)],
+        outbound: Some(outbound(2000, 2, 0, 0)),
+        ..tunnel("wiki", "10.20.0.10/32", 1)
+    };
+    tunnels.apply(vec![state], 0.0).unwrap();
+    let mut gateway = outbound(1000, 1, 0, 0).sa;
+    let congested = TrafficClass(0b11);
+    let mut arrive = |inner_class: u8| {
+        let mut inner = packet(SERVER, CLIENT);
+        inner[1] = inner_class;
+        let mut datagram = from_gateway(&mut gateway, &inner);
+        let range = tunnels.inbound(&mut datagram, congested, 1.0)?;
+        Some(datagram[range][1])
+    };
+    assert_eq!(arrive(46 << 2 | 0b10), Some(46 << 2 | 0b11));
+    assert_eq!(arrive(46 << 2), None);
+    assert_eq!(dropped(&tunnels, Cause::Ecn), 1);
+
+    let mut inner = packet(CLIENT, SERVER);
+    inner[1] = 0b1010_0110;
+    let sent = tunnels.outbound(&inner, &mut [0; 200], 1.0).unwrap();
+    assert_eq!(sent.class, TrafficClass(0b1010_0110));
 }
 
 #[test]

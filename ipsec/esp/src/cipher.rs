@@ -40,11 +40,20 @@ pub(crate) struct Cipher {
 }
 
 enum Keys {
-    Aead { key: LessSafeKey, salt: [u8; 4] },
-    Separate { crypt: Crypt, mac: Mac },
+    Aead {
+        key: LessSafeKey,
+        salt: [u8; 4],
+    },
+    /// Boxed: most SAs are not legacy, and it is a hundred times larger.
+    Separate(Box<Separate>),
 }
 
-#[allow(clippy::large_enum_variant, reason = "one for each SA, boxed by none")]
+struct Separate {
+    crypt: Crypt,
+    mac: Mac,
+}
+
+#[allow(clippy::large_enum_variant, reason = "it is in a box already")]
 enum Crypt {
     Null,
     Ctr {
@@ -65,22 +74,13 @@ impl Cipher {
             Suite::AesGcm256 => aead(&AES_256_GCM, key, salt)?,
             Suite::AesGcm128 => aead(&AES_128_GCM, key, salt)?,
             Suite::ChaCha20Poly1305 => aead(&CHACHA20_POLY1305, key, salt)?,
-            Suite::NullHmacSha256 => Keys::Separate {
-                crypt: Crypt::Null,
-                mac: Mac::sha(hmac::HMAC_SHA256, integrity),
-            },
-            Suite::AesCtrHmacMd5 => Keys::Separate {
-                crypt: ctr(key, salt)?,
-                mac: Mac::md5(integrity)?,
-            },
-            Suite::AesCbcHmacSha1 => Keys::Separate {
-                crypt: cbc(key)?,
-                mac: Mac::sha(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, integrity),
-            },
-            Suite::AesCbcHmacSha256 => Keys::Separate {
-                crypt: cbc(key)?,
-                mac: Mac::sha(hmac::HMAC_SHA256, integrity),
-            },
+            Suite::NullHmacSha256 => separate(Crypt::Null, Mac::sha(hmac::HMAC_SHA256, integrity)),
+            Suite::AesCtrHmacMd5 => separate(ctr(key, salt)?, Mac::md5(integrity)?),
+            Suite::AesCbcHmacSha1 => separate(
+                cbc(key)?,
+                Mac::sha(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, integrity),
+            ),
+            Suite::AesCbcHmacSha256 => separate(cbc(key)?, Mac::sha(hmac::HMAC_SHA256, integrity)),
         };
         Ok(Self {
             shape: material.suite().shape(),
@@ -112,7 +112,8 @@ impl Cipher {
                     .map_err(|_| Failed)?;
                 icv.copy_from_slice(tag.as_ref());
             }
-            Keys::Separate { crypt, mac } => {
+            Keys::Separate(separate) => {
+                let Separate { crypt, mac } = &mut **separate;
                 crypt.encrypt(numbers.sequence, iv, plain)?;
                 icv.copy_from_slice(&mac.tag(rest, numbers.high_half())[..self.shape.icv]);
             }
@@ -143,7 +144,8 @@ impl Cipher {
                 )
                 .map_err(|_| Failed)
             }
-            Keys::Separate { crypt, mac } => {
+            Keys::Separate(separate) => {
+                let Separate { crypt, mac } = &**separate;
                 let tag = mac.tag(rest, numbers.high_half());
                 verify_slices_are_equal(&tag[..self.shape.icv], icv).map_err(|_| Failed)?;
                 let (header, sealed) = rest
@@ -229,31 +231,35 @@ impl Numbers {
 }
 
 fn aead(algorithm: &'static Algorithm, key: &[u8], salt: &[u8]) -> Result<Keys, KeyError> {
-    let key = UnboundKey::new(algorithm, key).map_err(|_| KeyError::Length)?;
+    let key = UnboundKey::new(algorithm, key).map_err(|_| KeyError::Refused)?;
     Ok(Keys::Aead {
         key: LessSafeKey::new(key),
-        salt: salt.try_into().map_err(|_| KeyError::Length)?,
+        salt: salt.try_into().map_err(|_| KeyError::Refused)?,
     })
+}
+
+fn separate(crypt: Crypt, mac: Mac) -> Keys {
+    Keys::Separate(Box::new(Separate { crypt, mac }))
 }
 
 fn ctr(key: &[u8], nonce: &[u8]) -> Result<Crypt, KeyError> {
     Ok(Crypt::Ctr {
-        key: EncryptingKey::ctr(aes(key)?).map_err(|_| KeyError::Length)?,
-        nonce: nonce.try_into().map_err(|_| KeyError::Length)?,
+        key: EncryptingKey::ctr(aes(key)?).map_err(|_| KeyError::Refused)?,
+        nonce: nonce.try_into().map_err(|_| KeyError::Refused)?,
     })
 }
 
 fn cbc(key: &[u8]) -> Result<Crypt, KeyError> {
     Ok(Crypt::Cbc {
-        encrypting: EncryptingKey::cbc(aes(key)?).map_err(|_| KeyError::Length)?,
-        decrypting: DecryptingKey::cbc(aes(key)?).map_err(|_| KeyError::Length)?,
+        encrypting: EncryptingKey::cbc(aes(key)?).map_err(|_| KeyError::Refused)?,
+        decrypting: DecryptingKey::cbc(aes(key)?).map_err(|_| KeyError::Refused)?,
         ivs: RandomIvs::default(),
     })
 }
 
 fn aes(key: &[u8]) -> Result<UnboundCipherKey, KeyError> {
     let algorithm = if key.len() == 16 { &AES_128 } else { &AES_256 };
-    UnboundCipherKey::new(algorithm, key).map_err(|_| KeyError::Length)
+    UnboundCipherKey::new(algorithm, key).map_err(|_| KeyError::Refused)
 }
 
 fn nonce(salt: [u8; 4], iv: [u8; 8]) -> Nonce {

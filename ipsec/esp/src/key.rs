@@ -17,10 +17,12 @@ pub type WrappedKey = [u8; WRAPPED_KEY_LEN];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyError {
-    /// Key material of another length than the suite's.
-    Length,
+    /// Key material of another length than this suite's.
+    Length(Suite),
     /// A wrapped key that fails its integrity check: another key-encryption key, another suite, or damaged.
     Integrity,
+    /// The crypto library refuses the key.
+    Refused,
 }
 
 /// The keys of one SA, for one suite.
@@ -37,11 +39,11 @@ impl KeyMaterial {
     pub fn new(suite: AdmittedSuite, bytes: &[u8]) -> Result<Self, KeyError> {
         let suite = suite.suite();
         if bytes.len() != suite.key_material_len() {
-            return Err(KeyError::Length);
+            return Err(KeyError::Length(suite));
         }
         let mut own = Zeroizing::new([0; MAX_KEY_MATERIAL_LEN]);
         own.get_mut(..bytes.len())
-            .ok_or(KeyError::Length)?
+            .ok_or(KeyError::Length(suite))?
             .copy_from_slice(bytes);
         Ok(Self { suite, bytes: own })
     }
@@ -100,7 +102,7 @@ impl Kek {
         let wrapped = self
             .aes()?
             .wrap_with_padding(material.bytes(), &mut room)
-            .map_err(|_| KeyError::Length)?;
+            .map_err(|_| KeyError::Refused)?;
         let mut aligned = [0; WRAPPED_KEY_LEN];
         let start = WRAPPED_KEY_LEN - material.suite.shape().wrapped();
         aligned[start..].copy_from_slice(wrapped);
@@ -108,7 +110,7 @@ impl Kek {
     }
 
     fn aes(&self) -> Result<AesKek, KeyError> {
-        AesKek::new(&AES_256, self.0.as_ref()).map_err(|_| KeyError::Length)
+        AesKek::new(&AES_256, self.0.as_ref()).map_err(|_| KeyError::Refused)
     }
 }
 
@@ -126,10 +128,16 @@ impl fmt::Debug for Kek {
 
 impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Length => "key material of another length than the suite's",
-            Self::Integrity => "the wrapped key does not open under this key-encryption key",
-        })
+        match self {
+            Self::Length(suite) => {
+                let len = suite.key_material_len();
+                write!(f, "{suite} needs key material of {len} bytes")
+            }
+            Self::Integrity => {
+                f.write_str("the wrapped key does not open under this key-encryption key")
+            }
+            Self::Refused => f.write_str("the crypto library refuses the key"),
+        }
     }
 }
 

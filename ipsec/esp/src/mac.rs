@@ -9,7 +9,7 @@ use crate::key::KeyError;
 /// At least as long as every ICV.
 const TAG_LEN: usize = 16;
 
-#[allow(clippy::large_enum_variant, reason = "both are keys, one for each SA")]
+#[allow(clippy::large_enum_variant, reason = "it is in the SA's box")]
 pub(crate) enum Mac {
     Sha(Key),
     /// aws-lc-rs has no MD5.
@@ -22,7 +22,7 @@ impl Mac {
     }
 
     pub(crate) fn md5(key: &[u8]) -> Result<Self, KeyError> {
-        let key = Hmac::new_from_slice(key).map_err(|_| KeyError::Length)?;
+        let key = Hmac::new_from_slice(key).map_err(|_| KeyError::Refused)?;
         Ok(Self::Md5(key))
     }
 

@@ -50,7 +50,7 @@ impl<S: Resumable> Slots<S> {
         self.live
             .get_mut(&slot)
             .map(|held| &mut held.sa)
-            .ok_or(KeyError::Length)
+            .ok_or(KeyError::Refused)
     }
 
     fn install(&mut self, slot: u32, mut new: Held<S>) {

@@ -136,8 +136,8 @@ mod tests {
         assert_eq!(TrafficClass::of(&v6), Some(TrafficClass(0xab)));
         TrafficClass(0x12).write(&mut v6);
         assert_eq!(v6, [0x61, 0x2c, 0xde, 0xf0]);
-        for mut other in [&mut [][..], &mut [0x45], &mut [0x45, 0], &mut [0, 0, 0]] {
-            TrafficClass(3).write(&mut other);
+        for other in [&mut [][..], &mut [0x45], &mut [0x45, 0], &mut [0, 0, 0]] {
+            TrafficClass(3).write(other);
         }
         assert_eq!(TrafficClass::of(&[0x45]), None);
     }

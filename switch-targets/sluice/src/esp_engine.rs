@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn an_engine_goes_on_where_it_was_when_a_program_is_pushed_again() {
         let engines = engines();
-        let mut seal_with = |count| {
+        let seal_with = |count| {
             let mut sealer = engines.instance("sealer", &slots(count)).unwrap();
             seal(&mut sealer, &CALL, Duration::ZERO).1[7]
         };

@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
-use tracing::info;
+use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
 
 /// TLS connections that wait to be served.
@@ -55,6 +55,9 @@ async fn run(args: &Args) -> Result<(), Fault> {
     let mut externs = ExternRegistry::new();
     esp_engine::register(&mut externs, read_kek(&args.kek)?, args.allowed_suites());
     payload_tail::register(&mut externs);
+    for suite in &args.allowed_suites {
+        warn!("SAs may use the legacy suite {suite}");
+    }
     let tls = Arc::new(args.identity().server_config()?);
     let ports = args
         .ports

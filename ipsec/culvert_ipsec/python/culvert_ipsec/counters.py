@@ -28,9 +28,10 @@ class TunnelCounters:
 class Counters:
     """The whole datapath.
 
-    `drops` has malformed, unknown_spi, replay, icv, selector, dummy, hard_limit, no_policy (routed to the TUN device
-    without an SA to carry it) and send_failed (refused by the operating system). It includes what is counted for a tunnel,
-    also for one that is gone. Keepalives and `non_esp` (IKE) are RFC 3948 sections 2.3 and 2.2.
+    `drops` has malformed, unknown_spi, replay, icv, selector, dummy, hard_limit, ecn (RFC 6040 section 4.2), no_policy
+    (routed to the TUN device without an SA to carry it) and send_failed (refused by the operating system). It includes
+    what is counted for a tunnel, also for one that is gone. Keepalives and `non_esp` (IKE) are RFC 3948 sections 2.3
+    and 2.2.
     """
 
     tunnels: Mapping[str, TunnelCounters]
