@@ -28,7 +28,11 @@ class Suite:
 
 
 AES_GCM_256 = Suite(1, "aes-gcm-256", "AES-GCM", 36)
-MODERN = [AES_GCM_256, Suite(2, "aes-gcm-128", "AES-GCM", 20), Suite(3, "chacha20-poly1305", "CHACHA20-POLY1305", 36)]
+MODERN = [
+    AES_GCM_256,
+    Suite(2, "aes-gcm-128", "AES-GCM", 20),
+    Suite(3, "chacha20-poly1305", "CHACHA20-POLY1305", 36),
+]
 LEGACY = [
     Suite(129, "null-hmac-sha256-128", "NULL", 0, "SHA2-256-128", 32),
     Suite(130, "aes-ctr-hmac-md5-96", "AES-CTR", 20, "HMAC-MD5-96", 16),

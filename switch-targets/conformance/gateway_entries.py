@@ -1,9 +1,9 @@
 """Table entries of p4/gateway.p4: a site with a WAN and a LAN, and tunnels. Addresses are 128 bits, IPv4 mapped.
 
-    203.0.113.10          198.51.100.2              10.20.0.10
-    2001:db8:cafe::10     2001:db8:100::2           fd00:20::10
-    peer ───── router ───── wan  gateway  lan ───── server
-    inner 10.99.0.5, fd00:99::5
+203.0.113.10          198.51.100.2              10.20.0.10
+2001:db8:cafe::10     2001:db8:100::2           fd00:20::10
+peer ───── router ───── wan  gateway  lan ───── server
+inner 10.99.0.5, fd00:99::5
 """
 
 from __future__ import annotations
@@ -103,7 +103,9 @@ class Site:
 
 def port_role(port: int, vlan: int, action: str, interface_id: int, mac: str) -> fy.P4TableEntry:
     match = fy.Match(port=port, vlan=vlan)
-    return fy.P4TableEntry("port_role", match=match, action=fy.Action(action, interface_id=interface_id, mac=mac))
+    return fy.P4TableEntry(
+        "port_role", match=match, action=fy.Action(action, interface_id=interface_id, mac=mac)
+    )
 
 
 def own_address(interface_id: int, address: str) -> fy.P4TableEntry:
@@ -198,19 +200,19 @@ class Tunnel:
 
     def sad_in(self) -> fy.P4TableEntry:
         action = fy.Action(
-            "open", sa_id=self.sa_in, slot=self.number, suite=self.suite.number, esn=int(self.esn),
-            wrapped_key=wrapped(self.key_in, self.kek), replay_window=self.replay_window, endpoint=self.endpoint,
-            tag=self.tag, **vars(self.limits_in),
+            "open", sa_id=self.sa_in, slot=self.number, suite=self.suite.number,
+            wrapped_key=wrapped(self.key_in, self.kek), esn=int(self.esn), replay_window=self.replay_window,
+            **vars(self.limits_in), endpoint=self.endpoint, tag=self.tag,
         )  # fmt: skip
         match = fy.Match(dst=ip(self.outer.gateway), spi=self.spi_in)
         return fy.P4TableEntry("sad_in", match=match, action=action)
 
     def sad_out(self) -> fy.P4TableEntry:
         action = fy.Action(
-            "seal", slot=self.number, suite=self.suite.number, esn=int(self.esn), spi=self.spi_out,
-            wrapped_key=wrapped(self.key_out, self.kek), src=ip(self.outer.gateway), dst=ip(self.outer.peer),
-            sport=4500 if self.peer_port else 0, dport=self.peer_port, endpoint=self.endpoint, tag=self.tag,
-            **vars(self.limits_out),
+            "seal", slot=self.number, suite=self.suite.number, wrapped_key=wrapped(self.key_out, self.kek),
+            spi=self.spi_out, esn=int(self.esn), **vars(self.limits_out), src=ip(self.outer.gateway),
+            dst=ip(self.outer.peer), sport=4500 if self.peer_port else 0, dport=self.peer_port,
+            endpoint=self.endpoint, tag=self.tag,
         )  # fmt: skip
         return fy.P4TableEntry("sad_out", match=fy.Match(sa_id=self.sa_out), action=action)
 

@@ -120,13 +120,19 @@ class Gateway:
 
     def on_wan(self, packet: Packet, **ether: Any) -> Packet:
         """From the router."""
-        return _frame({"src": entries.ROUTER_MAC, "dst": entries.WAN_MAC, **ether}, self.site.wan_vlan, packet)
+        return _frame(
+            {"src": entries.ROUTER_MAC, "dst": entries.WAN_MAC, **ether}, self.site.wan_vlan, packet
+        )
 
     def on_lan(self, packet: Packet, **ether: Any) -> Packet:
         """From the server."""
-        return _frame({"src": entries.SERVER_MAC, "dst": entries.LAN_MAC, **ether}, self.site.lan_vlan, packet)
+        return _frame(
+            {"src": entries.SERVER_MAC, "dst": entries.LAN_MAC, **ether}, self.site.lan_vlan, packet
+        )
 
-    def esp(self, tunnel: Tunnel, esp: bytes, source: str = "", port: int | None = None, **fields: Any) -> Packet:
+    def esp(
+        self, tunnel: Tunnel, esp: bytes, source: str = "", port: int | None = None, **fields: Any
+    ) -> Packet:
         """ESP bytes in the peer's outer headers; `port` 0 is ESP without UDP."""
         port = tunnel.peer_port if port is None else port
         outer = tunnel.outer
@@ -158,7 +164,9 @@ class Gateway:
         return left
 
     @contextlib.asynccontextmanager
-    async def digests(self, name: str, ack_timeout_ns: int = 1_000_000) -> AsyncGenerator[asyncio.Queue[dict[str, int]]]:
+    async def digests(
+        self, name: str, ack_timeout_ns: int = 1_000_000
+    ) -> AsyncGenerator[asyncio.Queue[dict[str, int]]]:
         """Messages of one digest. After `ack_timeout_ns` the switch says the same again."""
         entry = fy.P4DigestEntry(name, max_list_size=1, max_timeout_ns=0, ack_timeout_ns=ack_timeout_ns)
         await self.switch.insert([entry])

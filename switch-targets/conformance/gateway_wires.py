@@ -95,11 +95,11 @@ def connect(one: tuple[str, str], other: tuple[str, str]) -> None:
 
 
 @contextlib.contextmanager
-def wired_switch() -> Generator[None]:
-    """SWITCH and PEERS with every port of PORTS between them."""
-    with namespaces(SWITCH, PEERS):
+def wired_switch(switch: str = SWITCH, peers: str = PEERS) -> Generator[None]:
+    """Two namespaces with every port of PORTS between them."""
+    with namespaces(switch, peers):
         for name in PORTS.values():
-            connect((SWITCH, name), (PEERS, name))
+            connect((switch, name), (peers, name))
         yield
 
 

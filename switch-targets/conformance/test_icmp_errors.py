@@ -10,7 +10,11 @@ from gateway_entries import FAMILIES, LAN, LAN_MAC, SERVER_MAC, V4, Family, Site
 from gateway_rig import QUIET, Drop, Gateway, built, ip_header, new_tunnel, opened, to_inner, to_server
 from scapy.layers.inet import ICMP, IP, UDP
 from scapy.layers.inet6 import (
-    ICMPv6DestUnreach, ICMPv6EchoRequest, ICMPv6PacketTooBig, ICMPv6TimeExceeded, IPv6,
+    ICMPv6DestUnreach,
+    ICMPv6EchoRequest,
+    ICMPv6PacketTooBig,
+    ICMPv6TimeExceeded,
+    IPv6,
 )  # fmt: skip
 from scapy.layers.inet6 import IPv6ExtHdrFragment as Fragment
 from scapy.layers.l2 import Dot1Q

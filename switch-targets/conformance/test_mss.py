@@ -45,8 +45,12 @@ LEFT = {
 def syn(family: Family, options: bytes, flags: int = 2, to_server: bool = True) -> Packet:
     """A SYN with these very bytes as options, and a right checksum."""
     options += END * (-len(options) % 4)
-    header = ip_header(family, *((family.inner, family.server) if to_server else (family.server, family.inner)))
-    bare = bytearray(bytes(TCP(sport=40000, dport=443, flags=flags, dataofs=5 + len(options) // 4, chksum=0)))[:20]
+    header = ip_header(
+        family, *((family.inner, family.server) if to_server else (family.server, family.inner))
+    )
+    bare = bytearray(
+        bytes(TCP(sport=40000, dport=443, flags=flags, dataofs=5 + len(options) // 4, chksum=0))
+    )[:20]
     return with_checksum(header, bytes(bare) + options)
 
 
@@ -137,7 +141,9 @@ async def test_segments_pass_built_as_they_came(gateway: Gateway) -> None:
 
     tunnel = new_tunnel(inner_mtu=MTU)
     await gateway.insert(tunnel.entries())
-    packet = built(ip_header(V4, V4.server, V4.inner), TCP(sport=1, dport=2, options=[("MSS", 9000)]) / bytes(900))
+    packet = built(
+        ip_header(V4, V4.server, V4.inner), TCP(sport=1, dport=2, options=[("MSS", 9000)]) / bytes(900)
+    )
     inner = opened(tunnel, await gateway.seals(tunnel, packet))
     assert dict(inner[TCP].options)["MSS"] == MTU - 40
     assert inner[TCP].payload == packet[TCP].payload

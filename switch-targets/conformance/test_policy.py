@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import finsy as fy
 import pytest
-from esp_peer import AES_GCM_256
 from gateway_entries import (
-    FAMILIES, LAN, LAN2_HOP, LAN_HOP, V4, V6, WAN, WAN_HOP, Family, Limits, bypass, group_route, host, ip, nexthop, policy,
-    prefix, route,
+    FAMILIES,
+    LAN,
+    LAN2_HOP,
+    LAN_HOP,
+    V4,
+    V6,
+    WAN_HOP,
+    Family,
+    bypass,
+    group_route,
+    host,
+    policy,
+    prefix,
+    route,
 )  # fmt: skip
-from gateway_rig import QUIET, Drop, Gateway, built, ip_header, new_tunnel, opened, seal, to_inner, to_server
-from scapy.layers.inet import ICMP, IP, TCP, UDP
+from gateway_rig import QUIET, Drop, Gateway, built, ip_header, new_tunnel, opened, to_inner, to_server
+from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt
 from scapy.layers.inet6 import IPv6ExtHdrFragment as Fragment
 from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
@@ -34,7 +44,11 @@ class TestFrames:
         frame = gateway.on_wan(to_server(family))
         ether = Ether(src=frame.src, dst=frame.dst)
         double = ether / Dot1Q(vlan=0) / Dot1Q(vlan=0) / frame.payload
-        for other in (ether / Dot1AD(vlan=0) / frame.payload, double, Ether(bytes(ether)[:12] + b"\x88\xcc" + bytes(46))):
+        for other in (
+            ether / Dot1AD(vlan=0) / frame.payload,
+            double,
+            Ether(bytes(ether)[:12] + b"\x88\xcc" + bytes(46)),
+        ):
             async with gateway.dropping(Drop.NOT_IP):
                 gateway.wan.send(other)
 
@@ -96,9 +110,13 @@ class TestInboundSelectors:
 
     @families
     async def test_each_field_counts(self, gateway: Gateway, family: Family) -> None:
-        tunnel = await self.inserted(gateway, family, protocol=(6, 0xFF), sport=(1000, 2000), dport=(443, 443))
+        tunnel = await self.inserted(
+            gateway, family, protocol=(6, 0xFF), sport=(1000, 2000), dport=(443, 443)
+        )
 
-        def tcp(sport: int = 1500, dport: int = 443, source: str = family.inner, to: str = family.server) -> Packet:
+        def tcp(
+            sport: int = 1500, dport: int = 443, source: str = family.inner, to: str = family.server
+        ) -> Packet:
             return built(ip_header(family, source, to), TCP(sport=sport, dport=dport))
 
         for sequence, sport in enumerate((1000, 1500, 2000), start=1):
@@ -141,7 +159,9 @@ class TestInboundSelectors:
     async def test_fragments_of_ipv6(self, gateway: Gateway) -> None:
         tunnel = await self.inserted(gateway, V6, protocol=(17, 0xFF), dport=(6000, 6000))
         header = IPv6(src=V6.inner, dst=V6.server)
-        first = header / Fragment(m=1, offset=0, id=9, nh=17) / UDP(sport=1, dport=6000, len=500) / Raw(bytes(40))
+        first = (
+            header / Fragment(m=1, offset=0, id=9, nh=17) / UDP(sport=1, dport=6000, len=500) / Raw(bytes(40))
+        )
         later = header / Fragment(offset=6, id=9, nh=17) / Raw(bytes(40))
         gateway.wan.send(gateway.sealed(tunnel, first, 1))
         arrived = gateway.lan.receive()
@@ -183,7 +203,9 @@ class TestOutboundPolicy:
         discard = policy(LAN, fy.Action("discard"), priority=20, protocol=(17, 0xFF), dport=(53, 53))
         await gateway.insert(tunnel.entries(), discard)
         async with gateway.dropping(Drop.POLICY):
-            gateway.lan.send(gateway.on_lan(built(ip_header(family, family.server, family.inner), UDP(dport=53))))
+            gateway.lan.send(
+                gateway.on_lan(built(ip_header(family, family.server, family.inner), UDP(dport=53)))
+            )
         await gateway.seals(tunnel)
 
     async def test_protected_is_sealed_or_dropped(self, gateway: Gateway, family: Family) -> None:
@@ -199,9 +221,18 @@ class TestOutboundPolicy:
 
     async def test_extension_headers_stay(self, gateway: Gateway, family: Family) -> None:
         if family.version == 4:
-            packet = IP(src=V4.server, dst=V4.inner, flags="MF", id=77) / UDP(sport=1, dport=2, len=900) / Raw(bytes(64))
+            packet = (
+                IP(src=V4.server, dst=V4.inner, flags="MF", id=77)
+                / UDP(sport=1, dport=2, len=900)
+                / Raw(bytes(64))
+            )
         else:
-            packet = IPv6(src=V6.server, dst=V6.inner) / Fragment(m=1, id=77, nh=6) / TCP(flags="S") / Raw(bytes(60))
+            packet = (
+                IPv6(src=V6.server, dst=V6.inner)
+                / Fragment(m=1, id=77, nh=6)
+                / TCP(flags="S")
+                / Raw(bytes(60))
+            )
         packet = type(packet)(bytes(packet))
         tunnel = new_tunnel(inner=family)
         await gateway.insert(tunnel.entries())

@@ -138,7 +138,9 @@ async def test_the_controller_is_told_until_it_has_acted(gateway: Gateway, outer
         await asyncio.sleep(QUIET)
         assert moved.empty()
         await gateway.seals(tunnel)
-        assert await asyncio.wait_for(moved.get(), 2) == said, "repeated with the 256th packet after the first"
+        assert await asyncio.wait_for(moved.get(), 2) == said, (
+            "repeated with the 256th packet after the first"
+        )
 
         await gateway.opens(tunnel, 3, source=outer.elsewhere, port=556)
         await gateway.seals(tunnel)

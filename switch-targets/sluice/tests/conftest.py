@@ -16,20 +16,13 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import sluice_entries as entries
-from sluice_authority import CLIENT, SERVER, Authority
-from sluice_rig import (
-    CLIENT_NAME,
-    GRPC_PORT,
-    P4INFO,
-    PROGRAM,
-    Controller,
-    Relay,
-    Sluice,
-    Wire,
-    binary,
-    flat,
-    namespaces,
-)
+from gateway_authority import Authority
+from gateway_entries import KEK, Site
+from gateway_rig import Gateway
+from gateway_target import CLIENT_NAME, GRPC_PORT, P4INFO, PROGRAM
+from gateway_target import infrastructure as make_infrastructure
+from gateway_wires import Relay, Wire, wired_switch
+from sluice_rig import PEERS, SWITCH, Controller, Sluice, binary, flat
 
 
 @pytest.fixture(scope="session")
@@ -41,23 +34,20 @@ def program() -> Path:
 
 @pytest.fixture(scope="session")
 def rig(program: Path) -> Iterator[None]:
-    with namespaces():
+    with wired_switch(SWITCH, PEERS):
         yield
 
 
 @pytest.fixture(scope="session")
 def infrastructure(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    authority = Authority(tmp_path_factory.mktemp("pki") / "infrastructure")
-    authority.issue("gateway", "gw-berlin", SERVER)
-    authority.issue("controller", CLIENT_NAME, CLIENT)
-    return authority
+    return make_infrastructure(tmp_path_factory.mktemp("pki") / "infrastructure")
 
 
 @pytest.fixture
 def arguments(infrastructure: Authority, tmp_path: Path) -> dict[str, str]:
     """The command line, to be bent by tests."""
     kek = tmp_path / "kek.bin"
-    kek.write_bytes(entries.KEK)
+    kek.write_bytes(KEK)
     kek.chmod(0o600)
     return {
         "--device-id": "1",
@@ -82,7 +72,7 @@ def sluice(rig: None, program: Path, arguments: dict[str, str], tmp_path: Path) 
 
 @pytest.fixture
 def address(sluice: Sluice) -> Iterator[str]:
-    relay = Relay(GRPC_PORT)
+    relay = Relay(GRPC_PORT, SWITCH)
     yield relay.address
     relay.close()
 
@@ -111,19 +101,25 @@ def controller(address: str, infrastructure: Authority) -> Controller:
 async def gateway(controller: Controller) -> AsyncIterator[fy.Switch]:
     """A gateway with its static entries."""
     async with controller() as switch:
-        await switch.insert([*entries.ports(), *entries.routes()])
+        await switch.insert(entries.site())
         yield switch
 
 
 @pytest.fixture
 def wan(sluice: Sluice) -> Iterator[Wire]:
-    wire = Wire("wan")
+    wire = Wire("wan", PEERS)
     yield wire
     wire.close()
 
 
 @pytest.fixture
 def lan(sluice: Sluice) -> Iterator[Wire]:
-    wire = Wire("lan")
+    wire = Wire("lan", PEERS)
     yield wire
     wire.close()
+
+
+@pytest.fixture
+async def wired(gateway: fy.Switch, wan: Wire, lan: Wire) -> Gateway:
+    """The gateway with its wires."""
+    return Gateway(gateway, Site(), wan, lan, lan)

@@ -9,8 +9,8 @@ import grpc
 import pytest
 from cryptography import x509
 from finsy.proto import p4r, p4r_grpc
-from sluice_authority import CLIENT, SERVER, Authority
-from sluice_rig import CLIENT_NAME
+from gateway_authority import CLIENT, SERVER, Authority
+from gateway_target import CLIENT_NAME
 
 pytestmark = pytest.mark.slow
 

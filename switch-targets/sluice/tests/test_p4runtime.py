@@ -10,8 +10,9 @@ import finsy as fy
 import pytest
 import sluice_entries as entries
 from finsy.proto import p4r
-from sluice_entries import read
-from sluice_rig import PROGRAM, Controller
+from gateway_target import PROGRAM
+from sluice_entries import TUNNEL, read
+from sluice_rig import Controller
 
 pytestmark = pytest.mark.slow
 
@@ -49,7 +50,7 @@ class TestArbitration:
                     await first.insert(entries.ports())
                 assert refusal.value.code == PROTO.PERMISSION_DENIED
                 await second.insert(entries.ports())
-                assert len(await read(first, fy.P4TableEntry())) == 3, "backups read"
+                assert len(await read(first, fy.P4TableEntry())) == 2, "backups read"
             # finsy bids again as soon as it hears that no one is primary.
             await asyncio.sleep(0.2)
             assert first.is_primary
@@ -111,7 +112,7 @@ class TestPipelineConfig:
         async with controller() as switch:
             await switch.insert(entries.ports())
         async with controller() as switch:
-            assert len(await read(switch, fy.P4TableEntry())) == 3
+            assert len(await read(switch, fy.P4TableEntry())) == 2
         async with controller(p4force=True) as switch:
             assert await read(switch, fy.P4TableEntry()) == []
 
@@ -136,12 +137,12 @@ class TestPipelineConfig:
                 assert text in refusal.value.message
             verify = p4r.SetForwardingPipelineConfigRequest(device_id=1, action=action.VERIFY, config=good)
             await raw(switch, verify)
-            assert len(await read(switch, fy.P4TableEntry())) == 3
+            assert len(await read(switch, fy.P4TableEntry())) == 2
 
 
 class TestTables:
     async def test_entries_are_read_back_as_written(self, gateway: fy.Switch) -> None:
-        written = [*entries.tunnel(), *entries.ports(), *entries.routes()]
+        written = [*entries.tunnel(), *entries.site()]
         await gateway.insert(entries.tunnel())
         found = await read(gateway, fy.P4TableEntry())
         assert sorted(map(repr, found)) == sorted(repr(decoded(gateway, entry)) for entry in written)
@@ -152,48 +153,48 @@ class TestTables:
         async def count(*asked: fy.P4TableEntry) -> int:
             return len(await read(gateway, *asked))
 
-        assert await count(fy.P4TableEntry("port_role")) == 2
-        assert await count(fy.P4TableEntry("port_role", match=fy.Match(port=2))) == 1
-        assert await count(fy.P4TableEntry("port_role", match=fy.Match(port=3))) == 0
+        assert await count(fy.P4TableEntry("port_role")) == 3
+        assert await count(fy.P4TableEntry("port_role", match=fy.Match(port=2, vlan=0))) == 1
+        assert await count(fy.P4TableEntry("port_role", match=fy.Match(port=4, vlan=0))) == 0
         assert (
             await count(fy.P4TableEntry("spd_in", priority=10), fy.P4TableEntry("spd_in", priority=11)) == 1
         )
         assert await count(fy.P4TableEntry("sad_in", is_default_action=True)) == 1
 
     async def test_metadata_is_kept_with_its_entry(self, gateway: fy.Switch) -> None:
-        entry = entries.sad_in()
+        entry = TUNNEL.sad_in()
         entry.metadata = b"tunnel 5"
         await gateway.insert([entry])
         found = await read(gateway, fy.P4TableEntry("sad_in"))
         assert [it.metadata for it in found] == [b"tunnel 5"]
         await gateway.delete([entry])
-        await gateway.insert([entries.sad_in()])
+        await gateway.insert([TUNNEL.sad_in()])
         assert [it.metadata for it in await read(gateway, fy.P4TableEntry("sad_in"))] == [b""]
 
     async def test_a_batch_goes_on_after_an_error(self, gateway: fy.Switch) -> None:
         results = await refused(
             gateway,
-            +entries.sad_in(),
-            +entries.sad_in(),
-            -entries.spd_out(),
-            ~entries.sad_out(),
-            +entries.spd_in(),
+            +TUNNEL.sad_in(),
+            +TUNNEL.sad_in(),
+            -TUNNEL.spd_out(),
+            ~TUNNEL.sad_out(),
+            +TUNNEL.spd_in(),
         )
         codes = [code for code, _ in results]
         assert codes == [PROTO.OK, PROTO.ALREADY_EXISTS, PROTO.NOT_FOUND, PROTO.NOT_FOUND, PROTO.OK]
-        assert "table 'GatewayIngress.inbound.sad_in'" in results[1][1]
+        assert "table 'GatewayIngress.open.sad_in'" in results[1][1]
         assert len(await read(gateway, fy.P4TableEntry("spd_in"))) == 1
 
     async def test_modify_gives_another_action(self, gateway: fy.Switch) -> None:
-        await gateway.insert([entries.spd_out(sa_id=8)])
-        await gateway.modify([entries.spd_out(sa_id=9)])
+        await gateway.insert([TUNNEL.spd_out()])
+        await gateway.modify([TUNNEL.but(number=4).spd_out()])
         found = await read(gateway, fy.P4TableEntry("spd_out"))
         assert [entry.action.args["sa_id"] for entry in found] == [9]
-        await gateway.delete([entries.spd_out()])
+        await gateway.delete([TUNNEL.spd_out()])
         assert await read(gateway, fy.P4TableEntry("spd_out")) == []
 
     async def test_bad_updates_name_their_place(self, gateway: fy.Switch) -> None:
-        good = update(gateway, +entries.sad_in())
+        good = update(gateway, +TUNNEL.sad_in())
 
         def bent(change: str, value: bytes) -> p4r.Update:
             bad = p4r.Update.FromString(good.SerializeToString())
@@ -203,10 +204,10 @@ class TestTables:
                 bad.entity.table_entry.action.action.params[1].value = value
             return bad
 
-        table = "table 'GatewayIngress.inbound.sad_in'"
+        table = "table 'GatewayIngress.open.sad_in'"
         results = await refused(
             gateway,
-            bent("match", b"\1\0\0\0\0"),
+            bent("match", b"\1" + bytes(16)),
             bent("match", b""),
             bent("param", b"\1\0\0\0\0"),
             p4r.Update(type=p4r.Update.INSERT, entity=p4r.Entity(table_entry=p4r.TableEntry(table_id=5))),
@@ -216,10 +217,10 @@ class TestTables:
         )
         assert results[0] == (
             PROTO.INVALID_ARGUMENT,
-            f"{table}: match field 'dst': the value does not fit 32 bits",
+            f"{table}: match field 'dst': the value does not fit 128 bits",
         )
         assert results[1][0] == PROTO.INVALID_ARGUMENT
-        assert "action 'GatewayIngress.inbound.open': parameter 'slot'" in results[2][1]
+        assert "action 'GatewayIngress.open.open': parameter 'slot'" in results[2][1]
         assert [code for code, _ in results[3:]] == [
             PROTO.NOT_FOUND,
             PROTO.INVALID_ARGUMENT,
@@ -233,7 +234,7 @@ class TestTables:
         assert await read(gateway, fy.P4TableEntry(), fy.P4DigestEntry()) == []
 
     async def test_many_entries(self, gateway: fy.Switch) -> None:
-        many = [entries.sad_in(sa_id=n, spi=0x10000 + n, slot=n) for n in range(1, 1501)]
+        many = [TUNNEL.but(number=n, spi_in=0x10000 + n).sad_in() for n in range(1, 1501)]
         await gateway.insert(many)
         found = [entry["spi"] for entry in await read(gateway, fy.P4TableEntry("sad_in"))]
         assert sorted(found) == [0x10000 + n for n in range(1, 1501)]
@@ -255,7 +256,7 @@ class TestCounters:
         assert beyond[0][0] == PROTO.OUT_OF_RANGE
 
     async def test_direct_counters_belong_to_entries(self, gateway: fy.Switch) -> None:
-        entry = entries.sad_in()
+        entry = TUNNEL.sad_in()
         asked = fy.P4DirectCounterEntry("sad_in", table_entry=fy.P4TableEntry("sad_in", match=entry.match))
         with pytest.raises(fy.P4ClientError) as refusal:
             await read(gateway, asked)
