@@ -122,5 +122,6 @@ class SecurityAssociation(Base):
     sa_id: Mapped[int] = mapped_column(BigInteger)
     # What the tunnel's endpoint holds counts for SAs with the tag that it was learned under.
     tag: Mapped[int] = mapped_column(BigInteger)
+    made_at: Mapped[CreatedAt]
     # Set when a newer generation has taken over: the SA goes at this time.
     drain_until: Mapped[datetime.datetime | None]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import time
+import uuid
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from culvert_db import SecurityAssociation
 from culvert_proto import CulvertError, Reason, agent_pb2
+from sqlalchemy import update
 
 from .conftest import Device, World, free_port, refused, running, serving, settings_in, until
 from .switch import Switch
@@ -245,6 +249,29 @@ async def test_entries_that_nobody_wants_are_deleted(world: World, device: Devic
     switch.silent = False
     await world.online("gw-berlin")
     await until(lambda: tunnel_entries(world), lambda count: count == 0)
+
+
+async def test_a_tunnel_that_nobody_renews_is_closed_when_its_keys_are_over(
+    world: World, device: Device, switch: Switch
+) -> None:
+    """The default: renewed after an hour, over after two."""
+    await device.open()
+    other = await world.enrol()
+    await other.prove()
+    await other.open()
+    async with world.sessions.begin() as session:
+        age = datetime.timedelta(hours=2, seconds=1)
+        mine = SecurityAssociation.device_id == uuid.UUID(device.id)
+        await session.execute(
+            update(SecurityAssociation).where(mine).values(made_at=SecurityAssociation.made_at - age)
+        )
+    # The next reconciliation is the next connection's.
+    switch.silent = True
+    await world.online("gw-berlin", wanted="offline")
+    switch.silent = False
+    found = await until(lambda: tunnels(world), lambda found: len(found) == 1)
+    assert found[0]["device_id"] == other.id
+    await until(lambda: tunnel_entries(world), lambda count: count == 4)
 
 
 async def test_a_soft_limit_on_the_gateway_reaches_the_device(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import uuid
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ from culvert_proto import CulvertError, Reason
 from culvert_service.gateways import mapped
 from culvert_service.gateways.diff import DesiredTunnel
 from culvert_service.gateways.entry import Entry, Update, deletes
-from culvert_service.gateways.limits import Limits
+from culvert_service.gateways.limits import Limits, hard
 from culvert_service.gateways.record import site_of
 from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Slot, Spi, Tag
 from culvert_service.gateways.suite import Suite
@@ -21,7 +22,10 @@ from culvert_service.sessions.lifecycle import Session
 
 @dataclass(frozen=True, slots=True)
 class TunnelRecord:
-    """An open tunnel. `pairs` holds one pair for each generation of `session`."""
+    """An open tunnel. `pairs` holds one pair for each generation of `session`.
+
+    After `ends_at` the gateway refuses its newest keys, whose hard limit has passed; None without such a limit.
+    """
 
     id: uuid.UUID
     device_id: uuid.UUID
@@ -32,6 +36,7 @@ class TunnelRecord:
     path: Path
     session: Session
     pairs: dict[int, Pair]
+    ends_at: datetime.datetime | None
 
     def faces(self, peer: str) -> bool:
         """Whether `peer` is of the family of the tunnel's outer addresses."""
@@ -63,6 +68,9 @@ def parse(tunnel: Tunnel, resource: Resource, gateway: Gateway, inner_address: s
     draining = frozenset(sa.generation for sa in tunnel.sas if sa.drain_until is not None)
     pending = generations - draining - {tunnel.generation}
     renewing = max(pending) if tunnel.state is TunnelState.RENEWING and pending else None
+    path = path_of(tunnel, resource, gateway, inner_address)
+    life = hard(path.soft).seconds
+    made_at = max(sa.made_at for sa in tunnel.sas)
     return TunnelRecord(
         tunnel.id,
         tunnel.device_id,
@@ -70,9 +78,10 @@ def parse(tunnel: Tunnel, resource: Resource, gateway: Gateway, inner_address: s
         resource.fqdn,
         resource.idle_seconds,
         gateway.name,
-        path_of(tunnel, resource, gateway, inner_address),
+        path,
         Session(tunnel.generation, renewing, draining),
         {generation: _pair(generation, tunnel.sas) for generation in sorted(generations)},
+        made_at + datetime.timedelta(seconds=life) if life else None,
     )
 
 

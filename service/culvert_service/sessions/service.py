@@ -120,18 +120,20 @@ class Tunnels:
             return [TunnelOut.of(listed) for listed in await repository.listed(session)]
 
     async def desired(self, gateway_id: int) -> Sequence[DesiredTunnel]:
-        """For the reconciler."""
+        """For the reconciler. A tunnel whose device has not renewed its keys in their whole life is closed."""
+        now = self._now()
         async with self._sessions.begin() as session:
-            records = await repository.on_gateway(session, gateway_id, self._now())
+            records = await repository.on_gateway(session, gateway_id, now)
+        if over := [record for record in records if record.ends_at is not None and record.ends_at <= now]:
+            which = or_(*(_as_it_was(record.id, record.session.current) for record in over))
+            # Beside: whoever reconciles has the gateway to itself.
+            self._spawn(self.close(CulvertError(Reason.CLOSED_IDLE), which))
         return [record.desired() for record in records]
 
     async def lost(self, link: Link, tunnels: Sequence[DesiredTunnel]) -> None:
         """For the reconciler: these SAs are gone from the gateway."""
         if tunnels:
-            # A tunnel that was opened anew in the meantime has another generation, and stays.
-            which = or_(
-                *(and_(Tunnel.id == one.tunnel_id, Tunnel.generation == one.generation) for one in tunnels)
-            )
+            which = or_(*(_as_it_was(one.tunnel_id, one.generation) for one in tunnels))
             await self.close(CulvertError(Reason.SA_LOST, gateway=link.name), which)
 
     async def soft_limit(self, link: Link, sa_id: int) -> None:
@@ -270,3 +272,8 @@ class Tunnels:
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, CulvertError):
             _log.error("a tunnel's task failed", exc_info=error, extra={"task": task.get_name()})
+
+
+def _as_it_was(tunnel_id: uuid.UUID, generation: int) -> ColumnElement[bool]:
+    """A tunnel that was opened anew in the meantime has another generation, and stays."""
+    return and_(Tunnel.id == tunnel_id, Tunnel.generation == generation)

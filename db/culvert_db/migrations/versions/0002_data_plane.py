@@ -44,6 +44,10 @@ def upgrade() -> None:
     op.add_column("security_associations", sa.Column("tag", sa.BigInteger(), nullable=True))
     op.execute("UPDATE security_associations SET tag = 1 + id % 4294967295")
     op.alter_column("security_associations", "tag", nullable=False)
+    op.add_column(
+        "security_associations",
+        sa.Column("made_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+    )
     op.create_check_constraint(
         op.f("ck_security_associations_tag_is_32_bits"),
         "security_associations",
@@ -52,6 +56,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    op.drop_column("security_associations", "made_at")
     op.drop_column("security_associations", "tag")
     # What speaks ESP without UDP has no place in the older table.
     op.execute("DELETE FROM tunnels WHERE peer_port = 0")
