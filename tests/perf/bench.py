@@ -1,4 +1,10 @@
-"""`make bench`: every figure of one run, into build/bench.jsonl and build/bench.html."""
+"""`make bench`: every figure of one run, into build/bench.jsonl and build/bench.html. `bench.py FIGURE...` measures those
+alone and prints them, without touching the files. Without bmv2's simple_switch_grpc on the PATH, what is measured on it is
+left out, and said.
+
+Beside the switches, the hosts' transmit offloads are off: neither switch takes frames that are longer than the wire's or
+lack their checksum.
+"""
 
 from __future__ import annotations
 
@@ -7,55 +13,49 @@ import datetime
 import os
 import platform
 import sys
-from statistics import median
+from pathlib import Path
 
-import baselines
+sys.path.append(str(Path(__file__).resolve().parents[2] / "switch-targets/conformance"))
+
+import esp
+import lab
 import page
-from clicks import cold_clicks, tunnel_mbit_s
-from culvert_lab import parts
-from culvert_lab.office import opened
-from figures import Figure, percentile
+import rekey
+import site_to_site
+from figures import Figure
+from gateways import Treatment
 
-BUILD = parts.ROOT / "build"
-CLICKS = 100
-GOODPUT_RUNS = 3
-GOODPUT_SECONDS = 5
-
-# Hauser et al., "P4-IPsec: Site-to-Site and Host-to-Site VPN with IPsec in P4-Based SDN": tunnel set-up at the controller.
-PAPER_SETUP_MS = 5.02
+BUILD = esp.ROOT / "build"
+GOODPUT = {f"goodput_{treatment.name.lower()}_mbit_s": treatment for treatment in Treatment}
+NAMES = (*lab.NAMES, "esp_1400_mbit_s", *GOODPUT, "rekey_lost")
 
 
-async def measure() -> list[Figure]:
-    """All figures. The baselines are measured between our own runs, so that both see the same machine."""
+async def measure(names: list[str]) -> list[Figure]:
+    """Those figures. Baselines are measured between our own runs, so that both see the same machine."""
     figures: list[Figure] = []
-    async with opened() as office:
-        clicks = await cold_clicks(office, CLICKS)
-        for name, share in (("click_p50_ms", 0.50), ("click_p99_ms", 0.99)):
-            held, plain = percentile(clicks.held, share), percentile(clicks.plain, share)
-            figures.append(Figure(name, held, "ms", "bind9 alone", plain))
-        figures.append(Figure("setup_p50_ms", percentile(clicks.setup, 0.50), "ms", "paper", PAPER_SETUP_MS))
-        ours: list[float] = []
-        veth: list[float] = []
-        wireguard: list[float] = []
-        for _ in range(GOODPUT_RUNS):
-            ours.append(await tunnel_mbit_s(office, GOODPUT_SECONDS))
-            veth.append(await asyncio.to_thread(baselines.veth_mbit_s, GOODPUT_SECONDS))
-            other = await asyncio.to_thread(baselines.wireguard_go_mbit_s, GOODPUT_SECONDS, BUILD)
-            wireguard += [] if other is None else [other]
-    figures.append(Figure("goodput_mbit_s", median(ours), "Mbit/s", "veth", median(veth)))
-    if wireguard:
-        figures.append(Figure("goodput_mbit_s", median(ours), "Mbit/s", "wireguard-go", median(wireguard)))
-    else:
-        print("wireguard-go is not measured: it is built with Go, which is not on the PATH", file=sys.stderr)
+    if wanted := [name for name in lab.NAMES if name in names]:
+        figures += await lab.measure(wanted)
+    if "esp_1400_mbit_s" in names:
+        figures += esp.measure()
+    if wanted := [treatment for name, treatment in GOODPUT.items() if name in names]:
+        figures += await site_to_site.measure(wanted)
+    if "rekey_lost" in names:
+        figures += await rekey.measure()
     return figures
 
 
 def main() -> None:
-    figures = asyncio.run(measure())
+    names = sys.argv[1:]
+    if unknown := [name for name in names if name not in NAMES]:
+        sys.exit(f"no such figure: {', '.join(unknown)}; there are: {', '.join(NAMES)}")
+    if "bmv2" not in site_to_site.targets():
+        print("bmv2 is not measured: its simple_switch_grpc is not on the PATH", file=sys.stderr)
+    figures = asyncio.run(measure(names or list(NAMES)))
     lines = [figure.line() for figure in figures]
-    (BUILD / "bench.jsonl").write_text("\n".join(lines) + "\n")
-    machine = f"{platform.system()} {platform.release()}, {os.cpu_count()} cores"
-    (BUILD / "bench.html").write_text(page.render(figures, datetime.date.today().isoformat(), machine))
+    if not names:
+        (BUILD / "bench.jsonl").write_text("\n".join(lines) + "\n")
+        machine = f"{platform.system()} {platform.release()}, {os.cpu_count()} cores"
+        (BUILD / "bench.html").write_text(page.render(figures, datetime.date.today().isoformat(), machine))
     print("\n".join(lines))
 
 

@@ -7,31 +7,33 @@ A host's last number says how the gateways treat what it sends to the same numbe
 that one set of entries serves all runs and no run waits for another's set-up.
 
 The hosts segment and finish their frames before these reach a gateway (no TSO, no checksum offload), because a switch
-takes no unfinished frames; GSO above that and GRO on the way in are the hosts' own affair, and are on.
+takes no unfinished frames; GSO above that, and GRO of what comes in, are the hosts' own affair, and are on.
 """
 
 from __future__ import annotations
 
-import array
+import asyncio
 import contextlib
-import fcntl
+import importlib
 import os
-import socket
-import struct
-import subprocess
-from collections.abc import Callable, Generator
+import tempfile
+from collections.abc import AsyncGenerator, Generator
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeVar
+from pathlib import Path
+from typing import cast
 
-from culvert_lab import netns
+import finsy as fy
+import gateway_entries as entries
+from esp_peer import AES_GCM_256, LEGACY, Suite
+from gateway_entries import KEK, LAN, WAN, Family, Tunnel
+from gateway_target import GRPC_PORT, Launch, Target, controller_options, infrastructure
+from gateway_wires import Relay, namespaces, run
 
-T = TypeVar("T")
-
-SIOCETHTOOL = 0x8946
-# linux/ethtool.h
-STSO, STXCSUM, SGRO = 0x1F, 0x17, 0x2C
 MTU = 1500
+WAN_PORT, LAN_PORT = 1, 2
+WAN_HOP, LAN_HOP = 1, 2
+NULL_HMAC_SHA256 = LEGACY[0]
 
 
 class Treatment(Enum):
@@ -40,6 +42,16 @@ class Treatment(Enum):
     BYPASS = 11
     NULL = 12
     AES = 13
+
+    @property
+    def suite(self) -> Suite:
+        """Of a protected flow."""
+        return {Treatment.NULL: NULL_HMAC_SHA256, Treatment.AES: AES_GCM_256}[self]
+
+    @property
+    def inner_mtu(self) -> int:
+        """The longest packet whose ESP packet (IPv4, no UDP) has MTU bytes: RFC 4301 section 8."""
+        return {Treatment.NULL: 1454, Treatment.AES: 1446}[self]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +62,8 @@ class Site:
     number: int
 
     @property
-    def letter(self) -> str:
-        return "ab"[self.number - 1]
+    def other(self) -> Site:
+        return B if self.number == 1 else A
 
     @property
     def prefix(self) -> str:
@@ -69,86 +81,124 @@ class Site:
         """The address whose flows are treated so."""
         return f"10.{self.number}.0.{treatment.value}"
 
-    @property
-    def lan_mac(self) -> str:
-        return f"02:00:00:00:0{self.number}:01"
+    def mac(self, what: int) -> str:
+        return f"02:00:00:00:0{self.number}:0{what}"
 
-    @property
-    def host_mac(self) -> str:
-        return f"02:00:00:00:0{self.number}:02"
+    def tunnel(self, treatment: Treatment, keys: dict[Site, bytes], number: int) -> Tunnel:
+        """As this gateway sees it. `keys` are those of the senders; `number` sets the SA's identifiers apart."""
+        far = Family(
+            4, self.wan_address, "", self.other.wan_address, "", self.other.host(treatment), self.host(treatment),
+            self.lan_address, "", "",
+        )  # fmt: skip
+        return Tunnel(
+            keys[self.other], keys[self], far, far, treatment.suite, peer_port=0, number=number,
+            spi_in=_spi(self.other, number), spi_out=_spi(self, number), inner_mtu=treatment.inner_mtu,
+        )  # fmt: skip
 
-    @property
-    def wan_mac(self) -> str:
-        return f"02:00:00:00:0{self.number}:03"
+    def entries(self) -> list[fy.P4TableEntry]:
+        """Ports, routes and the policies of flows that are not protected."""
+        there, here = self.other.host(Treatment.BYPASS), self.host(Treatment.BYPASS)
+        return [
+            entries.port_role(WAN_PORT, 0, "set_wan", 1, self.mac(WAN_MAC)),
+            entries.port_role(LAN_PORT, 0, "set_lan", 2, self.mac(LAN_MAC)),
+            entries.own_address(1, self.wan_address),
+            entries.own_address(2, self.lan_address),
+            entries.nexthop(WAN_HOP, WAN, WAN_PORT, 0, self.mac(WAN_MAC), self.other.mac(WAN_MAC), MTU),
+            entries.nexthop(LAN_HOP, LAN, LAN_PORT, 0, self.mac(LAN_MAC), self.mac(HOST_MAC), MTU),
+            entries.route(self.prefix, LAN_HOP),
+            entries.route(self.other.prefix, WAN_HOP),
+            entries.route("192.0.2.0/24", WAN_HOP),
+            entries.bypass(LAN, here, there),
+            entries.bypass(WAN, there, here),
+        ]
 
 
+LAN_MAC, HOST_MAC, WAN_MAC = 1, 2, 3
 A, B = Site(1), Site(2)
 
 
+def _spi(sender: Site, number: int) -> int:
+    return 0x1000 * sender.number + number
+
+
+def new_tunnel(treatment: Treatment, number: int) -> dict[Site, Tunnel]:
+    """Both ends, with fresh keys."""
+    keys = {site: os.urandom(treatment.suite.key_len) for site in (A, B)}
+    return {site: site.tunnel(treatment, keys, number) for site in (A, B)}
+
+
 @dataclass(frozen=True, slots=True)
-class Network:
-    """The namespaces of one pair of gateways."""
+class Pair:
+    """Both gateways, running and programmed, with a host behind each."""
 
-    name: str
+    switches: dict[Site, fy.Switch]
+    targets: dict[Site, Target]
+    hosts: dict[Site, str]
+    tunnels: dict[Treatment, dict[Site, Tunnel]]
 
-    def host(self, site: Site) -> str:
-        return f"{self.name}-host-{site.letter}"
+    def check(self) -> None:
+        """Raises RuntimeError, with its log, when a gateway has ended."""
+        for target in self.targets.values():
+            if not target.alive():
+                raise RuntimeError(f"a gateway has ended: {target.log.read_text()[-2000:]}")
 
-    def gateway(self, site: Site) -> str:
-        return f"{self.name}-gateway-{site.letter}"
 
-    def namespaces(self) -> list[str]:
-        return [each(site) for site in (A, B) for each in (self.host, self.gateway)]
+def kind(name: str) -> type[Target]:
+    """`sluice` or `bmv2`."""
+    return cast(type[Target], importlib.import_module(f"target_{name}").TARGET)
+
+
+@contextlib.asynccontextmanager
+async def gateways(name: str) -> AsyncGenerator[Pair]:
+    """A pair of one kind. Raises RuntimeError when a gateway or a link can't be made."""
+    prefix = f"culvert-bench-{os.getpid()}-{name}"
+    hosts = {site: f"{prefix}-host-{site.number}" for site in (A, B)}
+    spaces = {site: f"{prefix}-gateway-{site.number}" for site in (A, B)}
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        stack.enter_context(_network(hosts, spaces))
+        authority = infrastructure(folder / "pki")
+        targets: dict[Site, Target] = {}
+        for site, space in spaces.items():
+            own = folder / f"gateway-{site.number}"
+            own.mkdir()
+            ports = {WAN_PORT: "wan", LAN_PORT: "lan"}
+            launch = Launch(space, ports, KEK, [NULL_HMAC_SHA256.name], own, authority)
+            targets[site] = await asyncio.to_thread(kind(name), launch)
+            stack.callback(targets[site].stop)
+        async with contextlib.AsyncExitStack() as connections:
+            switches: dict[Site, fy.Switch] = {}
+            for site, space in spaces.items():
+                relay = Relay(GRPC_PORT, space)
+                stack.callback(relay.close)
+                switch = fy.Switch(f"gateway-{site.number}", relay.address, controller_options(authority))
+                switches[site] = await connections.enter_async_context(switch)
+                await switches[site].insert(site.entries())
+            tunnels: dict[Treatment, dict[Site, Tunnel]] = {}
+            for number, treatment in enumerate((Treatment.NULL, Treatment.AES), start=1):
+                tunnels[treatment] = new_tunnel(treatment, number)
+                for site, tunnel in tunnels[treatment].items():
+                    made = [tunnel.sad_in(), tunnel.spd_in(), tunnel.sad_out(), tunnel.spd_out()]
+                    await switches[site].insert(made)
+            yield Pair(switches, targets, hosts, tunnels)
 
 
 @contextlib.contextmanager
-def network(label: str) -> Generator[Network]:
-    """The topology without gateways in it. Raises CalledProcessError, OSError."""
-    net = Network(f"culvert-bench-{os.getpid()}-{label}")
-    try:
-        for namespace in net.namespaces():
-            ip("netns", "add", namespace)
-            # Neighbour discovery would put frames on the wires that no measurement has sent.
-            ip("netns", "exec", namespace, "sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
-            ip("-n", namespace, "link", "set", "lo", "up")
-        _wire(net.gateway(A), net.gateway(B), "wan")
+def _network(hosts: dict[Site, str], spaces: dict[Site, str]) -> Generator[None]:
+    with namespaces(*hosts.values(), *spaces.values()):
+        _wire("wan", spaces[A], spaces[B])
         for site in (A, B):
-            _wire(net.gateway(site), net.host(site), "lan", site.host_mac)
+            _wire("lan", spaces[site], hosts[site], "address", site.mac(HOST_MAC))
             for treatment in Treatment:
-                ip("-n", net.host(site), "addr", "add", f"{site.host(treatment)}/24", "dev", "lan")
-            ip("-n", net.host(site), "route", "add", "default", "via", site.lan_address)
-            inside(net.host(site), _offloads)
-        yield net
-    finally:
-        for namespace in net.namespaces():
-            subprocess.run(["ip", "netns", "delete", namespace], check=False, capture_output=True)
+                run("ip", "-n", hosts[site], "addr", "add", f"{site.host(treatment)}/24", "dev", "lan")
+            run("ip", "-n", hosts[site], "route", "add", "default", "via", site.lan_address)
+            offloads = ("tx", "off", "tso", "off", "gro", "on")
+            run("ip", "netns", "exec", hosts[site], "ethtool", "-K", "lan", *offloads)
+        yield
 
 
-def ip(*arguments: str) -> None:
-    """iproute2; raises CalledProcessError."""
-    subprocess.run(["ip", *arguments], check=True, capture_output=True)
-
-
-def inside(namespace: str, action: Callable[[], T]) -> T:
-    """Run `action` in a namespace; a socket that it returns stays there."""
-    worker = netns.Inside(namespace)
-    try:
-        return worker.call(action)
-    finally:
-        worker.close()
-
-
-def _wire(left: str, right: str, name: str, right_mac: str | None = None) -> None:
-    mac = ["address", right_mac] if right_mac else []
-    ip("link", "add", name, "netns", left, "mtu", str(MTU), "type", "veth",
-       "peer", "name", name, "netns", right, "mtu", str(MTU), *mac)  # fmt: skip
+def _wire(name: str, left: str, right: str, *right_options: str) -> None:
+    peer = ("type", "veth", "peer", "name", name, "netns", right, "mtu", str(MTU), *right_options)
+    run("ip", "link", "add", name, "netns", left, "mtu", str(MTU), *peer)
     for namespace in (left, right):
-        ip("-n", namespace, "link", "set", name, "up")
-
-
-def _offloads() -> None:
-    for command, on in ((STSO, 0), (STXCSUM, 0), (SGRO, 1)):
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
-            value = array.array("B", struct.pack("=II", command, on))
-            request = struct.pack("16sP", b"lan", value.buffer_info()[0])
-            fcntl.ioctl(control, SIOCETHTOOL, request + bytes(40 - len(request)))
+        run("ip", "-n", namespace, "link", "set", name, "up")

@@ -1,0 +1,58 @@
+"""Cold clicks and goodput through the whole of Culvert, in the lab."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from statistics import median
+
+import baselines
+from clicks import Clicks, cold_clicks, tunnel_mbit_s
+from culvert_lab import parts
+from culvert_lab.office import Office, opened
+from figures import Figure, percentile
+
+NAMES = ("click_p50_ms", "click_p99_ms", "setup_p50_ms", "goodput_mbit_s")
+CLICKS = 100
+GOODPUT_RUNS = 3
+GOODPUT_SECONDS = 5
+
+# Hauser et al., "P4-IPsec: Site-to-Site and Host-to-Site VPN with IPsec in P4-Based SDN": tunnel set-up at the controller.
+PAPER_SETUP_MS = 5.02
+
+
+async def measure(names: list[str]) -> list[Figure]:
+    """Those of NAMES that are asked for, all in one lab. Raises ProgramError, StepError, RuntimeError."""
+    async with opened() as office:
+        # Goodput needs the name that the clicks open.
+        clicks = await cold_clicks(office, CLICKS if names != ["goodput_mbit_s"] else 1)
+        figures = [figure for figure in _clicks(clicks) if figure.name in names]
+        if "goodput_mbit_s" in names:
+            figures += await _goodput(office)
+    return figures
+
+
+def _clicks(clicks: Clicks) -> list[Figure]:
+    figures: list[Figure] = []
+    for name, share in (("click_p50_ms", 0.50), ("click_p99_ms", 0.99)):
+        held, plain = percentile(clicks.held, share), percentile(clicks.plain, share)
+        figures.append(Figure(name, held, "ms", "bind9 alone", plain))
+    setup = percentile(clicks.setup, 0.50)
+    return [*figures, Figure("setup_p50_ms", setup, "ms", "paper", PAPER_SETUP_MS)]
+
+
+async def _goodput(office: Office) -> list[Figure]:
+    ours: list[float] = []
+    veth: list[float] = []
+    wireguard: list[float] = []
+    for _ in range(GOODPUT_RUNS):
+        ours.append(await tunnel_mbit_s(office, GOODPUT_SECONDS))
+        veth.append(await asyncio.to_thread(baselines.veth_mbit_s, GOODPUT_SECONDS))
+        other = await asyncio.to_thread(baselines.wireguard_go_mbit_s, GOODPUT_SECONDS, parts.ROOT / "build")
+        wireguard += [] if other is None else [other]
+    figures = [Figure("goodput_mbit_s", median(ours), "Mbit/s", "veth", median(veth))]
+    if wireguard:
+        figures.append(Figure("goodput_mbit_s", median(ours), "Mbit/s", "wireguard-go", median(wireguard)))
+    else:
+        print("wireguard-go is not measured: it is built with Go, which is not on the PATH", file=sys.stderr)
+    return figures
