@@ -15,8 +15,8 @@ from linux_esp.controller import Controller, issue_certificates
 from linux_esp.entries import site_entries
 from linux_esp.forwarding import INSIDE, Inside, Outside
 from linux_esp.site import P4RUNTIME, Site, Sluice
-from linux_esp.tunnel_pair import Tunnels
-from linux_esp.tunnels import Kernel
+from linux_esp.tunnel import Tunnels
+from linux_esp.two_tuns import Kernel
 
 _OUTSIDE = pytest.StashKey[Outside]()
 

@@ -12,7 +12,7 @@ from linux_esp.entries import INNER, OFFICE, Pair
 from linux_esp.site import Site, waited
 from linux_esp.suites import SUITES
 from linux_esp.traffic import Exchange, echo_over_tcp, family, ping
-from linux_esp.tunnel_pair import Tunnels, from_gateway
+from linux_esp.tunnel import Tunnels, from_gateway
 from linux_esp.xfrm import Refused, refused
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ from culvert_service.gateways.suite import Suite as Offered
 from culvert_service.gateways.suite import inner_mtu
 from linux_esp.packets import EXPERIMENT, ICMP, ICMPV6, Ip
 from linux_esp.suites import SUITES
-from linux_esp.tunnels import HERE, THERE, Kernel, Shape, wrapped
+from linux_esp.two_tuns import HERE, THERE, Kernel, Shape, wrapped
 
 pytestmark = pytest.mark.slow
 

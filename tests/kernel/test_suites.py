@@ -6,7 +6,7 @@ import pytest
 from culvert_ipsec.esp import Inbound, Outbound
 from linux_esp.packets import EXPERIMENT, Ip
 from linux_esp.suites import SUITES, Suite
-from linux_esp.tunnels import HERE, LINUX, PEER, THERE, Kernel, Shape, forwarded, unwrapped, wrapped
+from linux_esp.two_tuns import HERE, LINUX, PEER, THERE, Kernel, Shape, forwarded, unwrapped, wrapped
 from linux_esp.xfrm import State, ip
 
 pytestmark = pytest.mark.slow

@@ -77,7 +77,7 @@ class Outside:
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", str(ROOT), *items]
         # Bytecode makes the second run's start faster, and belongs with what is built.
         pycache = {"PYTHONPYCACHEPREFIX": str(ROOT / "build/machine-pycache")}
-        self._machine = Machine(command, {"HOME": "/root", **pycache})
+        self._machine = Machine(command, ROOT, {"HOME": "/root", **pycache})
         reports = self._machine.folder / "reports"
         reports.touch()
         self._stream = reports.open(encoding="utf-8")

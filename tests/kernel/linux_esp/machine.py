@@ -37,15 +37,17 @@ class MachineError(Exception):
 
 
 class Machine:
-    """One boot, one command. Leaving the context ends the kernel, whatever it does."""
+    """One boot, one command, run in the folder `where`. Leaving the context ends the kernel, whatever it does."""
 
-    def __init__(self, command: Sequence[str], environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, command: Sequence[str], where: Path, environment: dict[str, str] | None = None
+    ) -> None:
         _check_installed()
         self.folder = Path(tempfile.mkdtemp(prefix="culvert-machine-"))
         variables = [
             f"export {shlex.quote(f'{name}={value}')}" for name, value in (environment or {}).items()
         ]
-        lines = [*variables, f"cd {shlex.quote(str(Path.cwd()))} || exit", f"exec {shlex.join(command)}"]
+        lines = [*variables, f"cd {shlex.quote(str(where))} || exit", f"exec {shlex.join(command)}"]
         (self.folder / "command").write_text("\n".join(lines) + "\n")
         self._console = self.folder / "console"
         with self._console.open("wb") as console:
@@ -149,7 +151,7 @@ def main(arguments: Sequence[str]) -> int:
         print("usage: run [--seconds N] COMMAND [ARGUMENT...]", file=sys.stderr)
         return 2
     try:
-        with Machine(words) as machine:
+        with Machine(words, Path.cwd()) as machine:
             status = machine.wait(seconds)
             sys.stdout.write(machine.output())
             return status

@@ -1,15 +1,15 @@
 """A site: Linux as the peer, sluice as the gateway, an office behind it, each in a network namespace.
 
- ns peer                          ns gateway                      ns office
-┌───────────────────────┐  wire  ┌─────────────────────┐  wire   ┌───────────────────┐
-│ lo   10.99.0.5        │        │ wan    sluice   lan │         │                   │
-│      fd99::5          │   ┌────┼─ 192.0.2.1  10.20.0.1 ──┐     │                   │
-│ XFRM                  │   │    │  2001:db8::1  fd20::1│  │     │                   │
-│ eth0 192.0.2.2 ───────┼───┘    │  (no address of its  │  └─────┼─ eth0 10.20.0.10  │
-│      2001:db8::2      │        │   kernel)            │        │       fd20::10    │
-└───────────────────────┘        └──────────┬──────────┘         └───────────────────┘
-                                     mgmt   │ 10.255.0.2
-                       the test: controller ┘ 10.255.0.1
+ ns peer                  ns gateway                  ns office
+┌──────────────────┐     ┌────────────────────┐     ┌──────────────────┐
+│ lo   10.99.0.5   │     │       sluice       │     │                  │
+│      fd99::5     │     │ 192.0.2.1          │     │                  │
+│ XFRM             │     │ 2001:db8::1        │     │                  │
+│ eth0 192.0.2.2   ├─────┤ wan            lan ├─────┤ eth0 10.20.0.10  │
+│      2001:db8::2 │     │         10.20.0.1  │     │      fd20::10    │
+└──────────────────┘     │         fd20::1    │     └──────────────────┘
+                         └─────────┬──────────┘
+       controller, in the test ────┘ mgmt 10.255.0.1, 10.255.0.2: P4Runtime
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
 
 from culvert_lab.netns import Inside
 
@@ -43,10 +42,9 @@ from linux_esp.entries import (
     WAN_MAC,
 )
 from linux_esp.suites import SUITES
-from linux_esp.tunnels import decapsulating
+from linux_esp.two_tuns import decapsulating
 from linux_esp.xfrm import ip
 
-T = TypeVar("T")
 ROOT = Path(__file__).parents[3]
 SLUICE = ROOT / "target/release/sluice"
 P4RUNTIME = "10.255.0.2:9559"
