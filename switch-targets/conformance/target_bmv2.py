@@ -15,6 +15,18 @@ MODULE = ROOT / "build/bmv2/culvert_bmv2.so"
 
 
 class Bmv2Target(Target):
+    """Its own tests bend `modules` and `environment`."""
+
+    modules = ("--load-modules", str(MODULE))
+
+    @staticmethod
+    def environment(launch: Launch) -> dict[str, str]:
+        """What the module reads."""
+        return {
+            "CULVERT_ESP_KEK": str(launch.kek_file),
+            "CULVERT_ESP_ALLOW": ",".join(launch.allow_suites),
+        }
+
     @classmethod
     def absent(cls) -> str | None:
         return None if shutil.which("simple_switch_grpc") else "bmv2's simple_switch_grpc is not on the PATH"
@@ -28,14 +40,14 @@ class Bmv2Target(Target):
         command = ["ip", "netns", "exec", launch.namespace, "stdbuf", "-oL", "simple_switch_grpc", "--no-p4"]
         command += ["--device-id", "1"]
         command += [word for number, name in launch.ports.items() for word in ("-i", f"{number}@{name}")]
-        command += ["--", "--load-modules", str(MODULE), "--grpc-server-addr", f"127.0.0.1:{GRPC_PORT}"]
+        command += ["--", *self.modules, "--grpc-server-addr", f"127.0.0.1:{GRPC_PORT}"]
         command += ["--grpc-server-ssl", "--grpc-server-with-client-auth"]
         command += ["--grpc-server-cacert", str(launch.authority.certificate)]
         command += ["--grpc-server-cert", str(keys / "gateway.pem")]
         command += ["--grpc-server-key", str(keys / "gateway.key")]
-        module = {"CULVERT_ESP_KEK": str(launch.kek_file), "CULVERT_ESP_ALLOW": ",".join(launch.allow_suites)}
+        environment = os.environ | self.environment(launch)
         with self._log.open("wb") as stream:
-            self._process = subprocess.Popen(command, stdout=stream, stderr=stream, env=os.environ | module)
+            self._process = subprocess.Popen(command, stdout=stream, stderr=stream, env=environment)
         deadline = time.monotonic() + 20
         while "Server listening" not in self._log.read_text():
             if not self.alive() or time.monotonic() > deadline:

@@ -1,101 +1,88 @@
-"""Fixtures: a namespace, certificates, bmv2 with the module, and a controller."""
+"""Fixtures: bmv2 with the module between two wires, and a controller. The rig is the conformance tests'."""
 
 from __future__ import annotations
 
 import os
-import shutil
-import signal
-import sys
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import finsy as fy
 import pytest
+from gateway_authority import Authority
+from gateway_entries import KEK, Site
+from gateway_rig import Gateway
+from gateway_target import GRPC_PORT, Launch, controller_options, infrastructure
+from gateway_wires import PORTS, PREFIX, Relay, Wire, wired_switch
+from target_bmv2 import Bmv2Target
 
-sys.path.insert(0, str(Path(__file__).parent))
+SWITCH, PEERS = f"{PREFIX}-bmv2", f"{PREFIX}-bmv2-peers"
 
-from bmv2_gateway import KEK
-from bmv2_pki import make_pki
-from bmv2_switch import MODULE, ROOT, Bmv2, Wire, namespace
-
-Start = Callable[..., Bmv2]
+Start = Callable[..., Bmv2Target]
 Connect = Callable[..., AbstractAsyncContextManager[fy.Switch]]
 
 
 @pytest.fixture(scope="session")
 def rig() -> Iterator[None]:
-    if shutil.which("simple_switch_grpc") is None:
-        pytest.skip("bmv2's simple_switch_grpc is not on the PATH")
-    assert os.geteuid() == 0, "needs root, for network namespaces"
-    assert MODULE.exists(), f"{MODULE} is not built; run: make setup"
-    with namespace():
+    if (why := Bmv2Target.absent()) is not None:
+        pytest.skip(why)
+    if os.geteuid() != 0:
+        pytest.fail("needs root, for network namespaces")
+    with wired_switch(SWITCH, PEERS):
         yield
 
 
 @pytest.fixture(scope="session")
-def pki(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_pki(tmp_path_factory.mktemp("pki"))
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    authority = infrastructure(tmp_path_factory.mktemp("pki") / "infrastructure")
+    authority.issue("stranger", "somebody-else", None)
+    return authority
 
 
 @pytest.fixture
-def start(rig: None, pki: Path, tmp_path: Path) -> Iterator[Start]:
-    """Starts bmv2 with this environment."""
-    started: list[Bmv2] = []
-
-    def start(env: dict[str, str], **options: Any) -> Bmv2:
-        started.append(Bmv2(tmp_path, pki, env, **options))
-        return started[-1]
-
-    yield start
-    for switch in started:
-        print(switch.log())
-        # Without a program that it could load, bmv2 itself crashes on the first packet.
-        assert switch.stop() == -signal.SIGTERM or not switch.has_module, "simple_switch_grpc has crashed"
+def launch(tmp_path: Path, authority: Authority) -> Launch:
+    return Launch(SWITCH, PORTS, KEK, [], tmp_path, authority)
 
 
 @pytest.fixture
-def kek(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    """The file of the key-encryption key; its parameter is the file's mode."""
-    path = tmp_path / "kek.bin"
-    path.write_bytes(KEK)
-    path.chmod(getattr(request, "param", 0o600))
-    return path
+def start(rig: None, launch: Launch) -> Iterator[Start]:
+    """Starts bmv2, of a kind that a test has bent; it must still run at the end of the test."""
+    with ExitStack() as stack:
+
+        def start(kind: type[Bmv2Target] = Bmv2Target) -> Bmv2Target:
+            target = kind(launch)
+            stack.callback(lambda: print(target.log.read_text()))
+            stack.callback(target.stop)
+            return target
+
+        yield start
 
 
 @pytest.fixture
-def connect(pki: Path) -> Connect:
-    """A controller that pushes gateway.p4. Keywords are finsy's switch options."""
+def connect(rig: None, authority: Authority) -> Iterator[Connect]:
+    """A controller that pushes the program anew. Keywords are finsy's switch options."""
+    relay = Relay(GRPC_PORT, SWITCH)
 
     @asynccontextmanager
-    async def connect(switch: Bmv2, name: str = "controller", **changes: Any) -> AsyncGenerator[fy.Switch]:
-        tls = fy.GRPCCredentialsTLS(
-            cacert=pki / "ca.pem",
-            cert=pki / f"{name}.pem",
-            private_key=pki / f"{name}.key",
-            target_name_override="gateway",
-        )
-        options = fy.SwitchOptions(
-            p4info=ROOT / "p4/build/gateway.p4info.txtpb",
-            p4blob=ROOT / "p4/build/gateway.json",
-            channel_credentials=tls,
-        )
-        async with fy.Switch("gateway", switch.address, options(**changes)) as connected:
-            yield connected
+    async def connect(**changes: Any) -> AsyncGenerator[fy.Switch]:
+        options = controller_options(authority)
+        async with fy.Switch("gateway", relay.address, options(**changes)) as switch:
+            yield switch
 
-    return connect
+    yield connect
+    relay.close()
 
 
 @pytest.fixture
-def wan(rig: None) -> Iterator[Wire]:
-    wire = Wire("wan")
-    yield wire
-    wire.close()
+def wires(rig: None) -> Iterator[dict[str, Wire]]:
+    wires = {name: Wire(name, PEERS) for name in PORTS.values()}
+    yield wires
+    for wire in wires.values():
+        wire.close()
 
 
 @pytest.fixture
-def lan(rig: None) -> Iterator[Wire]:
-    wire = Wire("lan")
-    yield wire
-    wire.close()
+def gateway(wires: dict[str, Wire]) -> Callable[[fy.Switch], Gateway]:
+    """The rig around a connected switch."""
+    return lambda switch: Gateway(switch, Site(), **wires)

@@ -3,167 +3,177 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import cast
 
-import bmv2_gateway as gw
 import finsy as fy
 import pytest
-from bmv2_gateway import AES_GCM_256, NULL_HMAC_SHA256, SPI_IN, SPI_OUT, Sa
-from bmv2_switch import Bmv2, Wire
+from esp_peer import LEGACY
+from gateway_authority import Authority
+from gateway_entries import KEK, V4, wrapped
+from gateway_rig import QUIET, Drop, Gateway, esp_bytes, new_tunnel, to_inner, to_server
+from gateway_target import Launch
+from gateway_wires import Wire
+from target_bmv2 import Bmv2Target
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
 
-Start = Callable[..., Bmv2]
+Start = Callable[..., Bmv2Target]
 Connect = Callable[..., AbstractAsyncContextManager[fy.Switch]]
-DROP_KEY = 11
+Rig = Callable[[fy.Switch], Gateway]
 
 
-async def drops(switch: fy.Switch, cause: int) -> int:
-    found = cast("AsyncIterator[fy.P4CounterEntry]", switch.read(fy.P4CounterEntry("drops", index=cause)))
-    return sum([entry.packet_count async for entry in found])
+async def test_packets_of_every_alignment_cross(start: Start, connect: Connect, gateway: Rig) -> None:
+    start()
+    async with connect() as switch:
+        site, tunnel = gateway(switch), new_tunnel()
+        await site.insert(site.site.entries(), tunnel.entries())
+        for sequence, size in enumerate([*range(18), 255, 1399, 1400], 1):
+            left = await site.seals(tunnel, to_inner(V4, bytes(size)))
+            assert int.from_bytes(esp_bytes(left)[4:8]) == sequence
+            site.wan.send(site.sealed(tunnel, to_server(V4, bytes(size)), sequence))
+            arrived = site.lan.receive()
+            assert arrived is not None
+            assert bytes(arrived)[42:] == bytes(size)
 
 
-def crosses(inbound: Sa, outbound: Sa, wan: Wire, lan: Wire, sequence: int = 1, size: int = 100) -> None:
-    """One packet each way."""
-    frame = gw.clear(size)
-    lan.send(frame)
-    out = wan.receive()
-    assert out is not None
-    sent, inner = outbound.open(gw.esp_of(out))
-    assert sent == sequence
-    assert inner[20:] == frame[34:]
-    wan.send(gw.sealed(inbound, sequence, size))
-    arrived = lan.receive()
-    assert arrived is not None
-    assert arrived[42:] == b"y" * size
-
-
-async def test_packets_of_many_sizes_cross(
-    start: Start, connect: Connect, kek: Path, wan: Wire, lan: Wire
-) -> None:
-    inbound, outbound = gw.fresh(SPI_IN), gw.fresh(SPI_OUT)
-    async with connect(start({"CULVERT_ESP_KEK": str(kek)})) as switch:
-        await switch.insert([*gw.static(), *gw.tunnel(inbound, outbound)])
-        for sequence, size in enumerate([18, 19, 20, 21, 22, 23, 255, 1000, 1399, 1400], 1):
-            crosses(inbound, outbound, wan, lan, sequence, size)
-
-
-async def test_a_wrapped_key_may_begin_with_zeros(
-    start: Start, connect: Connect, kek: Path, wan: Wire, lan: Wire
-) -> None:
+async def test_a_wrapped_key_may_begin_with_zeros(start: Start, connect: Connect, gateway: Rig) -> None:
     keys = (os.urandom(36) for _ in range(100_000))
-    key = next(key for key in keys if gw.wrapped(key)[0] == 0)
-    inbound, outbound = Sa(SPI_IN, AES_GCM_256, key), gw.fresh(SPI_OUT)
-    async with connect(start({"CULVERT_ESP_KEK": str(kek)})) as switch:
-        await switch.insert([*gw.static(), *gw.tunnel(inbound, outbound)])
-        crosses(inbound, outbound, wan, lan)
+    key = next(key for key in keys if wrapped(key) >> 8 * 47 == 0)
+    start()
+    async with connect() as switch:
+        site, tunnel = gateway(switch), new_tunnel().but(key_in=key)
+        await site.insert(site.site.entries(), tunnel.entries())
+        await site.opens(tunnel, 1)
 
 
-async def test_a_new_push_forgets_no_sequence_number(
-    start: Start, connect: Connect, kek: Path, wan: Wire, lan: Wire
-) -> None:
-    inbound, outbound = gw.fresh(SPI_IN), gw.fresh(SPI_OUT)
-    bmv2 = start({"CULVERT_ESP_KEK": str(kek)})
+async def test_a_new_push_forgets_no_sequence_number(start: Start, connect: Connect, gateway: Rig) -> None:
+    start()
+    tunnel = new_tunnel()
     for sequence in (1, 2, 3):
-        async with connect(bmv2, p4force=True) as switch:
-            await switch.insert([*gw.static(), *gw.tunnel(inbound, outbound)])
-            crosses(inbound, outbound, wan, lan, sequence)
-            wan.send(gw.sealed(inbound, 1))
-            assert lan.receive(0.3) is None
+        async with connect() as switch:
+            site = gateway(switch)
+            await site.insert(site.site.entries(), tunnel.entries())
+            assert int.from_bytes(esp_bytes(await site.seals(tunnel))[4:8]) == sequence
+            await site.opens(tunnel, sequence)
+            async with site.dropping(Drop.REPLAY):
+                site.wan.send(site.sealed(tunnel, to_server(V4), 1))
 
 
-async def test_a_legacy_suite_waits_for_permission(
-    start: Start, connect: Connect, kek: Path, wan: Wire, lan: Wire
-) -> None:
-    inbound, outbound = gw.fresh(SPI_IN, NULL_HMAC_SHA256), gw.fresh(SPI_OUT, NULL_HMAC_SHA256)
-    bmv2 = start({"CULVERT_ESP_KEK": str(kek)})
-    async with connect(bmv2) as switch:
-        await switch.insert([*gw.static(), *gw.tunnel(inbound, outbound)])
-        await _refuses(switch, inbound, wan, lan)
-    bmv2.stop()
-    allowed = {"CULVERT_ESP_KEK": str(kek), "CULVERT_ESP_ALLOW": "null-hmac-sha256-128"}
-    async with connect(start(allowed)) as switch:
-        await switch.insert([*gw.static(), *gw.tunnel(inbound, outbound)])
-        crosses(inbound, outbound, wan, lan)
+async def test_a_legacy_suite_waits_for_permission(start: Start, connect: Connect, gateway: Rig) -> None:
+    start()
+    async with connect() as switch:
+        site, tunnel = gateway(switch), new_tunnel(suite=LEGACY[0])
+        await site.insert(site.site.entries(), tunnel.entries())
+        await refuses(site)
+
+
+class WithoutKek(Bmv2Target):
+    @staticmethod
+    def environment(launch: Launch) -> dict[str, str]:
+        return {}
+
+
+class ExposedKek(Bmv2Target):
+    @staticmethod
+    def environment(launch: Launch) -> dict[str, str]:
+        launch.kek_file.chmod(0o644)
+        return {"CULVERT_ESP_KEK": str(launch.kek_file)}
+
+
+class NoSuchKek(Bmv2Target):
+    @staticmethod
+    def environment(launch: Launch) -> dict[str, str]:
+        return {"CULVERT_ESP_KEK": str(launch.folder / "no-such-file")}
+
+
+class UnknownSuite(Bmv2Target):
+    @staticmethod
+    def environment(launch: Launch) -> dict[str, str]:
+        return {"CULVERT_ESP_KEK": str(launch.kek_file), "CULVERT_ESP_ALLOW": "rot13"}
 
 
 @pytest.mark.parametrize(
-    ("env", "kek", "reason"),
+    ("kind", "reason"),
     [
-        ({}, 0o600, "CULVERT_ESP_KEK is not set"),
-        ({"CULVERT_ESP_KEK": "kek.bin"}, 0o644, "open to others"),
-        ({"CULVERT_ESP_KEK": "no-such-file"}, 0o600, "cannot be read"),
-        (
-            {"CULVERT_ESP_KEK": "kek.bin", "CULVERT_ESP_ALLOW": "rot13"},
-            0o600,
-            "names one that does not exist",
-        ),
+        (WithoutKek, "CULVERT_ESP_KEK is not set"),
+        (ExposedKek, "open to others"),
+        (NoSuchKek, "cannot be read"),
+        (UnknownSuite, "names one that does not exist"),
     ],
-    indirect=["kek"],
 )
 async def test_without_an_engine_no_packet_passes_and_stderr_says_why(
-    start: Start,
-    connect: Connect,
-    kek: Path,
-    wan: Wire,
-    lan: Wire,
-    env: dict[str, str],
-    reason: str,
+    start: Start, connect: Connect, gateway: Rig, kind: type[Bmv2Target], reason: str
 ) -> None:
-    if "CULVERT_ESP_KEK" in env:
-        env = {**env, "CULVERT_ESP_KEK": str(kek.with_name(env["CULVERT_ESP_KEK"]))}
-    bmv2 = start(env)
-    inbound, outbound = gw.fresh(SPI_IN), gw.fresh(SPI_OUT)
-    async with connect(bmv2) as switch:
-        await switch.insert([*gw.static(), *gw.tunnel(inbound, outbound)])
-        await _refuses(switch, inbound, wan, lan)
-    assert reason in bmv2.log()
-    assert gw.KEK.hex() not in bmv2.log()
+    target = start(kind)
+    async with connect() as switch:
+        site, tunnel = gateway(switch), new_tunnel()
+        await site.insert(site.site.entries(), tunnel.entries())
+        await refuses(site)
+    said = target.log.read_text()
+    assert reason in said
+    assert KEK.hex() not in said
 
 
-async def _refuses(switch: fy.Switch, inbound: Sa, wan: Wire, lan: Wire) -> None:
-    lan.send(gw.clear())
-    wan.send(gw.sealed(inbound, 1))
-    assert wan.receive(0.5) is None
-    assert lan.receive(0.3) is None
-    assert await drops(switch, DROP_KEY) == 2
+async def refuses(site: Gateway) -> None:
+    tunnel = new_tunnel()
+    async with site.dropping(Drop.KEY, Drop.KEY):
+        site.lan.send(site.on_lan(to_inner(V4)))
+        site.wan.send(site.sealed(tunnel, to_server(V4), 1))
 
 
-async def test_without_the_module_nothing_is_forwarded(
-    start: Start, connect: Connect, wan: Wire, lan: Wire
-) -> None:
-    bmv2 = start({}, module=None)
-    async with connect(bmv2) as switch:
+class WithoutModule(Bmv2Target):
+    modules = ()
+
+    def stop(self) -> None:
+        """It crashes on the first packet, as bmv2 does that could not load its program."""
+        self._process.kill()
+        self._process.wait()
+
+
+async def test_without_the_module_nothing_is_forwarded(start: Start, connect: Connect, gateway: Rig) -> None:
+    target = start(WithoutModule)
+    async with connect() as switch:
+        site = gateway(switch)
         with pytest.raises(fy.P4ClientError):
-            await switch.insert(gw.static())
-        lan.send(gw.clear())
-        assert wan.receive(0.5) is None
-    assert "Invalid reference to extern type" in bmv2.log()
+            await site.insert(site.site.entries())
+        site.lan.send(site.on_lan(to_inner(V4)))
+        assert site.wan.receive(QUIET) is None
+    assert "Invalid reference to extern type" in target.log.read_text()
 
 
-def test_before_a_program_is_pushed_nothing_is_forwarded(
-    start: Start, kek: Path, wan: Wire, lan: Wire
+def test_before_a_program_is_pushed_nothing_is_forwarded(start: Start, wires: dict[str, Wire]) -> None:
+    start()
+    for wire in wires.values():
+        wire.send(bytes(64))
+    assert [wire.receive(QUIET) for wire in wires.values()] == [None, None, None]
+
+
+async def test_a_client_needs_a_certificate_of_ours(
+    start: Start, connect: Connect, authority: Authority, tmp_path: Path
 ) -> None:
-    start({"CULVERT_ESP_KEK": str(kek)})
-    for _ in range(3):
-        lan.send(gw.clear())
-        wan.send(gw.clear())
-    assert wan.receive(0.5) is None
-    assert lan.receive(0.1) is None
-
-
-async def test_a_client_needs_a_certificate_for_clients(start: Start, connect: Connect, kek: Path) -> None:
-    bmv2 = start({"CULVERT_ESP_KEK": str(kek)})
-    async with connect(bmv2) as switch:
-        await switch.insert(gw.static())
+    start()
+    async with connect():
         # bmv2 looks at no name, and gates no read: why keys cross P4Runtime wrapped (README).
-        async with connect(bmv2, "stranger", initial_election_id=1) as other:
+        async with connect(
+            channel_credentials=credentials(authority, authority, "stranger"),
+            initial_election_id=1,
+            p4force=False,
+        ) as other:
             assert not other.is_primary
-            read = cast("AsyncIterator[fy.P4TableEntry]", other.read(fy.P4TableEntry("nexthop")))
-            assert len([entry async for entry in read]) == 2
-    with pytest.raises(fy.P4ClientError):
-        async with connect(bmv2, "gateway", fail_fast=True):
-            pass
+        foreign = Authority(tmp_path / "foreign")
+        foreign.issue("controller", "culvert-controller", None)
+        with pytest.raises(fy.P4ClientError):
+            async with connect(
+                channel_credentials=credentials(authority, foreign, "controller"), fail_fast=True
+            ):
+                pass
+
+
+def credentials(trusted: Authority, issuer: Authority, name: str) -> fy.GRPCCredentialsTLS:
+    return fy.GRPCCredentialsTLS(
+        cacert=trusted.certificate,
+        cert=issuer.folder / f"{name}.pem",
+        private_key=issuer.folder / f"{name}.key",
+    )
