@@ -16,6 +16,7 @@ mod control;
 pub mod counters;
 pub mod device;
 pub mod pump;
+mod running;
 pub mod tunnels;
 
 #[cfg(feature = "python")]

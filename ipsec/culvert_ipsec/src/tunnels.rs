@@ -11,26 +11,17 @@ use std::ops::Range;
 use std::time::Duration;
 
 use esp::nat_t::{Datagram, demultiplex};
-use esp::{
-    InboundSa, Limits, OpenError, OutboundSa, Resumable, Retired, SealError, Spi, TrafficClass,
-};
+use esp::{InboundSa, OpenError, OutboundSa, Resumable, Retired, SealError, TrafficClass};
 
 use crate::address::{Address, Prefix, PrefixMap, ends};
 use crate::counters::{Cause, Totals, Traffic};
+pub use crate::running::Keyed;
+use crate::running::{Live, keep};
 
 /// RFC 3948 section 4: without traffic, one keepalive in so many seconds.
 const KEEPALIVE_INTERVAL: f64 = 20.0;
 /// Retired keys remembered for each direction, so that none starts again.
 const RETIRED_KEYS: usize = 4096;
-
-/// An SA and what tells it from others: the same SPI and key is the same SA.
-pub struct Keyed<S> {
-    pub spi: Spi,
-    pub fingerprint: [u8; 32],
-    pub soft: Limits,
-    pub hard: Limits,
-    pub sa: S,
-}
 
 /// A tunnel as it shall be. Its SAs are new; `apply` prefers those that run already.
 pub struct Desired {
@@ -76,11 +67,6 @@ struct Tunnel {
     outbound: Option<Live<OutboundSa>>,
     traffic: Traffic,
     last_sent: f64,
-}
-
-struct Live<S> {
-    keyed: Keyed<S>,
-    told: bool,
 }
 
 struct Inbound {
@@ -336,46 +322,6 @@ impl Tunnels {
 impl Default for Tunnels {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-trait Limited: Resumable {
-    fn set_limits(&mut self, soft: Limits, hard: Limits);
-}
-
-impl Limited for InboundSa {
-    fn set_limits(&mut self, soft: Limits, hard: Limits) {
-        InboundSa::set_limits(self, soft, hard);
-    }
-}
-
-impl Limited for OutboundSa {
-    fn set_limits(&mut self, soft: Limits, hard: Limits) {
-        OutboundSa::set_limits(self, soft, hard);
-    }
-}
-
-/// The running SA of that key, or the new one, which goes on where its key stopped.
-fn keep<S: Limited>(
-    mut new: Keyed<S>,
-    running: &mut HashMap<[u8; 32], Live<S>>,
-    retired: &mut Retired<[u8; 32]>,
-) -> Live<S> {
-    match running.remove(&new.fingerprint) {
-        Some(mut live) if live.keyed.spi == new.spi => {
-            live.keyed.sa.set_limits(new.soft, new.hard);
-            return live;
-        }
-        Some(live) => new.sa.resume(live.keyed.sa.spent()),
-        None => {
-            if let Some(spent) = retired.take(&new.fingerprint) {
-                new.sa.resume(spent);
-            }
-        }
-    }
-    Live {
-        keyed: new,
-        told: false,
     }
 }
 

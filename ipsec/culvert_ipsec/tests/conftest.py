@@ -19,6 +19,8 @@ from pathlib import Path
 import pytest
 from culvert_ipsec import DatapathState, InboundSa, OutboundSa, TunnelState, Userspace
 
+from .reference_esp import SUITES
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -52,7 +54,7 @@ class End:
         tunnel = TunnelState("t1", self.inner, (f"{peer.inner}/32",), peer.outer)
         self.state = DatapathState("tun0", 4500, 1438, frozenset({self.inner}), tunnels=(tunnel,))
         with entered(self.namespace):
-            self.datapath = Userspace.create("tun0", 4500)
+            self.datapath = Userspace.create("tun0", 4500, [suite for suite in SUITES if "hmac" in suite])
 
     def apply(
         self, *, inbound: tuple[InboundSa, ...] | None = None, outbound: OutboundSa | None = None
@@ -69,8 +71,8 @@ class End:
             self.datapath.close()
 
 
-def sa_key(number: int) -> bytes:
-    return number.to_bytes(4) * 9
+def sa_key(number: int, suite: str = "aes-gcm-256") -> bytes:
+    return (number.to_bytes(4) * 16)[: SUITES[suite].material]
 
 
 @pytest.fixture

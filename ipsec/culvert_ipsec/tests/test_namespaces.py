@@ -18,6 +18,7 @@ from culvert_ipsec.esp import Outbound
 from scapy.layers.inet import IP, UDP
 
 from .conftest import End, entered, sa_key
+from .reference_esp import SUITES
 
 pytestmark = pytest.mark.slow
 
@@ -107,6 +108,31 @@ def test_ping_and_tcp_come_through_and_the_wire_shows_esp_only(ends: tuple[End, 
     assert flow.bytes > len(sent)
     assert flow.last is not None
     assert 0 <= time.monotonic() - flow.last < 30
+
+
+@pytest.mark.parametrize("esn", [True, False])
+def test_every_suite_carries_a_tunnel(ends: tuple[End, End], esn: bool) -> None:
+    a, b = ends
+    sink = udp_socket(b, b.inner, 9000)
+    for number, suite in enumerate(SUITES):
+        spi, key = 0x3000 + number, sa_key(10 + number, suite)
+        b.apply(inbound=(InboundSa(spi, key, suite=suite, esn=esn),))
+        a.apply(outbound=OutboundSa(spi, key, suite=suite, esn=esn))
+        udp_socket(a, a.inner).sendto(suite.encode(), (b.inner, 9000))
+        assert sink.recv(100) == suite.encode()
+
+
+def test_a_legacy_suite_must_be_allowed(ends: tuple[End, End]) -> None:
+    a, _ = ends
+    suite = "null-hmac-sha256-128"
+    with entered(a.namespace):
+        strict = Userspace.create("tun1", 4501)
+    outbound = OutboundSa(0x3000, sa_key(10, suite), suite=suite)
+    tunnel = replace(a.state.tunnels[0], outbound=outbound)
+    with pytest.raises(DatapathError, match="legacy suite"), entered(a.namespace):
+        strict.apply(replace(a.state, tun_name="tun1", udp_port=4501, tunnels=(tunnel,)))
+    with entered(a.namespace):
+        strict.close()
 
 
 def test_dscp_and_ecn_cross_the_tunnel_and_congestion_comes_back_in(ends: tuple[End, End]) -> None:

@@ -34,7 +34,7 @@ pub enum Verdict {
     Dummy = 5,
     HardLimit = 6,
     /// No SA can be made: the key does not unwrap, the slot or the SPI is out of range, or the suite is unknown or not
-    /// allowed here.
+    /// allowed here. Or the system has no randomness for an IV.
     Key = 7,
 }
 

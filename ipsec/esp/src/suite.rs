@@ -94,6 +94,7 @@ impl Suite {
         crate::wire::sealed_len(&shape, inner_len)
     }
 
+    /// Of a legacy suite: all their numbers differ in the last three bits.
     const fn bit(self) -> u8 {
         1 << (self as u8 & 7)
     }
