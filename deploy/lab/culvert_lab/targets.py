@@ -20,12 +20,16 @@ P4RUNTIME = f"{net.MANAGEMENT_GATEWAY}:{net.P4RUNTIME_PORT}"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """How a switch is started with the bundle in /run/gateway; its log matches `ready` once it serves."""
+    """How a switch is started with the bundle in /run/gateway; its log matches `ready` once it serves.
+
+    A download has at most `in_flight` bytes on the way, so that what is lost was not lost to the switch's queues.
+    """
 
     name: str
     argv: tuple[str, ...]
     ready: str
     env: Mapping[str, str] = field(default_factory=dict[str, str])
+    in_flight: int | None = None
 
 
 def chosen() -> Target:
@@ -79,4 +83,6 @@ def _bmv2() -> Target:
     argv += ("--load-modules", str(BMV2_MODULE), "--grpc-server-addr", P4RUNTIME, "--grpc-server-ssl")
     argv += ("--grpc-server-cert", f"{BUNDLE}/gateway.pem", "--grpc-server-key", f"{BUNDLE}/gateway.key")
     argv += ("--grpc-server-cacert", f"{BUNDLE}/ca.pem", "--grpc-server-with-client-auth")
-    return Target("bmv2", argv, r"^Server listening on", {"CULVERT_ESP_KEK": f"{BUNDLE}/kek.bin"})
+    env = {"CULVERT_ESP_KEK": f"{BUNDLE}/kek.bin"}
+    # Its queues hold 64 packets, and drop in silence.
+    return Target("bmv2", argv, r"^Server listening on", env, in_flight=24 << 10)
