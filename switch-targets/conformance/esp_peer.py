@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from scapy.layers.inet import IP
 from scapy.layers.inet6 import IPv6
-from scapy.layers.ipsec import ESP, SecurityAssociation
+from scapy.layers.ipsec import ESP, SecurityAssociation, _ESPPlain  # type: ignore[attr-defined]
 from scapy.packet import Packet
 
 
@@ -62,6 +62,15 @@ class Association:
     def seal(self, inner: Packet, sequence: int) -> bytes:
         """The ESP packet from its SPI on."""
         return bytes(self._scapy(sequence).encrypt(inner)[ESP])
+
+    def seal_dummy(self, sequence: int) -> bytes:
+        """A dummy packet (RFC 4303 section 2.6): next header 59, its content without meaning."""
+        scapy = self._scapy(sequence)
+        iv = scapy.crypt_algo.generate_iv()
+        plain = _ESPPlain(spi=self.spi, seq=scapy.seq_num, iv=iv, nh=59, data=bytes(64))
+        keys = {"esn_en": self.esn, "esn": scapy.esn}
+        sealed = scapy.crypt_algo.encrypt(scapy, scapy.crypt_algo.pad(plain), scapy.crypt_key, None, **keys)
+        return bytes(scapy.auth_algo.sign(sealed, scapy.auth_key, **keys) or sealed)
 
     def open(self, esp: bytes, high: int = 0) -> Packet:
         """The inner packet. `high`: the upper half of an extended sequence number.

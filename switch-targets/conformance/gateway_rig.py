@@ -68,6 +68,12 @@ def ip_header(family: Family, source: str, destination: str, **fields: Any) -> P
     return IPv6(src=source, dst=destination, **{renamed.get(name, name): it for name, it in fields.items()})
 
 
+def carrying(header: Packet, protocol: int) -> Packet:
+    """The same IP header with this protocol said."""
+    header.setfieldval("proto" if IP in header else "nh", protocol)
+    return header
+
+
 def to_server(family: Family, payload: Packet | bytes = b"", **fields: Any) -> Packet:
     """The inner packet that the peer sends."""
     return built(ip_header(family, family.inner, family.server, **fields), payload)
@@ -142,8 +148,7 @@ class Gateway:
             if outer.version == 4:
                 udp.chksum = 0
             return self.on_wan(header / udp / Raw(esp))
-        header[0].setfieldval("proto" if outer.version == 4 else "nh", 50)
-        return self.on_wan(header / Raw(esp))
+        return self.on_wan(carrying(header, 50) / Raw(esp))
 
     def sealed(self, tunnel: Tunnel, inner: Packet, sequence: int, **outer: Any) -> Packet:
         """A packet of the peer's, sealed by scapy."""
@@ -176,7 +181,8 @@ class Gateway:
             async for digests in self.switch.read_digests(name):
                 for message in digests.data:
                     queue.put_nowait(cast(dict[str, int], message))
-                await self.switch.write([digests.ack()])
+                # A write that is cancelled takes the whole stream with it.
+                await asyncio.shield(self.switch.write([digests.ack()]))
 
         collecting = asyncio.create_task(collect())
         await asyncio.sleep(0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from gateway_entries import FAMILIES, LAN_MAC, ROUTER_MAC, V4, V6, WAN_MAC, Family, Site, own_address
-from gateway_rig import Drop, Gateway, ip_header
+from gateway_rig import Drop, Gateway, carrying, ip_header
 from scapy.layers.inet import ICMP, IP, TCP, UDP
 from scapy.layers.inet6 import (
     ICMPv6EchoReply,
@@ -224,7 +224,7 @@ async def test_nothing_else_is_offered(gateway: Gateway, family: Family) -> None
         async with gateway.dropping(Drop.NOT_OFFERED):
             packet = bare / payload
             if isinstance(payload, Raw):
-                packet[0].setfieldval("proto" if family.version == 4 else "nh", 89)
+                carrying(packet, 89)
             gateway.wan.send(gateway.on_wan(packet))
     wrong = ICMP(type=13) if family.version == 4 else ICMPv6EchoReply()
     async with gateway.dropping(Drop.NOT_OFFERED):
@@ -237,6 +237,6 @@ async def test_esp_is_for_the_wan(gateway: Gateway, family: Family) -> None:
     for payload in (UDP(sport=4500, dport=4500) / Raw(bytes(60)), Raw(bytes(60))):
         packet = inside / payload
         if isinstance(payload, Raw):
-            packet[0].setfieldval("proto" if family.version == 4 else "nh", 50)
+            carrying(packet, 50)
         async with gateway.dropping(Drop.NOT_OFFERED):
             gateway.lan.send(gateway.on_lan(packet))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from gateway_entries import FAMILIES, Family, Site
-from gateway_rig import Gateway, built, ip_header, new_tunnel, opened
+from gateway_entries import FAMILIES, V4, Family, Site
+from gateway_rig import Gateway, built, carrying, ip_header, new_tunnel, opened
 from scapy.layers.inet import IP, TCP
 from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet
@@ -55,8 +55,7 @@ def syn(family: Family, options: bytes, flags: int = 2, to_server: bool = True) 
 
 
 def with_checksum(header: Packet, segment: bytes) -> Packet:
-    header[0].setfieldval("proto" if IP in header else "nh", 6)
-    packet = type(header)(bytes(header / segment))
+    packet = type(header)(bytes(carrying(header, 6) / segment))
     del packet[TCP].chksum
     value = type(packet)(bytes(packet))[TCP].chksum
     return type(header)(bytes(header / (segment[:16] + value.to_bytes(2, "big") + segment[18:])))
@@ -137,8 +136,6 @@ async def test_the_next_hops_mtu_clamps_too(gateway: Gateway, family: Family, si
 
 
 async def test_segments_pass_built_as_they_came(gateway: Gateway) -> None:
-    from gateway_entries import V4
-
     tunnel = new_tunnel(inner_mtu=MTU)
     await gateway.insert(tunnel.entries())
     packet = built(

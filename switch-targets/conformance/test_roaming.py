@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from gateway_entries import V4, V6, Family, Tunnel, ip
@@ -146,10 +146,8 @@ async def test_the_controller_is_told_until_it_has_acted(gateway: Gateway, outer
         await gateway.seals(tunnel)
         assert (await asyncio.wait_for(moved.get(), 2))["port"] == 556, "a change is told at once"
 
-        acted = tunnel.sad_out()
-        assert isinstance(acted.action, type(tunnel.sad_in().action))
-        acted.action.args.update(dst=ip(outer.elsewhere), dport=556)
-        await gateway.switch.modify([acted])
+        acted = tunnel.but(outer=replace(outer, peer=outer.elsewhere), peer_port=556)
+        await gateway.switch.modify([acted.sad_out()])
         for _ in range(257):
             await gateway.seals(tunnel)
         await asyncio.sleep(QUIET)

@@ -1,4 +1,4 @@
-"""ESP through the gateway, both ways: every suite, both versions inside and outside, with and without UDP, VLAN tags, ESN."""
+"""ESP through the gateway, both ways: every suite, both versions inside and outside, UDP or not, VLAN tags, ESN."""
 
 from __future__ import annotations
 
