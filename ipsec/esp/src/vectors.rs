@@ -1,4 +1,4 @@
-//! The shared vectors, for unit tests.
+//! The shared vectors, for tests of the parts and of the whole.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::Value;

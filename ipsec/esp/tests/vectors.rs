@@ -1,6 +1,9 @@
 //! The shared vectors: what an independent implementation and the published drafts say.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../src/vectors.rs"]
+mod shared;
+
 use std::time::Duration;
 
 use esp::{
@@ -8,22 +11,10 @@ use esp::{
     OutboundSa, Spi, Suite, WRAPPED_KEY_LEN,
 };
 use serde_json::Value;
+use shared::{bytes, cases};
 
 const NONE: Limits = Limits::NONE;
 const NOW: Duration = Duration::ZERO;
-
-fn cases(group: &str) -> Vec<Value> {
-    let all: Value = serde_json::from_str(include_str!("../../../tests/vectors/esp.json")).unwrap();
-    all[group].as_array().unwrap().clone()
-}
-
-fn bytes(case: &Value, field: &str) -> Vec<u8> {
-    let hex = case[field].as_str().unwrap();
-    (0..hex.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap())
-        .collect()
-}
 
 fn suite(case: &Value) -> AdmittedSuite {
     let suite: Suite = case["suite"].as_str().unwrap().parse().unwrap();
