@@ -63,14 +63,15 @@ class Association:
         """The ESP packet from its SPI on."""
         return bytes(self._scapy(sequence).encrypt(inner)[ESP])
 
-    def seal_dummy(self, sequence: int) -> bytes:
-        """A dummy packet (RFC 4303 section 2.6): next header 59, its content without meaning."""
+    def seal_bytes(self, content: bytes, next_header: int, sequence: int) -> bytes:
+        """As `seal`, for what need not be a packet. A dummy's next header is 59 (RFC 4303 section 2.6)."""
         scapy = self._scapy(sequence)
         iv = scapy.crypt_algo.generate_iv()
-        plain = _ESPPlain(spi=self.spi, seq=scapy.seq_num, iv=iv, nh=59, data=bytes(64))
+        plain = _ESPPlain(spi=self.spi, seq=scapy.seq_num, iv=iv, nh=next_header, data=content)
         keys = {"esn_en": self.esn, "esn": scapy.esn}
         sealed = scapy.crypt_algo.encrypt(scapy, scapy.crypt_algo.pad(plain), scapy.crypt_key, None, **keys)
-        return bytes(scapy.auth_algo.sign(sealed, scapy.auth_key, **keys) or sealed)
+        scapy.auth_algo.sign(sealed, scapy.auth_key, **keys)
+        return bytes(sealed)
 
     def open(self, esp: bytes, high: int = 0) -> Packet:
         """The inner packet. `high`: the upper half of an extended sequence number.

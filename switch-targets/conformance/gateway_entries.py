@@ -167,7 +167,7 @@ NO_LIMITS = Limits()
 
 @dataclass(frozen=True)
 class Tunnel:
-    """Both SAs of a tunnel and their policies. The keys tell the engine that it is a new one, whatever its slot held before."""
+    """Both SAs of a tunnel and their policies. New keys make it new to the engine, whatever its slot held before."""
 
     key_in: bytes
     key_out: bytes

@@ -1,4 +1,4 @@
-"""A switch that runs p4/gateway.p4, as the conformance tests see it. Each kind is one module `target_NAME` beside this one."""
+"""A switch that runs p4/gateway.p4, as the conformance tests see it. Each kind is one module `target_NAME` here."""
 
 from __future__ import annotations
 

@@ -9,7 +9,18 @@ import finsy as fy
 import pytest
 from esp_peer import Association
 from gateway_entries import FAMILIES, LAN, V4, Family, policy
-from gateway_rig import QUIET, Drop, Gateway, carrying, ip_header, new_tunnel, opened, seal, to_inner, to_server
+from gateway_rig import (
+    QUIET,
+    Drop,
+    Gateway,
+    carrying,
+    ip_header,
+    new_tunnel,
+    opened,
+    seal,
+    to_inner,
+    to_server,
+)
 from scapy.layers.inet import IP, UDP, IPOption_Router_Alert
 from scapy.layers.inet6 import IPv6ExtHdrFragment as Fragment
 from scapy.packet import Packet, Raw
@@ -54,7 +65,7 @@ async def test_dummies_are_dropped_silently(gateway: Gateway, outer: Family) -> 
     await gateway.insert(tunnel.entries())
     association = Association(tunnel.suite, tunnel.key_in, tunnel.spi_in, tunnel.esn)
     async with gateway.dropping(Drop.DUMMY):
-        gateway.wan.send(gateway.esp(tunnel, association.seal_dummy(1)))
+        gateway.wan.send(gateway.esp(tunnel, association.seal_bytes(bytes(64), 59, 1)))
 
 
 @outers

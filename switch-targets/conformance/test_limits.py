@@ -12,7 +12,9 @@ pytestmark = pytest.mark.slow
 outers = pytest.mark.parametrize("outer", FAMILIES, ids=lambda it: f"over{it.version}")
 
 
-@pytest.mark.parametrize("limits", [Limits(hard_packets=3), Limits(hard_bytes=3 * 35)], ids=["packets", "bytes"])
+@pytest.mark.parametrize(
+    "limits", [Limits(hard_packets=3), Limits(hard_bytes=3 * 35)], ids=["packets", "bytes"]
+)
 async def test_hard_limits(gateway: Gateway, limits: Limits) -> None:
     tunnel = new_tunnel(limits_in=limits, limits_out=limits)
     await gateway.insert(tunnel.entries())

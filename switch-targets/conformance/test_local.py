@@ -1,4 +1,4 @@
-"""The gateway's own addresses: ARP, Neighbor Discovery and ping, on a plain and on a tagged wire. Nothing else is offered."""
+"""The gateway's own addresses: ARP, Neighbor Discovery and ping, tagged or not. Nothing else is offered."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from scapy.utils6 import in6_getnsma, in6_getnsmac  # type: ignore[attr-defined]
 
 pytestmark = pytest.mark.slow
 
+UNSPECIFIED = "0.0.0.0"  # noqa: S104
 BROADCAST = "ff:ff:ff:ff:ff:ff"
 wires = pytest.mark.parametrize("site", [Site(), Site(wan_vlan=100)], ids=["untagged", "tagged"])
 families = pytest.mark.parametrize("family", FAMILIES, ids=lambda it: f"v{it.version}")
@@ -71,7 +72,7 @@ class TestArp:
 
     async def test_probes_are_answered(self, gateway: Gateway) -> None:
         """RFC 5227: from 0.0.0.0."""
-        assert answer(gateway, gateway.on_wan(ask(psrc="0.0.0.0"), dst=BROADCAST))[ARP].psrc == V4.gateway
+        assert answer(gateway, gateway.on_wan(ask(psrc=UNSPECIFIED), dst=BROADCAST))[ARP].psrc == V4.gateway
 
     async def test_others_are_not(self, gateway: Gateway) -> None:
         for other in (ask(pdst=V4.router), ask(pdst=V4.lan), ask(op=2)):

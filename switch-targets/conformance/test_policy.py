@@ -60,11 +60,13 @@ class TestFrames:
             gateway.wan.send(gateway.on_wan(to_server(family), src="03:00:00:00:00:01"))
 
 
+UNSPECIFIED = "0.0.0.0"  # noqa: S104
 MARTIANS = [
-    *[(bad, V4.inner) for bad in ("0.0.0.0", "0.1.2.3", "127.0.0.1", "224.0.0.1", "240.0.0.1", "255.255.255.255", "169.254.1.1")],
-    *[(V4.server, bad) for bad in ("0.0.0.0", "127.0.0.1", "224.0.0.251", "255.255.255.255", "169.254.1.1")],
+    *[(bad, V4.inner) for bad in (UNSPECIFIED, "0.1.2.3", "127.0.0.1", "224.0.0.1", "240.0.0.1", "255.255.255.255")],
+    *[(V4.server, bad) for bad in (UNSPECIFIED, "127.0.0.1", "224.0.0.251", "255.255.255.255", "169.254.1.1")],
     *[(bad, V6.inner) for bad in ("::", "::1", "ff02::1", "::ffff:10.20.0.10", "::10.20.0.10", "fe80::1")],
     *[(V6.server, bad) for bad in ("::", "::1", "ff0e::1", "::ffff:10.99.0.5", "fe80::5")],
+    ("169.254.1.1", V4.inner),
     (V4.server, V4.server),
     (V6.server, V6.server),
 ]  # fmt: skip
