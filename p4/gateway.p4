@@ -67,6 +67,10 @@ control GatewayIngress(inout headers_t hdr, inout metadata_t meta, inout standar
         } else {
             icmp_error.apply(hdr, meta, std);
         }
+        // Each digest has one place in the program: bmv2 configures only the last of several.
+        if (meta.soft_limit == 1) {
+            digest<soft_limit_t>(1, { meta.sa_id, meta.outbound });
+        }
 
         if (meta.drop_cause == Drop.NONE && meta.to_open == 0 && meta.answered == 0) {
             if (meta.stage == Stage.WIRE || (meta.stage == Stage.ERROR && meta.error_from_tunnel == 1)) {

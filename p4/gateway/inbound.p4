@@ -48,9 +48,7 @@ control Open(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
                 digest<bad_spi_t>(1, { meta.dst, meta.spi, meta.src });
             }
         } else if (verdict == Verdict.OK || verdict == Verdict.SOFT_LIMIT) {
-            if (verdict == Verdict.SOFT_LIMIT) {
-                digest<soft_limit_t>(1, { meta.sa_id, 8w0 });
-            }
+            meta.soft_limit = (bit<1>) (verdict == Verdict.SOFT_LIMIT);
             if (newest == 1 && peer_tag != 0) {
                 arrived.apply(hdr, meta, peer_endpoint, peer_tag);
             }

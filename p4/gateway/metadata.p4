@@ -80,6 +80,8 @@ struct metadata_t {
     bit<12>   vlan_id;
     mac_t     our_mac;
     bit<1>    detour;    // recirculate with DETOUR_FIELDS
+    bit<1>    soft_limit; // sa_id's life nears its end
+    bit<8>    outbound;   // and that is an outbound SA
     bit<1>    to_open;   // ESP for us
     bit<1>    answered;  // by us, out of the same port
 

@@ -133,9 +133,8 @@ control Seal(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
         } else if (verdict != Verdict.OK && verdict != Verdict.SOFT_LIMIT) {
             meta.drop_cause = Drop.MALFORMED;
         } else {
-            if (verdict == Verdict.SOFT_LIMIT) {
-                digest<soft_limit_t>(1, { meta.sa_id, 8w1 });
-            }
+            meta.soft_limit = (bit<1>) (verdict == Verdict.SOFT_LIMIT);
+            meta.outbound = 1;
             whereto.apply(meta, peer_endpoint, peer_tag, outer_src, outer_dst, outer_sport, outer_dport);
             meta.protocol = PROTO_ESP;
             meta.l4_len = esp_len;
