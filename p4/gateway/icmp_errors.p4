@@ -49,7 +49,9 @@ control IcmpDeserved(inout headers_t hdr, inout metadata_t meta, inout standard_
                     meta.error_port = std.ingress_port;
                     meta.error_vlan = meta.vlan_id;
                     meta.error_mac = meta.our_mac;
-                    meta.error_peer_mac = hdr.ethernet.src;
+                    if (hdr.ethernet.isValid()) {
+                        meta.error_peer_mac = hdr.ethernet.src;
+                    }
                     meta.error_len = meta.ip_len[15:0];
                     meta.error_dst = meta.src;
                     meta.error_src = ipv6_source;

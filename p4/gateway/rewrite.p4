@@ -9,7 +9,7 @@ control Hop(inout headers_t hdr, inout metadata_t meta) {
         if (hdr.ipv4.isValid()) {
             hdr.ipv4.tos = meta.tos;
             hdr.ipv4.ttl = hdr.ipv4.ttl - 1;
-        } else {
+        } else if (hdr.ipv6.isValid()) {
             hdr.ipv6.traffic_class = meta.tos;
             hdr.ipv6.hop_limit = hdr.ipv6.hop_limit - 1;
         }
