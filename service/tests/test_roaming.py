@@ -1,6 +1,6 @@
-"""A device that moves: on a switch that says so as told, and on sluice, which follows real ESP.
+"""A device that moves: on a switch that says so as told, and on the real ones, which follow real ESP.
 
-device's ESP, anywhere ─── wan ─[ sluice ]─ lan ─── 10.20.0.10
+device's ESP, anywhere ─── wan ─[ sluice, bmv2 ]─ lan ─── 10.20.0.10
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from culvert_service.gateways import mapped
 from culvert_service.sessions.roaming import Newest, Peer
 
 from .conftest import Device, World, free_port, until
+from .gateway_process import BMV2, SLUICE, Start, bmv2, sluice, unpack
 from .switch import Switch
-from .test_sluice import SLUICE, sluice, unpack
 from .wire import Wires, frame, next_udp, udp
 
 HERE, THERE = Peer("203.0.113.10", 4500), Peer("203.0.113.77", 61000)
@@ -148,9 +148,21 @@ def esp(sa: agent_pb2.Sa, number: int, inner: bytes) -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root for interfaces")
-@pytest.mark.skipif(not SLUICE.exists(), reason="sluice is not built")
+@pytest.mark.parametrize(
+    "start",
+    [
+        pytest.param(
+            sluice, marks=pytest.mark.skipif(not SLUICE.exists(), reason="sluice is not built"), id="sluice"
+        ),
+        pytest.param(
+            bmv2,
+            marks=pytest.mark.skipif(BMV2 is None, reason="no simple_switch_grpc is on the PATH"),
+            id="bmv2",
+        ),
+    ],
+)
 async def test_the_gateway_follows_authenticated_packets_alone_and_the_controller_the_gateway(
-    world: World, device: Device, wires: Wires, tmp_path: Path
+    world: World, device: Device, wires: Wires, tmp_path: Path, start: Start
 ) -> None:
     port = free_port()
     await world.add_gateway("gw-berlin", port)
@@ -158,7 +170,7 @@ async def test_the_gateway_follows_authenticated_packets_alone_and_the_controlle
     unpack(await world.rest("POST", "/gateways/gw-berlin/bundle"), tmp_path / "gateway")
     gateway, wan, lan = Peer("198.51.100.1", 4500), "02:00:00:00:01:01", "02:00:00:00:02:01"
     inner, wiki = Peer("10.99.1.1", 40000), Peer("10.20.0.10", 80)
-    async with sluice(tmp_path / "gateway", wires.names, port):
+    async with start(tmp_path / "gateway", wires.names, port):
         await world.online("gw-berlin")
         sas = (await device.open()).sas
 

@@ -15,7 +15,7 @@ from culvert_service.gateways.schemas import GatewayIn
 from pydantic import ValidationError
 
 from .conftest import World, free_port
-from .test_sluice import SLUICE, sluice, unpack
+from .gateway_process import SLUICE, sluice, unpack
 from .wire import Wires, ip
 
 WAN = {

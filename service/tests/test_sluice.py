@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import base64
 import os
 import statistics
 import time
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from culvert_proto import Reason
 
 from .conftest import Device, World, free_port, until
+from .gateway_process import SLUICE, sluice, unpack
 from .wire import ip
-
-SLUICE = Path(__file__).resolve().parents[2] / "target/release/sluice"
 
 pytestmark = [
     pytest.mark.slow,
@@ -34,34 +30,6 @@ async def ports() -> AsyncGenerator[tuple[str, str]]:
         await ip("link", "set", name, "up")
     yield names
     await ip("link", "delete", names[0])
-
-
-@asynccontextmanager
-async def sluice(directory: Path, ports: tuple[str, str], port: int, *more: str) -> AsyncGenerator[None]:
-    process = await asyncio.create_subprocess_exec(
-        *(str(SLUICE), "--device-id", "1", "--port", f"1={ports[0]}", "--port", f"2={ports[1]}"),
-        *("--grpc", f"127.0.0.1:{port}", "--client-name", "culvert-controller"),
-        *("--cert", str(directory / "gateway.pem"), "--key", str(directory / "gateway.key")),
-        *("--client-ca", str(directory / "ca.pem"), "--kek", str(directory / "kek.bin")),
-        *more,
-    )
-    try:
-        yield
-    finally:
-        process.kill()
-        await process.wait()
-
-
-def unpack(bundle: dict[str, str], directory: Path) -> None:
-    directory.mkdir(mode=0o700)
-    for name, content in (
-        ("ca.pem", bundle["ca_pem"].encode()),
-        ("gateway.pem", bundle["certificate_pem"].encode()),
-        ("gateway.key", bundle["key_pem"].encode()),
-        ("kek.bin", base64.b64decode(bundle["kek"])),
-    ):
-        (directory / name).write_bytes(content)
-        (directory / name).chmod(0o600)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from culvert_service.gateways.suite import Suite, inner_mtu
 from culvert_service.sessions.roaming import Peer
 
 from .conftest import World, free_port
-from .test_sluice import SLUICE, sluice, unpack
+from .gateway_process import SLUICE, sluice, unpack
 from .wire import Wires, frame, next_udp, udp
 
 pytestmark = pytest.mark.slow
