@@ -33,9 +33,6 @@ URL = f"http://{net.WIKI_NAME}/"
 IDLE_SECONDS = 6
 SOFT_PACKETS = 5000
 DOWNLOAD_BYTES = 24 << 20
-DOWNLOAD_RATE = (
-    6 << 20
-)  # bytes a second: below what the tunnel carries, so that a lost byte is the rekey's and no queue's
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +160,8 @@ async def click(lab: Lab, picture: Path) -> Timeline:
 async def rekey_under_load(lab: Lab) -> tuple[int, int]:
     """Download while soft limits are reached: (bytes lost, rekeys). What TCP had to repeat counts as lost."""
     before = (await laptop.tunnel(lab, net.WIKI_NAME)).generation
-    fetched = await laptop.download(lab, f"{URL}download?bytes={DOWNLOAD_BYTES}&rate={DOWNLOAD_RATE}")
+    rate = targets.chosen().download_rate
+    fetched = await laptop.download(lab, f"{URL}download?bytes={DOWNLOAD_BYTES}&rate={rate}")
     after = await laptop.tunnel(lab, net.WIKI_NAME)
     if fetched.error:
         raise StepError(f"The download broke off after {fetched.received} bytes: {fetched.error}")

@@ -7,7 +7,6 @@ import base64
 import hashlib
 import http.client
 import json
-import socket
 import sys
 import time
 from dataclasses import asdict, dataclass
@@ -37,16 +36,13 @@ class Download:
         )
 
 
-def fetch(url: str, in_flight: int | None = None) -> Download:
-    """GET the URL, with at most `in_flight` bytes on the way. A connection that fails is a result, not an exception."""
+def fetch(url: str) -> Download:
+    """GET the URL. A connection that fails or stalls ends the download: it is a result, not an exception."""
     parts = urlsplit(url)
     began = time.monotonic()
     digest, received, expected, announced, error = hashlib.sha256(), 0, 0, "", ""
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 80, timeout=STALL_SECONDS)
     try:
-        connection.connect()
-        if in_flight is not None:
-            connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, in_flight)
         connection.request("GET", f"{parts.path}?{parts.query}")
         response = connection.getresponse()
         expected = int(response.headers["Content-Length"])
@@ -65,9 +61,7 @@ def fetch(url: str, in_flight: int | None = None) -> Download:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="culvert_lab.download", description=__doc__)
     parser.add_argument("url")
-    parser.add_argument("--in-flight", type=int, help="bytes on the way at most")
-    options = parser.parse_args()
-    found = fetch(options.url, options.in_flight)
+    found = fetch(parser.parse_args().url)
     print(json.dumps(asdict(found)))
     sys.exit(0 if found.intact and not found.error else 1)
 

@@ -12,7 +12,6 @@ from culvert_proto import local_pb2
 from google.protobuf import json_format
 from pyotp.totp import TOTP
 
-from culvert_lab import targets
 from culvert_lab import topology as net
 from culvert_lab.download import Download
 from culvert_lab.errors import StepError
@@ -97,8 +96,6 @@ async def open_page(lab: Lab, url: str, picture: Path | None = None) -> Visit:
 async def download(lab: Lab, url: str) -> Download:
     """Fetch known bytes and check them. Raises StepError when the program fails, not when the download does."""
     argv = [sys.executable, "-m", "culvert_lab.download", url]
-    if (in_flight := targets.chosen().in_flight) is not None:
-        argv += ["--in-flight", str(in_flight)]
     return Download(**_answer(await lab.run(Site.LAPTOP, argv, seconds=DOWNLOAD_SECONDS), "The download"))
 
 

@@ -22,14 +22,14 @@ P4RUNTIME = f"{net.MANAGEMENT_GATEWAY}:{net.P4RUNTIME_PORT}"
 class Target:
     """How a switch is started with the bundle in /run/gateway; its log matches `ready` once it serves.
 
-    A download has at most `in_flight` bytes on the way, so that what is lost was not lost to the switch's queues.
+    `download_rate` is in bytes a second, below what its tunnel carries: a lost byte is then the rekey's and no queue's.
     """
 
     name: str
     argv: tuple[str, ...]
     ready: str
     env: Mapping[str, str] = field(default_factory=dict[str, str])
-    in_flight: int | None = None
+    download_rate: int = 6 << 20
 
 
 def chosen() -> Target:
@@ -84,5 +84,5 @@ def _bmv2() -> Target:
     argv += ("--grpc-server-cert", f"{BUNDLE}/gateway.pem", "--grpc-server-key", f"{BUNDLE}/gateway.key")
     argv += ("--grpc-server-cacert", f"{BUNDLE}/ca.pem", "--grpc-server-with-client-auth")
     env = {"CULVERT_ESP_KEK": f"{BUNDLE}/kek.bin"}
-    # Its queues hold 64 packets, and drop in silence.
-    return Target("bmv2", argv, r"^Server listening on", env, in_flight=24 << 10)
+    # Its queues hold 64 packets.
+    return Target("bmv2", argv, r"^Server listening on", env, download_rate=3 << 19)
