@@ -3,6 +3,7 @@
 use num_bigint::BigInt;
 
 use crate::expr::{HeaderRef, Num, Scope};
+use crate::layout::HeaderIx;
 use crate::wide::Wide;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,11 @@ pub enum Cond {
         value: u128,
         negated: bool,
     },
+    /// A header whose place is known is valid, or is not.
+    HeaderIs {
+        header: HeaderIx,
+        valid: bool,
+    },
     NonZero(Num),
     Compare {
         op: CmpOp,
@@ -57,7 +63,38 @@ pub enum Cond {
 }
 
 impl Cond {
-    /// Comparing a field with a constant, the most frequent condition, costs no call.
+    pub fn valid(header: HeaderRef) -> Cond {
+        match header {
+            HeaderRef::Fixed(header) => Cond::HeaderIs {
+                header,
+                valid: true,
+            },
+            header => Cond::Valid(header),
+        }
+    }
+
+    pub fn not(cond: Cond) -> Cond {
+        match cond {
+            Cond::Const(value) => Cond::Const(!value),
+            Cond::Not(cond) => *cond,
+            Cond::HeaderIs { header, valid } => Cond::HeaderIs {
+                header,
+                valid: !valid,
+            },
+            Cond::SlotIs {
+                slot,
+                value,
+                negated,
+            } => Cond::SlotIs {
+                slot,
+                value,
+                negated: !negated,
+            },
+            cond => Cond::Not(Box::new(cond)),
+        }
+    }
+
+    /// Comparing a field with a constant and looking for a header, the most frequent conditions, cost no call.
     #[inline(always)]
     pub fn eval(&self, scope: &Scope) -> bool {
         match self {
@@ -66,6 +103,7 @@ impl Cond {
                 value,
                 negated,
             } => (scope.phv.slots[*slot] == *value) != *negated,
+            Cond::HeaderIs { header, valid } => scope.phv.is_valid(*header) == *valid,
             _ => self.eval_tree(scope),
         }
     }
@@ -79,6 +117,7 @@ impl Cond {
                 value,
                 negated,
             } => (scope.phv.slots[*slot] == *value) != *negated,
+            Cond::HeaderIs { header, valid } => scope.phv.is_valid(*header) == *valid,
             Cond::NonZero(num) => num.eval(scope) != 0,
             Cond::Compare {
                 op,

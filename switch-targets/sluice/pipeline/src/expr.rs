@@ -85,6 +85,12 @@ impl HeaderRef {
 pub enum Num {
     Const(u128),
     Slot(usize),
+    /// Bits of a slot: shifted right, then masked.
+    Part {
+        slot: usize,
+        shift: u32,
+        mask: u128,
+    },
     SignedSlot {
         slot: usize,
         width: u32,
@@ -154,6 +160,7 @@ impl Num {
         match self {
             Num::Const(value) => *value,
             Num::Slot(slot) => scope.phv.slots[*slot],
+            Num::Part { slot, shift, mask } => scope.phv.slots[*slot] >> shift & mask,
             _ => self.eval_tree(scope),
         }
     }
@@ -199,7 +206,8 @@ impl Num {
             Num::If(parts) => parts.2.eval(scope),
             Num::Bool(cond) => u128::from(cond.eval(scope)),
             Num::OfWide(wide) => wide.eval_low(scope),
-            Num::Const(_) | Num::Slot(_) | Num::Param(_) | Num::Bin { .. } => 0,
+            Num::Const(_) | Num::Slot(_) | Num::Part { .. } => 0,
+            Num::Param(_) | Num::Bin { .. } => 0,
         }
     }
 }

@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 
 use crate::bits::byte_len;
+use crate::cond::Cond;
 use crate::entry::{ActionCall, Entry};
 use crate::error::LoadError;
 use crate::expr::Args;
 use crate::ir::{AfterTable, Flow, FlowNode, Ir, Key, Next, Table};
 use crate::load::action::Actions;
+use crate::load::branch;
 use crate::load::expr::Context;
 use crate::load::json::Node;
 use crate::load::reference::constant_bytes;
@@ -79,9 +81,14 @@ impl<'a> Pipeline<'a> {
         for table in &table_nodes {
             flow.nodes.push(pipeline.table(table, ir, tables)?);
         }
+        let mut conds = Vec::new();
         for conditional in &conditionals {
+            conds.push((
+                flow.nodes.len(),
+                pipeline.context.cond(&conditional.get("expression")?)?,
+            ));
             flow.nodes.push(FlowNode::Branch {
-                cond: pipeline.context.cond(&conditional.get("expression")?)?,
+                cond: Cond::Const(true),
                 yes: pipeline.next(conditional, "true_next")?,
                 no: pipeline.next(conditional, "false_next")?,
             });
@@ -96,6 +103,9 @@ impl<'a> Pipeline<'a> {
                 args: Args::default(),
                 next: pipeline.next(call, "next_node")?,
             });
+        }
+        for (at, cond) in conds {
+            branch::set(&mut flow.nodes, at, cond);
         }
         match is_acyclic(&flow, ir) {
             true => Ok(flow),
@@ -216,7 +226,7 @@ impl<'a> Pipeline<'a> {
         let (kind, value, default_name) = match kind_node.str()? {
             "valid" => {
                 let header = crate::expr::HeaderRef::Fixed(self.context.header(&target)?);
-                let valid = crate::expr::Num::Bool(Box::new(crate::cond::Cond::Valid(header)));
+                let valid = crate::expr::Num::Bool(Box::new(crate::cond::Cond::valid(header)));
                 let value = crate::ir::Value {
                     source: crate::ir::Source::Num(valid),
                     width: 1,

@@ -109,10 +109,10 @@ impl Context<'_> {
                 self.cond(&node.get("left")?)?,
                 self.cond(&right()?)?,
             )))),
-            "not" => Expr::Cond(Cond::Not(Box::new(self.cond(&right()?)?))),
+            "not" => Expr::Cond(Cond::not(self.cond(&right()?)?)),
             "d2b" => Expr::Cond(self.cond(&right()?)?),
             "b2d" => Expr::Num(self.num(&right()?)?),
-            "valid" => Expr::Cond(Cond::Valid(self.header_ref(&right()?)?)),
+            "valid" => Expr::Cond(Cond::valid(self.header_ref(&right()?)?)),
             "valid_union" => match self.expr(&right()?)? {
                 Expr::Union(union) => Expr::Cond(self.valid_union(&union)),
                 _ => return Err(node.error("expected a header union")),
@@ -179,11 +179,7 @@ impl Context<'_> {
             }
             _ => return Err(node.error("the two sides are of different kinds")),
         };
-        Ok(if negated {
-            Cond::Not(Box::new(equal))
-        } else {
-            equal
-        })
+        Ok(if negated { Cond::not(equal) } else { equal })
     }
 
     /// Headers side by side; each pair is of one type.

@@ -6,6 +6,7 @@
 //! ```
 
 mod action;
+mod branch;
 mod control;
 mod entry;
 mod expr;

@@ -154,11 +154,11 @@ impl Number {
             signed
         };
         Number {
-            low: Num::Bin {
+            low: part(op, signed, &left.low, &right.low).unwrap_or_else(|| Num::Bin {
                 op,
                 signed,
                 sides: Box::new((left.low, right.low)),
-            },
+            }),
             exact,
             range,
         }
@@ -294,19 +294,49 @@ impl Number {
     }
 }
 
+/// Bits of one slot, if that is all that the operation takes.
+fn part(op: BinOp, signed: bool, left: &Num, right: &Num) -> Option<Num> {
+    let (slot, shift, mask) = match left {
+        Num::Slot(slot) => (*slot, 0, u128::MAX),
+        Num::Part { slot, shift, mask } => (*slot, *shift, *mask),
+        _ => return None,
+    };
+    match (op, right) {
+        (BinOp::And, Num::Const(bits)) => Some(Num::Part {
+            slot,
+            shift,
+            mask: mask & bits,
+        }),
+        (BinOp::Shr, Num::Const(by @ 0..=127)) if !signed && mask == u128::MAX => {
+            let shift = shift + *by as u32;
+            (shift < 128).then_some(Num::Part { slot, shift, mask })
+        }
+        _ => None,
+    }
+}
+
 /// Cutting to `width` makes a mask of at least that width superfluous.
 fn without_mask(num: Num, width: u32) -> Num {
+    let whole = mask(width);
     match num {
         Num::Bin {
             op: BinOp::And,
             signed,
             sides,
         } => match *sides {
-            (value, Num::Const(bits)) if bits & mask(width) == mask(width) => value,
+            (value, Num::Const(bits)) if bits & whole == whole => value,
             sides => Num::Bin {
                 op: BinOp::And,
                 signed,
                 sides: Box::new(sides),
+            },
+        },
+        Num::Part { slot, shift, mask } if mask & whole == whole => match shift {
+            0 => Num::Slot(slot),
+            _ => Num::Part {
+                slot,
+                shift,
+                mask: u128::MAX,
             },
         },
         num => num,

@@ -45,7 +45,7 @@ impl Context<'_> {
     }
 
     pub fn valid_union(&self, union: &UnionRef) -> Cond {
-        let members = self.union_members(union).into_iter().map(Cond::Valid);
+        let members = self.union_members(union).into_iter().map(Cond::valid);
         members
             .reduce(|left, right| Cond::Or(Box::new((left, right))))
             .unwrap_or(Cond::Const(false))
@@ -94,7 +94,7 @@ impl Context<'_> {
         let [header, field] = node.tuple::<2>()?;
         let header = self.header(&header)?;
         if field.str()? == VALID {
-            let valid = Cond::Valid(HeaderRef::Fixed(header));
+            let valid = Cond::valid(HeaderRef::Fixed(header));
             return Ok(Number::narrow(
                 Num::Bool(Box::new(valid)),
                 Range::unsigned(1),
