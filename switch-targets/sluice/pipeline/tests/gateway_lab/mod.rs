@@ -34,7 +34,7 @@ struct ToyEngine {
 
 impl Extern for ToyEngine {
     fn method(&self, name: &str, arity: usize) -> Option<usize> {
-        [("open", 12), ("seal", 11)]
+        [("open", 15), ("seal", 13)]
             .iter()
             .position(|known| *known == (name, arity))
     }
@@ -46,17 +46,18 @@ impl Extern for ToyEngine {
         payload: &mut Payload,
         _now: Duration,
     ) {
-        assert_eq!(args[2].width(), 384);
-        let overruled = u128::from(args[2].bytes()[47]);
+        assert_eq!(args[2].width(), 576);
+        let overruled = u128::from(args[2].bytes()[71]);
         let spi = args[3].as_u64() as u32;
         if method == 0 {
-            payload.truncate(args[10].as_u64() as usize);
+            payload.truncate(args[12].as_u64() as usize);
             let verdict = match payload.bytes() {
                 bytes if bytes.len() < 9 || bytes[..4] != spi.to_be_bytes() => 2,
                 bytes => u128::from(bytes[8]),
             };
             payload.trim_front(9);
-            args[11].set(if overruled == 0 { verdict } else { overruled });
+            args[13].set(1);
+            args[14].set(if overruled == 0 { verdict } else { overruled });
         } else {
             let total = u16::from_be_bytes([payload.bytes()[2], payload.bytes()[3]]);
             payload.truncate(usize::from(total));
@@ -66,10 +67,28 @@ impl Extern for ToyEngine {
             header[..4].copy_from_slice(&spi.to_be_bytes());
             header[4..8].copy_from_slice(&number);
             header[8] = 0;
-            args[9].set(payload.len() as u128);
-            args[10].set(overruled);
+            args[11].set(payload.len() as u128);
+            args[12].set(overruled);
         }
     }
+}
+
+/// As p4/gateway/payload_tail.p4 has it.
+struct PayloadTail;
+
+impl Extern for PayloadTail {
+    fn method(&self, name: &str, arity: usize) -> Option<usize> {
+        (name == "cut" && arity == 1).then_some(0)
+    }
+
+    fn call(&mut self, _: usize, args: &mut [ExternArg], payload: &mut Payload, _: Duration) {
+        payload.truncate(args[0].as_u64() as usize);
+    }
+}
+
+/// The gateway's form of an IPv4 address (RFC 4291 section 2.5.5.2).
+pub fn mapped(address: u32) -> u128 {
+    0xffff_0000_0000 | u128::from(address)
 }
 
 pub fn json() -> Vec<u8> {
@@ -89,6 +108,7 @@ pub fn registry() -> ExternRegistry {
             slots => Err(format!("{slots:?} slots")),
         }
     });
+    registry.register("PayloadTail", |_, _| Ok(Box::new(PayloadTail)));
     registry
 }
 
@@ -105,27 +125,24 @@ pub struct Gateway {
 /// With the static entries of a gateway and both directions of one tunnel.
 pub fn gateway() -> Gateway {
     let mut gateway = empty_gateway();
-    gateway.add("port_role", &[u128::from(WAN)], "set_wan", &[]);
-    gateway.add("port_role", &[u128::from(LAN)], "set_lan", &[]);
-    gateway.add(
-        "arp_responder",
-        &[u128::from(WAN), 1, GATEWAY.into()],
-        "reply",
-        &[WAN_MAC.into()],
-    );
+    for (port, role, mac) in [(WAN, "set_wan", WAN_MAC), (LAN, "set_lan", LAN_MAC)] {
+        let args = [port.into(), mac.into()];
+        gateway.add("port_role", &[port.into(), 0], role, &args);
+    }
+    gateway.add("own_address", &[WAN.into(), mapped(GATEWAY)], "ours", &[]);
     gateway.route(WEB & 0xffff_0000, 16, 1);
     gateway.route(0, 0, 2);
     gateway.add(
         "nexthop",
         &[1],
         "set_nexthop",
-        &[LAN.into(), LAN_MAC.into(), WEB_MAC.into()],
+        &[2, LAN.into(), 0, LAN_MAC.into(), WEB_MAC.into(), 0],
     );
     gateway.add(
         "nexthop",
         &[2],
         "set_nexthop",
-        &[WAN.into(), WAN_MAC.into(), 0x0200_0000_0102],
+        &[1, WAN.into(), 0, WAN_MAC.into(), 0x0200_0000_0102, 0],
     );
     gateway.tunnel(SPI, SA_IN, SA_OUT, INNER, PEER);
     gateway
@@ -205,8 +222,8 @@ impl Gateway {
 
     pub fn route(&mut self, prefix: u32, len: u16, nexthop: u128) {
         let key = vec![MatchValue::Lpm {
-            value: Bits::from_u128(32, prefix.into()),
-            len,
+            value: Bits::from_u128(128, mapped(prefix)),
+            len: 96 + len,
         }];
         let entry = self.entry("route", key, 0, "via", &[nexthop]);
         self.switch.insert(self.table("route"), entry).unwrap();
@@ -224,8 +241,8 @@ impl Gateway {
         let mut key = self.key(table, &[exact]);
         for (field, address) in [(1, src), (2, dst)] {
             key[field] = MatchValue::Ternary {
-                value: Bits::from_u128(32, address.into()),
-                mask: Bits::ones(32),
+                value: Bits::from_u128(128, mapped(address)),
+                mask: Bits::ones(128),
             };
         }
         let entry = self.entry(table, key, 10, action, args);
@@ -233,26 +250,11 @@ impl Gateway {
     }
 
     pub fn tunnel(&mut self, spi: u32, sa_in: u32, sa_out: u32, inner: u32, peer: u32) {
-        let open = [sa_in.into(), 0, 1, 0, 1, 1024, 0, 0, 0, 0];
-        self.add("sad_in", &[GATEWAY.into(), spi.into()], "open", &open);
-        self.policy("spd_in", sa_in.into(), (inner, WEB), "permit", &[]);
-        let seal = [
-            0,
-            1,
-            0,
-            spi.into(),
-            1,
-            0,
-            0,
-            0,
-            0,
-            GATEWAY.into(),
-            peer.into(),
-            4500,
-            40000,
-        ];
-        self.add("sad_out", &[sa_out.into()], "seal", &seal);
-        self.policy("spd_out", 2, (WEB, inner), "protect", &[sa_out.into()]);
+        let open = [&[sa_in.into(), 0, 1, 0, 1, 1024][..], &[0; 8]].concat();
+        self.add("sad_in", &[mapped(GATEWAY), spi.into()], "open", &open);
+        self.policy("spd_in", sa_in.into(), (inner, WEB), "permit", &[0]);
+        self.add("sad_out", &[sa_out.into()], "seal", &seal(spi, peer, 0));
+        self.policy("spd_out", 2, (WEB, inner), "protect", &[sa_out.into(), 0]);
     }
 
     pub fn process(&mut self, port: u16, packet: &[u8]) -> Outcome {
@@ -282,6 +284,12 @@ impl Gateway {
             .direct_counter_read(self.table(table), key, priority)
             .unwrap()
     }
+}
+
+/// The arguments of an outbound SA without limits.
+pub fn seal(spi: u32, peer: u32, wrapped_key: u128) -> Vec<u128> {
+    let place = [mapped(GATEWAY), mapped(peer), 4500, 40000, 0, 0];
+    [&[0, 1, wrapped_key, spi.into(), 1][..], &[0; 6], &place].concat()
 }
 
 pub fn mac(address: u64) -> [u8; 6] {
