@@ -37,6 +37,12 @@ pub enum Cond {
         value: u128,
         negated: bool,
     },
+    /// The same for a field of up to 64 bits: one word is compared.
+    WordIs {
+        slot: usize,
+        value: u64,
+        negated: bool,
+    },
     /// A header whose place is known is valid, or is not.
     HeaderIs {
         header: HeaderIx,
@@ -63,6 +69,22 @@ pub enum Cond {
 }
 
 impl Cond {
+    /// Whether a slot of `width` bits holds `value`.
+    pub fn slot_is(slot: usize, width: u32, value: u128, negated: bool) -> Cond {
+        match u64::try_from(value) {
+            Ok(value) if width <= 64 => Cond::WordIs {
+                slot,
+                value,
+                negated,
+            },
+            _ => Cond::SlotIs {
+                slot,
+                value,
+                negated,
+            },
+        }
+    }
+
     pub fn valid(header: HeaderRef) -> Cond {
         match header {
             HeaderRef::Fixed(header) => Cond::HeaderIs {
@@ -90,6 +112,15 @@ impl Cond {
                 value,
                 negated: !negated,
             },
+            Cond::WordIs {
+                slot,
+                value,
+                negated,
+            } => Cond::WordIs {
+                slot,
+                value,
+                negated: !negated,
+            },
             cond => Cond::Not(Box::new(cond)),
         }
     }
@@ -103,6 +134,11 @@ impl Cond {
                 value,
                 negated,
             } => (scope.phv.slots[*slot] == *value) != *negated,
+            Cond::WordIs {
+                slot,
+                value,
+                negated,
+            } => (scope.phv.slots[*slot] as u64 == *value) != *negated,
             Cond::HeaderIs { header, valid } => scope.phv.is_valid(*header) == *valid,
             _ => self.eval_tree(scope),
         }
@@ -117,6 +153,11 @@ impl Cond {
                 value,
                 negated,
             } => (scope.phv.slots[*slot] == *value) != *negated,
+            Cond::WordIs {
+                slot,
+                value,
+                negated,
+            } => (scope.phv.slots[*slot] as u64 == *value) != *negated,
             Cond::HeaderIs { header, valid } => scope.phv.is_valid(*header) == *valid,
             Cond::NonZero(num) => num.eval(scope) != 0,
             Cond::Compare {

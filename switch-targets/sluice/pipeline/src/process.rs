@@ -320,7 +320,13 @@ impl Run<'_> {
                         phv: &work.phv,
                         args: self.none,
                     };
-                    next = if cond.eval(&scope) { *yes } else { *no };
+                    next = if cond.eval(&scope) {
+                        // A jump that the processor predicts, where a conditional move would wait for the packet's data.
+                        std::hint::black_box(());
+                        *yes
+                    } else {
+                        *no
+                    };
                 }
                 FlowNode::Run {
                     action,

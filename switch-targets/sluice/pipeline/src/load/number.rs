@@ -241,11 +241,9 @@ impl Number {
             };
         }
         match (op, left.low, right.low) {
-            (CmpOp::Eq | CmpOp::Ne, Num::Slot(slot), Num::Const(value)) => Cond::SlotIs {
-                slot,
-                value,
-                negated: op == CmpOp::Ne,
-            },
+            (CmpOp::Eq | CmpOp::Ne, Num::Slot(slot), Num::Const(value)) => {
+                Cond::slot_is(slot, left.range.bits, value, op == CmpOp::Ne)
+            }
             (_, left, right) => Cond::Compare {
                 op,
                 signed,
@@ -260,11 +258,7 @@ impl Number {
                 op: CmpOp::Ne,
                 sides: Box::new((exact, Wide::Const(BigInt::ZERO))),
             },
-            (None, Num::Slot(slot)) => Cond::SlotIs {
-                slot,
-                value: 0,
-                negated: true,
-            },
+            (None, Num::Slot(slot)) => Cond::slot_is(slot, self.range.bits, 0, true),
             (None, Num::Bool(cond)) => *cond,
             (None, low) => Cond::NonZero(low),
         }
