@@ -155,6 +155,9 @@ impl Drop for Forwarder {
 }
 
 fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io::Result<()> {
+    if !ports::go_first() {
+        info!("the data plane has no priority: give CAP_SYS_NICE for more throughput");
+    }
     let mut outcome = Outcome::new();
     let mut outgoing: Vec<_> = ports.iter().map(|_| Outgoing::default()).collect();
     let mut by_number = vec![None; 512];

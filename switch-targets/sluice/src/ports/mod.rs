@@ -18,7 +18,7 @@ use tracing::{info, warn};
 use frames::Intake;
 pub use frames::Outgoing;
 use socket::PacketSocket;
-pub use socket::{Sent, wait};
+pub use socket::{Sent, go_first, wait};
 
 use crate::config::PortArg;
 
