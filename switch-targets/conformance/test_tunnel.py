@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import finsy as fy
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from esp_peer import LEGACY, MODERN, Suite
-from gateway_entries import FAMILIES, LAN_MAC, ROUTER_MAC, SERVER_MAC, V4, WAN_MAC, Family, Site
+from gateway_entries import FAMILIES, LAN_MAC, ROUTER_MAC, SERVER_MAC, V4, V6, WAN_MAC, Family, Site, ip
 from gateway_rig import Gateway, esp_bytes, new_tunnel, opened, to_inner, to_server
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
@@ -72,6 +73,27 @@ def checksum_of(frame: Packet) -> int:
     again = frame.copy()
     del again[UDP].chksum
     return Ether(bytes(again))[UDP].chksum
+
+
+async def test_a_udp_checksum_of_zero_is_sent_as_ones(gateway: Gateway) -> None:
+    """RFC 768. AES-GCM's IV is the sequence number, so the packet whose sum is 0 can be looked for beforehand."""
+    tunnel = new_tunnel(outer=V6)
+    cipher, salt = AESGCM(tunnel.key_out[:32]), tunnel.key_out[32:]
+    inner = bytes(hop(to_inner(V4, bytes(4))))
+    spi, first = tunnel.spi_out.to_bytes(4, "big"), (1).to_bytes(8, "big")
+    length = 8 + 8 + len(inner) + 2 + 2 + 16 + 8
+    words = [ip(V6.gateway), ip(V6.peer), 17, length, 4500, tunnel.peer_port, length]
+
+    def sums_to_zero(payload: bytes) -> bool:
+        plain = inner[:-4] + payload + bytes([1, 2, 2, 4])
+        esp = spi + first[4:] + first + cipher.encrypt(salt + first, plain, spi + first)
+        return (int.from_bytes(esp, "big") + sum(words)) % 0xFFFF == 0
+
+    number = next(it for it in range(1 << 21) if sums_to_zero(it.to_bytes(4, "big")))
+    await gateway.insert(tunnel.entries())
+    answer = IP(bytes(to_inner(V4, bytes(4)))[:-4] + number.to_bytes(4, "big"))
+    left = await gateway.seals(tunnel, answer)
+    assert left[UDP].chksum == 0xFFFF
 
 
 @pytest.mark.parametrize("suite", MODERN + LEGACY, ids=lambda it: it.name)
