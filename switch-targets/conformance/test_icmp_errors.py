@@ -180,3 +180,18 @@ async def test_none_without_a_source(gateway: Gateway) -> None:
     await gateway.insert(new_tunnel().entries())
     async with gateway.dropping(Drop.TTL):
         gateway.lan.send(gateway.on_lan(to_inner(V4, b"", ttl=1)))
+
+
+@families
+async def test_a_forged_one_is_not_believed(gateway: Gateway, family: Family) -> None:
+    """Whoever says that the tunnel's packets are too big, the largest still passes (RFC 4301 section 8.2)."""
+    mtu = 1400
+    tunnel = new_tunnel(inner=family, outer=family, inner_mtu=mtu)
+    await gateway.insert(tunnel.entries())
+    largest = to_inner(family, bytes(mtu - (28 if family.version == 4 else 48)))
+    sent = header_of(await gateway.seals(tunnel, largest))
+    error = ICMP(type=3, code=4, nexthopmtu=600) if family.version == 4 else ICMPv6PacketTooBig(mtu=1280)
+    forged = ip_header(family, family.router, family.gateway) / error / Raw(bytes(sent)[:500])
+    async with gateway.dropping(Drop.NOT_OFFERED):
+        gateway.wan.send(gateway.on_wan(forged))
+    assert len(opened(tunnel, await gateway.seals(tunnel, largest))) == mtu
