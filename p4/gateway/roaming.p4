@@ -39,6 +39,8 @@ control Whereto(in metadata_t meta, in bit<32> endpoint, in bit<32> tag,
     ip_addr_t local;
     bit<48> tag_port;
     bit<8> told;
+    bit<1> allowed = 1;
+    RateLimit(ENDPOINTS, 1000000, 3000000) moves; // four at once, then one a second, by endpoint
 
     apply {
         peer_tag_port.read(tag_port, endpoint);
@@ -56,9 +58,14 @@ control Whereto(in metadata_t meta, in bit<32> endpoint, in bit<32> tag,
                 }
                 peer_told.read(told, endpoint);
                 if (told == 0) {
-                    digest<moved_t>(1, { meta.sa_id, peer, tag_port[15:0], local });
+                    moves.apply(meta.now, endpoint, allowed);
+                    if (allowed == 1) {
+                        digest<moved_t>(1, { meta.sa_id, peer, tag_port[15:0], local });
+                    }
                 }
-                peer_told.write(endpoint, told + 1);
+                if (allowed == 1) {
+                    peer_told.write(endpoint, told + 1);
+                }
             }
         }
     }

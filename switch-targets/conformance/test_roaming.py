@@ -152,3 +152,19 @@ async def test_the_controller_is_told_until_it_has_acted(gateway: Gateway, outer
             await gateway.seals(tunnel)
         await asyncio.sleep(QUIET)
         assert moved.empty()
+
+
+async def test_a_restless_peer_is_told_of_but_not_without_end(gateway: Gateway) -> None:
+    """Who replays a tunnel's packets to us from ever new places does not drown the controller; the last place counts."""
+    tunnel = roaming()
+    await gateway.insert(tunnel.entries())
+    async with gateway.digests("moved_t") as moved:
+        for number in range(1, 61):
+            await gateway.opens(tunnel, number, port=1000 + number)
+            await gateway.seals(tunnel)
+        await asyncio.sleep(1.2)
+        assert goes_to(await gateway.seals(tunnel)).port == 1060
+        told = 1
+        while (await asyncio.wait_for(moved.get(), 2))["port"] != 1060:
+            told += 1
+        assert 4 <= told <= 12
