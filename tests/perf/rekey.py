@@ -21,7 +21,7 @@ FLOW = Path(__file__).with_name("flow.py")
 SECONDS = 60
 DRAIN_SECONDS = 0.3
 # Packets of 1,000 bytes a second, each way. bmv2 drops what finds no room in its queues of 64 packets.
-RATES = {"sluice": 5000, "bmv2": 500}
+RATES = {"sluice": 5000, "bmv2": 200}
 # SA numbers go round: an old one is long gone when its number comes back. The first ones are the tunnels of `gateways`.
 FIRST, NUMBERS = 8, 8
 

@@ -12,7 +12,7 @@ from figures import Figure
 from gateways import A, B, Pair, Treatment, gateways
 from iperf import goodput
 
-RUNS = 3
+RUNS = 5
 SECONDS = 3
 
 
