@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use esp::{
-    AllowedSuites, InboundSa, Limits, MAX_OVERHEAD, OpenError, OutboundSa, SUITES, SealError,
-};
+use esp::{AllowedSuites, InboundSa, Limits, OpenError, OutboundSa, SUITES, SealError};
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
@@ -53,7 +51,7 @@ impl Outbound {
     #[pyo3(signature = (len = 0))]
     fn seal_dummy<'py>(&mut self, py: Python<'py>, len: u16) -> PyResult<Bound<'py, PyBytes>> {
         let len = usize::from(len);
-        let mut out = vec![0; self.0.sealed_len(len).max(MAX_OVERHEAD)];
+        let mut out = vec![0; self.0.sealed_len(len)];
         let sealed = self.0.seal_dummy(len, &mut out, now());
         let sealed = sealed.map_err(|error| seal_error(py, error))?;
         Ok(PyBytes::new(py, out.get(..sealed.len).unwrap_or_default()))

@@ -234,6 +234,8 @@ fn inbound(desired: PyInboundSa, allowed: AllowedSuites) -> PyResult<Keyed<Inbou
     Ok(Keyed {
         spi,
         fingerprint: key.fingerprint(),
+        suite: key.suite(),
+        esn: desired.esn,
         soft,
         hard,
         sa,
@@ -250,6 +252,8 @@ fn outbound(desired: PyOutboundSa, allowed: AllowedSuites) -> PyResult<Keyed<Out
     Ok(Keyed {
         spi,
         fingerprint: key.fingerprint(),
+        suite: key.suite(),
+        esn: desired.esn,
         soft,
         hard,
         sa,

@@ -2,15 +2,23 @@
 
 use std::collections::HashMap;
 
-use esp::{InboundSa, Limits, OutboundSa, Resumable, Retired, Spi};
+use esp::{InboundSa, Limits, OutboundSa, Resumable, Retired, Spi, Suite};
 
-/// An SA and what tells it from others: the same SPI and key is the same SA.
+/// An SA and what tells it from others: the same key, SPI and algorithm is the same SA.
 pub struct Keyed<S> {
     pub spi: Spi,
     pub fingerprint: [u8; 32],
+    pub suite: Suite,
+    pub esn: bool,
     pub soft: Limits,
     pub hard: Limits,
     pub sa: S,
+}
+
+impl<S> Keyed<S> {
+    fn identity(&self) -> (Spi, Suite, bool) {
+        (self.spi, self.suite, self.esn)
+    }
 }
 
 pub(crate) struct Live<S> {
@@ -41,7 +49,7 @@ pub(crate) fn keep<S: Limited>(
     retired: &mut Retired<[u8; 32]>,
 ) -> Live<S> {
     match running.remove(&new.fingerprint) {
-        Some(mut live) if live.keyed.spi == new.spi => {
+        Some(mut live) if live.keyed.identity() == new.identity() => {
             live.keyed.sa.set_limits(new.soft, new.hard);
             return live;
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use culvert_ipsec::address::Prefix;
 use culvert_ipsec::counters::Cause;
 use culvert_ipsec::tunnels::{Desired, Keyed, Refusal, Tunnels};
-use esp::{AdmittedSuite, InboundSa, KeyMaterial, Limits, OutboundSa, Spi, TrafficClass};
+use esp::{AdmittedSuite, InboundSa, KeyMaterial, Limits, OutboundSa, Spi, Suite, TrafficClass};
 
 const NONE: Limits = Limits::NONE;
 const NOW: Duration = Duration::ZERO;
@@ -24,6 +24,8 @@ fn inbound(spi: u32, fill: u8) -> Keyed<InboundSa> {
     Keyed {
         spi,
         fingerprint: key.fingerprint(),
+        suite: Suite::AesGcm256,
+        esn: true,
         soft: NONE,
         hard: NONE,
         sa,
@@ -37,6 +39,8 @@ fn outbound(spi: u32, fill: u8, soft: u64, hard: u64) -> Keyed<OutboundSa> {
     Keyed {
         spi,
         fingerprint: key.fingerprint(),
+        suite: Suite::AesGcm256,
+        esn: true,
         soft,
         hard,
         sa,
@@ -365,4 +369,29 @@ fn a_refused_state_changes_nothing() {
         assert_eq!(tunnels.apply(desired, 0.0), Err(refusal));
     }
     assert!(send(&mut tunnels, &packet(CLIENT, SERVER)).is_some());
+}
+
+#[test]
+fn a_key_under_another_algorithm_is_another_sa_and_goes_on() {
+    let mut tunnels = Tunnels::new();
+    let with = |esn: bool| {
+        let mut keyed = outbound(1000, 1, 0, 0);
+        keyed.esn = esn;
+        keyed.sa = OutboundSa::new(keyed.spi, &key(1), esn, NONE, NONE).unwrap();
+        Desired {
+            outbound: Some(keyed),
+            ..tunnel("a", "10.20.0.0/16", 1)
+        }
+    };
+    let mut sent = Vec::new();
+    for esn in [true, false, true] {
+        tunnels.apply(vec![with(esn)], 0.0).unwrap();
+        sent.push(send(&mut tunnels, &packet(CLIENT, SERVER)).unwrap().0);
+    }
+    let numbers: Vec<u8> = sent.iter().map(|datagram| datagram[7]).collect();
+    assert_eq!(numbers, [1, 2, 3]);
+    let mut reader =
+        InboundSa::new(Spi::new(1000).unwrap(), &key(1), false, 1024, NONE, NONE).unwrap();
+    assert!(reader.open(&mut sent[1].clone(), Duration::ZERO).is_ok());
+    assert!(reader.open(&mut sent[2].clone(), Duration::ZERO).is_err());
 }

@@ -75,7 +75,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine for slots 0 to `slots - 1` of each direction. Memory grows with the slots in use.
+    /// An engine for slots 0 to `slots - 1` of each direction. Memory grows with the slots that were
+    /// ever used: an engine does not hear of a deleted entry, and keeps an SA until its slot is given another.
     pub fn new(kek: Kek, slots: u32, allowed: AllowedSuites) -> Self {
         Self {
             kek,

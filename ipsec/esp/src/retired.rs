@@ -1,7 +1,8 @@
 //! What keys that left their SAs have spent. A key that comes back must not start again: that would reuse IVs on the way
 //! out and accept replays on the way in.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
 
 use crate::limits::Usage;
 
@@ -23,27 +24,65 @@ pub trait Resumable {
 /// The last `capacity` retired keys, each named by a `K` (never the key itself) and with what it spent.
 pub struct Retired<K> {
     capacity: usize,
-    keys: VecDeque<(K, Spent)>,
+    keys: HashMap<K, (u64, Spent)>,
+    by_age: BTreeMap<u64, K>,
+    retirements: u64,
 }
 
-impl<K: PartialEq> Retired<K> {
+impl<K: Clone + Eq + Hash> Retired<K> {
     pub fn new(capacity: usize) -> Self {
         Self {
             capacity,
-            keys: VecDeque::new(),
+            keys: HashMap::new(),
+            by_age: BTreeMap::new(),
+            retirements: 0,
         }
     }
 
     pub fn retire(&mut self, key: K, spent: Spent) {
-        self.keys.push_back((key, spent));
+        self.take(&key);
+        self.retirements += 1;
+        self.by_age.insert(self.retirements, key.clone());
+        self.keys.insert(key, (self.retirements, spent));
         if self.keys.len() > self.capacity {
-            self.keys.pop_front();
+            if let Some((_, oldest)) = self.by_age.pop_first() {
+                self.keys.remove(&oldest);
+            }
         }
     }
 
     /// The key comes back.
     pub fn take(&mut self, key: &K) -> Option<Spent> {
-        let index = self.keys.iter().position(|(retired, _)| retired == key)?;
-        self.keys.remove(index).map(|(_, spent)| spent)
+        let (age, spent) = self.keys.remove(key)?;
+        self.by_age.remove(&age);
+        Some(spent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spent(sequence: u64) -> Spent {
+        Spent {
+            sequence,
+            used: Usage::default(),
+        }
+    }
+
+    #[test]
+    fn the_last_retired_are_remembered_and_each_is_taken_once() {
+        let mut retired = Retired::new(2);
+        for key in 1..=3 {
+            retired.retire(key, spent(key));
+        }
+        assert_eq!(retired.take(&1), None);
+        assert_eq!(retired.take(&2), Some(spent(2)));
+        assert_eq!(retired.take(&2), None);
+        retired.retire(3, spent(30));
+        retired.retire(4, spent(4));
+        assert_eq!(retired.take(&3), Some(spent(30)));
+        assert_eq!(retired.take(&4), Some(spent(4)));
+        assert_eq!((retired.keys.len(), retired.by_age.len()), (0, 0));
     }
 }

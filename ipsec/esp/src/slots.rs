@@ -18,6 +18,8 @@ pub(crate) struct Identity {
 
 pub(crate) struct Slots<S> {
     live: HashMap<u32, Held<S>>,
+    /// Where each live key is.
+    slots: HashMap<WrappedKey, u32>,
     retired: Retired<WrappedKey>,
 }
 
@@ -30,6 +32,7 @@ impl<S: Resumable> Slots<S> {
     pub(crate) fn new(capacity: u32) -> Self {
         Self {
             live: HashMap::new(),
+            slots: HashMap::new(),
             retired: Retired::new(capacity as usize),
         }
     }
@@ -57,21 +60,22 @@ impl<S: Resumable> Slots<S> {
         if let Some(spent) = self.forget(&new.identity.wrapped) {
             new.sa.resume(spent);
         }
+        self.slots.insert(new.identity.wrapped, slot);
         if let Some(old) = self.live.insert(slot, new) {
+            self.slots.remove(&old.identity.wrapped);
             self.retired.retire(old.identity.wrapped, old.sa.spent());
         }
     }
 
     /// Takes a key out of whatever holds it: a slot, or the memory of retired keys.
     fn forget(&mut self, wrapped: &WrappedKey) -> Option<Spent> {
-        let slot = self
-            .live
-            .iter()
-            .find(|(_, held)| held.identity.wrapped == *wrapped)
-            .map(|(slot, _)| *slot);
-        if let Some(held) = slot.and_then(|slot| self.live.remove(&slot)) {
-            return Some(held.sa.spent());
+        let held = self
+            .slots
+            .remove(wrapped)
+            .and_then(|slot| self.live.remove(&slot));
+        match held {
+            Some(held) => Some(held.sa.spent()),
+            None => self.retired.take(wrapped),
         }
-        self.retired.take(wrapped)
     }
 }

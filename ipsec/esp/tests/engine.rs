@@ -101,6 +101,27 @@ fn a_key_never_starts_again() {
 }
 
 #[test]
+fn a_key_never_starts_again_under_another_algorithm() {
+    let mut gateway = Gateway::new(1);
+    let key = wrapped(1);
+    let algorithms = [
+        (Suite::AesGcm256, true),
+        (Suite::ChaCha20Poly1305, true),
+        (Suite::AesGcm256, false),
+        (Suite::AesGcm256, true),
+    ];
+    for (number, (suite, esn)) in (1..).zip(algorithms) {
+        let sa = SaEntry {
+            suite: suite as u8,
+            esn,
+            ..entry(0, &key, SPI)
+        };
+        let (verdict, packet) = gateway.seal_as(&sa);
+        assert_eq!((verdict, sequence(&packet)), (Verdict::Ok, number));
+    }
+}
+
+#[test]
 fn a_replay_is_refused_after_the_slot_had_another_key() {
     let (mut sender, mut gateway) = (Gateway::new(1), Gateway::new(1));
     let packets: Vec<_> = (0..3).map(|_| sender.seal(0, &wrapped(1), SPI).1).collect();

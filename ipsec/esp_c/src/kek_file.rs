@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use zeroize::Zeroizing;
@@ -21,7 +21,9 @@ pub(crate) fn read(path: &Path) -> Result<Zeroizing<[u8; KEK_LEN]>, CulvertEspSt
     let metadata = file
         .metadata()
         .map_err(|_| CulvertEspStatus::KekUnreadable)?;
-    if !matches!(metadata.permissions().mode() & 0o7777, 0o600 | 0o400) {
+    // SAFETY: it takes nothing and cannot fail.
+    let own = metadata.uid() == 0 || metadata.uid() == unsafe { libc::geteuid() };
+    if !own || !matches!(metadata.mode() & 0o7777, 0o600 | 0o400) {
         return Err(CulvertEspStatus::KekExposed);
     }
     if !metadata.is_file() || metadata.len() != KEK_LEN as u64 {

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -158,19 +158,34 @@ pub enum KekError {
     },
     #[error("the key-encryption key in {} is open to others (mode {mode:04o}): chmod 0600 it", path.display())]
     Exposed { path: PathBuf, mode: u32 },
+    #[error("the key-encryption key in {} belongs to user {owner}, neither root nor who runs this: chown it", path.display())]
+    Foreign { path: PathBuf, owner: u32 },
     #[error("{} is no key-encryption key: it must hold exactly {KEK_LEN} raw bytes", path.display())]
     WrongSize { path: PathBuf },
 }
 
 /// # Errors
-/// The file can't be read, others may read it, or it is not 32 bytes long.
+/// The file can't be read, it is another user's, others may read it, or it is not 32 bytes long.
 pub fn read_kek(path: &Path) -> Result<Zeroizing<[u8; KEK_LEN]>, KekError> {
     let unreadable = |cause| KekError::Unreadable {
         path: path.to_owned(),
         cause,
     };
-    let mut file = File::open(path).map_err(unreadable)?;
+    // A FIFO in the file's place must not hold the start.
+    let mut file = File::options()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)
+        .map_err(unreadable)?;
     let metadata = file.metadata().map_err(unreadable)?;
+    let owner = metadata.uid();
+    // A process owns its folder in /proc.
+    if owner != 0 && owner != std::fs::metadata("/proc/self").map_err(unreadable)?.uid() {
+        return Err(KekError::Foreign {
+            path: path.to_owned(),
+            owner,
+        });
+    }
     let mode = metadata.permissions().mode() & 0o7777;
     if !matches!(mode, 0o600 | 0o400) {
         return Err(KekError::Exposed {

@@ -115,6 +115,9 @@ impl Extern for Instance {
                     Some(entry) => self.open(&entry, window, len, payload, now),
                     None => (Verdict::Key, false),
                 };
+                if !matches!(done, Verdict::Ok | Verdict::SoftLimit) {
+                    payload.truncate(0);
+                }
                 newest.set(is_newest.into());
                 verdict.set(done as u128);
             }
@@ -374,7 +377,8 @@ mod tests {
         let mut args = args(&CALL, Some(100));
         let mut payload = Payload::from_bytes(&[0; 60]);
         opener.call(OPEN, &mut args, &mut payload, Duration::ZERO);
-        assert_eq!(args[14].as_u64(), Verdict::Malformed as u64);
+        let malformed = Verdict::Malformed as u64;
+        assert_eq!((args[14].as_u64(), payload.len()), (malformed, 0));
     }
 
     #[test]

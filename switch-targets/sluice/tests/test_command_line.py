@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -51,6 +52,10 @@ def exposed_kek(arguments: Arguments) -> None:
     Path(arguments["--kek"]).chmod(0o644)
 
 
+def another_users_kek(arguments: Arguments) -> None:
+    os.chown(arguments["--kek"], 12345, -1)
+
+
 def short_kek(arguments: Arguments) -> None:
     Path(arguments["--kek"]).write_bytes(bytes(31))
 
@@ -71,6 +76,7 @@ def address_elsewhere(arguments: Arguments) -> None:
     ("bend", "reason"),
     [
         (exposed_kek, "is open to others (mode 0644): chmod 0600 it"),
+        (another_users_kek, "belongs to user 12345, neither root nor who runs this: chown it"),
         (short_kek, "must hold exactly 32 raw bytes"),
         (no_certificate, "cannot use the switch's certificate in"),
         (foreign_key, "do not work together"),
