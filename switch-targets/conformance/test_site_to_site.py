@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any, cast
 
 import finsy as fy
 import pytest
@@ -161,6 +162,14 @@ class Sites:
         for at in (A, B):
             await self.switches[at.name].insert(entries(at))
 
+    async def drops(self) -> dict[str, dict[int, int]]:
+        """Each gateway's, by cause."""
+        found: dict[str, dict[int, int]] = {}
+        for name, switch in self.switches.items():
+            cells = [it async for it in cast(AsyncIterator[Any], switch.read([fy.P4CounterEntry("drops")]))]
+            found[name] = {it.index: it.packet_count for it in cells if it.packet_count}
+        return found
+
     async def rekey(self, old: Keys, new: Keys) -> None:
         """Inbound on both, outbound on both, then the old ones go (RFC 9061 appendix D.2)."""
         await self.both(lambda at: inbound(at, new, self.version))
@@ -265,7 +274,7 @@ async def test_hosts_talk(sites: Sites) -> None:
     for at in (A, B):
         for address in other(at).host:
             said = await ping(at, address, "-c", "3", "-i", "0.01", "-W", "2")
-            assert "3 received" in said, said
+            assert "3 received" in said, (said, await sites.drops())
             done = await asyncio.to_thread(transfer, at, other(at), address, 1 << 20)
             assert done, address
 

@@ -154,7 +154,7 @@ fn site(switch: &mut Switch, own: u32, other: u32, here: u32, there: u32, suite:
     };
     let number = suite as u128;
     let spi = u128::from(0x1000 + (here & 0xff));
-    let mut seal = vec![
+    let seal = vec![
         0,
         number,
         0,
@@ -173,15 +173,15 @@ fn site(switch: &mut Switch, own: u32, other: u32, here: u32, there: u32, suite:
         0,
         0,
     ];
-    add_with(switch, "sad_out", &[&[1]], "seal", &mut seal, &wrapped);
+    add_with(switch, "sad_out", &[&[1]], "seal", &seal, &wrapped);
     let spi = u128::from(0x1000 + (there & 0xff));
-    let mut open = vec![2, 0, number, 0, 1, 1024, 0, 0, 0, 0, 0, 0, 0, 0];
+    let open = vec![2, 0, number, 0, 1, 1024, 0, 0, 0, 0, 0, 0, 0, 0];
     add_with(
         switch,
         "sad_in",
         &[&[ip(here)], &[spi]],
         "open",
-        &mut open,
+        &open,
         &wrapped,
     );
 }

@@ -207,6 +207,8 @@ pub fn read_kek(path: &Path) -> Result<Zeroizing<[u8; KEK_LEN]>, KekError> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
