@@ -135,6 +135,21 @@ async def test_tunnels_outlive_the_controller_and_it_is_found_again(lab: Lab) ->
             await daemon.until(lambda status: status.state == local_pb2.STATE_CONNECTED)
 
 
+async def test_a_controller_that_is_back_answers_the_first_click(lab: Lab) -> None:
+    wiki = local_pb2.OpenTunnelRequest(name="wiki")
+    async with lab.daemon() as daemon:
+        async with lab.serving() as controller:
+            await lab.enroll(daemon)
+            await daemon.local.SubmitCode(local_pb2.SubmitCodeRequest(code=CODE))
+            port = controller.port
+        for _ in range(2):
+            error = await refused(daemon.local.OpenTunnel(wiki))
+            assert error.reason is Reason.CONTROLLER_UNREACHABLE
+        async with lab.serving(port):
+            opened = await daemon.local.OpenTunnel(wiki)
+            assert opened.tunnel.state == local_pb2.TUNNEL_STATE_UP
+
+
 async def test_keys_are_renewed_with_both_pairs_installed_in_between(lab: Lab) -> None:
     async with lab.serving() as controller, lab.daemon() as daemon:
         await lab.enroll(daemon)

@@ -150,6 +150,13 @@ def test_an_idle_tunnel_closes_and_a_used_one_does_not() -> None:
     assert machine.state == Closed()
 
 
+def test_a_name_that_is_asked_for_is_not_idle() -> None:
+    machine = up(idle=60.0)
+    assert machine.handle(on.Demand(2), 60.0) == [on.Release(frozenset({2}))]
+    assert machine.handle(on.Tick(), 119.0) == []
+    assert isinstance(machine.handle(on.Tick(), 120.5)[0], on.CloseTunnel)
+
+
 def test_a_demand_while_closing_opens_again_after_the_close() -> None:
     machine = up()
     close = call_of(machine.handle(on.CloseRequested(Reason.CLOSED_BY_USER), 1.0))

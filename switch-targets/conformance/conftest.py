@@ -10,11 +10,9 @@ import pytest
 from esp_peer import LEGACY
 from gateway_authority import Authority
 from gateway_entries import KEK, Site
+from gateway_rig import Gateway
 from gateway_target import GRPC_PORT, Launch, Target, chosen, controller_options, infrastructure
 from gateway_wires import PORTS, SWITCH, Relay, Wire, wired_switch
-
-pytest.register_assert_rewrite("gateway_rig")
-from gateway_rig import Gateway  # noqa: E402  its assertions are to be explained
 
 
 @pytest.fixture(scope="session")

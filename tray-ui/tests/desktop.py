@@ -69,7 +69,7 @@ class Desktop:
         try:
             self._start_display()
             self._start_bus()
-            self._spawn("openbox", "--sm-disable")
+            self._start_window_manager()
             if self._panel is not None:
                 self._start_panel(self._panel)
         except BaseException:
@@ -115,6 +115,14 @@ class Desktop:
             env=self.env, capture_output=True, text=True, check=False, timeout=20,
         )  # fmt: skip
         return [self.run("xdotool", "getwindowname", number).strip() for number in found.stdout.split()]
+
+    def has_keyboard(self, title: str) -> bool:
+        """Is the window of this title the one that keys go to?"""
+        active = subprocess.run(
+            ["xdotool", "getactivewindow", "getwindowname"],
+            env=self.env, capture_output=True, text=True, check=False, timeout=20,
+        )  # fmt: skip
+        return active.stdout.strip() == title
 
     def tray_icon(self) -> tuple[int, int, int, int] | None:
         """x, y, width, height of the icon that the panel has embedded."""
@@ -199,6 +207,12 @@ class Desktop:
         self.env["QT_LINUX_ACCESSIBILITY_ALWAYS_ON"] = "1"
         bus = ("--dest=org.a11y.Bus", "/org/a11y/bus", "org.a11y.Bus.GetAddress")
         self.run("dbus-send", "--session", "--print-reply", *bus)
+
+    def _start_window_manager(self) -> None:
+        """Ends when it manages: a window that was there before it is not given the keyboard."""
+        self._spawn("openbox", "--sm-disable")
+        managed = ("xprop", "-root", "_NET_SUPPORTING_WM_CHECK")
+        wait_until(lambda: "window id" in self.run(*managed), "openbox does not manage windows")
 
     def _start_panel(self, shade: Shade) -> None:
         config = self._directory / "tint2rc"

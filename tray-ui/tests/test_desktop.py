@@ -303,6 +303,7 @@ def test_without_a_tray_host_a_window_carries_the_same(
         bare.screenshot(SCREENS / "tray-window.png")
         names = [node.name for node in _nodes(bare, "window")]
         assert {"Connected — 2 tunnels up", "Copy address 10.20.0.10", "Automatic"} <= set(names)
+        wait_until(lambda: bare.has_keyboard("Culvert"), "the window has not the keyboard")
         bare.key("alt+F4")
         assert tray.wait(10) == 0
 

@@ -19,6 +19,7 @@ Answer = TypeVar("Answer")
 # Our tunables, in seconds.
 CALL_TIMEOUT = 10.0
 FIRST_EVENT_TIMEOUT = 5.0
+SECOND_TRY_TIMEOUT = 1.5  # of opening; longer than gRPC's own backoff, shorter than a DNS answer is held
 RECONNECT_FIRST = 0.5
 RECONNECT_CAP = 20.0
 
@@ -79,7 +80,18 @@ class Agent:
         return answer.code_valid_until
 
     async def open_tunnel(self, request: agent_pb2.OpenTunnelRequest) -> agent_pb2.OpenTunnelResponse:
-        return await self._answer(self._stub.OpenTunnel(request, timeout=CALL_TIMEOUT))
+        """Raises CulvertError. A person waits for this one: it does not fail because a try shortly before has failed."""
+        try:
+            return await self._answer(self._stub.OpenTunnel(request, timeout=CALL_TIMEOUT))
+        except CulvertError as error:
+            if error.reason is not Reason.CONTROLLER_UNREACHABLE:
+                raise
+            unreachable = error
+        second = self._stub.OpenTunnel(request, timeout=SECOND_TRY_TIMEOUT, wait_for_ready=True)
+        try:
+            return await self._answer(second)
+        except CulvertError as error:
+            raise (unreachable if error.reason is Reason.TIMEOUT else error) from None
 
     async def renew_sa(self, tunnel_id: str, generation: int) -> agent_pb2.RenewSaResponse:
         request = agent_pb2.RenewSaRequest(tunnel_id=tunnel_id, generation=generation)

@@ -207,8 +207,9 @@ def _demand_when_closing(state: Closing, event: Demand, _now: float, calls: Call
     return (state, []) if state.call is not None else _close_now(state, calls)
 
 
-def _demand_met(state: Keyed, event: Demand, _now: float, _calls: Calls) -> Transition:
-    return state, [Release(frozenset({event.query}))]
+def _demand_met(state: Keyed, event: Demand, now: float, _calls: Calls) -> Transition:
+    # Who has just been given the address is about to use it, perhaps through another name's tunnel to the same server.
+    return replace(state, carried=replace(state.carried, active_at=now)), [Release(frozenset({event.query}))]
 
 
 def _opened(state: Opening, event: TunnelOpened, now: float, calls: Calls) -> Transition:
