@@ -179,6 +179,8 @@ class Desktop:
                         "-nolisten",
                         "tcp",
                         "-wr",
+                        # Else the server starts anew when its last client leaves, and cuts off those that are just coming.
+                        "-noreset",
                     ],
                     env=self.env,
                     pass_fds=[writer],
