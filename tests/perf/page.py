@@ -29,14 +29,14 @@ def render(figures: list[Figure], measured: str, machine: str) -> str:
         f"<title>Culvert: figures</title><style>{STYLE}</style><h1>Culvert, measured</h1>"
         f'<p class="sub">{escape(measured)} · {escape(machine)}</p>'
         + "".join(
-            _section(name, [f for f in figures if f.name == name])
-            for name in dict.fromkeys(f.name for f in figures)
+            _section([f for f in figures if (f.name, f.unit) == one])
+            for one in dict.fromkeys((f.name, f.unit) for f in figures)
         )
         + "</html>\n"
     )
 
 
-def _section(name: str, figures: list[Figure]) -> str:
+def _section(figures: list[Figure]) -> str:
     first = figures[0]
     bars = [("ours", "Culvert", first.value, None)]
     bars += [("base", f.baseline, f.baseline_value, f.ratio) for f in figures if f.baseline_value is not None]
@@ -46,4 +46,4 @@ def _section(name: str, figures: list[Figure]) -> str:
         f"<span><b>{value:,.2f}</b> {escape(label)}{f' · ratio {ratio:.3f}' if ratio is not None else ''}</span></div>"
         for kind, label, value, ratio in bars
     )
-    return f"<section><h2>{escape(name)}<small>{escape(first.unit)}</small></h2><div>{rows}</div></section>"
+    return f"<section><h2>{escape(first.name)}<small>{escape(first.unit)}</small></h2><div>{rows}</div></section>"
