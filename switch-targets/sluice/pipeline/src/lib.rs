@@ -22,6 +22,7 @@ mod lookup_tests;
 mod machine;
 mod outcome;
 mod parse;
+mod paths;
 mod pattern;
 mod payload;
 mod phv;

@@ -10,6 +10,7 @@ use crate::externs::{Extern, ExternArg};
 use crate::ir::{Ir, Op};
 use crate::layout::Home;
 use crate::outcome::{Digest, Faults, Outcome};
+use crate::paths::Log;
 use crate::spec::DigestId;
 use crate::work::{CloneRequest, Work};
 
@@ -50,6 +51,7 @@ pub struct Machine<'a> {
     pub faults: &'a mut Faults,
     /// Since the switch started.
     pub now: Duration,
+    pub log: &'a mut Log,
 }
 
 impl Machine<'_> {
@@ -118,13 +120,7 @@ impl Machine<'_> {
                 Op::Drop => self.drop(work),
                 Op::Count { counter, index } => {
                     let index = index.eval(&scope);
-                    let cell = usize::try_from(index)
-                        .ok()
-                        .and_then(|index| self.objects.counters[*counter].get_mut(index));
-                    if let Some(cell) = cell {
-                        cell.packets = cell.packets.wrapping_add(1);
-                        cell.bytes = cell.bytes.wrapping_add(work.ingress_len as u64);
-                    }
+                    self.count(*counter, index, work.ingress_len);
                 }
                 Op::Digest(digest) => {
                     let values = ir.digests[*digest]
@@ -212,6 +208,7 @@ impl Machine<'_> {
                     .ok()
                     .and_then(|at| self.objects.registers[*register].get(at));
                 if let Some(value) = cell.copied() {
+                    self.log.note(value);
                     target.set(layout, &mut work.phv, args, value);
                 }
             }
@@ -220,12 +217,8 @@ impl Machine<'_> {
                 index,
                 value,
             } => {
-                let value = value.eval(&scope) & mask(ir.registers[*register].width);
-                let at = usize::try_from(index.eval(&scope)).ok();
-                if let Some(cell) = at.and_then(|at| self.objects.registers[*register].get_mut(at))
-                {
-                    *cell = value;
-                }
+                let (index, value) = (index.eval(&scope), value.eval(&scope));
+                self.write_register(*register, index, value);
             }
             Op::Hash {
                 target,
@@ -256,6 +249,26 @@ impl Machine<'_> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Counts a packet of `bytes`; outside the array nothing is counted.
+    pub fn count(&mut self, counter: usize, index: u128, bytes: usize) {
+        let cell = usize::try_from(index)
+            .ok()
+            .and_then(|index| self.objects.counters[counter].get_mut(index));
+        if let Some(cell) = cell {
+            cell.packets = cell.packets.wrapping_add(1);
+            cell.bytes = cell.bytes.wrapping_add(bytes as u64);
+        }
+    }
+
+    /// Sets a cell to `value`, cut to the register's width; outside the array nothing is set.
+    pub fn write_register(&mut self, register: usize, index: u128, value: u128) {
+        let value = value & mask(self.ir.registers[register].width);
+        let at = usize::try_from(index).ok();
+        if let Some(cell) = at.and_then(|at| self.objects.registers[register].get_mut(at)) {
+            *cell = value;
         }
     }
 
@@ -290,6 +303,14 @@ impl Machine<'_> {
         let before = work.payload.len();
         externs[site.instance].call(methods[call], extern_args, &mut work.payload, self.now);
         work.len = (work.len + work.payload.len()).saturating_sub(before);
+        if self.log.is_on {
+            let targets = site.args.iter().zip(extern_args.iter());
+            for (_, arg) in targets.filter(|((_, target), _)| target.is_some()) {
+                self.log.note(arg.as_u128());
+            }
+            let grown = (work.payload.len() as u128).wrapping_sub(before as u128);
+            self.log.note(grown);
+        }
         for ((_, target), arg) in site.args.iter().zip(extern_args.iter()) {
             if let (Some(target), true) = (target, arg.changed) {
                 target.set_bytes(&ir.layout, &mut work.phv, args, arg.bytes());

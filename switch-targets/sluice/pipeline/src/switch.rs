@@ -10,12 +10,16 @@ use crate::expr::Args;
 use crate::externs::{ExternArg, ExternRegistry};
 use crate::machine::{Machine, Objects};
 use crate::outcome::{Faults, Outcome};
+use crate::paths::{Log, PathCache};
 use crate::phv::Phv;
 use crate::process::{Buffers, Replication, Run};
 use crate::program::Program;
 use crate::spec::{CounterId, RegisterId, TableId, TableSpec};
 use crate::table::Table;
 use crate::work::Work;
+
+/// One in so many packets that no recorded path takes is recorded: a recording costs as much as interpreting some tens.
+const RECORD_EVERY: u32 = 16;
 
 /// One thread's switch: program, tables, counters, registers, extern objects.
 pub struct Switch {
@@ -26,6 +30,8 @@ pub struct Switch {
     faults: Faults,
     work: Work,
     buffers: Buffers,
+    paths: PathCache,
+    log: Log,
     none: Args,
 }
 
@@ -54,6 +60,8 @@ impl Switch {
             previous: Phv::new(layout),
             ..Buffers::default()
         };
+        let mut paths = PathCache::default();
+        paths.record_every(RECORD_EVERY);
         let (replication, faults, none) =
             (Replication::default(), Faults::default(), Args::default());
         Ok(Switch {
@@ -63,6 +71,8 @@ impl Switch {
             faults,
             work,
             buffers,
+            paths,
+            log: Log::default(),
             none,
             program,
         })
@@ -79,6 +89,16 @@ impl Switch {
     /// Starts P4's `random` from here.
     pub fn seed(&mut self, seed: u64) {
         self.objects.random = seed;
+    }
+
+    /// One in `every` packets that no recorded path takes is recorded (see `paths`); 0: every packet is interpreted.
+    pub fn record_paths(&mut self, every: u32) {
+        self.paths.record_every(every);
+    }
+
+    /// Recorded paths in use.
+    pub fn paths(&self) -> usize {
+        self.paths.len()
     }
 
     pub fn insert(&mut self, table: TableId, entry: Entry) -> Result<(), TableError> {
@@ -103,6 +123,7 @@ impl Switch {
     }
 
     pub fn set_default(&mut self, table: TableId, action: ActionCall) -> Result<(), TableError> {
+        self.paths.table_changed();
         let (table, spec, program) = parts(&mut self.tables, &self.program, table)?;
         match &spec.default {
             Some(default) if default.is_const => Err(TableError::ConstDefault),
@@ -112,6 +133,7 @@ impl Switch {
 
     /// Back to what the program says.
     pub fn reset_default(&mut self, table: TableId) -> Result<(), TableError> {
+        self.paths.table_changed();
         let (table, spec, program) = parts(&mut self.tables, &self.program, table)?;
         table.reset_default(spec, program.actions(), &program.ir)
     }
@@ -254,12 +276,14 @@ impl Switch {
             out,
             faults: &mut self.faults,
             now,
+            log: &mut self.log,
         };
         let mut run = Run {
             machine,
             tables: &mut self.tables,
             replication: &self.replication,
             buffers: &mut self.buffers,
+            paths: &mut self.paths,
             none: &self.none,
         };
         run.packet(ingress_port, &mut self.work);
@@ -270,6 +294,7 @@ impl Switch {
         &mut self,
         table: TableId,
     ) -> Result<(&mut Table, &TableSpec, &Program), TableError> {
+        self.paths.table_changed();
         let parts = parts(&mut self.tables, &self.program, table)?;
         if parts.1.is_const {
             Err(TableError::ConstTable)

@@ -42,6 +42,8 @@ pub struct Table {
     default: Option<(ActionCall, Bound)>,
     miss: Next,
     key: Vec<u8>,
+    /// Grows with every change of what a lookup can lead to.
+    version: u64,
 }
 
 impl Table {
@@ -61,6 +63,7 @@ impl Table {
             default: None,
             miss: ir.tables[id].after_miss(None),
             key: vec![0; ir.tables[id].key_len],
+            version: 0,
         };
         table.reset_default(spec, actions, ir)?;
         Ok(table)
@@ -80,6 +83,20 @@ impl Table {
             }
         }
         self.index.lookup(&self.key).map_or(Found::Miss, Found::Hit)
+    }
+
+    /// The same for a key that is packed already.
+    pub fn find_packed(&mut self, key: &[u8]) -> Found {
+        self.index.lookup(key).map_or(Found::Miss, Found::Hit)
+    }
+
+    /// The bits of the packed key that an entry may look at; beyond its end, none.
+    pub fn significant(&self) -> &[u8] {
+        self.index.significant()
+    }
+
+    pub fn version(&self) -> u64 {
+        self.version
     }
 
     pub fn count(&mut self, row: usize, bytes: u64) {
@@ -133,6 +150,7 @@ impl Table {
                 .resize(self.rows.len(), CounterValue::default());
             self.counters[row] = CounterValue::default();
         }
+        self.version += 1;
         self.index
             .insert(identity.pattern.clone(), identity.priority, row);
         self.rows[row] = Some(Row {
@@ -152,6 +170,7 @@ impl Table {
     ) -> Result<(), TableError> {
         let row = self.find(spec, &entry.key, entry.priority)?;
         let bound = self.bind(spec, actions, ir, &entry.action)?;
+        self.version += 1;
         if let Some(row) = &mut self.rows[row] {
             row.entry = entry;
             row.bound = bound;
@@ -166,6 +185,7 @@ impl Table {
         priority: i32,
     ) -> Result<(), TableError> {
         let row = self.find(spec, key, priority)?;
+        self.version += 1;
         if let Some(removed) = self.rows[row].take() {
             self.index
                 .remove(&removed.identity.pattern, removed.identity.priority);
@@ -189,6 +209,7 @@ impl Table {
         }
         let action = call.action.0;
         let next = ir.tables[self.id].after_miss(Some(action));
+        self.version += 1;
         self.default = Some((call, Bound { action, args, next }));
         Ok(())
     }
@@ -208,6 +229,7 @@ impl Table {
                 self.set_default(spec, actions, ir, call)
             }
             None => {
+                self.version += 1;
                 self.default = None;
                 Ok(())
             }

@@ -69,6 +69,8 @@ pub struct TupleSpace {
     /// By falling rank.
     tuples: Vec<Tuple>,
     masked: Vec<u8>,
+    /// Bits of the key that a rule looks at, or that one has looked at since the space was last empty.
+    significant: Vec<u8>,
 }
 
 impl TupleSpace {
@@ -116,8 +118,26 @@ impl TupleSpace {
             .map(|rule| rule.row)
     }
 
+    pub fn significant(&self) -> &[u8] {
+        &self.significant
+    }
+
+    fn look_at(&mut self, pattern: &Pattern) {
+        if self.tuples.is_empty() {
+            self.significant.clear();
+        }
+        self.significant.resize(pattern.mask.len(), 0);
+        for (byte, mask) in self.significant.iter_mut().zip(&pattern.mask) {
+            *byte |= mask;
+        }
+        for range in &pattern.ranges {
+            self.significant[range.offset..range.offset + range.low.len()].fill(0xff);
+        }
+    }
+
     /// Adds a rule that is not there yet.
     pub fn insert(&mut self, pattern: Pattern, priority: i32, row: usize) {
+        self.look_at(&pattern);
         let at = self
             .tuples
             .iter()
