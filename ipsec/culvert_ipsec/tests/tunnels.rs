@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use culvert_ipsec::address::Prefix;
 use culvert_ipsec::counters::Cause;
+use culvert_ipsec::trains::Trains;
 use culvert_ipsec::tunnels::{Desired, Keyed, Refusal, Tunnels};
 use esp::{AdmittedSuite, InboundSa, KeyMaterial, Limits, OutboundSa, Spi, Suite, TrafficClass};
+use offload::{Segments, VnetHeader};
 
 const NONE: Limits = Limits::NONE;
 const NOW: Duration = Duration::ZERO;
@@ -75,10 +77,17 @@ fn from_gateway(sa: &mut OutboundSa, inner: &[u8]) -> Vec<u8> {
 }
 
 fn send(tunnels: &mut Tunnels, inner: &[u8]) -> Option<(Vec<u8>, SocketAddrV4)> {
-    let mut out = [0; 200];
-    tunnels
-        .outbound(inner, &mut out, 1.0)
-        .map(|packet| (out[..packet.len].to_vec(), packet.to))
+    let out = depart(tunnels, VnetHeader::default(), inner);
+    let train = out.trains().first()?;
+    Some((out.packet(train.bytes.clone()).to_vec(), train.to))
+}
+
+fn depart(tunnels: &mut Tunnels, header: VnetHeader, frame: &[u8]) -> Trains {
+    let mut out = Trains::new();
+    let mut segments = Segments::new(header, frame).unwrap();
+    tunnels.outbound(&mut segments, &mut out, 1.0);
+    assert_eq!(segments.next_len(), None);
+    out
 }
 
 fn receive(tunnels: &mut Tunnels, packet: &[u8]) -> Option<Vec<u8>> {
@@ -201,8 +210,8 @@ fn congestion_is_told_to_who_can_hear_it() {
 
     let mut inner = packet(CLIENT, SERVER);
     inner[1] = 0b1010_0110;
-    let sent = tunnels.outbound(&inner, &mut [0; 200], 1.0).unwrap();
-    assert_eq!(sent.class, TrafficClass(0b1010_0110));
+    let sent = depart(&mut tunnels, VnetHeader::default(), &inner);
+    assert_eq!(sent.trains()[0].class, TrafficClass(0b1010_0110));
 }
 
 #[test]
