@@ -177,3 +177,16 @@ def test_congestion_marks_the_packet_that_met_it_and_no_other(ends: tuple[End, E
             if packet[12:16] == socket.inet_aton(a.inner)
         ]
     assert frames == expected
+
+
+def test_a_wire_without_offloads_carries_single_packets(ends: tuple[End, End]) -> None:
+    a, b = ends
+    off = ["tso", "off", "gso", "off", "gro", "off", "sg", "off", "tx", "off", "rx", "off"]
+    for end in ends:
+        command = ["ip", "netns", "exec", end.namespace, "ethtool", "-K", "wire", *off]
+        subprocess.run(command, check=True, capture_output=True)
+    listener = tap(b, "wire")
+    sent, received = transfer(a, b, 4 << 20)
+    assert received == sent
+    assert max(len(packet) for packet in heard(listener)) <= WIRE_MTU + 14
+    assert drops(ends) == [{}, {}]
