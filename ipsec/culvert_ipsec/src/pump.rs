@@ -68,7 +68,7 @@ impl Pump {
         });
         let segmentation = udp.segmentation();
         let offloads = Offloads {
-            tso: tun.has_vnet(),
+            tso: tun.has_tso(),
             uso: tun.has_uso(),
             udp_segment: segmentation.load(Ordering::Relaxed),
             udp_gro: udp.has_gro(),
@@ -192,7 +192,7 @@ impl Mover {
                     continue;
                 };
                 let inner = at.start + inner.start..at.start + inner.end;
-                if self.tun.has_vnet() {
+                if self.tun.has_tso() {
                     self.merger.push(bytes, inner);
                 } else {
                     self.merger.push_alone(inner);

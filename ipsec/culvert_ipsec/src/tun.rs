@@ -23,6 +23,7 @@ const UDP: libc::c_uint = libc::TUN_F_USO4 | libc::TUN_F_USO6;
 pub struct Tun {
     file: File,
     vnet: bool,
+    tso: bool,
     uso: bool,
 }
 
@@ -45,34 +46,24 @@ impl Tun {
         let asked =
             check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNGETFEATURES, &mut features) });
         let vnet = offloads && asked.is_ok() && features & libc::IFF_VNET_HDR as libc::c_uint != 0;
-        // SAFETY: `ifreq` is plain data, for which all zeros is a value.
-        let mut request: libc::ifreq = unsafe { mem::zeroed() };
-        // One byte stays for the terminating zero.
-        if name.is_empty()
-            || name.len() >= request.ifr_name.len()
-            || name.contains(['/', '\0', ' ', '%'])
-        {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "not an interface name",
-            ));
-        }
-        for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-            *to = from as libc::c_char;
-        }
+        let mut request = interface_request(name)?;
         let flags = libc::IFF_TUN | libc::IFF_NO_PI | if vnet { libc::IFF_VNET_HDR } else { 0 };
         request.ifr_ifru.ifru_flags = flags as libc::c_short;
         // SAFETY: TUNSETIFF reads and writes one `ifreq`, which outlives the call.
         check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &mut request) })?;
-        // Without either, reads bring packets behind a header that says so, and writes may still be super-frames.
         let uso = vnet && accepts(&file, TCP | UDP);
-        let _ = vnet && (uso || accepts(&file, TCP));
-        Ok(Self { file, vnet, uso })
+        let tso = uso || (vnet && accepts(&file, TCP));
+        Ok(Self {
+            file,
+            vnet,
+            tso,
+            uso,
+        })
     }
 
     /// TCP super-frames in both directions.
-    pub fn has_vnet(&self) -> bool {
-        self.vnet
+    pub fn has_tso(&self) -> bool {
+        self.tso
     }
 
     /// UDP super-frames from programs that send them.
@@ -105,7 +96,7 @@ impl Tun {
         Ok(Some(frame))
     }
 
-    /// Writes a frame of packets that lie in `bytes`. Without vnet headers it has one part.
+    /// Writes a frame of packets that lie in `bytes`. Without TCP super-frames it has one part.
     pub fn write(&self, bytes: &[u8], frame: &SuperFrame<'_>) -> io::Result<()> {
         let header = frame.header.emit();
         let part =
@@ -122,6 +113,25 @@ impl Tun {
         let count = 1 + frame.parts.len().min(MAX_PARTS);
         (&self.file).write_vectored(&slices[..count]).map(|_| ())
     }
+}
+
+fn interface_request(name: &str) -> io::Result<libc::ifreq> {
+    // SAFETY: `ifreq` is plain data, for which all zeros is a value.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    // One byte stays for the terminating zero.
+    if name.is_empty()
+        || name.len() >= request.ifr_name.len()
+        || name.contains(['/', '\0', ' ', '%'])
+    {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "not an interface name",
+        ));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    Ok(request)
 }
 
 fn accepts(file: &File, offloads: libc::c_uint) -> bool {
