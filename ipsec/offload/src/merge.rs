@@ -6,7 +6,7 @@
 //! ```
 //! A packet joins the frame of its flow when it goes on where that one ends: sequence number, IPv4 identification, and
 //! every header field that a segment does not change is equal (traffic class and ECN among them, and TCP's options,
-//! window and acknowledgement). Both are verified first. A shorter segment, PSH or FIN ends the frame. Frames
+//! window and acknowledgement). Checksums are verified before. A shorter segment, PSH or FIN ends the frame. Frames
 //! come out in the order of their first packets, so packets of one flow keep theirs.
 
 use std::ops::Range;
