@@ -15,6 +15,7 @@ use crate::proto::p4rt;
 use crate::schema::Schema;
 use crate::session::Sessions;
 use crate::translate::EntryKey;
+use crate::write::Replication;
 
 /// The one switch that this process is.
 pub struct Device {
@@ -35,6 +36,7 @@ pub struct Installed {
     pub config: p4rt::ForwardingPipelineConfig,
     /// What a client had us keep beside an entry. Default entries have no key.
     pub notes: HashMap<(u32, Option<EntryKey>), Note>,
+    pub replication: Replication,
 }
 
 /// Opaque to the switch (section 9.1).

@@ -14,6 +14,7 @@ use crate::proto::p4rt::get_forwarding_pipeline_config_request::ResponseType;
 use crate::proto::p4rt::set_forwarding_pipeline_config_request::Action;
 use crate::proto::p4rt::{self, ForwardingPipelineConfig};
 use crate::schema::Schema;
+use crate::write::Replication;
 
 /// # Errors
 /// As the specification says; a program that does not load is `INVALID_ARGUMENT` with the place in the JSON or P4Info.
@@ -49,6 +50,7 @@ pub async fn set(
             schema,
             config,
             notes: HashMap::new(),
+            replication: Replication::default(),
         });
     }
     Ok(())

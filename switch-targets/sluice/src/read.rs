@@ -125,6 +125,7 @@ fn one(
                 found.push(Entity::DigestEntry(p4rt::DigestEntry { digest_id, config }));
             }
         }
+        Entity::PacketReplicationEngineEntry(asked) => replication(installed, &asked, found),
         // There are none, which answers a question after all of them.
         other if is_wildcard(&other) => {}
         other => {
@@ -314,6 +315,33 @@ fn direct_counters(
     Ok(())
 }
 
+/// Groups and sessions by id, or all of them (section 9.5).
+fn replication(
+    installed: &Installed,
+    asked: &p4rt::PacketReplicationEngineEntry,
+    found: &mut Vec<Entity>,
+) {
+    let engine = &installed.replication;
+    let mut push = |entry| {
+        let entry = p4rt::PacketReplicationEngineEntry {
+            r#type: Some(entry),
+        };
+        found.push(Entity::PacketReplicationEngineEntry(entry));
+    };
+    let (group, session) = match &asked.r#type {
+        Some(pre::Type::MulticastGroupEntry(it)) => (Some(it.multicast_group_id), None),
+        Some(pre::Type::CloneSessionEntry(it)) => (None, Some(it.session_id)),
+        None => (Some(0), Some(0)),
+    };
+    let is = |asked: Option<u32>, id: u16| asked.is_some_and(|it| it == 0 || it == u32::from(id));
+    for (_, entry) in engine.groups.iter().filter(|(id, _)| is(group, **id)) {
+        push(pre::Type::MulticastGroupEntry(entry.clone()));
+    }
+    for (_, entry) in engine.sessions.iter().filter(|(id, _)| is(session, **id)) {
+        push(pre::Type::CloneSessionEntry(entry.clone()));
+    }
+}
+
 fn counter_data(value: CounterValue) -> p4rt::CounterData {
     let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     p4rt::CounterData {
@@ -333,11 +361,6 @@ fn is_wildcard(entity: &Entity) -> bool {
             .table_entry
             .as_ref()
             .is_none_or(|entry| entry.table_id == 0),
-        Entity::PacketReplicationEngineEntry(it) => match &it.r#type {
-            Some(pre::Type::MulticastGroupEntry(it)) => it.multicast_group_id == 0,
-            Some(pre::Type::CloneSessionEntry(it)) => it.session_id == 0,
-            None => true,
-        },
         Entity::ValueSetEntry(it) => it.value_set_id == 0,
         Entity::RegisterEntry(it) => it.register_id == 0,
         _ => false,

@@ -11,7 +11,7 @@ use crate::externs::{ExternArg, ExternRegistry};
 use crate::machine::{Machine, Objects};
 use crate::outcome::{Faults, Outcome};
 use crate::phv::Phv;
-use crate::process::{Buffers, Replication, Run};
+use crate::process::{Buffers, CloneSession, Replication, Run};
 use crate::program::Program;
 use crate::spec::{CounterId, RegisterId, TableId, TableSpec};
 use crate::table::Table;
@@ -236,11 +236,20 @@ impl Switch {
         };
     }
 
-    /// The copies that clone session `session` makes; none deletes it.
-    pub fn set_clone_session(&mut self, session: u16, replicas: Vec<Replica>) {
-        match replicas.is_empty() {
+    /// The copies that clone session `session` makes, none deletes it; each is cut to `packet_length` bytes of the packet.
+    pub fn set_clone_session(
+        &mut self,
+        session: u16,
+        replicas: Vec<Replica>,
+        packet_length: Option<usize>,
+    ) {
+        let made = CloneSession {
+            replicas,
+            packet_length,
+        };
+        match made.replicas.is_empty() {
             true => self.replication.sessions.remove(&session),
-            false => self.replication.sessions.insert(session, replicas),
+            false => self.replication.sessions.insert(session, made),
         };
     }
 

@@ -2,6 +2,7 @@
 
 mod counter;
 mod digest;
+mod replication;
 mod table;
 
 use sluice_pipeline::{Switch, TableError};
@@ -10,6 +11,8 @@ use tonic::{Code, Status};
 use crate::device::{Device, Installed, no_program};
 use crate::fault::{Fault, batch_status};
 use crate::proto::p4rt::{self, entity::Entity, update::Type, write_request::Atomicity};
+
+pub use replication::Replication;
 
 /// # Errors
 /// One status for a request that is refused as a whole; else `UNKNOWN` with one `p4.v1.Error` for each update.
@@ -49,6 +52,9 @@ fn apply(device: &Device, installed: &mut Installed, update: p4rt::Update) -> Re
             counter::direct_counter(device, installed, kind, &entry)
         }
         Entity::DigestEntry(entry) => digest::digest(device, installed, kind, &entry),
+        Entity::PacketReplicationEngineEntry(entry) => {
+            replication::replication(device, installed, kind, entry)
+        }
         other => Err(Fault::unsupported(format!(
             "{} is not supported by this switch",
             entity_name(&other)
@@ -60,6 +66,12 @@ fn apply(device: &Device, installed: &mut Installed, update: p4rt::Update) -> Re
 enum Refused {
     Table(TableError),
     Fault(Fault),
+}
+
+impl From<Fault> for Refused {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
 }
 
 impl From<TableError> for Refused {
