@@ -4,7 +4,8 @@
 //!   controller ── mTLS ── listener ─► server ─┬─ session ── arbitration          who may write
 //!                                             ├─ pipeline_config ── schema       which program runs
 //!                                             ├─ write, read ── translate        its entries and counters
-//!                                             └─ digest_pump ── digest           what it learned
+//!                                             ├─ digest_pump ── digest           what it learned
+//!                                             └─ packet_io                       packets from and to clients
 //!                                                      │ device
 //!   interfaces ── ports ────────────────────────── dataplane ── sluice-pipeline ── esp_engine
 //! ```
@@ -20,6 +21,7 @@ pub mod digest_pump;
 pub mod esp_engine;
 pub mod fault;
 pub mod listener;
+pub mod packet_io;
 pub mod payload_tail;
 pub mod pipeline_config;
 pub mod ports;

@@ -72,6 +72,7 @@ fn build(device: &Device, config: &ForwardingPipelineConfig) -> Result<(Running,
         Running {
             switch,
             digest_ids: schema.digest_ids.clone(),
+            packet_in: schema.packet_in.clone(),
         },
         schema,
     ))

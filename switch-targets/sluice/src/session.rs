@@ -9,6 +9,8 @@ use tracing::{info, warn};
 
 use crate::arbitration::{Arbitration, Bid, ElectionId, Refusal, Standing, StreamId};
 use crate::device::{Device, election_id_of};
+use crate::fault::Fault;
+use crate::packet_io::MAX_PAYLOAD;
 use crate::proto::p4rt::{self, stream_error, stream_message_request, stream_message_response};
 use crate::proto::{RpcStatus, p4rt::stream_message_response::Update};
 
@@ -57,6 +59,16 @@ impl Sessions {
         {
             outbox.send(update);
         }
+    }
+
+    /// Lost for a client that lags: what it must hear has the rest of its outbox. Returns how many clients should have got it
+    /// and did not.
+    pub fn send_packet_in(&self, packet: &p4rt::PacketIn) -> u64 {
+        let primary = self.arbitration.primary();
+        let outbox = primary.and_then(|stream| self.outboxes.get(&stream));
+        outbox.map_or(0, |outbox| {
+            u64::from(!outbox.send_if_room(Update::Packet(packet.clone())))
+        })
     }
 
     fn open(&mut self, messages: mpsc::Sender<Outgoing>) -> (StreamId, Arc<Notify>) {
@@ -112,6 +124,17 @@ impl Outbox {
     }
 }
 
+impl Outbox {
+    /// For messages that may be lost. False: this one is.
+    fn send_if_room(&self, update: Update) -> bool {
+        let room = self.messages.capacity() > OUTBOX / 4;
+        if room {
+            self.send(update);
+        }
+        room
+    }
+}
+
 /// Serves one stream to its end.
 pub async fn serve(
     device: Arc<Device>,
@@ -159,15 +182,12 @@ async fn handle(
             device.acknowledge(stream, ack);
             Ok(())
         }
-        Some(stream_message_request::Update::Packet(_)) => {
-            let details =
-                stream_error::Details::PacketOut(p4rt::PacketOutError { packet_out: None });
-            device.complain(
-                stream,
-                Code::Unimplemented,
-                "packet-out is not supported by this switch",
-                details,
-            );
+        Some(stream_message_request::Update::Packet(packet)) => {
+            if let Err(fault) = device.packet_out_from(stream, &packet).await {
+                let packet_out = (packet.payload.len() <= MAX_PAYLOAD).then_some(packet);
+                let details = stream_error::Details::PacketOut(p4rt::PacketOutError { packet_out });
+                device.complain(stream, fault.code, &fault.message, details);
+            }
             Ok(())
         }
         Some(stream_message_request::Update::Other(_)) | None => {
@@ -255,6 +275,17 @@ impl Device {
         self.digests_changed.notify_one();
     }
 
+    async fn packet_out_from(
+        &self,
+        stream: StreamId,
+        packet: &p4rt::PacketOut,
+    ) -> Result<(), Fault> {
+        if self.sessions.lock().arbitration.primary() != Some(stream) {
+            return Err(Fault::denied("only the primary client sends packets"));
+        }
+        self.packet_out(packet).await
+    }
+
     fn acknowledge(&self, stream: StreamId, ack: p4rt::DigestListAck) {
         if self.sessions.lock().arbitration.primary() == Some(stream) {
             self.digests.lock().acknowledge(ack.digest_id, ack.list_id);
@@ -279,7 +310,7 @@ impl Device {
         details: stream_error::Details,
     ) {
         if let Some(outbox) = self.sessions.lock().outboxes.get(&stream) {
-            outbox.send(stream_message_response::Update::Error(p4rt::StreamError {
+            outbox.send_if_room(stream_message_response::Update::Error(p4rt::StreamError {
                 canonical_code: code as i32,
                 message: message.into(),
                 space: "sluice".into(),
