@@ -12,6 +12,7 @@ use crate::dataplane::DataPlane;
 use crate::digest;
 use crate::fault::Fault;
 use crate::proto::p4rt;
+use crate::role::Access;
 use crate::schema::Schema;
 use crate::session::Sessions;
 use crate::translate::EntryKey;
@@ -71,7 +72,7 @@ impl Device {
         }
     }
 
-    /// Whether a request may change the switch (section 12, in the order that it asks for).
+    /// Whether a request may change the switch (section 12, in the order that it asks for), and what of it.
     ///
     /// # Errors
     /// `NOT_FOUND` for another device or role, `PERMISSION_DENIED` for a client that is not primary.
@@ -80,23 +81,30 @@ impl Device {
         device_id: u64,
         role: &str,
         election_id: Option<p4rt::Uint128>,
-    ) -> Result<(), Fault> {
+    ) -> Result<Access, Fault> {
         self.check_id(device_id)?;
-        if !role.is_empty() {
-            return Err(Fault::not_found(format!(
-                "role '{role}' is not known: leave the role unset"
-            )));
-        }
-        match self
-            .sessions
-            .lock()
-            .is_primary(election_id.map(election_id_of))
-        {
-            true => Ok(()),
+        let sessions = self.sessions.lock();
+        let access = sessions.access(role).ok_or_else(|| unknown_role(role))?;
+        match sessions.is_primary(role, election_id.map(election_id_of)) {
+            true => Ok(access),
             false => Err(Fault::denied(
                 "only the primary client may change this switch",
             )),
         }
+    }
+}
+
+pub fn unknown_role(role: &str) -> Fault {
+    Fault::not_found(format!(
+        "role '{role}' is not known: no client has taken it"
+    ))
+}
+
+/// Clients of P4Runtime before 1.4 have numbers for roles.
+pub fn role_name(name: String, id: u64) -> String {
+    match name.is_empty() && id != 0 {
+        true => id.to_string(),
+        false => name,
     }
 }
 

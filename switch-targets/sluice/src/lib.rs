@@ -1,7 +1,7 @@
 //! The sluice P4 software switch: ports and P4Runtime around sluice-pipeline.
 //!
 //! ```text
-//!   controller ── mTLS ── listener ─► server ─┬─ session ── arbitration          who may write
+//!   controller ── mTLS ── listener ─► server ─┬─ session ── arbitration, role    who may write what
 //!                                             ├─ pipeline_config ── schema       which program runs
 //!                                             ├─ write, read ── translate        its entries and counters
 //!                                             ├─ digest_pump ── digest           what it learned
@@ -27,6 +27,7 @@ pub mod pipeline_config;
 pub mod ports;
 pub mod proto;
 pub mod read;
+pub mod role;
 pub mod schema;
 pub mod server;
 pub mod session;

@@ -20,6 +20,7 @@ use tonic::Code;
 use crate::device::{Device, no_program};
 use crate::fault::Fault;
 use crate::proto::p4rt;
+use crate::role::Access;
 use crate::schema::ControllerHeader;
 
 /// Packets that wait, in each direction.
@@ -131,18 +132,19 @@ pub async fn run(device: Arc<Device>, mut punted: mpsc::Receiver<Punted>) {
             payload: payload.to_vec(),
             metadata,
         };
-        let lost = device.sessions.lock().send_packet_in(&packet);
+        let owner = header.as_ref().and_then(|header| header.owner.as_ref());
+        let lost = device.sessions.lock().send_packet_in(&packet, owner);
         device.plane.packet_io.count_lost(lost);
     }
 }
 
 impl Device {
-    /// Runs a client's packet through the program. Whether the client may is the caller's to ask.
+    /// Runs a packet of a role's primary through the program.
     ///
     /// # Errors
-    /// `UNIMPLEMENTED` without a CPU port, `FAILED_PRECONDITION` before the first program, `INVALID_ARGUMENT` for metadata that is
+    /// `UNIMPLEMENTED` without a CPU port, `PERMISSION_DENIED` for a role that sends none, `FAILED_PRECONDITION` before the first program, `INVALID_ARGUMENT` for metadata that is
     /// not the P4Info's, or a packet that is too long.
-    pub async fn packet_out(&self, packet: &p4rt::PacketOut) -> Result<(), Fault> {
+    pub async fn packet_out(&self, access: &Access, packet: &p4rt::PacketOut) -> Result<(), Fault> {
         let io = &self.plane.packet_io;
         if io.cpu_port.is_none() {
             let text = "this switch has no CPU port: start it with --cpu-port";
@@ -155,7 +157,12 @@ impl Device {
         let mut frame = {
             let installed = self.installed.read().await;
             let schema = &installed.as_ref().ok_or_else(no_program)?.schema;
-            match &schema.packet_out {
+            let header = schema.packet_out.as_ref();
+            let owner = header.and_then(|header| header.owner.as_ref());
+            if !access.may_send_packets(header.map(|header| header.id), owner) {
+                return Err(Fault::denied("the client's role sends no packets"));
+            }
+            match header {
                 Some(header) => header.emit(&packet.metadata)?,
                 None if packet.metadata.is_empty() => Vec::new(),
                 None => {

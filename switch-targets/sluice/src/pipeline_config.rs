@@ -8,7 +8,7 @@ use sluice_pipeline::{Program, Switch};
 use tracing::info;
 
 use crate::dataplane::Running;
-use crate::device::{Device, Installed, no_program};
+use crate::device::{Device, Installed, no_program, role_name};
 use crate::fault::Fault;
 use crate::proto::p4rt::get_forwarding_pipeline_config_request::ResponseType;
 use crate::proto::p4rt::set_forwarding_pipeline_config_request::Action;
@@ -24,7 +24,14 @@ pub async fn set(
 ) -> Result<(), Fault> {
     let action = request.action();
     let mut installed = device.installed.write().await;
-    device.check_writer(request.device_id, &request.role, request.election_id)?;
+    #[allow(deprecated, reason = "a client of P4Runtime before 1.4 has it")]
+    let role = role_name(request.role, request.role_id);
+    let access = device.check_writer(request.device_id, &role, request.election_id)?;
+    if !access.may_push_pipeline() {
+        return Err(Fault::denied(format!(
+            "the config of the role '{role}' does not have can_push_pipeline"
+        )));
+    }
     let commit = match action {
         Action::Verify => false,
         Action::VerifyAndCommit => true,

@@ -3,9 +3,10 @@
 use sluice_pipeline::{CounterValue, Entry, Switch};
 use tonic::Status;
 
-use crate::device::{Device, Installed, no_program};
+use crate::device::{Device, Installed, no_program, unknown_role};
 use crate::fault::{Fault, batch_status};
 use crate::proto::p4rt::{self, entity::Entity, packet_replication_engine_entry as pre};
+use crate::role::Access;
 use crate::schema::Table;
 use crate::translate::{EntryKey, action_id, field_matches, match_values, shown_key, table_action};
 use crate::write::entity_name;
@@ -25,14 +26,21 @@ pub async fn read(device: &Device, request: p4rt::ReadRequest) -> Result<Vec<Res
     device.check_id(request.device_id)?;
     let installed = device.installed.read().await;
     let installed = installed.as_ref().ok_or_else(no_program)?;
+    let owners = &installed.schema.owners;
+    let access = device.sessions.lock().access(&request.role);
+    let access = match access {
+        Some(access) => access,
+        // It has no client yet, and objects that are its own.
+        None if owners.values().any(|owner| *owner == request.role) => Access {
+            role: request.role,
+            ..Access::default()
+        },
+        None => return Err(unknown_role(&request.role)),
+    };
     let mut found = Vec::new();
     let mut results = Vec::new();
     for entity in request.entities {
         results.push(match entity.entity {
-            Some(_) if !request.role.is_empty() => Err(Fault::not_found(format!(
-                "role '{}' is not known: leave the role unset",
-                request.role
-            ))),
             Some(entity) => one(device, installed, entity, &mut found),
             None => Err(Fault::invalid("the entity is not set")),
         });
@@ -40,6 +48,7 @@ pub async fn read(device: &Device, request: p4rt::ReadRequest) -> Result<Vec<Res
     let mut responses = Vec::new();
     let mut found = found
         .into_iter()
+        .filter(|entity| access.covers_entity(owners, entity))
         .map(|entity| p4rt::Entity {
             entity: Some(entity),
         })

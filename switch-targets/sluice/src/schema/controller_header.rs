@@ -12,6 +12,7 @@ use sluice_pipeline::Bits;
 use crate::fault::Fault;
 use crate::proto::info::{ControllerPacketMetadata, P4Info};
 use crate::proto::p4rt::PacketMetadata;
+use crate::role::owner;
 
 /// Bits of a whole header at most.
 const MAX_BITS: u32 = 4096;
@@ -21,6 +22,8 @@ const MAX_BITS: u32 = 4096;
 pub struct ControllerHeader {
     /// In the P4Info.
     pub id: u32,
+    /// The role that it is annotated with.
+    pub owner: Option<String>,
     fields: Vec<Field>,
 }
 
@@ -89,8 +92,12 @@ impl ControllerHeader {
             let text = format!("its {bits} bits are not whole bytes");
             return Err(place(Fault::invalid(text)));
         }
-        let id = header.preamble.as_ref().map_or(0, |preamble| preamble.id);
-        Ok(Some(Self { id, fields }))
+        let preamble = header.preamble.as_ref();
+        Ok(Some(Self {
+            id: preamble.map_or(0, |preamble| preamble.id),
+            owner: preamble.and_then(owner),
+            fields,
+        }))
     }
 
     /// In bytes.
@@ -195,7 +202,11 @@ mod tests {
             padding: id == 2,
         };
         let fields = widths.iter().enumerate().map(field).collect();
-        ControllerHeader { id: 1, fields }
+        ControllerHeader {
+            id: 1,
+            owner: None,
+            fields,
+        }
     }
 
     fn given(values: &[(u32, &[u8])]) -> Vec<PacketMetadata> {

@@ -8,41 +8,56 @@ mod table;
 use sluice_pipeline::{Switch, TableError};
 use tonic::{Code, Status};
 
-use crate::device::{Device, Installed, no_program};
+use crate::device::{Device, Installed, no_program, role_name};
 use crate::fault::{Fault, batch_status};
 use crate::proto::p4rt::{self, entity::Entity, update::Type, write_request::Atomicity};
 
+use crate::role::Access;
 pub use replication::Replication;
 
 /// # Errors
 /// One status for a request that is refused as a whole; else `UNKNOWN` with one `p4.v1.Error` for each update.
 pub async fn write(device: &Device, request: p4rt::WriteRequest) -> Result<(), Status> {
     let mut installed = device.installed.write().await;
-    let election_id = request.election_id;
-    device.check_writer(request.device_id, &request.role, election_id)?;
+    #[allow(deprecated, reason = "a client of P4Runtime before 1.4 has it")]
+    let role = role_name(request.role, request.role_id);
+    let access = device.check_writer(request.device_id, &role, request.election_id)?;
     let installed = installed.as_mut().ok_or_else(no_program)?;
-    if request.atomicity() != Atomicity::ContinueOnError {
+    let atomicity = Atomicity::try_from(request.atomicity).unwrap_or_default();
+    if atomicity != Atomicity::ContinueOnError {
         let text = format!(
             "{} is not supported: use CONTINUE_ON_ERROR",
-            request.atomicity().as_str_name()
+            atomicity.as_str_name()
         );
         return Err(Fault::unsupported(text).into());
     }
     let results: Vec<_> = request
         .updates
         .into_iter()
-        .map(|update| apply(device, installed, update))
+        .map(|update| apply(device, installed, &access, update))
         .collect();
     batch_status("Write", &results)
 }
 
-fn apply(device: &Device, installed: &mut Installed, update: p4rt::Update) -> Result<(), Fault> {
+fn apply(
+    device: &Device,
+    installed: &mut Installed,
+    access: &Access,
+    update: p4rt::Update,
+) -> Result<(), Fault> {
     let kind = update.r#type();
     if kind == Type::Unspecified {
         return Err(Fault::invalid("the update's type is not set"));
     }
     let entity = update.entity.and_then(|entity| entity.entity);
-    match entity.ok_or_else(|| Fault::invalid("the update's entity is not set"))? {
+    let entity = entity.ok_or_else(|| Fault::invalid("the update's entity is not set"))?;
+    if !access.covers_entity(&installed.schema.owners, &entity) {
+        return Err(Fault::denied(format!(
+            "{} of this kind is not the role's",
+            entity_name(&entity)
+        )));
+    }
+    match entity {
         Entity::TableEntry(entry) if entry.is_default_action => {
             table::default_entry(device, installed, kind, entry)
         }
