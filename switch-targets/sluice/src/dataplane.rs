@@ -12,7 +12,7 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -48,6 +48,9 @@ pub struct Running {
 /// What the thread and the control plane share.
 pub struct DataPlane {
     running: Mutex<Option<Running>>,
+    /// Where the program is during a transaction.
+    aside: Mutex<Option<Running>>,
+    in_transaction: AtomicBool,
     pub packet_io: Arc<PacketIo>,
     started: Instant,
     learned: mpsc::Sender<Learned>,
@@ -59,6 +62,8 @@ impl DataPlane {
     pub fn new(learned: mpsc::Sender<Learned>, packet_io: Arc<PacketIo>) -> Self {
         Self {
             running: Mutex::new(None),
+            aside: Mutex::new(None),
+            in_transaction: AtomicBool::new(false),
             packet_io,
             started: Instant::now(),
             learned,
@@ -66,15 +71,50 @@ impl DataPlane {
         }
     }
 
-    /// Replaces the program; the old one's entries and counters go with it.
-    pub fn install(&self, running: Running) {
-        let old = self.lock().replace(running);
+    /// One for a program that no packet runs through yet.
+    pub fn beside(&self, running: Running) -> Self {
+        Self {
+            running: Mutex::new(Some(running)),
+            aside: Mutex::new(None),
+            in_transaction: AtomicBool::new(false),
+            packet_io: Arc::clone(&self.packet_io),
+            started: self.started,
+            learned: self.learned.clone(),
+            digests_lost: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes the program away.
+    pub fn take(&self) -> Option<Running> {
+        self.lock().take()
+    }
+
+    /// Replaces the program. `keep` gets both, before the next packet runs.
+    pub fn install(&self, mut running: Running, keep: impl FnOnce(&Running, &mut Running)) {
+        let mut guard = self.running.lock();
+        if let Some(old) = guard.as_ref() {
+            keep(old, &mut running);
+        }
+        let old = guard.replace(running);
+        MutexGuard::unlock_fair(guard);
         drop(old);
     }
 
-    /// Keep it for one update.
+    /// For the control plane. Keep it for one update.
     pub fn lock(&self) -> MutexGuard<'_, Option<Running>> {
-        self.running.lock()
+        match self.in_transaction.load(Ordering::Acquire) {
+            true => self.aside.lock(),
+            false => self.running.lock(),
+        }
+    }
+
+    /// No packet runs until it is dropped; [`DataPlane::lock`] goes on to give the program. The caller holds
+    /// [`crate::device::Device::installed`] for writing, so that there is one transaction at a time.
+    pub fn transaction(&self) -> Transaction<'_> {
+        let mut held = self.running.lock();
+        *self.aside.lock() = held.take();
+        self.in_transaction.store(true, Ordering::Release);
+        Transaction { plane: self, held }
     }
 
     /// Runs what has come in at a port, up to a batch. Returns how many frames there were.
@@ -87,7 +127,7 @@ impl DataPlane {
         if port.is_empty() {
             return 0;
         }
-        let mut guard = self.lock();
+        let mut guard = self.running.lock();
         let (number, now) = (port.number, self.started.elapsed());
         let count = port.receive(BATCH, |frame| {
             let Some(running) = guard.as_mut() else {
@@ -110,7 +150,7 @@ impl DataPlane {
         let Some(cpu_port) = io.cpu_port.filter(|_| !io.is_empty()) else {
             return 0;
         };
-        let mut guard = self.lock();
+        let mut guard = self.running.lock();
         let now = self.started.elapsed();
         let mut count = 0;
         while let Some(frame) = (count < BATCH).then(|| io.next()).flatten() {
@@ -154,6 +194,20 @@ impl DataPlane {
                 self.digests_lost.fetch_add(1, Ordering::Relaxed);
             }
         }
+    }
+}
+
+/// Packets see nothing of it, or all of it.
+pub struct Transaction<'a> {
+    plane: &'a DataPlane,
+    held: MutexGuard<'a, Option<Running>>,
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        let mut aside = self.plane.aside.lock();
+        *self.held = aside.take();
+        self.plane.in_transaction.store(false, Ordering::Release);
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::sync::{Notify, RwLock};
 
 use crate::arbitration::ElectionId;
-use crate::dataplane::DataPlane;
+use crate::dataplane::{DataPlane, Running};
 use crate::digest;
 use crate::fault::Fault;
 use crate::proto::p4rt;
@@ -25,6 +25,8 @@ pub struct Device {
     pub externs: ExternRegistry,
     /// Held for the whole of a write request or a push, shared by reads: requests are serialised (section 12.1).
     pub installed: RwLock<Option<Installed>>,
+    /// A program that is to be committed: what is written and read meanwhile is its.
+    pub saved: Mutex<Option<Box<Saved>>>,
     pub sessions: Mutex<Sessions>,
     pub digests: Mutex<digest::Queue>,
     /// Digests, their configuration or the primary have changed.
@@ -38,6 +40,13 @@ pub struct Installed {
     /// What a client had us keep beside an entry. Default entries have no key.
     pub notes: HashMap<(u32, Option<EntryKey>), Note>,
     pub replication: Replication,
+}
+
+/// A program and its entries before packets run through it.
+pub struct Saved {
+    /// Has the program, and the digests that are enabled in it.
+    pub device: Device,
+    pub installed: Installed,
 }
 
 /// Opaque to the switch (section 9.1).
@@ -54,10 +63,17 @@ impl Device {
             plane,
             externs,
             installed: RwLock::new(None),
+            saved: Mutex::new(None),
             sessions: Mutex::new(Sessions::new(id)),
             digests: Mutex::default(),
             digests_changed: Notify::new(),
         }
+    }
+
+    /// A device for a program that no packet runs through yet: it has no clients.
+    pub fn beside(&self, running: Running) -> Self {
+        let plane = Arc::new(self.plane.beside(running));
+        Self::new(self.id, plane, ExternRegistry::new())
     }
 
     /// # Errors

@@ -3,6 +3,7 @@
 //! ```text
 //!   controller ── mTLS ── listener ─► server ─┬─ session ── arbitration, role    who may write what
 //!                                             ├─ pipeline_config ── schema       which program runs
+//!                                             │       └─ reconcile               what the next one keeps
 //!                                             ├─ write, read ── translate        its entries and counters
 //!                                             ├─ digest_pump ── digest           what it learned
 //!                                             └─ packet_io                       packets from and to clients
@@ -27,6 +28,7 @@ pub mod pipeline_config;
 pub mod ports;
 pub mod proto;
 pub mod read;
+pub mod reconcile;
 pub mod role;
 pub mod schema;
 pub mod server;

@@ -19,11 +19,11 @@ use crate::work::Work;
 
 /// One thread's switch: program, tables, counters, registers, extern objects.
 pub struct Switch {
-    program: Program,
-    tables: Vec<Table>,
-    objects: Objects,
+    pub(crate) program: Program,
+    pub(crate) tables: Vec<Table>,
+    pub(crate) objects: Objects,
     replication: Replication,
-    faults: Faults,
+    pub(crate) faults: Faults,
     work: Work,
     buffers: Buffers,
     none: Args,
@@ -131,6 +131,20 @@ impl Switch {
             .get(table.0)
             .into_iter()
             .flat_map(Table::entries)
+    }
+
+    /// The entry of that key, if there is one.
+    pub fn entry(
+        &self,
+        table: TableId,
+        key: &[MatchValue],
+        priority: i32,
+    ) -> Option<EntryView<'_>> {
+        let (entries, spec) = (
+            self.tables.get(table.0)?,
+            self.program.tables().get(table.0)?,
+        );
+        entries.entry(spec, key, priority)
     }
 
     pub fn direct_counter_read(
