@@ -92,6 +92,7 @@ fn commit(
     }
     digests.adopt(new.device.digests.into_inner());
     device.digests_changed.notify_one();
+    drop(digests);
     *installed = Some(new.installed);
     *device.saved.lock() = None;
     Ok(())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -328,3 +329,59 @@ class TestAtomicity:
             )
             assert codes == [Code.ABORTED, Code.PERMISSION_DENIED]
         assert await primary.read(every_table()) == []
+
+
+class TestConcurrency:
+    async def test_batches_of_many_clients_do_not_mix(
+        self, primary: RawClient, address: str, infrastructure: Authority
+    ) -> None:
+        """Each client's batch fights for the same keys: one whole batch is there, whoever was last."""
+        async with AsyncExitStack() as stack:
+            clients = [
+                await stack.enter_async_context(RawClient(address, infrastructure, name=f"r{n}"))
+                for n in range(6)
+            ]
+            for client in clients:
+                await client.bid(1)
+
+            async def fight(own: int, client: RawClient) -> None:
+                mine = [insert(forward(dst, port=own)) for dst in range(1, 21)]
+                for _ in range(15):
+                    codes = await client.write(*mine, atomicity="ROLLBACK_ON_ERROR")
+                    if set(codes) == {Code.OK}:
+                        found = await client.read(every_table())
+                        assert {port(it) for it in found} == {own}
+                        assert len(found) == 20
+                        away = [delete(it.entity) for it in mine]
+                        assert set(await client.write(*away, atomicity="DATAPLANE_ATOMIC")) == {Code.OK}
+                    else:
+                        assert codes == [Code.ALREADY_EXISTS, *[Code.ABORTED] * 19]
+
+            await asyncio.gather(*(fight(n + 1, client) for n, client in enumerate(clients)))
+        assert await primary.read(every_table()) == []
+
+    async def test_a_client_that_leaves_in_the_middle_has_written_all_or_nothing(
+        self, primary: RawClient, address: str, infrastructure: Authority
+    ) -> None:
+        for pause in (0.0, 0.001, 0.003):
+            async with RawClient(address, infrastructure, name="leaver") as leaver:
+                await leaver.bid(1)
+                cells = [modify(cell(n % 8, n + 1)) for n in range(4000)]
+                writing = asyncio.create_task(leaver.write(*cells, atomicity="ROLLBACK_ON_ERROR"))
+                await asyncio.sleep(pause)
+                writing.cancel()
+            await asyncio.sleep(0.2)
+            found = await primary.read(p4r.Entity(counter_entry=p4r.CounterEntry()))
+            counts = [it.counter_entry.data.packet_count for it in found]
+            assert counts in ([0] * 8, [4000 - 7 + n for n in range(8)])
+            await primary.write(*(modify(cell(n, 0)) for n in range(8)))
+
+
+def cell(index: int, count: int) -> p4r.Entity:
+    data = p4r.CounterData(packet_count=count)
+    entry = p4r.CounterEntry(counter_id=IDS["received"], index=p4r.Index(index=index), data=data)
+    return p4r.Entity(counter_entry=entry)
+
+
+def port(entity: p4r.Entity) -> int:
+    return int.from_bytes(entity.table_entry.action.action.params[0].value)

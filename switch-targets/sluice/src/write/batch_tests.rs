@@ -13,7 +13,7 @@ use crate::dataplane::{DataPlane, Running};
 use crate::packet_io::PacketIo;
 use crate::proto::info::P4Info;
 use crate::proto::p4rt::packet_replication_engine_entry::Type as Engine;
-use crate::proto::p4rt::{Entity as Box, field_match, table_action};
+use crate::proto::p4rt::{field_match, table_action};
 use crate::read;
 use crate::schema::Schema;
 
@@ -190,7 +190,7 @@ impl Bench {
         };
         p4rt::Update {
             r#type: kind as i32,
-            entity: Some(Box {
+            entity: Some(p4rt::Entity {
                 entity: Some(entity),
             }),
         }
@@ -297,7 +297,6 @@ fn p4info(ids: &Ids) -> P4Info {
                 bitwidth: 9,
                 ..Default::default()
             }],
-            ..Default::default()
         }],
         counters: vec![Counter {
             preamble: preamble(ids.received, "Forward.received"),
