@@ -1,19 +1,25 @@
 //! `Read` (section 13): entries and counters, by key or by wildcard.
 
-use sluice_pipeline::{CounterValue, Entry, Switch};
+use sluice_pipeline::{CounterValue, Entry, EntryView, MatchValue, Switch};
 use tonic::Status;
 
-use crate::device::{Device, Installed, no_program};
+use crate::device::{Device, Installed, no_program, unknown_role};
 use crate::fault::{Fault, batch_status};
 use crate::proto::p4rt::{self, entity::Entity, packet_replication_engine_entry as pre};
+use crate::role::Access;
 use crate::schema::Table;
-use crate::translate::{EntryKey, action_id, field_matches, match_values, shown_key, table_action};
+use crate::translate::{
+    EntryKey, action_id, entry_key, field_matches, match_values, shown_key, table_action,
+};
 use crate::write::entity_name;
 
 /// Entries copied while the data plane waits.
 const AT_ONCE: usize = 512;
 /// Entities of one response message.
 const PER_RESPONSE: usize = 256;
+
+/// A copy of an entry, and of its counter.
+type Seen = (Entry, Option<CounterValue>);
 
 pub type Response = Result<p4rt::ReadResponse, Status>;
 
@@ -23,16 +29,27 @@ pub type Response = Result<p4rt::ReadResponse, Status>;
 /// `NOT_FOUND` for another device, `FAILED_PRECONDITION` before the first program.
 pub async fn read(device: &Device, request: p4rt::ReadRequest) -> Result<Vec<Response>, Fault> {
     device.check_id(request.device_id)?;
-    let installed = device.installed.read().await;
-    let installed = installed.as_ref().ok_or_else(no_program)?;
+    let committed = device.installed.read().await;
+    let access = device.sessions.lock().access(&request.role);
+    let saved = device.saved.lock();
+    let (device, installed) = match saved.as_deref() {
+        Some(saved) => (&saved.device, &saved.installed),
+        None => (device, committed.as_ref().ok_or_else(no_program)?),
+    };
+    let owners = &installed.schema.owners;
+    let access = match access {
+        Some(access) => access,
+        // It has no client yet, and objects that are its own.
+        None if owners.values().any(|owner| *owner == request.role) => Access {
+            role: request.role,
+            ..Access::default()
+        },
+        None => return Err(unknown_role(&request.role)),
+    };
     let mut found = Vec::new();
     let mut results = Vec::new();
     for entity in request.entities {
         results.push(match entity.entity {
-            Some(_) if !request.role.is_empty() => Err(Fault::not_found(format!(
-                "role '{}' is not known: leave the role unset",
-                request.role
-            ))),
             Some(entity) => one(device, installed, entity, &mut found),
             None => Err(Fault::invalid("the entity is not set")),
         });
@@ -40,6 +57,7 @@ pub async fn read(device: &Device, request: p4rt::ReadRequest) -> Result<Vec<Res
     let mut responses = Vec::new();
     let mut found = found
         .into_iter()
+        .filter(|entity| access.covers_entity(owners, entity))
         .map(|entity| p4rt::Entity {
             entity: Some(entity),
         })
@@ -55,7 +73,11 @@ pub async fn read(device: &Device, request: p4rt::ReadRequest) -> Result<Vec<Res
     Ok(responses)
 }
 
-fn one(
+/// What one element of a request asks for.
+///
+/// # Errors
+/// As the specification says of its kind.
+pub fn one(
     device: &Device,
     installed: &Installed,
     entity: Entity,
@@ -125,6 +147,7 @@ fn one(
                 found.push(Entity::DigestEntry(p4rt::DigestEntry { digest_id, config }));
             }
         }
+        Entity::PacketReplicationEngineEntry(asked) => replication(installed, &asked, found),
         // There are none, which answers a question after all of them.
         other if is_wildcard(&other) => {}
         other => {
@@ -152,10 +175,51 @@ fn table_entries(
     let key = (!asked.r#match.is_empty())
         .then(|| match_values(table, asked))
         .transpose()?;
+    entries_of(device, installed, table_id, table, asked, key)
+}
+
+/// The entry of exactly the key that is asked for: a key without match fields is that of the entry that matches everything.
+///
+/// # Errors
+/// As for a write of that key.
+pub fn exactly(
+    device: &Device,
+    installed: &Installed,
+    asked: &p4rt::TableEntry,
+) -> Result<Option<p4rt::TableEntry>, Fault> {
+    let table = installed.schema.table(asked.table_id)?;
+    if asked.is_default_action {
+        return Ok(default_entry(
+            device,
+            installed,
+            asked.table_id,
+            table,
+            asked,
+        ));
+    }
+    let key = Some(entry_key(table, asked)?.fields);
+    let found = entries_of(device, installed, asked.table_id, table, asked, key)?;
+    Ok(found.into_iter().next())
+}
+
+fn entries_of(
+    device: &Device,
+    installed: &Installed,
+    table_id: u32,
+    table: &Table,
+    asked: &p4rt::TableEntry,
+    key: Option<Vec<MatchValue>>,
+) -> Result<Vec<p4rt::TableEntry>, Fault> {
     let action = action_id(asked.action.as_ref());
     let with_counter = asked.counter_data.is_some() && table.direct_counter;
     let mut entries = Vec::new();
-    for (entry, counter) in all_entries(device, table)? {
+    let candidates = match &key {
+        Some(key) if asked.priority != 0 || !table.prioritised => {
+            one_entry(device, table, key, asked.priority)?
+        }
+        _ => all_entries(device, table)?,
+    };
+    for (entry, counter) in candidates {
         if key.as_ref().is_some_and(|key| *key != entry.key)
             || (asked.priority != 0 && asked.priority != entry.priority)
         {
@@ -186,29 +250,36 @@ fn table_entries(
     Ok(entries)
 }
 
-/// Nothing can be written meanwhile, so that the order holds from one lock to the next.
-fn all_entries(
+fn one_entry(
     device: &Device,
     table: &Table,
-) -> Result<Vec<(Entry, Option<CounterValue>)>, Fault> {
+    key: &[MatchValue],
+    priority: i32,
+) -> Result<Vec<Seen>, Fault> {
+    let running = device.plane.lock();
+    let switch: &Switch = &running.as_ref().ok_or_else(no_program)?.switch;
+    let view = switch.entry(table.index, key, priority);
+    Ok(view.map(|view| seen(table, &view)).into_iter().collect())
+}
+
+fn seen(table: &Table, view: &EntryView) -> Seen {
+    let entry = Entry {
+        key: shown_key(table, &view.entry.key),
+        priority: view.entry.priority,
+        action: view.entry.action.clone(),
+    };
+    (entry, view.counter)
+}
+
+/// Nothing can be written meanwhile, so that the order holds from one lock to the next.
+fn all_entries(device: &Device, table: &Table) -> Result<Vec<Seen>, Fault> {
     let mut entries = Vec::new();
     loop {
         let before = entries.len();
         let running = device.plane.lock();
         let switch: &Switch = &running.as_ref().ok_or_else(no_program)?.switch;
         let next = switch.entries(table.index).skip(before).take(AT_ONCE);
-        entries.extend(next.map(|view| {
-            let key = shown_key(table, &view.entry.key);
-            let (priority, action) = (view.entry.priority, view.entry.action.clone());
-            (
-                Entry {
-                    key,
-                    priority,
-                    action,
-                },
-                view.counter,
-            )
-        }));
+        entries.extend(next.map(|view| seen(table, &view)));
         drop(running);
         if entries.len() - before < AT_ONCE {
             return Ok(entries);
@@ -314,6 +385,33 @@ fn direct_counters(
     Ok(())
 }
 
+/// Groups and sessions by id, or all of them (section 9.5).
+fn replication(
+    installed: &Installed,
+    asked: &p4rt::PacketReplicationEngineEntry,
+    found: &mut Vec<Entity>,
+) {
+    let engine = &installed.replication;
+    let mut push = |entry| {
+        let entry = p4rt::PacketReplicationEngineEntry {
+            r#type: Some(entry),
+        };
+        found.push(Entity::PacketReplicationEngineEntry(entry));
+    };
+    let (group, session) = match &asked.r#type {
+        Some(pre::Type::MulticastGroupEntry(it)) => (Some(it.multicast_group_id), None),
+        Some(pre::Type::CloneSessionEntry(it)) => (None, Some(it.session_id)),
+        None => (Some(0), Some(0)),
+    };
+    let is = |asked: Option<u32>, id: u16| asked.is_some_and(|it| it == 0 || it == u32::from(id));
+    for (_, entry) in engine.groups.iter().filter(|(id, _)| is(group, **id)) {
+        push(pre::Type::MulticastGroupEntry(entry.clone()));
+    }
+    for (_, entry) in engine.sessions.iter().filter(|(id, _)| is(session, **id)) {
+        push(pre::Type::CloneSessionEntry(entry.clone()));
+    }
+}
+
 fn counter_data(value: CounterValue) -> p4rt::CounterData {
     let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     p4rt::CounterData {
@@ -333,11 +431,6 @@ fn is_wildcard(entity: &Entity) -> bool {
             .table_entry
             .as_ref()
             .is_none_or(|entry| entry.table_id == 0),
-        Entity::PacketReplicationEngineEntry(it) => match &it.r#type {
-            Some(pre::Type::MulticastGroupEntry(it)) => it.multicast_group_id == 0,
-            Some(pre::Type::CloneSessionEntry(it)) => it.session_id == 0,
-            None => true,
-        },
         Entity::ValueSetEntry(it) => it.value_set_id == 0,
         Entity::RegisterEntry(it) => it.register_id == 0,
         _ => false,

@@ -12,7 +12,7 @@ use crate::machine::{Machine, Objects};
 use crate::outcome::{Faults, Outcome};
 use crate::paths::{Log, PathCache};
 use crate::phv::Phv;
-use crate::process::{Buffers, Replication, Run};
+use crate::process::{Buffers, CloneSession, Replication, Run};
 use crate::program::Program;
 use crate::spec::{CounterId, RegisterId, TableId, TableSpec};
 use crate::table::Table;
@@ -23,11 +23,11 @@ const RECORD_EVERY: u32 = 16;
 
 /// One thread's switch: program, tables, counters, registers, extern objects.
 pub struct Switch {
-    program: Program,
-    tables: Vec<Table>,
-    objects: Objects,
+    pub(crate) program: Program,
+    pub(crate) tables: Vec<Table>,
+    pub(crate) objects: Objects,
     replication: Replication,
-    faults: Faults,
+    pub(crate) faults: Faults,
     work: Work,
     buffers: Buffers,
     paths: PathCache,
@@ -155,6 +155,20 @@ impl Switch {
             .flat_map(Table::entries)
     }
 
+    /// The entry of that key, if there is one.
+    pub fn entry(
+        &self,
+        table: TableId,
+        key: &[MatchValue],
+        priority: i32,
+    ) -> Option<EntryView<'_>> {
+        let (entries, spec) = (
+            self.tables.get(table.0)?,
+            self.program.tables().get(table.0)?,
+        );
+        entries.entry(spec, key, priority)
+    }
+
     pub fn direct_counter_read(
         &self,
         table: TableId,
@@ -258,11 +272,20 @@ impl Switch {
         };
     }
 
-    /// The copies that clone session `session` makes; none deletes it.
-    pub fn set_clone_session(&mut self, session: u16, replicas: Vec<Replica>) {
-        match replicas.is_empty() {
+    /// The copies that clone session `session` makes, none deletes it; each is cut to `packet_length` bytes of the packet.
+    pub fn set_clone_session(
+        &mut self,
+        session: u16,
+        replicas: Vec<Replica>,
+        packet_length: Option<usize>,
+    ) {
+        let made = CloneSession {
+            replicas,
+            packet_length,
+        };
+        match made.replicas.is_empty() {
             true => self.replication.sessions.remove(&session),
-            false => self.replication.sessions.insert(session, replicas),
+            false => self.replication.sessions.insert(session, made),
         };
     }
 

@@ -241,12 +241,22 @@ impl Table {
     }
 
     pub fn entries(&self) -> impl Iterator<Item = EntryView<'_>> {
-        self.rows.iter().enumerate().filter_map(|(at, row)| {
-            let counter = self.counters.get(at).copied();
-            row.as_ref().map(|row| EntryView {
-                entry: &row.entry,
-                counter,
-            })
+        (0..self.rows.len()).filter_map(|row| self.view(row))
+    }
+
+    pub fn entry(
+        &self,
+        spec: &TableSpec,
+        key: &[MatchValue],
+        priority: i32,
+    ) -> Option<EntryView<'_>> {
+        self.view(self.find(spec, key, priority).ok()?)
+    }
+
+    fn view(&self, row: usize) -> Option<EntryView<'_>> {
+        Some(EntryView {
+            entry: &self.rows.get(row)?.as_ref()?.entry,
+            counter: self.counters.get(row).copied(),
         })
     }
 

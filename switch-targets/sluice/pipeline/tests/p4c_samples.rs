@@ -92,7 +92,7 @@ fn run(json: &Path, stf: &Path, times: usize) -> Result<(), String> {
                 let session = number(session)? as u16;
                 bench
                     .twins
-                    .both(|switch| switch.set_clone_session(session, vec![replica]));
+                    .both(|switch| switch.set_clone_session(session, vec![replica], None));
             }
             ("mc_mgrp_create", [group]) => {
                 drop(bench.groups.insert(number(group)? as u16, Vec::new()))
