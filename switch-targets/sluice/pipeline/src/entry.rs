@@ -1,6 +1,7 @@
 //! Table entries as a control plane writes and reads them.
 
 use crate::bits::Bits;
+use crate::meter::Meter;
 use crate::spec::ActionId;
 
 /// One field of an entry's key. A field that the control plane leaves out is the form that matches everything:
@@ -56,6 +57,8 @@ pub struct EntryView<'a> {
     pub entry: &'a Entry,
     /// `None` when the table has no direct counter.
     pub counter: Option<CounterValue>,
+    /// `None` when the table has no direct meter.
+    pub meter: Option<&'a Meter>,
 }
 
 /// One copy that a multicast group or a clone session makes.

@@ -12,7 +12,7 @@ pub struct LoadError {
 /// A control-plane operation on a table was refused; the table is as before.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
-    #[error("no such table, counter or action")]
+    #[error("no such table, counter, meter or action")]
     NoSuchObject,
     #[error("an entry with this key exists")]
     Exists,
@@ -38,6 +38,8 @@ pub enum TableError {
     ConstDefault,
     #[error("the table has no direct counter")]
     NoDirectCounter,
+    #[error("the table has no direct meter")]
+    NoDirectMeter,
     #[error("index {index} is outside the array of {size}")]
     BadIndex { index: usize, size: usize },
 }

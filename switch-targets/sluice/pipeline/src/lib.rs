@@ -20,6 +20,7 @@ mod load;
 #[cfg(test)]
 mod lookup_tests;
 mod machine;
+mod meter;
 mod outcome;
 mod parse;
 mod pattern;
@@ -39,11 +40,12 @@ pub use bits::{Bits, TooWide};
 pub use entry::{ActionCall, CounterValue, Entry, EntryView, MatchValue, Replica};
 pub use error::{LoadError, TableError};
 pub use externs::{Attributes, Extern, ExternArg, ExternRegistry};
+pub use meter::{Color, ColorCounts, Meter, MeterConfig};
 pub use outcome::{Digest, Faults, Outcome, Sent};
 pub use payload::Payload;
 pub use program::Program;
 pub use spec::{
     ActionId, ActionSpec, CounterId, CounterSpec, DefaultSpec, DigestId, DigestSpec, FieldSpec,
-    KeySpec, MatchKind, ParamSpec, RegisterId, TableId, TableSpec,
+    KeySpec, MatchKind, MeterId, MeterSpec, MeterUnit, ParamSpec, RegisterId, TableId, TableSpec,
 };
 pub use switch::Switch;

@@ -16,7 +16,7 @@ use crate::bitstream::Writer;
 use crate::calculation;
 use crate::entry::Replica;
 use crate::expr::{Args, Scope};
-use crate::ir::{Flow, FlowNode};
+use crate::ir::{Flow, FlowNode, Next};
 use crate::machine::{DROP_PORT, Machine};
 use crate::parse::parse;
 use crate::phv::Phv;
@@ -356,7 +356,38 @@ impl Run<'_> {
                         None => entries.miss(),
                     };
                 }
+                FlowNode::ApplyExtended { table } => next = self.extended(*table, work),
             }
+        }
+    }
+
+    /// As `Apply`, with the entry's meter before its action.
+    fn extended(&mut self, table: usize, work: &mut Work) -> Next {
+        let ir = self.machine.ir;
+        let scope = Scope {
+            layout: &ir.layout,
+            phv: &work.phv,
+            args: self.none,
+        };
+        let entries = &mut self.tables[table];
+        let found = entries.lookup(&ir.tables[table].key, &scope);
+        if let Found::Hit(row) = found {
+            let bytes = work.ingress_len as u64;
+            entries.count(row, bytes);
+            if let (Some(direct), Some(meter)) = (&ir.tables[table].meter, entries.meter(row)) {
+                let color = meter.mark(direct.unit.of(bytes), bytes, self.machine.now);
+                direct
+                    .target
+                    .set(&ir.layout, &mut work.phv, self.none, color as u128);
+            }
+        }
+        match entries.bound(found) {
+            Some(bound) => {
+                self.machine
+                    .run(&ir.actions[bound.action].ops, &bound.args, work);
+                bound.next
+            }
+            None => entries.miss(),
         }
     }
 }

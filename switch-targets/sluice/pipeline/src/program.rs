@@ -5,7 +5,8 @@ use crate::error::LoadError;
 use crate::ir::Ir;
 use crate::load;
 use crate::spec::{
-    ActionId, ActionSpec, CounterId, CounterSpec, DigestSpec, RegisterId, TableId, TableSpec,
+    ActionId, ActionSpec, CounterId, CounterSpec, DigestSpec, MeterId, MeterSpec, RegisterId,
+    TableId, TableSpec,
 };
 
 /// A program that is known to be executable, but for its externs (see [`crate::Switch::new`]).
@@ -18,6 +19,7 @@ pub struct Program {
     actions: Vec<ActionSpec>,
     counters: Vec<CounterSpec>,
     digests: Vec<DigestSpec>,
+    meters: Vec<MeterSpec>,
 }
 
 impl Program {
@@ -29,6 +31,7 @@ impl Program {
             actions,
             counters,
             digests,
+            meters,
             entries,
         } = load::load(json)?;
         Ok(Program {
@@ -38,6 +41,7 @@ impl Program {
             actions,
             counters,
             digests,
+            meters,
         })
     }
 
@@ -57,6 +61,11 @@ impl Program {
     /// Learn lists, one for each call site.
     pub fn digests(&self) -> &[DigestSpec] {
         &self.digests
+    }
+
+    /// Indexed meter arrays.
+    pub fn meters(&self) -> &[MeterSpec] {
+        &self.meters
     }
 
     pub fn table(&self, name: &str) -> Option<TableId> {
@@ -81,6 +90,13 @@ impl Program {
             .iter()
             .position(|counter| counter.name == name)
             .map(CounterId)
+    }
+
+    pub fn meter(&self, name: &str) -> Option<MeterId> {
+        self.meters
+            .iter()
+            .position(|meter| meter.name == name)
+            .map(MeterId)
     }
 
     pub fn register(&self, name: &str) -> Option<RegisterId> {

@@ -1,5 +1,7 @@
 //! A program with all that changes while it runs.
 
+mod meters;
+
 use std::time::Duration;
 
 use crate::bits::Bits;
@@ -9,6 +11,7 @@ use crate::error::{LoadError, TableError};
 use crate::expr::Args;
 use crate::externs::{ExternArg, ExternRegistry};
 use crate::machine::{Machine, Objects};
+use crate::meter::Meter;
 use crate::outcome::{Faults, Outcome};
 use crate::phv::Phv;
 use crate::process::{Buffers, Replication, Run};
@@ -334,6 +337,11 @@ fn objects(program: &Program, registry: &ExternRegistry) -> Result<Objects, Load
             .registers
             .iter()
             .map(|register| vec![0; register.size])
+            .collect(),
+        meters: program
+            .meters()
+            .iter()
+            .map(|meter| vec![Meter::default(); meter.size])
             .collect(),
         externs,
         methods,

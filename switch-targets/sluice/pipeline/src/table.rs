@@ -5,6 +5,7 @@ use crate::entry::{ActionCall, CounterValue, Entry, EntryView, MatchValue};
 use crate::error::TableError;
 use crate::expr::{Args, Scope};
 use crate::ir::{self, Ir, Next, ParamHome};
+use crate::meter::Meter;
 use crate::pattern::{self, Identity};
 use crate::spec::{ActionSpec, TableSpec};
 use crate::tuple_space::TupleSpace;
@@ -39,6 +40,8 @@ pub struct Table {
     free: Vec<usize>,
     /// By row; empty when the table does not count.
     counters: Vec<CounterValue>,
+    /// By row; empty when the table has no meter.
+    meters: Vec<Meter>,
     default: Option<(ActionCall, Bound)>,
     miss: Next,
     key: Vec<u8>,
@@ -58,6 +61,7 @@ impl Table {
             rows: Vec::new(),
             free: Vec::new(),
             counters: Vec::new(),
+            meters: Vec::new(),
             default: None,
             miss: ir.tables[id].after_miss(None),
             key: vec![0; ir.tables[id].key_len],
@@ -132,6 +136,10 @@ impl Table {
             self.counters
                 .resize(self.rows.len(), CounterValue::default());
             self.counters[row] = CounterValue::default();
+        }
+        if spec.direct_meter.is_some() {
+            self.meters.resize(self.rows.len(), Meter::default());
+            self.meters[row] = Meter::default();
         }
         self.index
             .insert(identity.pattern.clone(), identity.priority, row);
@@ -221,9 +229,11 @@ impl Table {
     pub fn entries(&self) -> impl Iterator<Item = EntryView<'_>> {
         self.rows.iter().enumerate().filter_map(|(at, row)| {
             let counter = self.counters.get(at).copied();
+            let meter = self.meters.get(at);
             row.as_ref().map(|row| EntryView {
                 entry: &row.entry,
                 counter,
+                meter,
             })
         })
     }
@@ -258,6 +268,21 @@ impl Table {
             .get_mut(row)
             .ok_or(TableError::NoDirectCounter)? = value;
         Ok(())
+    }
+
+    pub fn meter(&mut self, row: usize) -> Option<&mut Meter> {
+        self.meters.get_mut(row)
+    }
+
+    /// The meter of an entry.
+    pub fn meter_of(
+        &mut self,
+        spec: &TableSpec,
+        key: &[MatchValue],
+        priority: i32,
+    ) -> Result<&mut Meter, TableError> {
+        let row = self.find(spec, key, priority)?;
+        self.meters.get_mut(row).ok_or(TableError::NoDirectMeter)
     }
 
     fn find(

@@ -2,7 +2,8 @@
 
 use crate::cond::Cond;
 use crate::expr::Args;
-use crate::ir::{Next, Source};
+use crate::ir::{Next, Source, Target};
+use crate::spec::MeterUnit;
 
 #[derive(Debug, Default)]
 pub struct Flow {
@@ -18,6 +19,10 @@ pub enum FlowNode {
         no: Next,
     },
     Apply {
+        table: usize,
+    },
+    /// A table that has more to do at a hit than to run the entry's action.
+    ApplyExtended {
         table: usize,
     },
     /// A table without a key whose default action is fixed.
@@ -37,6 +42,13 @@ pub struct Table {
     pub next: AfterTable,
     /// Where to go when there is no default action.
     pub base_next: Next,
+    pub meter: Option<DirectMeter>,
+}
+
+#[derive(Clone, Debug)]
+pub struct DirectMeter {
+    pub unit: MeterUnit,
+    pub target: Target,
 }
 
 #[derive(Debug)]

@@ -8,12 +8,13 @@
 mod control;
 mod parser;
 
-pub use control::{AfterTable, Flow, FlowNode, Key, Table};
+pub use control::{AfterTable, DirectMeter, Flow, FlowNode, Key, Table};
 pub use parser::{Accepts, Case, KeyPart, KeySource, Parser, ParserOp, State};
 
 use crate::cond::Cond;
 use crate::expr::{HeaderRef, Num};
 use crate::layout::{HeaderIx, Home, Layout, StackIx};
+use crate::spec::MeterUnit;
 use crate::wide::Wide;
 
 /// Where control goes: an index, or the end.
@@ -34,6 +35,8 @@ pub struct Ir {
     pub tables: Vec<Table>,
     pub calculations: Vec<Calculation>,
     pub registers: Vec<Register>,
+    /// What the arrays of meters count.
+    pub meters: Vec<MeterUnit>,
     pub digests: Vec<Vec<Value>>,
     pub field_lists: Vec<Vec<Place>>,
     pub instances: Vec<Instance>,
@@ -171,6 +174,11 @@ pub enum Op {
     Count {
         counter: usize,
         index: Num,
+    },
+    Meter {
+        meter: usize,
+        index: Num,
+        target: Target,
     },
     RegisterRead {
         target: Target,

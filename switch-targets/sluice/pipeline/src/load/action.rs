@@ -170,6 +170,11 @@ impl Primitives<'_> {
                 counter: by_name(arg(0)?, &self.objects.counters, "counter")?,
                 index: num(1)?,
             },
+            "execute_meter" => Op::Meter {
+                meter: by_name(arg(0)?, &self.objects.meters.arrays, "meter")?,
+                index: num(1)?,
+                target: context.target(arg(2)?)?,
+            },
             "register_read" => Op::RegisterRead {
                 target: context.target(arg(0)?)?,
                 register: by_name(arg(1)?, &self.objects.registers, "register")?,

@@ -12,6 +12,7 @@ use crate::load::action::Actions;
 use crate::load::branch;
 use crate::load::expr::Context;
 use crate::load::json::Node;
+use crate::load::objects::Objects;
 use crate::load::reference::constant_bytes;
 use crate::spec::{ActionId, KeySpec, MatchKind, TableSpec};
 use crate::table::bind_args;
@@ -27,13 +28,14 @@ pub struct Tables {
 pub fn load(
     root: &Node,
     context: Context,
+    objects: &Objects,
     actions: &Actions,
     ir: &mut Ir,
 ) -> Result<Tables, LoadError> {
     let mut tables = Tables::default();
     for node in root.get("pipelines")?.items()? {
         let name = node.get("name")?;
-        let flow = Pipeline::load(&node, context, actions, ir, &mut tables)?;
+        let flow = Pipeline::load(&node, context, objects, actions, ir, &mut tables)?;
         match name.str()? {
             "ingress" => ir.ingress = flow,
             "egress" => ir.egress = flow,
@@ -45,6 +47,7 @@ pub fn load(
 
 pub struct Pipeline<'a> {
     context: Context<'a>,
+    objects: &'a Objects,
     pub actions: &'a Actions,
     nodes: HashMap<&'a str, usize>,
 }
@@ -53,6 +56,7 @@ impl<'a> Pipeline<'a> {
     fn load(
         node: &Node<'a>,
         context: Context<'a>,
+        objects: &'a Objects,
         actions: &'a Actions,
         ir: &mut Ir,
         tables: &mut Tables,
@@ -71,6 +75,7 @@ impl<'a> Pipeline<'a> {
         }
         let pipeline = Pipeline {
             context,
+            objects,
             actions,
             nodes,
         };
@@ -144,15 +149,13 @@ impl<'a> Pipeline<'a> {
         if !["simple", "indirect", "indirect_ws"].contains(&kind) {
             return Err(node.error(format!("table type {kind} is not supported")));
         }
-        if let Some(meter) = node.find("direct_meters") {
-            return Err(meter.error("meters are not supported"));
-        }
         let mut table = Table {
             key: Vec::new(),
             key_len: 0,
             actions: Vec::new(),
             next: AfterTable::ByAction(Vec::new()),
             base_next: None,
+            meter: self.objects.meters.of_table(node)?,
         };
         let mut keys = Vec::new();
         for key in node.list("key")? {
@@ -192,6 +195,7 @@ impl<'a> Pipeline<'a> {
             direct_counter: node
                 .find("with_counters")
                 .map_or(Ok(false), |flag| flag.bool())?,
+            direct_meter: table.meter.as_ref().map(|meter| meter.unit),
             is_const: !entries.is_empty(),
             prioritised,
             keys,
@@ -210,6 +214,9 @@ impl<'a> Pipeline<'a> {
                     next: table.after_miss(Some(default.action.0)),
                 }
             }
+            _ if table.meter.is_some() => FlowNode::ApplyExtended {
+                table: ir.tables.len(),
+            },
             _ => FlowNode::Apply {
                 table: ir.tables.len(),
             },
@@ -306,7 +313,9 @@ fn is_acyclic(flow: &Flow, ir: &Ir) -> bool {
         .iter()
         .map(|node| match node {
             FlowNode::Branch { yes, no, .. } => vec![*yes, *no],
-            FlowNode::Apply { table } => ir.tables[*table].successors(),
+            FlowNode::Apply { table } | FlowNode::ApplyExtended { table } => {
+                ir.tables[*table].successors()
+            }
             FlowNode::Run { next, .. } => vec![*next],
         })
         .collect();
