@@ -1,6 +1,6 @@
 //! `Read` (section 13): entries and counters, by key or by wildcard.
 
-use sluice_pipeline::{CounterValue, Entry, Switch};
+use sluice_pipeline::{CounterValue, Entry, EntryAction, Switch};
 use tonic::Status;
 
 use crate::device::{Device, Installed, no_program};
@@ -161,7 +161,10 @@ fn table_entries(
         {
             continue;
         }
-        let shown_action = table_action(table, &entry.action);
+        let shown_action = match &entry.action {
+            EntryAction::Run(call) => table_action(table, call),
+            _ => None,
+        };
         if action.is_some() && action != action_id(shown_action.as_ref()) {
             continue;
         }

@@ -5,8 +5,8 @@ use crate::error::LoadError;
 use crate::ir::Ir;
 use crate::load;
 use crate::spec::{
-    ActionId, ActionSpec, CounterId, CounterSpec, DigestSpec, MeterId, MeterSpec, RegisterId,
-    TableId, TableSpec,
+    ActionId, ActionSpec, CounterId, CounterSpec, DigestSpec, MeterId, MeterSpec, ProfileId,
+    ProfileSpec, RegisterId, TableId, TableSpec,
 };
 
 /// A program that is known to be executable, but for its externs (see [`crate::Switch::new`]).
@@ -20,6 +20,7 @@ pub struct Program {
     counters: Vec<CounterSpec>,
     digests: Vec<DigestSpec>,
     meters: Vec<MeterSpec>,
+    profiles: Vec<ProfileSpec>,
 }
 
 impl Program {
@@ -32,6 +33,7 @@ impl Program {
             counters,
             digests,
             meters,
+            profiles,
             entries,
         } = load::load(json)?;
         Ok(Program {
@@ -42,6 +44,7 @@ impl Program {
             counters,
             digests,
             meters,
+            profiles,
         })
     }
 
@@ -66,6 +69,11 @@ impl Program {
     /// Indexed meter arrays.
     pub fn meters(&self) -> &[MeterSpec] {
         &self.meters
+    }
+
+    /// Action profiles, with and without selectors.
+    pub fn profiles(&self) -> &[ProfileSpec] {
+        &self.profiles
     }
 
     pub fn table(&self, name: &str) -> Option<TableId> {
@@ -97,6 +105,13 @@ impl Program {
             .iter()
             .position(|meter| meter.name == name)
             .map(MeterId)
+    }
+
+    pub fn profile(&self, name: &str) -> Option<ProfileId> {
+        self.profiles
+            .iter()
+            .position(|profile| profile.name == name)
+            .map(ProfileId)
     }
 
     pub fn register(&self, name: &str) -> Option<RegisterId> {

@@ -21,6 +21,8 @@ index!(
     DigestId,
     /// Index into [`crate::Program::meters`].
     MeterId,
+    /// Index into [`crate::Program::profiles`].
+    ProfileId,
     /// A register array, see [`crate::Program::register`].
     RegisterId
 );
@@ -66,6 +68,8 @@ pub struct TableSpec {
     pub direct_counter: bool,
     /// Every hit is marked, see [`crate::Meter`].
     pub direct_meter: Option<MeterUnit>,
+    /// Entries name members or groups of it instead of actions.
+    pub profile: Option<ProfileId>,
     /// The program fixes the entries.
     pub is_const: bool,
     /// Entries need a priority: a key field is ternary, range or optional.
@@ -116,6 +120,18 @@ pub struct MeterSpec {
     pub name: String,
     pub size: usize,
     pub unit: MeterUnit,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileSpec {
+    /// Fully qualified: `Ingress.balancer`.
+    pub name: String,
+    /// As the program declares it, see [`crate::ProfileLimits`].
+    pub size: u64,
+    /// It has groups.
+    pub has_selector: bool,
+    /// What members may do. The tables that share the profile list the same actions under ids of their own.
+    pub actions: Vec<ActionId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! A program with all that changes while it runs.
 
 mod meters;
+mod profiles;
 
 use std::time::Duration;
 
@@ -15,8 +16,9 @@ use crate::meter::Meter;
 use crate::outcome::{Faults, Outcome};
 use crate::phv::Phv;
 use crate::process::{Buffers, Replication, Run};
+use crate::profile::Profile;
 use crate::program::Program;
-use crate::spec::{CounterId, RegisterId, TableId, TableSpec};
+use crate::spec::{CounterId, ProfileSpec, RegisterId, TableId, TableSpec};
 use crate::table::Table;
 use crate::work::Work;
 
@@ -24,6 +26,7 @@ use crate::work::Work;
 pub struct Switch {
     program: Program,
     tables: Vec<Table>,
+    profiles: Vec<Profile>,
     objects: Objects,
     replication: Replication,
     faults: Faults,
@@ -46,11 +49,12 @@ impl Switch {
                 Table::new(id, spec, program.actions(), &program.ir).map_err(refused)?;
             for entry in &program.entries[id] {
                 table
-                    .insert(spec, program.actions(), &program.ir, entry.clone())
+                    .insert(spec, program.actions(), &program.ir, entry.clone(), None)
                     .map_err(refused)?;
             }
             tables.push(table);
         }
+        let profiles = program.profiles().iter().map(ProfileSpec::empty).collect();
         let layout = &program.ir.layout;
         let work = Work::new(layout);
         let buffers = Buffers {
@@ -61,6 +65,7 @@ impl Switch {
             (Replication::default(), Faults::default(), Args::default());
         Ok(Switch {
             tables,
+            profiles,
             objects,
             replication,
             faults,
@@ -85,14 +90,25 @@ impl Switch {
     }
 
     pub fn insert(&mut self, table: TableId, entry: Entry) -> Result<(), TableError> {
-        let (table, spec, program) = self.writable(table)?;
-        table.insert(spec, program.actions(), &program.ir, entry)
+        let (table, spec, program, profiles) = self.writable(table)?;
+        let reference = profiles::acquire(profiles, program, spec, &entry.action, None)?;
+        let inserted = table.insert(spec, program.actions(), &program.ir, entry, reference);
+        if inserted.is_err() {
+            profiles::release(profiles, spec, reference);
+        }
+        inserted
     }
 
     /// Gives the entry of the same key another action. Its direct counter goes on.
     pub fn modify(&mut self, table: TableId, entry: Entry) -> Result<(), TableError> {
-        let (table, spec, program) = self.writable(table)?;
-        table.modify(spec, program.actions(), &program.ir, entry)
+        let (table, spec, program, profiles) = self.writable(table)?;
+        let before = match spec.profile {
+            Some(_) => table.reference_of(spec, &entry.key, entry.priority)?,
+            None => None,
+        };
+        let reference = profiles::acquire(profiles, program, spec, &entry.action, before)?;
+        // What is not refused by now is not refused at all in a table with a profile.
+        table.modify(spec, program.actions(), &program.ir, entry, reference)
     }
 
     pub fn delete(
@@ -101,14 +117,18 @@ impl Switch {
         key: &[MatchValue],
         priority: i32,
     ) -> Result<(), TableError> {
-        let (table, spec, _) = self.writable(table)?;
-        table.delete(spec, key, priority)
+        let (table, spec, _, profiles) = self.writable(table)?;
+        let reference = table.delete(spec, key, priority)?;
+        profiles::release(profiles, spec, reference);
+        Ok(())
     }
 
     pub fn set_default(&mut self, table: TableId, action: ActionCall) -> Result<(), TableError> {
         let (table, spec, program) = parts(&mut self.tables, &self.program, table)?;
         match &spec.default {
             Some(default) if default.is_const => Err(TableError::ConstDefault),
+            // It is NoAction (P4Runtime section 9.1.3).
+            _ if spec.profile.is_some() => Err(TableError::ConstDefault),
             _ => table.set_default(spec, program.actions(), &program.ir, action),
         }
     }
@@ -261,6 +281,7 @@ impl Switch {
         let mut run = Run {
             machine,
             tables: &mut self.tables,
+            profiles: &self.profiles,
             replication: &self.replication,
             buffers: &mut self.buffers,
             none: &self.none,
@@ -272,12 +293,12 @@ impl Switch {
     fn writable(
         &mut self,
         table: TableId,
-    ) -> Result<(&mut Table, &TableSpec, &Program), TableError> {
-        let parts = parts(&mut self.tables, &self.program, table)?;
-        if parts.1.is_const {
+    ) -> Result<(&mut Table, &TableSpec, &Program, &mut [Profile]), TableError> {
+        let (table, spec, program) = parts(&mut self.tables, &self.program, table)?;
+        if spec.is_const {
             Err(TableError::ConstTable)
         } else {
-            Ok(parts)
+            Ok((table, spec, program, &mut self.profiles))
         }
     }
 }

@@ -1,12 +1,13 @@
 //! A match-action table: its entries, its default action, its direct counters.
 
 use crate::bits;
-use crate::entry::{ActionCall, CounterValue, Entry, EntryView, MatchValue};
+use crate::entry::{ActionCall, CounterValue, Entry, EntryAction, EntryView, MatchValue};
 use crate::error::TableError;
 use crate::expr::{Args, Scope};
 use crate::ir::{self, Ir, Next, ParamHome};
 use crate::meter::Meter;
 use crate::pattern::{self, Identity};
+use crate::profile::Reference;
 use crate::spec::{ActionSpec, TableSpec};
 use crate::tuple_space::TupleSpace;
 
@@ -42,6 +43,8 @@ pub struct Table {
     counters: Vec<CounterValue>,
     /// By row; empty when the table has no meter.
     meters: Vec<Meter>,
+    /// By row; empty when the table has no action profile.
+    references: Vec<Option<Reference>>,
     default: Option<(ActionCall, Bound)>,
     miss: Next,
     key: Vec<u8>,
@@ -62,6 +65,7 @@ impl Table {
             free: Vec::new(),
             counters: Vec::new(),
             meters: Vec::new(),
+            references: Vec::new(),
             default: None,
             miss: ir.tables[id].after_miss(None),
             key: vec![0; ir.tables[id].key_len],
@@ -106,12 +110,14 @@ impl Table {
         self.miss
     }
 
+    /// `reference` is what the entry's action points to in a table with an action profile.
     pub fn insert(
         &mut self,
         spec: &TableSpec,
         actions: &[ActionSpec],
         ir: &Ir,
         entry: Entry,
+        reference: Option<Reference>,
     ) -> Result<(), TableError> {
         if spec.keys.is_empty() {
             return Err(TableError::NoKey);
@@ -141,6 +147,10 @@ impl Table {
             self.meters.resize(self.rows.len(), Meter::default());
             self.meters[row] = Meter::default();
         }
+        if spec.profile.is_some() {
+            self.references.resize(self.rows.len(), None);
+            self.references[row] = reference;
+        }
         self.index
             .insert(identity.pattern.clone(), identity.priority, row);
         self.rows[row] = Some(Row {
@@ -151,12 +161,14 @@ impl Table {
         Ok(())
     }
 
+    /// `reference` takes the place of what [`Table::reference_of`] gives.
     pub fn modify(
         &mut self,
         spec: &TableSpec,
         actions: &[ActionSpec],
         ir: &Ir,
         entry: Entry,
+        reference: Option<Reference>,
     ) -> Result<(), TableError> {
         let row = self.find(spec, &entry.key, entry.priority)?;
         let bound = self.bind(spec, actions, ir, &entry.action)?;
@@ -164,22 +176,26 @@ impl Table {
             row.entry = entry;
             row.bound = bound;
         }
+        if let Some(of_row) = self.references.get_mut(row) {
+            *of_row = reference;
+        }
         Ok(())
     }
 
+    /// Returns what the entry pointed to in the table's action profile.
     pub fn delete(
         &mut self,
         spec: &TableSpec,
         key: &[MatchValue],
         priority: i32,
-    ) -> Result<(), TableError> {
+    ) -> Result<Option<Reference>, TableError> {
         let row = self.find(spec, key, priority)?;
         if let Some(removed) = self.rows[row].take() {
             self.index
                 .remove(&removed.identity.pattern, removed.identity.priority);
             self.free.push(row);
         }
-        Ok(())
+        Ok(self.references.get_mut(row).and_then(Option::take))
     }
 
     pub fn set_default(
@@ -270,6 +286,21 @@ impl Table {
         Ok(())
     }
 
+    pub fn reference(&self, row: usize) -> Option<Reference> {
+        self.references.get(row).copied().flatten()
+    }
+
+    /// What an entry points to in the table's action profile.
+    pub fn reference_of(
+        &self,
+        spec: &TableSpec,
+        key: &[MatchValue],
+        priority: i32,
+    ) -> Result<Option<Reference>, TableError> {
+        self.find(spec, key, priority)
+            .map(|row| self.reference(row))
+    }
+
     pub fn meter(&mut self, row: usize) -> Option<&mut Meter> {
         self.meters.get_mut(row)
     }
@@ -302,8 +333,20 @@ impl Table {
         spec: &TableSpec,
         actions: &[ActionSpec],
         ir: &Ir,
-        call: &ActionCall,
+        action: &EntryAction,
     ) -> Result<Bound, TableError> {
+        let call = match action {
+            EntryAction::Run(call) if spec.profile.is_none() => call,
+            _ if spec.profile.is_none() => return Err(TableError::NoProfile),
+            // For packets that find no member.
+            _ => {
+                return Ok(Bound {
+                    action: ir.nothing,
+                    args: Args::default(),
+                    next: ir.tables[self.id].after_hit(ir.nothing),
+                });
+            }
+        };
         let args = bind_args(actions, ir, call)?;
         let action = call.action.0;
         match spec.actions.contains(&call.action) {

@@ -34,7 +34,8 @@ impl Bench {
             action: ActionCall {
                 action,
                 args: vec![Bits::from_u128(9, port)],
-            },
+            }
+            .into(),
         }
     }
 

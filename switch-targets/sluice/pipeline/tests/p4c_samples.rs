@@ -263,7 +263,7 @@ impl Bench {
         let entry = Entry {
             key,
             priority: if spec.prioritised { priority } else { 0 },
-            action,
+            action: action.into(),
         };
         self.switch
             .insert(table, entry)

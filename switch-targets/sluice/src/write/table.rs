@@ -1,6 +1,6 @@
 //! Writes to table entries and default entries (section 9.1).
 
-use sluice_pipeline::{CounterValue, Entry};
+use sluice_pipeline::{ActionCall, CounterValue, Entry};
 
 use super::counter::{exists, value};
 use super::{Refused, on_switch};
@@ -47,10 +47,10 @@ pub fn table_entry(
         .map(|action| action_call(table, action, false))
         .transpose()?;
     let EntryKey { fields, priority } = key;
-    let with = |action| Entry {
+    let with = |action: ActionCall| Entry {
         key: fields.clone(),
         priority,
-        action,
+        action: action.into(),
     };
     on_switch(device, |switch| {
         match (kind, action) {

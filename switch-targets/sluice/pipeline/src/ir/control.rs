@@ -43,6 +43,7 @@ pub struct Table {
     /// Where to go when there is no default action.
     pub base_next: Next,
     pub meter: Option<DirectMeter>,
+    pub profile: Option<Indirect>,
 }
 
 #[derive(Clone, Debug)]
@@ -59,6 +60,22 @@ pub struct Key {
     pub offset: usize,
     pub len: usize,
     pub mask: Option<Box<[u8]>>,
+}
+
+/// Actions come from members of an action profile.
+#[derive(Debug)]
+pub struct Indirect {
+    pub profile: usize,
+    /// What the profile's actions are called here.
+    pub actions: Vec<(usize, usize)>,
+}
+
+impl Indirect {
+    /// The table's own action for one of the profile's.
+    pub fn own(&self, shared: usize) -> Option<usize> {
+        let found = self.actions.iter().find(|(action, _)| *action == shared);
+        found.map(|(_, own)| *own)
+    }
 }
 
 #[derive(Debug)]

@@ -8,7 +8,7 @@
 mod control;
 mod parser;
 
-pub use control::{AfterTable, DirectMeter, Flow, FlowNode, Key, Table};
+pub use control::{AfterTable, DirectMeter, Flow, FlowNode, Indirect, Key, Table};
 pub use parser::{Accepts, Case, KeyPart, KeySource, Parser, ParserOp, State};
 
 use crate::cond::Cond;
@@ -32,11 +32,15 @@ pub struct Ir {
     pub update: Vec<Checksum>,
     pub deparser: Vec<HeaderIx>,
     pub actions: Vec<Action>,
+    /// An action that does nothing, which no program names.
+    pub nothing: usize,
     pub tables: Vec<Table>,
     pub calculations: Vec<Calculation>,
     pub registers: Vec<Register>,
     /// What the arrays of meters count.
     pub meters: Vec<MeterUnit>,
+    /// For each action profile the calculation that chooses within groups, if it has groups.
+    pub selectors: Vec<Option<usize>>,
     pub digests: Vec<Vec<Value>>,
     pub field_lists: Vec<Vec<Place>>,
     pub instances: Vec<Instance>,

@@ -70,6 +70,8 @@ pub fn load(
         actions.specs.push(spec);
         ir.actions.push(Action { params, ops });
     }
+    ir.nothing = ir.actions.len();
+    ir.actions.push(Action::default());
     Ok(actions)
 }
 

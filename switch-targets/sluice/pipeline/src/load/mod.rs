@@ -16,6 +16,7 @@ mod meter;
 mod number;
 mod objects;
 mod parser;
+mod profile;
 mod range;
 mod reference;
 
@@ -25,7 +26,7 @@ use crate::error::LoadError;
 use crate::ir::{Checksum, Ir};
 use crate::load::expr::Context;
 use crate::load::json::Node;
-use crate::spec::{ActionSpec, CounterSpec, DigestSpec, MeterSpec, TableSpec};
+use crate::spec::{ActionSpec, CounterSpec, DigestSpec, MeterSpec, ProfileSpec, TableSpec};
 
 /// The major version of the format, and all that is known of its minors is compatible.
 const FORMAT: u64 = 2;
@@ -38,6 +39,7 @@ pub struct Loaded {
     pub counters: Vec<CounterSpec>,
     pub digests: Vec<DigestSpec>,
     pub meters: Vec<MeterSpec>,
+    pub profiles: Vec<ProfileSpec>,
     /// The entries that the program fixes, for each table.
     pub entries: Vec<Vec<Entry>>,
 }
@@ -80,6 +82,7 @@ pub fn load(json: &[u8]) -> Result<Loaded, LoadError> {
         counters,
         digests,
         meters,
+        profiles: tables.profiles.specs,
         entries: tables.entries,
     })
 }

@@ -123,7 +123,7 @@ fn registers(root: &Node, objects: &mut Objects, ir: &mut Ir) -> Result<(), Load
     Ok(())
 }
 
-fn calculation(node: &Node, context: &Context) -> Result<Calculation, LoadError> {
+pub fn calculation(node: &Node, context: &Context) -> Result<Calculation, LoadError> {
     let algorithm_node = node.get("algo")?;
     let name = algorithm_node.str()?;
     let algorithm = Algorithm::named(name)

@@ -179,7 +179,7 @@ impl Gateway {
         Entry {
             key,
             priority,
-            action: ActionCall { action, args },
+            action: ActionCall { action, args }.into(),
         }
     }
 
