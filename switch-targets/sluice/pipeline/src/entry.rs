@@ -99,12 +99,12 @@ pub struct CounterValue {
 
 /// An entry as it is read back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EntryView<'a> {
-    pub entry: &'a Entry,
+pub struct EntryView {
+    pub entry: Entry,
     /// `None` when the table has no direct counter.
     pub counter: Option<CounterValue>,
     /// `None` when the table has no direct meter.
-    pub meter: Option<&'a Meter>,
+    pub meter: Option<Meter>,
 }
 
 /// One copy that a multicast group or a clone session makes.

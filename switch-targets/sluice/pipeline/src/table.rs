@@ -1,14 +1,14 @@
 //! A match-action table: its entries, its default action, its direct counters.
 
-use crate::bits;
+use crate::bits::{self, Bits};
 use crate::entry::{ActionCall, CounterValue, Entry, EntryAction, EntryView, MatchValue};
 use crate::error::TableError;
 use crate::expr::{Args, Scope};
 use crate::ir::{self, Ir, Next, ParamHome};
 use crate::meter::Meter;
-use crate::pattern::{self, Identity};
+use crate::pattern;
 use crate::profile::Reference;
-use crate::spec::{ActionSpec, TableSpec};
+use crate::spec::{ActionId, ActionSpec, TableSpec};
 use crate::tuple_space::TupleSpace;
 
 /// An action ready to run, and where control goes after it.
@@ -17,13 +17,6 @@ pub struct Bound {
     pub action: usize,
     pub args: Args,
     pub next: Next,
-}
-
-#[derive(Debug)]
-struct Row {
-    entry: Entry,
-    identity: Identity,
-    bound: Bound,
 }
 
 /// What a lookup found.
@@ -36,15 +29,17 @@ pub enum Found {
 #[derive(Debug)]
 pub struct Table {
     id: usize,
+    /// The keys, which are kept nowhere else.
     index: TupleSpace,
-    rows: Vec<Option<Row>>,
+    /// By row, as the index numbers them.
+    rows: Vec<Option<Bound>>,
     free: Vec<usize>,
     /// By row; empty when the table does not count.
     counters: Vec<CounterValue>,
     /// By row; empty when the table has no meter.
     meters: Vec<Meter>,
     /// By row; empty when the table has no action profile.
-    references: Vec<Option<Reference>>,
+    pointers: Vec<Option<(Reference, EntryAction)>>,
     default: Option<(ActionCall, Bound)>,
     miss: Next,
     key: Vec<u8>,
@@ -65,7 +60,7 @@ impl Table {
             free: Vec::new(),
             counters: Vec::new(),
             meters: Vec::new(),
-            references: Vec::new(),
+            pointers: Vec::new(),
             default: None,
             miss: ir.tables[id].after_miss(None),
             key: vec![0; ir.tables[id].key_len],
@@ -100,7 +95,7 @@ impl Table {
     /// What to run, if anything.
     pub fn bound(&self, found: Found) -> Option<&Bound> {
         match found {
-            Found::Hit(row) => self.rows.get(row)?.as_ref().map(|row| &row.bound),
+            Found::Hit(row) => self.rows.get(row)?.as_ref(),
             Found::Miss => self.default.as_ref().map(|(_, bound)| bound),
         }
     }
@@ -148,16 +143,11 @@ impl Table {
             self.meters[row] = Meter::default();
         }
         if spec.profile.is_some() {
-            self.references.resize(self.rows.len(), None);
-            self.references[row] = reference;
+            self.pointers.resize(self.rows.len(), None);
+            self.pointers[row] = reference.map(|reference| (reference, entry.action));
         }
-        self.index
-            .insert(identity.pattern.clone(), identity.priority, row);
-        self.rows[row] = Some(Row {
-            entry,
-            identity,
-            bound,
-        });
+        self.index.insert(identity.pattern, identity.priority, row);
+        self.rows[row] = Some(bound);
         Ok(())
     }
 
@@ -172,12 +162,9 @@ impl Table {
     ) -> Result<(), TableError> {
         let row = self.find(spec, &entry.key, entry.priority)?;
         let bound = self.bind(spec, actions, ir, &entry.action)?;
-        if let Some(row) = &mut self.rows[row] {
-            row.entry = entry;
-            row.bound = bound;
-        }
-        if let Some(of_row) = self.references.get_mut(row) {
-            *of_row = reference;
+        self.rows[row] = Some(bound);
+        if let Some(pointer) = self.pointers.get_mut(row) {
+            *pointer = reference.map(|reference| (reference, entry.action));
         }
         Ok(())
     }
@@ -189,13 +176,13 @@ impl Table {
         key: &[MatchValue],
         priority: i32,
     ) -> Result<Option<Reference>, TableError> {
-        let row = self.find(spec, key, priority)?;
-        if let Some(removed) = self.rows[row].take() {
-            self.index
-                .remove(&removed.identity.pattern, removed.identity.priority);
-            self.free.push(row);
-        }
-        Ok(self.references.get_mut(row).and_then(Option::take))
+        let identity = pattern::identify(&spec.keys, key, priority)?;
+        let row = self.index.remove(&identity.pattern, identity.priority);
+        let row = row.ok_or(TableError::NotFound)?;
+        self.rows[row] = None;
+        self.free.push(row);
+        let pointer = self.pointers.get_mut(row).and_then(Option::take);
+        Ok(pointer.map(|(reference, _)| reference))
     }
 
     pub fn set_default(
@@ -242,15 +229,45 @@ impl Table {
         self.default.as_ref().map(|(call, _)| call)
     }
 
-    pub fn entries(&self) -> impl Iterator<Item = EntryView<'_>> {
-        self.rows.iter().enumerate().filter_map(|(at, row)| {
-            let counter = self.counters.get(at).copied();
-            let meter = self.meters.get(at);
-            row.as_ref().map(|row| EntryView {
-                entry: &row.entry,
-                counter,
-                meter,
-            })
+    /// From row `from` on, each with its row. Rows keep their order while nothing is written.
+    pub fn entries<'a>(
+        &'a self,
+        spec: &'a TableSpec,
+        ir: &'a Ir,
+        from: usize,
+    ) -> impl Iterator<Item = (usize, EntryView)> + 'a {
+        (from..self.rows.len()).filter_map(|row| Some((row, self.view(spec, ir, row)?)))
+    }
+
+    /// The entry of exactly this key.
+    pub fn entry(
+        &self,
+        spec: &TableSpec,
+        ir: &Ir,
+        key: &[MatchValue],
+        priority: i32,
+    ) -> Result<EntryView, TableError> {
+        let row = self.find(spec, key, priority)?;
+        self.view(spec, ir, row).ok_or(TableError::NotFound)
+    }
+
+    fn view(&self, spec: &TableSpec, ir: &Ir, row: usize) -> Option<EntryView> {
+        let (bound, rule) = (self.rows.get(row)?.as_ref()?, self.index.rule(row)?);
+        let entry = Entry {
+            key: pattern::key_of(&spec.keys, rule),
+            // The index ranks entries of tables without priorities by itself.
+            priority: if spec.prioritised { rule.priority } else { 0 },
+            action: match self.pointers.get(row) {
+                Some(Some((_, action))) => action.clone(),
+                _ => call_of(ir, bound).into(),
+            },
+        };
+        let counter = self.counters.get(row).copied();
+        let meter = self.meters.get(row).cloned();
+        Some(EntryView {
+            entry,
+            counter,
+            meter,
         })
     }
 
@@ -287,7 +304,8 @@ impl Table {
     }
 
     pub fn reference(&self, row: usize) -> Option<Reference> {
-        self.references.get(row).copied().flatten()
+        let pointer = self.pointers.get(row)?.as_ref();
+        pointer.map(|(reference, _)| *reference)
     }
 
     /// What an entry points to in the table's action profile.
@@ -359,6 +377,20 @@ impl Table {
                 action: actions[action].name.clone(),
             }),
         }
+    }
+}
+
+/// The call that was bound.
+fn call_of(ir: &Ir, bound: &Bound) -> ActionCall {
+    let Args { narrow, wide } = &bound.args;
+    let args = ir.actions[bound.action].params.iter();
+    let args = args.map(|param| match param.home {
+        ParamHome::Narrow(at) => Bits::from_u128(param.width, narrow[at]),
+        ParamHome::Wide { offset, len } => Bits::cut(param.width, &wide[offset..offset + len]),
+    });
+    ActionCall {
+        action: ActionId(bound.action),
+        args: args.collect(),
     }
 }
 
