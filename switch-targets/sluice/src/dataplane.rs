@@ -8,6 +8,7 @@
 //! One mutex guards the running program. The thread takes it once a batch and gives it up fairly, the control plane once an
 //! update: neither waits longer than the other's unit of work, some tens of microseconds, and an update is seen whole.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
@@ -44,6 +45,8 @@ pub struct Running {
 /// What the thread and the control plane share.
 pub struct DataPlane {
     running: Mutex<Option<Running>>,
+    /// Ports by number, and whether each is open. Locked before `running`.
+    ports: Mutex<BTreeMap<u16, bool>>,
     started: Instant,
     learned: mpsc::Sender<Learned>,
     digests_lost: AtomicU64,
@@ -54,6 +57,7 @@ impl DataPlane {
     pub fn new(learned: mpsc::Sender<Learned>) -> Self {
         Self {
             running: Mutex::new(None),
+            ports: Mutex::default(),
             started: Instant::now(),
             learned,
             digests_lost: AtomicU64::new(0),
@@ -61,9 +65,30 @@ impl DataPlane {
     }
 
     /// Replaces the program; the old one's entries and counters go with it.
-    pub fn install(&self, running: Running) {
+    pub fn install(&self, mut running: Running) {
+        let ports = self.ports.lock();
+        for (port, open) in ports.iter() {
+            running.switch.set_port(*port, *open);
+        }
         let old = self.lock().replace(running);
-        drop(old);
+        drop((old, ports));
+    }
+
+    pub fn has_port(&self, number: u16) -> bool {
+        self.ports.lock().contains_key(&number)
+    }
+
+    /// Members that watch a closed port are passed over from now on.
+    fn watch(&self, ports: &[Port]) {
+        let mut known = self.ports.lock();
+        for port in ports {
+            let open = port.fd().is_some();
+            if known.insert(port.number, open) != Some(open)
+                && let Some(running) = self.lock().as_mut()
+            {
+                running.switch.set_port(port.number, open);
+            }
+        }
     }
 
     /// Keep it for one update.
@@ -130,6 +155,7 @@ impl Forwarder {
         ended: oneshot::Sender<io::Error>,
     ) -> io::Result<Self> {
         let (stop, stopped) = UnixStream::pair()?;
+        plane.watch(&ports);
         let run = move || {
             if let Err(error) = forward(&plane, ports, &stopped) {
                 let _ = ended.send(error);
@@ -192,6 +218,7 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
         }
         looked = Instant::now();
         ports.iter_mut().for_each(|port| port.reopen(looked));
+        plane.watch(&ports);
     }
     for port in &mut ports {
         let stats = port.stats();

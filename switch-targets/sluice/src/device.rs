@@ -42,6 +42,8 @@ pub struct Installed {
 pub struct Note {
     pub controller_metadata: u64,
     pub metadata: Vec<u8>,
+    /// `action_selection_mode` and `size_semantics` of an action set.
+    pub modes: [i32; 2],
 }
 
 impl Device {

@@ -1,11 +1,16 @@
 //! `Read` (section 13): entries and counters, by key or by wildcard.
 
-use sluice_pipeline::{CounterValue, Entry, EntryAction, Switch};
+mod meter;
+mod profile;
+
+use sluice_pipeline::{CounterValue, EntryView, Switch};
 use tonic::Status;
 
 use crate::device::{Device, Installed, no_program};
 use crate::fault::{Fault, batch_status};
-use crate::proto::p4rt::{self, entity::Entity, packet_replication_engine_entry as pre};
+use crate::proto::p4rt::{
+    self, entity::Entity, packet_replication_engine_entry as pre, table_action,
+};
 use crate::schema::Table;
 use crate::translate::{EntryKey, action_id, field_matches, match_values, shown_key, table_action};
 use crate::write::entity_name;
@@ -106,6 +111,12 @@ fn one(
                 }
             }
         }
+        Entity::ActionProfileMember(asked) => profile::members(device, installed, &asked, found)?,
+        Entity::ActionProfileGroup(asked) => profile::groups(device, installed, &asked, found)?,
+        Entity::MeterEntry(asked) => meter::meters(device, installed, &asked, found)?,
+        Entity::DirectMeterEntry(asked) => {
+            meter::direct_meters(device, installed, asked, found)?;
+        }
         Entity::DigestEntry(asked) => {
             let ids: Vec<u32> = match asked.digest_id {
                 0 => schema.digests.keys().copied().collect(),
@@ -155,16 +166,18 @@ fn table_entries(
     let action = action_id(asked.action.as_ref());
     let with_counter = asked.counter_data.is_some() && table.direct_counter;
     let mut entries = Vec::new();
-    for (entry, counter) in all_entries(device, table)? {
+    for view in all_entries(device, table)? {
+        let EntryView {
+            entry,
+            counter,
+            meter,
+        } = view;
         if key.as_ref().is_some_and(|key| *key != entry.key)
             || (asked.priority != 0 && asked.priority != entry.priority)
         {
             continue;
         }
-        let shown_action = match &entry.action {
-            EntryAction::Run(call) => table_action(table, call),
-            _ => None,
-        };
+        let shown_action = profile::shown_action(&installed.schema, table, &entry.action);
         if action.is_some() && action != action_id(shown_action.as_ref()) {
             continue;
         }
@@ -174,6 +187,12 @@ fn table_entries(
             priority: entry.priority,
             action: shown_action,
             counter_data: counter.filter(|_| with_counter).map(counter_data),
+            meter_config: (meter.as_ref())
+                .filter(|_| asked.meter_config.is_some())
+                .and_then(meter::config),
+            meter_counter_data: (meter.as_ref())
+                .filter(|_| asked.meter_counter_data.is_some())
+                .map(|meter| meter::counts(meter.counts)),
             is_const: table.is_const,
             ..Default::default()
         };
@@ -190,10 +209,7 @@ fn table_entries(
 }
 
 /// Nothing can be written meanwhile, so that the order holds from one lock to the next.
-fn all_entries(
-    device: &Device,
-    table: &Table,
-) -> Result<Vec<(Entry, Option<CounterValue>)>, Fault> {
+fn all_entries(device: &Device, table: &Table) -> Result<Vec<EntryView>, Fault> {
     let mut entries = Vec::new();
     let mut from = 0;
     loop {
@@ -201,12 +217,12 @@ fn all_entries(
         let running = device.plane.lock();
         let switch: &Switch = &running.as_ref().ok_or_else(no_program)?.switch;
         for (row, view) in switch.entries_from(table.index, from).take(AT_ONCE) {
-            entries.push((view.entry, view.counter));
+            entries.push(view);
             from = row + 1;
         }
         drop(running);
-        for (entry, _) in &mut entries[before..] {
-            entry.key = shown_key(table, &entry.key);
+        for view in &mut entries[before..] {
+            view.entry.key = shown_key(table, &view.entry.key);
         }
         if entries.len() - before < AT_ONCE {
             return Ok(entries);
@@ -255,6 +271,11 @@ fn noted(
         return None;
     }
     entry.metadata = note.metadata;
+    if let Some(table_action::Type::ActionProfileActionSet(set)) =
+        entry.action.as_mut().and_then(|it| it.r#type.as_mut())
+    {
+        [set.action_selection_mode, set.size_semantics] = note.modes;
+    }
     Some(entry)
 }
 
@@ -324,13 +345,6 @@ fn counter_data(value: CounterValue) -> p4rt::CounterData {
 fn is_wildcard(entity: &Entity) -> bool {
     match entity {
         Entity::ExternEntry(it) => it.extern_type_id == 0,
-        Entity::ActionProfileMember(it) => it.action_profile_id == 0,
-        Entity::ActionProfileGroup(it) => it.action_profile_id == 0,
-        Entity::MeterEntry(it) => it.meter_id == 0,
-        Entity::DirectMeterEntry(it) => it
-            .table_entry
-            .as_ref()
-            .is_none_or(|entry| entry.table_id == 0),
         Entity::PacketReplicationEngineEntry(it) => match &it.r#type {
             Some(pre::Type::MulticastGroupEntry(it)) => it.multicast_group_id == 0,
             Some(pre::Type::CloneSessionEntry(it)) => it.session_id == 0,

@@ -49,9 +49,13 @@ impl Meter {
         self.marker.as_ref().map(|marker| marker.config)
     }
 
-    /// Starts anew, with full buckets.
-    pub fn configure(&mut self, config: Option<MeterConfig>) {
-        self.marker = config.map(|config| Box::new(Marker::new(config)));
+    /// Starts anew, with full buckets, unless the meter is configured so already. Returns the configuration before.
+    pub fn configure(&mut self, config: Option<MeterConfig>) -> Option<MeterConfig> {
+        let before = self.config();
+        if before != config {
+            self.marker = config.map(|config| Box::new(Marker::new(config)));
+        }
+        before
     }
 
     /// Marks and counts a packet of `bytes` that is `units` to the meter. `now` is the time since the switch started.

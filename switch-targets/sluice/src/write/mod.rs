@@ -2,6 +2,8 @@
 
 mod counter;
 mod digest;
+mod meter;
+mod profile;
 mod table;
 
 use sluice_pipeline::{Switch, TableError};
@@ -48,6 +50,10 @@ fn apply(device: &Device, installed: &mut Installed, update: p4rt::Update) -> Re
         Entity::DirectCounterEntry(entry) => {
             counter::direct_counter(device, installed, kind, &entry)
         }
+        Entity::MeterEntry(entry) => meter::meter(device, installed, kind, &entry),
+        Entity::ActionProfileMember(entry) => profile::member(device, installed, kind, &entry),
+        Entity::ActionProfileGroup(entry) => profile::group(device, installed, kind, &entry),
+        Entity::DirectMeterEntry(entry) => meter::direct_meter(device, installed, kind, &entry),
         Entity::DigestEntry(entry) => digest::digest(device, installed, kind, &entry),
         other => Err(Fault::unsupported(format!(
             "{} is not supported by this switch",
@@ -86,6 +92,7 @@ fn fault_of(error: &TableError) -> Fault {
         TableError::NotFound | TableError::NoSuchObject => Code::NotFound,
         TableError::Full { .. } => Code::ResourceExhausted,
         TableError::ConstTable | TableError::ConstDefault => Code::PermissionDenied,
+        TableError::Profile(error) => profile::code(error),
         TableError::BadIndex { .. } => Code::OutOfRange,
         _ => Code::InvalidArgument,
     };
