@@ -28,6 +28,10 @@ pub struct Args {
     #[arg(long = "port", value_name = "NUMBER=INTERFACE", required = true)]
     pub ports: Vec<PortArg>,
 
+    /// The port that stands for the controller: packet-outs come in there, and what is sent there is a packet-in
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_PORT)))]
+    pub cpu_port: Option<u16>,
+
     /// Where P4Runtime is served, on this address alone
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub grpc: SocketAddr,
@@ -103,6 +107,9 @@ impl Args {
     /// A text for the user.
     pub fn check(&self) -> Result<(), String> {
         for (index, port) in self.ports.iter().enumerate() {
+            if self.cpu_port == Some(port.number) {
+                return Err(format!("port {} is the CPU port too", port.number));
+            }
             for other in &self.ports[..index] {
                 if other.number == port.number {
                     return Err(format!("port {} is given twice", port.number));

@@ -3,16 +3,19 @@
 mod meter;
 mod profile;
 
-use sluice_pipeline::{CounterValue, EntryView, Switch};
+use sluice_pipeline::{CounterValue, EntryView, MatchValue, Switch};
 use tonic::Status;
 
-use crate::device::{Device, Installed, no_program};
+use crate::device::{Device, Installed, no_program, unknown_role};
 use crate::fault::{Fault, batch_status};
 use crate::proto::p4rt::{
     self, entity::Entity, packet_replication_engine_entry as pre, table_action,
 };
+use crate::role::Access;
 use crate::schema::Table;
-use crate::translate::{EntryKey, action_id, field_matches, match_values, shown_key, table_action};
+use crate::translate::{
+    EntryKey, action_id, entry_key, field_matches, match_values, shown_key, table_action,
+};
 use crate::write::entity_name;
 
 /// Entries copied while the data plane waits.
@@ -28,16 +31,27 @@ pub type Response = Result<p4rt::ReadResponse, Status>;
 /// `NOT_FOUND` for another device, `FAILED_PRECONDITION` before the first program.
 pub async fn read(device: &Device, request: p4rt::ReadRequest) -> Result<Vec<Response>, Fault> {
     device.check_id(request.device_id)?;
-    let installed = device.installed.read().await;
-    let installed = installed.as_ref().ok_or_else(no_program)?;
+    let committed = device.installed.read().await;
+    let access = device.sessions.lock().access(&request.role);
+    let saved = device.saved.lock();
+    let (device, installed) = match saved.as_deref() {
+        Some(saved) => (&saved.device, &saved.installed),
+        None => (device, committed.as_ref().ok_or_else(no_program)?),
+    };
+    let owners = &installed.schema.owners;
+    let access = match access {
+        Some(access) => access,
+        // It has no client yet, and objects that are its own.
+        None if owners.values().any(|owner| *owner == request.role) => Access {
+            role: request.role,
+            ..Access::default()
+        },
+        None => return Err(unknown_role(&request.role)),
+    };
     let mut found = Vec::new();
     let mut results = Vec::new();
     for entity in request.entities {
         results.push(match entity.entity {
-            Some(_) if !request.role.is_empty() => Err(Fault::not_found(format!(
-                "role '{}' is not known: leave the role unset",
-                request.role
-            ))),
             Some(entity) => one(device, installed, entity, &mut found),
             None => Err(Fault::invalid("the entity is not set")),
         });
@@ -45,6 +59,7 @@ pub async fn read(device: &Device, request: p4rt::ReadRequest) -> Result<Vec<Res
     let mut responses = Vec::new();
     let mut found = found
         .into_iter()
+        .filter(|entity| access.covers_entity(owners, entity))
         .map(|entity| p4rt::Entity {
             entity: Some(entity),
         })
@@ -60,7 +75,11 @@ pub async fn read(device: &Device, request: p4rt::ReadRequest) -> Result<Vec<Res
     Ok(responses)
 }
 
-fn one(
+/// What one element of a request asks for.
+///
+/// # Errors
+/// As the specification says of its kind.
+pub fn one(
     device: &Device,
     installed: &Installed,
     entity: Entity,
@@ -136,6 +155,7 @@ fn one(
                 found.push(Entity::DigestEntry(p4rt::DigestEntry { digest_id, config }));
             }
         }
+        Entity::PacketReplicationEngineEntry(asked) => replication(installed, &asked, found),
         // There are none, which answers a question after all of them.
         other if is_wildcard(&other) => {}
         other => {
@@ -163,10 +183,51 @@ fn table_entries(
     let key = (!asked.r#match.is_empty())
         .then(|| match_values(table, asked))
         .transpose()?;
+    entries_of(device, installed, table_id, table, asked, key)
+}
+
+/// The entry of exactly the key that is asked for: a key without match fields is that of the entry that matches everything.
+///
+/// # Errors
+/// As for a write of that key.
+pub fn exactly(
+    device: &Device,
+    installed: &Installed,
+    asked: &p4rt::TableEntry,
+) -> Result<Option<p4rt::TableEntry>, Fault> {
+    let table = installed.schema.table(asked.table_id)?;
+    if asked.is_default_action {
+        return Ok(default_entry(
+            device,
+            installed,
+            asked.table_id,
+            table,
+            asked,
+        ));
+    }
+    let key = Some(entry_key(table, asked)?.fields);
+    let found = entries_of(device, installed, asked.table_id, table, asked, key)?;
+    Ok(found.into_iter().next())
+}
+
+fn entries_of(
+    device: &Device,
+    installed: &Installed,
+    table_id: u32,
+    table: &Table,
+    asked: &p4rt::TableEntry,
+    key: Option<Vec<MatchValue>>,
+) -> Result<Vec<p4rt::TableEntry>, Fault> {
     let action = action_id(asked.action.as_ref());
     let with_counter = asked.counter_data.is_some() && table.direct_counter;
     let mut entries = Vec::new();
-    for view in all_entries(device, table)? {
+    let candidates = match &key {
+        Some(key) if asked.priority != 0 || !table.prioritised => {
+            one_entry(device, table, key, asked.priority)?
+        }
+        _ => all_entries(device, table)?,
+    };
+    for view in candidates {
         let EntryView {
             entry,
             counter,
@@ -206,6 +267,27 @@ fn table_entries(
         entries.extend(noted(installed, &at, shown, asked));
     }
     Ok(entries)
+}
+
+fn one_entry(
+    device: &Device,
+    table: &Table,
+    key: &[MatchValue],
+    priority: i32,
+) -> Result<Vec<EntryView>, Fault> {
+    let running = device.plane.lock();
+    let switch: &Switch = &running.as_ref().ok_or_else(no_program)?.switch;
+    let view = switch.entry(table.index, key, priority);
+    Ok(view
+        .ok()
+        .map(|view| shown(table, view))
+        .into_iter()
+        .collect())
+}
+
+fn shown(table: &Table, mut view: EntryView) -> EntryView {
+    view.entry.key = shown_key(table, &view.entry.key);
+    view
 }
 
 /// Nothing can be written meanwhile, so that the order holds from one lock to the next.
@@ -333,6 +415,33 @@ fn direct_counters(
     Ok(())
 }
 
+/// Groups and sessions by id, or all of them (section 9.5).
+fn replication(
+    installed: &Installed,
+    asked: &p4rt::PacketReplicationEngineEntry,
+    found: &mut Vec<Entity>,
+) {
+    let engine = &installed.replication;
+    let mut push = |entry| {
+        let entry = p4rt::PacketReplicationEngineEntry {
+            r#type: Some(entry),
+        };
+        found.push(Entity::PacketReplicationEngineEntry(entry));
+    };
+    let (group, session) = match &asked.r#type {
+        Some(pre::Type::MulticastGroupEntry(it)) => (Some(it.multicast_group_id), None),
+        Some(pre::Type::CloneSessionEntry(it)) => (None, Some(it.session_id)),
+        None => (Some(0), Some(0)),
+    };
+    let is = |asked: Option<u32>, id: u16| asked.is_some_and(|it| it == 0 || it == u32::from(id));
+    for (_, entry) in engine.groups.iter().filter(|(id, _)| is(group, **id)) {
+        push(pre::Type::MulticastGroupEntry(entry.clone()));
+    }
+    for (_, entry) in engine.sessions.iter().filter(|(id, _)| is(session, **id)) {
+        push(pre::Type::CloneSessionEntry(entry.clone()));
+    }
+}
+
 fn counter_data(value: CounterValue) -> p4rt::CounterData {
     let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     p4rt::CounterData {
@@ -345,11 +454,6 @@ fn counter_data(value: CounterValue) -> p4rt::CounterData {
 fn is_wildcard(entity: &Entity) -> bool {
     match entity {
         Entity::ExternEntry(it) => it.extern_type_id == 0,
-        Entity::PacketReplicationEngineEntry(it) => match &it.r#type {
-            Some(pre::Type::MulticastGroupEntry(it)) => it.multicast_group_id == 0,
-            Some(pre::Type::CloneSessionEntry(it)) => it.session_id == 0,
-            None => true,
-        },
         Entity::ValueSetEntry(it) => it.value_set_id == 0,
         Entity::RegisterEntry(it) => it.register_id == 0,
         _ => false,

@@ -8,6 +8,7 @@
 mod bits;
 mod bitstream;
 mod calculation;
+mod carry;
 mod cond;
 mod entry;
 mod error;

@@ -43,7 +43,14 @@ mod instance {
 #[derive(Debug, Default)]
 pub struct Replication {
     pub groups: HashMap<u16, Vec<Replica>>,
-    pub sessions: HashMap<u16, Vec<Replica>>,
+    pub sessions: HashMap<u16, CloneSession>,
+}
+
+#[derive(Debug, Default)]
+pub struct CloneSession {
+    pub replicas: Vec<Replica>,
+    /// Bytes of the packet that its copies take along at most.
+    pub packet_length: Option<usize>,
 }
 
 /// Buffers that outlive a packet.
@@ -150,7 +157,8 @@ impl<'a> Run<'a> {
         let group = self.get(work, standard.mcast_grp) as u16;
         if group != 0 {
             self.set(work, standard.instance_type, instance::REPLICATED);
-            self.replicate(self.replication.groups.get(&group), work);
+            let replicas = self.replication.groups.get(&group);
+            self.replicate(replicas.map_or(&[], Vec::as_slice), work);
             return Then::End;
         }
         let port = self.get(work, standard.egress_spec);
@@ -185,10 +193,9 @@ impl<'a> Run<'a> {
     /// Copies of the packet as this pass began with it, parsed anew.
     fn clone_original(&mut self, request: CloneRequest, ingress_port: u128, work: &Work) {
         let ir = self.machine.ir;
-        let replicas = self.replication.sessions.get(&request.session);
-        if replicas.is_none_or(|replicas| replicas.is_empty()) {
+        let Some(session) = self.replication.sessions.get(&request.session) else {
             return;
-        }
+        };
         let mut copy = Work::new(&ir.layout);
         copy.passes = work.passes;
         copy.payload.load(&self.buffers.original);
@@ -202,7 +209,8 @@ impl<'a> Run<'a> {
             request.fields,
             instance::INGRESS_CLONE,
         );
-        self.replicate(replicas, &copy);
+        copy.shorten(session.packet_length);
+        self.replicate(&session.replicas, &copy);
     }
 
     /// Only the listed metadata is left.
@@ -215,8 +223,8 @@ impl<'a> Run<'a> {
         self.set(to, ir.standard.instance_type, instance_type);
     }
 
-    fn replicate(&mut self, replicas: Option<&Vec<Replica>>, work: &Work) {
-        for replica in replicas.into_iter().flatten() {
+    fn replicate(&mut self, replicas: &[Replica], work: &Work) {
+        for replica in replicas {
             let mut copy = work.clone();
             copy.signals = Signals {
                 truncate: work.signals.truncate,
@@ -272,10 +280,13 @@ impl<'a> Run<'a> {
             .take()
             .filter(|request| !request.from_ingress)
         {
-            let mut copy = work.clone();
-            copy.signals = Signals::default();
-            self.preserve(&mut copy, &work.phv, request.fields, instance::EGRESS_CLONE);
-            self.replicate(self.replication.sessions.get(&request.session), &copy);
+            if let Some(session) = self.replication.sessions.get(&request.session) {
+                let mut copy = work.clone();
+                copy.signals = Signals::default();
+                self.preserve(&mut copy, &work.phv, request.fields, instance::EGRESS_CLONE);
+                copy.shorten(session.packet_length);
+                self.replicate(&session.replicas, &copy);
+            }
         }
         if self.get(work, standard.egress_spec) == DROP_PORT {
             return Then::End;

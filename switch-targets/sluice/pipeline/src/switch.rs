@@ -15,7 +15,7 @@ use crate::machine::{Machine, Objects};
 use crate::meter::Meter;
 use crate::outcome::{Faults, Outcome};
 use crate::phv::Phv;
-use crate::process::{Buffers, Replication, Run};
+use crate::process::{Buffers, CloneSession, Replication, Run};
 use crate::profile::Profile;
 use crate::program::Program;
 use crate::spec::{CounterId, ProfileSpec, RegisterId, TableId, TableSpec};
@@ -24,12 +24,12 @@ use crate::work::Work;
 
 /// One thread's switch: program, tables, counters, registers, extern objects.
 pub struct Switch {
-    program: Program,
-    tables: Vec<Table>,
+    pub(crate) program: Program,
+    pub(crate) tables: Vec<Table>,
     profiles: Vec<Profile>,
-    objects: Objects,
+    pub(crate) objects: Objects,
     replication: Replication,
-    faults: Faults,
+    pub(crate) faults: Faults,
     work: Work,
     buffers: Buffers,
     none: Args,
@@ -280,11 +280,20 @@ impl Switch {
         };
     }
 
-    /// The copies that clone session `session` makes; none deletes it.
-    pub fn set_clone_session(&mut self, session: u16, replicas: Vec<Replica>) {
-        match replicas.is_empty() {
+    /// The copies that clone session `session` makes, none deletes it; each is cut to `packet_length` bytes of the packet.
+    pub fn set_clone_session(
+        &mut self,
+        session: u16,
+        replicas: Vec<Replica>,
+        packet_length: Option<usize>,
+    ) {
+        let made = CloneSession {
+            replicas,
+            packet_length,
+        };
+        match made.replicas.is_empty() {
             true => self.replication.sessions.remove(&session),
-            false => self.replication.sessions.insert(session, replicas),
+            false => self.replication.sessions.insert(session, made),
         };
     }
 

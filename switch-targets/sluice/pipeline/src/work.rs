@@ -45,6 +45,19 @@ impl Work {
         }
     }
 
+    /// Leaves the first `length` bytes. Headers stay whole until the packet leaves the switch.
+    pub fn shorten(&mut self, length: Option<usize>) {
+        let Some(length) = length.filter(|length| *length < self.len) else {
+            return;
+        };
+        let headers = self.len.saturating_sub(self.payload.len());
+        self.payload.truncate(length.saturating_sub(headers));
+        self.len = length;
+        if length < headers {
+            self.signals.truncate = Some(length);
+        }
+    }
+
     pub fn validate(&mut self, layout: &Layout, header: HeaderIx) {
         self.resize(layout, header, |phv| phv.validate(layout, header));
     }

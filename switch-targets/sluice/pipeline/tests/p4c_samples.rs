@@ -86,7 +86,7 @@ fn run(json: &Path, stf: &Path) -> Result<(), String> {
                 };
                 bench
                     .switch
-                    .set_clone_session(number(session)? as u16, vec![replica]);
+                    .set_clone_session(number(session)? as u16, vec![replica], None);
             }
             ("mc_mgrp_create", [group]) => {
                 drop(bench.groups.insert(number(group)? as u16, Vec::new()))

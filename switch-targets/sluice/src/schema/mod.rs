@@ -2,6 +2,7 @@
 //!
 //! The join is a check too: a P4Info that does not belong to the JSON is refused with the place where they part.
 
+mod controller_header;
 mod join;
 mod meter;
 mod profile;
@@ -9,13 +10,16 @@ mod shape;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::Arc;
 
 use sluice_pipeline::{ActionId, CounterId, MatchKind, Program, TableId};
 
 use crate::fault::Fault;
 use crate::proto::info::{self, action_ref::Scope};
 use crate::proto::p4rt;
+use crate::role::{Owners, owners};
 
+pub use controller_header::ControllerHeader;
 use join::{join_counter, join_table};
 pub use meter::{Meter, MeterKind};
 use meter::{join_direct_meter, join_meter};
@@ -36,6 +40,10 @@ pub struct Schema {
     pub digests: BTreeMap<u32, Digest>,
     /// For each of the pipeline's digests its P4Runtime id; `None` when the P4Info does not name it.
     pub digest_ids: Vec<Option<u32>>,
+    /// Who alone may write what.
+    pub owners: Owners,
+    pub packet_in: Option<Arc<ControllerHeader>>,
+    pub packet_out: Option<ControllerHeader>,
 }
 
 #[derive(Debug)]
@@ -189,6 +197,9 @@ impl Schema {
             schema.digests.insert(id, Digest { name, shape });
         }
         schema.join_digests(program)?;
+        schema.owners = owners(p4info);
+        schema.packet_in = ControllerHeader::new("packet_in", p4info)?.map(Arc::new);
+        schema.packet_out = ControllerHeader::new("packet_out", p4info)?;
         Ok(schema)
     }
 
