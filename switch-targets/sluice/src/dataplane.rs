@@ -8,6 +8,7 @@
 //! One mutex guards the running program. The thread takes it once a batch and gives it up fairly, the control plane once an
 //! update: neither waits longer than the other's unit of work, some tens of microseconds, and an update is seen whole.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
@@ -48,6 +49,8 @@ pub struct Running {
 /// What the thread and the control plane share.
 pub struct DataPlane {
     running: Mutex<Option<Running>>,
+    /// Ports by number, and whether each is open. Locked after `running`.
+    ports: Arc<Mutex<BTreeMap<u16, bool>>>,
     /// Where the program is during a transaction.
     aside: Mutex<Option<Running>>,
     in_transaction: AtomicBool,
@@ -62,6 +65,7 @@ impl DataPlane {
     pub fn new(learned: mpsc::Sender<Learned>, packet_io: Arc<PacketIo>) -> Self {
         Self {
             running: Mutex::new(None),
+            ports: Arc::default(),
             aside: Mutex::new(None),
             in_transaction: AtomicBool::new(false),
             packet_io,
@@ -75,6 +79,7 @@ impl DataPlane {
     pub fn beside(&self, running: Running) -> Self {
         Self {
             running: Mutex::new(Some(running)),
+            ports: Arc::clone(&self.ports),
             aside: Mutex::new(None),
             in_transaction: AtomicBool::new(false),
             packet_io: Arc::clone(&self.packet_io),
@@ -95,9 +100,34 @@ impl DataPlane {
         if let Some(old) = guard.as_ref() {
             keep(old, &mut running);
         }
+        for (port, open) in self.ports.lock().iter() {
+            running.switch.set_port(*port, *open);
+        }
         let old = guard.replace(running);
         MutexGuard::unlock_fair(guard);
         drop(old);
+    }
+
+    pub fn has_port(&self, number: u16) -> bool {
+        self.ports.lock().contains_key(&number)
+    }
+
+    /// Members that watch a closed port are passed over from now on.
+    fn watch(&self, ports: &[Port]) {
+        let ports = ports.iter();
+        let now: BTreeMap<_, _> = ports
+            .map(|port| (port.number, port.fd().is_some()))
+            .collect();
+        if *self.ports.lock() == now {
+            return;
+        }
+        let mut running = self.running.lock();
+        if let Some(running) = running.as_mut() {
+            for (port, open) in &now {
+                running.switch.set_port(*port, *open);
+            }
+        }
+        *self.ports.lock() = now;
     }
 
     /// For the control plane. Keep it for one update.
@@ -228,6 +258,7 @@ impl Forwarder {
         ended: oneshot::Sender<io::Error>,
     ) -> io::Result<Self> {
         let (stop, stopped) = UnixStream::pair()?;
+        plane.watch(&ports);
         let run = move || {
             if let Err(error) = forward(&plane, ports, &stopped) {
                 let _ = ended.send(error);
@@ -296,6 +327,7 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
         }
         looked = Instant::now();
         ports.iter_mut().for_each(|port| port.reopen(looked));
+        plane.watch(&ports);
     }
     for port in &mut ports {
         let stats = port.stats();

@@ -54,6 +54,8 @@ pub struct Saved {
 pub struct Note {
     pub controller_metadata: u64,
     pub metadata: Vec<u8>,
+    /// `action_selection_mode` and `size_semantics` of an action set.
+    pub modes: [i32; 2],
 }
 
 impl Device {

@@ -109,7 +109,8 @@ fn build(device: &Device, config: ForwardingPipelineConfig) -> Result<Saved, Fau
     };
     let program = Program::load(json).map_err(in_json)?;
     let schema = Schema::new(p4info, &program).map_err(|fault| fault.at("p4info"))?;
-    let switch = Switch::new(program, &device.externs).map_err(in_json)?;
+    let mut switch = Switch::new(program, &device.externs).map_err(in_json)?;
+    schema.limit_profiles(&mut switch)?;
     let running = Running {
         switch,
         digest_ids: schema.digest_ids.clone(),

@@ -1,11 +1,16 @@
 //! `Read` (section 13): entries and counters, by key or by wildcard.
 
-use sluice_pipeline::{CounterValue, Entry, EntryView, MatchValue, Switch};
+mod meter;
+mod profile;
+
+use sluice_pipeline::{CounterValue, EntryView, MatchValue, Switch};
 use tonic::Status;
 
 use crate::device::{Device, Installed, no_program, unknown_role};
 use crate::fault::{Fault, batch_status};
-use crate::proto::p4rt::{self, entity::Entity, packet_replication_engine_entry as pre};
+use crate::proto::p4rt::{
+    self, entity::Entity, packet_replication_engine_entry as pre, table_action,
+};
 use crate::role::Access;
 use crate::schema::Table;
 use crate::translate::{
@@ -17,9 +22,6 @@ use crate::write::entity_name;
 const AT_ONCE: usize = 512;
 /// Entities of one response message.
 const PER_RESPONSE: usize = 256;
-
-/// A copy of an entry, and of its counter.
-type Seen = (Entry, Option<CounterValue>);
 
 pub type Response = Result<p4rt::ReadResponse, Status>;
 
@@ -128,6 +130,12 @@ pub fn one(
                 }
             }
         }
+        Entity::ActionProfileMember(asked) => profile::members(device, installed, &asked, found)?,
+        Entity::ActionProfileGroup(asked) => profile::groups(device, installed, &asked, found)?,
+        Entity::MeterEntry(asked) => meter::meters(device, installed, &asked, found)?,
+        Entity::DirectMeterEntry(asked) => {
+            meter::direct_meters(device, installed, asked, found)?;
+        }
         Entity::DigestEntry(asked) => {
             let ids: Vec<u32> = match asked.digest_id {
                 0 => schema.digests.keys().copied().collect(),
@@ -219,13 +227,18 @@ fn entries_of(
         }
         _ => all_entries(device, table)?,
     };
-    for (entry, counter) in candidates {
+    for view in candidates {
+        let EntryView {
+            entry,
+            counter,
+            meter,
+        } = view;
         if key.as_ref().is_some_and(|key| *key != entry.key)
             || (asked.priority != 0 && asked.priority != entry.priority)
         {
             continue;
         }
-        let shown_action = table_action(table, &entry.action);
+        let shown_action = profile::shown_action(&installed.schema, table, &entry.action);
         if action.is_some() && action != action_id(shown_action.as_ref()) {
             continue;
         }
@@ -235,6 +248,12 @@ fn entries_of(
             priority: entry.priority,
             action: shown_action,
             counter_data: counter.filter(|_| with_counter).map(counter_data),
+            meter_config: (meter.as_ref())
+                .filter(|_| asked.meter_config.is_some())
+                .and_then(meter::config),
+            meter_counter_data: (meter.as_ref())
+                .filter(|_| asked.meter_counter_data.is_some())
+                .map(|meter| meter::counts(meter.counts)),
             is_const: table.is_const,
             ..Default::default()
         };
@@ -255,32 +274,38 @@ fn one_entry(
     table: &Table,
     key: &[MatchValue],
     priority: i32,
-) -> Result<Vec<Seen>, Fault> {
+) -> Result<Vec<EntryView>, Fault> {
     let running = device.plane.lock();
     let switch: &Switch = &running.as_ref().ok_or_else(no_program)?.switch;
     let view = switch.entry(table.index, key, priority);
-    Ok(view.map(|view| seen(table, &view)).into_iter().collect())
+    Ok(view
+        .ok()
+        .map(|view| shown(table, view))
+        .into_iter()
+        .collect())
 }
 
-fn seen(table: &Table, view: &EntryView) -> Seen {
-    let entry = Entry {
-        key: shown_key(table, &view.entry.key),
-        priority: view.entry.priority,
-        action: view.entry.action.clone(),
-    };
-    (entry, view.counter)
+fn shown(table: &Table, mut view: EntryView) -> EntryView {
+    view.entry.key = shown_key(table, &view.entry.key);
+    view
 }
 
 /// Nothing can be written meanwhile, so that the order holds from one lock to the next.
-fn all_entries(device: &Device, table: &Table) -> Result<Vec<Seen>, Fault> {
+fn all_entries(device: &Device, table: &Table) -> Result<Vec<EntryView>, Fault> {
     let mut entries = Vec::new();
+    let mut from = 0;
     loop {
         let before = entries.len();
         let running = device.plane.lock();
         let switch: &Switch = &running.as_ref().ok_or_else(no_program)?.switch;
-        let next = switch.entries(table.index).skip(before).take(AT_ONCE);
-        entries.extend(next.map(|view| seen(table, &view)));
+        for (row, view) in switch.entries_from(table.index, from).take(AT_ONCE) {
+            entries.push(view);
+            from = row + 1;
+        }
         drop(running);
+        for view in &mut entries[before..] {
+            view.entry.key = shown_key(table, &view.entry.key);
+        }
         if entries.len() - before < AT_ONCE {
             return Ok(entries);
         }
@@ -328,6 +353,11 @@ fn noted(
         return None;
     }
     entry.metadata = note.metadata;
+    if let Some(table_action::Type::ActionProfileActionSet(set)) =
+        entry.action.as_mut().and_then(|it| it.r#type.as_mut())
+    {
+        [set.action_selection_mode, set.size_semantics] = note.modes;
+    }
     Some(entry)
 }
 
@@ -424,13 +454,6 @@ fn counter_data(value: CounterValue) -> p4rt::CounterData {
 fn is_wildcard(entity: &Entity) -> bool {
     match entity {
         Entity::ExternEntry(it) => it.extern_type_id == 0,
-        Entity::ActionProfileMember(it) => it.action_profile_id == 0,
-        Entity::ActionProfileGroup(it) => it.action_profile_id == 0,
-        Entity::MeterEntry(it) => it.meter_id == 0,
-        Entity::DirectMeterEntry(it) => it
-            .table_entry
-            .as_ref()
-            .is_none_or(|entry| entry.table_id == 0),
         Entity::ValueSetEntry(it) => it.value_set_id == 0,
         Entity::RegisterEntry(it) => it.register_id == 0,
         _ => false,

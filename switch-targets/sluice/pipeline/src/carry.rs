@@ -3,7 +3,7 @@
 use crate::switch::Switch;
 
 impl Switch {
-    /// Takes counters, registers, direct counters of the entries that are here too, and the switch's own counts.
+    /// Takes counters, registers, meters, those of the entries that are here too, and the switch's own counts.
     pub fn carry_over(&mut self, old: &Switch) {
         self.faults = old.faults;
         self.objects.random = old.objects.random;
@@ -13,6 +13,13 @@ impl Switch {
                 && cells.len() == counter.size
             {
                 self.objects.counters[id].clone_from(cells);
+            }
+        }
+        for (id, meter) in self.program.meters().iter().enumerate() {
+            if let Some(from) = old.program.meter(&meter.name)
+                && old.program.meters()[from.0] == *meter
+            {
+                self.objects.meters[id].clone_from(&old.objects.meters[from.0]);
             }
         }
         for (id, register) in self.program.ir.registers.iter().enumerate() {
@@ -28,10 +35,15 @@ impl Switch {
             let from = old.program.table(&spec.name);
             let from = from.filter(|from| old.program.tables()[from.0].keys == spec.keys);
             for view in from.into_iter().flat_map(|from| old.entries(from)) {
+                let (key, priority) = (&view.entry.key, view.entry.priority);
+                // What an entry has that is not here, nothing takes over.
                 if let Some(counter) = view.counter {
-                    let (key, priority) = (&view.entry.key, view.entry.priority);
-                    // An entry that is not here has nothing to be taken over.
                     let _ = self.tables[id].set_counter(spec, key, priority, counter);
+                }
+                if let (Some(meter), Ok(here)) =
+                    (view.meter, self.tables[id].meter_of(spec, key, priority))
+                {
+                    *here = meter;
                 }
             }
         }

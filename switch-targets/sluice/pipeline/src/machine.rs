@@ -9,6 +9,7 @@ use crate::expr::{Args, Scope};
 use crate::externs::{Extern, ExternArg};
 use crate::ir::{Ir, Op};
 use crate::layout::Home;
+use crate::meter::Meter;
 use crate::outcome::{Digest, Faults, Outcome};
 use crate::paths::Log;
 use crate::spec::DigestId;
@@ -24,6 +25,7 @@ const MAX_LOOPS: usize = 1 << 16;
 pub struct Objects {
     pub counters: Vec<Vec<CounterValue>>,
     pub registers: Vec<Vec<u128>>,
+    pub meters: Vec<Vec<Meter>>,
     pub externs: Vec<Box<dyn Extern>>,
     /// For each call site, the index of the method.
     pub methods: Vec<usize>,
@@ -198,6 +200,20 @@ impl Machine<'_> {
                     fields: *fields,
                     from_ingress: *from_ingress,
                 });
+            }
+            Op::Meter {
+                meter,
+                index,
+                target,
+            } => {
+                let cell = usize::try_from(index.eval(&scope))
+                    .ok()
+                    .and_then(|at| self.objects.meters[*meter].get_mut(at));
+                if let Some(cell) = cell {
+                    let bytes = work.ingress_len as u64;
+                    let color = cell.mark(ir.meters[*meter].of(bytes), bytes, self.now);
+                    target.set(layout, &mut work.phv, args, color as u128);
+                }
             }
             Op::RegisterRead {
                 target,

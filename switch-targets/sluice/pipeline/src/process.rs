@@ -21,6 +21,7 @@ use crate::machine::{DROP_PORT, Machine};
 use crate::parse::parse;
 use crate::paths::{self, Actual, At, End, Entrance, INPUT, PathCache, Replayed, Resume, Scratch};
 use crate::phv::Phv;
+use crate::profile::Profile;
 use crate::table::{Found, Table};
 use crate::work::{CloneRequest, Signals, Work};
 
@@ -77,13 +78,14 @@ enum Then {
 pub struct Run<'a> {
     pub machine: Machine<'a>,
     pub tables: &'a mut [Table],
+    pub profiles: &'a [Profile],
     pub replication: &'a Replication,
     pub buffers: &'a mut Buffers,
     pub paths: &'a mut PathCache,
     pub none: &'a Args,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
     /// Takes a packet, which is all payload, through all its passes, and its copies after it.
     pub fn packet(&mut self, ingress_port: u16, work: &mut Work) {
         work.passes = 0;
@@ -568,7 +570,60 @@ impl Run<'_> {
                         None => entries.miss(),
                     };
                 }
+                FlowNode::ApplyExtended { table } => next = self.extended(*table, work),
             }
+        }
+    }
+
+    /// What the table's action profile has a hit do.
+    fn member(&mut self, table: usize, found: Found, work: &Work) -> Option<(usize, &'a Args)> {
+        let Found::Hit(row) = found else {
+            return None;
+        };
+        let ir = self.machine.ir;
+        let indirect = ir.tables[table].profile.as_ref()?;
+        let reference = self.tables[table].reference(row)?;
+        let scratch = &mut self.machine.objects.scratch;
+        let hash = || {
+            let selector = ir.selectors[indirect.profile];
+            selector.map_or(0, |selector| calculation::run(ir, selector, work, scratch))
+        };
+        let member = self.profiles[indirect.profile].resolve(reference, hash)?;
+        Some((indirect.own(member.call.action.0)?, &member.args))
+    }
+
+    /// As `Apply`, with the entry's meter before its action, which may be a member's.
+    fn extended(&mut self, table: usize, work: &mut Work) -> Next {
+        let ir = self.machine.ir;
+        let scope = Scope {
+            layout: &ir.layout,
+            phv: &work.phv,
+            args: self.none,
+        };
+        let entries = &mut self.tables[table];
+        let found = entries.lookup(&ir.tables[table].key, &scope);
+        if let Found::Hit(row) = found {
+            let bytes = work.ingress_len as u64;
+            entries.count(row, bytes);
+            if let (Some(direct), Some(meter)) = (&ir.tables[table].meter, entries.meter(row)) {
+                let color = meter.mark(direct.unit.of(bytes), bytes, self.machine.now);
+                direct
+                    .target
+                    .set(&ir.layout, &mut work.phv, self.none, color as u128);
+            }
+        }
+        if let Some((action, args)) = self.member(table, found, work) {
+            self.machine.run(&ir.actions[action].ops, args, work);
+            return ir.tables[table].after_hit(action);
+        }
+        let entries = &self.tables[table];
+        match entries.bound(found) {
+            Some(bound) => {
+                self.machine
+                    .run(&ir.actions[bound.action].ops, &bound.args, work);
+                bound.next
+            }
+            None => entries.miss(),
         }
     }
 }

@@ -1,5 +1,8 @@
 //! A program with all that changes while it runs.
 
+mod meters;
+mod profiles;
+
 use std::time::Duration;
 
 use crate::bits::Bits;
@@ -9,12 +12,14 @@ use crate::error::{LoadError, TableError};
 use crate::expr::Args;
 use crate::externs::{ExternArg, ExternRegistry};
 use crate::machine::{Machine, Objects};
+use crate::meter::Meter;
 use crate::outcome::{Faults, Outcome};
 use crate::paths::{Log, PathCache};
 use crate::phv::Phv;
 use crate::process::{Buffers, CloneSession, Replication, Run};
+use crate::profile::Profile;
 use crate::program::Program;
-use crate::spec::{CounterId, RegisterId, TableId, TableSpec};
+use crate::spec::{CounterId, ProfileSpec, RegisterId, TableId, TableSpec};
 use crate::table::Table;
 use crate::work::Work;
 
@@ -25,6 +30,7 @@ const RECORD_EVERY: u32 = 16;
 pub struct Switch {
     pub(crate) program: Program,
     pub(crate) tables: Vec<Table>,
+    profiles: Vec<Profile>,
     pub(crate) objects: Objects,
     replication: Replication,
     pub(crate) faults: Faults,
@@ -49,11 +55,12 @@ impl Switch {
                 Table::new(id, spec, program.actions(), &program.ir).map_err(refused)?;
             for entry in &program.entries[id] {
                 table
-                    .insert(spec, program.actions(), &program.ir, entry.clone())
+                    .insert(spec, program.actions(), &program.ir, entry.clone(), None)
                     .map_err(refused)?;
             }
             tables.push(table);
         }
+        let profiles = program.profiles().iter().map(ProfileSpec::empty).collect();
         let layout = &program.ir.layout;
         let work = Work::new(layout);
         let buffers = Buffers {
@@ -66,6 +73,7 @@ impl Switch {
             (Replication::default(), Faults::default(), Args::default());
         Ok(Switch {
             tables,
+            profiles,
             objects,
             replication,
             faults,
@@ -102,14 +110,25 @@ impl Switch {
     }
 
     pub fn insert(&mut self, table: TableId, entry: Entry) -> Result<(), TableError> {
-        let (table, spec, program) = self.writable(table)?;
-        table.insert(spec, program.actions(), &program.ir, entry)
+        let (table, spec, program, profiles) = self.writable(table)?;
+        let reference = profiles::acquire(profiles, program, spec, &entry.action, None)?;
+        let inserted = table.insert(spec, program.actions(), &program.ir, entry, reference);
+        if inserted.is_err() {
+            profiles::release(profiles, spec, reference);
+        }
+        inserted
     }
 
     /// Gives the entry of the same key another action. Its direct counter goes on.
     pub fn modify(&mut self, table: TableId, entry: Entry) -> Result<(), TableError> {
-        let (table, spec, program) = self.writable(table)?;
-        table.modify(spec, program.actions(), &program.ir, entry)
+        let (table, spec, program, profiles) = self.writable(table)?;
+        let before = match spec.profile {
+            Some(_) => table.reference_of(spec, &entry.key, entry.priority)?,
+            None => None,
+        };
+        let reference = profiles::acquire(profiles, program, spec, &entry.action, before)?;
+        // What is not refused by now is not refused at all in a table with a profile.
+        table.modify(spec, program.actions(), &program.ir, entry, reference)
     }
 
     pub fn delete(
@@ -118,8 +137,10 @@ impl Switch {
         key: &[MatchValue],
         priority: i32,
     ) -> Result<(), TableError> {
-        let (table, spec, _) = self.writable(table)?;
-        table.delete(spec, key, priority)
+        let (table, spec, _, profiles) = self.writable(table)?;
+        let reference = table.delete(spec, key, priority)?;
+        profiles::release(profiles, spec, reference);
+        Ok(())
     }
 
     pub fn set_default(&mut self, table: TableId, action: ActionCall) -> Result<(), TableError> {
@@ -127,6 +148,8 @@ impl Switch {
         let (table, spec, program) = parts(&mut self.tables, &self.program, table)?;
         match &spec.default {
             Some(default) if default.is_const => Err(TableError::ConstDefault),
+            // It is NoAction (P4Runtime section 9.1.3).
+            _ if spec.profile.is_some() => Err(TableError::ConstDefault),
             _ => table.set_default(spec, program.actions(), &program.ir, action),
         }
     }
@@ -148,25 +171,32 @@ impl Switch {
     }
 
     /// In no particular order. An unknown table has none.
-    pub fn entries(&self, table: TableId) -> impl Iterator<Item = EntryView<'_>> {
-        self.tables
-            .get(table.0)
-            .into_iter()
-            .flat_map(Table::entries)
+    pub fn entries(&self, table: TableId) -> impl Iterator<Item = EntryView> {
+        self.entries_from(table, 0).map(|(_, entry)| entry)
     }
 
-    /// The entry of that key, if there is one.
+    /// Those from row `from` on, each with its row: a table can be read in pieces while nothing is written.
+    pub fn entries_from(
+        &self,
+        table: TableId,
+        from: usize,
+    ) -> impl Iterator<Item = (usize, EntryView)> {
+        let parts = (self.tables.get(table.0)).zip(self.program.tables().get(table.0));
+        parts
+            .into_iter()
+            .flat_map(move |(entries, spec)| entries.entries(spec, &self.program.ir, from))
+    }
+
+    /// The entry of exactly this key.
     pub fn entry(
         &self,
         table: TableId,
         key: &[MatchValue],
         priority: i32,
-    ) -> Option<EntryView<'_>> {
-        let (entries, spec) = (
-            self.tables.get(table.0)?,
-            self.program.tables().get(table.0)?,
-        );
-        entries.entry(spec, key, priority)
+    ) -> Result<EntryView, TableError> {
+        let parts = (self.tables.get(table.0)).zip(self.program.tables().get(table.0));
+        let (entries, spec) = parts.ok_or(TableError::NoSuchObject)?;
+        entries.entry(spec, &self.program.ir, key, priority)
     }
 
     pub fn direct_counter_read(
@@ -304,6 +334,7 @@ impl Switch {
         let mut run = Run {
             machine,
             tables: &mut self.tables,
+            profiles: &self.profiles,
             replication: &self.replication,
             buffers: &mut self.buffers,
             paths: &mut self.paths,
@@ -316,13 +347,13 @@ impl Switch {
     fn writable(
         &mut self,
         table: TableId,
-    ) -> Result<(&mut Table, &TableSpec, &Program), TableError> {
+    ) -> Result<(&mut Table, &TableSpec, &Program, &mut [Profile]), TableError> {
         self.paths.table_changed();
-        let parts = parts(&mut self.tables, &self.program, table)?;
-        if parts.1.is_const {
+        let (table, spec, program) = parts(&mut self.tables, &self.program, table)?;
+        if spec.is_const {
             Err(TableError::ConstTable)
         } else {
-            Ok(parts)
+            Ok((table, spec, program, &mut self.profiles))
         }
     }
 }
@@ -382,6 +413,11 @@ fn objects(program: &Program, registry: &ExternRegistry) -> Result<Objects, Load
             .registers
             .iter()
             .map(|register| vec![0; register.size])
+            .collect(),
+        meters: program
+            .meters()
+            .iter()
+            .map(|meter| vec![Meter::default(); meter.size])
             .collect(),
         externs,
         methods,

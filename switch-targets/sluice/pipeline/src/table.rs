@@ -1,12 +1,14 @@
 //! A match-action table: its entries, its default action, its direct counters.
 
-use crate::bits;
-use crate::entry::{ActionCall, CounterValue, Entry, EntryView, MatchValue};
+use crate::bits::{self, Bits};
+use crate::entry::{ActionCall, CounterValue, Entry, EntryAction, EntryView, MatchValue};
 use crate::error::TableError;
 use crate::expr::{Args, Scope};
 use crate::ir::{self, Ir, Next, ParamHome};
-use crate::pattern::{self, Identity};
-use crate::spec::{ActionSpec, TableSpec};
+use crate::meter::Meter;
+use crate::pattern;
+use crate::profile::Reference;
+use crate::spec::{ActionId, ActionSpec, TableSpec};
 use crate::tuple_space::TupleSpace;
 
 /// An action ready to run, and where control goes after it.
@@ -15,13 +17,6 @@ pub struct Bound {
     pub action: usize,
     pub args: Args,
     pub next: Next,
-}
-
-#[derive(Debug)]
-struct Row {
-    entry: Entry,
-    identity: Identity,
-    bound: Bound,
 }
 
 /// What a lookup found.
@@ -34,11 +29,17 @@ pub enum Found {
 #[derive(Debug)]
 pub struct Table {
     id: usize,
+    /// The keys, which are kept nowhere else.
     index: TupleSpace,
-    rows: Vec<Option<Row>>,
+    /// By row, as the index numbers them.
+    rows: Vec<Option<Bound>>,
     free: Vec<usize>,
     /// By row; empty when the table does not count.
     counters: Vec<CounterValue>,
+    /// By row; empty when the table has no meter.
+    meters: Vec<Meter>,
+    /// By row; empty when the table has no action profile.
+    pointers: Vec<Option<(Reference, EntryAction)>>,
     default: Option<(ActionCall, Bound)>,
     miss: Next,
     key: Vec<u8>,
@@ -60,6 +61,8 @@ impl Table {
             rows: Vec::new(),
             free: Vec::new(),
             counters: Vec::new(),
+            meters: Vec::new(),
+            pointers: Vec::new(),
             default: None,
             miss: ir.tables[id].after_miss(None),
             key: vec![0; ir.tables[id].key_len],
@@ -109,7 +112,7 @@ impl Table {
     /// What to run, if anything.
     pub fn bound(&self, found: Found) -> Option<&Bound> {
         match found {
-            Found::Hit(row) => self.rows.get(row)?.as_ref().map(|row| &row.bound),
+            Found::Hit(row) => self.rows.get(row)?.as_ref(),
             Found::Miss => self.default.as_ref().map(|(_, bound)| bound),
         }
     }
@@ -119,12 +122,14 @@ impl Table {
         self.miss
     }
 
+    /// `reference` is what the entry's action points to in a table with an action profile.
     pub fn insert(
         &mut self,
         spec: &TableSpec,
         actions: &[ActionSpec],
         ir: &Ir,
         entry: Entry,
+        reference: Option<Reference>,
     ) -> Result<(), TableError> {
         if spec.keys.is_empty() {
             return Err(TableError::NoKey);
@@ -150,48 +155,54 @@ impl Table {
                 .resize(self.rows.len(), CounterValue::default());
             self.counters[row] = CounterValue::default();
         }
+        if spec.direct_meter.is_some() {
+            self.meters.resize(self.rows.len(), Meter::default());
+            self.meters[row] = Meter::default();
+        }
+        if spec.profile.is_some() {
+            self.pointers.resize(self.rows.len(), None);
+            self.pointers[row] = reference.map(|reference| (reference, entry.action));
+        }
         self.version += 1;
-        self.index
-            .insert(identity.pattern.clone(), identity.priority, row);
-        self.rows[row] = Some(Row {
-            entry,
-            identity,
-            bound,
-        });
+        self.index.insert(identity.pattern, identity.priority, row);
+        self.rows[row] = Some(bound);
         Ok(())
     }
 
+    /// `reference` takes the place of what [`Table::reference_of`] gives.
     pub fn modify(
         &mut self,
         spec: &TableSpec,
         actions: &[ActionSpec],
         ir: &Ir,
         entry: Entry,
+        reference: Option<Reference>,
     ) -> Result<(), TableError> {
         let row = self.find(spec, &entry.key, entry.priority)?;
         let bound = self.bind(spec, actions, ir, &entry.action)?;
         self.version += 1;
-        if let Some(row) = &mut self.rows[row] {
-            row.entry = entry;
-            row.bound = bound;
+        self.rows[row] = Some(bound);
+        if let Some(pointer) = self.pointers.get_mut(row) {
+            *pointer = reference.map(|reference| (reference, entry.action));
         }
         Ok(())
     }
 
+    /// Returns what the entry pointed to in the table's action profile.
     pub fn delete(
         &mut self,
         spec: &TableSpec,
         key: &[MatchValue],
         priority: i32,
-    ) -> Result<(), TableError> {
-        let row = self.find(spec, key, priority)?;
+    ) -> Result<Option<Reference>, TableError> {
+        let identity = pattern::identify(&spec.keys, key, priority)?;
+        let row = self.index.remove(&identity.pattern, identity.priority);
+        let row = row.ok_or(TableError::NotFound)?;
         self.version += 1;
-        if let Some(removed) = self.rows[row].take() {
-            self.index
-                .remove(&removed.identity.pattern, removed.identity.priority);
-            self.free.push(row);
-        }
-        Ok(())
+        self.rows[row] = None;
+        self.free.push(row);
+        let pointer = self.pointers.get_mut(row).and_then(Option::take);
+        Ok(pointer.map(|(reference, _)| reference))
     }
 
     pub fn set_default(
@@ -240,23 +251,45 @@ impl Table {
         self.default.as_ref().map(|(call, _)| call)
     }
 
-    pub fn entries(&self) -> impl Iterator<Item = EntryView<'_>> {
-        (0..self.rows.len()).filter_map(|row| self.view(row))
+    /// From row `from` on, each with its row. Rows keep their order while nothing is written.
+    pub fn entries<'a>(
+        &'a self,
+        spec: &'a TableSpec,
+        ir: &'a Ir,
+        from: usize,
+    ) -> impl Iterator<Item = (usize, EntryView)> + 'a {
+        (from..self.rows.len()).filter_map(|row| Some((row, self.view(spec, ir, row)?)))
     }
 
+    /// The entry of exactly this key.
     pub fn entry(
         &self,
         spec: &TableSpec,
+        ir: &Ir,
         key: &[MatchValue],
         priority: i32,
-    ) -> Option<EntryView<'_>> {
-        self.view(self.find(spec, key, priority).ok()?)
+    ) -> Result<EntryView, TableError> {
+        let row = self.find(spec, key, priority)?;
+        self.view(spec, ir, row).ok_or(TableError::NotFound)
     }
 
-    fn view(&self, row: usize) -> Option<EntryView<'_>> {
+    fn view(&self, spec: &TableSpec, ir: &Ir, row: usize) -> Option<EntryView> {
+        let (bound, rule) = (self.rows.get(row)?.as_ref()?, self.index.rule(row)?);
+        let entry = Entry {
+            key: pattern::key_of(&spec.keys, rule),
+            // The index ranks entries of tables without priorities by itself.
+            priority: if spec.prioritised { rule.priority } else { 0 },
+            action: match self.pointers.get(row) {
+                Some(Some((_, action))) => action.clone(),
+                _ => call_of(ir, bound).into(),
+            },
+        };
+        let counter = self.counters.get(row).copied();
+        let meter = self.meters.get(row).cloned();
         Some(EntryView {
-            entry: &self.rows.get(row)?.as_ref()?.entry,
-            counter: self.counters.get(row).copied(),
+            entry,
+            counter,
+            meter,
         })
     }
 
@@ -292,6 +325,37 @@ impl Table {
         Ok(())
     }
 
+    pub fn reference(&self, row: usize) -> Option<Reference> {
+        let pointer = self.pointers.get(row)?.as_ref();
+        pointer.map(|(reference, _)| *reference)
+    }
+
+    /// What an entry points to in the table's action profile.
+    pub fn reference_of(
+        &self,
+        spec: &TableSpec,
+        key: &[MatchValue],
+        priority: i32,
+    ) -> Result<Option<Reference>, TableError> {
+        self.find(spec, key, priority)
+            .map(|row| self.reference(row))
+    }
+
+    pub fn meter(&mut self, row: usize) -> Option<&mut Meter> {
+        self.meters.get_mut(row)
+    }
+
+    /// The meter of an entry.
+    pub fn meter_of(
+        &mut self,
+        spec: &TableSpec,
+        key: &[MatchValue],
+        priority: i32,
+    ) -> Result<&mut Meter, TableError> {
+        let row = self.find(spec, key, priority)?;
+        self.meters.get_mut(row).ok_or(TableError::NoDirectMeter)
+    }
+
     fn find(
         &self,
         spec: &TableSpec,
@@ -309,8 +373,20 @@ impl Table {
         spec: &TableSpec,
         actions: &[ActionSpec],
         ir: &Ir,
-        call: &ActionCall,
+        action: &EntryAction,
     ) -> Result<Bound, TableError> {
+        let call = match action {
+            EntryAction::Run(call) if spec.profile.is_none() => call,
+            _ if spec.profile.is_none() => return Err(TableError::NoProfile),
+            // For packets that find no member.
+            _ => {
+                return Ok(Bound {
+                    action: ir.nothing,
+                    args: Args::default(),
+                    next: ir.tables[self.id].after_hit(ir.nothing),
+                });
+            }
+        };
         let args = bind_args(actions, ir, call)?;
         let action = call.action.0;
         match spec.actions.contains(&call.action) {
@@ -323,6 +399,20 @@ impl Table {
                 action: actions[action].name.clone(),
             }),
         }
+    }
+}
+
+/// The call that was bound.
+fn call_of(ir: &Ir, bound: &Bound) -> ActionCall {
+    let Args { narrow, wide } = &bound.args;
+    let args = ir.actions[bound.action].params.iter();
+    let args = args.map(|param| match param.home {
+        ParamHome::Narrow(at) => Bits::from_u128(param.width, narrow[at]),
+        ParamHome::Wide { offset, len } => Bits::cut(param.width, &wide[offset..offset + len]),
+    });
+    ActionCall {
+        action: ActionId(bound.action),
+        args: args.collect(),
     }
 }
 

@@ -273,7 +273,7 @@ impl Bench {
         let entry = Entry {
             key,
             priority: if spec.prioritised { priority } else { 0 },
-            action,
+            action: action.into(),
         };
         let mut result = Ok(());
         self.twins

@@ -13,6 +13,8 @@
 mod batch_tests;
 mod counter;
 mod digest;
+mod meter;
+mod profile;
 mod replication;
 mod table;
 mod undo;
@@ -132,6 +134,10 @@ pub fn perform(
         Entity::DirectCounterEntry(entry) => {
             counter::direct_counter(device, installed, kind, &entry)
         }
+        Entity::MeterEntry(entry) => meter::meter(device, installed, kind, &entry),
+        Entity::ActionProfileMember(entry) => profile::member(device, installed, kind, &entry),
+        Entity::ActionProfileGroup(entry) => profile::group(device, installed, kind, &entry),
+        Entity::DirectMeterEntry(entry) => meter::direct_meter(device, installed, kind, &entry),
         Entity::DigestEntry(entry) => digest::digest(device, installed, kind, &entry),
         Entity::PacketReplicationEngineEntry(entry) => {
             replication::replication(device, installed, kind, entry)
@@ -179,6 +185,7 @@ fn fault_of(error: &TableError) -> Fault {
         TableError::NotFound | TableError::NoSuchObject => Code::NotFound,
         TableError::Full { .. } => Code::ResourceExhausted,
         TableError::ConstTable | TableError::ConstDefault => Code::PermissionDenied,
+        TableError::Profile(error) => profile::code(error),
         TableError::BadIndex { .. } => Code::OutOfRange,
         _ => Code::InvalidArgument,
     };

@@ -132,6 +132,8 @@ impl Recorder<'_> {
                     next = *after;
                 }
                 FlowNode::Apply { table } => next = self.apply(*table)?,
+                // What a profile or a meter does differs from packet to packet.
+                FlowNode::ApplyExtended { .. } => return Err(Unrecorded),
             }
         }
         Ok(())

@@ -185,7 +185,7 @@ impl Gateway {
         Entry {
             key,
             priority,
-            action: ActionCall { action, args },
+            action: ActionCall { action, args }.into(),
         }
     }
 
