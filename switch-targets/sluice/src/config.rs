@@ -28,6 +28,10 @@ pub struct Args {
     #[arg(long = "port", value_name = "NUMBER=INTERFACE", required = true)]
     pub ports: Vec<PortArg>,
 
+    /// Neither take super-frames and unfinished checksums from interfaces nor give super-frames to them (TSO, GRO, USO)
+    #[arg(long)]
+    pub no_offload: bool,
+
     /// Where P4Runtime is served, on this address alone
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub grpc: SocketAddr,

@@ -24,7 +24,7 @@ use tracing::info;
 use crate::digest;
 use crate::ports::{self, Outgoing, Port};
 
-/// Frames that are run before another port gets its turn.
+/// Packets that are run before another port gets its turn; one super-frame may add its own number to them.
 const BATCH: usize = 64;
 /// How often closed ports are looked at.
 const TICK: Duration = Duration::from_secs(1);
@@ -83,7 +83,7 @@ impl DataPlane {
         }
         let mut guard = self.lock();
         let (number, now) = (port.number, self.started.elapsed());
-        let count = port.receive(BATCH, |frame| {
+        let count = port.receive(Instant::now(), BATCH, |frame| {
             let Some(running) = guard.as_mut() else {
                 return;
             };
@@ -191,7 +191,7 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
             break;
         }
         looked = Instant::now();
-        ports.iter_mut().for_each(|port| port.reopen(looked));
+        ports.iter_mut().for_each(|port| port.refresh(looked));
     }
     for port in &mut ports {
         let stats = port.stats();
@@ -200,8 +200,11 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
             received = stats.received,
             missed = stats.missed,
             oversize = stats.oversize,
+            received_super_frames = stats.received_super_frames,
+            malformed = stats.malformed,
             without_checksum = stats.unfinished,
             sent = stats.sent.frames,
+            sent_super_frames = stats.sent.super_frames,
             too_long = stats.sent.too_long,
             refused = stats.sent.refused,
             "port closed"
