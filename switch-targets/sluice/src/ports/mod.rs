@@ -8,6 +8,8 @@ mod checksum;
 mod frames;
 mod layers;
 mod merge;
+#[cfg(test)]
+mod offload_tests;
 mod ring;
 mod segment;
 mod socket;
