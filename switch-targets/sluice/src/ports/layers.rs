@@ -59,10 +59,7 @@ pub(super) struct Layers {
 impl Layers {
     /// None: neither TCP nor UDP, a fragment, IPv6 with extension headers, or not whole.
     pub fn of(frame: &[u8]) -> Option<Self> {
-        let mut ip = 14;
-        while ip < 14 + 4 * MAX_TAGS && TPIDS.contains(&word(frame, ip - 2)?) {
-            ip += 4;
-        }
+        let ip = link_header(frame);
         let (version, transport, next, end) = match word(frame, ip - 2)? {
             0x0800 => {
                 let first = *frame.get(ip)?;
@@ -131,6 +128,17 @@ impl Layers {
     pub fn has_no_checksum(&self, frame: &[u8]) -> bool {
         word(frame, self.transport + 6) == Some(0)
     }
+}
+
+/// Bytes of the Ethernet header, with its VLAN tags.
+pub(super) fn link_header(frame: &[u8]) -> usize {
+    let mut length = 14;
+    while length < 14 + 4 * MAX_TAGS
+        && word(frame, length - 2).is_some_and(|kind| TPIDS.contains(&kind))
+    {
+        length += 4;
+    }
+    length
 }
 
 pub(super) fn word(frame: &[u8], at: usize) -> Option<u16> {

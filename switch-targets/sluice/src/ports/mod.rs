@@ -4,6 +4,7 @@
 //!   OPEN ──the interface fails──► CLOSED ──a second later, if it is there again──► OPEN
 //! ```
 
+mod attachment;
 mod checksum;
 mod frames;
 mod layers;
@@ -14,6 +15,7 @@ mod ring;
 mod segment;
 mod socket;
 mod vnet;
+mod xdp;
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -22,14 +24,17 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use tracing::{info, warn};
 
+use attachment::{Attachment, Way};
 use frames::Intake;
 pub use frames::Outgoing;
-use socket::PacketSocket;
 pub use socket::{Sent, go_first, wait};
 
 use crate::config::PortArg;
 
 const REOPEN_AFTER: Duration = Duration::from_secs(1);
+/// The kernel lets go of an interface's AF_XDP queue some time after the process that had it: tried so often, so far apart.
+const BUSY_TRIES: usize = 20;
+const BUSY_WAIT: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Error)]
 #[error(
@@ -47,7 +52,12 @@ fn remedy(cause: &io::Error) -> &'static str {
         io::ErrorKind::NotFound => {
             "Create it first, or correct --port (`ip link` lists the interfaces)"
         }
-        io::ErrorKind::PermissionDenied => "Run as root, or with the capability CAP_NET_RAW",
+        io::ErrorKind::PermissionDenied => {
+            "Run as root, or with the capability CAP_NET_RAW, and for xdp CAP_NET_ADMIN and CAP_BPF"
+        }
+        io::ErrorKind::ResourceBusy => {
+            "Take the other XDP program off it (`ip link set DEV xdp off`)"
+        }
         _ => "See `ip link show` for its state",
     }
 }
@@ -55,13 +65,13 @@ fn remedy(cause: &io::Error) -> &'static str {
 pub struct Port {
     pub number: u16,
     interface: String,
-    offload: bool,
+    way: Way,
     state: State,
     stats: PortStats,
 }
 
 enum State {
-    Open(PacketSocket),
+    Open(Attachment),
     Closed { since: Instant },
 }
 
@@ -81,25 +91,40 @@ pub struct PortStats {
 }
 
 impl Port {
-    /// `offload`: takes super-frames, and makes them, if the kernel can.
+    /// `offload`: takes super-frames, and makes them, if the kernel can. With XDP there are none.
     ///
     /// # Errors
     /// With the reason and a remedy.
     pub fn open(port: &PortArg, offload: bool) -> Result<Self, PortError> {
-        let PortArg { number, interface } = port.clone();
-        match PacketSocket::open(&interface, offload) {
+        let PortArg {
+            number,
+            interface,
+            xdp,
+        } = port.clone();
+        let way = if xdp {
+            Way::Xdp
+        } else {
+            Way::Packet { offload }
+        };
+        let busy = |attachment: &io::Result<Attachment>| matches!(attachment, Err(cause) if cause.kind() == io::ErrorKind::ResourceBusy);
+        let mut attachment = Attachment::open(&interface, way);
+        for _ in 1..BUSY_TRIES {
+            if !busy(&attachment) {
+                break;
+            }
+            std::thread::sleep(BUSY_WAIT);
+            attachment = Attachment::open(&interface, way);
+        }
+        match attachment {
             Ok(socket) => {
-                if offload && !socket.has_offload() {
-                    warn!(
-                        port = number,
-                        interface, "this kernel gives packet sockets no super-frames"
-                    );
+                if let Some(shortcoming) = socket.shortcoming(way) {
+                    warn!(port = number, interface, "{shortcoming}");
                 }
                 let (state, stats) = (State::Open(socket), PortStats::default());
                 Ok(Self {
                     number,
                     interface,
-                    offload,
+                    way,
                     state,
                     stats,
                 })
@@ -216,7 +241,7 @@ impl Port {
 
     /// The counters, with what the kernel dropped before it reached us.
     pub fn stats(&mut self) -> PortStats {
-        if let State::Open(socket) = &self.state {
+        if let State::Open(socket) = &mut self.state {
             self.stats.missed += socket.missed();
         }
         self.stats
@@ -231,7 +256,7 @@ impl Port {
         if now < since + REOPEN_AFTER {
             return;
         }
-        self.state = match PacketSocket::open(&self.interface, self.offload) {
+        self.state = match Attachment::open(&self.interface, self.way) {
             Ok(socket) => {
                 info!(
                     port = self.number,

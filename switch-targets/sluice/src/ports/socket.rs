@@ -8,7 +8,7 @@ use std::mem::{MaybeUninit, size_of, zeroed};
 use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-use libc::{c_int, c_void, iovec, mmsghdr, socklen_t};
+use libc::{c_int, c_uint, c_void, iovec, mmsghdr, socklen_t};
 
 use super::frames::{Arrived, Intake, Outgoing, TAG};
 use super::layers::Transport;
@@ -58,13 +58,7 @@ impl PacketSocket {
     /// # Errors
     /// `NotFound` when there is no such interface; `PermissionDenied` without CAP_NET_RAW.
     pub fn open(interface: &str, offload: bool) -> io::Result<Self> {
-        let name = CString::new(interface).map_err(|_| io::ErrorKind::InvalidInput)?;
-        // SAFETY: `name` is a C string that outlives the call.
-        let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
-        if index == 0 {
-            return Err(io::ErrorKind::NotFound.into());
-        }
-        let index = c_int::try_from(index).map_err(io::Error::other)?;
+        let index = c_int::try_from(index(interface)?).map_err(io::Error::other)?;
         // SAFETY: no pointers; the descriptor is checked before it is owned. Protocol 0 receives nothing before the bind.
         let fd = unsafe {
             let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
@@ -148,23 +142,7 @@ impl PacketSocket {
     /// # Errors
     /// The interface is down or gone.
     pub fn check(&self) -> io::Result<()> {
-        let mut error: c_int = 0;
-        let mut length = size_of::<c_int>() as socklen_t;
-        // SAFETY: the value is `length` bytes that outlive the call.
-        check(unsafe {
-            let value = (&raw mut error).cast();
-            libc::getsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_ERROR,
-                value,
-                &raw mut length,
-            )
-        })?;
-        match error {
-            0 => Ok(()),
-            error => Err(io::Error::from_raw_os_error(error)),
-        }
+        fault(self.fd())
     }
 
     /// Sends all frames that the interface takes and forgets the others. Returns also which super-frames it has refused from now on.
@@ -260,22 +238,14 @@ impl PacketSocket {
     pub fn missed(&self) -> u64 {
         // SAFETY: all zeros is a valid value of this plain C struct.
         let mut stats: libc::tpacket_stats = unsafe { zeroed() };
-        let mut length = size_of::<libc::tpacket_stats>() as socklen_t;
-        let (value, option) = ((&raw mut stats).cast(), libc::PACKET_STATISTICS);
-        // SAFETY: `value` points to `length` bytes that outlive the call.
-        let result = unsafe {
-            libc::getsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_PACKET,
-                option,
-                value,
-                &raw mut length,
-            )
-        };
-        if result == 0 {
-            u64::from(stats.tp_drops)
-        } else {
-            0
+        match get(
+            self.fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            &mut stats,
+        ) {
+            Ok(()) => u64::from(stats.tp_drops),
+            Err(_) => 0,
         }
     }
 
@@ -356,14 +326,43 @@ pub(super) fn set<T>(fd: BorrowedFd<'_>, level: c_int, option: c_int, value: &T)
     check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, pointer, length) }).map(drop)
 }
 
-/// Bytes of the interface's longest IP packet.
-fn mtu(fd: BorrowedFd<'_>, interface: &str) -> io::Result<usize> {
-    // SAFETY: all zeros is a valid value of this plain C struct.
-    let mut request: libc::ifreq = unsafe { zeroed() };
-    let room = request.ifr_name.len() - 1;
-    for (to, from) in request.ifr_name[..room].iter_mut().zip(interface.bytes()) {
-        *to = from as libc::c_char;
+/// `value` is an integer or a plain C struct of integers, as the option asks for.
+pub(super) fn get<T: Copy>(
+    fd: BorrowedFd<'_>,
+    level: c_int,
+    option: c_int,
+    value: &mut T,
+) -> io::Result<()> {
+    let pointer = std::ptr::from_mut(value).cast::<c_void>();
+    let mut length = size_of::<T>() as socklen_t;
+    let fd = fd.as_raw_fd();
+    // SAFETY: `pointer` leads to `length` bytes that outlive the call.
+    check(unsafe { libc::getsockopt(fd, level, option, pointer, &raw mut length) }).map(drop)
+}
+
+/// # Errors
+/// What has happened to the socket since the last call.
+pub(super) fn fault(fd: BorrowedFd<'_>) -> io::Result<()> {
+    let mut error: c_int = 0;
+    get(fd, libc::SOL_SOCKET, libc::SO_ERROR, &mut error)?;
+    match error {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
     }
+}
+
+pub(super) fn index(interface: &str) -> io::Result<c_uint> {
+    let name = CString::new(interface).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: `name` is a C string that outlives the call.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::ErrorKind::NotFound.into()),
+        index => Ok(index),
+    }
+}
+
+/// Bytes of the interface's longest IP packet.
+pub(super) fn mtu(fd: BorrowedFd<'_>, interface: &str) -> io::Result<usize> {
+    let mut request = request(interface);
     // SAFETY: the request is an ifreq with a terminated name; the call writes the MTU into it.
     let mtu = unsafe {
         check(libc::ioctl(
@@ -374,6 +373,44 @@ fn mtu(fd: BorrowedFd<'_>, interface: &str) -> io::Result<usize> {
         request.ifr_ifru.ifru_mtu
     };
     usize::try_from(mtu).map_err(io::Error::other)
+}
+
+/// Queues that the interface receives on; one where the driver does not say.
+pub(super) fn receive_queues(fd: BorrowedFd<'_>, interface: &str) -> u32 {
+    /// `struct ethtool_channels` (linux/ethtool.h).
+    #[repr(C)]
+    #[derive(Default)]
+    struct Channels {
+        command: u32,
+        most: [u32; 4],
+        receive: u32,
+        transmit: u32,
+        other: u32,
+        combined: u32,
+    }
+    const ETHTOOL_GCHANNELS: u32 = 0x3c;
+    let mut channels = Channels {
+        command: ETHTOOL_GCHANNELS,
+        ..Channels::default()
+    };
+    let mut request = request(interface);
+    request.ifr_ifru.ifru_data = (&raw mut channels).cast();
+    // SAFETY: the request is an ifreq with a terminated name and leads to what the command asks for; both outlive the call.
+    let asked = unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
+    match asked {
+        0 => (channels.receive + channels.combined).max(1),
+        _ => 1,
+    }
+}
+
+fn request(interface: &str) -> libc::ifreq {
+    // SAFETY: all zeros is a valid value of this plain C struct.
+    let mut request: libc::ifreq = unsafe { zeroed() };
+    let room = request.ifr_name.len() - 1;
+    for (to, from) in request.ifr_name[..room].iter_mut().zip(interface.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request
 }
 
 /// Lets the calling thread go before others, where CAP_SYS_NICE allows it. Returns whether it does.
@@ -401,7 +438,7 @@ pub fn wait(descriptors: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<Vec
     }
 }
 
-fn check(result: c_int) -> io::Result<c_int> {
+pub(super) fn check(result: c_int) -> io::Result<c_int> {
     if result < 0 {
         Err(io::Error::last_os_error())
     } else {
