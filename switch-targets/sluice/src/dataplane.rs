@@ -1,7 +1,7 @@
 //! The thread that moves packets: port → program → ports, a batch at a time.
 //!
 //! ```text
-//!   wait ─► lock ─► run ≤ 64 frames through the program ─► unlock ─► send ─► the next port ─► … ─► wait when all are empty
+//!   wait ─► lock ─► run some 64 packets through the program ─► unlock ─► send ─► the next port ─► … ─► wait when all are empty
 //!            ▲
 //!   control plane ── lock ── one table update, or a thousand entries read ── unlock
 //! ```

@@ -44,6 +44,8 @@ impl Arrived {
 pub(super) struct Intake {
     /// Packets handed over.
     pub packets: u64,
+    /// Super-frames that found no room to wait in.
+    pub missed: u64,
     /// Longer than the interface's MTU allows.
     pub oversize: u64,
     /// Without offloads: with a checksum that the sender left to hardware.

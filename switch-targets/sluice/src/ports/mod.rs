@@ -11,6 +11,7 @@ mod layers;
 mod merge;
 #[cfg(test)]
 mod offload_tests;
+mod options;
 mod ring;
 mod segment;
 mod socket;
@@ -170,6 +171,7 @@ impl Port {
         let (number, interface) = (self.number, &self.interface);
         self.stats.received += intake.packets;
         self.stats.received_super_frames += intake.super_frames;
+        self.stats.missed += intake.missed;
         if intake.oversize > 0 && self.stats.oversize == 0 {
             warn!(
                 port = number,

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use libc::{c_int, c_uint, c_void, tpacket2_hdr};
 
 use super::frames::Arrived;
+use super::options::set;
 use super::vnet::{self, Vnet};
 
 /// Bytes of frames that the kernel keeps for us when we are late.
@@ -55,8 +56,8 @@ impl Ring {
             tp_frame_nr: number(slots)?,
         };
         let version = libc::tpacket_versions::TPACKET_V2 as c_int;
-        super::socket::set(fd, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
-        super::socket::set(fd, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
+        set(fd, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
+        set(fd, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
         // SAFETY: a new mapping, which nothing else knows; the result is checked.
         let start = unsafe {
             let access = libc::PROT_READ | libc::PROT_WRITE;

@@ -7,6 +7,9 @@ pub(super) const LEN: usize = 10;
 /// The checksum at `csum_start + csum_offset` holds the sum of the pseudo-header alone.
 pub(super) const NEEDS_CSUM: u8 = 1;
 
+/// All checksums have been found right.
+pub(super) const DATA_VALID: u8 = 2;
+
 pub(super) const GSO_NONE: u8 = 0;
 pub(super) const GSO_TCPV4: u8 = 1;
 pub(super) const GSO_TCPV6: u8 = 4;

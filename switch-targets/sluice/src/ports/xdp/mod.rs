@@ -19,7 +19,8 @@ use libc::{c_int, c_uint, xdp_desc};
 
 use super::frames::{Intake, Outgoing};
 use super::layers::link_header;
-use super::socket::{self, Sent};
+use super::options;
+use super::socket::Sent;
 use program::Attached;
 use rings::{Mapping, Ring};
 
@@ -59,19 +60,19 @@ impl XdpSocket {
     /// `NotFound` when there is no such interface; `PermissionDenied` without CAP_NET_RAW, CAP_BPF and CAP_NET_ADMIN;
     /// `ResourceBusy` when it has an XDP program; `Unsupported`, with the reason, when it has several queues or too large an MTU.
     pub fn open(interface: &str) -> io::Result<Self> {
-        let index = socket::index(interface)?;
+        let index = options::index(interface)?;
         let asking = UnixDatagram::unbound()?;
         // SAFETY: no pointers; the descriptor is checked before it is owned.
         let fd = unsafe {
             let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-            OwnedFd::from_raw_fd(socket::check(libc::socket(libc::AF_XDP, kind, 0))?)
+            OwnedFd::from_raw_fd(options::check(libc::socket(libc::AF_XDP, kind, 0))?)
         };
-        let mtu = socket::mtu(asking.as_fd(), interface)?;
+        let mtu = options::mtu(asking.as_fd(), interface)?;
         if mtu > MAX_MTU {
             let reason = format!("its MTU of {mtu} is beyond {MAX_MTU}, the most with xdp");
             return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
         }
-        let queues = socket::receive_queues(asking.as_fd(), interface);
+        let queues = options::receive_queues(asking.as_fd(), interface);
         if queues > 1 {
             let reason = format!(
                 "it has {queues} receive queues, with xdp it must have one (ethtool -L {interface} combined 1)"
@@ -92,18 +93,18 @@ impl XdpSocket {
             flags: 0,
             tx_metadata_len: 0,
         };
-        socket::set(fd.as_fd(), libc::SOL_XDP, libc::XDP_UMEM_REG, &memory)?;
+        options::set(fd.as_fd(), libc::SOL_XDP, libc::XDP_UMEM_REG, &memory)?;
         for ring in [
             libc::XDP_UMEM_FILL_RING,
             libc::XDP_UMEM_COMPLETION_RING,
             libc::XDP_RX_RING,
             libc::XDP_TX_RING,
         ] {
-            socket::set(fd.as_fd(), libc::SOL_XDP, ring, &CHUNKS)?;
+            options::set(fd.as_fd(), libc::SOL_XDP, ring, &CHUNKS)?;
         }
         // SAFETY: integers, for which all zeros is a value.
         let mut at: libc::xdp_mmap_offsets = unsafe { std::mem::zeroed() };
-        socket::get(fd.as_fd(), libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, &mut at)?;
+        options::get(fd.as_fd(), libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, &mut at)?;
         let page = libc::off_t::try_from;
         let (fill_page, completion_page) = (
             page(libc::XDP_UMEM_PGOFF_FILL_RING).map_err(io::Error::other)?,
@@ -146,7 +147,7 @@ impl XdpSocket {
     /// # Errors
     /// The interface is gone.
     pub fn check(&self) -> io::Result<()> {
-        socket::fault(self.fd())
+        options::fault(self.fd())
     }
 
     pub fn is_empty(&self) -> bool {
@@ -250,7 +251,7 @@ impl XdpSocket {
     pub fn missed(&mut self) -> u64 {
         // SAFETY: integers, for which all zeros is a value.
         let mut stats: libc::xdp_statistics = unsafe { std::mem::zeroed() };
-        let asked = socket::get(self.fd(), libc::SOL_XDP, libc::XDP_STATISTICS, &mut stats);
+        let asked = options::get(self.fd(), libc::SOL_XDP, libc::XDP_STATISTICS, &mut stats);
         let lost = match asked {
             Ok(()) => stats.rx_dropped + stats.rx_ring_full,
             Err(_) => self.lost,
@@ -261,7 +262,7 @@ impl XdpSocket {
     }
 
     pub fn refresh(&mut self, interface: &str) {
-        if let Ok(mtu) = socket::mtu(self.asking.as_fd(), interface) {
+        if let Ok(mtu) = options::mtu(self.asking.as_fd(), interface) {
             self.mtu = mtu.min(MAX_MTU);
         }
     }
@@ -278,5 +279,5 @@ fn bind(fd: BorrowedFd<'_>, interface: c_uint) -> io::Result<()> {
     let length = size_of::<libc::sockaddr_xdp>() as libc::socklen_t;
     // SAFETY: `address` is a sockaddr_xdp of `length` bytes that outlives the call.
     let result: c_int = unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), length) };
-    socket::check(result).map(drop)
+    options::check(result).map(drop)
 }
