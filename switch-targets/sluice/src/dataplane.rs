@@ -28,7 +28,7 @@ use crate::ports::{self, Outgoing, Port};
 const BATCH: usize = 64;
 /// How often closed ports are looked at.
 const TICK: Duration = Duration::from_secs(1);
-/// How often descriptors are looked at while frames keep coming.
+/// How often descriptors are looked at while frames keep coming, and interfaces at most.
 const GLANCE: Duration = Duration::from_millis(50);
 
 /// A digest message and the P4Runtime id of its digest.
@@ -166,6 +166,7 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
     }
     let mut no_port: u64 = 0;
     let mut looked = Instant::now();
+    let mut refreshed = looked;
     loop {
         let mut came = 0;
         for index in 0..ports.len() {
@@ -191,7 +192,10 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
             break;
         }
         looked = Instant::now();
-        ports.iter_mut().for_each(|port| port.refresh(looked));
+        if looked - refreshed >= GLANCE {
+            refreshed = looked;
+            ports.iter_mut().for_each(|port| port.refresh(looked));
+        }
     }
     for port in &mut ports {
         let stats = port.stats();

@@ -73,6 +73,7 @@ async def test_frames_beyond_the_mtu_are_dropped_and_said(
 ) -> None:
     run("ip", "-n", SWITCH, "link", "set", "lan", "mtu", "600")
     try:
+        await asyncio.sleep(0.1)
         wan.send(frame(601))
         assert lan.receive(QUIET) is None
         wan.send(frame(600))
