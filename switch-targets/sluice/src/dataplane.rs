@@ -1,7 +1,7 @@
 //! The thread that moves packets: port → program → ports, a batch at a time.
 //!
 //! ```text
-//!   wait ─► lock ─► run ≤ 64 frames through the program ─► unlock ─► send ─► the next port ─► … ─► wait when all are empty
+//!   wait ─► lock ─► run some 64 packets through the program ─► unlock ─► send ─► the next port ─► … ─► wait when all are empty
 //!            ▲
 //!   control plane ── lock ── one table update, or a thousand entries read ── unlock
 //! ```
@@ -27,11 +27,11 @@ use crate::packet_io::PacketIo;
 use crate::ports::{self, Outgoing, Port};
 use crate::schema::ControllerHeader;
 
-/// Frames that are run before another port gets its turn.
+/// Packets that are run before another port gets its turn; one super-frame may add its own number to them.
 const BATCH: usize = 64;
 /// How often closed ports are looked at.
 const TICK: Duration = Duration::from_secs(1);
-/// How often descriptors are looked at while frames keep coming.
+/// How often descriptors are looked at while frames keep coming, and interfaces at most.
 const GLANCE: Duration = Duration::from_millis(50);
 
 /// A digest message and the P4Runtime id of its digest.
@@ -159,7 +159,7 @@ impl DataPlane {
         }
         let mut guard = self.running.lock();
         let (number, now) = (port.number, self.started.elapsed());
-        let count = port.receive(BATCH, |frame| {
+        let count = port.receive(Instant::now(), BATCH, |frame| {
             let Some(running) = guard.as_mut() else {
                 return;
             };
@@ -295,6 +295,9 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
     }
     let mut no_port: u64 = 0;
     let mut looked = Instant::now();
+    let mut refreshed = looked;
+    let is_open = |port: &Port| port.fd().is_some();
+    let mut open: Vec<bool> = ports.iter().map(is_open).collect();
     loop {
         let mut came = 0;
         // The turn behind the last port is the controller's.
@@ -326,8 +329,14 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
             break;
         }
         looked = Instant::now();
-        ports.iter_mut().for_each(|port| port.reopen(looked));
-        plane.watch(&ports);
+        if looked - refreshed >= GLANCE {
+            refreshed = looked;
+            ports.iter_mut().for_each(|port| port.refresh(looked));
+        }
+        if !ports.iter().map(is_open).eq(open.iter().copied()) {
+            open = ports.iter().map(is_open).collect();
+            plane.watch(&ports);
+        }
     }
     for port in &mut ports {
         let stats = port.stats();
@@ -336,8 +345,11 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
             received = stats.received,
             missed = stats.missed,
             oversize = stats.oversize,
+            received_super_frames = stats.received_super_frames,
+            malformed = stats.malformed,
             without_checksum = stats.unfinished,
             sent = stats.sent.frames,
+            sent_super_frames = stats.sent.super_frames,
             too_long = stats.sent.too_long,
             refused = stats.sent.refused,
             "port closed"

@@ -63,7 +63,7 @@ async fn run(args: &Args) -> Result<(), Fault> {
     let ports = args
         .ports
         .iter()
-        .map(Port::open)
+        .map(|port| Port::open(port, !args.no_offload))
         .collect::<Result<Vec<_>, _>>()?;
     let listener = TcpListener::bind(args.grpc)
         .await
