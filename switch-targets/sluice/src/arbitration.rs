@@ -436,21 +436,26 @@ mod tests {
     proptest! {
         #[test]
         fn at_most_one_primary_and_the_highest_id_only_grows(
-            steps in prop::collection::vec((0_u64..4, prop::option::of(0_u128..6), any::<bool>()), 0..60)
+            steps in prop::collection::vec((0_u64..6, prop::option::of(0_u128..6), any::<bool>()), 0..60)
         ) {
             let mut arbitration = Arbitration::new(1);
-            let mut highest = None;
+            let role_of = |stream: u64| if stream % 2 == 0 { "" } else { "r" };
+            let mut highest = BTreeMap::new();
             for (stream, id, leaves) in steps {
-                let stream = StreamId(stream);
+                let (role, id) = (role_of(stream), id.map(ElectionId));
                 if leaves {
-                    arbitration.disconnect(stream);
+                    arbitration.disconnect(StreamId(stream));
                 } else {
-                    let _ = arbitration.bid(stream, Bid { election_id: id.map(ElectionId), ..standby() });
+                    let bid = Bid { role: role.into(), election_id: id, ..standby() };
+                    let _ = arbitration.bid(StreamId(stream), bid);
                 }
-                let primaries = (0..4).filter(|n| arbitration.standing(StreamId(*n)) == Some(Standing::Primary));
-                prop_assert!(primaries.count() <= 1);
-                prop_assert!(arbitration.highest("") >= highest);
-                highest = arbitration.highest("");
+                for role in ["", "r"] {
+                    let streams = (0..6).filter(|stream| role_of(*stream) == role);
+                    let primaries = streams.filter(|n| arbitration.standing(StreamId(*n)) == Some(Standing::Primary));
+                    prop_assert!(primaries.count() <= 1);
+                    let before = highest.insert(role, arbitration.highest(role)).flatten();
+                    prop_assert!(arbitration.highest(role) >= before);
+                }
             }
         }
     }

@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
-use tonic::Code;
 
 use crate::device::{Device, no_program};
 use crate::fault::Fault;
@@ -25,6 +24,8 @@ use crate::schema::ControllerHeader;
 
 /// Packets that wait, in each direction.
 pub const BACKLOG: usize = 256;
+/// Bytes of a packet-out that is shown to its sender again when it is refused.
+pub const MAX_ECHO: usize = 4096;
 /// Bytes of a packet-out's payload.
 pub const MAX_PAYLOAD: usize = 65_535;
 
@@ -148,7 +149,7 @@ impl Device {
         let io = &self.plane.packet_io;
         if io.cpu_port.is_none() {
             let text = "this switch has no CPU port: start it with --cpu-port";
-            return Err(Fault::new(Code::Unimplemented, text));
+            return Err(Fault::unsupported(text));
         }
         if packet.payload.len() > MAX_PAYLOAD {
             let text = format!("the payload is longer than {MAX_PAYLOAD} bytes");

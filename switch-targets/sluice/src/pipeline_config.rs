@@ -39,18 +39,14 @@ pub async fn set(
             "the config of the role '{role}' does not have can_push_pipeline"
         )));
     }
-    let new = || {
-        let config = request.config.clone();
-        let config = config.ok_or_else(|| Fault::invalid("the config is not set"))?;
-        build(device, config)
-    };
+    let config = request.config;
     match action {
         Action::Unspecified => return Err(Fault::invalid("the action is not set")),
-        Action::Verify => drop(new()?),
-        Action::VerifyAndSave => *device.saved.lock() = Some(Box::new(new()?)),
-        Action::VerifyAndCommit => commit(device, &mut installed, new()?, false)?,
+        Action::Verify => drop(build(device, config)?),
+        Action::VerifyAndSave => *device.saved.lock() = Some(Box::new(build(device, config)?)),
+        Action::VerifyAndCommit => commit(device, &mut installed, build(device, config)?, false)?,
         Action::Commit => {
-            if request.config.is_some() {
+            if config.is_some() {
                 let text = "a config can't be given with COMMIT: it commits the saved one";
                 return Err(Fault::invalid(text));
             }
@@ -61,7 +57,7 @@ pub async fn set(
             commit(device, &mut installed, *saved, false)?;
         }
         Action::ReconcileAndCommit => {
-            let mut new = new()?;
+            let mut new = build(device, config)?;
             if let Some(old) = installed.as_ref() {
                 carry_entities(device, old, &mut new)?;
             }
@@ -98,7 +94,8 @@ fn commit(
     Ok(())
 }
 
-fn build(device: &Device, config: ForwardingPipelineConfig) -> Result<Saved, Fault> {
+fn build(device: &Device, config: Option<ForwardingPipelineConfig>) -> Result<Saved, Fault> {
+    let config = config.ok_or_else(|| Fault::invalid("the config is not set"))?;
     let p4info = config
         .p4info
         .as_ref()

@@ -8,9 +8,7 @@ use tonic::Status;
 
 use crate::device::{Device, Installed, no_program, unknown_role};
 use crate::fault::{Fault, batch_status};
-use crate::proto::p4rt::{
-    self, entity::Entity, packet_replication_engine_entry as pre, table_action,
-};
+use crate::proto::p4rt::{self, entity::Entity, table_action};
 use crate::role::Access;
 use crate::schema::Table;
 use crate::translate::{
@@ -155,7 +153,7 @@ pub fn one(
                 found.push(Entity::DigestEntry(p4rt::DigestEntry { digest_id, config }));
             }
         }
-        Entity::PacketReplicationEngineEntry(asked) => replication(installed, &asked, found),
+        Entity::PacketReplicationEngineEntry(asked) => installed.replication.read(&asked, found),
         // There are none, which answers a question after all of them.
         other if is_wildcard(&other) => {}
         other => {
@@ -413,33 +411,6 @@ fn direct_counters(
         }
     }
     Ok(())
-}
-
-/// Groups and sessions by id, or all of them (section 9.5).
-fn replication(
-    installed: &Installed,
-    asked: &p4rt::PacketReplicationEngineEntry,
-    found: &mut Vec<Entity>,
-) {
-    let engine = &installed.replication;
-    let mut push = |entry| {
-        let entry = p4rt::PacketReplicationEngineEntry {
-            r#type: Some(entry),
-        };
-        found.push(Entity::PacketReplicationEngineEntry(entry));
-    };
-    let (group, session) = match &asked.r#type {
-        Some(pre::Type::MulticastGroupEntry(it)) => (Some(it.multicast_group_id), None),
-        Some(pre::Type::CloneSessionEntry(it)) => (None, Some(it.session_id)),
-        None => (Some(0), Some(0)),
-    };
-    let is = |asked: Option<u32>, id: u16| asked.is_some_and(|it| it == 0 || it == u32::from(id));
-    for (_, entry) in engine.groups.iter().filter(|(id, _)| is(group, **id)) {
-        push(pre::Type::MulticastGroupEntry(entry.clone()));
-    }
-    for (_, entry) in engine.sessions.iter().filter(|(id, _)| is(session, **id)) {
-        push(pre::Type::CloneSessionEntry(entry.clone()));
-    }
 }
 
 fn counter_data(value: CounterValue) -> p4rt::CounterData {

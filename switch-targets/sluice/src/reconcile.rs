@@ -20,21 +20,29 @@ use crate::write::{everything_of, perform};
 use crate::{read, translate};
 
 /// What is kept, in the order in which it can be written. An entity of another kind is kept once it is here.
-fn everything() -> Vec<Entity> {
-    let defaults = p4rt::TableEntry {
-        is_default_action: true,
-        ..Default::default()
-    };
-    vec![
+fn everything(old: &Installed) -> Vec<Entity> {
+    let mut asked = vec![
         Entity::ActionProfileMember(p4rt::ActionProfileMember::default()),
         Entity::ActionProfileGroup(p4rt::ActionProfileGroup::default()),
-        Entity::TableEntry(everything_of(p4rt::TableEntry::default())),
-        Entity::TableEntry(everything_of(defaults)),
+    ];
+    for table_id in old.schema.tables.keys().copied() {
+        let of = |is_default_action| {
+            let key = p4rt::TableEntry {
+                table_id,
+                is_default_action,
+                ..Default::default()
+            };
+            Entity::TableEntry(everything_of(key))
+        };
+        asked.extend([of(false), of(true)]);
+    }
+    asked.extend([
         Entity::MeterEntry(p4rt::MeterEntry::default()),
         Entity::ValueSetEntry(p4rt::ValueSetEntry::default()),
         Entity::DigestEntry(p4rt::DigestEntry::default()),
         Entity::PacketReplicationEngineEntry(p4rt::PacketReplicationEngineEntry::default()),
-    ]
+    ]);
+    asked
 }
 
 /// Writes what the running program holds into the one beside it.
@@ -43,7 +51,7 @@ fn everything() -> Vec<Entity> {
 /// `INVALID_ARGUMENT` with the first entity that does not fit; the running program is as it was, the other one is of no use.
 pub fn carry_entities(device: &Device, old: &Installed, new: &mut Saved) -> Result<(), Fault> {
     let renaming = Renaming::new(old, &new.installed);
-    for asked in everything() {
+    for asked in everything(old) {
         let mut found = Vec::new();
         read::one(device, old, asked, &mut found)?;
         for entity in found {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use prost::Message as _;
 use tokio::sync::{Notify, mpsc};
 use tonic::{Code, Status, Streaming};
 use tracing::{info, warn};
@@ -10,7 +11,7 @@ use tracing::{info, warn};
 use crate::arbitration::{Arbitration, Bid, ElectionId, Refusal, Standing, StreamId};
 use crate::device::{Device, election_id_of, no_program, role_name};
 use crate::fault::Fault;
-use crate::packet_io::MAX_PAYLOAD;
+use crate::packet_io::MAX_ECHO;
 use crate::proto::p4rt::{self, stream_error, stream_message_request, stream_message_response};
 use crate::proto::{RpcStatus, p4rt::stream_message_response::Update};
 use crate::role::{Access, Owners, RoleConfig};
@@ -242,7 +243,7 @@ async fn handle(
         }
         Some(stream_message_request::Update::Packet(packet)) => {
             if let Err(fault) = device.packet_out_from(stream, &packet).await {
-                let packet_out = (packet.payload.len() <= MAX_PAYLOAD).then_some(packet);
+                let packet_out = (packet.encoded_len() <= MAX_ECHO).then_some(packet);
                 let details = stream_error::Details::PacketOut(p4rt::PacketOutError { packet_out });
                 device.complain(stream, fault.code, &fault.message, details);
             }

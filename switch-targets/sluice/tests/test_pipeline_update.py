@@ -115,7 +115,7 @@ def everything() -> list[p4r.Entity]:
     engine = p4r.PacketReplicationEngineEntry()
     return [
         p4r.Entity(table_entry=p4r.TableEntry(counter_data=p4r.CounterData())),
-        p4r.Entity(table_entry=p4r.TableEntry(is_default_action=True)),
+        p4r.Entity(table_entry=p4r.TableEntry(table_id=IDS["forward"], is_default_action=True)),
         p4r.Entity(counter_entry=p4r.CounterEntry()),
         p4r.Entity(digest_entry=p4r.DigestEntry()),
         p4r.Entity(packet_replication_engine_entry=engine),

@@ -24,6 +24,8 @@ pub struct ControllerHeader {
     pub id: u32,
     /// The role that it is annotated with.
     pub owner: Option<String>,
+    /// Why no packet can carry it: the program runs without.
+    unusable: Option<String>,
     fields: Vec<Field>,
 }
 
@@ -41,7 +43,7 @@ impl ControllerHeader {
     /// The header of that name, if the P4Info has one.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT`, or `UNIMPLEMENTED` for translated types, with the place in the P4Info.
+    /// `INVALID_ARGUMENT` with the place in the P4Info.
     pub fn new(name: &str, p4info: &P4Info) -> Result<Option<Self>, Fault> {
         let named = |it: &&ControllerPacketMetadata| {
             it.preamble
@@ -57,6 +59,7 @@ impl ControllerHeader {
             return Err(place(Fault::invalid("it is declared twice")));
         }
         let (mut fields, mut ids, mut bits) = (Vec::new(), BTreeSet::new(), 0);
+        let mut unusable = None;
         for field in &header.metadata {
             let place = |fault: Fault| place(fault.at(&format!("field '{}'", field.name)));
             let translated = field.type_name.as_ref().is_some_and(|named| {
@@ -68,13 +71,13 @@ impl ControllerHeader {
                 })
             });
             if translated {
-                return Err(place(Fault::unsupported(
-                    "its type is translated, which is not supported here",
-                )));
+                // The P4Info has the controller's width, which need not be the program's.
+                let text = format!("field '{}' has a translated type", field.name);
+                unusable = Some(format!("controller header '{name}': {text}"));
             }
             let width = u32::try_from(field.bitwidth).unwrap_or(0);
             bits += width.min(MAX_BITS + 1);
-            if width == 0 || bits > MAX_BITS {
+            if (width == 0 && !translated) || bits > MAX_BITS {
                 let text = format!("it has no width, or the header more than {MAX_BITS} bits");
                 return Err(place(Fault::invalid(text)));
             }
@@ -88,32 +91,29 @@ impl ControllerHeader {
                 padding: field.annotations.iter().any(|it| it == "@padding"),
             });
         }
-        if bits % 8 != 0 {
-            let text = format!("its {bits} bits are not whole bytes");
-            return Err(place(Fault::invalid(text)));
-        }
         let preamble = header.preamble.as_ref();
         Ok(Some(Self {
             id: preamble.map_or(0, |preamble| preamble.id),
             owner: preamble.and_then(owner),
+            unusable,
             fields,
         }))
     }
 
-    /// In bytes.
+    /// In whole bytes.
     fn byte_len(&self) -> usize {
-        self.fields
-            .iter()
-            .map(|field| field.width as usize)
-            .sum::<usize>()
-            / 8
+        let bits: usize = self.fields.iter().map(|field| field.width as usize).sum();
+        bits.div_ceil(8)
     }
 
     /// The header's bytes.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` when the metadata is not that of the P4Info.
+    /// `INVALID_ARGUMENT` when the metadata is not that of the P4Info, `UNIMPLEMENTED` for a header with translated types.
     pub fn emit(&self, metadata: &[PacketMetadata]) -> Result<Vec<u8>, Fault> {
+        if let Some(why) = &self.unusable {
+            return Err(Fault::unsupported(why));
+        }
         for (at, given) in metadata.iter().enumerate() {
             let id = given.metadata_id;
             if self.fields.iter().all(|field| field.id != id) {
@@ -148,8 +148,12 @@ impl ControllerHeader {
         Ok(bytes)
     }
 
-    /// The metadata of a frame and what is behind the header; `None` for a frame that is shorter than it.
+    /// The metadata of a frame and what is behind the header; `None` for a frame that is shorter than it, and for a header with
+    /// translated types.
     pub fn parse<'a>(&self, frame: &'a [u8]) -> Option<(Vec<PacketMetadata>, &'a [u8])> {
+        if self.unusable.is_some() {
+            return None;
+        }
         let (header, payload) = frame.split_at_checked(self.byte_len())?;
         let mut at = 0;
         let metadata = self.fields.iter().map(|field| {
@@ -205,6 +209,7 @@ mod tests {
         ControllerHeader {
             id: 1,
             owner: None,
+            unusable: None,
             fields,
         }
     }
@@ -255,13 +260,11 @@ mod tests {
             fields in prop::collection::vec((1_u32..130, prop::collection::vec(any::<u8>(), 17)), 1..8),
             payload in prop::collection::vec(any::<u8>(), 0..20),
         ) {
-            let mut widths: Vec<u32> = fields.iter().map(|(width, _)| *width).collect();
-            let bits: u32 = widths.iter().sum();
-            widths.push(8 - bits % 8);
+            let widths: Vec<u32> = fields.iter().map(|(width, _)| *width).collect();
             let header = header(&widths);
             let mut metadata = Vec::new();
             for (at, width) in widths.iter().enumerate() {
-                let random = fields.get(at).map_or(&[0; 17][..], |(_, bytes)| bytes);
+                let random = &fields[at].1;
                 let value = take(random, 0, *width).canonical().to_vec();
                 metadata.push(PacketMetadata { metadata_id: at as u32 + 1, value });
             }

@@ -201,6 +201,7 @@ impl Bench {
         let asked = [
             Entity::TableEntry(everything_of(p4rt::TableEntry::default())),
             Entity::TableEntry(p4rt::TableEntry {
+                table_id: self.ids.table,
                 is_default_action: true,
                 ..Default::default()
             }),

@@ -25,8 +25,8 @@ use tonic::{Code, Status};
 use crate::device::{Device, Installed, no_program, role_name};
 use crate::fault::{Fault, batch_status};
 use crate::proto::p4rt::{self, entity::Entity, update::Type, write_request::Atomicity};
-
 use crate::role::Access;
+
 pub use replication::Replication;
 pub use undo::everything_of;
 use undo::inverse;

@@ -1,4 +1,4 @@
-//! Writes to the packet replication engine: multicast groups and clone sessions (section 9.5).
+//! The packet replication engine, written and read: multicast groups and clone sessions (section 9.5).
 //!
 //! Ids, ports and instances are v1model's: 16, 9 and 16 bits. Port numbers are not translated.
 
@@ -12,7 +12,7 @@ use crate::device::{Device, Installed};
 use crate::fault::Fault;
 use crate::proto::p4rt::packet_replication_engine_entry::Type as Engine;
 use crate::proto::p4rt::replica::PortKind;
-use crate::proto::p4rt::{self, update::Type};
+use crate::proto::p4rt::{self, entity::Entity, update::Type};
 
 /// Groups, and sessions, at most.
 const MAX_ENTRIES: usize = 4096;
@@ -139,6 +139,25 @@ fn exists<T>(entries: &BTreeMap<u16, T>, id: u16, kind: Type) -> Result<(), Faul
 }
 
 impl Replication {
+    /// Groups and sessions by id, or all of them.
+    pub fn read(&self, asked: &p4rt::PacketReplicationEngineEntry, found: &mut Vec<Entity>) {
+        let (group, session) = match &asked.r#type {
+            Some(Engine::MulticastGroupEntry(it)) => (Some(it.multicast_group_id), None),
+            Some(Engine::CloneSessionEntry(it)) => (None, Some(it.session_id)),
+            None => (Some(0), Some(0)),
+        };
+        let is =
+            |asked: Option<u32>, id: u16| asked.is_some_and(|it| it == 0 || it == u32::from(id));
+        let groups = self.groups.iter().filter(|(id, _)| is(group, **id));
+        let groups = groups.map(|(_, entry)| Engine::MulticastGroupEntry(entry.clone()));
+        let sessions = self.sessions.iter().filter(|(id, _)| is(session, **id));
+        let sessions = sessions.map(|(_, entry)| Engine::CloneSessionEntry(entry.clone()));
+        found.extend(groups.chain(sessions).map(|entry| {
+            let r#type = Some(entry);
+            Entity::PacketReplicationEngineEntry(p4rt::PacketReplicationEngineEntry { r#type })
+        }));
+    }
+
     /// `freed` is how many replicas these take the place of.
     fn replicas(&self, given: &[p4rt::Replica], freed: usize) -> Result<Vec<Replica>, Fault> {
         let groups = self.groups.values().map(|entry| entry.replicas.len());

@@ -53,6 +53,11 @@ pub enum Node {
         yes: NodeId,
         no: NodeId,
     },
+    /// The sum of 16-bit words of the packet, in bytes: what fields of a header add up to that are as they came.
+    Words {
+        at: u32,
+        len: u32,
+    },
     /// The ones' complement checksum of 16-bit words whose sum this is.
     Fold(NodeId),
 }
@@ -93,6 +98,10 @@ impl Node {
                 0 => of(no),
                 _ => of(yes),
             },
+            Node::Words { at, len } => {
+                let bytes = &ground.input[at as usize..(at + len) as usize];
+                u128::from(hash::words_sum(bytes))
+            }
             Node::Fold(sum) => u128::from(hash::fold(of(sum) as u64)),
         }
     }
@@ -100,7 +109,7 @@ impl Node {
     pub fn operands(&self) -> impl Iterator<Item = NodeId> {
         let operands = match *self {
             Node::Const(_) | Node::Input { .. } | Node::Initial(_) | Node::Len => [None; 3],
-            Node::Effect(_) => [None; 3],
+            Node::Words { .. } | Node::Effect(_) => [None; 3],
             Node::Bin { left, right, .. } | Node::Compare { left, right, .. } => {
                 [Some(left), Some(right), None]
             }
@@ -168,7 +177,7 @@ impl Graph {
     /// No checksum is part of it: to take all of its bits for granted would leave few packets alike.
     pub fn is_cheap_to_pin(&self, id: NodeId) -> bool {
         let node = self.node(id);
-        !matches!(node, Node::Fold(_) | Node::Len)
+        !matches!(node, Node::Fold(_) | Node::Words { .. } | Node::Len)
             && node.operands().all(|operand| self.is_cheap_to_pin(operand))
     }
 

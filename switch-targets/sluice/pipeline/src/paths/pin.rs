@@ -94,6 +94,7 @@ impl Pins {
                     self.input[at / 8] |= 0x80 >> (at % 8);
                 }
             }
+            Node::Words { at, len } => self.input[at as usize..(at + len) as usize].fill(0xff),
             Node::Initial(index) => self.initial[index as usize] |= wanted,
             Node::Len => {
                 let len = graph.value(id);
@@ -151,6 +152,10 @@ impl Pins {
                 let at = at as usize;
                 self.input[at / 8] & (0x80 >> (at % 8)) != 0
             }),
+            Node::Words { at, len } => {
+                let bytes = &self.input[at as usize..(at + len) as usize];
+                bytes.iter().all(|byte| *byte == 0xff)
+            }
             node => node.operands().all(|operand| self.decides(graph, operand)),
         }
     }

@@ -976,4 +976,8 @@ impl<'a> Recorder<'a> {
     pub fn input_byte(&self, at: usize) -> Option<u8> {
         self.input.get(at).copied()
     }
+
+    pub fn input_bytes(&self, at: usize, len: usize) -> Recorded<&[u8]> {
+        self.input.get(at..at + len).ok_or(Unrecorded)
+    }
 }

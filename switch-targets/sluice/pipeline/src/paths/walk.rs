@@ -1,11 +1,12 @@
 //! Records a pass from parser to deparser, in the order of [`crate::process`].
 
-use super::node::NodeId;
+use super::node::{Node, NodeId};
 use super::path::{Copied, Resume};
 use super::record::{Recorded, Recorder, Step, Unrecorded};
 use crate::bitstream::Writer;
 use crate::cond::CmpOp;
 use crate::expr::{Args, BinOp};
+use crate::hash;
 use crate::ir::{CalcInput, Checksum, Flow, FlowNode, Place};
 use crate::layout::Home;
 use crate::machine::DROP_PORT;
@@ -187,13 +188,7 @@ impl Recorder<'_> {
         if let Some(sum) = &calculation.sum
             && self.valid[sum.header]
         {
-            let mut total = self.graph.number(0);
-            for (slot, shift) in &sum.terms {
-                let value = self.slots[*slot];
-                let shift = self.graph.number(u128::from(*shift));
-                let term = self.graph.bin(BinOp::Shl, false, value, shift);
-                total = self.graph.bin(BinOp::Add, false, total, term);
-            }
+            let total = self.sum(&sum.terms)?;
             return Ok(self.graph.fold(total));
         }
         let mut bytes = Vec::new();
@@ -212,6 +207,52 @@ impl Recorder<'_> {
         writer.finish();
         let hash = calculation.algorithm.run(&bytes);
         Ok(self.graph.number(u128::from(hash)))
+    }
+
+    /// Fields, each shifted to its place in a 16-bit word, added up; whole words that are as they came at once.
+    fn sum(&mut self, terms: &[(usize, u32)]) -> Recorded<NodeId> {
+        let mut total = self.graph.number(0);
+        let mut at = 0;
+        while let Some((slot, shift)) = terms.get(at) {
+            let value = self.slots[*slot];
+            let (bits, run) = self.words(&terms[at..]);
+            let term = match (bits, self.graph.input(value)) {
+                (1.., Some((from, _))) => {
+                    let (from, len) = (from / 8, bits / 8);
+                    let bytes = self.input_bytes(from as usize, len as usize)?;
+                    let sum = u128::from(hash::words_sum(bytes));
+                    at += run;
+                    self.graph.leaf(Node::Words { at: from, len }, sum, 40)
+                }
+                _ => {
+                    at += 1;
+                    let shift = self.graph.number(u128::from(*shift));
+                    self.graph.bin(BinOp::Shl, false, value, shift)
+                }
+            };
+            total = self.graph.bin(BinOp::Add, false, total, term);
+        }
+        Ok(total)
+    }
+
+    /// The bits and the number of the first terms that are whole words of the packet as it came, one behind the other.
+    fn words(&self, terms: &[(usize, u32)]) -> (u32, usize) {
+        let (mut bits, mut next, mut found) = (0, None, (0, 0));
+        for (index, (slot, shift)) in terms.iter().enumerate() {
+            let Some((at, width)) = self.graph.input(self.slots[*slot]) else {
+                break;
+            };
+            let begins_word = (16 - shift % 16 + 16 * 16 - width) % 16 == 0 && at % 8 == 0;
+            if next.is_some_and(|next| next != at) || (index == 0 && !begins_word) {
+                break;
+            }
+            bits += width;
+            next = Some(at + width);
+            if bits % 16 == 0 {
+                found = (bits, index + 1);
+            }
+        }
+        found
     }
 
     fn fixed_place(&mut self, place: Place) -> Recorded<u128> {
