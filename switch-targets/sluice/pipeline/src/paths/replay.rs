@@ -70,14 +70,14 @@ pub fn replay(
             Instr::And(left, right) => of(left) & of(right),
             Instr::Shl(left, right) => binary(BinOp::Shl, false, of(left), of(right)),
             Instr::Shr(left, right) => binary(BinOp::Shr, false, of(left), of(right)),
-            Instr::Compute(node) => {
+            Instr::Compute(at) => {
                 let ground = Ground {
                     input: input.as_slice(),
                     initial: &entrance.initial,
                     len,
                     effects,
                 };
-                node.eval(&ground, of)
+                path.nodes[at as usize].eval(&ground, of)
             }
             Instr::Require(Check { op, left, right }) => {
                 if !op.holds(&of(left), &of(right)) {
