@@ -18,6 +18,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[2] / "switch-targets/conformance"))
 
 import esp
+import hash
 import lab
 import page
 import rekey
@@ -27,7 +28,7 @@ from gateways import Treatment
 
 BUILD = esp.ROOT / "build"
 GOODPUT = {f"goodput_{treatment.name.lower()}_mbit_s": treatment for treatment in Treatment}
-NAMES = (*lab.NAMES, "esp_1400_mbit_s", *GOODPUT, "rekey_lost")
+NAMES = (*lab.NAMES, "esp_1400_mbit_s", *hash.NAMES, *GOODPUT, "rekey_lost")
 
 
 async def measure(names: list[str]) -> list[Figure]:
@@ -37,6 +38,8 @@ async def measure(names: list[str]) -> list[Figure]:
         figures += await lab.measure(wanted)
     if "esp_1400_mbit_s" in names:
         figures += esp.measure()
+    if wanted := [name for name in hash.NAMES if name in names]:
+        figures += [figure for figure in hash.measure() if figure.name in wanted]
     if wanted := [treatment for name, treatment in GOODPUT.items() if name in names]:
         figures += await site_to_site.measure(wanted)
     if "rekey_lost" in names:

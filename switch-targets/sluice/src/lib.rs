@@ -6,7 +6,7 @@
 //!                                             ├─ write, read ── translate        its entries and counters
 //!                                             └─ digest_pump ── digest           what it learned
 //!                                                      │ device
-//!   interfaces ── ports ────────────────────────── dataplane ── sluice-pipeline ── esp_engine
+//!   interfaces ── ports ────────────────────────── dataplane ── sluice-pipeline ── esp_engine, packet_hash
 //! ```
 
 #![deny(unsafe_code)]
@@ -20,6 +20,7 @@ pub mod digest_pump;
 pub mod esp_engine;
 pub mod fault;
 pub mod listener;
+pub mod packet_hash;
 pub mod payload_tail;
 pub mod pipeline_config;
 pub mod ports;

@@ -9,7 +9,7 @@ use sluice::config::{Args, read_kek};
 use sluice::dataplane::{DataPlane, Forwarder};
 use sluice::device::Device;
 use sluice::ports::Port;
-use sluice::{digest_pump, esp_engine, listener, payload_tail, server};
+use sluice::{digest_pump, esp_engine, listener, packet_hash, payload_tail, server};
 use sluice_pipeline::ExternRegistry;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -53,7 +53,9 @@ fn log_to_stderr(json: bool) {
 #[tokio::main(worker_threads = 2)]
 async fn run(args: &Args) -> Result<(), Fault> {
     let mut externs = ExternRegistry::new();
-    esp_engine::register(&mut externs, read_kek(&args.kek)?, args.allowed_suites());
+    let kek = read_kek(&args.kek)?;
+    esp_engine::register(&mut externs, kek.clone(), args.allowed_suites());
+    packet_hash::register(&mut externs, kek);
     payload_tail::register(&mut externs);
     for suite in &args.allowed_suites {
         warn!("SAs may use the legacy suite {suite}");

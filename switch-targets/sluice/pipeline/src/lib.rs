@@ -21,6 +21,7 @@ mod load;
 mod lookup_tests;
 mod machine;
 mod outcome;
+mod packet;
 mod parse;
 mod pattern;
 mod payload;
@@ -40,6 +41,7 @@ pub use entry::{ActionCall, CounterValue, Entry, EntryView, MatchValue, Replica}
 pub use error::{LoadError, TableError};
 pub use externs::{Attributes, Extern, ExternArg, ExternRegistry};
 pub use outcome::{Digest, Faults, Outcome, Sent};
+pub use packet::Packet;
 pub use payload::Payload;
 pub use program::Program;
 pub use spec::{

@@ -10,6 +10,7 @@ use crate::externs::{Extern, ExternArg};
 use crate::ir::{Ir, Op};
 use crate::layout::Home;
 use crate::outcome::{Digest, Faults, Outcome};
+use crate::packet::Packet;
 use crate::spec::DigestId;
 use crate::work::{CloneRequest, Work};
 
@@ -276,6 +277,7 @@ impl Machine<'_> {
             externs,
             methods,
             args: extern_args,
+            scratch,
             ..
         } = self.objects;
         let extern_args = &mut extern_args[..site.args.len()];
@@ -288,7 +290,8 @@ impl Machine<'_> {
             value.source.fill(&scope, value.width, arg);
         }
         let before = work.payload.len();
-        externs[site.instance].call(methods[call], extern_args, &mut work.payload, self.now);
+        let mut packet = Packet::with_headers(&mut work.payload, ir, &work.phv, scratch);
+        externs[site.instance].call(methods[call], extern_args, &mut packet, self.now);
         work.len = (work.len + work.payload.len()).saturating_sub(before);
         for ((_, target), arg) in site.args.iter().zip(extern_args.iter()) {
             if let (Some(target), true) = (target, arg.changed) {

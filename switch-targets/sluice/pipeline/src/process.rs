@@ -12,12 +12,12 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::bitstream::Writer;
 use crate::calculation;
 use crate::entry::Replica;
 use crate::expr::{Args, Scope};
 use crate::ir::{Flow, FlowNode};
 use crate::machine::{DROP_PORT, Machine};
+use crate::packet;
 use crate::parse::parse;
 use crate::phv::Phv;
 use crate::table::{Found, Table};
@@ -298,14 +298,7 @@ impl Run<'_> {
 
     fn deparse(&mut self, work: &Work) {
         let ir = self.machine.ir;
-        self.buffers.headers.clear();
-        let mut writer = Writer::new(&mut self.buffers.headers);
-        for header in &ir.deparser {
-            if work.phv.is_valid(*header) {
-                calculation::write_header(&mut writer, &ir.layout, &work.phv, *header);
-            }
-        }
-        writer.finish();
+        packet::deparse(ir, &work.phv, &mut self.buffers.headers);
     }
 
     /// Runs a pipeline: no node twice, which the loader has made sure of.
