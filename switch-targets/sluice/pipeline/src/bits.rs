@@ -106,9 +106,14 @@ pub(crate) const fn first_byte_mask(width: u32) -> u8 {
 
 /// Big-endian bytes, the last 16 of them, as a number.
 pub(crate) fn read_low(bytes: &[u8]) -> u128 {
+    if let Ok(eight) = bytes.try_into() {
+        return u128::from(u64::from_be_bytes(eight));
+    }
+    if let Some(sixteen) = bytes.last_chunk() {
+        return u128::from_be_bytes(*sixteen);
+    }
     bytes
         .iter()
-        .skip(bytes.len().saturating_sub(16))
         .fold(0, |value, byte| value << 8 | u128::from(*byte))
 }
 
