@@ -38,7 +38,7 @@ impl HashKey {
 pub enum Key {
     SipHash24(Zeroizing<[u8; 16]>),
     /// With the states after the inner and the outer pad.
-    Hmac(hmac::Key),
+    Hmac(Box<hmac::Key>),
 }
 
 /// The keys seen last. One that did not open is remembered too.
@@ -50,7 +50,7 @@ pub struct Keys {
 struct Place {
     kind: HashKey,
     wrapped: Box<[u8]>,
-    key: Option<Box<Key>>,
+    key: Option<Key>,
 }
 
 impl Keys {
@@ -71,10 +71,10 @@ impl Keys {
             *place = Some(Place {
                 kind,
                 wrapped: wrapped.into(),
-                key: unwrap(&self.kek, kind, wrapped).map(Box::new),
+                key: unwrap(&self.kek, kind, wrapped),
             });
         }
-        place.as_ref()?.key.as_deref()
+        place.as_ref()?.key.as_ref()
     }
 }
 
@@ -92,8 +92,8 @@ fn unwrap(kek: &[u8; 32], kind: HashKey, wrapped: &[u8]) -> Option<Key> {
         return None;
     }
     Some(match kind {
-        HashKey::SipHash24 => Key::SipHash24(Zeroizing::new((&*key).try_into().ok()?)),
-        HashKey::HmacSha256 => Key::Hmac(hmac::Key::new(hmac::HMAC_SHA256, key)),
-        HashKey::HmacSha512 => Key::Hmac(hmac::Key::new(hmac::HMAC_SHA512, key)),
+        HashKey::SipHash24 => Key::SipHash24(Zeroizing::new(key.as_ref().try_into().ok()?)),
+        HashKey::HmacSha256 => Key::Hmac(Box::new(hmac::Key::new(hmac::HMAC_SHA256, key))),
+        HashKey::HmacSha512 => Key::Hmac(Box::new(hmac::Key::new(hmac::HMAC_SHA512, key))),
     })
 }

@@ -24,17 +24,25 @@ pub fn register(registry: &mut ExternRegistry, kek: Zeroizing<[u8; 32]>) -> Arc<
     let refused = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&refused);
     registry.register(TYPE, move |_, _| {
-        Ok(Box::new(PacketHash {
-            keys: Keys::new(kek.clone()),
-            refused: Arc::clone(&count),
-        }))
+        Ok(Box::new(PacketHash::new(kek.clone(), Arc::clone(&count))))
     });
     refused
 }
 
-struct PacketHash {
+/// One extern object, with the keys that it has seen.
+pub struct PacketHash {
     keys: Keys,
     refused: Arc<AtomicU64>,
+}
+
+impl PacketHash {
+    /// `refused` counts the packets whose key does not open.
+    pub fn new(kek: Zeroizing<[u8; 32]>, refused: Arc<AtomicU64>) -> Self {
+        Self {
+            keys: Keys::new(kek),
+            refused,
+        }
+    }
 }
 
 /// Methods by index; those with a key first.
