@@ -20,6 +20,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "switch-targets/confor
 import esp
 import hash
 import lab
+import p4runtime_inserts
 import page
 import rekey
 import site_to_site
@@ -28,7 +29,7 @@ from gateways import Treatment
 
 BUILD = esp.ROOT / "build"
 GOODPUT = {f"goodput_{treatment.name.lower()}_mbit_s": treatment for treatment in Treatment}
-NAMES = (*lab.NAMES, "esp_1400_mbit_s", *hash.NAMES, *GOODPUT, "rekey_lost")
+NAMES = (*lab.NAMES, "esp_1400_mbit_s", *hash.NAMES, *p4runtime_inserts.NAMES, *GOODPUT, "rekey_lost")
 
 
 async def measure(names: list[str]) -> list[Figure]:
@@ -40,6 +41,8 @@ async def measure(names: list[str]) -> list[Figure]:
         figures += esp.measure()
     if wanted := [name for name in hash.NAMES if name in names]:
         figures += [figure for figure in hash.measure() if figure.name in wanted]
+    if wanted := [name for name in p4runtime_inserts.NAMES if name in names]:
+        figures += await p4runtime_inserts.measure(wanted)
     if wanted := [treatment for name, treatment in GOODPUT.items() if name in names]:
         figures += await site_to_site.measure(wanted)
     if "rekey_lost" in names:

@@ -17,8 +17,8 @@ use zeroize::Zeroizing;
 const TYPE: &str = "EspEngine";
 /// Engines that all programs pushed so far may name together.
 const MAX_ENGINES: usize = 16;
-/// Slots of one engine; what a program asks for is at most this.
-const MAX_SLOTS: u32 = 65536;
+/// Slots of one engine; what a program asks for is at most this. A slot takes memory once a packet has used it.
+const MAX_SLOTS: u32 = 131_072;
 
 /// Every engine of this process, by instance name.
 struct Engines {

@@ -192,24 +192,19 @@ fn all_entries(
     table: &Table,
 ) -> Result<Vec<(Entry, Option<CounterValue>)>, Fault> {
     let mut entries = Vec::new();
+    let mut from = 0;
     loop {
         let before = entries.len();
         let running = device.plane.lock();
         let switch: &Switch = &running.as_ref().ok_or_else(no_program)?.switch;
-        let next = switch.entries(table.index).skip(before).take(AT_ONCE);
-        entries.extend(next.map(|view| {
-            let key = shown_key(table, &view.entry.key);
-            let (priority, action) = (view.entry.priority, view.entry.action.clone());
-            (
-                Entry {
-                    key,
-                    priority,
-                    action,
-                },
-                view.counter,
-            )
-        }));
+        for (row, view) in switch.entries_from(table.index, from).take(AT_ONCE) {
+            entries.push((view.entry, view.counter));
+            from = row + 1;
+        }
         drop(running);
+        for (entry, _) in &mut entries[before..] {
+            entry.key = shown_key(table, &entry.key);
+        }
         if entries.len() - before < AT_ONCE {
             return Ok(entries);
         }

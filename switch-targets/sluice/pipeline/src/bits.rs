@@ -6,7 +6,39 @@ use std::fmt;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Bits {
     width: u32,
-    bytes: Box<[u8]>,
+    bytes: Bytes,
+}
+
+/// Most values are short: they stand at the start of an array, zeros behind them, and cost no allocation.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Bytes {
+    Short([u8; SHORT]),
+    Long(Box<[u8]>),
+}
+
+const SHORT: usize = 16;
+
+impl Bytes {
+    fn zeros(len: usize) -> Bytes {
+        match len {
+            ..=SHORT => Bytes::Short([0; SHORT]),
+            _ => Bytes::Long(vec![0; len].into()),
+        }
+    }
+
+    fn get(&self, len: usize) -> &[u8] {
+        match self {
+            Bytes::Short(bytes) => &bytes[..len.min(SHORT)],
+            Bytes::Long(bytes) => bytes,
+        }
+    }
+
+    fn get_mut(&mut self, len: usize) -> &mut [u8] {
+        match self {
+            Bytes::Short(bytes) => &mut bytes[..len.min(SHORT)],
+            Bytes::Long(bytes) => bytes,
+        }
+    }
 }
 
 /// The value does not fit its width.
@@ -27,41 +59,41 @@ impl Bits {
         let zeros = big_endian.iter().take_while(|b| **b == 0).count();
         let significant = &big_endian[zeros..];
         let len = byte_len(width);
-        if significant.len() > len {
+        let top = significant.first().filter(|_| significant.len() == len);
+        if significant.len() > len || top.is_some_and(|top| top & !first_byte_mask(width) != 0) {
             return Err(TooWide { width });
         }
-        let mut bytes = vec![0; len].into_boxed_slice();
-        bytes[len - significant.len()..].copy_from_slice(significant);
-        if bytes
-            .first()
-            .is_some_and(|first| first & !first_byte_mask(width) != 0)
-        {
-            return Err(TooWide { width });
-        }
-        Ok(Bits { width, bytes })
+        Ok(Bits::made(width, |bytes| copy_low(significant, bytes)))
     }
 
-    /// The low `width` bits of `value`.
+    /// The low bits of `value`.
     pub fn from_u128(width: u32, value: u128) -> Bits {
-        let mut bytes = vec![0; byte_len(width)].into_boxed_slice();
-        write_low(&mut bytes, value);
-        if let Some(first) = bytes.first_mut() {
-            *first &= first_byte_mask(width);
-        }
-        Bits { width, bytes }
+        Bits::made(width, |bytes| write_low(bytes, value))
+    }
+
+    /// From the low bits of big-endian bytes; what does not fit is cut off.
+    pub(crate) fn cut(width: u32, big_endian: &[u8]) -> Bits {
+        Bits::made(width, |bytes| copy_low(big_endian, bytes))
     }
 
     pub fn zero(width: u32) -> Bits {
-        Bits::from_u128(width, 0)
+        Bits::made(width, |_| ())
     }
 
     /// All bits set.
     pub fn ones(width: u32) -> Bits {
-        let mut bytes = vec![0xff; byte_len(width)].into_boxed_slice();
+        Bits::made(width, |bytes| bytes.fill(0xff))
+    }
+
+    fn made(width: u32, write: impl FnOnce(&mut [u8])) -> Bits {
+        let len = byte_len(width);
+        let mut own = Bytes::zeros(len);
+        let bytes = own.get_mut(len);
+        write(bytes);
         if let Some(first) = bytes.first_mut() {
-            *first = first_byte_mask(width);
+            *first &= first_byte_mask(width);
         }
-        Bits { width, bytes }
+        Bits { width, bytes: own }
     }
 
     /// In bits.
@@ -71,18 +103,19 @@ impl Bits {
 
     /// Big-endian, `width` rounded up to whole bytes.
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+        self.bytes.get(byte_len(self.width))
     }
 
     /// Big-endian without leading zeros, one byte at least: P4Runtime's canonical form.
     pub fn canonical(&self) -> &[u8] {
-        let zeros = self.bytes.iter().take_while(|b| **b == 0).count();
-        &self.bytes[zeros.min(self.bytes.len().saturating_sub(1))..]
+        let bytes = self.bytes();
+        let zeros = bytes.iter().take_while(|b| **b == 0).count();
+        &bytes[zeros.min(bytes.len().saturating_sub(1))..]
     }
 
     /// The low 128 bits.
     pub fn low_u128(&self) -> u128 {
-        read_low(&self.bytes)
+        read_low(self.bytes())
     }
 
     /// The value, if it fits 64 bits.
@@ -148,7 +181,7 @@ pub(crate) fn copy_low(from: &[u8], to: &mut [u8]) {
 impl fmt::Debug for Bits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}w0x", self.width)?;
-        self.bytes
+        self.bytes()
             .iter()
             .try_for_each(|byte| write!(f, "{byte:02x}"))
     }

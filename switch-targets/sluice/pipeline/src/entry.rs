@@ -52,8 +52,8 @@ pub struct CounterValue {
 
 /// An entry as it is read back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EntryView<'a> {
-    pub entry: &'a Entry,
+pub struct EntryView {
+    pub entry: Entry,
     /// `None` when the table has no direct counter.
     pub counter: Option<CounterValue>,
 }

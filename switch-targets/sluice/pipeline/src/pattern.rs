@@ -1,10 +1,10 @@
 //! An entry's key, checked and packed.
 
-use crate::bits::Bits;
+use crate::bits::{Bits, byte_len};
 use crate::entry::MatchValue;
 use crate::error::TableError;
 use crate::spec::{KeySpec, MatchKind};
-use crate::tuple_space::{Pattern, RangeCheck};
+use crate::tuple_space::{Pattern, RangeCheck, Rule};
 
 /// What identifies an entry: its pattern and its rank among those that match.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -60,6 +60,51 @@ pub fn identify(
         ranges: packed.ranges.into(),
     };
     Ok(Identity { pattern, priority })
+}
+
+/// What [`identify`] made the rule from, as far as the match kinds tell: a ternary field that was given as an optional
+/// one comes back as a ternary one.
+pub fn key_of(specs: &[KeySpec], rule: &Rule) -> Vec<MatchValue> {
+    let mut at = 0;
+    let field = |spec: &KeySpec| {
+        let (start, end) = (at, at + byte_len(spec.width));
+        at = end;
+        let bits = |bytes: &[u8]| Bits::cut(spec.width, bytes);
+        let (value, mask) = (bits(&rule.value[start..end]), &rule.mask[start..end]);
+        let (whole, none) = (
+            mask.iter().all(|byte| *byte == 0xff),
+            mask.iter().all(|byte| *byte == 0),
+        );
+        match spec.kind {
+            MatchKind::Exact => MatchValue::Exact(value),
+            MatchKind::Lpm => {
+                let len: u32 = mask.iter().map(|byte| byte.count_ones()).sum();
+                let len = len.min(spec.width) as u16;
+                MatchValue::Lpm { value, len }
+            }
+            MatchKind::Optional if none => MatchValue::Optional(None),
+            MatchKind::Optional if whole => MatchValue::Optional(Some(value)),
+            MatchKind::Ternary | MatchKind::Optional => MatchValue::Ternary {
+                value,
+                mask: bits(mask),
+            },
+            MatchKind::Range if whole => MatchValue::Range {
+                low: value.clone(),
+                high: value,
+            },
+            MatchKind::Range => match rule.ranges.iter().find(|range| range.offset == start) {
+                Some(range) => MatchValue::Range {
+                    low: bits(&range.low),
+                    high: bits(&range.high),
+                },
+                None => MatchValue::Range {
+                    low: Bits::zero(spec.width),
+                    high: Bits::ones(spec.width),
+                },
+            },
+        }
+    };
+    specs.iter().map(field).collect()
 }
 
 #[derive(Default)]

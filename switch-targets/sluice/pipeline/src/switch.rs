@@ -126,11 +126,32 @@ impl Switch {
     }
 
     /// In no particular order. An unknown table has none.
-    pub fn entries(&self, table: TableId) -> impl Iterator<Item = EntryView<'_>> {
-        self.tables
-            .get(table.0)
+    pub fn entries(&self, table: TableId) -> impl Iterator<Item = EntryView> {
+        self.entries_from(table, 0).map(|(_, entry)| entry)
+    }
+
+    /// Those from row `from` on, each with its row: a table can be read in pieces while nothing is written.
+    pub fn entries_from(
+        &self,
+        table: TableId,
+        from: usize,
+    ) -> impl Iterator<Item = (usize, EntryView)> {
+        let parts = (self.tables.get(table.0)).zip(self.program.tables().get(table.0));
+        parts
             .into_iter()
-            .flat_map(Table::entries)
+            .flat_map(move |(entries, spec)| entries.entries(spec, &self.program.ir, from))
+    }
+
+    /// The entry of exactly this key.
+    pub fn entry(
+        &self,
+        table: TableId,
+        key: &[MatchValue],
+        priority: i32,
+    ) -> Result<EntryView, TableError> {
+        let parts = (self.tables.get(table.0)).zip(self.program.tables().get(table.0));
+        let (entries, spec) = parts.ok_or(TableError::NoSuchObject)?;
+        entries.entry(spec, &self.program.ir, key, priority)
     }
 
     pub fn direct_counter_read(

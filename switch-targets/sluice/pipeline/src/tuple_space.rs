@@ -10,9 +10,12 @@
 //! wildcards in use, so that a hundred thousand host-to-host rules cost one probe. Ranges stay outside the mask and
 //! are checked rule by rule. Many masks, or many ranges over one masked value, are searched one by one.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::hash::BuildHasher as _;
+use std::sync::Arc;
 
 use foldhash::fast::RandomState;
+use hashbrown::HashTable;
 
 /// What an entry matches, over the packed key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -38,26 +41,33 @@ impl RangeCheck {
     }
 }
 
+/// One entry's pattern as it is kept: the only copy of its key.
 #[derive(Debug)]
-struct Rule {
-    priority: i32,
-    row: usize,
-    ranges: Box<[RangeCheck]>,
+pub struct Rule {
+    pub value: Box<[u8]>,
+    /// The tuple's.
+    pub mask: Arc<[u8]>,
+    pub ranges: Box<[RangeCheck]>,
+    pub priority: i32,
 }
 
-/// The rules of one masked value, best first. Most have one.
+/// The rows of one masked value, best first. Most have one.
 #[derive(Debug)]
 struct Bucket {
-    first: Rule,
-    rest: Vec<Rule>,
+    first: u32,
+    #[allow(
+        clippy::box_collection,
+        reason = "half as large, and hardly ever there"
+    )]
+    rest: Option<Box<Vec<u32>>>,
 }
 
 #[derive(Debug)]
 struct Tuple {
-    mask: Box<[u8]>,
+    mask: Arc<[u8]>,
     /// Every bit of the key counts: no masking is needed.
     full: bool,
-    buckets: HashMap<Box<[u8]>, Bucket, RandomState>,
+    buckets: HashTable<Bucket>,
     /// How many rules have each priority.
     priorities: BTreeMap<i32, usize>,
     /// The best priority.
@@ -68,38 +78,69 @@ struct Tuple {
 pub struct TupleSpace {
     /// By falling rank.
     tuples: Vec<Tuple>,
+    /// By row.
+    rules: Vec<Option<Rule>>,
+    hasher: RandomState,
     masked: Vec<u8>,
+}
+
+impl Bucket {
+    fn rows(&self) -> impl Iterator<Item = u32> {
+        std::iter::once(self.first).chain(self.rest.iter().flat_map(|rest| rest.iter().copied()))
+    }
+}
+
+impl Tuple {
+    fn bucket(&self, hash: u64, rules: &[Option<Rule>], value: &[u8]) -> Option<&Bucket> {
+        self.buckets
+            .find(hash, |bucket| has_value(rules, bucket, value))
+    }
+}
+
+fn rule(rules: &[Option<Rule>], row: u32) -> Option<&Rule> {
+    rules.get(row as usize)?.as_ref()
+}
+
+#[inline]
+fn has_value(rules: &[Option<Rule>], bucket: &Bucket, value: &[u8]) -> bool {
+    rule(rules, bucket.first).is_some_and(|rule| *rule.value == *value)
 }
 
 impl TupleSpace {
     /// The row of the best rule for `key`.
     #[inline]
     pub fn lookup(&mut self, key: &[u8]) -> Option<usize> {
-        let mut best: Option<(i32, usize)> = None;
+        let mut best: Option<(i32, u32)> = None;
         for tuple in &self.tuples {
             if best.is_some_and(|(priority, _)| priority >= tuple.rank) {
                 break;
             }
-            let bucket = if tuple.full {
-                tuple.buckets.get(key)
+            let value = if tuple.full {
+                key
             } else {
                 self.masked.clear();
                 self.masked
-                    .extend(key.iter().zip(&tuple.mask).map(|(byte, mask)| byte & mask));
-                tuple.buckets.get(self.masked.as_slice())
+                    .extend(key.iter().zip(&*tuple.mask).map(|(byte, mask)| byte & mask));
+                self.masked.as_slice()
             };
-            let Some(bucket) = bucket else { continue };
-            for rule in std::iter::once(&bucket.first).chain(&bucket.rest) {
+            let hash = self.hasher.hash_one(value);
+            let Some(bucket) = tuple.bucket(hash, &self.rules, value) else {
+                continue;
+            };
+            for row in bucket.rows() {
+                let Some(rule) = rule(&self.rules, row) else {
+                    continue;
+                };
                 if best.is_some_and(|(priority, _)| priority >= rule.priority) {
                     break;
                 }
                 if rule.ranges.iter().all(|range| range.holds(key)) {
-                    best = Some((rule.priority, rule.row));
+                    best = Some((rule.priority, row));
                     break;
                 }
             }
         }
-        best.map(|(_, row)| row)
+        best.map(|(_, row)| row as usize)
     }
 
     /// The row of exactly this rule.
@@ -107,59 +148,80 @@ impl TupleSpace {
         let tuple = self
             .tuples
             .iter()
-            .find(|tuple| tuple.mask == pattern.mask)?;
-        let bucket = tuple.buckets.get(&pattern.value)?;
-        let is_it = |rule: &&Rule| rule.priority == priority && rule.ranges == pattern.ranges;
-        std::iter::once(&bucket.first)
-            .chain(&bucket.rest)
-            .find(is_it)
-            .map(|rule| rule.row)
+            .find(|tuple| tuple.mask[..] == pattern.mask[..])?;
+        let hash = self.hasher.hash_one(&*pattern.value);
+        tuple
+            .bucket(hash, &self.rules, &pattern.value)?
+            .rows()
+            .find(|row| {
+                rule(&self.rules, *row)
+                    .is_some_and(|rule| rule.priority == priority && rule.ranges == pattern.ranges)
+            })
+            .map(|row| row as usize)
     }
 
-    /// Adds a rule that is not there yet.
+    /// The rule of a row.
+    pub fn rule(&self, row: usize) -> Option<&Rule> {
+        self.rules.get(row)?.as_ref()
+    }
+
+    /// Adds a rule that is not there yet, for a row that has none: one below 2³².
     pub fn insert(&mut self, pattern: Pattern, priority: i32, row: usize) {
         let at = self
             .tuples
             .iter()
-            .position(|tuple| tuple.mask == pattern.mask)
+            .position(|tuple| tuple.mask[..] == pattern.mask[..])
             .unwrap_or_else(|| {
                 self.tuples.push(Tuple {
                     full: pattern.mask.iter().all(|byte| *byte == 0xff),
-                    mask: pattern.mask,
-                    buckets: HashMap::default(),
+                    mask: pattern.mask.into(),
+                    buckets: HashTable::new(),
                     priorities: BTreeMap::new(),
                     rank: i32::MIN,
                 });
                 self.tuples.len() - 1
             });
-        let tuple = &mut self.tuples[at];
+        let (tuple, rules, hasher) = (&mut self.tuples[at], &mut self.rules, &self.hasher);
         *tuple.priorities.entry(priority).or_default() += 1;
-        let mut rule = Rule {
-            priority,
-            row,
-            ranges: pattern.ranges,
-        };
-        match tuple.buckets.get_mut(&pattern.value) {
+        if rules.len() <= row {
+            rules.resize_with(row + 1, || None);
+        }
+        let hash = hasher.hash_one(&*pattern.value);
+        let (mut row, own) = (row as u32, row);
+        match tuple
+            .buckets
+            .find_mut(hash, |bucket| has_value(rules, bucket, &pattern.value))
+        {
             None => {
-                tuple.buckets.insert(
-                    pattern.value,
-                    Bucket {
-                        first: rule,
-                        rest: Vec::new(),
-                    },
-                );
+                let (first, rest) = (row, None);
+                let rehash = |bucket: &Bucket| {
+                    rule(rules, bucket.first).map_or(0, |rule| hasher.hash_one(&*rule.value))
+                };
+                tuple
+                    .buckets
+                    .insert_unique(hash, Bucket { first, rest }, rehash);
             }
             Some(bucket) => {
-                if rule.priority > bucket.first.priority {
-                    std::mem::swap(&mut rule, &mut bucket.first);
+                let is_above = |other: u32, priority: i32| {
+                    rule(rules, other).is_some_and(|rule| rule.priority >= priority)
+                };
+                let mut priority = priority;
+                if !is_above(bucket.first, priority) {
+                    std::mem::swap(&mut row, &mut bucket.first);
+                    priority = rule(rules, row).map_or(priority, |rule| rule.priority);
                 }
-                let at = bucket
-                    .rest
-                    .partition_point(|other| other.priority >= rule.priority);
-                bucket.rest.insert(at, rule);
+                let rest = bucket.rest.get_or_insert_default();
+                let at = rest.partition_point(|other| is_above(*other, priority));
+                rest.insert(at, row);
             }
         }
-        self.sort();
+        rules[own] = Some(Rule {
+            value: pattern.value,
+            mask: Arc::clone(&tuple.mask),
+            ranges: pattern.ranges,
+            priority,
+        });
+        self.rank(at);
     }
 
     /// Removes exactly this rule and returns its row.
@@ -168,16 +230,27 @@ impl TupleSpace {
         let at = self
             .tuples
             .iter()
-            .position(|tuple| tuple.mask == pattern.mask)?;
-        let tuple = &mut self.tuples[at];
-        let bucket = tuple.buckets.get_mut(&pattern.value)?;
-        if bucket.first.row != row {
-            bucket.rest.retain(|rule| rule.row != row);
-        } else if bucket.rest.is_empty() {
-            tuple.buckets.remove(&pattern.value);
-        } else {
-            bucket.first = bucket.rest.remove(0);
+            .position(|tuple| tuple.mask[..] == pattern.mask[..])?;
+        let (tuple, rules) = (&mut self.tuples[at], &self.rules);
+        let hash = self.hasher.hash_one(&*pattern.value);
+        let mut found = tuple
+            .buckets
+            .find_entry(hash, |bucket| has_value(rules, bucket, &pattern.value))
+            .ok()?;
+        let bucket = found.get_mut();
+        match bucket.rest.take() {
+            None => drop(found.remove()),
+            Some(mut rest) => {
+                if bucket.first as usize == row {
+                    bucket.first = rest.remove(0);
+                } else {
+                    rest.retain(|other| *other as usize != row);
+                }
+                bucket.rest = (!rest.is_empty()).then_some(rest);
+            }
         }
+        self.rules[row] = None;
+        let tuple = &mut self.tuples[at];
         if let Some(count) = tuple.priorities.get_mut(&priority) {
             *count -= 1;
             if *count == 0 {
@@ -186,17 +259,21 @@ impl TupleSpace {
         }
         if tuple.buckets.is_empty() {
             self.tuples.remove(at);
+        } else {
+            self.rank(at);
         }
-        self.sort();
         Some(row)
     }
 
-    fn sort(&mut self) {
-        for tuple in &mut self.tuples {
-            let best = tuple.priorities.last_key_value();
-            tuple.rank = best.map_or(i32::MIN, |(priority, _)| *priority);
+    /// Puts a tuple where its best priority belongs.
+    fn rank(&mut self, at: usize) {
+        let tuple = &mut self.tuples[at];
+        let best = tuple.priorities.last_key_value();
+        let rank = best.map_or(i32::MIN, |(priority, _)| *priority);
+        if tuple.rank != rank {
+            tuple.rank = rank;
+            self.tuples
+                .sort_by_key(|tuple| std::cmp::Reverse(tuple.rank));
         }
-        self.tuples
-            .sort_by_key(|tuple| std::cmp::Reverse(tuple.rank));
     }
 }

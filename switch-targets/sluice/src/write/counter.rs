@@ -1,12 +1,11 @@
 //! Writes to counter arrays and direct counters (section 9.3).
 
-use sluice_pipeline::{CounterValue, MatchValue, Switch, TableError};
+use sluice_pipeline::CounterValue;
 
 use super::on_switch;
 use crate::device::{Device, Installed};
 use crate::fault::Fault;
 use crate::proto::p4rt::{self, update::Type};
-use crate::schema::Table;
 use crate::translate::{EntryKey, entry_key};
 
 pub fn counter(
@@ -59,7 +58,7 @@ pub fn direct_counter(
     let value = entry.data.as_ref().map(value).transpose().map_err(place)?;
     on_switch(device, |switch| match value {
         Some(value) => switch.direct_counter_write(table.index, &fields, priority, value),
-        None => exists(switch, table, &fields, priority),
+        None => switch.entry(table.index, &fields, priority).map(drop),
     })
     .map_err(place)
 }
@@ -73,18 +72,4 @@ pub fn value(data: &p4rt::CounterData) -> Result<CounterValue, Fault> {
         packets: packets.map_err(negative)?,
         bytes: bytes.map_err(negative)?,
     })
-}
-
-/// A table without a direct counter has no cheaper question than its entries.
-pub fn exists(
-    switch: &Switch,
-    table: &Table,
-    fields: &[MatchValue],
-    priority: i32,
-) -> Result<(), TableError> {
-    let mut entries = switch.entries(table.index);
-    match entries.any(|view| view.entry.key == fields && view.entry.priority == priority) {
-        true => Ok(()),
-        false => Err(TableError::NotFound),
-    }
 }

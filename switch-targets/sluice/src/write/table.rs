@@ -2,7 +2,7 @@
 
 use sluice_pipeline::{CounterValue, Entry};
 
-use super::counter::{exists, value};
+use super::counter::value;
 use super::{Refused, on_switch};
 use crate::device::{Device, Installed, Note};
 use crate::fault::Fault;
@@ -59,7 +59,7 @@ pub fn table_entry(
             (Type::Insert, None) => {
                 return Err(Refused::Fault(Fault::invalid("the action is not set")));
             }
-            _ => exists(switch, table, &fields, priority)?,
+            _ => drop(switch.entry(table.index, &fields, priority)?),
         }
         match counter {
             Some(value) => {
@@ -156,9 +156,9 @@ fn note(entry: &p4rt::TableEntry) -> Result<Note, Fault> {
 }
 
 fn keep(installed: &mut Installed, at: (u32, Option<EntryKey>), note: Note) {
-    if note == Note::default() {
-        installed.notes.remove(&at);
-    } else {
+    if note != Note::default() {
         installed.notes.insert(at, note);
+    } else if !installed.notes.is_empty() {
+        installed.notes.remove(&at);
     }
 }
