@@ -15,6 +15,7 @@ mod expr;
 mod externs;
 mod hash;
 mod ir;
+mod journal;
 mod layout;
 mod load;
 #[cfg(test)]
@@ -40,6 +41,7 @@ pub use bits::{Bits, TooWide};
 pub use entry::{ActionCall, CounterValue, Entry, EntryView, MatchValue, Replica};
 pub use error::{LoadError, TableError};
 pub use externs::{Attributes, Extern, ExternArg, ExternRegistry};
+pub use journal::{Named, Step};
 pub use outcome::{Digest, Faults, Outcome, Sent};
 pub use packet::Packet;
 pub use payload::Payload;

@@ -8,6 +8,7 @@ use crate::entry::CounterValue;
 use crate::expr::{Args, Scope};
 use crate::externs::{Extern, ExternArg};
 use crate::ir::{Ir, Op};
+use crate::journal::Journal;
 use crate::layout::Home;
 use crate::outcome::{Digest, Faults, Outcome};
 use crate::packet::Packet;
@@ -51,9 +52,29 @@ pub struct Machine<'a> {
     pub faults: &'a mut Faults,
     /// Since the switch started.
     pub now: Duration,
+    /// Where the packet's way is written down, if anywhere.
+    pub journal: Option<Box<Journal<'a>>>,
 }
 
 impl Machine<'_> {
+    /// Runs an action of a pipeline.
+    #[inline]
+    pub fn act(&mut self, ops: &[Op], args: &Args, work: &mut Work) {
+        match self.journal {
+            None => self.run(ops, args, work),
+            Some(_) => self.act_and_tell(ops, args, work),
+        }
+    }
+
+    #[cold]
+    fn act_and_tell(&mut self, ops: &[Op], args: &Args, work: &mut Work) {
+        let before = work.phv.clone();
+        self.run(ops, args, work);
+        if let Some(journal) = &mut self.journal {
+            journal.changes(&before, &work.phv);
+        }
+    }
+
     pub fn run(&mut self, ops: &[Op], args: &Args, work: &mut Work) {
         let ir = self.ir;
         let layout = &ir.layout;
@@ -130,10 +151,14 @@ impl Machine<'_> {
                 Op::Digest(digest) => {
                     let values = ir.digests[*digest]
                         .iter()
-                        .map(|value| value.source.to_bits(&scope, value.width));
+                        .map(|value| value.source.to_bits(&scope, value.width))
+                        .collect::<Vec<_>>();
+                    if let Some(journal) = &mut self.journal {
+                        journal.digest(*digest, &values);
+                    }
                     self.out.digests.push(Digest {
                         digest: DigestId(*digest),
-                        values: values.collect(),
+                        values,
                     });
                 }
                 Op::Call(call) => self.call(*call, args, work),
@@ -273,6 +298,9 @@ impl Machine<'_> {
     fn call(&mut self, call: usize, args: &Args, work: &mut Work) {
         let ir = self.ir;
         let site = &ir.calls[call];
+        if let Some(journal) = &mut self.journal {
+            journal.called(call);
+        }
         let Objects {
             externs,
             methods,

@@ -16,6 +16,7 @@ use crate::calculation;
 use crate::entry::Replica;
 use crate::expr::{Args, Scope};
 use crate::ir::{Flow, FlowNode};
+use crate::journal::{Half, Step};
 use crate::machine::{DROP_PORT, Machine};
 use crate::packet;
 use crate::parse::parse;
@@ -36,6 +37,16 @@ mod instance {
     pub const RECIRCULATED: u128 = 4;
     pub const REPLICATED: u128 = 5;
     pub const RESUBMITTED: u128 = 6;
+
+    /// How a packet comes to the parser.
+    pub fn name(instance_type: Option<&u128>) -> &'static str {
+        match instance_type {
+            Some(&INGRESS_CLONE) => "cloned",
+            Some(&RECIRCULATED) => "recirculated",
+            Some(&RESUBMITTED) => "resubmitted",
+            _ => "received",
+        }
+    }
 }
 
 /// Who gets copies.
@@ -89,6 +100,9 @@ impl Run<'_> {
         while let Some((port, mut copy)) = self.buffers.queue.pop_front() {
             if copies == MAX_COPIES {
                 self.machine.faults.too_many_copies += 1;
+                self.note(|| Step::Dropped {
+                    reason: "it has too many copies",
+                });
                 self.buffers.queue.clear();
                 break;
             }
@@ -105,6 +119,14 @@ impl Run<'_> {
                 Then::Egress(port) => self.egress(port, work),
                 Then::End => return,
             };
+        }
+    }
+
+    /// Writes a step of the packet's way down, if anyone asks.
+    #[inline]
+    fn note(&mut self, step: impl FnOnce() -> Step) {
+        if let Some(journal) = &mut self.machine.journal {
+            journal.note(step());
         }
     }
 
@@ -129,8 +151,17 @@ impl Run<'_> {
         }
         self.begin_pass(work);
         let ingress_port = self.get(work, standard.ingress_port);
+        self.note(|| Step::Pass {
+            reason: instance::name(
+                work.phv
+                    .slots
+                    .get(standard.instance_type.unwrap_or(usize::MAX)),
+            ),
+            port: ingress_port as u16,
+            bytes: work.payload.len(),
+        });
         self.parse(work);
-        self.flow(&ir.ingress, work);
+        self.flow(&ir.ingress, Half::Ingress, work);
         if let Some(request) = work
             .signals
             .clone
@@ -153,6 +184,9 @@ impl Run<'_> {
         }
         let port = self.get(work, standard.egress_spec);
         if port == DROP_PORT {
+            self.note(|| Step::Dropped {
+                reason: "egress_spec is 511 after ingress",
+            });
             return Then::End;
         }
         self.set(work, standard.instance_type, instance::NORMAL);
@@ -178,6 +212,9 @@ impl Run<'_> {
         self.set(work, ir.standard.parser_error, error);
         let wrong = calculation::verify(ir, work, self.none, &mut self.machine.objects.scratch);
         self.set(work, ir.standard.checksum_error, u128::from(wrong));
+        if let Some(journal) = &mut self.machine.journal {
+            journal.parsed(error, wrong);
+        }
     }
 
     /// Copies of the packet as this pass began with it, parsed anew.
@@ -225,6 +262,10 @@ impl Run<'_> {
                 self.machine.ir.standard.egress_rid,
                 u128::from(replica.instance),
             );
+            self.note(|| Step::Copied {
+                port: replica.port,
+                instance: replica.instance,
+            });
             self.buffers.queue.push_back((replica.port, copy));
         }
     }
@@ -235,6 +276,9 @@ impl Run<'_> {
         work.passes += 1;
         if work.passes >= MAX_PASSES {
             self.machine.faults.too_many_passes += 1;
+            self.note(|| Step::Dropped {
+                reason: "it has passed the switch too often",
+            });
             return Then::End;
         }
         std::mem::swap(&mut work.phv, &mut self.buffers.previous);
@@ -250,6 +294,7 @@ impl Run<'_> {
         let ir = self.machine.ir;
         let standard = &ir.standard;
         work.signals.exit = false;
+        self.note(|| Step::Egress { port });
         self.set(work, standard.egress_port, u128::from(port));
         self.set(work, standard.egress_spec, 0);
         self.set(work, standard.packet_length, work.len as u128);
@@ -263,7 +308,7 @@ impl Run<'_> {
             standard.egress_timestamp,
             self.machine.now.as_micros() & 0xffff_ffff_ffff,
         );
-        self.flow(&ir.egress, work);
+        self.flow(&ir.egress, Half::Egress, work);
         if let Some(request) = work
             .signals
             .clone
@@ -276,6 +321,9 @@ impl Run<'_> {
             self.replicate(self.replication.sessions.get(&request.session), &copy);
         }
         if self.get(work, standard.egress_spec) == DROP_PORT {
+            self.note(|| Step::Dropped {
+                reason: "egress_spec is 511 after egress",
+            });
             return Then::End;
         }
         calculation::update(ir, work, self.none, &mut self.machine.objects.scratch);
@@ -293,6 +341,12 @@ impl Run<'_> {
         let headers = &self.buffers.headers[..self.buffers.headers.len().min(limit)];
         let payload = &work.payload.bytes()[..work.payload.len().min(limit - headers.len())];
         self.machine.out.send(port, [headers, payload]);
+        if let (Some(journal), Some(sent)) =
+            (&mut self.machine.journal, self.machine.out.sent.last())
+        {
+            let bytes = sent.bytes.clone();
+            journal.note(Step::Sent { port, bytes });
+        }
         Then::End
     }
 
@@ -302,7 +356,7 @@ impl Run<'_> {
     }
 
     /// Runs a pipeline: no node twice, which the loader has made sure of.
-    fn flow(&mut self, flow: &Flow, work: &mut Work) {
+    fn flow(&mut self, flow: &Flow, half: Half, work: &mut Work) {
         let ir = self.machine.ir;
         let mut next = flow.start;
         while let (Some(node), false) = (next, work.signals.exit) {
@@ -320,13 +374,19 @@ impl Run<'_> {
                     } else {
                         *no
                     };
+                    if let Some(journal) = &mut self.machine.journal {
+                        journal.branch(half, node, next);
+                    }
                 }
                 FlowNode::Run {
                     action,
                     args,
                     next: after,
                 } => {
-                    self.machine.run(&ir.actions[*action].ops, args, work);
+                    if let Some(journal) = &mut self.machine.journal {
+                        journal.statement(half, node);
+                    }
+                    self.machine.act(&ir.actions[*action].ops, args, work);
                     next = *after;
                 }
                 FlowNode::Apply { table } => {
@@ -340,10 +400,13 @@ impl Run<'_> {
                     if let Found::Hit(row) = found {
                         entries.count(row, work.ingress_len as u64);
                     }
+                    if let Some(journal) = &mut self.machine.journal {
+                        journal.table(*table, entries, found);
+                    }
                     next = match entries.bound(found) {
                         Some(bound) => {
                             self.machine
-                                .run(&ir.actions[bound.action].ops, &bound.args, work);
+                                .act(&ir.actions[bound.action].ops, &bound.args, work);
                             bound.next
                         }
                         None => entries.miss(),

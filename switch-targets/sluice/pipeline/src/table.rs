@@ -226,7 +226,18 @@ impl Table {
         self.view(spec, ir, row).ok_or(TableError::NotFound)
     }
 
-    fn view(&self, spec: &TableSpec, ir: &Ir, row: usize) -> Option<EntryView> {
+    /// The key of the last lookup, by the names of its fields.
+    pub fn looked_up(&self, keys: &[ir::Key], spec: &TableSpec) -> Vec<(String, Bits)> {
+        let fields = keys.iter().zip(&spec.keys);
+        let value =
+            |key: &ir::Key| Bits::cut(key.width, &self.key[key.offset..key.offset + key.len]);
+        fields
+            .map(|(key, spec)| (spec.name.clone(), value(key)))
+            .collect()
+    }
+
+    /// `None` for a row without an entry.
+    pub fn view(&self, spec: &TableSpec, ir: &Ir, row: usize) -> Option<EntryView> {
         let (bound, rule) = (self.rows.get(row)?.as_ref()?, self.index.rule(row)?);
         let entry = Entry {
             key: pattern::key_of(&spec.keys, rule),

@@ -11,6 +11,7 @@ mod control;
 mod entry;
 mod expr;
 mod json;
+mod labels;
 mod layout;
 mod number;
 mod objects;
@@ -24,6 +25,8 @@ use crate::error::LoadError;
 use crate::ir::{Checksum, Ir};
 use crate::load::expr::Context;
 use crate::load::json::Node;
+pub use labels::{Label, Labels};
+
 use crate::spec::{ActionSpec, CounterSpec, DigestSpec, TableSpec};
 
 /// The major version of the format, and all that is known of its minors is compatible.
@@ -38,6 +41,7 @@ pub struct Loaded {
     pub digests: Vec<DigestSpec>,
     /// The entries that the program fixes, for each table.
     pub entries: Vec<Vec<Entry>>,
+    pub labels: Labels,
 }
 
 pub fn load(json: &[u8]) -> Result<Loaded, LoadError> {
@@ -77,6 +81,7 @@ pub fn load(json: &[u8]) -> Result<Loaded, LoadError> {
         counters,
         digests,
         entries: tables.entries,
+        labels: labels::load(&root)?,
     })
 }
 
