@@ -7,18 +7,14 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use clap::Parser;
 use esp::{AllowedSuites, SUITES, Suite};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
 use crate::tls::Identity;
 
-/// A P4 software switch: runs a v1model program on network interfaces, and serves P4Runtime over mutual TLS.
-///
-/// It starts without a program and forwards nothing until a controller pushes one. Needs the capability CAP_NET_RAW.
-#[derive(Debug, Parser)]
-#[command(version, max_term_width = 100)]
+/// What a switch needs to run.
+#[derive(Debug, clap::Args)]
 pub struct Args {
     /// P4Runtime device id of this switch; a controller must name the same
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u64).range(1..))]
@@ -55,6 +51,10 @@ pub struct Args {
     /// A legacy cipher suite that SAs may use, for example aes-cbc-hmac-sha1-96. Repeat it for each suite
     #[arg(long = "allow-suite", value_name = "NAME", value_parser = legacy_suite)]
     pub allowed_suites: Vec<Suite>,
+
+    /// Where `sluice trace --control` may ask for the ways of real packets: a Unix socket for root and this user alone
+    #[arg(long, value_name = "PATH")]
+    pub control: Option<PathBuf>,
 
     /// Log in JSON, one object a line. The environment variable RUST_LOG sets the level
     #[arg(long)]

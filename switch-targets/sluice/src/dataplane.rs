@@ -23,6 +23,7 @@ use tracing::info;
 
 use crate::digest;
 use crate::ports::{self, Outgoing, Port};
+use crate::trace::Tap;
 
 /// Frames that are run before another port gets its turn.
 const BATCH: usize = 64;
@@ -47,6 +48,7 @@ pub struct DataPlane {
     started: Instant,
     learned: mpsc::Sender<Learned>,
     digests_lost: AtomicU64,
+    pub tap: Tap,
 }
 
 impl DataPlane {
@@ -57,6 +59,7 @@ impl DataPlane {
             started: Instant::now(),
             learned,
             digests_lost: AtomicU64::new(0),
+            tap: Tap::default(),
         }
     }
 
@@ -87,7 +90,8 @@ impl DataPlane {
             let Some(running) = guard.as_mut() else {
                 return;
             };
-            running.switch.process(number, frame, now, outcome);
+            self.tap
+                .process(&mut running.switch, number, frame, now, outcome);
             for sent in &mut outcome.sent {
                 send(sent.port, &mut sent.bytes);
             }

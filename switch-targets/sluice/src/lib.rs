@@ -12,6 +12,7 @@
 #![deny(unsafe_code)]
 
 pub mod arbitration;
+pub mod command;
 pub mod config;
 pub mod dataplane;
 pub mod device;
@@ -30,6 +31,7 @@ pub mod schema;
 pub mod server;
 pub mod session;
 pub mod tls;
+pub mod trace;
 pub mod translate;
 #[cfg(test)]
 mod translate_tests;

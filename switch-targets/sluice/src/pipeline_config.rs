@@ -54,7 +54,14 @@ pub async fn set(
     Ok(())
 }
 
-fn build(device: &Device, config: &ForwardingPipelineConfig) -> Result<(Running, Schema), Fault> {
+/// A program that is ready to run, and its P4Info.
+///
+/// # Errors
+/// With the place in the JSON or P4Info.
+pub fn build(
+    device: &Device,
+    config: &ForwardingPipelineConfig,
+) -> Result<(Running, Schema), Fault> {
     let p4info = config
         .p4info
         .as_ref()

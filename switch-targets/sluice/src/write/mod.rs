@@ -33,7 +33,15 @@ pub async fn write(device: &Device, request: p4rt::WriteRequest) -> Result<(), S
     batch_status("Write", &results)
 }
 
-fn apply(device: &Device, installed: &mut Installed, update: p4rt::Update) -> Result<(), Fault> {
+/// One update.
+///
+/// # Errors
+/// As the specification says; the switch is as before.
+pub fn apply(
+    device: &Device,
+    installed: &mut Installed,
+    update: p4rt::Update,
+) -> Result<(), Fault> {
     let kind = update.r#type();
     if kind == Type::Unspecified {
         return Err(Fault::invalid("the update's type is not set"));
