@@ -56,6 +56,10 @@ pub struct Args {
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
 
+    /// Where Prometheus metrics are served, at /metrics: neither encrypted nor authenticated, so best on loopback
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub metrics: Option<SocketAddr>,
+
     /// Log in JSON, one object a line. The environment variable RUST_LOG sets the level
     #[arg(long)]
     pub log_json: bool,

@@ -12,7 +12,7 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::info;
 
 use crate::digest;
+use crate::metrics::Traffic;
 use crate::ports::{self, Outgoing, Port};
 use crate::trace::Tap;
 
@@ -31,6 +32,8 @@ const BATCH: usize = 64;
 const TICK: Duration = Duration::from_secs(1);
 /// How often descriptors are looked at while frames keep coming.
 const GLANCE: Duration = Duration::from_millis(50);
+/// How often ports' own counters are shown: the kernel is asked for what it dropped.
+const PUBLISH: Duration = Duration::from_millis(500);
 
 /// A digest message and the P4Runtime id of its digest.
 pub type Learned = (u32, digest::Message);
@@ -47,7 +50,7 @@ pub struct DataPlane {
     running: Mutex<Option<Running>>,
     started: Instant,
     learned: mpsc::Sender<Learned>,
-    digests_lost: AtomicU64,
+    pub traffic: Traffic,
     pub tap: Tap,
 }
 
@@ -58,7 +61,7 @@ impl DataPlane {
             running: Mutex::new(None),
             started: Instant::now(),
             learned,
-            digests_lost: AtomicU64::new(0),
+            traffic: Traffic::default(),
             tap: Tap::default(),
         }
     }
@@ -86,7 +89,9 @@ impl DataPlane {
         }
         let mut guard = self.lock();
         let (number, now) = (port.number, self.started.elapsed());
+        let mut bytes = 0;
         let count = port.receive(BATCH, |frame| {
+            bytes += frame.len() as u64;
             let Some(running) = guard.as_mut() else {
                 return;
             };
@@ -100,6 +105,7 @@ impl DataPlane {
             }
         });
         MutexGuard::unlock_fair(guard);
+        self.traffic.received(number, bytes);
         count
     }
 
@@ -111,7 +117,7 @@ impl DataPlane {
             let values = digest.values.iter();
             let message = values.map(|value| value.canonical().to_vec()).collect();
             if self.learned.try_send((*id, message)).is_err() {
-                self.digests_lost.fetch_add(1, Ordering::Relaxed);
+                self.traffic.digests_lost.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
@@ -168,8 +174,8 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
     for (index, port) in ports.iter().enumerate() {
         by_number[usize::from(port.number)] = Some(index);
     }
-    let mut no_port: u64 = 0;
     let mut looked = Instant::now();
+    let mut published = looked;
     loop {
         let mut came = 0;
         for index in 0..ports.len() {
@@ -178,8 +184,11 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
                 .copied()
                 .flatten()
             {
-                Some(port) => outgoing[port].push(frame),
-                None => no_port += 1,
+                Some(port) => {
+                    plane.traffic.sent(to, frame.len() as u64);
+                    outgoing[port].push(frame);
+                }
+                None => plane.traffic.sent_to_no_port(),
             });
             let ports = ports.iter_mut().zip(&mut outgoing);
             ports.for_each(|(port, outgoing)| port.send(outgoing));
@@ -196,6 +205,13 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
         }
         looked = Instant::now();
         ports.iter_mut().for_each(|port| port.reopen(looked));
+        if published.elapsed() >= PUBLISH {
+            published = looked;
+            let traffic = &plane.traffic;
+            ports
+                .iter_mut()
+                .for_each(|port| traffic.publish(port.number, &port.stats()));
+        }
     }
     for port in &mut ports {
         let stats = port.stats();
@@ -212,8 +228,8 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
         );
     }
     let faults = plane.lock().as_ref().map(|running| running.switch.faults());
-    let digests_lost = plane.digests_lost.load(Ordering::Relaxed);
-    info!(sent_to_no_port = no_port, digests_lost, faults = ?faults.unwrap_or_default(), "data plane ended");
+    let digests_lost = plane.traffic.digests_lost.load(Ordering::Relaxed);
+    info!(sent_to_no_port = plane.traffic.to_no_port.load(Ordering::Relaxed), digests_lost, faults = ?faults.unwrap_or_default(), "data plane ended");
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use crate::arbitration::ElectionId;
 use crate::dataplane::DataPlane;
 use crate::digest;
 use crate::fault::Fault;
+use crate::metrics::Requests;
 use crate::proto::p4rt;
 use crate::schema::Schema;
 use crate::session::Sessions;
@@ -27,6 +28,7 @@ pub struct Device {
     pub digests: Mutex<digest::Queue>,
     /// Digests, their configuration or the primary have changed.
     pub digests_changed: Notify,
+    pub requests: Requests,
 }
 
 /// The program that runs, as the control plane sees it.
@@ -54,6 +56,7 @@ impl Device {
             sessions: Mutex::new(Sessions::new(id)),
             digests: Mutex::default(),
             digests_changed: Notify::new(),
+            requests: Requests::default(),
         }
     }
 

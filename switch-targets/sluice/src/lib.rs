@@ -21,6 +21,7 @@ pub mod digest_pump;
 pub mod esp_engine;
 pub mod fault;
 pub mod listener;
+pub mod metrics;
 pub mod packet_hash;
 pub mod payload_tail;
 pub mod pipeline_config;

@@ -1,9 +1,11 @@
 //! sluice: reads the command line, opens the ports, serves P4Runtime until told to end.
 
 use std::io::{IsTerminal as _, Write as _};
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Instant;
 
 use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
 use esp::AllowedSuites;
@@ -11,6 +13,7 @@ use sluice::command::{Command, CommandLine, ProgramArgs, TraceArgs, unhex};
 use sluice::config::{Args, KEK_LEN, read_kek};
 use sluice::dataplane::{DataPlane, Forwarder};
 use sluice::device::Device;
+use sluice::metrics::{self, Source};
 use sluice::ports::Port;
 use sluice::trace::control::{self, Control};
 use sluice::trace::offline::{Bench, packets};
@@ -146,7 +149,7 @@ async fn run(args: &Args) -> Result<(), Fault> {
     let mut externs = ExternRegistry::new();
     let kek = read_kek(&args.kek)?;
     esp_engine::register(&mut externs, kek.clone(), args.allowed_suites());
-    packet_hash::register(&mut externs, kek);
+    let hash_keys_refused = packet_hash::register(&mut externs, kek);
     payload_tail::register(&mut externs);
     for suite in &args.allowed_suites {
         warn!("SAs may use the legacy suite {suite}");
@@ -157,9 +160,11 @@ async fn run(args: &Args) -> Result<(), Fault> {
         .iter()
         .map(Port::open)
         .collect::<Result<Vec<_>, _>>()?;
-    let listener = TcpListener::bind(args.grpc)
-        .await
-        .map_err(|error| cannot_listen(args, &error))?;
+    let listener = listen("--grpc", args.grpc).await?;
+    let metrics = match args.metrics {
+        Some(address) => Some(listen("--metrics", address).await?),
+        None => None,
+    };
     let (mut terminate, mut interrupt) = (
         signal(SignalKind::terminate())?,
         signal(SignalKind::interrupt())?,
@@ -180,6 +185,15 @@ async fn run(args: &Args) -> Result<(), Fault> {
     tokio::spawn(digest_pump::run(Arc::clone(&device), from_data_plane));
     let (accepted, connections) = mpsc::channel(CONNECTIONS);
     tokio::spawn(listener::accept(listener, tls, accepted));
+    if let Some(listener) = metrics {
+        let source = Source {
+            device: Arc::clone(&device),
+            ports: args.ports.clone(),
+            hash_keys_refused,
+            started: Instant::now(),
+        };
+        tokio::spawn(metrics::serve(listener, Arc::new(source)));
+    }
     let serve = server::router(device).serve_with_incoming(ReceiverStream::new(connections));
 
     info!(device_id = args.device_id, grpc = %args.grpc, ports = args.ports.len(), "ready");
@@ -205,13 +219,15 @@ fn cannot_control(path: &std::path::Path, error: &std::io::Error) -> Fault {
     .into()
 }
 
-fn cannot_listen(args: &Args, error: &std::io::Error) -> Fault {
-    let remedy = match error.kind() {
-        std::io::ErrorKind::AddrInUse => "another process listens there: end it, or change --grpc",
-        std::io::ErrorKind::AddrNotAvailable => {
-            "this host does not have the address: add it, or change --grpc"
-        }
-        _ => "change --grpc",
-    };
-    format!("cannot listen on {}: {error}. Remedy: {remedy}", args.grpc).into()
+async fn listen(option: &str, address: SocketAddr) -> Result<TcpListener, Fault> {
+    TcpListener::bind(address).await.map_err(|error| {
+        let remedy = match error.kind() {
+            std::io::ErrorKind::AddrInUse => "another process listens there: end it, or change",
+            std::io::ErrorKind::AddrNotAvailable => {
+                "this host does not have the address: add it, or change"
+            }
+            _ => "change",
+        };
+        format!("cannot listen on {address}: {error}. Remedy: {remedy} {option}").into()
+    })
 }

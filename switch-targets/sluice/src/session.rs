@@ -44,6 +44,11 @@ impl Sessions {
         self.arbitration.is_primary(election_id)
     }
 
+    /// How many are open.
+    pub fn streams(&self) -> usize {
+        self.outboxes.len()
+    }
+
     pub fn has_primary(&self) -> bool {
         self.arbitration.primary().is_some()
     }

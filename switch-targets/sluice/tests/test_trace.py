@@ -120,7 +120,7 @@ def client(control: str, program: Path, sluice: Sluice) -> Iterator[subprocess.P
 
 
 @pytest.mark.slow
-async def test_real_packets_are_told_and_forwarded(wired: Gateway, client: subprocess.Popen[str]) -> None:
+async def test_real_packets_are_told_and_forwarded(client: subprocess.Popen[str], wired: Gateway) -> None:
     tunnel = new_tunnel()
     await wired.insert(tunnel.entries())
     for sequence in (1, 2, 3):

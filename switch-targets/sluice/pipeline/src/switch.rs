@@ -117,6 +117,11 @@ impl Switch {
         table.reset_default(spec, program.actions(), &program.ir)
     }
 
+    /// How many entries each table holds.
+    pub fn table_sizes(&self) -> impl Iterator<Item = usize> {
+        self.tables.iter().map(Table::len)
+    }
+
     /// `None`: a miss does nothing.
     pub fn default_entry(&self, table: TableId) -> Result<Option<&ActionCall>, TableError> {
         Ok(self

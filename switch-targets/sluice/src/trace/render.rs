@@ -112,7 +112,7 @@ fn named(fields: &[Named]) -> String {
 fn shown(value: &Bits) -> String {
     match value.width() {
         0 => "-".to_owned(),
-        ..=WIDEST => format!("0x{}", hex(value.bytes())),
+        1..=WIDEST => format!("0x{}", hex(value.bytes())),
         width => format!("<{width} bits>"),
     }
 }
