@@ -204,6 +204,7 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
             break;
         }
         looked = Instant::now();
+        plane.traffic.beat();
         ports.iter_mut().for_each(|port| port.reopen(looked));
         if published.elapsed() >= PUBLISH {
             published = looked;

@@ -31,6 +31,7 @@ pub mod read;
 pub mod schema;
 pub mod server;
 pub mod session;
+pub mod supervision;
 pub mod tls;
 pub mod trace;
 pub mod translate;

@@ -18,7 +18,7 @@ use sluice::ports::Port;
 use sluice::trace::control::{self, Control};
 use sluice::trace::offline::{Bench, packets};
 use sluice::trace::render;
-use sluice::{digest_pump, esp_engine, listener, packet_hash, payload_tail, server};
+use sluice::{digest_pump, esp_engine, listener, packet_hash, payload_tail, server, supervision};
 use sluice_pipeline::ExternRegistry;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -194,15 +194,18 @@ async fn run(args: &Args) -> Result<(), Fault> {
         };
         tokio::spawn(metrics::serve(listener, Arc::new(source)));
     }
+    tokio::spawn(supervision::watch(Arc::clone(&device.plane)));
     let serve = server::router(device).serve_with_incoming(ReceiverStream::new(connections));
 
     info!(device_id = args.device_id, grpc = %args.grpc, ports = args.ports.len(), "ready");
+    supervision::ready();
     tokio::select! {
         served = serve => served?,
         ended = data_plane_ended => return Err(ended.map_or_else(|_| "the data plane has crashed".into(), Fault::from)),
         _ = terminate.recv() => info!("ending: SIGTERM"),
         _ = interrupt.recv() => info!("ending: SIGINT"),
     }
+    supervision::ending();
     drop(forwarder);
     if let Some(controlled) = controlled {
         controlled.abort();

@@ -12,6 +12,8 @@ pub struct Traffic {
     ports: Box<[PortTraffic]>,
     pub to_no_port: AtomicU64,
     pub digests_lost: AtomicU64,
+    /// Rounds of the data plane since it started: one a second at least.
+    pub beats: AtomicU64,
 }
 
 #[derive(Default)]
@@ -33,6 +35,7 @@ impl Default for Traffic {
             ports: (0..PORTS).map(|_| PortTraffic::default()).collect(),
             to_no_port: AtomicU64::new(0),
             digests_lost: AtomicU64::new(0),
+            beats: AtomicU64::new(0),
         }
     }
 }
@@ -54,6 +57,10 @@ impl Traffic {
         if let Some(port) = self.port(number) {
             add(&port.sent_bytes, bytes);
         }
+    }
+
+    pub fn beat(&self) {
+        add(&self.beats, 1);
     }
 
     pub fn sent_to_no_port(&self) {
