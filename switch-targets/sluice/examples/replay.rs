@@ -245,7 +245,8 @@ fn add_with(
         action: ActionCall {
             action: id,
             args: params.iter().zip(args).map(value).collect(),
-        },
+        }
+        .into(),
     };
     switch.insert(sluice_pipeline::TableId(at), entry).unwrap();
 }

@@ -1,10 +1,12 @@
 //! The sluice P4 software switch: ports and P4Runtime around sluice-pipeline.
 //!
 //! ```text
-//!   controller ── mTLS ── listener ─► server ─┬─ session ── arbitration          who may write
+//!   controller ── mTLS ── listener ─► server ─┬─ session ── arbitration, role    who may write what
 //!                                             ├─ pipeline_config ── schema       which program runs
+//!                                             │       └─ reconcile               what the next one keeps
 //!                                             ├─ write, read ── translate        its entries and counters
-//!                                             └─ digest_pump ── digest           what it learned
+//!                                             ├─ digest_pump ── digest           what it learned
+//!                                             └─ packet_io                       packets from and to clients
 //!                                                      │ device
 //!   interfaces ── ports ────────────────────────── dataplane ── sluice-pipeline ── esp_engine, packet_hash
 //! ```
@@ -23,11 +25,14 @@ pub mod fault;
 pub mod listener;
 pub mod metrics;
 pub mod packet_hash;
+pub mod packet_io;
 pub mod payload_tail;
 pub mod pipeline_config;
 pub mod ports;
 pub mod proto;
 pub mod read;
+pub mod reconcile;
+pub mod role;
 pub mod schema;
 pub mod server;
 pub mod session;

@@ -14,6 +14,7 @@ use sluice::config::{Args, KEK_LEN, read_kek};
 use sluice::dataplane::{DataPlane, Forwarder};
 use sluice::device::Device;
 use sluice::metrics::{self, Source};
+use sluice::packet_io::{self, PacketIo};
 use sluice::ports::Port;
 use sluice::trace::control::{self, Control};
 use sluice::trace::offline::{Bench, packets};
@@ -158,7 +159,7 @@ async fn run(args: &Args) -> Result<(), Fault> {
     let ports = args
         .ports
         .iter()
-        .map(Port::open)
+        .map(|port| Port::open(port, !args.no_offload))
         .collect::<Result<Vec<_>, _>>()?;
     let listener = listen("--grpc", args.grpc).await?;
     let metrics = match args.metrics {
@@ -177,12 +178,14 @@ async fn run(args: &Args) -> Result<(), Fault> {
         .transpose()?;
 
     let (learned, from_data_plane) = mpsc::channel(digest_pump::BACKLOG);
-    let plane = Arc::new(DataPlane::new(learned));
+    let (packet_io, punted) = PacketIo::new(args.cpu_port)?;
+    let plane = Arc::new(DataPlane::new(learned, Arc::new(packet_io)));
     let device = Arc::new(Device::new(args.device_id, Arc::clone(&plane), externs));
     let (alive, data_plane_ended) = oneshot::channel();
     let controlled = control.map(|control| tokio::spawn(control.run(Arc::clone(&plane))));
     let forwarder = Forwarder::start(plane, ports, alive)?;
     tokio::spawn(digest_pump::run(Arc::clone(&device), from_data_plane));
+    tokio::spawn(packet_io::run(Arc::clone(&device), punted));
     let (accepted, connections) = mpsc::channel(CONNECTIONS);
     tokio::spawn(listener::accept(listener, tls, accepted));
     if let Some(listener) = metrics {

@@ -1,13 +1,19 @@
 //! `Read` (section 13): entries and counters, by key or by wildcard.
 
-use sluice_pipeline::{CounterValue, Entry, Switch};
+mod meter;
+mod profile;
+
+use sluice_pipeline::{CounterValue, EntryView, MatchValue, Switch};
 use tonic::Status;
 
-use crate::device::{Device, Installed, no_program};
+use crate::device::{Device, Installed, no_program, unknown_role};
 use crate::fault::{Fault, batch_status};
-use crate::proto::p4rt::{self, entity::Entity, packet_replication_engine_entry as pre};
+use crate::proto::p4rt::{self, entity::Entity, table_action};
+use crate::role::Access;
 use crate::schema::Table;
-use crate::translate::{EntryKey, action_id, field_matches, match_values, shown_key, table_action};
+use crate::translate::{
+    EntryKey, action_id, entry_key, field_matches, match_values, shown_key, table_action,
+};
 use crate::write::entity_name;
 
 /// Entries copied while the data plane waits.
@@ -23,16 +29,27 @@ pub type Response = Result<p4rt::ReadResponse, Status>;
 /// `NOT_FOUND` for another device, `FAILED_PRECONDITION` before the first program.
 pub async fn read(device: &Device, request: p4rt::ReadRequest) -> Result<Vec<Response>, Fault> {
     device.check_id(request.device_id)?;
-    let installed = device.installed.read().await;
-    let installed = installed.as_ref().ok_or_else(no_program)?;
+    let committed = device.installed.read().await;
+    let access = device.sessions.lock().access(&request.role);
+    let saved = device.saved.lock();
+    let (device, installed) = match saved.as_deref() {
+        Some(saved) => (&saved.device, &saved.installed),
+        None => (device, committed.as_ref().ok_or_else(no_program)?),
+    };
+    let owners = &installed.schema.owners;
+    let access = match access {
+        Some(access) => access,
+        // It has no client yet, and objects that are its own.
+        None if owners.values().any(|owner| *owner == request.role) => Access {
+            role: request.role,
+            ..Access::default()
+        },
+        None => return Err(unknown_role(&request.role)),
+    };
     let mut found = Vec::new();
     let mut results = Vec::new();
     for entity in request.entities {
         results.push(match entity.entity {
-            Some(_) if !request.role.is_empty() => Err(Fault::not_found(format!(
-                "role '{}' is not known: leave the role unset",
-                request.role
-            ))),
             Some(entity) => one(device, installed, entity, &mut found),
             None => Err(Fault::invalid("the entity is not set")),
         });
@@ -40,6 +57,7 @@ pub async fn read(device: &Device, request: p4rt::ReadRequest) -> Result<Vec<Res
     let mut responses = Vec::new();
     let mut found = found
         .into_iter()
+        .filter(|entity| access.covers_entity(owners, entity))
         .map(|entity| p4rt::Entity {
             entity: Some(entity),
         })
@@ -55,7 +73,11 @@ pub async fn read(device: &Device, request: p4rt::ReadRequest) -> Result<Vec<Res
     Ok(responses)
 }
 
-fn one(
+/// What one element of a request asks for.
+///
+/// # Errors
+/// As the specification says of its kind.
+pub fn one(
     device: &Device,
     installed: &Installed,
     entity: Entity,
@@ -106,6 +128,12 @@ fn one(
                 }
             }
         }
+        Entity::ActionProfileMember(asked) => profile::members(device, installed, &asked, found)?,
+        Entity::ActionProfileGroup(asked) => profile::groups(device, installed, &asked, found)?,
+        Entity::MeterEntry(asked) => meter::meters(device, installed, &asked, found)?,
+        Entity::DirectMeterEntry(asked) => {
+            meter::direct_meters(device, installed, asked, found)?;
+        }
         Entity::DigestEntry(asked) => {
             let ids: Vec<u32> = match asked.digest_id {
                 0 => schema.digests.keys().copied().collect(),
@@ -125,6 +153,7 @@ fn one(
                 found.push(Entity::DigestEntry(p4rt::DigestEntry { digest_id, config }));
             }
         }
+        Entity::PacketReplicationEngineEntry(asked) => installed.replication.read(&asked, found),
         // There are none, which answers a question after all of them.
         other if is_wildcard(&other) => {}
         other => {
@@ -152,16 +181,62 @@ fn table_entries(
     let key = (!asked.r#match.is_empty())
         .then(|| match_values(table, asked))
         .transpose()?;
+    entries_of(device, installed, table_id, table, asked, key)
+}
+
+/// The entry of exactly the key that is asked for: a key without match fields is that of the entry that matches everything.
+///
+/// # Errors
+/// As for a write of that key.
+pub fn exactly(
+    device: &Device,
+    installed: &Installed,
+    asked: &p4rt::TableEntry,
+) -> Result<Option<p4rt::TableEntry>, Fault> {
+    let table = installed.schema.table(asked.table_id)?;
+    if asked.is_default_action {
+        return Ok(default_entry(
+            device,
+            installed,
+            asked.table_id,
+            table,
+            asked,
+        ));
+    }
+    let key = Some(entry_key(table, asked)?.fields);
+    let found = entries_of(device, installed, asked.table_id, table, asked, key)?;
+    Ok(found.into_iter().next())
+}
+
+fn entries_of(
+    device: &Device,
+    installed: &Installed,
+    table_id: u32,
+    table: &Table,
+    asked: &p4rt::TableEntry,
+    key: Option<Vec<MatchValue>>,
+) -> Result<Vec<p4rt::TableEntry>, Fault> {
     let action = action_id(asked.action.as_ref());
     let with_counter = asked.counter_data.is_some() && table.direct_counter;
     let mut entries = Vec::new();
-    for (entry, counter) in all_entries(device, table)? {
+    let candidates = match &key {
+        Some(key) if asked.priority != 0 || !table.prioritised => {
+            one_entry(device, table, key, asked.priority)?
+        }
+        _ => all_entries(device, table)?,
+    };
+    for view in candidates {
+        let EntryView {
+            entry,
+            counter,
+            meter,
+        } = view;
         if key.as_ref().is_some_and(|key| *key != entry.key)
             || (asked.priority != 0 && asked.priority != entry.priority)
         {
             continue;
         }
-        let shown_action = table_action(table, &entry.action);
+        let shown_action = profile::shown_action(&installed.schema, table, &entry.action);
         if action.is_some() && action != action_id(shown_action.as_ref()) {
             continue;
         }
@@ -171,6 +246,12 @@ fn table_entries(
             priority: entry.priority,
             action: shown_action,
             counter_data: counter.filter(|_| with_counter).map(counter_data),
+            meter_config: (meter.as_ref())
+                .filter(|_| asked.meter_config.is_some())
+                .and_then(meter::config),
+            meter_counter_data: (meter.as_ref())
+                .filter(|_| asked.meter_counter_data.is_some())
+                .map(|meter| meter::counts(meter.counts)),
             is_const: table.is_const,
             ..Default::default()
         };
@@ -186,11 +267,29 @@ fn table_entries(
     Ok(entries)
 }
 
-/// Nothing can be written meanwhile, so that the order holds from one lock to the next.
-fn all_entries(
+fn one_entry(
     device: &Device,
     table: &Table,
-) -> Result<Vec<(Entry, Option<CounterValue>)>, Fault> {
+    key: &[MatchValue],
+    priority: i32,
+) -> Result<Vec<EntryView>, Fault> {
+    let running = device.plane.lock();
+    let switch: &Switch = &running.as_ref().ok_or_else(no_program)?.switch;
+    let view = switch.entry(table.index, key, priority);
+    Ok(view
+        .ok()
+        .map(|view| shown(table, view))
+        .into_iter()
+        .collect())
+}
+
+fn shown(table: &Table, mut view: EntryView) -> EntryView {
+    view.entry.key = shown_key(table, &view.entry.key);
+    view
+}
+
+/// Nothing can be written meanwhile, so that the order holds from one lock to the next.
+fn all_entries(device: &Device, table: &Table) -> Result<Vec<EntryView>, Fault> {
     let mut entries = Vec::new();
     let mut from = 0;
     loop {
@@ -198,12 +297,12 @@ fn all_entries(
         let running = device.plane.lock();
         let switch: &Switch = &running.as_ref().ok_or_else(no_program)?.switch;
         for (row, view) in switch.entries_from(table.index, from).take(AT_ONCE) {
-            entries.push((view.entry, view.counter));
+            entries.push(view);
             from = row + 1;
         }
         drop(running);
-        for (entry, _) in &mut entries[before..] {
-            entry.key = shown_key(table, &entry.key);
+        for view in &mut entries[before..] {
+            view.entry.key = shown_key(table, &view.entry.key);
         }
         if entries.len() - before < AT_ONCE {
             return Ok(entries);
@@ -252,6 +351,11 @@ fn noted(
         return None;
     }
     entry.metadata = note.metadata;
+    if let Some(table_action::Type::ActionProfileActionSet(set)) =
+        entry.action.as_mut().and_then(|it| it.r#type.as_mut())
+    {
+        [set.action_selection_mode, set.size_semantics] = note.modes;
+    }
     Some(entry)
 }
 
@@ -321,18 +425,6 @@ fn counter_data(value: CounterValue) -> p4rt::CounterData {
 fn is_wildcard(entity: &Entity) -> bool {
     match entity {
         Entity::ExternEntry(it) => it.extern_type_id == 0,
-        Entity::ActionProfileMember(it) => it.action_profile_id == 0,
-        Entity::ActionProfileGroup(it) => it.action_profile_id == 0,
-        Entity::MeterEntry(it) => it.meter_id == 0,
-        Entity::DirectMeterEntry(it) => it
-            .table_entry
-            .as_ref()
-            .is_none_or(|entry| entry.table_id == 0),
-        Entity::PacketReplicationEngineEntry(it) => match &it.r#type {
-            Some(pre::Type::MulticastGroupEntry(it)) => it.multicast_group_id == 0,
-            Some(pre::Type::CloneSessionEntry(it)) => it.session_id == 0,
-            None => true,
-        },
         Entity::ValueSetEntry(it) => it.value_set_id == 0,
         Entity::RegisterEntry(it) => it.register_id == 0,
         _ => false,

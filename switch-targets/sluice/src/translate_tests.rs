@@ -60,6 +60,8 @@ fn table() -> Table {
         ]),
         is_const: false,
         const_default: false,
+        direct_meter: None,
+        profile: None,
         direct_counter: false,
         prioritised: true,
     }

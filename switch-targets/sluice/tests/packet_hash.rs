@@ -36,7 +36,7 @@ impl Rig {
         let entry = Entry {
             key: vec![MatchValue::Exact(Bits::from_u128(9, u128::from(PORT)))],
             priority: 0,
-            action: ActionCall { action, args },
+            action: ActionCall { action, args }.into(),
         };
         switch.insert(table, entry).unwrap();
         Rig { switch, refused }

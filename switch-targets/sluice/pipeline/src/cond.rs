@@ -6,7 +6,7 @@ use crate::expr::{HeaderRef, Num, Scope};
 use crate::layout::HeaderIx;
 use crate::wide::Wide;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CmpOp {
     Eq,
     Ne,

@@ -12,6 +12,11 @@ pub trait Extern: Send {
     /// which makes the program unloadable.
     fn method(&self, name: &str, arity: usize) -> Option<usize>;
 
+    /// Whether a method may ask for [`Packet::whole`]. Such a call is never left to a recorded path, which keeps no headers.
+    fn sees_headers(&self) -> bool {
+        false
+    }
+
     /// Runs a method. `args` are in the order of the declaration, `in` and `out` alike; what is set in an `out`
     /// argument is written to the field that the program passed. `now` is the time since the switch started.
     fn call(

@@ -2,12 +2,13 @@
 
 use crate::bits::Bits;
 use crate::entry::Entry;
+use crate::expr::Args;
 use crate::ir::{Flow, Next};
 use crate::layout::{HeaderIx, Home};
 use crate::load::{Label, Labels};
 use crate::phv::Phv;
 use crate::program::Program;
-use crate::table::{Found, Table};
+use crate::table::{Found, Table, call_of};
 
 /// Steps that are kept of one packet; its copies are many, or its parser loops, when it has more.
 const MAX_STEPS: usize = 4096;
@@ -191,17 +192,25 @@ impl<'a> Journal<'a> {
     }
 
     #[cold]
-    pub fn table(&mut self, id: usize, table: &Table, found: Found) {
+    /// `member`: what the table's action profile has it do, where it has one.
+    pub fn table(
+        &mut self,
+        id: usize,
+        table: &Table,
+        found: Found,
+        member: Option<(usize, &Args)>,
+    ) {
         let (spec, ir) = (&self.program.tables()[id], &self.program.ir);
         let entry = match found {
             Found::Hit(row) => table.view(spec, ir, row).map(|view| view.entry),
             Found::Miss => None,
         };
-        let call = match &entry {
-            Some(entry) => Some(&entry.action),
-            None => table.default_call(),
-        };
-        let action = call.and_then(|call| self.program.actions().get(call.action.0));
+        let bound = table.bound(found).map(|bound| (bound.action, &bound.args));
+        let call = member.or(bound);
+        let call = call.map(|(action, args)| call_of(ir, action, args));
+        let action = call
+            .as_ref()
+            .and_then(|call| self.program.actions().get(call.action.0));
         let params = action.iter().flat_map(|action| &action.params);
         let values = call.iter().flat_map(|call| &call.args).cloned();
         let step = Step::Table {

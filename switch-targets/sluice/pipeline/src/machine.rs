@@ -10,8 +10,10 @@ use crate::externs::{Extern, ExternArg};
 use crate::ir::{Ir, Op};
 use crate::journal::Journal;
 use crate::layout::Home;
+use crate::meter::Meter;
 use crate::outcome::{Digest, Faults, Outcome};
 use crate::packet::Packet;
+use crate::paths::Log;
 use crate::spec::DigestId;
 use crate::work::{CloneRequest, Work};
 
@@ -25,6 +27,7 @@ const MAX_LOOPS: usize = 1 << 16;
 pub struct Objects {
     pub counters: Vec<Vec<CounterValue>>,
     pub registers: Vec<Vec<u128>>,
+    pub meters: Vec<Vec<Meter>>,
     pub externs: Vec<Box<dyn Extern>>,
     /// For each call site, the index of the method.
     pub methods: Vec<usize>,
@@ -52,6 +55,7 @@ pub struct Machine<'a> {
     pub faults: &'a mut Faults,
     /// Since the switch started.
     pub now: Duration,
+    pub log: &'a mut Log,
     /// Where the packet's way is written down, if anywhere.
     pub journal: Option<Box<Journal<'a>>>,
 }
@@ -140,13 +144,7 @@ impl Machine<'_> {
                 Op::Drop => self.drop(work),
                 Op::Count { counter, index } => {
                     let index = index.eval(&scope);
-                    let cell = usize::try_from(index)
-                        .ok()
-                        .and_then(|index| self.objects.counters[*counter].get_mut(index));
-                    if let Some(cell) = cell {
-                        cell.packets = cell.packets.wrapping_add(1);
-                        cell.bytes = cell.bytes.wrapping_add(work.ingress_len as u64);
-                    }
+                    self.count(*counter, index, work.ingress_len);
                 }
                 Op::Digest(digest) => {
                     let values = ir.digests[*digest]
@@ -229,6 +227,20 @@ impl Machine<'_> {
                     from_ingress: *from_ingress,
                 });
             }
+            Op::Meter {
+                meter,
+                index,
+                target,
+            } => {
+                let cell = usize::try_from(index.eval(&scope))
+                    .ok()
+                    .and_then(|at| self.objects.meters[*meter].get_mut(at));
+                if let Some(cell) = cell {
+                    let bytes = work.ingress_len as u64;
+                    let color = cell.mark(ir.meters[*meter].of(bytes), bytes, self.now);
+                    target.set(layout, &mut work.phv, args, color as u128);
+                }
+            }
             Op::RegisterRead {
                 target,
                 register,
@@ -238,6 +250,7 @@ impl Machine<'_> {
                     .ok()
                     .and_then(|at| self.objects.registers[*register].get(at));
                 if let Some(value) = cell.copied() {
+                    self.log.note(value);
                     target.set(layout, &mut work.phv, args, value);
                 }
             }
@@ -246,12 +259,8 @@ impl Machine<'_> {
                 index,
                 value,
             } => {
-                let value = value.eval(&scope) & mask(ir.registers[*register].width);
-                let at = usize::try_from(index.eval(&scope)).ok();
-                if let Some(cell) = at.and_then(|at| self.objects.registers[*register].get_mut(at))
-                {
-                    *cell = value;
-                }
+                let (index, value) = (index.eval(&scope), value.eval(&scope));
+                self.write_register(*register, index, value);
             }
             Op::Hash {
                 target,
@@ -282,6 +291,26 @@ impl Machine<'_> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Counts a packet of `bytes`; outside the array nothing is counted.
+    pub fn count(&mut self, counter: usize, index: u128, bytes: usize) {
+        let cell = usize::try_from(index)
+            .ok()
+            .and_then(|index| self.objects.counters[counter].get_mut(index));
+        if let Some(cell) = cell {
+            cell.packets = cell.packets.wrapping_add(1);
+            cell.bytes = cell.bytes.wrapping_add(bytes as u64);
+        }
+    }
+
+    /// Sets a cell to `value`, cut to the register's width; outside the array nothing is set.
+    pub fn write_register(&mut self, register: usize, index: u128, value: u128) {
+        let value = value & mask(self.ir.registers[register].width);
+        let at = usize::try_from(index).ok();
+        if let Some(cell) = at.and_then(|at| self.objects.registers[register].get_mut(at)) {
+            *cell = value;
         }
     }
 
@@ -321,6 +350,15 @@ impl Machine<'_> {
         let mut packet = Packet::with_headers(&mut work.payload, ir, &work.phv, scratch);
         externs[site.instance].call(methods[call], extern_args, &mut packet, self.now);
         work.len = (work.len + work.payload.len()).saturating_sub(before);
+        if self.log.is_on {
+            self.log.is_spoiled |= externs[site.instance].sees_headers();
+            let targets = site.args.iter().zip(extern_args.iter());
+            for (_, arg) in targets.filter(|((_, target), _)| target.is_some()) {
+                self.log.note(arg.as_u128());
+            }
+            let grown = (work.payload.len() as u128).wrapping_sub(before as u128);
+            self.log.note(grown);
+        }
         for ((_, target), arg) in site.args.iter().zip(extern_args.iter()) {
             if let (Some(target), true) = (target, arg.changed) {
                 target.set_bytes(&ir.layout, &mut work.phv, args, arg.bytes());

@@ -106,6 +106,12 @@ impl Source {
             load(&traffic.digests_lost),
         );
         single(
+            "packet_ins_lost",
+            "Packets for the controller that no client took in time",
+            Kind::Counter,
+            device.plane.packet_io.lost(),
+        );
+        single(
             "hash_keys_refused",
             "Packets whose hash key did not open",
             Kind::Counter,
@@ -165,21 +171,21 @@ impl Source {
 
     fn of_ports(&self, families: &mut Vec<Family>) {
         type Read = fn(&PortTraffic) -> &AtomicU64;
-        let columns: [(&str, &str, Read); 9] = [
-            ("port_received_packets", "Frames taken in", |it| {
+        let columns: [(&str, &str, Read); 12] = [
+            ("port_received_packets", "Packets taken in", |it| {
                 &it.received
             }),
-            ("port_received_bytes", "Bytes of frames taken in", |it| {
+            ("port_received_bytes", "Bytes of packets taken in", |it| {
                 &it.received_bytes
             }),
             (
                 "port_sent_packets",
-                "Frames that the interface took",
+                "Packets that the interface took",
                 |it| &it.sent,
             ),
             (
                 "port_sent_bytes",
-                "Bytes of frames given to the interface",
+                "Bytes of packets given to the interface",
                 |it| &it.sent_bytes,
             ),
             (
@@ -206,6 +212,21 @@ impl Source {
                 "port_refused_packets",
                 "Frames that the interface did not take",
                 |it| &it.refused,
+            ),
+            (
+                "port_malformed_packets",
+                "Super-frames and unfinished checksums that were not what they said",
+                |it| &it.malformed,
+            ),
+            (
+                "port_received_super_frames",
+                "Super-frames taken in; each is as many packets as it stands for",
+                |it| &it.received_super_frames,
+            ),
+            (
+                "port_sent_super_frames",
+                "Super-frames that packets went out in",
+                |it| &it.sent_super_frames,
             ),
         ];
         for (name, help, read) in columns {

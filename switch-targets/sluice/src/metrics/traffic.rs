@@ -27,6 +27,9 @@ pub struct PortTraffic {
     pub without_checksum: AtomicU64,
     pub too_long: AtomicU64,
     pub refused: AtomicU64,
+    pub malformed: AtomicU64,
+    pub received_super_frames: AtomicU64,
+    pub sent_super_frames: AtomicU64,
 }
 
 impl Default for Traffic {
@@ -80,6 +83,9 @@ impl Traffic {
             (&port.without_checksum, stats.unfinished),
             (&port.too_long, stats.sent.too_long),
             (&port.refused, stats.sent.refused),
+            (&port.malformed, stats.malformed),
+            (&port.received_super_frames, stats.received_super_frames),
+            (&port.sent_super_frames, stats.sent.super_frames),
         ] {
             counter.store(value, Ordering::Relaxed);
         }

@@ -70,6 +70,10 @@ impl Extern for PacketHash {
         }
     }
 
+    fn sees_headers(&self) -> bool {
+        true
+    }
+
     fn call(
         &mut self,
         method: usize,

@@ -14,8 +14,9 @@ use tokio::sync::mpsc;
 
 use super::Explained;
 use crate::dataplane::DataPlane;
-use crate::device::{Device, Installed};
+use crate::device::{Device, Saved};
 use crate::fault::Fault;
+use crate::packet_io::PacketIo;
 use crate::pipeline_config;
 use crate::proto::{DESCRIPTORS, info::P4Info, p4rt};
 use crate::write;
@@ -51,10 +52,7 @@ pub enum OfflineError {
 }
 
 /// A switch without ports, with a program.
-pub struct Bench {
-    device: Device,
-    installed: Installed,
-}
+pub struct Bench(Saved);
 
 /// What a program has, for people.
 pub struct Contents {
@@ -72,20 +70,20 @@ impl Bench {
             p4_device_config: read(json)?,
             cookie: None,
         };
+        let refused_io = |cause| OfflineError::Unreadable {
+            path: json.to_owned(),
+            cause,
+        };
         let (learned, _) = mpsc::channel(1);
-        let device = Device::new(1, Arc::new(DataPlane::new(learned)), externs);
+        let (packet_io, _) = PacketIo::new(None).map_err(refused_io)?;
+        let plane = DataPlane::new(learned, Arc::new(packet_io));
+        let device = Device::new(1, Arc::new(plane), externs);
         let refused = |fault| OfflineError::Refused {
             path: json.to_owned(),
             fault,
         };
-        let (running, schema) = pipeline_config::build(&device, &config).map_err(refused)?;
-        device.plane.install(running);
-        let installed = Installed {
-            schema,
-            config,
-            notes: std::collections::HashMap::new(),
-        };
-        Ok(Self { device, installed })
+        let saved = pipeline_config::build(&device, Some(config)).map_err(refused)?;
+        Ok(Self(saved))
     }
 
     /// Applies the updates of a `p4.v1.WriteRequest` in text form.
@@ -95,7 +93,7 @@ impl Bench {
     pub fn write(&mut self, entries: &Path) -> Result<(), OfflineError> {
         let request = from_text::<p4rt::WriteRequest>(entries, "p4.v1.WriteRequest")?;
         for (at, update) in request.updates.into_iter().enumerate() {
-            write::apply(&self.device, &mut self.installed, update).map_err(|fault| {
+            write::perform(&self.0.device, &mut self.0.installed, update).map_err(|fault| {
                 OfflineError::Update {
                     path: entries.to_owned(),
                     number: at + 1,
@@ -107,7 +105,7 @@ impl Bench {
     }
 
     pub fn explain(&mut self, port: u16, frame: &[u8]) -> Explained {
-        let mut running = self.device.plane.lock();
+        let mut running = self.0.device.plane.lock();
         let mut out = Outcome::new();
         let steps = running.as_mut().map(|running| {
             running
@@ -123,7 +121,7 @@ impl Bench {
     }
 
     pub fn contents(&self) -> Contents {
-        let schema = &self.installed.schema;
+        let schema = &self.0.installed.schema;
         let tables = schema.tables.values();
         Contents {
             tables: tables.map(|table| table.name.clone()).collect(),

@@ -3,10 +3,12 @@
 use sluice_pipeline::{CounterValue, Entry};
 
 use super::counter::value;
+use super::meter::{Setting, setting_of};
+use super::profile::entry_action;
 use super::{Refused, on_switch};
 use crate::device::{Device, Installed, Note};
 use crate::fault::Fault;
-use crate::proto::p4rt::{self, update::Type};
+use crate::proto::p4rt::{self, table_action, update::Type};
 use crate::schema::Table;
 use crate::translate::{EntryKey, action_call, entry_key};
 
@@ -40,11 +42,18 @@ pub fn table_entry(
         return Ok(());
     }
     let counter = direct_resources(table, &entry).map_err(place)?;
-    let note = note(&entry).map_err(place)?;
+    let meter = meter_setting(table, &entry).map_err(place)?;
+    let mut note = note(&entry).map_err(place)?;
+    if entry.action.is_none() {
+        note.modes = installed
+            .notes
+            .get(&note_at)
+            .map_or(note.modes, |kept| kept.modes);
+    }
     let action = entry
         .action
         .as_ref()
-        .map(|action| action_call(table, action, false))
+        .map(|action| entry_action(&device.plane, &installed.schema, table, action))
         .transpose()?;
     let EntryKey { fields, priority } = key;
     let with = |action| Entry {
@@ -60,6 +69,9 @@ pub fn table_entry(
                 return Err(Refused::Fault(Fault::invalid("the action is not set")));
             }
             _ => drop(switch.entry(table.index, &fields, priority)?),
+        }
+        if let Some(setting) = meter {
+            setting.apply(switch.direct_meter_mut(table.index, &fields, priority)?);
         }
         match counter {
             Some(value) => {
@@ -94,6 +106,12 @@ pub fn default_entry(
     if table.const_default {
         return Err(place(Fault::denied("the program fixes it")));
     }
+    if entry.meter_config.is_some() || entry.meter_counter_data.is_some() {
+        meter_setting(table, &entry).map_err(place)?;
+        return Err(place(Fault::unsupported(
+            "misses are not marked by this switch",
+        )));
+    }
     if direct_resources(table, &entry).map_err(place)?.is_some() {
         return Err(place(Fault::unsupported(
             "misses are not counted by this switch",
@@ -125,9 +143,6 @@ fn direct_resources(
     if entry.is_const {
         return Err(Fault::invalid("is_const can't be written"));
     }
-    if entry.meter_config.is_some() || entry.meter_counter_data.is_some() {
-        return Err(Fault::invalid("the table has no direct meter"));
-    }
     if entry.idle_timeout_ns != 0 {
         return Err(Fault::invalid("the table has no idle timeout"));
     }
@@ -136,6 +151,14 @@ fn direct_resources(
         Some(data) => Ok(Some(value(data)?)),
         None => Ok(None),
     }
+}
+
+fn meter_setting(table: &Table, entry: &p4rt::TableEntry) -> Result<Option<Setting>, Fault> {
+    setting_of(
+        table,
+        entry.meter_config.as_ref(),
+        entry.meter_counter_data.as_ref(),
+    )
 }
 
 fn note(entry: &p4rt::TableEntry) -> Result<Note, Fault> {
@@ -152,7 +175,18 @@ fn note(entry: &p4rt::TableEntry) -> Result<Note, Fault> {
     Ok(Note {
         controller_metadata,
         metadata: entry.metadata.clone(),
+        modes: modes(entry),
     })
+}
+
+fn modes(entry: &p4rt::TableEntry) -> [i32; 2] {
+    let action = entry.action.as_ref();
+    match action.and_then(|action| action.r#type.as_ref()) {
+        Some(table_action::Type::ActionProfileActionSet(set)) => {
+            [set.action_selection_mode, set.size_semantics]
+        }
+        _ => Default::default(),
+    }
 }
 
 fn keep(installed: &mut Installed, at: (u32, Option<EntryKey>), note: Note) {

@@ -1,0 +1,156 @@
+//! A recorded path: what is left to do for a packet that takes the same way through one pass.
+
+use super::node::{Node, NodeId};
+use crate::layout::HeaderIx;
+
+/// One thing to do. Operands are places in the numbers of the run: first the constants, then what is computed, in order.
+#[derive(Debug)]
+pub enum Instr {
+    Compute(Node),
+    /// Fails before anything has changed: the packet takes another way.
+    Require {
+        cond: u32,
+        holds: bool,
+    },
+    /// Fails after something has changed: the interpreter goes on from the exit.
+    Guard {
+        cond: u32,
+        holds: bool,
+        exit: u32,
+    },
+    /// Leaves the parsed headers behind.
+    Trim(usize),
+    CountRow {
+        table: usize,
+        row: usize,
+    },
+    Count {
+        counter: usize,
+        index: u32,
+    },
+    ReadRegister {
+        register: usize,
+        index: u32,
+        effect: u32,
+    },
+    WriteRegister {
+        register: usize,
+        index: u32,
+        value: u32,
+    },
+    Call(u32),
+}
+
+/// A call of an extern.
+#[derive(Debug)]
+pub struct Call {
+    /// In [`crate::ir::Ir::calls`].
+    pub site: usize,
+    pub args: Box<[CallArg]>,
+    /// Argument and effect: what the extern changed goes there.
+    pub results: Box<[(u32, u32)]>,
+    /// Which effect tells by how many bytes the payload grew, modulo 2¹²⁸.
+    pub grown: u32,
+}
+
+#[derive(Debug)]
+pub enum CallArg {
+    Number { from: u32, width: u32 },
+    Bytes { value: Box<[u8]>, width: u32 },
+}
+
+/// How a pass ends.
+#[derive(Debug)]
+pub enum End {
+    Drop,
+    Send {
+        port: u16,
+        headers: Emit,
+    },
+    Recirculate {
+        /// The list of preserved fields, and their values.
+        list: usize,
+        carry: Box<[u32]>,
+        headers: Emit,
+    },
+}
+
+/// Headers as they go out: a template, what is copied of the packet as it came, and the fields that are computed.
+#[derive(Debug, Default)]
+pub struct Emit {
+    pub template: Box<[u8]>,
+    pub copies: Box<[Copied]>,
+    pub puts: Box<[Put]>,
+}
+
+/// In bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Copied {
+    pub from: u32,
+    pub to: u32,
+    pub len: u32,
+}
+
+/// In bits.
+#[derive(Clone, Copy, Debug)]
+pub struct Put {
+    pub value: u32,
+    pub at: u32,
+    pub width: u32,
+}
+
+/// Where the interpreter goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resume {
+    Ingress(usize),
+    Egress { node: usize, port: u16 },
+    Update { port: u16 },
+}
+
+/// What the interpreter finds there, in terms of [`Path::graph`].
+#[derive(Debug)]
+pub struct Exit {
+    pub resume: Resume,
+    /// Slots that are not 0.
+    pub slots: Box<[(u32, NodeId)]>,
+    /// Beside the metadata.
+    pub valid: Box<[HeaderIx]>,
+    pub wide: Box<[WideInput]>,
+    pub next: Box<[usize]>,
+    pub len: NodeId,
+    pub recirculate: Option<usize>,
+}
+
+/// A wide field that is as it was extracted.
+#[derive(Clone, Copy, Debug)]
+pub struct WideInput {
+    pub offset: usize,
+    pub len: usize,
+    pub at: usize,
+    pub width: u32,
+}
+
+/// The bits that decided the way: packets that agree in them take it too, as far as [`Instr::Require`] holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// Eight bytes from an offset, big-endian, and their mask.
+    pub words: Vec<(u32, u64)>,
+    /// Of [`super::Entrance::initial`].
+    pub initial: Vec<(u32, u128)>,
+}
+
+#[derive(Debug)]
+pub struct Path {
+    /// A packet has this many bytes at least.
+    pub min_len: usize,
+    pub constants: Box<[u128]>,
+    pub code: Box<[Instr]>,
+    pub calls: Box<[Call]>,
+    pub end: End,
+    pub exits: Box<[Exit]>,
+    /// For exits: every node, operands first.
+    pub graph: Box<[Node]>,
+    pub effects: usize,
+    /// The tables that were looked into, and their versions.
+    pub tables: Box<[(usize, u64)]>,
+}
