@@ -33,7 +33,7 @@ pub fn lower(recorder: Recorder, ended: Ended) -> Path {
         }
     }
     for (cond, holds) in requirements {
-        let cond = lowering.need(cond);
+        let cond = lowering.placed(cond);
         lowering.code.push(Instr::Require { cond, holds });
     }
     lowering.code.push(Instr::Trim(recorder.cursor));
@@ -100,9 +100,18 @@ impl Lowering<'_> {
         if let Some(place) = self.places.get(&id) {
             return *place;
         }
+        let node = self.placed(id);
+        let to = self.places.len() as u32;
+        self.places.insert(id, to);
+        self.code.push(Instr::Compute(node));
+        to
+    }
+
+    /// A node with its operands' places.
+    fn placed(&mut self, id: NodeId) -> Node {
         let node = self.graph.node(id);
         let mut at = |operand: NodeId| self.need(operand);
-        let node = match node {
+        match node {
             Node::Bin {
                 op,
                 signed,
@@ -141,17 +150,13 @@ impl Lowering<'_> {
             },
             Node::Fold(value) => Node::Fold(at(value)),
             leaf => leaf,
-        };
-        let to = self.places.len() as u32;
-        self.places.insert(id, to);
-        self.code.push(Instr::Compute(node));
-        to
+        }
     }
 
     fn step(&mut self, step: &Step, recorded: &[RecordedCall], calls: &mut Vec<Call>) {
         let instr = match *step {
             Step::Guard { cond, holds, exit } => Instr::Guard {
-                cond: self.need(cond),
+                cond: self.placed(cond),
                 holds,
                 exit: exit as u32,
             },

@@ -263,6 +263,14 @@ impl Graph {
     }
 
     pub fn compare(&mut self, op: CmpOp, signed: bool, left: NodeId, right: NodeId) -> NodeId {
+        if let (Node::Compare { .. }, Some(right @ (0 | 1)), CmpOp::Eq | CmpOp::Ne) =
+            (self.node(left), self.constant(right), op)
+        {
+            return match (right == 1) == (op == CmpOp::Eq) {
+                true => left,
+                false => self.opposite(left),
+            };
+        }
         let node = Node::Compare {
             op,
             signed,
@@ -275,6 +283,28 @@ impl Graph {
     /// The checksum of words with this sum.
     pub fn fold(&mut self, sum: NodeId) -> NodeId {
         self.compute(Node::Fold(sum), 16)
+    }
+
+    /// A comparison that holds where this one does not.
+    fn opposite(&mut self, comparison: NodeId) -> NodeId {
+        let Node::Compare {
+            op,
+            signed,
+            left,
+            right,
+        } = self.node(comparison)
+        else {
+            return comparison;
+        };
+        let op = match op {
+            CmpOp::Eq => CmpOp::Ne,
+            CmpOp::Ne => CmpOp::Eq,
+            CmpOp::Lt => CmpOp::Ge,
+            CmpOp::Ge => CmpOp::Lt,
+            CmpOp::Le => CmpOp::Gt,
+            CmpOp::Gt => CmpOp::Le,
+        };
+        self.compare(op, signed, left, right)
     }
 
     /// 1 for 0, and 0 for everything else.

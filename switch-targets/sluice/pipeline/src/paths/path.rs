@@ -9,12 +9,12 @@ pub enum Instr {
     Compute(Node),
     /// Fails before anything has changed: the packet takes another way.
     Require {
-        cond: u32,
+        cond: Node,
         holds: bool,
     },
     /// Fails after something has changed: the interpreter goes on from the exit.
     Guard {
-        cond: u32,
+        cond: Node,
         holds: bool,
         exit: u32,
     },

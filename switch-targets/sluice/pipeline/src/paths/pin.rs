@@ -62,17 +62,19 @@ impl Pins {
                 ..
             } if graph.constant(right).is_some() => {
                 let equal = holds == (op == CmpOp::Eq);
-                if graph.bits(left) <= 1 && graph.constant(right) == Some(0) {
-                    self.assume(graph, left, !equal);
+                let one = graph.constant(right) == Some(1);
+                if graph.bits(left) <= 1 && (one || graph.constant(right) == Some(0)) {
+                    self.assume(graph, left, equal == one);
                 } else if equal && graph.is_cheap_to_pin(left) {
                     self.pin(graph, left, u128::MAX);
                 } else {
                     self.required.push((cond, holds));
                 }
             }
-            Node::Input { .. } | Node::Initial(_) if graph.bits(cond) <= 1 => {
-                self.pin(graph, cond, 1);
+            Node::Compare { .. } | Node::Fold(_) | Node::Words { .. } => {
+                self.required.push((cond, holds));
             }
+            _ if graph.bits(cond) <= 1 && graph.is_cheap_to_pin(cond) => self.pin(graph, cond, 1),
             _ => self.required.push((cond, holds)),
         }
     }

@@ -1,6 +1,6 @@
 //! Does what a recorded path left to do.
 
-use super::node::Ground;
+use super::node::{Ground, Node};
 use super::path::{Call, CallArg, Emit, Exit, Instr, Path};
 use super::{Entrance, INPUT};
 use crate::bits;
@@ -59,24 +59,24 @@ pub fn replay(
         effects.resize(path.effects, 0);
     }
     for instr in &path.code {
+        let eval = |node: &Node, numbers: &[u128], effects: &[u128]| {
+            let ground = Ground {
+                input: input.as_slice(),
+                initial: &entrance.initial,
+                len,
+                effects,
+            };
+            node.eval(&ground, |at| numbers[at as usize])
+        };
         match instr {
-            Instr::Compute(node) => {
-                let ground = Ground {
-                    input: input.as_slice(),
-                    initial: &entrance.initial,
-                    len,
-                    effects,
-                };
-                let value = node.eval(&ground, |at| numbers[at as usize]);
-                numbers.push(value);
-            }
+            Instr::Compute(node) => numbers.push(eval(node, numbers, effects)),
             Instr::Require { cond, holds } => {
-                if (numbers[*cond as usize] != 0) != *holds {
+                if (eval(cond, numbers, effects) != 0) != *holds {
                     return Replayed::Unmet;
                 }
             }
             Instr::Guard { cond, holds, exit } => {
-                if (numbers[*cond as usize] != 0) != *holds {
+                if (eval(cond, numbers, effects) != 0) != *holds {
                     return Replayed::Exited(*exit as usize);
                 }
             }
