@@ -30,7 +30,7 @@ fn switch(action: &str, args: &[(u32, u128)]) -> Switch {
     let entry = Entry {
         key,
         priority: 0,
-        action,
+        action: action.into(),
     };
     switch.insert(table, entry).unwrap();
     switch
