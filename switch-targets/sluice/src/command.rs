@@ -77,7 +77,7 @@ pub struct TraceArgs {
     pub count: u64,
 
     /// Only packets with these bytes at this offset, for example 12:0800
-    #[arg(long = "match", value_name = "OFFSET:HEX", value_parser = pattern, requires = "control")]
+    #[arg(long = "match", value_name = "OFFSET:HEX", value_parser = pattern, conflicts_with = "json")]
     pub pattern: Option<(usize, Vec<u8>)>,
 
     /// The program as p4c's bmv2 back end writes it
@@ -171,7 +171,7 @@ mod tests {
             ("trace --control p --json a --port 1", "cannot be used with"),
             (
                 "trace --json a --p4info b --port 1 --match 0:00 00",
-                "--control",
+                "cannot be used with",
             ),
             ("trace --control p --port 1 --match 0800", "OFFSET:HEX"),
             ("trace --control p --port 1 --match 0:080", "two digits"),

@@ -70,9 +70,14 @@ control Hash(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
         hasher.blake2b(meta.digest20);
     }
 
+    // The first 48 bits take the destination's place.
+    action stamp() {
+        hasher.blake2b(hdr.ethernet.dst);
+    }
+
     table job {
         key = { standard.ingress_port : exact; }
-        actions = { idle; siphash_2_4; hmac_sha256; hmac_sha512; blake2b; sha3_512; cut; }
+        actions = { idle; siphash_2_4; hmac_sha256; hmac_sha512; blake2b; sha3_512; cut; stamp; }
         default_action = idle();
     }
 
