@@ -1,8 +1,7 @@
 //! Cycles of each hash of `PacketHash` over a whole packet, without ports:
 //! `cargo run --release -p sluice --example packet_hash_cycles`. One JSON object, by hash.
 //!
-//! `cycles_byte` and `cycles_64` are the extern's own: key found, packet hashed, digest set. `p4_64` is what a packet of 64 bytes
-//! costs a program with the hash less what it costs without: arguments copied, headers deparsed before the payload.
+//! They are the extern's own: key found, packet hashed, digest set. What the program pays for the call comes on top.
 //! Cycles are those of the time-stamp counter, which runs at a constant rate; a core whose clock is boosted does more of its own in one of them.
 
 #![allow(clippy::unwrap_used)]
@@ -13,16 +12,11 @@ mod cycles {
     use std::time::Duration;
 
     use aws_lc_rs::key_wrap::{AES_256, AesKek, KeyWrapPadded as _};
-    use sluice::packet_hash::{self, HashKey, PacketHash};
-    use sluice_pipeline::{
-        ActionCall, Bits, Entry, Extern as _, ExternArg, ExternRegistry, MatchValue, Outcome,
-        Packet, Payload, Program, Switch,
-    };
+    use sluice::packet_hash::{HashKey, PacketHash};
+    use sluice_pipeline::{Bits, Extern as _, ExternArg, Packet, Payload};
     use zeroize::Zeroizing;
 
     const KEK: [u8; 32] = [7; 32];
-    const PROGRAM: &[u8] = include_bytes!("../tests/programs/packet_hash.json");
-    const PORT: u16 = 256;
     const SHORT: usize = 64;
     const LONG: usize = 1500;
     const ROUNDS: usize = 500;
@@ -36,12 +30,10 @@ mod cycles {
     ];
 
     pub fn print() {
-        let idle = in_program("idle", None);
         let lines = HASHES.map(|(name, key)| {
             let [short, long] = [SHORT, LONG].map(|len| called(name, key, len));
             let slope = (long - short) / (LONG - SHORT) as f64;
-            let p4 = in_program(name, key) - idle;
-            format!(r#""{name}": {{"cycles_byte": {slope:.3}, "cycles_64": {short:.1}, "p4_64": {p4:.1}}}"#)
+            format!(r#""{name}": {{"cycles_byte": {slope:.3}, "cycles_64": {short:.1}}}"#)
         });
         println!("{{{}}}", lines.join(", "));
     }
@@ -66,20 +58,6 @@ mod cycles {
         })
     }
 
-    fn in_program(action: &str, key: Option<HashKey>) -> f64 {
-        let mut switch = switch(action, key);
-        let packet = [0x5a; SHORT];
-        let mut out = Outcome::new();
-        median(|| {
-            switch.process(
-                PORT,
-                std::hint::black_box(&packet),
-                Duration::ZERO,
-                &mut out,
-            );
-        })
-    }
-
     fn median(mut work: impl FnMut()) -> f64 {
         let mut rounds = [0; ROUNDS];
         for spent in &mut rounds {
@@ -94,23 +72,6 @@ mod cycles {
     fn counter() -> u64 {
         // SAFETY: every x86-64 processor has the instruction, and it touches no memory.
         unsafe { core::arch::x86_64::_rdtsc() }
-    }
-
-    fn switch(action: &str, key: Option<HashKey>) -> Switch {
-        let mut externs = ExternRegistry::new();
-        packet_hash::register(&mut externs, Zeroizing::new(KEK));
-        let program = Program::load(PROGRAM).unwrap();
-        let table = program.table("Hash.job").unwrap();
-        let action = program.action(table, &format!("Hash.{action}")).unwrap();
-        let mut switch = Switch::new(program, &externs).unwrap();
-        let args = key.into_iter().map(wrapped).collect();
-        let entry = Entry {
-            key: vec![MatchValue::Exact(Bits::from_u128(9, u128::from(PORT)))],
-            priority: 0,
-            action: ActionCall { action, args }.into(),
-        };
-        switch.insert(table, entry).unwrap();
-        switch
     }
 
     fn wrapped(kind: HashKey) -> Bits {

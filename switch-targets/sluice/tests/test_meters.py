@@ -8,9 +8,11 @@ from typing import Any
 
 import finsy as fy
 import pytest
+from finsy.proto import p4r
 from gateway_wires import Wire
 from sluice_entries import read
 from sluice_rig import Controller
+from test_p4runtime import raw
 
 pytestmark = pytest.mark.slow
 
@@ -184,3 +186,19 @@ class TestDirect:
         assert await read(switch, metered(7, action=False, meter_config=NO_RATES)) == [
             metered(7, meter_config=RATES)
         ]
+
+
+async def test_a_program_pushed_to_be_reconciled_keeps_meters(
+    switch: fy.Switch, wan: Wire, lan: Wire
+) -> None:
+    await switch.insert([metered(7, meter_config=RATES)])
+    await switch.modify([cell(3, fy.P4MeterConfig(cir=0, cburst=3 * SIZE, pir=0, pburst=4 * SIZE))])
+    assert colors(wan, lan, 3, index=3) == [(GREEN, GREEN), (GREEN, GREEN), (GREEN, YELLOW)]
+    config = p4r.ForwardingPipelineConfig(
+        p4info=switch.p4info.p4info, p4_device_config=(PROGRAMS / "meters.json").read_bytes()
+    )
+    action = p4r.SetForwardingPipelineConfigRequest.RECONCILE_AND_COMMIT
+    await raw(switch, p4r.SetForwardingPipelineConfigRequest(device_id=1, action=action, config=config))
+    assert colors(wan, lan, 2, index=3) == [(YELLOW, YELLOW), (RED, RED)], "buckets are not filled anew"
+    (found,) = await read(switch, cell(3, counter_data=none()))
+    assert found.counter_data.green.packet_count == 3

@@ -9,11 +9,13 @@ from typing import Any
 
 import finsy as fy
 import pytest
+from finsy.p4entity import encode_updates
 from finsy.proto import p4r
 from gateway_rig import QUIET
 from gateway_wires import Wire, run
 from sluice_entries import read
 from sluice_rig import SWITCH, Controller
+from test_p4runtime import raw
 
 pytestmark = pytest.mark.slow
 
@@ -63,6 +65,13 @@ async def refused(switch: fy.Switch, update: Any) -> tuple[CODE, str]:
     assert await everything(switch) == before
     (detail,) = refusal.value.details.values()
     return detail.canonical_code, detail.message
+
+
+async def atomic(switch: fy.Switch, *updates: Any) -> None:
+    """All updates or none."""
+    encoded: Any = encode_updates(updates, switch.p4info)
+    atomicity = p4r.WriteRequest.ROLLBACK_ON_ERROR
+    await raw(switch, p4r.WriteRequest(device_id=1, updates=encoded, atomicity=atomicity))
 
 
 async def everything(switch: fy.Switch) -> list[Any]:
@@ -266,3 +275,44 @@ class TestOneShots:
             ) as switch:
                 assert await everything(switch) == []
                 await switch.insert([member(1), group(1, (1, 1)), entry(7, GROUP_1)])
+
+    async def test_a_program_pushed_to_be_reconciled_keeps_profiles(self, switch: fy.Switch) -> None:
+        manual = [member(1, profile=PROFILE), entry(7, MEMBER_1, "by_member")]
+        await switch.insert([*manual, entry(8, one_shot((1, 1), ((2, WAN), 2)))])
+        before = await everything(switch)
+        config = p4r.ForwardingPipelineConfig(
+            p4info=switch.p4info.p4info, p4_device_config=(PROGRAMS / "selectors.json").read_bytes()
+        )
+        action = p4r.SetForwardingPipelineConfigRequest.RECONCILE_AND_COMMIT
+        await raw(switch, p4r.SetForwardingPipelineConfigRequest(device_id=1, action=action, config=config))
+        assert await everything(switch) == before
+        assert (await refused(switch, -member(1, profile=PROFILE)))[0] == CODE.FAILED_PRECONDITION
+        assert (await refused(switch, +member(1)))[0] == CODE.INVALID_ARGUMENT
+
+
+class TestAtomicity:
+    async def test_a_batch_that_fails_leaves_members_groups_and_entries(self, switch: fy.Switch) -> None:
+        await switch.insert([member(1), member(2), group(1, (1, 1)), entry(7, GROUP_1)])
+        before = await everything(switch)
+        with pytest.raises(fy.P4ClientError, match="undone: update 7 failed"):
+            await atomic(
+                switch,
+                -entry(7, None),
+                -group(1),
+                -member(1),
+                ~member(2, WAN),
+                +group(3, (2, 8)),
+                ~group(3, (2, 7)),
+                +entry(9, fy.P4IndirectAction(group_id=3)),
+                +member(2),
+            )
+        assert await everything(switch) == before
+        assert (await refused(switch, -member(1)))[0] == CODE.FAILED_PRECONDITION
+
+    async def test_a_batch_that_fails_leaves_one_shots(self, switch: fy.Switch) -> None:
+        modes = {"selection_mode": fy.P4ActionSelectionMode.HASH}
+        await switch.insert([entry(7, one_shot((8, 1), **modes)), entry(8, one_shot((8, 2)))])
+        before = await everything(switch)
+        with pytest.raises(fy.P4ClientError, match="undone: update 2 failed"):
+            await atomic(switch, -entry(8, None), ~entry(7, one_shot((3, 3))), +entry(7, one_shot((1, 1))))
+        assert await everything(switch) == before

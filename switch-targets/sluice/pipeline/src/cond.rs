@@ -17,6 +17,18 @@ pub enum CmpOp {
 }
 
 impl CmpOp {
+    /// What holds where this does not.
+    pub fn opposite(self) -> CmpOp {
+        match self {
+            CmpOp::Eq => CmpOp::Ne,
+            CmpOp::Ne => CmpOp::Eq,
+            CmpOp::Lt => CmpOp::Ge,
+            CmpOp::Ge => CmpOp::Lt,
+            CmpOp::Le => CmpOp::Gt,
+            CmpOp::Gt => CmpOp::Le,
+        }
+    }
+
     pub fn holds<T: Ord>(self, left: &T, right: &T) -> bool {
         match self {
             CmpOp::Eq => left == right,

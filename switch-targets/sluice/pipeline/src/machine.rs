@@ -31,7 +31,10 @@ pub struct Objects {
     pub externs: Vec<Box<dyn Extern>>,
     /// For each call site, the index of the method.
     pub methods: Vec<usize>,
-    pub args: Vec<ExternArg>,
+    /// For each call site.
+    pub args: Vec<Vec<ExternArg>>,
+    /// For each call site the recorded call whose constant arguments are there, or 0.
+    pub args_of: Vec<u64>,
     pub scratch: Vec<u8>,
     /// For each value set, the packed keys in it.
     pub value_sets: Vec<Vec<Box<[u8]>>>,
@@ -335,9 +338,11 @@ impl Machine<'_> {
             methods,
             args: extern_args,
             scratch,
+            args_of,
             ..
         } = self.objects;
-        let extern_args = &mut extern_args[..site.args.len()];
+        let extern_args = &mut extern_args[call];
+        args_of[call] = 0;
         let scope = Scope {
             layout: &ir.layout,
             phv: &work.phv,

@@ -317,7 +317,7 @@ impl<'a> Run<'a> {
             },
             Then::Ingress | Then::Egress(_) => return then,
         };
-        let (ir, log) = (self.machine.ir, &*self.machine.log);
+        let (ir, log) = (self.machine.ir, &mut *self.machine.log);
         if let Some((shape, path)) =
             paths::record(ir, self.tables, log, &entrance, &input, len, &actual)
         {

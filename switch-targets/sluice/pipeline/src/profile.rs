@@ -7,46 +7,21 @@
 //!  entry ──────┴─ a one-shot: group and members of its own ─┘
 //! ```
 
+mod limits;
+mod reference;
+
 use std::collections::{BTreeSet, HashMap};
 
 use foldhash::fast::RandomState;
 
-use crate::entry::{ActionCall, EntryAction, Group, GroupMember, WeightedAction};
+use crate::entry::{ActionCall, Group, GroupMember};
 use crate::error::ProfileError;
 use crate::expr::Args;
 use crate::spec::ProfileSpec;
+use reference::ONE_SHOTS;
 
-/// Ids that a control plane gives are below; those of one-shots count on from here.
-const ONE_SHOTS: u64 = 1 << 32;
-
-/// How much a profile holds (P4Runtime section 6.4.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProfileLimits {
-    /// Members; of all groups together the sum that `measure` says, and groups.
-    pub size: u64,
-    /// The sum for one group; 0 means `size`.
-    pub max_group_size: u32,
-    pub measure: GroupSize,
-    /// Whether members carry weights. Otherwise each has weight 0, and all are as likely.
-    pub weights: bool,
-}
-
-/// What the size of a group is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GroupSize {
-    SumOfWeights,
-    SumOfMembers {
-        /// Of one member; 0 is any.
-        max_weight: u32,
-    },
-}
-
-/// What an entry points to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reference {
-    Member(u64),
-    Group(u64),
-}
+pub use limits::{GroupSize, ProfileLimits};
+pub use reference::Reference;
 
 /// A member's action, ready to run.
 #[derive(Clone, Debug)]
@@ -245,59 +220,6 @@ impl Profile {
         Ok(before)
     }
 
-    /// What `action` points to from now on, in place of what the entry pointed to before. `bind` readies an action.
-    pub fn acquire<E: From<ProfileError>>(
-        &mut self,
-        action: &EntryAction,
-        before: Option<Reference>,
-        bind: impl Fn(&ActionCall) -> Result<Args, E>,
-    ) -> Result<Reference, E> {
-        let reference = match action {
-            EntryAction::Run(_) => return Err(ProfileError::Direct.into()),
-            EntryAction::Member(id) => {
-                let member = self.members.get_mut(&u64::from(*id));
-                member.ok_or(ProfileError::NoMember { id: *id })?.users += 1;
-                Reference::Member(u64::from(*id))
-            }
-            EntryAction::Group(id) => {
-                if !self.has_selector {
-                    return Err(ProfileError::NoSelector.into());
-                }
-                let group = self.groups.get_mut(&u64::from(*id));
-                group.ok_or(ProfileError::NoGroup { id: *id })?.users += 1;
-                Reference::Group(u64::from(*id))
-            }
-            EntryAction::OneShot(set) => {
-                self.check_one_shot(set, before)?;
-                let args = set.iter().map(|weighted| bind(&weighted.action));
-                let args = args.collect::<Result<Vec<_>, E>>()?;
-                self.put_one_shot(set, args)
-            }
-        };
-        if let Some(before) = before {
-            self.release(before);
-        }
-        Ok(reference)
-    }
-
-    /// An entry points to this no more.
-    pub fn release(&mut self, reference: Reference) {
-        match reference {
-            Reference::Member(member) => self.let_go(member),
-            Reference::Group(group) if group < ONE_SHOTS => {
-                if let Some(choice) = self.groups.get_mut(&group) {
-                    choice.users = choice.users.saturating_sub(1);
-                }
-            }
-            Reference::Group(group) => {
-                for weighted in self.take_group(group) {
-                    self.members.remove(&weighted.member);
-                }
-                self.one_shots -= 1;
-            }
-        }
-    }
-
     /// Members that watch this port are taken only while it is up.
     pub fn set_port(&mut self, port: u16, up: bool) {
         let changed = match up {
@@ -323,27 +245,9 @@ impl Profile {
         }
     }
 
-    fn check_weight(&self, weight: u32) -> Result<(), ProfileError> {
-        let cause = match self.limits.measure {
-            _ if !self.limits.weights && weight > 0 => "the profile allows no weights",
-            _ if self.limits.weights && weight == 0 => "it must be 1 at least",
-            GroupSize::SumOfMembers { max_weight } if max_weight > 0 && weight > max_weight => {
-                "it is above the profile's max_member_weight"
-            }
-            _ => return Ok(()),
-        };
-        Err(ProfileError::BadWeight { weight, cause })
-    }
-
-    fn measure(&self, weights: impl Iterator<Item = u32>) -> u64 {
-        match self.limits.measure {
-            GroupSize::SumOfWeights => weights.map(|weight| u64::from(weight.max(1))).sum(),
-            GroupSize::SumOfMembers { .. } => weights.count() as u64,
-        }
-    }
-
     fn size(&self, group: &Group) -> u64 {
-        self.measure(group.members.iter().map(|member| member.weight))
+        self.limits
+            .measure(group.members.iter().map(|member| member.weight))
     }
 
     fn fits(&self, size: u64, freed: u64) -> Result<(), ProfileError> {
@@ -360,7 +264,7 @@ impl Profile {
         let mut ids = BTreeSet::new();
         for member in &group.members {
             let id = member.member;
-            self.check_weight(member.weight)?;
+            self.limits.check_weight(member.weight)?;
             if !self.members.contains_key(&id.into()) {
                 return Err(ProfileError::NoMember { id });
             }
@@ -403,7 +307,9 @@ impl Profile {
             .groups
             .remove(&key)
             .map_or(Vec::new(), |choice| choice.members);
-        self.used -= self.measure(members.iter().map(|weighted| weighted.weight));
+        self.used -= self
+            .limits
+            .measure(members.iter().map(|weighted| weighted.weight));
         for weighted in &members {
             self.let_go(weighted.member);
         }
@@ -414,65 +320,6 @@ impl Profile {
         if let Some(member) = self.members.get_mut(&member) {
             member.users = member.users.saturating_sub(1);
         }
-    }
-
-    fn check_one_shot(
-        &self,
-        set: &[WeightedAction],
-        before: Option<Reference>,
-    ) -> Result<(), ProfileError> {
-        if !self.has_selector {
-            return Err(ProfileError::NoSelector);
-        }
-        // What is not a one-shot's has been written by itself.
-        if self.one_shots == 0 && !(self.members.is_empty() && self.groups.is_empty()) {
-            return Err(ProfileError::NotOneShots);
-        }
-        for weighted in set {
-            self.check_weight(weighted.weight)?;
-        }
-        let size = self.measure(set.iter().map(|weighted| weighted.weight));
-        let most = self.limits.max_group_size;
-        if most > 0 && size > u64::from(most) {
-            return Err(ProfileError::SetTooLarge { size, most });
-        }
-        let freed = match before {
-            Some(Reference::Group(group)) => self.groups.get(&group).map_or(0, |choice| {
-                self.measure(choice.members.iter().map(|weighted| weighted.weight))
-            }),
-            _ => 0,
-        };
-        self.fits(size, freed)
-    }
-
-    fn put_one_shot(&mut self, set: &[WeightedAction], args: Vec<Args>) -> Reference {
-        let mut members = Vec::new();
-        for (weighted, args) in set.iter().zip(args) {
-            let member = Member {
-                call: weighted.action.clone(),
-                args,
-                users: 1,
-            };
-            members.push(Weighted {
-                member: self.next,
-                weight: weighted.weight,
-                watch: weighted.watch,
-            });
-            self.members.insert(self.next, member);
-            self.next += 1;
-        }
-        self.used += self.measure(members.iter().map(|weighted| weighted.weight));
-        let key = self.next;
-        self.next += 1;
-        let choice = Choice {
-            live: live(&members, &self.down),
-            members,
-            max_size: 0,
-            users: 1,
-        };
-        self.groups.insert(key, choice);
-        self.one_shots += 1;
-        Reference::Group(key)
     }
 }
 

@@ -429,12 +429,8 @@ fn objects(program: &Program, registry: &ExternRegistry) -> Result<Objects, Load
             })?;
         methods.push(method);
     }
-    let most_args = ir
-        .calls
-        .iter()
-        .map(|call| call.args.len())
-        .max()
-        .unwrap_or(0);
+    let args = ir.calls.iter();
+    let args = args.map(|call| vec![ExternArg::default(); call.args.len()]);
     Ok(Objects {
         counters: program
             .counters()
@@ -453,7 +449,8 @@ fn objects(program: &Program, registry: &ExternRegistry) -> Result<Objects, Load
             .collect(),
         externs,
         methods,
-        args: vec![ExternArg::default(); most_args],
+        args: args.collect(),
+        args_of: vec![0; ir.calls.len()],
         scratch: Vec::new(),
         value_sets: vec![Vec::new(); ir.parser.value_sets.len()],
         random: 0,

@@ -78,11 +78,15 @@ fn replacement() -> impl Strategy<Value = With> {
     ]
 }
 
-/// The gateway program, and p4c's samples when `SLUICE_P4C_SAMPLES` names a directory of them.
+/// The gateway program, those of meters and selectors, and p4c's samples when `SLUICE_P4C_SAMPLES` names a directory of them.
 fn documents() -> &'static [Value] {
     static DOCUMENTS: OnceLock<Vec<Value>> = OnceLock::new();
     DOCUMENTS.get_or_init(|| {
-        let mut documents = vec![json()];
+        let mut documents = vec![
+            json(),
+            include_bytes!("../../tests/programs/meters.json").to_vec(),
+            include_bytes!("../../tests/programs/selectors.json").to_vec(),
+        ];
         if let Some(directory) = std::env::var_os("SLUICE_P4C_SAMPLES") {
             let files = std::fs::read_dir(directory)
                 .unwrap()

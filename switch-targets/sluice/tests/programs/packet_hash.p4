@@ -84,7 +84,7 @@ control Hash(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
     apply {
         standard.egress_spec = standard.ingress_port;
         job.apply();
-        // From other ports a packet comes back as it was: the time it takes is that of its hash.
+        // From other ports a packet comes back without an answer.
         if (standard.ingress_port < 256) {
             hdr.answer = { meta.verdict, meta.digest20, 0, meta.digest64, meta.digest256, meta.digest512 };
         }

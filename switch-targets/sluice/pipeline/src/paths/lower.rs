@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 
 use super::node::{Graph, Node, NodeId};
-use super::path::{Call, CallArg, Emit, End, Exit, Instr, Path, Put};
+use super::path::{Call, CallArg, Check, Emit, End, Exit, Instr, Path, Put};
 use super::record::{RecordedArg, RecordedCall, Recorder, Snapshot, Step};
 use super::walk::{Ended, Headers};
+use crate::cond::CmpOp;
+use crate::expr::BinOp;
 
 struct Lowering<'a> {
     graph: &'a Graph,
@@ -13,10 +15,12 @@ struct Lowering<'a> {
     constants: Vec<u128>,
     places: HashMap<NodeId, u32>,
     code: Vec<Instr>,
+    /// The place of 0.
+    zero: u32,
 }
 
 /// A path, from a recorder that has recorded a whole pass.
-pub fn lower(recorder: Recorder, ended: Ended) -> Path {
+pub fn lower(recorder: Recorder, ended: Ended, next_call: &mut u64) -> Path {
     let requirements = recorder.pins.requirements(&recorder.graph);
     let graph = &recorder.graph;
     let mut lowering = Lowering {
@@ -24,22 +28,30 @@ pub fn lower(recorder: Recorder, ended: Ended) -> Path {
         constants: Vec::new(),
         places: HashMap::new(),
         code: Vec::new(),
+        zero: 0,
     };
     for (id, node) in graph.nodes().enumerate() {
         if let Node::Const(value) = node {
             let place = lowering.constants.len() as u32;
             lowering.places.insert(id as NodeId, place);
             lowering.constants.push(value);
+            if value == 0 {
+                lowering.zero = place;
+            }
         }
     }
     for (cond, holds) in requirements {
-        let cond = lowering.placed(cond);
-        lowering.code.push(Instr::Require { cond, holds });
+        let check = lowering.check(cond, holds);
+        lowering.code.push(Instr::Require(check));
     }
-    lowering.code.push(Instr::Trim(recorder.cursor));
+    lowering.code.push(Instr::Trim(recorder.cursor as u32));
     let mut calls = Vec::new();
     for step in &recorder.steps {
         lowering.step(step, &recorder.calls, &mut calls);
+    }
+    for call in &mut calls {
+        *next_call += 1;
+        call.id = *next_call;
     }
     let end = match ended {
         Ended::Drop => End::Drop,
@@ -80,8 +92,9 @@ pub fn lower(recorder: Recorder, ended: Ended) -> Path {
     let exits: Box<[Exit]> = recorder.exits.iter().map(exit).collect();
     Path {
         min_len: recorder.min_len,
-        constants: lowering.constants.into(),
+        places: lowering.places.len(),
         code: lowering.code.into(),
+        constants: lowering.constants.into(),
         calls: calls.into(),
         end,
         graph: match exits.is_empty() {
@@ -103,8 +116,40 @@ impl Lowering<'_> {
         let node = self.placed(id);
         let to = self.places.len() as u32;
         self.places.insert(id, to);
-        self.code.push(Instr::Compute(node));
+        self.code.push(match node {
+            Node::Input { at, width } => Instr::Input { at, width },
+            Node::Bin {
+                op,
+                signed: false,
+                left,
+                right,
+            } => match op {
+                BinOp::Add => Instr::Add(left, right),
+                BinOp::And => Instr::And(left, right),
+                BinOp::Shl => Instr::Shl(left, right),
+                BinOp::Shr => Instr::Shr(left, right),
+                _ => Instr::Compute(node),
+            },
+            _ => Instr::Compute(node),
+        });
         to
+    }
+
+    /// What must hold for a condition to be as it was.
+    fn check(&mut self, cond: NodeId, holds: bool) -> Check {
+        if let Node::Compare {
+            op,
+            signed: false,
+            left,
+            right,
+        } = self.placed(cond)
+        {
+            let op = if holds { op } else { op.opposite() };
+            return Check { op, left, right };
+        }
+        let op = if holds { CmpOp::Ne } else { CmpOp::Eq };
+        let (left, right) = (self.need(cond), self.zero);
+        Check { op, left, right }
     }
 
     /// A node with its operands' places.
@@ -155,14 +200,13 @@ impl Lowering<'_> {
 
     fn step(&mut self, step: &Step, recorded: &[RecordedCall], calls: &mut Vec<Call>) {
         let instr = match *step {
-            Step::Guard { cond, holds, exit } => Instr::Guard {
-                cond: self.placed(cond),
-                holds,
-                exit: exit as u32,
+            Step::Guard { cond, holds, exit } => Instr::Guard(self.check(cond, holds), exit as u32),
+            Step::CountRow { table, row } => Instr::CountRow {
+                table: table as u32,
+                row: row as u32,
             },
-            Step::CountRow { table, row } => Instr::CountRow { table, row },
             Step::Count { counter, index } => Instr::Count {
-                counter,
+                counter: counter as u32,
                 index: self.need(index),
             },
             Step::ReadRegister {
@@ -170,7 +214,7 @@ impl Lowering<'_> {
                 index,
                 effect,
             } => Instr::ReadRegister {
-                register,
+                register: register as u32,
                 index: self.need(index),
                 effect,
             },
@@ -179,7 +223,7 @@ impl Lowering<'_> {
                 index,
                 value,
             } => Instr::WriteRegister {
-                register,
+                register: register as u32,
                 index: self.need(index),
                 value: self.need(value),
             },
@@ -191,9 +235,15 @@ impl Lowering<'_> {
                     grown,
                 } = &recorded[call];
                 let arg = |arg: &RecordedArg| match arg {
-                    RecordedArg::Number(node, width) => CallArg::Number {
-                        from: self.need(*node),
-                        width: *width,
+                    RecordedArg::Number(node, width) => match self.graph.constant(*node) {
+                        Some(value) => CallArg::Constant {
+                            value,
+                            width: *width,
+                        },
+                        None => CallArg::Number {
+                            from: self.need(*node),
+                            width: *width,
+                        },
                     },
                     RecordedArg::Bytes { value, width } => CallArg::Bytes {
                         value: value.clone(),
@@ -201,6 +251,7 @@ impl Lowering<'_> {
                     },
                 };
                 calls.push(Call {
+                    id: 0,
                     site: *site,
                     args: args.iter().map(arg).collect(),
                     results: results.clone().into(),

@@ -86,6 +86,8 @@ pub struct Log {
     /// The pass did what no path can hold.
     pub is_spoiled: bool,
     pub results: Vec<u128>,
+    /// Calls in all paths so far.
+    calls: u64,
 }
 
 impl Log {
@@ -109,13 +111,14 @@ pub enum Actual<'a> {
 pub fn record(
     ir: &Ir,
     tables: &mut [Table],
-    log: &Log,
+    log: &mut Log,
     entrance: &Entrance,
     input: &[u8; INPUT],
     len: usize,
     actual: &Actual,
 ) -> Option<(Shape, Path)> {
-    let mut recorder = Recorder::new(ir, tables, log, entrance, input, len).ok()?;
+    let results = &log.results;
+    let mut recorder = Recorder::new(ir, tables, results, entrance, input, len).ok()?;
     let ended = recorder.pass().ok()?;
     let expected = match &ended {
         Ended::Drop => Actual::Dropped,
@@ -131,5 +134,6 @@ pub fn record(
     if expected != *actual || !recorder.is_complete() {
         return None;
     }
-    Some((recorder.pins.shape(), lower::lower(recorder, ended)))
+    let shape = recorder.pins.shape();
+    Some((shape, lower::lower(recorder, ended, &mut log.calls)))
 }

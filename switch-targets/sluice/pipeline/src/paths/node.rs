@@ -296,14 +296,7 @@ impl Graph {
         else {
             return comparison;
         };
-        let op = match op {
-            CmpOp::Eq => CmpOp::Ne,
-            CmpOp::Ne => CmpOp::Eq,
-            CmpOp::Lt => CmpOp::Ge,
-            CmpOp::Ge => CmpOp::Lt,
-            CmpOp::Le => CmpOp::Gt,
-            CmpOp::Gt => CmpOp::Le,
-        };
+        let op = op.opposite();
         self.compare(op, signed, left, right)
     }
 

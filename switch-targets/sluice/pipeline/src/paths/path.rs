@@ -1,49 +1,62 @@
 //! A recorded path: what is left to do for a packet that takes the same way through one pass.
 
 use super::node::{Node, NodeId};
+use crate::cond::CmpOp;
 use crate::layout::HeaderIx;
 
 /// One thing to do. Operands are places in the numbers of the run: first the constants, then what is computed, in order.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Instr {
+    /// Computes one number: the operations that most are, and all others.
+    Input {
+        at: u32,
+        width: u32,
+    },
+    Add(u32, u32),
+    And(u32, u32),
+    Shl(u32, u32),
+    Shr(u32, u32),
     Compute(Node),
     /// Fails before anything has changed: the packet takes another way.
-    Require {
-        cond: Node,
-        holds: bool,
-    },
+    Require(Check),
     /// Fails after something has changed: the interpreter goes on from the exit.
-    Guard {
-        cond: Node,
-        holds: bool,
-        exit: u32,
-    },
+    Guard(Check, u32),
     /// Leaves the parsed headers behind.
-    Trim(usize),
+    Trim(u32),
     CountRow {
-        table: usize,
-        row: usize,
+        table: u32,
+        row: u32,
     },
     Count {
-        counter: usize,
+        counter: u32,
         index: u32,
     },
     ReadRegister {
-        register: usize,
+        register: u32,
         index: u32,
         effect: u32,
     },
     WriteRegister {
-        register: usize,
+        register: u32,
         index: u32,
         value: u32,
     },
     Call(u32),
 }
 
+/// A comparison of two numbers without sign that must hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Check {
+    pub op: CmpOp,
+    pub left: u32,
+    pub right: u32,
+}
+
 /// A call of an extern.
 #[derive(Debug)]
 pub struct Call {
+    /// Unlike that of every other call: the arguments of the call before may be its own.
+    pub id: u64,
     /// In [`crate::ir::Ir::calls`].
     pub site: usize,
     pub args: Box<[CallArg]>,
@@ -56,6 +69,7 @@ pub struct Call {
 #[derive(Debug)]
 pub enum CallArg {
     Number { from: u32, width: u32 },
+    Constant { value: u128, width: u32 },
     Bytes { value: Box<[u8]>, width: u32 },
 }
 
@@ -145,6 +159,8 @@ pub struct Path {
     pub min_len: usize,
     pub constants: Box<[u128]>,
     pub code: Box<[Instr]>,
+    /// Constants and computed numbers together.
+    pub places: usize,
     pub calls: Box<[Call]>,
     pub end: End,
     pub exits: Box<[Exit]>,

@@ -10,7 +10,7 @@
 use super::node::{Graph, Node, NodeId};
 use super::path::{Resume, WideInput};
 use super::pin::Pins;
-use super::{Entrance, INPUT, Log};
+use super::{Entrance, INPUT};
 use crate::bits;
 use crate::bitstream::{mask, read};
 use crate::cond::{CmpOp, Cond};
@@ -118,7 +118,7 @@ impl<'a> Recorder<'a> {
     pub fn new(
         ir: &'a Ir,
         tables: &'a mut [Table],
-        log: &'a Log,
+        log: &'a [u128],
         entrance: &Entrance,
         input: &'a [u8; INPUT],
         packet_len: usize,
@@ -130,7 +130,7 @@ impl<'a> Recorder<'a> {
         let mut recorder = Recorder {
             ir,
             tables,
-            log: &log.results,
+            log,
             taken: 0,
             input,
             packet_len,

@@ -1,10 +1,11 @@
 //! Does what a recorded path left to do.
 
-use super::node::{Ground, Node};
-use super::path::{Call, CallArg, Emit, Exit, Instr, Path};
+use super::node::Ground;
+use super::path::{Call, CallArg, Check, Emit, Exit, Instr, Path};
 use super::{Entrance, INPUT};
 use crate::bits;
-use crate::bitstream::mask;
+use crate::bitstream::{mask, read};
+use crate::expr::{BinOp, binary};
 use crate::layout::Layout;
 use crate::machine::{Machine, Objects};
 use crate::packet::Packet;
@@ -53,57 +54,81 @@ pub fn replay(
         effects,
     } = scratch;
     let len = work.ingress_len;
-    numbers.clear();
-    numbers.extend_from_slice(&path.constants);
+    let constants = path.constants.len();
+    if numbers.len() < path.places {
+        numbers.resize(path.places, 0);
+    }
     if effects.len() < path.effects {
         effects.resize(path.effects, 0);
     }
+    let numbers = &mut numbers[..path.places];
+    numbers[..constants].copy_from_slice(&path.constants);
+    let mut next = constants;
     for instr in &path.code {
-        let eval = |node: &Node, numbers: &[u128], effects: &[u128]| {
-            let ground = Ground {
-                input: input.as_slice(),
-                initial: &entrance.initial,
-                len,
-                effects,
-            };
-            node.eval(&ground, |at| numbers[at as usize])
-        };
-        match instr {
-            Instr::Compute(node) => numbers.push(eval(node, numbers, effects)),
-            Instr::Require { cond, holds } => {
-                if (eval(cond, numbers, effects) != 0) != *holds {
+        let of = |at: u32| numbers[at as usize];
+        let value = match *instr {
+            Instr::Input { at, width } => read(input, at as usize, width).unwrap_or(0),
+            Instr::Add(left, right) => of(left).wrapping_add(of(right)),
+            Instr::And(left, right) => of(left) & of(right),
+            Instr::Shl(left, right) => binary(BinOp::Shl, false, of(left), of(right)),
+            Instr::Shr(left, right) => binary(BinOp::Shr, false, of(left), of(right)),
+            Instr::Compute(node) => {
+                let ground = Ground {
+                    input: input.as_slice(),
+                    initial: &entrance.initial,
+                    len,
+                    effects,
+                };
+                node.eval(&ground, of)
+            }
+            Instr::Require(Check { op, left, right }) => {
+                if !op.holds(&of(left), &of(right)) {
                     return Replayed::Unmet;
                 }
+                continue;
             }
-            Instr::Guard { cond, holds, exit } => {
-                if (eval(cond, numbers, effects) != 0) != *holds {
-                    return Replayed::Exited(*exit as usize);
+            Instr::Guard(Check { op, left, right }, exit) => {
+                if !op.holds(&of(left), &of(right)) {
+                    return Replayed::Exited(exit as usize);
                 }
+                continue;
             }
-            Instr::Trim(headers) => work.payload.trim_front(*headers),
-            Instr::CountRow { table, row } => tables[*table].count(*row, len as u64),
+            Instr::Trim(headers) => {
+                work.payload.trim_front(headers as usize);
+                continue;
+            }
+            Instr::CountRow { table, row } => {
+                tables[table as usize].count(row as usize, len as u64);
+                continue;
+            }
             Instr::Count { counter, index } => {
-                machine.count(*counter, numbers[*index as usize], len);
+                machine.count(counter as usize, of(index), len);
+                continue;
             }
             Instr::ReadRegister {
                 register,
                 index,
                 effect,
             } => {
-                let index = numbers[*index as usize] as usize;
-                let cell = machine.objects.registers[*register].get(index);
-                effects[*effect as usize] = cell.copied().unwrap_or(0);
+                let cells = &machine.objects.registers[register as usize];
+                effects[effect as usize] = cells.get(of(index) as usize).copied().unwrap_or(0);
+                continue;
             }
             Instr::WriteRegister {
                 register,
                 index,
                 value,
             } => {
-                let (index, value) = (numbers[*index as usize], numbers[*value as usize]);
-                machine.write_register(*register, index, value);
+                machine.write_register(register as usize, of(index), of(value));
+                continue;
             }
-            Instr::Call(at) => call(&path.calls[*at as usize], machine, numbers, effects, work),
-        }
+            Instr::Call(at) => {
+                call(&path.calls[at as usize], machine, numbers, effects, work);
+                continue;
+            }
+        };
+        numbers[next] = value;
+        next += 1;
     }
     Replayed::Done
 }
@@ -119,12 +144,16 @@ fn call(
         externs,
         methods,
         args,
+        args_of,
         ..
     } = &mut *machine.objects;
-    let args = &mut args[..call.args.len()];
+    let args = &mut args[call.site];
+    let constants_are_there = std::mem::replace(&mut args_of[call.site], call.id) == call.id;
     for (given, arg) in call.args.iter().zip(args.iter_mut()) {
         match given {
             CallArg::Number { from, width } => arg.fill(*width, numbers[*from as usize]),
+            _ if constants_are_there && !arg.changed => {}
+            CallArg::Constant { value, width } => arg.fill(*width, *value),
             CallArg::Bytes { value, width } => {
                 arg.fill_with(*width, |bytes| bytes.copy_from_slice(value));
             }
