@@ -8,12 +8,13 @@
 //!                                             ├─ digest_pump ── digest           what it learned
 //!                                             └─ packet_io                       packets from and to clients
 //!                                                      │ device
-//!   interfaces ── ports ────────────────────────── dataplane ── sluice-pipeline ── esp_engine
+//!   interfaces ── ports ────────────────────────── dataplane ── sluice-pipeline ── esp_engine, packet_hash
 //! ```
 
 #![deny(unsafe_code)]
 
 pub mod arbitration;
+pub mod command;
 pub mod config;
 pub mod dataplane;
 pub mod device;
@@ -22,6 +23,8 @@ pub mod digest_pump;
 pub mod esp_engine;
 pub mod fault;
 pub mod listener;
+pub mod metrics;
+pub mod packet_hash;
 pub mod packet_io;
 pub mod payload_tail;
 pub mod pipeline_config;
@@ -33,7 +36,9 @@ pub mod role;
 pub mod schema;
 pub mod server;
 pub mod session;
+pub mod supervision;
 pub mod tls;
+pub mod trace;
 pub mod translate;
 #[cfg(test)]
 mod translate_tests;

@@ -7,6 +7,7 @@ use crate::bitstream::{mask, read};
 use crate::expr::{BinOp, binary};
 use crate::layout::Layout;
 use crate::machine::{Machine, Objects};
+use crate::packet::Packet;
 use crate::table::Table;
 use crate::work::{Signals, Work};
 
@@ -159,7 +160,8 @@ fn call(
     }
     let before = work.payload.len();
     let instance = machine.ir.calls[call.site].instance;
-    externs[instance].call(methods[call.site], args, &mut work.payload, machine.now);
+    let mut packet = Packet::of(&mut work.payload);
+    externs[instance].call(methods[call.site], args, &mut packet, machine.now);
     for (arg, effect) in &call.results {
         effects[*effect as usize] = args[*arg as usize].as_u128();
     }
