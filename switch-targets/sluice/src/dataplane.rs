@@ -66,6 +66,11 @@ impl DataPlane {
         drop(old);
     }
 
+    /// The time since the switch started, as packets are told it.
+    pub fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
     /// Keep it for one update.
     pub fn lock(&self) -> MutexGuard<'_, Option<Running>> {
         self.running.lock()

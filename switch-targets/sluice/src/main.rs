@@ -9,7 +9,7 @@ use sluice::config::{Args, read_kek};
 use sluice::dataplane::{DataPlane, Forwarder};
 use sluice::device::Device;
 use sluice::ports::Port;
-use sluice::{digest_pump, esp_engine, listener, payload_tail, server};
+use sluice::{digest_pump, esp_engine, idle_pump, listener, payload_tail, server};
 use sluice_pipeline::ExternRegistry;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -78,6 +78,7 @@ async fn run(args: &Args) -> Result<(), Fault> {
     let (alive, data_plane_ended) = oneshot::channel();
     let forwarder = Forwarder::start(plane, ports, alive)?;
     tokio::spawn(digest_pump::run(Arc::clone(&device), from_data_plane));
+    tokio::spawn(idle_pump::run(Arc::clone(&device)));
     let (accepted, connections) = mpsc::channel(CONNECTIONS);
     tokio::spawn(listener::accept(listener, tls, accepted));
     let serve = server::router(device).serve_with_incoming(ReceiverStream::new(connections));

@@ -15,6 +15,7 @@ use crate::proto::p4rt::{
     table_action::Type,
 };
 use crate::schema::{Action, Field, Param, Table};
+use crate::sdn::Sdn;
 use crate::translate::{action_call, entry_key, field_matches, table_action};
 
 fn table() -> Table {
@@ -23,6 +24,7 @@ fn table() -> Table {
         name: name.into(),
         width,
         kind,
+        sdn: Sdn::Plain,
     };
     let action = |name: &str, index, scope, params| Action {
         name: name.into(),
@@ -34,6 +36,7 @@ fn table() -> Table {
         id,
         name: name.into(),
         width,
+        sdn: Sdn::Plain,
     };
     Table {
         name: "t".into(),
@@ -61,6 +64,7 @@ fn table() -> Table {
         is_const: false,
         const_default: false,
         direct_counter: false,
+        idle_timeout: false,
         prioritised: true,
     }
 }
@@ -292,5 +296,36 @@ proptest! {
             _ => FieldMatchType::Optional(Optional { value }),
         })).collect();
         let _ = entry_key(&table(), &entry(&matches));
+    }
+}
+
+#[test]
+fn a_translated_field_matches_one_value_or_any() {
+    let mut table = table();
+    for field in &mut table.fields {
+        field.sdn = Sdn::Bits(32);
+    }
+    let ones = [0xff; 4];
+    let shown = |fields: Vec<FieldMatch>| {
+        let key = entry_key(&table, &entry(&fields)).map_err(|fault| fault.code)?;
+        Ok(field_matches(&table, &key.fields))
+    };
+    let one = vec![
+        exact(&[5]),
+        lpm(&[10, 0, 0, 1], 32),
+        ternary(&[7], &ones),
+        range(&[80], &[80]),
+    ];
+    assert_eq!(shown(one.clone()), Ok(one));
+    assert_eq!(shown(vec![exact(&[5])]), Ok(vec![exact(&[5])]));
+    assert_eq!(shown(vec![exact(&[2, 0])]), Err(Code::OutOfRange));
+    for several in [
+        lpm(&[10, 0, 0, 0], 24),
+        ternary(&[7], &[0x0f, 0xff]),
+        range(&[80], &[90]),
+        range(&[0], &ones),
+    ] {
+        let refused = shown(vec![exact(&[5]), several]);
+        assert_eq!(refused, Err(Code::InvalidArgument));
     }
 }

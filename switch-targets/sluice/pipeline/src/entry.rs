@@ -1,5 +1,7 @@
 //! Table entries as a control plane writes and reads them.
 
+use std::time::Duration;
+
 use crate::bits::Bits;
 use crate::spec::ActionId;
 
@@ -56,6 +58,17 @@ pub struct EntryView {
     pub entry: Entry,
     /// `None` when the table has no direct counter.
     pub counter: Option<CounterValue>,
+    /// `None` when the table's entries have no idle timeout.
+    pub idle: Option<IdleView>,
+}
+
+/// An entry's idle timeout, and when it was last hit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IdleView {
+    /// Zero: none.
+    pub timeout: Duration,
+    /// Since the switch started; before the first hit, when the entry was inserted.
+    pub last_hit: Duration,
 }
 
 /// One copy that a multicast group or a clone session makes.

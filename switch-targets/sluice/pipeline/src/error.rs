@@ -38,6 +38,8 @@ pub enum TableError {
     ConstDefault,
     #[error("the table has no direct counter")]
     NoDirectCounter,
+    #[error("the table's entries have no idle timeout")]
+    NoIdleTimeout,
     #[error("index {index} is outside the array of {size}")]
     BadIndex { index: usize, size: usize },
 }

@@ -14,6 +14,7 @@ mod error;
 mod expr;
 mod externs;
 mod hash;
+mod idle;
 mod ir;
 mod layout;
 mod load;
@@ -32,11 +33,12 @@ mod switch;
 mod table;
 mod transfer;
 mod tuple_space;
+mod value_set;
 mod wide;
 mod work;
 
 pub use bits::{Bits, TooWide};
-pub use entry::{ActionCall, CounterValue, Entry, EntryView, MatchValue, Replica};
+pub use entry::{ActionCall, CounterValue, Entry, EntryView, IdleView, MatchValue, Replica};
 pub use error::{LoadError, TableError};
 pub use externs::{Attributes, Extern, ExternArg, ExternRegistry};
 pub use outcome::{Digest, Faults, Outcome, Sent};
@@ -44,6 +46,7 @@ pub use payload::Payload;
 pub use program::Program;
 pub use spec::{
     ActionId, ActionSpec, CounterId, CounterSpec, DefaultSpec, DigestId, DigestSpec, FieldSpec,
-    KeySpec, MatchKind, ParamSpec, RegisterId, TableId, TableSpec,
+    KeySpec, MatchKind, ParamSpec, RegisterId, RegisterSpec, TableId, TableSpec, ValueSetId,
+    ValueSetSpec,
 };
 pub use switch::Switch;

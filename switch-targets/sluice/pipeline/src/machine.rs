@@ -11,6 +11,7 @@ use crate::ir::{Ir, Op};
 use crate::layout::Home;
 use crate::outcome::{Digest, Faults, Outcome};
 use crate::spec::DigestId;
+use crate::value_set::ValueSet;
 use crate::work::{CloneRequest, Work};
 
 /// simple_switch's number for "nowhere".
@@ -28,8 +29,7 @@ pub struct Objects {
     pub methods: Vec<usize>,
     pub args: Vec<ExternArg>,
     pub scratch: Vec<u8>,
-    /// For each value set, the packed keys in it.
-    pub value_sets: Vec<Vec<Box<[u8]>>>,
+    pub value_sets: Vec<ValueSet>,
     pub random: u64,
 }
 

@@ -20,7 +20,7 @@ use crate::ir::{Flow, FlowNode};
 use crate::machine::{DROP_PORT, Machine};
 use crate::parse::parse;
 use crate::phv::Phv;
-use crate::table::{Found, Table};
+use crate::table::Table;
 use crate::work::{CloneRequest, Signals, Work};
 
 /// A packet passes the ingress pipeline this often at most.
@@ -344,9 +344,7 @@ impl Run<'_> {
                     };
                     let entries = &mut self.tables[*table];
                     let found = entries.lookup(&ir.tables[*table].key, &scope);
-                    if let Found::Hit(row) = found {
-                        entries.count(row, work.ingress_len as u64);
-                    }
+                    entries.count(found, work.ingress_len as u64, self.machine.now);
                     next = match entries.bound(found) {
                         Some(bound) => {
                             self.machine

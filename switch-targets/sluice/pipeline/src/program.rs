@@ -5,7 +5,8 @@ use crate::error::LoadError;
 use crate::ir::Ir;
 use crate::load;
 use crate::spec::{
-    ActionId, ActionSpec, CounterId, CounterSpec, DigestSpec, RegisterId, TableId, TableSpec,
+    ActionId, ActionSpec, CounterId, CounterSpec, DigestSpec, RegisterId, RegisterSpec, TableId,
+    TableSpec, ValueSetId, ValueSetSpec,
 };
 
 /// A program that is known to be executable, but for its externs (see [`crate::Switch::new`]).
@@ -54,6 +55,16 @@ impl Program {
         &self.counters
     }
 
+    /// Register arrays.
+    pub fn registers(&self) -> &[RegisterSpec] {
+        &self.ir.registers
+    }
+
+    /// Parser value sets.
+    pub fn value_sets(&self) -> &[ValueSetSpec] {
+        &self.ir.parser.value_sets
+    }
+
     /// Learn lists, one for each call site.
     pub fn digests(&self) -> &[DigestSpec] {
         &self.digests
@@ -89,5 +100,12 @@ impl Program {
             .iter()
             .position(|register| register.name == name)
             .map(RegisterId)
+    }
+
+    pub fn value_set(&self, name: &str) -> Option<ValueSetId> {
+        self.value_sets()
+            .iter()
+            .position(|set| set.name == name)
+            .map(ValueSetId)
     }
 }

@@ -19,8 +19,10 @@ index!(
     CounterId,
     /// Index into [`crate::Program::digests`].
     DigestId,
-    /// A register array, see [`crate::Program::register`].
-    RegisterId
+    /// Index into [`crate::Program::registers`].
+    RegisterId,
+    /// Index into [`crate::Program::value_sets`].
+    ValueSetId
 );
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +62,10 @@ pub struct TableSpec {
     pub default: Option<DefaultSpec>,
     /// Entries that the table holds at most.
     pub size: usize,
-    /// Every hit is counted, packets and bytes.
+    /// Every lookup is counted, packets and bytes: a hit for its entry, a miss for the default entry.
     pub direct_counter: bool,
+    /// Entries have an idle timeout, and the time of their last hit is kept.
+    pub idle_timeout: bool,
     /// The program fixes the entries.
     pub is_const: bool,
     /// Entries need a priority: a key field is ternary, range or optional.
@@ -87,6 +91,24 @@ pub struct ActionSpec {
 pub struct CounterSpec {
     pub name: String,
     pub size: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegisterSpec {
+    pub name: String,
+    /// Of a cell, in bits.
+    pub width: u32,
+    pub size: usize,
+}
+
+/// A parser value set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueSetSpec {
+    pub name: String,
+    /// Members that it holds at most.
+    pub size: usize,
+    /// Of the fields that select compares with a member, in bits; empty when no state selects by the set.
+    pub widths: Vec<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

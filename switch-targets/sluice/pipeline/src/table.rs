@@ -1,9 +1,12 @@
 //! A match-action table: its entries, its default action, its direct counters.
 
+use std::time::Duration;
+
 use crate::bits::{self, Bits};
 use crate::entry::{ActionCall, CounterValue, Entry, EntryView, MatchValue};
 use crate::error::TableError;
 use crate::expr::{Args, Scope};
+use crate::idle::Idle;
 use crate::ir::{self, Ir, Next, ParamHome};
 use crate::pattern;
 use crate::spec::{ActionId, ActionSpec, TableSpec};
@@ -34,6 +37,9 @@ pub struct Table {
     free: Vec<usize>,
     /// By row; empty when the table does not count.
     counters: Vec<CounterValue>,
+    /// Of the default entry: misses.
+    misses: CounterValue,
+    idle: Idle,
     default: Option<(ActionCall, Bound)>,
     miss: Next,
     key: Vec<u8>,
@@ -53,6 +59,8 @@ impl Table {
             rows: Vec::new(),
             free: Vec::new(),
             counters: Vec::new(),
+            misses: CounterValue::default(),
+            idle: Idle::default(),
             default: None,
             miss: ir.tables[id].after_miss(None),
             key: vec![0; ir.tables[id].key_len],
@@ -77,8 +85,17 @@ impl Table {
         self.index.lookup(&self.key).map_or(Found::Miss, Found::Hit)
     }
 
-    pub fn count(&mut self, row: usize, bytes: u64) {
-        if let Some(counter) = self.counters.get_mut(row) {
+    /// A packet of so many bytes has found this.
+    #[inline]
+    pub fn count(&mut self, found: Found, bytes: u64, now: Duration) {
+        let counter = match found {
+            Found::Hit(row) => {
+                self.idle.hit(row, now);
+                self.counters.get_mut(row)
+            }
+            Found::Miss => Some(&mut self.misses),
+        };
+        if let Some(counter) = counter {
             counter.packets = counter.packets.wrapping_add(1);
             counter.bytes = counter.bytes.wrapping_add(bytes);
         }
@@ -128,6 +145,9 @@ impl Table {
                 .resize(self.rows.len(), CounterValue::default());
             self.counters[row] = CounterValue::default();
         }
+        if spec.idle_timeout {
+            self.idle.reset(row);
+        }
         self.index.insert(identity.pattern, identity.priority, row);
         self.rows[row] = Some(bound);
         Ok(())
@@ -155,6 +175,9 @@ impl Table {
         let identity = pattern::identify(&spec.keys, key, priority)?;
         let row = self.index.remove(&identity.pattern, identity.priority);
         let row = row.ok_or(TableError::NotFound)?;
+        if spec.idle_timeout {
+            self.idle.reset(row);
+        }
         self.rows[row] = None;
         self.free.push(row);
         Ok(())
@@ -185,6 +208,7 @@ impl Table {
         actions: &[ActionSpec],
         ir: &Ir,
     ) -> Result<(), TableError> {
+        self.misses = CounterValue::default();
         match &spec.default {
             Some(default) => {
                 let call = ActionCall {
@@ -235,7 +259,12 @@ impl Table {
             action: call_of(ir, bound),
         };
         let counter = self.counters.get(row).copied();
-        Some(EntryView { entry, counter })
+        let idle = self.idle.view(row);
+        Some(EntryView {
+            entry,
+            counter,
+            idle,
+        })
     }
 
     pub fn len(&self) -> usize {
@@ -268,6 +297,55 @@ impl Table {
             .get_mut(row)
             .ok_or(TableError::NoDirectCounter)? = value;
         Ok(())
+    }
+
+    /// What the default entry has counted.
+    pub fn default_counter(&self, spec: &TableSpec) -> Result<CounterValue, TableError> {
+        match spec.direct_counter {
+            true => Ok(self.misses),
+            false => Err(TableError::NoDirectCounter),
+        }
+    }
+
+    /// Returns what it was.
+    pub fn set_default_counter(
+        &mut self,
+        spec: &TableSpec,
+        value: CounterValue,
+    ) -> Result<CounterValue, TableError> {
+        let old = self.default_counter(spec)?;
+        self.misses = value;
+        Ok(old)
+    }
+
+    /// Returns what it was.
+    pub fn set_idle_timeout(
+        &mut self,
+        spec: &TableSpec,
+        key: &[MatchValue],
+        priority: i32,
+        timeout: Duration,
+        now: Duration,
+    ) -> Result<Duration, TableError> {
+        let row = self.find(spec, key, priority)?;
+        let old = self.idle.set(row, timeout, now);
+        old.ok_or(TableError::NoIdleTimeout)
+    }
+
+    /// As [`Idle::sweep`].
+    pub fn expired(
+        &mut self,
+        spec: &TableSpec,
+        ir: &Ir,
+        from: usize,
+        budget: usize,
+        now: Duration,
+        found: &mut Vec<EntryView>,
+    ) -> Option<usize> {
+        let mut rows = Vec::new();
+        let next = self.idle.sweep(from, budget, now, |row| rows.push(row));
+        found.extend(rows.into_iter().filter_map(|row| self.view(spec, ir, row)));
+        next
     }
 
     fn find(

@@ -2,7 +2,9 @@
 
 mod counter;
 mod digest;
+mod register;
 mod table;
+mod value_set;
 
 use sluice_pipeline::{Switch, TableError};
 use tonic::{Code, Status};
@@ -49,6 +51,8 @@ fn apply(device: &Device, installed: &mut Installed, update: p4rt::Update) -> Re
             counter::direct_counter(device, installed, kind, &entry)
         }
         Entity::DigestEntry(entry) => digest::digest(device, installed, kind, &entry),
+        Entity::RegisterEntry(entry) => register::register(device, installed, kind, &entry),
+        Entity::ValueSetEntry(entry) => value_set::value_set(device, installed, kind, &entry),
         other => Err(Fault::unsupported(format!(
             "{} is not supported by this switch",
             entity_name(&other)

@@ -20,7 +20,7 @@ pub enum FlowNode {
     Apply {
         table: usize,
     },
-    /// A table without a key whose default action is fixed.
+    /// A table without a key whose default action is fixed and not counted.
     Run {
         action: usize,
         args: Args,

@@ -14,6 +14,7 @@ pub use parser::{Accepts, Case, KeyPart, KeySource, Parser, ParserOp, State};
 use crate::cond::Cond;
 use crate::expr::{HeaderRef, Num};
 use crate::layout::{HeaderIx, Home, Layout, StackIx};
+use crate::spec::RegisterSpec;
 use crate::wide::Wide;
 
 /// Where control goes: an index, or the end.
@@ -33,7 +34,7 @@ pub struct Ir {
     pub actions: Vec<Action>,
     pub tables: Vec<Table>,
     pub calculations: Vec<Calculation>,
-    pub registers: Vec<Register>,
+    pub registers: Vec<RegisterSpec>,
     pub digests: Vec<Vec<Value>>,
     pub field_lists: Vec<Vec<Place>>,
     pub instances: Vec<Instance>,
@@ -231,13 +232,6 @@ pub struct Instance {
     pub name: String,
     pub type_name: String,
     pub attributes: crate::externs::Attributes,
-}
-
-#[derive(Clone, Debug)]
-pub struct Register {
-    pub name: String,
-    pub width: u32,
-    pub size: usize,
 }
 
 #[derive(Debug)]

@@ -192,12 +192,15 @@ impl<'a> Pipeline<'a> {
             direct_counter: node
                 .find("with_counters")
                 .map_or(Ok(false), |flag| flag.bool())?,
+            idle_timeout: node
+                .find("support_timeout")
+                .map_or(Ok(false), |flag| flag.bool())?,
             is_const: !entries.is_empty(),
             prioritised,
             keys,
         };
         let step = match &spec.default {
-            Some(default) if spec.keys.is_empty() && default.is_const => {
+            Some(default) if spec.keys.is_empty() && default.is_const && !spec.direct_counter => {
                 let call = ActionCall {
                     action: default.action,
                     args: default.args.clone(),
