@@ -152,7 +152,9 @@ pub fn shown_matches(fields: &[Field], key: &[MatchValue]) -> Vec<p4rt::FieldMat
             MatchValue::Lpm { value, len } => FieldMatchType::Lpm(field_match::Lpm {
                 value: shown(value),
                 prefix_len: match &field.sdn {
-                    Sdn::Bits(sdn) if u32::from(*len) == width => sdn.cast_signed(),
+                    Sdn::Bits(sdn) if u32::from(*len) == width => {
+                        i32::try_from(*sdn).unwrap_or(i32::MAX)
+                    }
                     _ => i32::from(*len),
                 },
             }),

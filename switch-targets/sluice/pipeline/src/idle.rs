@@ -99,6 +99,7 @@ mod tests {
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
+    const NONE: [usize; 0] = [];
 
     fn expired(idle: &mut Idle, now: Duration) -> Vec<usize> {
         let mut rows = Vec::new();
@@ -118,16 +119,16 @@ mod tests {
     #[test]
     fn an_entry_expires_once_a_timeout_and_a_hit_puts_it_off() {
         let mut idle = armed(&[10, 0]);
-        assert_eq!(expired(&mut idle, 109 * MS), []);
+        assert_eq!(expired(&mut idle, 109 * MS), NONE);
         assert_eq!(expired(&mut idle, 110 * MS), [0]);
-        assert_eq!(expired(&mut idle, 119 * MS), []);
+        assert_eq!(expired(&mut idle, 119 * MS), NONE);
         assert_eq!(
             expired(&mut idle, 120 * MS),
             [0],
             "told again after another timeout"
         );
         idle.hit(0, 125 * MS);
-        assert_eq!(expired(&mut idle, 134 * MS), []);
+        assert_eq!(expired(&mut idle, 134 * MS), NONE);
         assert_eq!(expired(&mut idle, 135 * MS), [0]);
     }
 
@@ -137,10 +138,10 @@ mod tests {
         assert_eq!(idle.set(0, 10 * MS, 109 * MS), Some(10 * MS));
         assert_eq!(expired(&mut idle, 110 * MS), [0]);
         idle.set(0, 20 * MS, 115 * MS);
-        assert_eq!(expired(&mut idle, 134 * MS), []);
+        assert_eq!(expired(&mut idle, 134 * MS), NONE);
         assert_eq!(expired(&mut idle, 135 * MS), [0]);
         idle.set(0, Duration::ZERO, 136 * MS);
-        assert_eq!(expired(&mut idle, 999 * MS), []);
+        assert_eq!(expired(&mut idle, 999 * MS), NONE);
     }
 
     #[test]
@@ -158,7 +159,7 @@ mod tests {
     fn a_row_that_is_used_again_has_forgotten() {
         let mut idle = armed(&[10]);
         idle.reset(0);
-        assert_eq!(expired(&mut idle, 999 * MS), []);
+        assert_eq!(expired(&mut idle, 999 * MS), NONE);
         idle.set(0, 10 * MS, 1000 * MS);
         assert_eq!(idle.view(0).map(|view| view.last_hit), Some(1000 * MS));
     }
