@@ -3,6 +3,7 @@
 //! Byte strings are taken with or without leading zeros and given in their shortest form (section 8.4). A field that a
 //! client leaves out matches everything; a client must not spell that out.
 
+use prost::bytes::Bytes;
 use sluice_pipeline::{ActionCall, Bits, MatchKind, MatchValue};
 
 use crate::fault::Fault;
@@ -139,7 +140,9 @@ pub fn field_matches(table: &Table, key: &[MatchValue]) -> Vec<p4rt::FieldMatch>
 /// The fields that do not match everything, of a table entry's key or a value set's member.
 pub fn shown_matches(fields: &[Field], key: &[MatchValue]) -> Vec<p4rt::FieldMatch> {
     let given = fields.iter().zip(key).filter_map(|(field, value)| {
-        let (width, shown) = (field.width, |value: &Bits| field.sdn.shown(value));
+        let (width, shown) = (field.width, |value: &Bits| {
+            Bytes::from(field.sdn.shown(value))
+        });
         let field_match_type = Some(match value {
             value if anything(field).as_ref() == Some(value) => return None,
             MatchValue::Optional(None) => return None,
@@ -199,7 +202,7 @@ pub fn table_action(table: &Table, call: &ActionCall) -> Option<p4rt::TableActio
     let params = params
         .map(|(param, value)| Param {
             param_id: param.id,
-            value: param.sdn.shown(value),
+            value: param.sdn.shown(value).into(),
         })
         .collect();
     let action = p4rt::Action {
@@ -219,8 +222,8 @@ pub fn action_id(action: Option<&p4rt::TableAction>) -> Option<u32> {
     }
 }
 
-fn canonical(value: &Bits) -> Vec<u8> {
-    value.canonical().to_vec()
+fn canonical(value: &Bits) -> Bytes {
+    value.canonical().to_vec().into()
 }
 
 fn arguments(action: &Action, given: &[Param]) -> Result<Vec<Bits>, Fault> {
