@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -131,6 +131,60 @@ async def objects(controller: Controller) -> AsyncIterator[Objects]:
     program = {"p4info": PROGRAMS / "objects.p4info.txtpb", "p4blob": PROGRAMS / "objects.json"}
     async with controller(**program) as switch:
         yield Objects(switch)
+
+
+class TestLoading:
+    async def test_a_p4info_of_another_program_is_refused_with_its_place(self, objects: Objects) -> None:
+        good = objects.switch.p4info.get_pipeline_config()
+        verify = p4r.SetForwardingPipelineConfigRequest.VERIFY
+
+        async def refusal(change: Callable[[Any], object]) -> tuple[int, str]:
+            config = p4r.ForwardingPipelineConfig.FromString(good.SerializeToString())
+            change(config.p4info)
+            client: Any = objects.switch._p4client
+            request = p4r.SetForwardingPipelineConfigRequest(device_id=1, action=verify, config=config)
+            with pytest.raises(fy.P4ClientError) as refused:
+                await client.request(request)
+            return int(refused.value.code), refused.value.message
+
+        def structured(info: Any) -> None:
+            info.registers[0].type_spec.struct.name = "seen_t"
+
+        def masked_name(info: Any) -> None:
+            [route] = [table for table in info.tables if table.preamble.alias == "vrf_route"]
+            route.match_fields[1].type_name.name = "vrf_t"
+            route.match_fields[1].ClearField("bitwidth")
+
+        register, members = "register 'ObjectsIngress.seen'", "value set 'ObjectsParser.members'"
+        cases: list[tuple[Callable[[Any], object], int, str]] = [
+            (structured, PROTO.UNIMPLEMENTED, f"{register}: type_spec"),
+            (
+                lambda info: setattr(info.registers[0], "size", 5),
+                PROTO.INVALID_ARGUMENT,
+                f"{register}: the P4Info",
+            ),
+            (
+                lambda info: setattr(info.registers[0].type_spec.bitstring.bit, "bitwidth", 32),
+                PROTO.INVALID_ARGUMENT,
+                f"{register}: type_spec",
+            ),
+            (lambda info: setattr(info.value_sets[0], "size", 5), PROTO.INVALID_ARGUMENT, members),
+            (
+                lambda info: setattr(info.value_sets[0].match[1], "bitwidth", 47),
+                PROTO.INVALID_ARGUMENT,
+                f"{members}: match field 2 'src'",
+            ),
+            (masked_name, PROTO.UNIMPLEMENTED, "table 'ObjectsIngress.vrf_route': match field 'special'"),
+            (
+                lambda info: setattr(info.tables[1], "idle_timeout_behavior", 1),
+                PROTO.INVALID_ARGUMENT,
+                "table 'ObjectsIngress.vrf_route': the P4Info has an idle timeout",
+            ),
+        ]
+        for change, code, text in cases:
+            found = await refusal(change)
+            assert found[0] == code, found
+            assert text in found[1], found
 
 
 class TestRegisters:
