@@ -140,43 +140,48 @@ class TestLoading:
 
         async def refusal(change: Callable[[Any], object]) -> tuple[int, str]:
             config = p4r.ForwardingPipelineConfig.FromString(good.SerializeToString())
-            change(config.p4info)
+            change(config)
             client: Any = objects.switch._p4client
             request = p4r.SetForwardingPipelineConfigRequest(device_id=1, action=verify, config=config)
             with pytest.raises(fy.P4ClientError) as refused:
                 await client.request(request)
             return int(refused.value.code), refused.value.message
 
-        def structured(info: Any) -> None:
-            info.registers[0].type_spec.struct.name = "seen_t"
+        def wide(config: Any) -> None:
+            json = config.p4_device_config.replace(b'"bitwidth" : 128', b'"bitwidth" : 129')
+            config.p4_device_config = json
 
-        def masked_name(info: Any) -> None:
-            [route] = [table for table in info.tables if table.preamble.alias == "vrf_route"]
+        def structured(config: Any) -> None:
+            config.p4info.registers[0].type_spec.struct.name = "seen_t"
+
+        def masked_name(config: Any) -> None:
+            [route] = [table for table in config.p4info.tables if table.preamble.alias == "vrf_route"]
             route.match_fields[1].type_name.name = "vrf_t"
             route.match_fields[1].ClearField("bitwidth")
 
         register, members = "register 'ObjectsIngress.seen'", "value set 'ObjectsParser.members'"
         cases: list[tuple[Callable[[Any], object], int, str]] = [
+            (wide, PROTO.INVALID_ARGUMENT, "p4_device_config: register_arrays[1].bitwidth"),
             (structured, PROTO.UNIMPLEMENTED, f"{register}: type_spec"),
             (
-                lambda info: setattr(info.registers[0], "size", 5),
+                lambda config: setattr(config.p4info.registers[0], "size", 5),
                 PROTO.INVALID_ARGUMENT,
                 f"{register}: the P4Info",
             ),
             (
-                lambda info: setattr(info.registers[0].type_spec.bitstring.bit, "bitwidth", 32),
+                lambda config: setattr(config.p4info.registers[0].type_spec.bitstring.bit, "bitwidth", 32),
                 PROTO.INVALID_ARGUMENT,
                 f"{register}: type_spec",
             ),
-            (lambda info: setattr(info.value_sets[0], "size", 5), PROTO.INVALID_ARGUMENT, members),
+            (lambda config: setattr(config.p4info.value_sets[0], "size", 5), PROTO.INVALID_ARGUMENT, members),
             (
-                lambda info: setattr(info.value_sets[0].match[1], "bitwidth", 47),
+                lambda config: setattr(config.p4info.value_sets[0].match[1], "bitwidth", 47),
                 PROTO.INVALID_ARGUMENT,
                 f"{members}: match field 2 'src'",
             ),
             (masked_name, PROTO.UNIMPLEMENTED, "table 'ObjectsIngress.vrf_route': match field 'special'"),
             (
-                lambda info: setattr(info.tables[1], "idle_timeout_behavior", 1),
+                lambda config: setattr(config.p4info.tables[1], "idle_timeout_behavior", 1),
                 PROTO.INVALID_ARGUMENT,
                 "table 'ObjectsIngress.vrf_route': the P4Info has an idle timeout",
             ),
