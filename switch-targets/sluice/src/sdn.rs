@@ -152,15 +152,17 @@ impl Names {
         if let Some(number) = assigned.numbers.get(name) {
             return Ok(*number);
         }
+        let max = Bits::ones(width).low_u128();
+        let own = own_number(name).filter(|number| *number <= max);
         if unknown == Unknown::Refuse {
-            return Err(Fault::not_found(format!("no value is named '{name}'")));
+            let free = own.filter(|number| !assigned.names.contains_key(number));
+            return free.ok_or_else(|| Fault::not_found(format!("no value is named '{name}'")));
         }
         let full = || Fault::new(Code::ResourceExhausted, "its type has no number left");
         if assigned.numbers.len() >= MAX_NAMES {
             return Err(full());
         }
-        let max = Bits::ones(width).low_u128();
-        let number = match own_number(name).filter(|number| *number <= max) {
+        let number = match own {
             Some(number) => match assigned.names.get(&number) {
                 Some(other) => {
                     let text = format!("number {number} stands for the name '{other}' already");
@@ -289,6 +291,8 @@ mod tests {
         let code = |bytes: &[u8], unknown| vrf.parse(10, bytes, unknown).unwrap_err().code;
         assert_eq!(code(&[0xff], Unknown::Number), Code::InvalidArgument);
         assert_eq!(code(b"vrf-a", Unknown::Refuse), Code::NotFound);
+        let seven = vrf.parse(10, b"7", Unknown::Refuse).unwrap();
+        assert_eq!(vrf.shown(&seven), b"7");
     }
 
     proptest! {

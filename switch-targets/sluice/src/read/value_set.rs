@@ -1,4 +1,4 @@
-//! Parser value sets, each with all its members (section 9.8).
+//! Parser value sets, each with all its members (section 9.6).
 
 use crate::device::{Device, Installed, no_program};
 use crate::fault::Fault;

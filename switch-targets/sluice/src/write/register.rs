@@ -1,4 +1,4 @@
-//! Writes to registers (section 9.10).
+//! Writes to registers (section 9.7).
 
 use super::on_switch;
 use crate::device::{Device, Installed};

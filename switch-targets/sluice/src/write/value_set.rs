@@ -1,4 +1,4 @@
-//! Writes to parser value sets: all members at once (section 9.8).
+//! Writes to parser value sets: all members at once (section 9.6).
 
 use std::collections::HashSet;
 
