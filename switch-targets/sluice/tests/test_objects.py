@@ -433,6 +433,29 @@ class TestDefaultEntries:
         assert found.table_entry.counter_data == data(), "reset"
 
 
+class TestTableEntries:
+    async def test_is_const_is_never_written_and_a_deletion_looks_at_the_key_alone(
+        self, objects: Objects
+    ) -> None:
+        await objects.done(INSERT, objects.flow())
+        for kind in (INSERT, MODIFY, DELETE):
+            assert await objects.code(kind, objects.flow(is_const=True)) == PROTO.INVALID_ARGUMENT
+        nonsense = objects.flow(vrf="x" * 999, idle_timeout_ns=-1, metadata=bytes(5000))
+        await objects.done(DELETE, nonsense)
+        assert await objects.read(objects.table("flow")) == []
+
+    async def test_values_are_taken_with_zeros_before_them_and_given_without(self, objects: Objects) -> None:
+        entry, canonical = objects.route("red", LAN), objects.route("red", LAN)
+        entry.table_entry.action.action.params[0].value = bytes(9) + b"\2"
+        await objects.done(INSERT, entry)
+        assert await objects.read(objects.table("vrf_route")) == [canonical]
+        padded = objects.table("flow", match=[exact(1, bytes(3) + mac(SRC))])
+        padded.table_entry.action.CopyFrom(objects.action("set_vrf", b"red"))
+        await objects.done(INSERT, padded)
+        assert await objects.code(INSERT, objects.flow()) == PROTO.ALREADY_EXISTS, "the same key"
+        assert await objects.read(objects.table("flow")) == [objects.flow()]
+
+
 class TestWildcardReads:
     async def test_table_0_takes_no_filter(self, objects: Objects) -> None:
         await objects.done(INSERT, objects.flow(), objects.route("red", LAN))

@@ -28,6 +28,9 @@ pub fn table_entry(
             "it has no key, hence no entries but the default one",
         )));
     }
+    if entry.is_const {
+        return Err(place(Fault::invalid("is_const can't be written")));
+    }
     if table.is_const && (kind != Type::Modify || entry.action.is_some()) {
         return Err(place(Fault::denied("the program fixes its entries")));
     }
