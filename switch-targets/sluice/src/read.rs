@@ -18,8 +18,6 @@ use crate::write::entity_name;
 
 /// Entries copied while the data plane waits.
 const AT_ONCE: usize = 512;
-/// Entities that one request reads of arrays, which the program may declare as large as it likes.
-const MAX_ENTITIES: usize = 1 << 18;
 /// Entities of one response message.
 const PER_RESPONSE: usize = 256;
 

@@ -4,11 +4,14 @@ use std::ops::Range;
 
 use sluice_pipeline::Switch;
 
-use super::{AT_ONCE, MAX_ENTITIES};
+use super::AT_ONCE;
 use crate::device::{Device, Installed, no_program};
 use crate::fault::Fault;
 use crate::proto::p4rt::{self, entity::Entity};
 use crate::schema::Register;
+
+/// Cells that one request reads; the program may declare arrays as large as it likes.
+const MAX_CELLS: usize = 1 << 18;
 
 pub fn registers(
     device: &Device,
@@ -46,8 +49,9 @@ pub fn in_pieces(
     found: &mut Vec<Entity>,
     read: impl Fn(&Switch, usize) -> Option<Entity>,
 ) -> Result<(), Fault> {
-    if found.len() + cells.len() > MAX_ENTITIES {
-        let text = format!("a request reads {MAX_ENTITIES} entities at most: read by index");
+    let is_cell = |it: &&Entity| matches!(it, Entity::CounterEntry(_) | Entity::RegisterEntry(_));
+    if found.iter().filter(is_cell).count() + cells.len() > MAX_CELLS {
+        let text = format!("a request reads {MAX_CELLS} cells at most: read by index");
         return Err(Fault::new(tonic::Code::ResourceExhausted, text));
     }
     let mut cells = cells.peekable();
