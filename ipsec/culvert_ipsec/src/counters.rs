@@ -37,8 +37,14 @@ const NAMES: [&str; CAUSES] = [
 pub struct Drops([u64; CAUSES]);
 
 impl Drops {
-    pub fn count(&mut self, cause: Cause) {
-        self.0[cause as usize] += 1;
+    pub fn count(&mut self, cause: Cause, packets: usize) {
+        self.0[cause as usize] += packets as u64;
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        for (count, more) in self.0.iter_mut().zip(other.0) {
+            *count += more;
+        }
     }
 
     pub fn get(&self, cause: Cause) -> u64 {

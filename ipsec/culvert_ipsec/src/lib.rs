@@ -2,22 +2,26 @@
 //!
 //! ```text
 //!            ┌──────────────────────── pump: one thread, no Python ────────────────────────┐
-//!  TUN ─────►│ read until EAGAIN ──► Tunnels::outbound ──► sendmmsg                        │────► UDP 4500
-//!  TUN ◄─────│ write            ◄── Tunnels::inbound  ◄── recvmmsg                         │◄──── UDP 4500
+//!  TUN ─────►│ super-frame ─► Segments ─► Tunnels::outbound ─► Trains ─► sendmmsg          │────► UDP 4500
+//!  TUN ◄─────│ super-frame ◄─ Merger ◄─── Tunnels::inbound ◄── Arrivals ◄─ recvmmsg        │◄──── UDP 4500
 //!            └──────────────────────────────▲──────────────────────────────┬────────────────┘
 //!                                           │ apply, counters              │ notices (eventfd)
 //!                                        Python                          Python
 //! ```
 //!
-//! `tunnels` decides and does no I/O; `device` does I/O and decides nothing; `pump` is the loop between them.
+//! `tunnels` decides and does no I/O; `tun` and `udp` do I/O and decide nothing; `pump` is the loop between them.
 
 pub mod address;
-mod control;
+pub mod arrivals;
+pub mod control;
 pub mod counters;
 pub mod device;
 pub mod pump;
 mod running;
+pub mod trains;
+pub mod tun;
 pub mod tunnels;
+pub mod udp;
 
 #[cfg(feature = "python")]
 mod packets;

@@ -1,7 +1,6 @@
 //! The thread that moves packets between the TUN device and the UDP socket. It decides nothing.
 
 use std::io;
-use std::net::SocketAddrV4;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,13 +9,37 @@ use std::time::Duration;
 
 use esp::nat_t::KEEPALIVE;
 
-use crate::device::{BATCH, Batch, Signal, Tun, Udp, monotonic, wait};
+use offload::{Merger, Segments};
+
+use crate::arrivals::Arrivals;
+use crate::device::{Signal, monotonic, wait};
+use crate::trains::Trains;
+use crate::tun::{FRAME_ROOM, Tun};
 use crate::tunnels::{Desired, Refusal, SoftLimit, Tunnels};
+use crate::udp::Udp;
+
+/// Frames read between two looks at the other direction.
+const FRAMES: usize = 64;
 
 /// After a device error, e.g. while the TUN is down.
 const RETRY: Duration = Duration::from_millis(100);
 
+/// What the kernel does for many packets at once. Without, each costs a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offloads {
+    /// TCP super-frames to and from the TUN device.
+    pub tso: bool,
+    /// UDP super-frames from the TUN device.
+    pub uso: bool,
+    /// Several datagrams in a message that is sent (UDP_SEGMENT).
+    pub udp_segment: bool,
+    /// Several datagrams in a message that is received (UDP_GRO).
+    pub udp_gro: bool,
+}
+
 pub struct Pump {
+    offloads: Offloads,
+    segmentation: Arc<AtomicBool>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -43,18 +66,29 @@ impl Pump {
             notices: Signal::new()?,
             stop: AtomicBool::new(false),
         });
+        let segmentation = udp.segmentation();
+        let offloads = Offloads {
+            tso: tun.has_tso(),
+            uso: tun.has_uso(),
+            udp_segment: segmentation.load(Ordering::Relaxed),
+            udp_gro: udp.has_gro(),
+        };
         let mut mover = Mover {
             shared: Arc::clone(&shared),
             tun,
             udp,
-            from: Batch::new(),
-            sealed: Batch::new(),
-            to: Vec::with_capacity(BATCH),
+            segmentation: Arc::clone(&segmentation),
+            frame: vec![0; FRAME_ROOM],
+            trains: Trains::new(),
+            arrivals: Arrivals::new(),
+            merger: Merger::new(),
         };
         let thread = Builder::new()
             .name("culvert-ipsec".into())
             .spawn(move || mover.run())?;
         Ok(Self {
+            offloads,
+            segmentation,
             shared,
             thread: Some(thread),
         })
@@ -69,6 +103,14 @@ impl Pump {
     /// A look at the counters; the pump waits meanwhile.
     pub fn inspect<T>(&self, look: impl FnOnce(&Tunnels) -> T) -> T {
         look(&self.shared.tunnels())
+    }
+
+    /// As found at the start, and `udp_segment` as of now: a route may refuse it.
+    pub fn offloads(&self) -> Offloads {
+        Offloads {
+            udp_segment: self.segmentation.load(Ordering::Relaxed),
+            ..self.offloads
+        }
     }
 
     /// Readable while notices wait.
@@ -102,9 +144,11 @@ struct Mover {
     shared: Arc<Shared>,
     tun: Tun,
     udp: Udp,
-    from: Batch,
-    sealed: Batch,
-    to: Vec<SocketAddrV4>,
+    segmentation: Arc<AtomicBool>,
+    frame: Vec<u8>,
+    trains: Trains,
+    arrivals: Arrivals,
+    merger: Merger,
 }
 
 impl Mover {
@@ -126,66 +170,83 @@ impl Mover {
     /// One batch in each direction that has packets; a batch that is not full was the last for now.
     fn turn(&mut self, ready: &mut Ready) -> io::Result<()> {
         if ready.udp {
-            ready.udp = self.inbound()? == BATCH;
+            ready.udp = self.inbound()?;
         }
         if ready.tun {
-            ready.tun = self.outbound()? == BATCH;
+            ready.tun = self.outbound()?;
         }
         Ok(())
     }
 
-    /// UDP to TUN.
-    fn inbound(&mut self) -> io::Result<usize> {
-        let count = self.udp.receive_batch(&mut self.from)?;
-        if count == 0 {
-            return Ok(0);
-        }
-        let mut ranges: [_; BATCH] = std::array::from_fn(|_| 0..0);
+    /// UDP to TUN; whether more may wait.
+    fn inbound(&mut self) -> io::Result<bool> {
+        let more = self.udp.receive(&mut self.arrivals)?;
+        self.merger.clear();
         let now = monotonic();
+        let (bytes, datagrams) = self.arrivals.datagrams();
         let notices = {
             let mut tunnels = self.shared.tunnels();
-            for (index, range) in ranges.iter_mut().enumerate().take(count) {
-                let class = self.from.class(index);
-                *range = tunnels
-                    .inbound(self.from.packet(index), class, now)
-                    .unwrap_or(0..0);
-            }
-            tunnels.has_notices()
-        };
-        let mut failed = 0;
-        for (index, range) in ranges.into_iter().enumerate().take(count) {
-            if !range.is_empty() {
-                failed += usize::from(self.tun.write(&self.from.packet(index)[range]).is_err());
-            }
-        }
-        self.report(notices, failed);
-        Ok(count)
-    }
-
-    /// TUN to UDP.
-    fn outbound(&mut self) -> io::Result<usize> {
-        let count = self.tun.read_batch(&mut self.from)?;
-        if count == 0 {
-            return Ok(0);
-        }
-        self.to.clear();
-        let now = monotonic();
-        let notices = {
-            let mut tunnels = self.shared.tunnels();
-            for index in 0..count {
-                let next = self.to.len();
-                let room = self.sealed.room(next);
-                if let Some(packet) = tunnels.outbound(self.from.packet(index), room, now) {
-                    self.sealed.set_len(next, packet.len);
-                    self.sealed.set_class(next, packet.class);
-                    self.to.push(packet.to);
+            for (at, received) in datagrams {
+                let datagram = bytes.get_mut(at.clone()).unwrap_or_default();
+                let Some(inner) = tunnels.inbound(datagram, received.class, now) else {
+                    continue;
+                };
+                let inner = at.start + inner.start..at.start + inner.end;
+                if self.tun.has_tso() {
+                    self.merger.push(bytes, inner);
+                } else {
+                    self.merger.push_alone(inner);
                 }
             }
             tunnels.has_notices()
         };
-        let failed = self.udp.send_batch(&mut self.sealed, &self.to);
+        self.merger.finish(bytes);
+        let mut failed = 0;
+        for frame in self.merger.frames() {
+            if self.tun.write(bytes, &frame).is_err() {
+                failed += frame.parts.len();
+            }
+        }
         self.report(notices, failed);
-        Ok(count)
+        Ok(more)
+    }
+
+    /// TUN to UDP; whether more may wait.
+    fn outbound(&mut self) -> io::Result<bool> {
+        let (mut notices, mut failed, mut frames) = (false, 0, 0);
+        let now = monotonic();
+        self.trains.clear(self.segmentation.load(Ordering::Relaxed));
+        while frames < FRAMES && !self.trains.is_full() {
+            let frame = match self.tun.read(&mut self.frame) {
+                Ok(Some(frame)) => frame,
+                // What was read before it has yet to leave.
+                Err(error) if frames == 0 => return Err(error),
+                Ok(None) | Err(_) => break,
+            };
+            frames += 1;
+            let segments = frame
+                .header
+                .map(|header| Segments::new(header, frame.packet));
+            let Some(Ok(mut segments)) = segments else {
+                self.shared.tunnels().malformed();
+                continue;
+            };
+            loop {
+                let mut tunnels = self.shared.tunnels();
+                tunnels.outbound(&mut segments, &mut self.trains, now);
+                notices |= tunnels.has_notices();
+                drop(tunnels);
+                if segments.next_len().is_none() {
+                    break;
+                }
+                failed += self.udp.send_trains(&self.trains);
+                self.trains.clear(self.segmentation.load(Ordering::Relaxed));
+            }
+        }
+        let more = frames == FRAMES || self.trains.is_full();
+        failed += self.udp.send_trains(&self.trains);
+        self.report(notices, failed);
+        Ok(more)
     }
 
     fn report(&self, notices: bool, failed: usize) {

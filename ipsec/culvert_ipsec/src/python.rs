@@ -11,9 +11,10 @@ use pyo3::types::PyDict;
 
 use crate::address::Prefix;
 use crate::counters::{Drops, Flow};
-use crate::device::{Tun, Udp};
 use crate::pump::Pump;
+use crate::tun::Tun;
 use crate::tunnels::{Desired, Keyed, Refusal};
+use crate::udp::Udp;
 
 #[derive(FromPyObject)]
 struct PyLimits {
@@ -65,12 +66,13 @@ struct Datapath {
 #[pymethods]
 impl Datapath {
     #[new]
-    #[pyo3(signature = (tun_name, udp_port, allowed_suites = vec![]))]
+    #[pyo3(signature = (tun_name, udp_port, allowed_suites = vec![], *, offloads = true))]
     fn new(
         py: Python<'_>,
         tun_name: &str,
         udp_port: u16,
         allowed_suites: Vec<String>,
+        offloads: bool,
     ) -> PyResult<Self> {
         let allowed = allowed_suites
             .iter()
@@ -78,9 +80,9 @@ impl Datapath {
             .collect::<Result<_, _>>()
             .map_err(invalid)?;
         py.detach(|| {
-            let udp = Udp::bind(udp_port)?;
+            let udp = Udp::bind(udp_port, offloads)?;
             let udp_port = udp.port()?;
-            let pump = Pump::start(Tun::open(tun_name)?, udp)?;
+            let pump = Pump::start(Tun::open(tun_name, offloads)?, udp)?;
             Ok::<_, io::Error>(Self {
                 pump: std::sync::Mutex::new(Some(pump)),
                 udp_port,
@@ -148,6 +150,16 @@ impl Datapath {
             totals.keepalives_in,
             totals.keepalives_out,
             totals.non_esp,
+        ))
+    }
+
+    fn offloads(&self, py: Python<'_>) -> PyResult<(bool, bool, bool, bool)> {
+        let offloads = self.with_pump(py, |pump| pump.offloads())?;
+        Ok((
+            offloads.tso,
+            offloads.uso,
+            offloads.udp_segment,
+            offloads.udp_gro,
         ))
     }
 

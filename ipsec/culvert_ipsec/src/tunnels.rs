@@ -12,11 +12,13 @@ use std::time::Duration;
 
 use esp::nat_t::{Datagram, demultiplex};
 use esp::{InboundSa, OpenError, OutboundSa, Resumable, Retired, SealError, TrafficClass};
+use offload::Segments;
 
 use crate::address::{Address, Prefix, PrefixMap, ends};
-use crate::counters::{Cause, Totals, Traffic};
+use crate::counters::{Cause, Drops, Totals, Traffic};
 pub use crate::running::Keyed;
 use crate::running::{Live, keep};
+use crate::trains::Trains;
 
 /// RFC 3948 section 4: without traffic, one keepalive in so many seconds.
 const KEEPALIVE_INTERVAL: f64 = 20.0;
@@ -31,14 +33,6 @@ pub struct Desired {
     pub outer: SocketAddrV4,
     pub inbound: Vec<Keyed<InboundSa>>,
     pub outbound: Option<Keyed<OutboundSa>>,
-}
-
-/// An ESP packet to send: so many bytes of the buffer, in a datagram of this traffic class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outgoing {
-    pub len: usize,
-    pub to: SocketAddrV4,
-    pub class: TrafficClass,
 }
 
 /// A desired state that cannot be.
@@ -157,45 +151,57 @@ impl Tunnels {
         Ok(())
     }
 
-    /// Seals a packet from the TUN into `out`.
-    pub fn outbound(&mut self, inner: &[u8], out: &mut [u8], now: f64) -> Option<Outgoing> {
-        let Some((source, destination)) = ends(inner) else {
-            return self.discard(Cause::Malformed);
+    /// Seals the packets of a frame from the TUN, as many as `out` has room for.
+    pub fn outbound(&mut self, frame: &mut Segments<'_>, out: &mut Trains, now: f64) {
+        let ends = ends(frame.headers()).zip(TrafficClass::of(frame.headers()));
+        let Some(((source, destination), class)) = ends else {
+            return self.discard(Cause::Malformed, frame.skip_rest());
         };
         let Some(index) = self.routes.longest_match(destination) else {
-            return self.discard(Cause::NoPolicy);
+            return self.discard(Cause::NoPolicy, frame.skip_rest());
         };
         let tunnel = &mut self.tunnels[index];
         if source != tunnel.inner {
-            return self.discard_in(index, Cause::Selector);
+            return self.discard_in(index, Cause::Selector, frame.skip_rest());
         }
         let Some(live) = &mut tunnel.outbound else {
-            return self.discard_in(index, Cause::NoPolicy);
+            return self.discard_in(index, Cause::NoPolicy, frame.skip_rest());
         };
-        match live.keyed.sa.seal(inner, out, clock(now)) {
-            Ok(sealed) => {
-                if sealed.soft_limit && !std::mem::replace(&mut live.told, true) {
-                    let spi = live.keyed.spi.get();
-                    self.notices.push(SoftLimit {
-                        tunnel: tunnel.id.clone(),
-                        spi,
-                        inbound: false,
-                    });
+        let sa = &mut live.keyed.sa;
+        let mut drops = Drops::default();
+        while let Some(len) = frame.next_len() {
+            let Some(room) = out.room(sa.sealed_len(len)) else {
+                break;
+            };
+            let inner = room.get_mut(sa.inner_at()..).unwrap_or_default();
+            frame.write_next(inner);
+            match sa.seal_in_place(len, room, clock(now)) {
+                Ok(sealed) => {
+                    if sealed.soft_limit && !std::mem::replace(&mut live.told, true) {
+                        self.notices.push(SoftLimit {
+                            tunnel: tunnel.id.clone(),
+                            spi: live.keyed.spi.get(),
+                            inbound: false,
+                        });
+                    }
+                    tunnel.traffic.outbound.count(len, now);
+                    tunnel.last_sent = now;
+                    out.depart(sealed.len, tunnel.outer, class.encapsulate());
                 }
-                tunnel.traffic.outbound.count(inner.len(), now);
-                tunnel.last_sent = now;
-                Some(Outgoing {
-                    len: sealed.len,
-                    to: tunnel.outer,
-                    class: TrafficClass::of(inner)?.encapsulate(),
-                })
+                Err(SealError::HardLimit) => drops.count(Cause::HardLimit, 1),
+                Err(SealError::NoRandomness) => drops.count(Cause::SendFailed, 1),
+                Err(SealError::Malformed | SealError::BufferTooSmall) => {
+                    drops.count(Cause::Malformed, 1);
+                }
             }
-            Err(SealError::HardLimit) => self.discard_in(index, Cause::HardLimit),
-            Err(SealError::Malformed | SealError::BufferTooSmall) => {
-                self.discard_in(index, Cause::Malformed)
-            }
-            Err(SealError::NoRandomness) => self.discard_in(index, Cause::SendFailed),
         }
+        tunnel.traffic.drops.add(&drops);
+        self.totals.drops.add(&drops);
+    }
+
+    /// What came from the TUN was no frame.
+    pub fn malformed(&mut self) {
+        self.discard(Cause::Malformed, 1);
     }
 
     /// Opens the payload of a datagram of traffic class `outer` in place: where in it the inner packet stands.
@@ -215,19 +221,19 @@ impl Tunnels {
                 self.totals.non_esp += 1;
                 return None;
             }
-            Datagram::Malformed => return self.discard(Cause::Malformed),
+            Datagram::Malformed => return self.refuse(Cause::Malformed),
         };
         let Some(Inbound {
             tunnel: index,
             live,
         }) = self.inbound.get_mut(&spi)
         else {
-            return self.discard(Cause::UnknownSpi);
+            return self.refuse(Cause::UnknownSpi);
         };
         let index = *index;
         let opened = match live.keyed.sa.open(datagram, clock(now)) {
             Ok(opened) => opened,
-            Err(error) => return self.discard_in(index, cause(error)),
+            Err(error) => return self.refuse_in(index, cause(error)),
         };
         let tunnel = &mut self.tunnels[index];
         if opened.soft_limit && !std::mem::replace(&mut live.told, true) {
@@ -243,11 +249,11 @@ impl Tunnels {
                 && tunnel.remote.iter().any(|prefix| prefix.contains(source))
         });
         if !permitted {
-            return self.discard_in(index, Cause::Selector);
+            return self.refuse_in(index, Cause::Selector);
         }
         let own = TrafficClass::of(inner)?;
         let Ok(combined) = own.decapsulate(outer) else {
-            return self.discard_in(index, Cause::Ecn);
+            return self.refuse_in(index, Cause::Ecn);
         };
         if combined != own {
             combined.write(inner);
@@ -303,19 +309,26 @@ impl Tunnels {
 
     /// The operating system refused so many packets.
     pub fn send_failed(&mut self, packets: usize) {
-        for _ in 0..packets {
-            self.totals.drops.count(Cause::SendFailed);
-        }
+        self.totals.drops.count(Cause::SendFailed, packets);
     }
 
-    fn discard<T>(&mut self, cause: Cause) -> Option<T> {
-        self.totals.drops.count(cause);
+    fn discard(&mut self, cause: Cause, packets: usize) {
+        self.totals.drops.count(cause, packets);
+    }
+
+    fn discard_in(&mut self, tunnel: usize, cause: Cause, packets: usize) {
+        self.tunnels[tunnel].traffic.drops.count(cause, packets);
+        self.discard(cause, packets);
+    }
+
+    fn refuse<T>(&mut self, cause: Cause) -> Option<T> {
+        self.discard(cause, 1);
         None
     }
 
-    fn discard_in<T>(&mut self, tunnel: usize, cause: Cause) -> Option<T> {
-        self.tunnels[tunnel].traffic.drops.count(cause);
-        self.discard(cause)
+    fn refuse_in<T>(&mut self, tunnel: usize, cause: Cause) -> Option<T> {
+        self.discard_in(tunnel, cause, 1);
+        None
     }
 }
 

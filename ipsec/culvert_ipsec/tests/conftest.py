@@ -47,6 +47,7 @@ class End:
     namespace: str
     inner: str
     outer: str
+    offloads: bool = True
     state: DatapathState = field(init=False)
     datapath: Userspace = field(init=False)
 
@@ -54,7 +55,8 @@ class End:
         tunnel = TunnelState("t1", self.inner, (f"{peer.inner}/32",), peer.outer)
         self.state = DatapathState("tun0", 4500, 1438, frozenset({self.inner}), tunnels=(tunnel,))
         with entered(self.namespace):
-            self.datapath = Userspace.create("tun0", 4500, [suite for suite in SUITES if "hmac" in suite])
+            legacy = [suite for suite in SUITES if "hmac" in suite]
+            self.datapath = Userspace.create("tun0", 4500, legacy, offloads=self.offloads)
 
     def apply(
         self, *, inbound: tuple[InboundSa, ...] | None = None, outbound: OutboundSa | None = None
@@ -76,10 +78,12 @@ def sa_key(number: int, suite: str = "aes-gcm-256") -> bytes:
 
 
 @pytest.fixture
-def ends() -> Iterator[tuple[End, End]]:
-    """Both with an SA pair of generation 1: SPI 0x1001 towards a, 0x2001 towards b."""
+def ends(request: pytest.FixtureRequest) -> Iterator[tuple[End, End]]:
+    """Both with an SA pair of generation 1: SPI 0x1001 towards a, 0x2001 towards b. A parameter says who has offloads."""
     prefix = f"culvert-test-{os.getpid()}-esp-"
-    a, b = End(prefix + "a", "10.99.0.2", "192.0.2.1"), End(prefix + "b", "10.20.0.10", "192.0.2.2")
+    with_offloads: tuple[bool, bool] = getattr(request, "param", (True, True))
+    a = End(prefix + "a", "10.99.0.2", "192.0.2.1", with_offloads[0])
+    b = End(prefix + "b", "10.20.0.10", "192.0.2.2", with_offloads[1])
     opened: list[End] = []
     try:
         for end in (a, b):

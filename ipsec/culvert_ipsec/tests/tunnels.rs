@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use culvert_ipsec::address::Prefix;
 use culvert_ipsec::counters::Cause;
+use culvert_ipsec::trains::Trains;
 use culvert_ipsec::tunnels::{Desired, Keyed, Refusal, Tunnels};
 use esp::{AdmittedSuite, InboundSa, KeyMaterial, Limits, OutboundSa, Spi, Suite, TrafficClass};
+use offload::{Segmentation, Segments, VnetHeader};
 
 const NONE: Limits = Limits::NONE;
 const NOW: Duration = Duration::ZERO;
@@ -75,10 +77,17 @@ fn from_gateway(sa: &mut OutboundSa, inner: &[u8]) -> Vec<u8> {
 }
 
 fn send(tunnels: &mut Tunnels, inner: &[u8]) -> Option<(Vec<u8>, SocketAddrV4)> {
-    let mut out = [0; 200];
-    tunnels
-        .outbound(inner, &mut out, 1.0)
-        .map(|packet| (out[..packet.len].to_vec(), packet.to))
+    let out = depart(tunnels, VnetHeader::default(), inner);
+    let train = out.trains().first()?;
+    Some((out.packet(train.bytes.clone()).to_vec(), train.to))
+}
+
+fn depart(tunnels: &mut Tunnels, header: VnetHeader, frame: &[u8]) -> Trains {
+    let mut out = Trains::new();
+    let mut segments = Segments::new(header, frame).unwrap();
+    tunnels.outbound(&mut segments, &mut out, 1.0);
+    assert_eq!(segments.next_len(), None);
+    out
 }
 
 fn receive(tunnels: &mut Tunnels, packet: &[u8]) -> Option<Vec<u8>> {
@@ -201,8 +210,8 @@ fn congestion_is_told_to_who_can_hear_it() {
 
     let mut inner = packet(CLIENT, SERVER);
     inner[1] = 0b1010_0110;
-    let sent = tunnels.outbound(&inner, &mut [0; 200], 1.0).unwrap();
-    assert_eq!(sent.class, TrafficClass(0b1010_0110));
+    let sent = depart(&mut tunnels, VnetHeader::default(), &inner);
+    assert_eq!(sent.trains()[0].class, TrafficClass(0b1010_0110));
 }
 
 #[test]
@@ -394,4 +403,63 @@ fn a_key_under_another_algorithm_is_another_sa_and_goes_on() {
         InboundSa::new(Spi::new(1000).unwrap(), &key(1), false, 1024, NONE, NONE).unwrap();
     assert!(reader.open(&mut sent[1].clone(), Duration::ZERO).is_ok());
     assert!(reader.open(&mut sent[2].clone(), Duration::ZERO).is_err());
+}
+
+/// A TCP super-frame of `payload` bytes, to be cut at `size`.
+fn super_frame(source: [u8; 4], size: u16, payload: usize) -> (VnetHeader, Vec<u8>) {
+    let mut frame = packet(source, SERVER);
+    frame.extend(vec![7; payload]);
+    let len = frame.len() as u16;
+    frame[2..4].copy_from_slice(&len.to_be_bytes());
+    frame[9] = 6;
+    frame[32] = 5 << 4;
+    let header = VnetHeader {
+        segmentation: Some((Segmentation::Tcp4, size)),
+        header_len: 40,
+        checksum: Some((20, 16)),
+    };
+    (header, frame)
+}
+
+#[test]
+fn a_super_frame_leaves_as_trains_of_packets_that_count_each() {
+    let mut tunnels = Tunnels::new();
+    let state = Desired {
+        outbound: Some(outbound(1000, 1, 0, 0)),
+        ..tunnel("a", "10.20.0.0/16", 1)
+    };
+    tunnels.apply(vec![state], 0.0).unwrap();
+    let (header, frame) = super_frame(CLIENT, 1398, 46 * 1398 + 100);
+    let out = depart(&mut tunnels, header, &frame);
+    let packets: Vec<_> = out.trains().iter().map(|train| train.packets()).collect();
+    // 65,507 bytes hold 44 ESP packets of 1,472.
+    assert_eq!(packets, [44, 3]);
+
+    let mut reader = inbound(1000, 1).sa;
+    let mut payload = 0;
+    for packet in out.trains().iter().flat_map(|train| train.each()) {
+        let mut datagram = out.packet(packet.bytes).to_vec();
+        payload += reader.open(&mut datagram, NOW).unwrap().range.len() - 40;
+    }
+    assert_eq!(payload, 46 * 1398 + 100);
+    let (_, traffic) = tunnels.traffic().next().unwrap();
+    assert_eq!(traffic.outbound.packets, 47);
+    assert_eq!(traffic.outbound.bytes as usize, payload + 47 * 40);
+}
+
+#[test]
+fn what_a_super_frame_loses_is_counted_in_packets() {
+    let mut tunnels = Tunnels::new();
+    let state = Desired {
+        outbound: Some(outbound(1000, 1, 0, 4)),
+        ..tunnel("a", "10.20.0.0/16", 1)
+    };
+    tunnels.apply(vec![state], 0.0).unwrap();
+    let (header, stray) = super_frame([10, 99, 0, 3], 1000, 2500);
+    assert!(depart(&mut tunnels, header, &stray).trains().is_empty());
+    assert_eq!(dropped(&tunnels, Cause::Selector), 3);
+    let (header, frame) = super_frame(CLIENT, 1000, 10_000);
+    let out = depart(&mut tunnels, header, &frame);
+    assert_eq!(out.trains()[0].packets(), 4);
+    assert_eq!(dropped(&tunnels, Cause::HardLimit), 6);
 }

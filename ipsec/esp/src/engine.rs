@@ -16,7 +16,7 @@ use std::time::Duration;
 use crate::inbound::{InboundSa, OpenError};
 use crate::key::{Kek, WrappedKey};
 use crate::limits::Limits;
-use crate::outbound::{OutboundSa, SealError};
+use crate::outbound::{OutboundSa, SealError, Sealed};
 use crate::slots::{Identity, Slots};
 use crate::suite::{AdmittedSuite, AllowedSuites, Suite};
 use crate::wire::Spi;
@@ -96,6 +96,26 @@ impl Engine {
         out: &mut [u8],
         now: Duration,
     ) -> SealOutcome {
+        self.seal_by(entry, |sa| sa.seal(inner, out, now))
+    }
+
+    /// Seals in place the IP packet that stands [`Suite::inner_at`] bytes into `packet`, as long as its own header says,
+    /// which is at most `inner_len`. `inner_len + MAX_OVERHEAD` bytes are room enough. Otherwise as [`Engine::seal`].
+    pub fn seal_in_place(
+        &mut self,
+        entry: &SaEntry<'_>,
+        inner_len: usize,
+        packet: &mut [u8],
+        now: Duration,
+    ) -> SealOutcome {
+        self.seal_by(entry, |sa| sa.seal_in_place(inner_len, packet, now))
+    }
+
+    fn seal_by(
+        &mut self,
+        entry: &SaEntry<'_>,
+        seal: impl FnOnce(&mut OutboundSa) -> Result<Sealed, SealError>,
+    ) -> SealOutcome {
         let failed = |verdict| SealOutcome { verdict, len: 0 };
         let Some((identity, suite)) = self.admit(entry) else {
             return failed(Verdict::Key);
@@ -109,7 +129,7 @@ impl Engine {
             return failed(Verdict::Key);
         };
         sa.set_limits(soft, hard);
-        match sa.seal(inner, out, now) {
+        match seal(sa) {
             Ok(sealed) => SealOutcome {
                 verdict: done(sealed.soft_limit),
                 len: sealed.len,

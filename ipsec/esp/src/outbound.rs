@@ -83,6 +83,27 @@ impl OutboundSa {
         self.seal_payload(inner, next_header, out, now)
     }
 
+    /// Seals in place the IP packet that stands at `inner_at` of `out`, as long as its own header says, which is at most
+    /// `inner_len`. What is around it is overwritten.
+    pub fn seal_in_place(
+        &mut self,
+        inner_len: usize,
+        out: &mut [u8],
+        now: Duration,
+    ) -> Result<Sealed, SealError> {
+        let at = self.inner_at();
+        let inner = out
+            .get(at..at.saturating_add(inner_len))
+            .ok_or(SealError::BufferTooSmall)?;
+        let (next_header, inner_len) = wire::inner_packet(inner).ok_or(SealError::Malformed)?;
+        self.seal_placed(inner_len, next_header, out, now)
+    }
+
+    /// Where in an ESP packet the inner packet begins.
+    pub fn inner_at(&self) -> usize {
+        self.cipher.shape.header()
+    }
+
     /// A dummy packet (RFC 4303 section 2.6) with `len` random bytes inside; the peer drops it.
     pub fn seal_dummy(
         &mut self,
@@ -110,8 +131,23 @@ impl OutboundSa {
         out: &mut [u8],
         now: Duration,
     ) -> Result<Sealed, SealError> {
+        let at = self.inner_at();
+        let room = out
+            .get_mut(at..at + payload.len())
+            .ok_or(SealError::BufferTooSmall)?;
+        room.copy_from_slice(payload);
+        self.seal_placed(payload.len(), next_header, out, now)
+    }
+
+    fn seal_placed(
+        &mut self,
+        payload_len: usize,
+        next_header: u8,
+        out: &mut [u8],
+        now: Duration,
+    ) -> Result<Sealed, SealError> {
         let out = out
-            .get_mut(..self.sealed_len(payload.len()))
+            .get_mut(..self.sealed_len(payload_len))
             .ok_or(SealError::BufferTooSmall)?;
         let last = if self.esn { u64::MAX } else { u32::MAX.into() };
         let sequence = self
@@ -121,7 +157,7 @@ impl OutboundSa {
             .ok_or(SealError::HardLimit)?;
         let soft_limit = self
             .lifetime
-            .count(payload.len(), now)
+            .count(payload_len, now)
             .map_err(|_| SealError::HardLimit)?;
         // Spent before it is used: no failure below can bring the same IV again.
         self.sequence = sequence;
@@ -131,7 +167,7 @@ impl OutboundSa {
         let plain = out
             .get_mut(shape.header()..plain_end)
             .ok_or(SealError::BufferTooSmall)?;
-        wire::write_plain(plain, payload, self.pad_to, next_header);
+        wire::write_trailer(plain, payload_len, self.pad_to, next_header);
         let numbers = Numbers {
             spi: self.spi.get(),
             sequence,

@@ -127,14 +127,13 @@ pub(crate) fn inner_packet(bytes: &[u8]) -> Option<(u8, usize)> {
     sound.then_some((next_header, total_len))
 }
 
-/// Writes the payload, zeros up to `pad_to` bytes, then 1,2,3…, the pad length and the next header (RFC 4303 sections
+/// After the payload: zeros up to `pad_to` bytes, then 1,2,3…, the pad length and the next header (RFC 4303 sections
 /// 2.4 and 2.7). `plain` is as long as `sealed_len` says.
-pub(crate) fn write_plain(plain: &mut [u8], payload: &[u8], pad_to: usize, next_header: u8) {
-    let Some((start, rest)) = plain.split_at_mut_checked(payload.len()) else {
+pub(crate) fn write_trailer(plain: &mut [u8], payload_len: usize, pad_to: usize, next_header: u8) {
+    let Some((_, rest)) = plain.split_at_mut_checked(payload_len) else {
         return;
     };
-    start.copy_from_slice(payload);
-    let zeros = pad_to.saturating_sub(payload.len()).min(rest.len());
+    let zeros = pad_to.saturating_sub(payload_len).min(rest.len());
     let (zeros, trailer) = rest.split_at_mut(zeros);
     zeros.fill(0);
     let pad = trailer.len().saturating_sub(TRAILER_LEN);

@@ -71,6 +71,20 @@ fn opened(sa: &mut InboundSa, packet: &[u8]) -> Result<Vec<u8>, OpenError> {
 
 proptest! {
     #[test]
+    fn a_packet_sealed_where_it_stands_comes_through(kind in any_kind(), len in 20u16..=9000, padding in 0usize..100) {
+        let (mut out, mut inbound) = ends(kind);
+        let inner = ipv4(len);
+        let written = inner.len() + padding;
+        let mut room = vec![0xee; out.sealed_len(written)];
+        room[out.inner_at()..][..inner.len()].copy_from_slice(&inner);
+        let sealed = out.seal_in_place(written, &mut room, NOW).unwrap();
+        prop_assert_eq!(opened(&mut inbound, &room[..sealed.len]), Ok(inner));
+        let short = out.seal_in_place(usize::from(len) - 1, &mut ipv4(len + 100), NOW);
+        prop_assert_eq!(short, Err(SealError::Malformed));
+        prop_assert_eq!(out.seal_in_place(usize::MAX, &mut [], NOW), Err(SealError::BufferTooSmall));
+    }
+
+    #[test]
     fn every_length_comes_through(kind in any_kind(), len in 20u16..=9000, padding in 0usize..100) {
         let (mut out, mut inbound) = ends(kind);
         let mut inner = ipv4(len);

@@ -1,5 +1,5 @@
 //! Nanoseconds that one core needs for a packet in each gateway of a site-to-site path, without ports:
-//! `cargo run --release -p sluice --example replay [ROUNDS]`. One line a treatment and a gateway.
+//! `cargo run --release -p sluice --example replay [ROUNDS [TREATMENT]]`. One line a treatment and a gateway.
 //!
 //! ```text
 //!   host packet ─► gateway A, LAN ─► frame on the WAN ─► gateway B, WAN ─► host packet
@@ -7,36 +7,31 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod site;
+
 use std::time::{Duration, Instant};
 
-use esp::{AllowedSuites, Kek, KeyMaterial, Suite};
-use sluice::{esp_engine, payload_tail};
-use sluice_pipeline::{
-    ActionCall, Bits, Entry, ExternRegistry, MatchKind, MatchValue, Outcome, Program, Switch,
-};
-use zeroize::Zeroizing;
+use esp::Suite;
+use site::{GATEWAY_A, GATEWAY_B, HOST_A, HOST_B, LAN, WAN, ethernet, gateway, ipv4, site};
+use sluice_pipeline::{Outcome, Switch};
 
-const KEK: [u8; 32] = [7; 32];
-const WAN: u16 = 1;
-const LAN: u16 = 2;
 const PACKETS: usize = 200;
 const ROUNDS: usize = 500;
-const MAPPED: u128 = 0xffff << 32;
-/// Addresses that no test needs to tell apart by more than their last byte.
-const HOST_A: u32 = 0x0a01_000b;
-const HOST_B: u32 = 0x0a02_000b;
-const GATEWAY_A: u32 = 0xc000_0201;
-const GATEWAY_B: u32 = 0xc000_0202;
 
 fn main() {
     let rounds = std::env::args()
         .nth(1)
         .map_or(ROUNDS, |text| text.parse().unwrap());
     let suites = [None, Some(Suite::NullHmacSha256), Some(Suite::AesGcm256)];
+    let only = std::env::args().nth(2);
     for suite in suites {
+        let name = suite.map_or("bypass", Suite::name);
+        if only.as_ref().is_some_and(|only| only != name) {
+            continue;
+        }
         let (mut a, mut b) = (gateway(), gateway());
-        site(&mut a, HOST_A, HOST_B, GATEWAY_A, GATEWAY_B, suite);
-        site(&mut b, HOST_B, HOST_A, GATEWAY_B, GATEWAY_A, suite);
+        site(&mut a, HOST_A, HOST_B, GATEWAY_A, GATEWAY_B, suite, 1500);
+        site(&mut b, HOST_B, HOST_A, GATEWAY_B, GATEWAY_A, suite, 1500);
         let packet = ethernet(&ipv4(HOST_A, HOST_B, &[0x5a; 1398]));
         let (mut spent_a, mut spent_b) = (Vec::new(), Vec::new());
         for _ in 0..rounds {
@@ -47,7 +42,6 @@ fn main() {
             spent_a.push(took_a);
             spent_b.push(took_b);
         }
-        let name = suite.map_or("bypass", Suite::name);
         for (gateway, spent) in [("out", &mut spent_a), ("in", &mut spent_b)] {
             spent.sort();
             let median = spent[rounds / 2].as_nanos() / PACKETS as u128;
@@ -65,213 +59,4 @@ fn run(switch: &mut Switch, port: u16, packets: &[Vec<u8>]) -> (Vec<Vec<u8>>, Du
         std::mem::swap(to, &mut out.sent[0].bytes);
     }
     (sent, began.elapsed())
-}
-
-fn gateway() -> Switch {
-    let mut externs = ExternRegistry::new();
-    let allowed = AllowedSuites::MODERN.with(Suite::NullHmacSha256);
-    esp_engine::register(&mut externs, Zeroizing::new(KEK), allowed);
-    payload_tail::register(&mut externs);
-    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../../p4/build/gateway.json");
-    Switch::new(
-        Program::load(&std::fs::read(program).unwrap()).unwrap(),
-        &externs,
-    )
-    .unwrap()
-}
-
-fn site(switch: &mut Switch, own: u32, other: u32, here: u32, there: u32, suite: Option<Suite>) {
-    let ip = |address: u32| MAPPED | u128::from(address);
-    add(
-        switch,
-        "port_role",
-        &[&[1], &[0]],
-        "set_wan",
-        &[1, 0x0200_0000_0102],
-    );
-    add(
-        switch,
-        "port_role",
-        &[&[2], &[0]],
-        "set_lan",
-        &[2, 0x0200_0000_0101],
-    );
-    add(switch, "own_address", &[&[1], &[ip(here)]], "ours", &[]);
-    for (prefix, nexthop) in [(own & !0xff, 2), (other & !0xff, 1), (there & !0xff, 1)] {
-        add(switch, "route", &[&[ip(prefix), 120]], "via", &[nexthop]);
-    }
-    for (nexthop, port) in [(1, WAN), (2, LAN)] {
-        let args = [
-            nexthop,
-            u128::from(port),
-            0,
-            0x0200_0000_0101,
-            0x0200_0000_0102,
-            1500,
-        ];
-        add(switch, "nexthop", &[&[nexthop]], "set_nexthop", &args);
-    }
-    let flow = |role, from: u32, to: u32| {
-        [
-            vec![role],
-            vec![ip(from), u128::MAX],
-            vec![ip(to), u128::MAX],
-        ]
-    };
-    let Some(suite) = suite else {
-        for (role, from, to) in [(2, own, other), (1, other, own)] {
-            let key = flow(role, from, to);
-            add(
-                switch,
-                "spd_out",
-                &key.each_ref().map(Vec::as_slice),
-                "bypass",
-                &[],
-            );
-        }
-        return;
-    };
-    let key = flow(2, own, other);
-    add(
-        switch,
-        "spd_out",
-        &key.each_ref().map(Vec::as_slice),
-        "protect",
-        &[1, 1446],
-    );
-    let key = flow(2, other, own);
-    add(
-        switch,
-        "spd_in",
-        &key.each_ref().map(Vec::as_slice),
-        "permit",
-        &[1446],
-    );
-    let wrapped = {
-        let admitted = AllowedSuites::MODERN.with(suite).admit(suite).unwrap();
-        let material = KeyMaterial::new(admitted, &vec![9; suite.key_material_len()]).unwrap();
-        Bits::new(576, &Kek::from_bytes(&KEK).wrap(&material).unwrap()).unwrap()
-    };
-    let number = suite as u128;
-    let spi = u128::from(0x1000 + (here & 0xff));
-    let seal = vec![
-        0,
-        number,
-        0,
-        spi,
-        1,
-        0,
-        0,
-        0,
-        0,
-        0,
-        0,
-        ip(here),
-        ip(there),
-        0,
-        0,
-        0,
-        0,
-    ];
-    add_with(switch, "sad_out", &[&[1]], "seal", &seal, &wrapped);
-    let spi = u128::from(0x1000 + (there & 0xff));
-    let open = vec![2, 0, number, 0, 1, 1024, 0, 0, 0, 0, 0, 0, 0, 0];
-    add_with(
-        switch,
-        "sad_in",
-        &[&[ip(here)], &[spi]],
-        "open",
-        &open,
-        &wrapped,
-    );
-}
-
-fn add(switch: &mut Switch, table: &str, key: &[&[u128]], action: &str, args: &[u128]) {
-    add_with(switch, table, key, action, args, &Bits::zero(576));
-}
-
-/// `key` names the first fields, a number or a number and its mask or length; the others match everything. The
-/// 576-bit argument is `wrapped`.
-fn add_with(
-    switch: &mut Switch,
-    table: &str,
-    key: &[&[u128]],
-    action: &str,
-    args: &[u128],
-    wrapped: &Bits,
-) {
-    let program = switch.program();
-    let ends = |name: &str, wanted: &str| name.rsplit('.').next() == Some(wanted);
-    let at = program
-        .tables()
-        .iter()
-        .position(|spec| ends(&spec.name, table))
-        .unwrap();
-    let spec = &program.tables()[at];
-    let named = |id: &&sluice_pipeline::ActionId| ends(&program.actions()[id.0].name, action);
-    let id = *spec.actions.iter().find(named).unwrap();
-    let field = |(index, field): (usize, &sluice_pipeline::KeySpec)| {
-        let bits = |value| Bits::from_u128(field.width, value);
-        let given = key.get(index);
-        let (value, extra) = given.map_or((0, 0), |given| {
-            (given[0], given.get(1).copied().unwrap_or(0))
-        });
-        match field.kind {
-            MatchKind::Exact => MatchValue::Exact(bits(value)),
-            MatchKind::Lpm => MatchValue::Lpm {
-                value: bits(value),
-                len: extra as u16,
-            },
-            MatchKind::Ternary => MatchValue::Ternary {
-                value: bits(value),
-                mask: bits(extra),
-            },
-            MatchKind::Range => MatchValue::Range {
-                low: bits(0),
-                high: Bits::ones(field.width),
-            },
-            MatchKind::Optional => MatchValue::Optional(None),
-        }
-    };
-    let params = &program.actions()[id.0].params;
-    assert_eq!(params.len(), args.len(), "{action}");
-    let value = |(param, value): (&sluice_pipeline::ParamSpec, &u128)| match param.width {
-        576 => wrapped.clone(),
-        width => Bits::from_u128(width, *value),
-    };
-    let entry = Entry {
-        key: spec.keys.iter().enumerate().map(field).collect(),
-        priority: i32::from(spec.prioritised),
-        action: ActionCall {
-            action: id,
-            args: params.iter().zip(args).map(value).collect(),
-        },
-    };
-    switch.insert(sluice_pipeline::TableId(at), entry).unwrap();
-}
-
-fn ethernet(packet: &[u8]) -> Vec<u8> {
-    let addresses = [2, 0, 0, 0, 1, 1, 2, 0, 0, 0, 1, 2, 8, 0];
-    [&addresses[..], packet].concat()
-}
-
-/// TCP with an acknowledgement in it, as most packets are.
-fn ipv4(src: u32, dst: u32, payload: &[u8]) -> Vec<u8> {
-    let mut tcp = vec![
-        0x13, 0x88, 0x13, 0x89, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0,
-    ];
-    tcp.extend_from_slice(payload);
-    let length = (20 + tcp.len()) as u16;
-    let mut header = vec![0x45, 0];
-    header.extend(length.to_be_bytes());
-    header.extend([0, 0, 0x40, 0, 64, 6, 0, 0]);
-    header.extend(src.to_be_bytes());
-    header.extend(dst.to_be_bytes());
-    let sum = header
-        .chunks(2)
-        .map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])))
-        .sum::<u32>();
-    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
-    header[10..12].copy_from_slice(&sum.to_be_bytes());
-    [header, tcp].concat()
 }

@@ -1,15 +1,18 @@
-//! Who may write: P4Runtime's primary-backup arbitration, for this one device and the default role (section 5).
+//! Who may write: P4Runtime's primary-backup arbitration, for this one device and each role by itself (section 5).
 //!
 //! ```text
 //!   stream ──bid──► id ≥ highest ever ─────► PRIMARY ──higher bid of another──► BACKUP
 //!             └───► id < highest, or unset ► BACKUP       │
 //!                                                     disconnect: no primary until someone bids ≥ highest
 //! ```
-//! The primary is the live stream that holds the highest election id ever seen; there is no other state.
+//! A role's primary is the live stream that holds the highest election id that the role ever saw; there is no other state. A role
+//! whose config gives it objects exclusively holds them while a stream of it is open.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
+
+use crate::role::{Access, RoleConfig};
 
 /// One open `StreamChannel`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,10 +22,12 @@ pub struct StreamId(pub u64);
 pub struct ElectionId(pub u128);
 
 /// What a client asks for in a `MasterArbitrationUpdate`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Bid {
     pub device_id: u64,
+    /// Empty: the default role.
     pub role: String,
+    pub config: Option<RoleConfig>,
     /// Unset: a standby that never becomes primary.
     pub election_id: Option<ElectionId>,
 }
@@ -44,28 +49,52 @@ pub enum Refusal {
     UnknownDevice { own: u64, asked: u64 },
     #[error("this stream belongs to device {own}; open another stream for device {asked}")]
     DeviceChanged { own: u64, asked: u64 },
-    #[error("role '{0}' is not known: this switch has the default role only, leave the role unset")]
-    UnknownRole(String),
+    #[error("this stream has the role '{own}'; open another stream for the role '{asked}'")]
+    RoleChanged { own: String, asked: String },
+    #[error("{0}")]
+    BadConfig(String),
+    #[error(
+        "the role config has id {id}, and so has that of the role '{role}': one of them has it exclusively"
+    )]
+    ConfigClash { id: u32, role: String },
+    #[error("the default role has no config: it may do everything")]
+    DefaultRoleConfig,
+    #[error("the role's name is longer than {MAX_NAME} bytes")]
+    NameTooLong,
     #[error("Election id already exists: it is used by another live connection")]
     ElectionIdInUse,
-    #[error("{0} streams are open already: close one")]
+    #[error("{0} streams of this role are open already: close one")]
     TooManyStreams(usize),
+    #[error("{0} roles are known already: use one of them")]
+    TooManyRoles(usize),
 }
 
-/// More controllers than this at once are a fault.
+/// More controllers of one role than this at once are a fault.
 const MAX_STREAMS: usize = 16;
+/// Roles that are remembered.
+const MAX_ROLES: usize = 64;
+/// Bytes of a role's name.
+const MAX_NAME: usize = 256;
 
 pub struct Arbitration {
     device_id: u64,
+    roles: BTreeMap<String, Contest>,
+    streams: BTreeMap<StreamId, String>,
+}
+
+/// The clients of one role.
+#[derive(Default)]
+struct Contest {
     highest: Option<ElectionId>,
     streams: BTreeMap<StreamId, Option<ElectionId>>,
+    config: Option<RoleConfig>,
 }
 
 impl Arbitration {
     pub fn new(device_id: u64) -> Self {
         Self {
             device_id,
-            highest: None,
+            roles: BTreeMap::from([(String::new(), Contest::default())]),
             streams: BTreeMap::new(),
         }
     }
@@ -74,88 +103,166 @@ impl Arbitration {
     ///
     /// # Errors
     /// The stream must be terminated with the refusal; nothing has changed.
-    pub fn bid(&mut self, stream: StreamId, bid: &Bid) -> Result<Vec<StreamId>, Refusal> {
-        let known = self.streams.contains_key(&stream);
-        if bid.device_id != self.device_id {
-            let (own, asked) = (self.device_id, bid.device_id);
-            return Err(match known {
-                true => Refusal::DeviceChanged { own, asked },
-                false => Refusal::UnknownDevice { own, asked },
-            });
-        }
-        if !bid.role.is_empty() {
-            return Err(Refusal::UnknownRole(bid.role.clone()));
-        }
-        let taken = |(other, id): (&StreamId, &Option<ElectionId>)| {
-            *other != stream && *id == bid.election_id
-        };
-        if bid.election_id.is_some() && self.streams.iter().any(taken) {
-            return Err(Refusal::ElectionIdInUse);
-        }
-        if !known && self.streams.len() >= MAX_STREAMS {
-            return Err(Refusal::TooManyStreams(MAX_STREAMS));
-        }
-
-        let was_primary = self.primary() == Some(stream);
-        self.streams.insert(stream, bid.election_id);
-        let wins = bid.election_id.is_some() && bid.election_id >= self.highest;
+    pub fn bid(&mut self, stream: StreamId, bid: Bid) -> Result<Vec<StreamId>, Refusal> {
+        self.check(stream, &bid)?;
+        self.streams.insert(stream, bid.role.clone());
+        let contest = self.roles.entry(bid.role).or_default();
+        let was_primary = contest.primary() == Some(stream);
+        contest.streams.insert(stream, bid.election_id);
+        let wins = bid.election_id.is_some() && bid.election_id >= contest.highest;
         if wins {
-            self.highest = bid.election_id;
+            contest.highest = bid.election_id;
+            contest.config = bid.config;
         }
         Ok(if wins || was_primary {
-            self.everyone()
+            contest.everyone()
         } else {
             vec![stream]
         })
     }
 
+    fn check(&self, stream: StreamId, bid: &Bid) -> Result<(), Refusal> {
+        let own_role = self.streams.get(&stream);
+        if bid.device_id != self.device_id {
+            let (own, asked) = (self.device_id, bid.device_id);
+            return Err(match own_role {
+                Some(_) => Refusal::DeviceChanged { own, asked },
+                None => Refusal::UnknownDevice { own, asked },
+            });
+        }
+        if let Some(own) = own_role.filter(|own| **own != bid.role) {
+            let (own, asked) = (own.clone(), bid.role.clone());
+            return Err(Refusal::RoleChanged { own, asked });
+        }
+        if bid.role.len() > MAX_NAME {
+            return Err(Refusal::NameTooLong);
+        }
+        if let Some(config) = &bid.config {
+            if bid.role.is_empty() {
+                return Err(Refusal::DefaultRoleConfig);
+            }
+            for (role, other) in self.others(&bid.role) {
+                if let Some(id) = config.clashes(other) {
+                    let role = role.clone();
+                    return Err(Refusal::ConfigClash { id, role });
+                }
+            }
+        }
+        let Some(contest) = self.roles.get(&bid.role) else {
+            return match self.roles.len() < MAX_ROLES {
+                true => Ok(()),
+                false => Err(Refusal::TooManyRoles(MAX_ROLES)),
+            };
+        };
+        let taken = |(other, id): (&StreamId, &Option<ElectionId>)| {
+            *other != stream && *id == bid.election_id
+        };
+        if bid.election_id.is_some() && contest.streams.iter().any(taken) {
+            return Err(Refusal::ElectionIdInUse);
+        }
+        if own_role.is_none() && contest.streams.len() >= MAX_STREAMS {
+            return Err(Refusal::TooManyStreams(MAX_STREAMS));
+        }
+        Ok(())
+    }
+
+    /// The configs of other roles that have a client.
+    fn others(&self, role: &str) -> impl Iterator<Item = (&String, &RoleConfig)> {
+        let live = move |(name, contest): &(&String, &Contest)| {
+            *name != role && !contest.streams.is_empty()
+        };
+        let others = self.roles.iter().filter(live);
+        others.filter_map(|(name, contest)| Some((name, contest.config.as_ref()?)))
+    }
+
     /// The stream is gone. Returns who must be told.
     pub fn disconnect(&mut self, stream: StreamId) -> Vec<StreamId> {
-        let was_primary = self.primary() == Some(stream);
-        self.streams.remove(&stream);
-        if was_primary {
-            self.everyone()
+        let Some(role) = self.streams.remove(&stream) else {
+            return Vec::new();
+        };
+        let Some(contest) = self.roles.get_mut(&role) else {
+            return Vec::new();
+        };
+        let was_primary = contest.primary() == Some(stream);
+        contest.streams.remove(&stream);
+        let told = if was_primary {
+            contest.everyone()
         } else {
             Vec::new()
+        };
+        // A role that never had a primary leaves nothing to remember.
+        if contest.streams.is_empty() && contest.highest.is_none() && !role.is_empty() {
+            self.roles.remove(&role);
         }
+        told
     }
 
-    pub fn primary(&self) -> Option<StreamId> {
-        let highest = self.highest?;
-        self.streams
-            .iter()
-            .find(|(_, id)| **id == Some(highest))
-            .map(|(stream, _)| *stream)
+    pub fn primary(&self, role: &str) -> Option<StreamId> {
+        self.roles.get(role)?.primary()
     }
 
-    /// Whether a request that carries `election_id` comes from the primary.
-    pub fn is_primary(&self, election_id: Option<ElectionId>) -> bool {
-        self.primary().is_some() && election_id == self.highest
+    /// Every role that has a primary, with it.
+    pub fn primaries(&self) -> impl Iterator<Item = (&String, StreamId)> {
+        let roles = self.roles.iter();
+        roles.filter_map(|(role, contest)| Some((role, contest.primary()?)))
+    }
+
+    pub fn knows(&self, role: &str) -> bool {
+        self.roles.contains_key(role)
+    }
+
+    /// `None` for a stream that has not bid yet.
+    pub fn role_of(&self, stream: StreamId) -> Option<&String> {
+        self.streams.get(&stream)
+    }
+
+    /// Whether a request that carries `election_id` comes from the primary of `role`.
+    pub fn is_primary(&self, role: &str, election_id: Option<ElectionId>) -> bool {
+        self.primary(role).is_some() && election_id == self.highest(role)
     }
 
     /// `None` for a stream that has not bid yet.
     pub fn standing(&self, stream: StreamId) -> Option<Standing> {
-        self.streams
-            .contains_key(&stream)
-            .then(|| match self.primary() {
-                Some(primary) if primary == stream => Standing::Primary,
-                Some(_) => Standing::Backup,
-                None => Standing::Vacant,
-            })
+        let role = self.streams.get(&stream)?;
+        Some(match self.primary(role) {
+            Some(primary) if primary == stream => Standing::Primary,
+            Some(_) => Standing::Backup,
+            None => Standing::Vacant,
+        })
     }
 
-    /// The highest election id ever seen.
-    pub fn highest(&self) -> Option<ElectionId> {
-        self.highest
+    /// The highest election id that the role ever saw.
+    pub fn highest(&self, role: &str) -> Option<ElectionId> {
+        self.roles.get(role)?.highest
+    }
+
+    pub fn access(&self, role: &str) -> Access {
+        let taken: BTreeSet<u32> = self
+            .others(role)
+            .flat_map(|(_, config)| config.exclusive.iter().copied())
+            .collect();
+        let contest = self.roles.get(role);
+        Access {
+            role: role.to_owned(),
+            config: contest.and_then(|contest| contest.config.clone()),
+            taken,
+        }
+    }
+}
+
+impl Contest {
+    fn primary(&self) -> Option<StreamId> {
+        let highest = self.highest?;
+        let mut streams = self.streams.iter();
+        streams
+            .find(|(_, id)| **id == Some(highest))
+            .map(|(stream, _)| *stream)
     }
 
     fn everyone(&self) -> Vec<StreamId> {
         let primary = self.primary();
-        let backups = self
-            .streams
-            .keys()
-            .copied()
-            .filter(|stream| Some(*stream) != primary);
+        let streams = self.streams.keys().copied();
+        let backups = streams.filter(|stream| Some(*stream) != primary);
         backups.chain(primary).collect()
     }
 }
@@ -175,6 +282,7 @@ mod tests {
         Bid {
             device_id: 1,
             role: String::new(),
+            config: None,
             election_id: Some(ElectionId(id)),
         }
     }
@@ -189,65 +297,73 @@ mod tests {
     #[test]
     fn the_highest_bid_is_primary_and_all_are_told_primary_last() {
         let mut arbitration = Arbitration::new(1);
-        assert_eq!(arbitration.bid(A, &with_id(10)), Ok(vec![A]));
-        assert_eq!(arbitration.bid(B, &with_id(5)), Ok(vec![B]));
+        assert_eq!(arbitration.bid(A, with_id(10)), Ok(vec![A]));
+        assert_eq!(arbitration.bid(B, with_id(5)), Ok(vec![B]));
         assert_eq!(arbitration.standing(B), Some(Standing::Backup));
-        assert_eq!(arbitration.bid(C, &with_id(20)), Ok(vec![A, B, C]));
+        assert_eq!(arbitration.bid(C, with_id(20)), Ok(vec![A, B, C]));
         assert_eq!(arbitration.standing(A), Some(Standing::Backup));
-        assert!(arbitration.is_primary(Some(ElectionId(20))));
-        assert!(!arbitration.is_primary(Some(ElectionId(10))));
+        assert!(arbitration.is_primary("", Some(ElectionId(20))));
+        assert!(!arbitration.is_primary("", Some(ElectionId(10))));
     }
 
     #[test]
     fn without_a_primary_only_a_bid_of_at_least_the_highest_ever_wins() {
         let mut arbitration = Arbitration::new(1);
-        arbitration.bid(A, &with_id(10)).unwrap();
-        arbitration.bid(B, &with_id(5)).unwrap();
+        arbitration.bid(A, with_id(10)).unwrap();
+        arbitration.bid(B, with_id(5)).unwrap();
         assert_eq!(arbitration.disconnect(A), vec![B]);
         assert_eq!(arbitration.standing(B), Some(Standing::Vacant));
         assert!(
-            !arbitration.is_primary(Some(ElectionId(10))),
+            !arbitration.is_primary("", Some(ElectionId(10))),
             "the id of a client that has gone"
         );
-        assert_eq!(arbitration.bid(B, &with_id(9)), Ok(vec![B]));
+        assert_eq!(arbitration.bid(B, with_id(9)), Ok(vec![B]));
         assert_eq!(arbitration.standing(B), Some(Standing::Vacant));
-        assert_eq!(arbitration.bid(B, &with_id(10)), Ok(vec![B]));
+        assert_eq!(arbitration.bid(B, with_id(10)), Ok(vec![B]));
         assert_eq!(arbitration.standing(B), Some(Standing::Primary));
     }
 
     #[test]
     fn a_primary_that_bids_lower_leaves_the_post_vacant() {
         let mut arbitration = Arbitration::new(1);
-        arbitration.bid(A, &with_id(10)).unwrap();
-        arbitration.bid(B, &with_id(5)).unwrap();
-        assert_eq!(arbitration.bid(A, &with_id(7)), Ok(vec![A, B]));
-        assert_eq!(arbitration.primary(), None);
-        assert_eq!(arbitration.highest(), Some(ElectionId(10)));
+        arbitration.bid(A, with_id(10)).unwrap();
+        arbitration.bid(B, with_id(5)).unwrap();
+        assert_eq!(arbitration.bid(A, with_id(7)), Ok(vec![A, B]));
+        assert_eq!(arbitration.primary(""), None);
+        assert_eq!(arbitration.highest(""), Some(ElectionId(10)));
     }
 
     #[test]
     fn a_standby_never_becomes_primary() {
         let mut arbitration = Arbitration::new(1);
-        assert_eq!(arbitration.bid(A, &standby()), Ok(vec![A]));
+        assert_eq!(arbitration.bid(A, standby()), Ok(vec![A]));
         assert_eq!(
-            arbitration.bid(B, &standby()),
+            arbitration.bid(B, standby()),
             Ok(vec![B]),
             "two standbys do not clash"
         );
         assert_eq!(arbitration.standing(A), Some(Standing::Vacant));
-        assert!(!arbitration.is_primary(None));
+        assert!(!arbitration.is_primary("", None));
     }
 
     #[test]
     fn refusals_change_nothing() {
         let mut arbitration = Arbitration::new(1);
-        arbitration.bid(A, &with_id(10)).unwrap();
+        arbitration.bid(A, with_id(10)).unwrap();
         let other_device = Bid {
             device_id: 2,
             ..with_id(11)
         };
         let role = Bid {
             role: "r".into(),
+            ..with_id(11)
+        };
+        let changed = Refusal::RoleChanged {
+            own: String::new(),
+            asked: "r".into(),
+        };
+        let long = Bid {
+            role: "r".repeat(MAX_NAME + 1),
             ..with_id(11)
         };
         let table = [
@@ -257,44 +373,89 @@ mod tests {
                 Refusal::UnknownDevice { own: 1, asked: 2 },
             ),
             (A, other_device, Refusal::DeviceChanged { own: 1, asked: 2 }),
-            (B, role, Refusal::UnknownRole("r".into())),
+            (A, role, changed),
+            (B, long, Refusal::NameTooLong),
             (B, with_id(10), Refusal::ElectionIdInUse),
         ];
         for (stream, bid, refusal) in table {
-            assert_eq!(arbitration.bid(stream, &bid), Err(refusal));
-            assert_eq!(arbitration.primary(), Some(A));
+            assert_eq!(arbitration.bid(stream, bid), Err(refusal));
+            assert_eq!(arbitration.primary(""), Some(A));
             assert_eq!(arbitration.standing(B), None);
         }
+    }
+
+    #[test]
+    fn each_role_has_its_own_primary() {
+        let mut arbitration = Arbitration::new(1);
+        let of = |role: &str, id| Bid {
+            role: role.into(),
+            ..with_id(id)
+        };
+        arbitration.bid(A, with_id(10)).unwrap();
+        assert_eq!(arbitration.bid(B, of("r", 10)), Ok(vec![B]));
+        assert_eq!(arbitration.standing(A), Some(Standing::Primary));
+        assert_eq!(arbitration.standing(B), Some(Standing::Primary));
+        assert_eq!(arbitration.bid(C, of("r", 11)), Ok(vec![B, C]));
+        assert!(arbitration.is_primary("r", Some(ElectionId(11))));
+        assert!(!arbitration.is_primary("", Some(ElectionId(11))));
+        assert_eq!(arbitration.disconnect(A), vec![]);
+        assert_eq!(arbitration.primaries().count(), 1);
+    }
+
+    #[test]
+    fn roles_are_bounded_and_those_without_a_history_are_forgotten() {
+        let mut arbitration = Arbitration::new(1);
+        let of = |role: usize, election_id| Bid {
+            role: role.to_string(),
+            election_id,
+            ..standby()
+        };
+        for n in 1..MAX_ROLES {
+            arbitration.bid(A, of(n, None)).unwrap();
+            arbitration.disconnect(A);
+        }
+        for n in 1..MAX_ROLES {
+            arbitration.bid(A, of(n, Some(ElectionId(1)))).unwrap();
+            arbitration.disconnect(A);
+        }
+        let one_more = arbitration.bid(A, of(MAX_ROLES, None));
+        assert_eq!(one_more, Err(Refusal::TooManyRoles(MAX_ROLES)));
+        assert!(arbitration.bid(A, with_id(1)).is_ok());
     }
 
     #[test]
     fn streams_are_bounded() {
         let mut arbitration = Arbitration::new(1);
         for n in 0..MAX_STREAMS as u64 {
-            arbitration.bid(StreamId(n), &standby()).unwrap();
+            arbitration.bid(StreamId(n), standby()).unwrap();
         }
-        let one_more = arbitration.bid(StreamId(99), &standby());
+        let one_more = arbitration.bid(StreamId(99), standby());
         assert_eq!(one_more, Err(Refusal::TooManyStreams(MAX_STREAMS)));
     }
 
     proptest! {
         #[test]
         fn at_most_one_primary_and_the_highest_id_only_grows(
-            steps in prop::collection::vec((0_u64..4, prop::option::of(0_u128..6), any::<bool>()), 0..60)
+            steps in prop::collection::vec((0_u64..6, prop::option::of(0_u128..6), any::<bool>()), 0..60)
         ) {
             let mut arbitration = Arbitration::new(1);
-            let mut highest = None;
+            let role_of = |stream: u64| if stream % 2 == 0 { "" } else { "r" };
+            let mut highest = BTreeMap::new();
             for (stream, id, leaves) in steps {
-                let stream = StreamId(stream);
+                let (role, id) = (role_of(stream), id.map(ElectionId));
                 if leaves {
-                    arbitration.disconnect(stream);
+                    arbitration.disconnect(StreamId(stream));
                 } else {
-                    let _ = arbitration.bid(stream, &Bid { election_id: id.map(ElectionId), ..standby() });
+                    let bid = Bid { role: role.into(), election_id: id, ..standby() };
+                    let _ = arbitration.bid(StreamId(stream), bid);
                 }
-                let primaries = (0..4).filter(|n| arbitration.standing(StreamId(*n)) == Some(Standing::Primary));
-                prop_assert!(primaries.count() <= 1);
-                prop_assert!(arbitration.highest() >= highest);
-                highest = arbitration.highest();
+                for role in ["", "r"] {
+                    let streams = (0..6).filter(|stream| role_of(*stream) == role);
+                    let primaries = streams.filter(|n| arbitration.standing(StreamId(*n)) == Some(Standing::Primary));
+                    prop_assert!(primaries.count() <= 1);
+                    let before = highest.insert(role, arbitration.highest(role)).flatten();
+                    prop_assert!(arbitration.highest(role) >= before);
+                }
             }
         }
     }

@@ -24,9 +24,18 @@ pub struct Args {
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u64).range(1..))]
     pub device_id: u64,
 
-    /// A port: its number in P4 (1 to 510) and its network interface. Repeat it for each port
-    #[arg(long = "port", value_name = "NUMBER=INTERFACE", required = true)]
+    /// A port: its number in P4 (1 to 510) and its network interface. Repeat it for each port. With `,xdp` behind it frames go past
+    /// the kernel (AF_XDP): the interface must have one receive queue, and is this switch's alone
+    #[arg(long = "port", value_name = "NUMBER=INTERFACE[,xdp]", required = true)]
     pub ports: Vec<PortArg>,
+
+    /// The port that stands for the controller: packet-outs come in there, and what is sent there is a packet-in
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_PORT)))]
+    pub cpu_port: Option<u16>,
+
+    /// Neither take super-frames and unfinished checksums from interfaces nor give super-frames to them (TSO, GRO, USO)
+    #[arg(long)]
+    pub no_offload: bool,
 
     /// Where P4Runtime is served, on this address alone
     #[arg(long, value_name = "ADDRESS:PORT")]
@@ -65,6 +74,8 @@ pub struct Args {
 pub struct PortArg {
     pub number: u16,
     pub interface: String,
+    /// Through AF_XDP rather than a packet socket.
+    pub xdp: bool,
 }
 
 /// The highest port number; 511 means drop in v1model.
@@ -79,6 +90,11 @@ impl FromStr for PortArg {
         let (number, interface) = text
             .split_once('=')
             .ok_or("must be NUMBER=INTERFACE, for example 1=wan")?;
+        let (interface, xdp) = match interface.split_once(',') {
+            Some((interface, "xdp")) => (interface, true),
+            Some((_, way)) => return Err(format!("xdp may stand behind the comma, not {way}")),
+            None => (interface, false),
+        };
         let number = number
             .parse()
             .ok()
@@ -92,6 +108,7 @@ impl FromStr for PortArg {
         Ok(Self {
             number,
             interface: interface.to_owned(),
+            xdp,
         })
     }
 }
@@ -103,6 +120,9 @@ impl Args {
     /// A text for the user.
     pub fn check(&self) -> Result<(), String> {
         for (index, port) in self.ports.iter().enumerate() {
+            if self.cpu_port == Some(port.number) {
+                return Err(format!("port {} is the CPU port too", port.number));
+            }
             for other in &self.ports[..index] {
                 if other.number == port.number {
                     return Err(format!("port {} is given twice", port.number));
@@ -213,19 +233,21 @@ mod tests {
 
     #[test]
     fn ports_parse_or_say_why_not() {
-        assert_eq!(
-            "2=lan".parse(),
-            Ok(PortArg {
+        for (text, xdp) in [("2=lan", false), ("2=lan,xdp", true)] {
+            let port = PortArg {
                 number: 2,
-                interface: "lan".into()
-            })
-        );
+                interface: "lan".into(),
+                xdp,
+            };
+            assert_eq!(text.parse(), Ok(port));
+        }
         for (text, reason) in [
             ("wan", "NUMBER=INTERFACE"),
             ("0=wan", "1 to 510"),
             ("511=wan", "1 to 510"),
             ("x=wan", "1 to 510"),
             ("1=", "1 to 15 characters"),
+            ("1=wan,xpd", "not xpd"),
             ("1=sixteen-letters-", "1 to 15 characters"),
         ] {
             let error = text.parse::<PortArg>().unwrap_err();

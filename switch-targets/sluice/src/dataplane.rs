@@ -1,18 +1,22 @@
 //! The thread that moves packets: port → program → ports, a batch at a time.
 //!
 //! ```text
-//!   wait ─► lock ─► run ≤ 64 frames through the program ─► unlock ─► send ─► the next port ─► … ─► wait when all are empty
+//!   wait ─► lock ─► run some 64 packets through the program ─► unlock ─► send ─► the next port ─► … ─► wait when all are empty
 //!            ▲
 //!   control plane ── lock ── one table update, or a thousand entries read ── unlock
 //! ```
 //! One mutex guards the running program. The thread takes it once a batch and gives it up fairly, the control plane once an
-//! update: neither waits longer than the other's unit of work, some tens of microseconds, and an update is seen whole.
+//! update: neither waits longer than the other's unit of work, some tens of microseconds, and an update is seen whole. A batch that
+//! is to be seen whole keeps packets waiting to its end.
+//!
+//! The controller is a port too: what clients send is run at the CPU port, and what is sent there goes to them.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -22,13 +26,15 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::info;
 
 use crate::digest;
+use crate::packet_io::PacketIo;
 use crate::ports::{self, Outgoing, Port};
+use crate::schema::ControllerHeader;
 
-/// Frames that are run before another port gets its turn.
+/// Packets that are run before another port gets its turn; one super-frame may add its own number to them.
 const BATCH: usize = 64;
 /// How often closed ports are looked at.
 const TICK: Duration = Duration::from_secs(1);
-/// How often descriptors are looked at while frames keep coming.
+/// How often descriptors are looked at while frames keep coming, and interfaces at most.
 const GLANCE: Duration = Duration::from_millis(50);
 
 /// A digest message and the P4Runtime id of its digest.
@@ -39,11 +45,19 @@ pub struct Running {
     pub switch: Switch,
     /// [`crate::schema::Schema::digest_ids`] of the same program.
     pub digest_ids: Vec<Option<u32>>,
+    /// [`crate::schema::Schema::packet_in`] of the same program.
+    pub packet_in: Option<Arc<ControllerHeader>>,
 }
 
 /// What the thread and the control plane share.
 pub struct DataPlane {
     running: Mutex<Option<Running>>,
+    /// Ports by number, and whether each is open. Locked after `running`.
+    ports: Arc<Mutex<BTreeMap<u16, bool>>>,
+    /// Where the program is during a transaction.
+    aside: Mutex<Option<Running>>,
+    in_transaction: AtomicBool,
+    pub packet_io: Arc<PacketIo>,
     started: Instant,
     learned: mpsc::Sender<Learned>,
     digests_lost: AtomicU64,
@@ -51,18 +65,49 @@ pub struct DataPlane {
 
 impl DataPlane {
     /// Without a program: nothing is forwarded.
-    pub fn new(learned: mpsc::Sender<Learned>) -> Self {
+    pub fn new(learned: mpsc::Sender<Learned>, packet_io: Arc<PacketIo>) -> Self {
         Self {
             running: Mutex::new(None),
+            ports: Arc::default(),
+            aside: Mutex::new(None),
+            in_transaction: AtomicBool::new(false),
+            packet_io,
             started: Instant::now(),
             learned,
             digests_lost: AtomicU64::new(0),
         }
     }
 
-    /// Replaces the program; the old one's entries and counters go with it.
-    pub fn install(&self, running: Running) {
-        let old = self.lock().replace(running);
+    /// One for a program that no packet runs through yet.
+    pub fn beside(&self, running: Running) -> Self {
+        Self {
+            running: Mutex::new(Some(running)),
+            ports: Arc::clone(&self.ports),
+            aside: Mutex::new(None),
+            in_transaction: AtomicBool::new(false),
+            packet_io: Arc::clone(&self.packet_io),
+            started: self.started,
+            learned: self.learned.clone(),
+            digests_lost: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes the program away.
+    pub fn take(&self) -> Option<Running> {
+        self.lock().take()
+    }
+
+    /// Replaces the program. `keep` gets both, before the next packet runs.
+    pub fn install(&self, mut running: Running, keep: impl FnOnce(&Running, &mut Running)) {
+        let mut guard = self.running.lock();
+        if let Some(old) = guard.as_ref() {
+            keep(old, &mut running);
+        }
+        for (port, open) in self.ports.lock().iter() {
+            running.switch.set_port(*port, *open);
+        }
+        let old = guard.replace(running);
+        MutexGuard::unlock_fair(guard);
         drop(old);
     }
 
@@ -71,9 +116,43 @@ impl DataPlane {
         self.started.elapsed()
     }
 
-    /// Keep it for one update.
+    pub fn has_port(&self, number: u16) -> bool {
+        self.ports.lock().contains_key(&number)
+    }
+
+    /// Members that watch a closed port are passed over from now on.
+    fn watch(&self, ports: &[Port]) {
+        let ports = ports.iter();
+        let now: BTreeMap<_, _> = ports
+            .map(|port| (port.number, port.fd().is_some()))
+            .collect();
+        if *self.ports.lock() == now {
+            return;
+        }
+        let mut running = self.running.lock();
+        if let Some(running) = running.as_mut() {
+            for (port, open) in &now {
+                running.switch.set_port(*port, *open);
+            }
+        }
+        *self.ports.lock() = now;
+    }
+
+    /// For the control plane. Keep it for one update.
     pub fn lock(&self) -> MutexGuard<'_, Option<Running>> {
-        self.running.lock()
+        match self.in_transaction.load(Ordering::Acquire) {
+            true => self.aside.lock(),
+            false => self.running.lock(),
+        }
+    }
+
+    /// No packet runs until it is dropped; [`DataPlane::lock`] goes on to give the program. The caller holds
+    /// [`crate::device::Device::installed`] for writing, so that there is one transaction at a time.
+    pub fn transaction(&self) -> Transaction<'_> {
+        let mut held = self.running.lock();
+        *self.aside.lock() = held.take();
+        self.in_transaction.store(true, Ordering::Release);
+        Transaction { plane: self, held }
     }
 
     /// Runs what has come in at a port, up to a batch. Returns how many frames there were.
@@ -86,22 +165,60 @@ impl DataPlane {
         if port.is_empty() {
             return 0;
         }
-        let mut guard = self.lock();
+        let mut guard = self.running.lock();
         let (number, now) = (port.number, self.started.elapsed());
-        let count = port.receive(BATCH, |frame| {
+        let count = port.receive(Instant::now(), BATCH, |frame| {
             let Some(running) = guard.as_mut() else {
                 return;
             };
             running.switch.process(number, frame, now, outcome);
-            for sent in &mut outcome.sent {
-                send(sent.port, &mut sent.bytes);
-            }
-            if !outcome.digests.is_empty() {
-                self.learn(&running.digest_ids, outcome);
-            }
+            self.deliver(running, outcome, &mut send);
         });
         MutexGuard::unlock_fair(guard);
         count
+    }
+
+    /// Runs what clients have sent, up to a batch. Returns how many packets there were.
+    fn run_packet_outs(
+        &self,
+        outcome: &mut Outcome,
+        mut send: impl FnMut(u16, &mut Vec<u8>),
+    ) -> usize {
+        let io = &self.packet_io;
+        let Some(cpu_port) = io.cpu_port.filter(|_| !io.is_empty()) else {
+            return 0;
+        };
+        let mut guard = self.running.lock();
+        let now = self.started.elapsed();
+        let mut count = 0;
+        while let Some(frame) = (count < BATCH).then(|| io.next()).flatten() {
+            count += 1;
+            if let Some(running) = guard.as_mut() {
+                running.switch.process(cpu_port, &frame, now, outcome);
+                self.deliver(running, outcome, &mut send);
+            }
+        }
+        MutexGuard::unlock_fair(guard);
+        count
+    }
+
+    /// Takes what a packet led to to where it goes.
+    fn deliver(
+        &self,
+        running: &Running,
+        outcome: &mut Outcome,
+        send: &mut impl FnMut(u16, &mut Vec<u8>),
+    ) {
+        for sent in &mut outcome.sent {
+            if Some(sent.port) == self.packet_io.cpu_port {
+                self.packet_io.punt(running.packet_in.as_ref(), &sent.bytes);
+            } else {
+                send(sent.port, &mut sent.bytes);
+            }
+        }
+        if !outcome.digests.is_empty() {
+            self.learn(&running.digest_ids, outcome);
+        }
     }
 
     fn learn(&self, ids: &[Option<u32>], outcome: &Outcome) {
@@ -115,6 +232,20 @@ impl DataPlane {
                 self.digests_lost.fetch_add(1, Ordering::Relaxed);
             }
         }
+    }
+}
+
+/// Packets see nothing of it, or all of it.
+pub struct Transaction<'a> {
+    plane: &'a DataPlane,
+    held: MutexGuard<'a, Option<Running>>,
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        let mut aside = self.plane.aside.lock();
+        *self.held = aside.take();
+        self.plane.in_transaction.store(false, Ordering::Release);
     }
 }
 
@@ -135,6 +266,7 @@ impl Forwarder {
         ended: oneshot::Sender<io::Error>,
     ) -> io::Result<Self> {
         let (stop, stopped) = UnixStream::pair()?;
+        plane.watch(&ports);
         let run = move || {
             if let Err(error) = forward(&plane, ports, &stopped) {
                 let _ = ended.send(error);
@@ -171,17 +303,25 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
     }
     let mut no_port: u64 = 0;
     let mut looked = Instant::now();
+    let mut refreshed = looked;
+    let is_open = |port: &Port| port.fd().is_some();
+    let mut open: Vec<bool> = ports.iter().map(is_open).collect();
     loop {
         let mut came = 0;
-        for index in 0..ports.len() {
-            came += plane.run(&mut ports[index], &mut outcome, |to, frame| match by_number
+        // The turn behind the last port is the controller's.
+        for index in 0..=ports.len() {
+            let send = |to: u16, frame: &mut Vec<u8>| match by_number
                 .get(usize::from(to))
                 .copied()
                 .flatten()
             {
                 Some(port) => outgoing[port].push(frame),
                 None => no_port += 1,
-            });
+            };
+            came += match ports.get_mut(index) {
+                Some(port) => plane.run(port, &mut outcome, send),
+                None => plane.run_packet_outs(&mut outcome, send),
+            };
             let ports = ports.iter_mut().zip(&mut outgoing);
             ports.for_each(|(port, outgoing)| port.send(outgoing));
         }
@@ -191,12 +331,20 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
         if !wait(
             &mut ports,
             stopped,
+            &plane.packet_io,
             if came > 0 { Duration::ZERO } else { TICK },
         )? {
             break;
         }
         looked = Instant::now();
-        ports.iter_mut().for_each(|port| port.reopen(looked));
+        if looked - refreshed >= GLANCE {
+            refreshed = looked;
+            ports.iter_mut().for_each(|port| port.refresh(looked));
+        }
+        if !ports.iter().map(is_open).eq(open.iter().copied()) {
+            open = ports.iter().map(is_open).collect();
+            plane.watch(&ports);
+        }
     }
     for port in &mut ports {
         let stats = port.stats();
@@ -205,8 +353,11 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
             received = stats.received,
             missed = stats.missed,
             oversize = stats.oversize,
+            received_super_frames = stats.received_super_frames,
+            malformed = stats.malformed,
             without_checksum = stats.unfinished,
             sent = stats.sent.frames,
+            sent_super_frames = stats.sent.super_frames,
             too_long = stats.sent.too_long,
             refused = stats.sent.refused,
             "port closed"
@@ -214,23 +365,33 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
     }
     let faults = plane.lock().as_ref().map(|running| running.switch.faults());
     let digests_lost = plane.digests_lost.load(Ordering::Relaxed);
-    info!(sent_to_no_port = no_port, digests_lost, faults = ?faults.unwrap_or_default(), "data plane ended");
+    let packet_ins_lost = plane.packet_io.lost();
+    info!(sent_to_no_port = no_port, digests_lost, packet_ins_lost, faults = ?faults.unwrap_or_default(), "data plane ended");
     Ok(())
 }
 
 /// Waits until a frame comes in, and closes ports that have failed. False: the thread is to end.
-fn wait(ports: &mut [Port], stopped: &UnixStream, timeout: Duration) -> io::Result<bool> {
+fn wait(
+    ports: &mut [Port],
+    stopped: &UnixStream,
+    packet_io: &PacketIo,
+    timeout: Duration,
+) -> io::Result<bool> {
     let open: Vec<usize> = (0..ports.len())
         .filter(|index| ports[*index].fd().is_some())
         .collect();
     let descriptors = open.iter().filter_map(|index| ports[*index].fd());
     // The first descriptor is readable when its peer is dropped.
-    let descriptors: Vec<_> = std::iter::once(stopped.as_fd())
+    let descriptors: Vec<_> = [stopped.as_fd(), packet_io.fd()]
+        .into_iter()
         .chain(descriptors)
         .collect();
     let ready = ports::wait(&descriptors, timeout)?;
     let now = Instant::now();
-    for (index, ready) in open.into_iter().zip(&ready[1..]) {
+    if ready[1] {
+        packet_io.clear_wake();
+    }
+    for (index, ready) in open.into_iter().zip(&ready[2..]) {
         if *ready && ports[index].is_empty() {
             ports[index].check(now);
         }

@@ -8,13 +8,15 @@ use std::sync::Arc;
 use tokio::sync::{Notify, RwLock};
 
 use crate::arbitration::ElectionId;
-use crate::dataplane::DataPlane;
+use crate::dataplane::{DataPlane, Running};
 use crate::digest;
 use crate::fault::Fault;
 use crate::proto::p4rt;
+use crate::role::Access;
 use crate::schema::Schema;
 use crate::session::Sessions;
 use crate::translate::EntryKey;
+use crate::write::Replication;
 
 /// The one switch that this process is.
 pub struct Device {
@@ -23,6 +25,8 @@ pub struct Device {
     pub externs: ExternRegistry,
     /// Held for the whole of a write request or a push, shared by reads: requests are serialised (section 12.1).
     pub installed: RwLock<Option<Installed>>,
+    /// A program that is to be committed: what is written and read meanwhile is its.
+    pub saved: Mutex<Option<Box<Saved>>>,
     pub sessions: Mutex<Sessions>,
     pub digests: Mutex<digest::Queue>,
     /// Digests, their configuration or the primary have changed.
@@ -35,6 +39,14 @@ pub struct Installed {
     pub config: p4rt::ForwardingPipelineConfig,
     /// What a client had us keep beside an entry. Default entries have no key.
     pub notes: HashMap<(u32, Option<EntryKey>), Note>,
+    pub replication: Replication,
+}
+
+/// A program and its entries before packets run through it.
+pub struct Saved {
+    /// Has the program, and the digests that are enabled in it.
+    pub device: Device,
+    pub installed: Installed,
 }
 
 /// Opaque to the switch (section 9.1).
@@ -42,6 +54,8 @@ pub struct Installed {
 pub struct Note {
     pub controller_metadata: u64,
     pub metadata: Vec<u8>,
+    /// `action_selection_mode` and `size_semantics` of an action set.
+    pub modes: [i32; 2],
 }
 
 impl Device {
@@ -51,10 +65,17 @@ impl Device {
             plane,
             externs,
             installed: RwLock::new(None),
+            saved: Mutex::new(None),
             sessions: Mutex::new(Sessions::new(id)),
             digests: Mutex::default(),
             digests_changed: Notify::new(),
         }
+    }
+
+    /// A device for a program that no packet runs through yet: it has no clients.
+    pub fn beside(&self, running: Running) -> Self {
+        let plane = Arc::new(self.plane.beside(running));
+        Self::new(self.id, plane, ExternRegistry::new())
     }
 
     /// # Errors
@@ -69,7 +90,7 @@ impl Device {
         }
     }
 
-    /// Whether a request may change the switch (section 12, in the order that it asks for).
+    /// Whether a request may change the switch (section 12, in the order that it asks for), and what of it.
     ///
     /// # Errors
     /// `NOT_FOUND` for another device or role, `PERMISSION_DENIED` for a client that is not primary.
@@ -78,23 +99,30 @@ impl Device {
         device_id: u64,
         role: &str,
         election_id: Option<p4rt::Uint128>,
-    ) -> Result<(), Fault> {
+    ) -> Result<Access, Fault> {
         self.check_id(device_id)?;
-        if !role.is_empty() {
-            return Err(Fault::not_found(format!(
-                "role '{role}' is not known: leave the role unset"
-            )));
-        }
-        match self
-            .sessions
-            .lock()
-            .is_primary(election_id.map(election_id_of))
-        {
-            true => Ok(()),
+        let sessions = self.sessions.lock();
+        let access = sessions.access(role).ok_or_else(|| unknown_role(role))?;
+        match sessions.is_primary(role, election_id.map(election_id_of)) {
+            true => Ok(access),
             false => Err(Fault::denied(
                 "only the primary client may change this switch",
             )),
         }
+    }
+}
+
+pub fn unknown_role(role: &str) -> Fault {
+    Fault::not_found(format!(
+        "role '{role}' is not known: no client has taken it"
+    ))
+}
+
+/// Clients of P4Runtime before 1.4 have numbers for roles.
+pub fn role_name(name: String, id: u64) -> String {
+    match name.is_empty() && id != 0 {
+        true => id.to_string(),
+        false => name,
     }
 }
 

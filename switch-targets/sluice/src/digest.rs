@@ -135,6 +135,16 @@ impl Queue {
         self.learners.clear();
     }
 
+    /// Only the digests that are enabled in `other` are, with its configuration; what they hold stays.
+    pub fn adopt(&mut self, other: Self) {
+        let mut old = std::mem::take(&mut self.learners);
+        for (digest_id, learner) in other.learners {
+            let config = learner.config;
+            let kept = old.remove(&digest_id).unwrap_or(learner);
+            self.learners.insert(digest_id, Learner { config, ..kept });
+        }
+    }
+
     /// Another client is primary: it has seen nothing yet.
     pub fn new_primary(&mut self) {
         self.learners

@@ -50,18 +50,19 @@ pub async fn run(device: Arc<Device>, mut learned: mpsc::Receiver<Learned>) {
 impl Device {
     async fn send(&self, list: List) {
         let installed = self.installed.read().await;
-        let Some(digest) = installed
-            .as_ref()
-            .and_then(|it| it.schema.digests.get(&list.digest_id))
-        else {
+        let Some(installed) = installed.as_ref() else {
+            return;
+        };
+        let Some(digest) = installed.schema.digests.get(&list.digest_id) else {
             return;
         };
         let since_epoch = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
-        self.sessions
-            .lock()
-            .send_to_primary(Update::Digest(p4rt::DigestList {
+        self.sessions.lock().notify(
+            &installed.schema.owners,
+            list.digest_id,
+            Update::Digest(p4rt::DigestList {
                 digest_id: list.digest_id,
                 list_id: list.list_id,
                 data: list
@@ -70,6 +71,7 @@ impl Device {
                     .map(|message| digest.shape.data(message))
                     .collect(),
                 timestamp: i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX),
-            }));
+            }),
+        );
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use esp::engine::{Engine, SaEntry, Verdict};
-use esp::{AllowedSuites, Kek, Limits, MAX_OVERHEAD};
+use esp::{AllowedSuites, Kek, Limits, MAX_OVERHEAD, Suite};
 use parking_lot::Mutex;
 use sluice_pipeline::{Attributes, Extern, ExternArg, ExternRegistry, Payload};
 use zeroize::Zeroizing;
@@ -61,18 +61,13 @@ impl Engines {
             )))
         };
         let engine = Arc::clone(by_name.entry(name.to_owned()).or_insert_with(new));
-        Ok(Instance {
-            engine,
-            slots,
-            sealed: Vec::new(),
-        })
+        Ok(Instance { engine, slots })
     }
 }
 
 struct Instance {
     engine: Arc<Mutex<Engine>>,
     slots: u32,
-    sealed: Vec<u8>,
 }
 
 const OPEN: usize = 0;
@@ -169,20 +164,20 @@ impl Instance {
         payload: &mut Payload,
         now: Duration,
     ) -> (Verdict, u16) {
-        self.sealed.resize(payload.len() + MAX_OVERHEAD, 0);
+        let Ok(suite) = Suite::try_from(entry.suite) else {
+            return (Verdict::Key, 0);
+        };
+        let len = payload.len();
+        payload.grow_front(suite.inner_at());
+        payload.grow_back(MAX_OVERHEAD);
         let sealed = self
             .engine
             .lock()
-            .seal(entry, payload.bytes(), &mut self.sealed, now);
-        let Ok(length) = u16::try_from(sealed.len) else {
-            return (Verdict::Malformed, 0);
-        };
-        payload.truncate(sealed.len);
-        payload.grow_back(sealed.len - payload.len());
-        payload
-            .bytes_mut()
-            .copy_from_slice(&self.sealed[..sealed.len]);
-        (sealed.verdict, length)
+            .seal_in_place(entry, len, payload.bytes_mut(), now);
+        match u16::try_from(sealed.len) {
+            Ok(length) => (sealed.verdict, length),
+            Err(_) => (Verdict::Malformed, 0),
+        }
     }
 
     fn entry<'a>(
@@ -218,7 +213,7 @@ impl Instance {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use esp::{KeyMaterial, Suite};
+    use esp::KeyMaterial;
     use sluice_pipeline::Bits;
 
     use super::*;

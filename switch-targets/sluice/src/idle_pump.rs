@@ -1,7 +1,7 @@
-//! Tells the primary of entries that no packet has hit for their timeouts (section 16.4).
+//! Tells the primaries of a table of entries that no packet has hit for their timeouts (section 16.4).
 //!
 //! ```text
-//!   every INTERVAL ─► each table that has timeouts ─► AT_ONCE rows under the data plane's lock ─► … ─► notification ─► primary
+//!   every INTERVAL ─► each table that has timeouts ─► AT_ONCE rows under the data plane's lock ─► … ─► notification ─► primaries
 //! ```
 //! A notification may be lost, as the specification allows: what is still idle after another timeout is told again.
 
@@ -29,15 +29,15 @@ pub async fn run(device: Arc<Device>) {
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        // Without a primary nobody is told, and no timeout starts again.
-        if !device.sessions.lock().has_primary() {
-            continue;
-        }
         let installed = device.installed.read().await;
         if let Some(installed) = installed.as_ref() {
             let tables = installed.schema.tables.iter();
             for (id, table) in tables.filter(|(_, table)| table.idle_timeout) {
-                device.tell_expired(installed, *id, table);
+                // Without a primary nobody is told, and no timeout starts again.
+                let owners = &installed.schema.owners;
+                if device.sessions.lock().is_heard(owners, *id) {
+                    device.tell_expired(installed, *id, table);
+                }
             }
         }
     }
@@ -83,6 +83,8 @@ impl Device {
             timestamp: i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX),
         };
         let update = Update::IdleTimeoutNotification(notification);
-        self.sessions.lock().offer_to_primary(update);
+        self.sessions
+            .lock()
+            .offer(&installed.schema.owners, id, update);
     }
 }

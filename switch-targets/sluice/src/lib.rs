@@ -1,11 +1,13 @@
 //! The sluice P4 software switch: ports and P4Runtime around sluice-pipeline.
 //!
 //! ```text
-//!   controller ── mTLS ── listener ─► server ─┬─ session ── arbitration          who may write
+//!   controller ── mTLS ── listener ─► server ─┬─ session ── arbitration, role    who may write what
 //!                                             ├─ pipeline_config ── schema       which program runs
+//!                                             │       └─ reconcile               what the next one keeps
 //!                                             ├─ write, read ── translate        its entries and counters
 //!                                             ├─ digest_pump ── digest           what it learned
-//!                                             └─ idle_pump                       what nobody uses
+//!                                             ├─ idle_pump                       what nobody uses
+//!                                             └─ packet_io                       packets from and to clients
 //!                                                      │ device
 //!   interfaces ── ports ────────────────────────── dataplane ── sluice-pipeline ── esp_engine
 //! ```
@@ -22,11 +24,14 @@ pub mod esp_engine;
 pub mod fault;
 pub mod idle_pump;
 pub mod listener;
+pub mod packet_io;
 pub mod payload_tail;
 pub mod pipeline_config;
 pub mod ports;
 pub mod proto;
 pub mod read;
+pub mod reconcile;
+pub mod role;
 pub mod schema;
 pub mod sdn;
 pub mod server;

@@ -8,6 +8,7 @@ use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
 use sluice::config::{Args, read_kek};
 use sluice::dataplane::{DataPlane, Forwarder};
 use sluice::device::Device;
+use sluice::packet_io::{self, PacketIo};
 use sluice::ports::Port;
 use sluice::{digest_pump, esp_engine, idle_pump, listener, payload_tail, server};
 use sluice_pipeline::ExternRegistry;
@@ -62,7 +63,7 @@ async fn run(args: &Args) -> Result<(), Fault> {
     let ports = args
         .ports
         .iter()
-        .map(Port::open)
+        .map(|port| Port::open(port, !args.no_offload))
         .collect::<Result<Vec<_>, _>>()?;
     let listener = TcpListener::bind(args.grpc)
         .await
@@ -73,12 +74,14 @@ async fn run(args: &Args) -> Result<(), Fault> {
     );
 
     let (learned, from_data_plane) = mpsc::channel(digest_pump::BACKLOG);
-    let plane = Arc::new(DataPlane::new(learned));
+    let (packet_io, punted) = PacketIo::new(args.cpu_port)?;
+    let plane = Arc::new(DataPlane::new(learned, Arc::new(packet_io)));
     let device = Arc::new(Device::new(args.device_id, Arc::clone(&plane), externs));
     let (alive, data_plane_ended) = oneshot::channel();
     let forwarder = Forwarder::start(plane, ports, alive)?;
     tokio::spawn(digest_pump::run(Arc::clone(&device), from_data_plane));
     tokio::spawn(idle_pump::run(Arc::clone(&device)));
+    tokio::spawn(packet_io::run(Arc::clone(&device), punted));
     let (accepted, connections) = mpsc::channel(CONNECTIONS);
     tokio::spawn(listener::accept(listener, tls, accepted));
     let serve = server::router(device).serve_with_incoming(ReceiverStream::new(connections));

@@ -1,6 +1,12 @@
 //! `SetForwardingPipelineConfig` and `GetForwardingPipelineConfig` (sections 14 and 15): which program runs.
 //!
-//! A program is built and checked beside the running one and replaces it in one step; its tables start empty.
+//! ```text
+//!   VERIFY ─► build                                      COMMIT ──────────────┐
+//!   VERIFY_AND_SAVE ──────► build ─► saved: Write and Read go to it ──────────┤
+//!   VERIFY_AND_COMMIT ────► build ────────────────────────────────────────────┼─► swap between two packets
+//!   RECONCILE_AND_COMMIT ─► build ─► the running program's entries ───────────┘
+//! ```
+//! A program is built and filled beside the running one, so that nothing that is refused has changed anything.
 
 use std::collections::HashMap;
 
@@ -8,12 +14,14 @@ use sluice_pipeline::{Program, Switch};
 use tracing::info;
 
 use crate::dataplane::Running;
-use crate::device::{Device, Installed, no_program};
+use crate::device::{Device, Installed, Saved, no_program, role_name};
 use crate::fault::Fault;
 use crate::proto::p4rt::get_forwarding_pipeline_config_request::ResponseType;
 use crate::proto::p4rt::set_forwarding_pipeline_config_request::Action;
 use crate::proto::p4rt::{self, ForwardingPipelineConfig};
+use crate::reconcile::carry_entities;
 use crate::schema::Schema;
+use crate::write::Replication;
 
 /// # Errors
 /// As the specification says; a program that does not load is `INVALID_ARGUMENT` with the place in the JSON or P4Info.
@@ -21,40 +29,73 @@ pub async fn set(
     device: &Device,
     request: p4rt::SetForwardingPipelineConfigRequest,
 ) -> Result<(), Fault> {
-    let action = request.action();
+    let action = Action::try_from(request.action).unwrap_or_default();
     let mut installed = device.installed.write().await;
-    device.check_writer(request.device_id, &request.role, request.election_id)?;
-    let commit = match action {
-        Action::Verify => false,
-        Action::VerifyAndCommit => true,
-        Action::VerifyAndSave | Action::Commit | Action::ReconcileAndCommit => {
-            let text = format!(
-                "{} is not supported: use VERIFY_AND_COMMIT",
-                action.as_str_name()
-            );
-            return Err(Fault::unsupported(text));
-        }
+    #[allow(deprecated, reason = "a client of P4Runtime before 1.4 has it")]
+    let role = role_name(request.role, request.role_id);
+    let access = device.check_writer(request.device_id, &role, request.election_id)?;
+    if !access.may_push_pipeline() {
+        return Err(Fault::denied(format!(
+            "the config of the role '{role}' does not have can_push_pipeline"
+        )));
+    }
+    let config = request.config;
+    match action {
         Action::Unspecified => return Err(Fault::invalid("the action is not set")),
-    };
-    let config = request
-        .config
-        .ok_or_else(|| Fault::invalid("the config is not set"))?;
-    let (running, schema) = build(device, &config)?;
-    if commit {
-        info!(tables = schema.tables.len(), cookie = ?config.cookie.map(|it| it.cookie), "a program was pushed");
-        device.plane.install(running);
-        device.digests.lock().new_program();
-        device.digests_changed.notify_one();
-        *installed = Some(Installed {
-            schema,
-            config,
-            notes: HashMap::new(),
-        });
+        Action::Verify => drop(build(device, config)?),
+        Action::VerifyAndSave => *device.saved.lock() = Some(Box::new(build(device, config)?)),
+        Action::VerifyAndCommit => commit(device, &mut installed, build(device, config)?, false)?,
+        Action::Commit => {
+            if config.is_some() {
+                let text = "a config can't be given with COMMIT: it commits the saved one";
+                return Err(Fault::invalid(text));
+            }
+            let saved = device.saved.lock().take();
+            let saved = saved.ok_or_else(|| {
+                Fault::not_found("no config is saved: VERIFY_AND_SAVE one before COMMIT")
+            })?;
+            commit(device, &mut installed, *saved, false)?;
+        }
+        Action::ReconcileAndCommit => {
+            let mut new = build(device, config)?;
+            if let Some(old) = installed.as_ref() {
+                carry_entities(device, old, &mut new)?;
+            }
+            commit(device, &mut installed, new, true)?;
+        }
     }
     Ok(())
 }
 
-fn build(device: &Device, config: &ForwardingPipelineConfig) -> Result<(Running, Schema), Fault> {
+/// Lets packets run through the program. `reconcile`: with the counts of the old one.
+fn commit(
+    device: &Device,
+    installed: &mut Option<Installed>,
+    new: Saved,
+    reconcile: bool,
+) -> Result<(), Fault> {
+    let running = new.device.plane.take().ok_or_else(no_program)?;
+    let config = &new.installed.config;
+    info!(tables = new.installed.schema.tables.len(), cookie = ?config.cookie.map(|it| it.cookie), reconcile, "a program was pushed");
+    device.plane.install(running, |old, new| {
+        if reconcile {
+            new.switch.carry_over(&old.switch);
+        }
+    });
+    let mut digests = device.digests.lock();
+    if !reconcile {
+        digests.new_program();
+    }
+    digests.adopt(new.device.digests.into_inner());
+    device.digests_changed.notify_one();
+    drop(digests);
+    *installed = Some(new.installed);
+    *device.saved.lock() = None;
+    Ok(())
+}
+
+fn build(device: &Device, config: Option<ForwardingPipelineConfig>) -> Result<Saved, Fault> {
+    let config = config.ok_or_else(|| Fault::invalid("the config is not set"))?;
     let p4info = config
         .p4info
         .as_ref()
@@ -65,14 +106,22 @@ fn build(device: &Device, config: &ForwardingPipelineConfig) -> Result<(Running,
     };
     let program = Program::load(json).map_err(in_json)?;
     let schema = Schema::new(p4info, &program).map_err(|fault| fault.at("p4info"))?;
-    let switch = Switch::new(program, &device.externs).map_err(in_json)?;
-    Ok((
-        Running {
-            switch,
-            digest_ids: schema.digest_ids.clone(),
+    let mut switch = Switch::new(program, &device.externs).map_err(in_json)?;
+    schema.limit_profiles(&mut switch)?;
+    let running = Running {
+        switch,
+        digest_ids: schema.digest_ids.clone(),
+        packet_in: schema.packet_in.clone(),
+    };
+    Ok(Saved {
+        device: device.beside(running),
+        installed: Installed {
+            schema,
+            config,
+            notes: HashMap::new(),
+            replication: Replication::default(),
         },
-        schema,
-    ))
+    })
 }
 
 /// # Errors

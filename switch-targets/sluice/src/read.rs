@@ -1,6 +1,8 @@
 //! `Read` (section 13): entries and counters, by key or by wildcard.
 
 mod cells;
+mod meter;
+mod profile;
 mod value_set;
 
 use std::time::Duration;
@@ -8,12 +10,15 @@ use std::time::Duration;
 use sluice_pipeline::{CounterValue, EntryView, MatchValue, Switch};
 use tonic::{Code, Status};
 
-use crate::device::{Device, Installed, no_program};
+use crate::device::{Device, Installed, no_program, unknown_role};
 use crate::fault::{Fault, batch_status};
-use crate::proto::p4rt::{self, entity::Entity, packet_replication_engine_entry as pre};
+use crate::proto::p4rt::{self, entity::Entity, table_action};
+use crate::role::Access;
 use crate::schema::Table;
 use crate::sdn::Unknown;
-use crate::translate::{EntryKey, action_id, field_matches, key_values, shown_key, table_action};
+use crate::translate::{
+    EntryKey, action_id, entry_key, field_matches, key_values, shown_key, table_action,
+};
 use crate::write::entity_name;
 
 /// Entries copied while the data plane waits.
@@ -29,16 +34,27 @@ pub type Response = Result<p4rt::ReadResponse, Status>;
 /// `NOT_FOUND` for another device, `FAILED_PRECONDITION` before the first program.
 pub async fn read(device: &Device, request: p4rt::ReadRequest) -> Result<Vec<Response>, Fault> {
     device.check_id(request.device_id)?;
-    let installed = device.installed.read().await;
-    let installed = installed.as_ref().ok_or_else(no_program)?;
+    let committed = device.installed.read().await;
+    let access = device.sessions.lock().access(&request.role);
+    let saved = device.saved.lock();
+    let (device, installed) = match saved.as_deref() {
+        Some(saved) => (&saved.device, &saved.installed),
+        None => (device, committed.as_ref().ok_or_else(no_program)?),
+    };
+    let owners = &installed.schema.owners;
+    let access = match access {
+        Some(access) => access,
+        // It has no client yet, and objects that are its own.
+        None if owners.values().any(|owner| *owner == request.role) => Access {
+            role: request.role,
+            ..Access::default()
+        },
+        None => return Err(unknown_role(&request.role)),
+    };
     let mut found = Vec::new();
     let mut results = Vec::new();
     for entity in request.entities {
         results.push(match entity.entity {
-            Some(_) if !request.role.is_empty() => Err(Fault::not_found(format!(
-                "role '{}' is not known: leave the role unset",
-                request.role
-            ))),
             Some(entity) => one(device, installed, entity, &mut found),
             None => Err(Fault::invalid("the entity is not set")),
         });
@@ -46,6 +62,7 @@ pub async fn read(device: &Device, request: p4rt::ReadRequest) -> Result<Vec<Res
     let mut responses = Vec::new();
     let mut found = found
         .into_iter()
+        .filter(|entity| access.covers_entity(owners, entity))
         .map(|entity| p4rt::Entity {
             entity: Some(entity),
         })
@@ -61,7 +78,11 @@ pub async fn read(device: &Device, request: p4rt::ReadRequest) -> Result<Vec<Res
     Ok(responses)
 }
 
-fn one(
+/// What one element of a request asks for.
+///
+/// # Errors
+/// As the specification says of its kind.
+pub fn one(
     device: &Device,
     installed: &Installed,
     entity: Entity,
@@ -114,6 +135,12 @@ fn one(
         }
         Entity::RegisterEntry(asked) => cells::registers(device, installed, &asked, found)?,
         Entity::ValueSetEntry(asked) => value_set::value_sets(device, installed, &asked, found)?,
+        Entity::ActionProfileMember(asked) => profile::members(device, installed, &asked, found)?,
+        Entity::ActionProfileGroup(asked) => profile::groups(device, installed, &asked, found)?,
+        Entity::MeterEntry(asked) => meter::meters(device, installed, &asked, found)?,
+        Entity::DirectMeterEntry(asked) => {
+            meter::direct_meters(device, installed, asked, found)?;
+        }
         Entity::DigestEntry(asked) => {
             let ids: Vec<u32> = match asked.digest_id {
                 0 => schema.digests.keys().copied().collect(),
@@ -131,6 +158,7 @@ fn one(
                 found.push(Entity::DigestEntry(p4rt::DigestEntry { digest_id, config }));
             }
         }
+        Entity::PacketReplicationEngineEntry(asked) => installed.replication.read(&asked, found),
         // There are none, which answers a question after all of them.
         other if is_wildcard(&other) => {}
         other => {
@@ -184,21 +212,63 @@ fn table_entries(
         Err(fault) if fault.code == Code::NotFound => return Ok(Vec::new()),
         key => key.map_err(place)?,
     };
+    entries_of(device, installed, table_id, table, asked, key)
+}
+
+/// The entry of exactly the key that is asked for: a key without match fields is that of the entry that matches everything.
+///
+/// # Errors
+/// As for a write of that key.
+pub fn exactly(
+    device: &Device,
+    installed: &Installed,
+    asked: &p4rt::TableEntry,
+) -> Result<Option<p4rt::TableEntry>, Fault> {
+    let table = installed.schema.table(asked.table_id)?;
+    if asked.is_default_action {
+        return Ok(default_entry(
+            device,
+            installed,
+            asked.table_id,
+            table,
+            asked,
+        ));
+    }
+    let key = Some(entry_key(table, asked)?.fields);
+    let found = entries_of(device, installed, asked.table_id, table, asked, key)?;
+    Ok(found.into_iter().next())
+}
+
+fn entries_of(
+    device: &Device,
+    installed: &Installed,
+    table_id: u32,
+    table: &Table,
+    asked: &p4rt::TableEntry,
+    key: Option<Vec<MatchValue>>,
+) -> Result<Vec<p4rt::TableEntry>, Fault> {
     let action = action_id(asked.action.as_ref());
     let now = device.plane.now();
     let mut entries = Vec::new();
-    for EntryView {
-        entry,
-        counter,
-        idle,
-    } in candidates(device, table, key.as_ref(), asked.priority)?
-    {
+    let candidates = match &key {
+        Some(key) if asked.priority != 0 || !table.prioritised => {
+            one_entry(device, table, key, asked.priority)?
+        }
+        _ => all_entries(device, table)?,
+    };
+    for view in candidates {
+        let EntryView {
+            entry,
+            counter,
+            idle,
+            meter,
+        } = view;
         if key.as_ref().is_some_and(|key| *key != entry.key)
             || (asked.priority != 0 && asked.priority != entry.priority)
         {
             continue;
         }
-        let shown_action = table_action(table, &entry.action);
+        let shown_action = profile::shown_action(&installed.schema, table, &entry.action);
         if action.is_some() && action != action_id(shown_action.as_ref()) {
             continue;
         }
@@ -215,6 +285,12 @@ fn table_entries(
             time_since_last_hit: elapsed.map(|idle| p4rt::table_entry::IdleTimeout {
                 elapsed_ns: nanos(now.saturating_sub(idle.last_hit)),
             }),
+            meter_config: (meter.as_ref())
+                .filter(|_| asked.meter_config.is_some())
+                .and_then(meter::config),
+            meter_counter_data: (meter.as_ref())
+                .filter(|_| asked.meter_counter_data.is_some())
+                .map(|meter| meter::counts(meter.counts)),
             is_const: table.is_const,
             ..Default::default()
         };
@@ -230,23 +306,29 @@ fn table_entries(
     Ok(entries)
 }
 
-/// The entry of that key, or all of them. Nothing can be written meanwhile, so that the order holds from one lock to the next.
-fn candidates(
+fn one_entry(
     device: &Device,
     table: &Table,
-    key: Option<&Vec<MatchValue>>,
+    key: &[MatchValue],
     priority: i32,
 ) -> Result<Vec<EntryView>, Fault> {
-    let shown = |mut view: EntryView| {
-        view.entry.key = shown_key(table, &view.entry.key);
-        view
-    };
-    if let (Some(key), true) = (key, table.prioritised == (priority > 0)) {
-        let running = device.plane.lock();
-        let switch: &Switch = &running.as_ref().ok_or_else(no_program)?.switch;
-        let found = switch.entry(table.index, key, priority);
-        return Ok(found.map(shown).into_iter().collect());
-    }
+    let running = device.plane.lock();
+    let switch: &Switch = &running.as_ref().ok_or_else(no_program)?.switch;
+    let view = switch.entry(table.index, key, priority);
+    Ok(view
+        .ok()
+        .map(|view| shown(table, view))
+        .into_iter()
+        .collect())
+}
+
+fn shown(table: &Table, mut view: EntryView) -> EntryView {
+    view.entry.key = shown_key(table, &view.entry.key);
+    view
+}
+
+/// Nothing can be written meanwhile, so that the order holds from one lock to the next.
+fn all_entries(device: &Device, table: &Table) -> Result<Vec<EntryView>, Fault> {
     let mut entries = Vec::new();
     let mut from = 0;
     loop {
@@ -260,7 +342,7 @@ fn candidates(
         drop(running);
         let piece = entries.split_off(before);
         let is_last = piece.len() < AT_ONCE;
-        entries.extend(piece.into_iter().map(shown));
+        entries.extend(piece.into_iter().map(|view| shown(table, view)));
         if is_last {
             return Ok(entries);
         }
@@ -295,6 +377,17 @@ fn default_entry(
     noted(installed, &(table_id, None), entry, asked)
 }
 
+/// What a table's default entry has counted, if it counts.
+pub fn misses(device: &Device, installed: &Installed, table_id: u32) -> Option<p4rt::CounterData> {
+    let table = installed.schema.table(table_id).ok()?;
+    let running = device.plane.lock();
+    let counter = running.as_ref()?.switch.default_counter_read(table.index);
+    counter
+        .ok()
+        .filter(|_| table.direct_counter)
+        .map(counter_data)
+}
+
 /// Adds what the client had us keep; `None` when the client asks for another.
 pub(crate) fn noted(
     installed: &Installed,
@@ -317,6 +410,11 @@ pub(crate) fn noted(
         return None;
     }
     entry.metadata = note.metadata;
+    if let Some(table_action::Type::ActionProfileActionSet(set)) =
+        entry.action.as_mut().and_then(|it| it.r#type.as_mut())
+    {
+        [set.action_selection_mode, set.size_semantics] = note.modes;
+    }
     Some(entry)
 }
 
@@ -390,18 +488,6 @@ fn counter_data(value: CounterValue) -> p4rt::CounterData {
 fn is_wildcard(entity: &Entity) -> bool {
     match entity {
         Entity::ExternEntry(it) => it.extern_type_id == 0,
-        Entity::ActionProfileMember(it) => it.action_profile_id == 0,
-        Entity::ActionProfileGroup(it) => it.action_profile_id == 0,
-        Entity::MeterEntry(it) => it.meter_id == 0,
-        Entity::DirectMeterEntry(it) => it
-            .table_entry
-            .as_ref()
-            .is_none_or(|entry| entry.table_id == 0),
-        Entity::PacketReplicationEngineEntry(it) => match &it.r#type {
-            Some(pre::Type::MulticastGroupEntry(it)) => it.multicast_group_id == 0,
-            Some(pre::Type::CloneSessionEntry(it)) => it.session_id == 0,
-            None => true,
-        },
         _ => false,
     }
 }

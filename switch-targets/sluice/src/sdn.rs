@@ -149,10 +149,16 @@ impl Names {
             return Err(Fault::invalid(text));
         }
         let mut assigned = self.0.lock();
-        if let Some(number) = assigned.numbers.get(name) {
-            return Ok(*number);
-        }
         let max = Bits::ones(width).low_u128();
+        match assigned.numbers.get(name) {
+            Some(number) if *number <= max => return Ok(*number),
+            // It is of a program that has more bits for the type.
+            Some(number) => {
+                let text = format!("its number {number} does not fit {width} bits");
+                return Err(Fault::out_of_range(text));
+            }
+            None => {}
+        }
         let own = own_number(name).filter(|number| *number <= max);
         if unknown == Unknown::Refuse {
             let free = own.filter(|number| !assigned.names.contains_key(number));

@@ -3,19 +3,26 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use prost::Message as _;
 use tokio::sync::{Notify, mpsc};
 use tonic::{Code, Status, Streaming};
 use tracing::{info, warn};
 
 use crate::arbitration::{Arbitration, Bid, ElectionId, Refusal, Standing, StreamId};
-use crate::device::{Device, election_id_of};
+use crate::device::{Device, election_id_of, no_program, role_name};
+use crate::fault::Fault;
+use crate::packet_io::MAX_ECHO;
 use crate::proto::p4rt::{self, stream_error, stream_message_request, stream_message_response};
 use crate::proto::{RpcStatus, p4rt::stream_message_response::Update};
+use crate::role::{Access, Owners, RoleConfig};
 
 pub type Outgoing = Result<p4rt::StreamMessageResponse, Status>;
 
 /// Messages that wait for one client. A client that lags further behind is cut off.
 pub const OUTBOX: usize = 256;
+
+/// Streams that are open at once, whatever they have asked for.
+const MAX_OPEN: usize = 64;
 
 /// The open streams and their standing.
 pub struct Sessions {
@@ -28,6 +35,8 @@ pub struct Sessions {
 struct Outbox {
     messages: mpsc::Sender<Outgoing>,
     overrun: Arc<Notify>,
+    /// The number that the client has for its role, if it does not name it.
+    role_id: u64,
 }
 
 impl Sessions {
@@ -40,35 +49,68 @@ impl Sessions {
         }
     }
 
-    pub fn is_primary(&self, election_id: Option<ElectionId>) -> bool {
-        self.arbitration.is_primary(election_id)
+    pub fn is_primary(&self, role: &str, election_id: Option<ElectionId>) -> bool {
+        self.arbitration.is_primary(role, election_id)
     }
 
+    /// Of any role.
     pub fn has_primary(&self) -> bool {
-        self.arbitration.primary().is_some()
+        self.arbitration.primaries().next().is_some()
     }
 
-    /// Lost when there is no primary, or it lags behind.
-    pub fn send_to_primary(&self, update: Update) {
-        if let Some(outbox) = self
-            .arbitration
-            .primary()
-            .and_then(|stream| self.outboxes.get(&stream))
-        {
-            outbox.send(update);
+    /// `None` for a role that no client has taken.
+    pub fn access(&self, role: &str) -> Option<Access> {
+        self.arbitration
+            .knows(role)
+            .then(|| self.arbitration.access(role))
+    }
+
+    /// Tells the primaries that may hear of the object of the P4Info. Lost without any, or to one that lags behind.
+    pub fn notify(&self, owners: &Owners, id: u32, update: Update) {
+        for outbox in self.hearers(owners, id) {
+            outbox.send(update.clone());
         }
     }
 
-    /// As [`Sessions::send_to_primary`], but lost already when half of its room is taken: what may be lost cuts nobody off.
-    pub fn offer_to_primary(&self, update: Update) {
-        let primary = self.arbitration.primary();
-        let outbox = primary.and_then(|stream| self.outboxes.get(&stream));
-        if let Some(outbox) = outbox.filter(|outbox| outbox.messages.capacity() > OUTBOX / 2) {
-            outbox.send(update);
+    /// As [`Sessions::notify`], but lost for a client that lags: what may be lost cuts nobody off.
+    pub fn offer(&self, owners: &Owners, id: u32, update: Update) {
+        for outbox in self.hearers(owners, id) {
+            outbox.send_if_room(update.clone());
         }
     }
 
-    fn open(&mut self, messages: mpsc::Sender<Outgoing>) -> (StreamId, Arc<Notify>) {
+    /// Whether a primary may hear of the object of the P4Info.
+    pub fn is_heard(&self, owners: &Owners, id: u32) -> bool {
+        self.hearers(owners, id).next().is_some()
+    }
+
+    /// Lost for a client that lags: what it must hear has the rest of its outbox. `owner` is the role that the packet_in header is
+    /// annotated with. Returns how many clients should have got it and did not.
+    pub fn send_packet_in(&self, packet: &p4rt::PacketIn, owner: Option<&String>) -> u64 {
+        let mut lost = 0;
+        for (role, stream) in self.arbitration.primaries() {
+            if let Some(outbox) = self.outboxes.get(&stream)
+                && self.arbitration.access(role).hears_packet(packet, owner)
+            {
+                let sent = outbox.send_if_room(Update::Packet(packet.clone()));
+                lost += u64::from(!sent);
+            }
+        }
+        lost
+    }
+
+    fn hearers(&self, owners: &Owners, id: u32) -> impl Iterator<Item = &Outbox> {
+        self.arbitration
+            .primaries()
+            .filter(move |(role, _)| self.arbitration.access(role).covers(owners, id))
+            .filter_map(|(_, stream)| self.outboxes.get(&stream))
+    }
+
+    /// `None`: too many are open.
+    fn open(&mut self, messages: mpsc::Sender<Outgoing>) -> Option<(StreamId, Arc<Notify>)> {
+        if self.outboxes.len() >= MAX_OPEN {
+            return None;
+        }
         self.opened += 1;
         let (stream, overrun) = (StreamId(self.opened), Arc::new(Notify::new()));
         self.outboxes.insert(
@@ -76,14 +118,16 @@ impl Sessions {
             Outbox {
                 messages,
                 overrun: Arc::clone(&overrun),
+                role_id: 0,
             },
         );
-        (stream, overrun)
+        Some((stream, overrun))
     }
 
     fn tell(&self, stream: StreamId) {
-        let (Some(outbox), Some(standing)) = (
+        let (Some(outbox), Some(role), Some(standing)) = (
             self.outboxes.get(&stream),
+            self.arbitration.role_of(stream),
             self.arbitration.standing(stream),
         ) else {
             return;
@@ -93,10 +137,10 @@ impl Sessions {
             Standing::Backup => (Code::AlreadyExists, "another client is primary"),
             Standing::Vacant => (Code::NotFound, "no client is primary"),
         };
-        let highest = self.arbitration.highest();
+        let highest = self.arbitration.highest(role);
         outbox.send(Update::Arbitration(p4rt::MasterArbitrationUpdate {
             device_id: self.device_id,
-            role: None,
+            role: self.role_message(role, outbox.role_id),
             election_id: highest.map(|ElectionId(id)| p4rt::Uint128 {
                 high: (id >> 64) as u64,
                 low: id as u64,
@@ -107,6 +151,29 @@ impl Sessions {
                 details: Vec::new(),
             }),
         }));
+    }
+}
+
+impl Sessions {
+    /// As clients are told of a role: none for the default one (section 5.4).
+    #[allow(
+        deprecated,
+        reason = "a client that has a number for its role gets it back"
+    )]
+    fn role_message(&self, role: &str, id: u64) -> Option<p4rt::Role> {
+        if role.is_empty() {
+            return None;
+        }
+        let name = match id {
+            0 => role.to_owned(),
+            _ => String::new(),
+        };
+        let config = self
+            .arbitration
+            .access(role)
+            .config
+            .map(|config| config.given);
+        Some(p4rt::Role { id, name, config })
     }
 }
 
@@ -121,13 +188,29 @@ impl Outbox {
     }
 }
 
+impl Outbox {
+    /// For messages that may be lost. False: this one is.
+    fn send_if_room(&self, update: Update) -> bool {
+        let room = self.messages.capacity() > OUTBOX / 4;
+        if room {
+            self.send(update);
+        }
+        room
+    }
+}
+
 /// Serves one stream to its end.
 pub async fn serve(
     device: Arc<Device>,
     mut requests: Streaming<p4rt::StreamMessageRequest>,
     messages: mpsc::Sender<Outgoing>,
 ) {
-    let (stream, overrun) = device.sessions.lock().open(messages.clone());
+    let opened = device.sessions.lock().open(messages.clone());
+    let Some((stream, overrun)) = opened else {
+        let text = format!("{MAX_OPEN} streams are open already: close one");
+        let _ = messages.try_send(Err(Status::resource_exhausted(text)));
+        return;
+    };
     let end = loop {
         let request = tokio::select! {
             request = requests.message() => request,
@@ -161,22 +244,24 @@ async fn handle(
 ) -> Result<(), Status> {
     match request.update {
         Some(stream_message_request::Update::Arbitration(update)) => Ok(device
-            .bid(stream, &bid_of(update))
+            .bid(stream, update)
             .await
             .map_err(|refusal| status_of(&refusal))?),
         Some(stream_message_request::Update::DigestAck(ack)) => {
-            device.acknowledge(stream, ack);
+            if let Err(fault) = device.acknowledge(stream, ack).await {
+                let details = stream_error::Details::DigestListAck(p4rt::DigestListAckError {
+                    digest_list_ack: Some(ack),
+                });
+                device.complain(stream, fault.code, &fault.message, details);
+            }
             Ok(())
         }
-        Some(stream_message_request::Update::Packet(_)) => {
-            let details =
-                stream_error::Details::PacketOut(p4rt::PacketOutError { packet_out: None });
-            device.complain(
-                stream,
-                Code::Unimplemented,
-                "packet-out is not supported by this switch",
-                details,
-            );
+        Some(stream_message_request::Update::Packet(packet)) => {
+            if let Err(fault) = device.packet_out_from(stream, &packet).await {
+                let packet_out = (packet.encoded_len() <= MAX_ECHO).then_some(packet);
+                let details = stream_error::Details::PacketOut(p4rt::PacketOutError { packet_out });
+                device.complain(stream, fault.code, &fault.message, details);
+            }
             Ok(())
         }
         Some(stream_message_request::Update::Other(_)) | None => {
@@ -192,48 +277,63 @@ async fn handle(
     }
 }
 
-fn bid_of(update: p4rt::MasterArbitrationUpdate) -> Bid {
+/// The bid, and the number that the client has for its role.
+fn bid_of(update: p4rt::MasterArbitrationUpdate) -> Result<(Bid, u64), Refusal> {
     #[allow(
         deprecated,
-        reason = "a client of P4Runtime before 1.4 names its role by number"
+        reason = "a client of P4Runtime before 1.4 has a number for its role"
     )]
-    let name = |role: p4rt::Role| {
-        if role.name.is_empty() && role.id != 0 {
-            role.id.to_string()
-        } else {
-            role.name
-        }
-    };
-    Bid {
+    let (name, id, config) = update
+        .role
+        .map(|role| (role.name, role.id, role.config))
+        .unwrap_or_default();
+    let id = if name.is_empty() { id } else { 0 };
+    let config = config.map(RoleConfig::parse).transpose();
+    let bid = Bid {
         device_id: update.device_id,
-        role: update.role.map(name).unwrap_or_default(),
+        role: role_name(name, id),
+        config: config.map_err(Refusal::BadConfig)?,
         election_id: update.election_id.map(election_id_of),
-    }
+    };
+    Ok((bid, id))
 }
 
 /// Codes as section 5.3 asks for.
 fn status_of(refusal: &Refusal) -> Status {
     let code = match refusal {
         Refusal::UnknownDevice { .. } => Code::NotFound,
-        Refusal::DeviceChanged { .. } => Code::FailedPrecondition,
-        Refusal::UnknownRole(_) | Refusal::ElectionIdInUse => Code::InvalidArgument,
-        Refusal::TooManyStreams(_) => Code::ResourceExhausted,
+        Refusal::DeviceChanged { .. } | Refusal::RoleChanged { .. } => Code::FailedPrecondition,
+        Refusal::BadConfig(_)
+        | Refusal::ConfigClash { .. }
+        | Refusal::DefaultRoleConfig
+        | Refusal::NameTooLong
+        | Refusal::ElectionIdInUse => Code::InvalidArgument,
+        Refusal::TooManyStreams(_) | Refusal::TooManyRoles(_) => Code::ResourceExhausted,
     };
     Status::new(code, refusal.to_string())
 }
 
 impl Device {
     /// A new primary hears of it only when the writes of the old one are done (section 5.3).
-    async fn bid(&self, stream: StreamId, bid: &Bid) -> Result<(), Refusal> {
+    async fn bid(
+        &self,
+        stream: StreamId,
+        update: p4rt::MasterArbitrationUpdate,
+    ) -> Result<(), Refusal> {
+        let (bid, role_id) = bid_of(update)?;
         let primary = {
             let mut sessions = self.sessions.lock();
-            let before = sessions.arbitration.primary();
+            let role = bid.role.clone();
+            let before = sessions.arbitration.primary(&role);
             let told = sessions.arbitration.bid(stream, bid)?;
-            let primary = sessions.arbitration.primary();
+            if let Some(outbox) = sessions.outboxes.get_mut(&stream) {
+                outbox.role_id = role_id;
+            }
+            let primary = sessions.arbitration.primary(&role);
             told.iter()
                 .filter(|stream| Some(**stream) != primary)
                 .for_each(|stream| sessions.tell(*stream));
-            self.primary_was(before, primary);
+            self.primary_was(&role, before, primary);
             primary.filter(|primary| told.contains(primary))
         };
         if let Some(primary) = primary {
@@ -245,18 +345,21 @@ impl Device {
 
     fn close(&self, stream: StreamId) {
         let mut sessions = self.sessions.lock();
-        let before = sessions.arbitration.primary();
+        let role = sessions.arbitration.role_of(stream).cloned();
+        let role = role.unwrap_or_default();
+        let before = sessions.arbitration.primary(&role);
         let told = sessions.arbitration.disconnect(stream);
         sessions.outboxes.remove(&stream);
         told.iter().for_each(|stream| sessions.tell(*stream));
-        self.primary_was(before, sessions.arbitration.primary());
+        self.primary_was(&role, before, sessions.arbitration.primary(&role));
     }
 
-    fn primary_was(&self, before: Option<StreamId>, after: Option<StreamId>) {
+    fn primary_was(&self, role: &str, before: Option<StreamId>, after: Option<StreamId>) {
         if before == after {
             return;
         }
         info!(
+            role,
             primary = after.map(|stream| stream.0),
             "the primary has changed"
         );
@@ -264,20 +367,38 @@ impl Device {
         self.digests_changed.notify_one();
     }
 
-    fn acknowledge(&self, stream: StreamId, ack: p4rt::DigestListAck) {
-        if self.sessions.lock().arbitration.primary() == Some(stream) {
-            self.digests.lock().acknowledge(ack.digest_id, ack.list_id);
-            return;
+    /// What the stream's role may do, if it is the role's primary.
+    fn primary_access(&self, stream: StreamId) -> Option<Access> {
+        let sessions = self.sessions.lock();
+        let role = sessions.arbitration.role_of(stream)?;
+        (sessions.arbitration.primary(role) == Some(stream))
+            .then(|| sessions.arbitration.access(role))
+    }
+
+    async fn packet_out_from(
+        &self,
+        stream: StreamId,
+        packet: &p4rt::PacketOut,
+    ) -> Result<(), Fault> {
+        let access = self.primary_access(stream);
+        let access =
+            access.ok_or_else(|| Fault::denied("only the primary client sends packets"))?;
+        self.packet_out(&access, packet).await
+    }
+
+    async fn acknowledge(&self, stream: StreamId, ack: p4rt::DigestListAck) -> Result<(), Fault> {
+        let access = self.primary_access(stream);
+        let denied = || Fault::denied("only the primary client acknowledges digests");
+        let access = access.ok_or_else(denied)?;
+        let installed = self.installed.read().await;
+        let schema = &installed.as_ref().ok_or_else(no_program)?.schema;
+        let digest = schema.digest(ack.digest_id);
+        digest.map_err(|fault| Fault::invalid(fault.message))?;
+        if !access.covers(&schema.owners, ack.digest_id) {
+            return Err(Fault::denied("the digest is not the role's"));
         }
-        let details = stream_error::Details::DigestListAck(p4rt::DigestListAckError {
-            digest_list_ack: Some(ack),
-        });
-        self.complain(
-            stream,
-            Code::PermissionDenied,
-            "only the primary client acknowledges digests",
-            details,
-        );
+        self.digests.lock().acknowledge(ack.digest_id, ack.list_id);
+        Ok(())
     }
 
     fn complain(
@@ -288,7 +409,7 @@ impl Device {
         details: stream_error::Details,
     ) {
         if let Some(outbox) = self.sessions.lock().outboxes.get(&stream) {
-            outbox.send(stream_message_response::Update::Error(p4rt::StreamError {
+            outbox.send_if_room(stream_message_response::Update::Error(p4rt::StreamError {
                 canonical_code: code as i32,
                 message: message.into(),
                 space: "sluice".into(),

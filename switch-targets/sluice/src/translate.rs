@@ -3,6 +3,8 @@
 //! Byte strings are taken with or without leading zeros and given in their shortest form (section 8.4). A field that a
 //! client leaves out matches everything; a client must not spell that out.
 
+use std::collections::BTreeMap;
+
 use prost::bytes::Bytes;
 use sluice_pipeline::{ActionCall, Bits, MatchKind, MatchValue};
 
@@ -95,37 +97,43 @@ pub fn action_call(
     action: &p4rt::TableAction,
     is_default: bool,
 ) -> Result<ActionCall, Fault> {
-    use crate::proto::info::action_ref::Scope;
     let place = |fault: Fault| fault.at(&format!("table '{}'", table.name));
     let Some(table_action::Type::Action(given)) = &action.r#type else {
         return Err(place(Fault::invalid(
             "the action must be a direct one: the table has no action profile",
         )));
     };
-    let known = table.actions.get(&given.action_id);
+    call_of(&table.actions, given, is_default).map_err(place)
+}
+
+/// One of these actions, of a table or an action profile.
+///
+/// # Errors
+/// `INVALID_ARGUMENT` with the action and parameter, `PERMISSION_DENIED` when the scope forbids it.
+pub fn call_of(
+    actions: &BTreeMap<u32, Action>,
+    given: &p4rt::Action,
+    is_default: bool,
+) -> Result<ActionCall, Fault> {
+    use crate::proto::info::action_ref::Scope;
+    let known = actions.get(&given.action_id);
     let known = known.ok_or_else(|| {
-        place(Fault::invalid(format!(
+        Fault::invalid(format!(
             "action id {} is not one of its actions",
             given.action_id
-        )))
+        ))
     })?;
+    let place = format!("action '{}'", known.name);
     match (known.scope, is_default) {
         (Scope::DefaultOnly, false) => {
-            return Err(place(Fault::denied(format!(
-                "action '{}' is for the default entry only",
-                known.name
-            ))));
+            return Err(Fault::denied("it is for the default entry only").at(&place));
         }
         (Scope::TableOnly, true) => {
-            return Err(place(Fault::denied(format!(
-                "action '{}' is not for the default entry",
-                known.name
-            ))));
+            return Err(Fault::denied("it is not for the default entry").at(&place));
         }
         _ => {}
     }
-    let args = arguments(known, &given.params);
-    let args = args.map_err(|fault| place(fault.at(&format!("action '{}'", known.name))))?;
+    let args = arguments(known, &given.params).map_err(|fault| fault.at(&place))?;
     Ok(ActionCall {
         action: known.index,
         args,
@@ -194,8 +202,15 @@ pub fn shown_key(table: &Table, key: &[MatchValue]) -> Vec<MatchValue> {
 
 /// `None` for an action that the P4Info does not list for the table.
 pub fn table_action(table: &Table, call: &ActionCall) -> Option<p4rt::TableAction> {
-    let (action_id, action) = table
-        .actions
+    let action = shown_call(&table.actions, call)?;
+    Some(p4rt::TableAction {
+        r#type: Some(table_action::Type::Action(action)),
+    })
+}
+
+/// `None` for an action that is not one of these.
+pub fn shown_call(actions: &BTreeMap<u32, Action>, call: &ActionCall) -> Option<p4rt::Action> {
+    let (action_id, action) = actions
         .iter()
         .find(|(_, action)| action.index == call.action)?;
     let params = action.params.iter().zip(&call.args);
@@ -205,12 +220,9 @@ pub fn table_action(table: &Table, call: &ActionCall) -> Option<p4rt::TableActio
             value: param.sdn.shown(value).into(),
         })
         .collect();
-    let action = p4rt::Action {
+    Some(p4rt::Action {
         action_id: *action_id,
         params,
-    };
-    Some(p4rt::TableAction {
-        r#type: Some(table_action::Type::Action(action)),
     })
 }
 

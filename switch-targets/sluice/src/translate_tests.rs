@@ -63,6 +63,8 @@ fn table() -> Table {
         ]),
         is_const: false,
         const_default: false,
+        direct_meter: None,
+        profile: None,
         direct_counter: false,
         idle_timeout: false,
         prioritised: true,

@@ -127,7 +127,8 @@ class TestPipelineConfig:
             for config, how, code, text in [
                 (wider, action.VERIFY_AND_COMMIT, PROTO.INVALID_ARGUMENT, "port_role': match field 'port'"),
                 (no_json, action.VERIFY_AND_COMMIT, PROTO.INVALID_ARGUMENT, "p4_device_config"),
-                (good, action.VERIFY_AND_SAVE, PROTO.UNIMPLEMENTED, "use VERIFY_AND_COMMIT"),
+                (good, action.COMMIT, PROTO.INVALID_ARGUMENT, "can't be given with COMMIT"),
+                (None, action.COMMIT, PROTO.NOT_FOUND, "no config is saved"),
                 (None, action.VERIFY, PROTO.INVALID_ARGUMENT, "config is not set"),
             ]:
                 request = p4r.SetForwardingPipelineConfigRequest(device_id=1, action=how, config=config)

@@ -6,6 +6,7 @@ A `Datapath` is given its whole state and makes the machine equal to it. `Usersp
 from culvert_ipsec.counters import Counters, FlowCounters, TunnelCounters
 from culvert_ipsec.datapath import Datapath, DatapathError, SoftLimit
 from culvert_ipsec.desired import DatapathState, InboundSa, Limits, OutboundSa, TunnelState
+from culvert_ipsec.offloads import Offloads
 from culvert_ipsec.userspace import Userspace
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "FlowCounters",
     "InboundSa",
     "Limits",
+    "Offloads",
     "OutboundSa",
     "SoftLimit",
     "TunnelCounters",

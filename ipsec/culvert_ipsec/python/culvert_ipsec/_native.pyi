@@ -12,7 +12,9 @@ _Flow: TypeAlias = tuple[int, int, float | None]
 class Datapath:
     """A TUN device, a UDP socket, and the thread between them. Raises OSError, also after `close`."""
 
-    def __new__(cls, tun_name: str, udp_port: int, allowed_suites: Sequence[str] = ()) -> Datapath: ...
+    def __new__(
+        cls, tun_name: str, udp_port: int, allowed_suites: Sequence[str] = (), *, offloads: bool = True
+    ) -> Datapath: ...
     @property
     def udp_port(self) -> int: ...
     def apply(self, tunnels: Sequence[TunnelState]) -> None:
@@ -23,6 +25,9 @@ class Datapath:
 
     def totals(self) -> tuple[dict[str, int], int, int, int]:
         """Drops by cause, keepalives in and out, non-ESP."""
+
+    def offloads(self) -> tuple[bool, bool, bool, bool]:
+        """As `Offloads`."""
 
     def notices_fd(self) -> int: ...
     def take_notices(self) -> list[tuple[str, int, bool]]:

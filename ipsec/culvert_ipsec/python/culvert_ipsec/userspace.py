@@ -14,6 +14,7 @@ from culvert_ipsec.datapath import DatapathError, SoftLimit
 from culvert_ipsec.desired import UDP_ENCAPSULATION_PORT, DatapathState
 from culvert_ipsec.link import KernelLink, remove_rules_and_walls
 from culvert_ipsec.link_plan import Link, Step, steps, wanted
+from culvert_ipsec.offloads import Offloads
 
 _CLOSED = "The datapath is closed."
 
@@ -39,13 +40,17 @@ class Userspace:
         tun_name: str = "culvert0",
         udp_port: int = UDP_ENCAPSULATION_PORT,
         allowed_suites: Sequence[str] = (),
+        *,
+        offloads: bool = True,
     ) -> Self:
         """Open the TUN device and the UDP socket; needs CAP_NET_ADMIN. Raises DatapathError.
 
-        Legacy suites are refused by `apply` unless `allowed_suites` names them.
+        Legacy suites are refused by `apply` unless `allowed_suites` names them. Without `offloads` the kernel is not asked
+        for any, e.g. because a driver's are broken.
         """
         try:
-            return cls(_native.Datapath(tun_name, udp_port, list(allowed_suites)), tun_name, udp_port)
+            native = _native.Datapath(tun_name, udp_port, list(allowed_suites), offloads=offloads)
+            return cls(native, tun_name, udp_port)
         except ValueError as error:
             raise DatapathError(f"The allowed suites are not known: {error}.") from error
         except OSError as error:
@@ -88,6 +93,12 @@ class Userspace:
         except OSError as error:
             raise DatapathError(_CLOSED) from error
         return Counters(tunnels, drops, keepalives_in, keepalives_out, non_esp)
+
+    def offloads(self) -> Offloads:
+        try:
+            return Offloads(*self._native.offloads())
+        except OSError as error:
+            raise DatapathError(_CLOSED) from error
 
     def fileno(self) -> int:
         try:

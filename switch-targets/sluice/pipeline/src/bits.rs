@@ -138,7 +138,21 @@ pub(crate) const fn first_byte_mask(width: u32) -> u8 {
 }
 
 /// Big-endian bytes, the last 16 of them, as a number.
+#[inline]
 pub(crate) fn read_low(bytes: &[u8]) -> u128 {
+    // The sizes that fields have.
+    match *bytes {
+        [byte] => return u128::from(byte),
+        [a, b] => return u128::from(u16::from_be_bytes([a, b])),
+        [a, b, c, d] => return u128::from(u32::from_be_bytes([a, b, c, d])),
+        _ => {}
+    }
+    if let Ok(eight) = <[u8; 8]>::try_from(bytes) {
+        return u128::from(u64::from_be_bytes(eight));
+    }
+    if let Some(sixteen) = bytes.last_chunk::<16>() {
+        return u128::from_be_bytes(*sixteen);
+    }
     bytes
         .iter()
         .skip(bytes.len().saturating_sub(16))

@@ -6,7 +6,7 @@ use crate::expr::{HeaderRef, Num, Scope};
 use crate::layout::HeaderIx;
 use crate::wide::Wide;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CmpOp {
     Eq,
     Ne,
@@ -17,6 +17,18 @@ pub enum CmpOp {
 }
 
 impl CmpOp {
+    /// What holds where this does not.
+    pub fn opposite(self) -> CmpOp {
+        match self {
+            CmpOp::Eq => CmpOp::Ne,
+            CmpOp::Ne => CmpOp::Eq,
+            CmpOp::Lt => CmpOp::Ge,
+            CmpOp::Ge => CmpOp::Lt,
+            CmpOp::Le => CmpOp::Gt,
+            CmpOp::Gt => CmpOp::Le,
+        }
+    }
+
     pub fn holds<T: Ord>(self, left: &T, right: &T) -> bool {
         match self {
             CmpOp::Eq => left == right,

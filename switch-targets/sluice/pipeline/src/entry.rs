@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::bits::Bits;
+use crate::meter::Meter;
 use crate::spec::ActionId;
 
 /// One field of an entry's key. A field that the control plane leaves out is the form that matches everything:
@@ -35,6 +36,52 @@ pub struct ActionCall {
     pub args: Vec<Bits>,
 }
 
+/// What an entry has a packet do.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum EntryAction {
+    Run(ActionCall),
+    /// A member of the table's action profile.
+    Member(u32),
+    /// A group of the table's action profile, which must have a selector.
+    Group(u32),
+    /// A group of the entry's own.
+    OneShot(Vec<WeightedAction>),
+}
+
+impl From<ActionCall> for EntryAction {
+    fn from(call: ActionCall) -> EntryAction {
+        EntryAction::Run(call)
+    }
+}
+
+/// An action of a one-shot.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct WeightedAction {
+    pub action: ActionCall,
+    /// 1 at least, or 0 where the profile has no weights.
+    pub weight: u32,
+    /// Never taken while this port is down.
+    pub watch: Option<u16>,
+}
+
+/// Members that a selector takes one of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Group {
+    /// No member twice.
+    pub members: Vec<GroupMember>,
+    /// The group's size at most; 0 means what the profile allows. Fixed once the group exists.
+    pub max_size: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupMember {
+    pub member: u32,
+    /// 1 at least, or 0 where the profile has no weights.
+    pub weight: u32,
+    /// Never taken while this port is down.
+    pub watch: Option<u16>,
+}
+
 /// A table entry. What identifies it is its key, and in a prioritised table its priority too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -42,7 +89,7 @@ pub struct Entry {
     pub key: Vec<MatchValue>,
     /// The larger wins (P4Runtime section 9.1). 1 at least in a table with ternary, range or optional fields, 0 elsewhere.
     pub priority: i32,
-    pub action: ActionCall,
+    pub action: EntryAction,
 }
 
 /// What a counter has seen.
@@ -60,6 +107,8 @@ pub struct EntryView {
     pub counter: Option<CounterValue>,
     /// `None` when the table's entries have no idle timeout.
     pub idle: Option<IdleView>,
+    /// `None` when the table has no direct meter.
+    pub meter: Option<Meter>,
 }
 
 /// An entry's idle timeout, and when it was last hit.

@@ -12,7 +12,7 @@ pub struct LoadError {
 /// A control-plane operation on a table was refused; the table is as before.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
-    #[error("no such table, counter or action")]
+    #[error("no such table, counter, meter or action")]
     NoSuchObject,
     #[error("an entry with this key exists")]
     Exists,
@@ -40,6 +40,53 @@ pub enum TableError {
     NoDirectCounter,
     #[error("the table's entries have no idle timeout")]
     NoIdleTimeout,
+    #[error("the table has no direct meter")]
+    NoDirectMeter,
+    #[error("the table has no action profile: its entries run actions")]
+    NoProfile,
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
     #[error("index {index} is outside the array of {size}")]
     BadIndex { index: usize, size: usize },
+}
+
+/// An operation on an action profile was refused; the profile is as before.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProfileError {
+    #[error("a member with id {id} exists")]
+    MemberExists { id: u32 },
+    #[error("a group with id {id} exists")]
+    GroupExists { id: u32 },
+    #[error("no member has the id {id}")]
+    NoMember { id: u32 },
+    #[error("no group has the id {id}")]
+    NoGroup { id: u32 },
+    #[error("member {id} is in a group, or an entry names it")]
+    MemberInUse { id: u32 },
+    #[error("an entry names group {id}")]
+    GroupInUse { id: u32 },
+    #[error("member {id} is given twice: give it a weight instead")]
+    MemberTwice { id: u32 },
+    #[error("weight {weight}: {cause}")]
+    BadWeight { weight: u32, cause: &'static str },
+    #[error("max_size is above the profile's max_group_size of {most}")]
+    BadMaxSize { most: u32 },
+    #[error("max_size can't be changed: it is {was}")]
+    OtherMaxSize { was: u32 },
+    #[error("the group would have size {size}, and {most} is the most")]
+    GroupFull { size: u64, most: u32 },
+    #[error("the action set has size {size}, and max_group_size is {most}")]
+    SetTooLarge { size: u64, most: u32 },
+    #[error("the action profile's size is {size}")]
+    Full { size: u64 },
+    #[error("the action profile has no selector, and so no groups")]
+    NoSelector,
+    #[error("the table has an action profile: its entries name members or groups of it")]
+    Direct,
+    #[error(
+        "the profile's entries are one-shots, which do not go together with members and groups"
+    )]
+    OneShots,
+    #[error("the profile has members or groups, which do not go together with one-shots")]
+    NotOneShots,
 }

@@ -27,7 +27,7 @@ pub struct Scope<'a> {
     pub args: &'a Args,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BinOp {
     Add,
     Sub,
@@ -138,7 +138,7 @@ pub enum Num {
     OfWide(Box<Wide>),
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Saturation {
     pub signed: bool,
     pub width: u32,
@@ -213,7 +213,7 @@ impl Num {
 }
 
 #[inline]
-fn binary(op: BinOp, signed: bool, left: u128, right: u128) -> u128 {
+pub fn binary(op: BinOp, signed: bool, left: u128, right: u128) -> u128 {
     match op {
         BinOp::Add => left.wrapping_add(right),
         BinOp::Sub => left.wrapping_sub(right),
@@ -234,7 +234,7 @@ fn binary(op: BinOp, signed: bool, left: u128, right: u128) -> u128 {
     }
 }
 
-fn saturate(value: u128, signed: bool, to: Saturation) -> u128 {
+pub fn saturate(value: u128, signed: bool, to: Saturation) -> u128 {
     let negative = signed && (value as i128) < 0;
     if to.signed {
         let max = mask(to.width.saturating_sub(1));

@@ -52,13 +52,17 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u16> {
 }
 
 fn csum16(bytes: &[u8]) -> u16 {
-    // Words of any even size may be added before folding (RFC 1071 section 2).
+    fold(words_sum(bytes))
+}
+
+/// What [`fold`] makes a checksum of. Words of any even size may be added before folding (RFC 1071 section 2).
+pub fn words_sum(bytes: &[u8]) -> u64 {
     let fours = bytes.chunks_exact(4);
     let rest = words(fours.remainder()).map(u64::from).sum::<u64>();
     let sum = fours
         .map(|four| u64::from(u32::from_be_bytes([four[0], four[1], four[2], four[3]])))
         .sum::<u64>();
-    fold(sum + rest)
+    sum + rest
 }
 
 /// The checksum of words that add up to `sum`.

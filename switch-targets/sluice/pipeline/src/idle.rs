@@ -67,6 +67,15 @@ impl Idle {
         })
     }
 
+    /// A row with the timeout of another one goes on where that one is.
+    pub fn adopt(&mut self, row: usize, other: &Idle, from: usize) {
+        if let (Some(own), Some(from)) = (self.rows.get_mut(row), other.rows.get(from))
+            && own.timeout == from.timeout
+        {
+            *own = *from;
+        }
+    }
+
     /// Looks at `budget` rows from `from` on, tells those that have expired, and arms them again. Returns the row to go
     /// on with; `None` at the end.
     pub fn sweep(

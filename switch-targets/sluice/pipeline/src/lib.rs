@@ -8,6 +8,7 @@
 mod bits;
 mod bitstream;
 mod calculation;
+mod carry;
 mod cond;
 mod entry;
 mod error;
@@ -21,12 +22,17 @@ mod load;
 #[cfg(test)]
 mod lookup_tests;
 mod machine;
+mod meter;
 mod outcome;
 mod parse;
+mod paths;
 mod pattern;
 mod payload;
 mod phv;
 mod process;
+mod profile;
+#[cfg(test)]
+mod profile_tests;
 mod program;
 mod spec;
 mod switch;
@@ -38,15 +44,20 @@ mod wide;
 mod work;
 
 pub use bits::{Bits, TooWide};
-pub use entry::{ActionCall, CounterValue, Entry, EntryView, IdleView, MatchValue, Replica};
-pub use error::{LoadError, TableError};
+pub use entry::{
+    ActionCall, CounterValue, Entry, EntryAction, EntryView, Group, GroupMember, IdleView,
+    MatchValue, Replica, WeightedAction,
+};
+pub use error::{LoadError, ProfileError, TableError};
 pub use externs::{Attributes, Extern, ExternArg, ExternRegistry};
+pub use meter::{Color, ColorCounts, Meter, MeterConfig};
 pub use outcome::{Digest, Faults, Outcome, Sent};
 pub use payload::Payload;
+pub use profile::{GroupSize, ProfileLimits};
 pub use program::Program;
 pub use spec::{
     ActionId, ActionSpec, CounterId, CounterSpec, DefaultSpec, DigestId, DigestSpec, FieldSpec,
-    KeySpec, MatchKind, ParamSpec, RegisterId, RegisterSpec, TableId, TableSpec, ValueSetId,
-    ValueSetSpec,
+    KeySpec, MatchKind, MeterId, MeterSpec, MeterUnit, ParamSpec, ProfileId, ProfileSpec,
+    RegisterId, RegisterSpec, TableId, TableSpec, ValueSetId, ValueSetSpec,
 };
 pub use switch::Switch;

@@ -9,7 +9,9 @@ use crate::expr::{Args, Scope};
 use crate::externs::{Extern, ExternArg};
 use crate::ir::{Ir, Op};
 use crate::layout::Home;
+use crate::meter::Meter;
 use crate::outcome::{Digest, Faults, Outcome};
+use crate::paths::Log;
 use crate::spec::DigestId;
 use crate::value_set::ValueSet;
 use crate::work::{CloneRequest, Work};
@@ -24,10 +26,14 @@ const MAX_LOOPS: usize = 1 << 16;
 pub struct Objects {
     pub counters: Vec<Vec<CounterValue>>,
     pub registers: Vec<Vec<u128>>,
+    pub meters: Vec<Vec<Meter>>,
     pub externs: Vec<Box<dyn Extern>>,
     /// For each call site, the index of the method.
     pub methods: Vec<usize>,
-    pub args: Vec<ExternArg>,
+    /// For each call site.
+    pub args: Vec<Vec<ExternArg>>,
+    /// For each call site the recorded call whose constant arguments are there, or 0.
+    pub args_of: Vec<u64>,
     pub scratch: Vec<u8>,
     pub value_sets: Vec<ValueSet>,
     pub random: u64,
@@ -50,6 +56,7 @@ pub struct Machine<'a> {
     pub faults: &'a mut Faults,
     /// Since the switch started.
     pub now: Duration,
+    pub log: &'a mut Log,
 }
 
 impl Machine<'_> {
@@ -118,13 +125,7 @@ impl Machine<'_> {
                 Op::Drop => self.drop(work),
                 Op::Count { counter, index } => {
                     let index = index.eval(&scope);
-                    let cell = usize::try_from(index)
-                        .ok()
-                        .and_then(|index| self.objects.counters[*counter].get_mut(index));
-                    if let Some(cell) = cell {
-                        cell.packets = cell.packets.wrapping_add(1);
-                        cell.bytes = cell.bytes.wrapping_add(work.ingress_len as u64);
-                    }
+                    self.count(*counter, index, work.ingress_len);
                 }
                 Op::Digest(digest) => {
                     let values = ir.digests[*digest]
@@ -203,6 +204,20 @@ impl Machine<'_> {
                     from_ingress: *from_ingress,
                 });
             }
+            Op::Meter {
+                meter,
+                index,
+                target,
+            } => {
+                let cell = usize::try_from(index.eval(&scope))
+                    .ok()
+                    .and_then(|at| self.objects.meters[*meter].get_mut(at));
+                if let Some(cell) = cell {
+                    let bytes = work.ingress_len as u64;
+                    let color = cell.mark(ir.meters[*meter].of(bytes), bytes, self.now);
+                    target.set(layout, &mut work.phv, args, color as u128);
+                }
+            }
             Op::RegisterRead {
                 target,
                 register,
@@ -212,6 +227,7 @@ impl Machine<'_> {
                     .ok()
                     .and_then(|at| self.objects.registers[*register].get(at));
                 if let Some(value) = cell.copied() {
+                    self.log.note(value);
                     target.set(layout, &mut work.phv, args, value);
                 }
             }
@@ -220,12 +236,8 @@ impl Machine<'_> {
                 index,
                 value,
             } => {
-                let value = value.eval(&scope) & mask(ir.registers[*register].width);
-                let at = usize::try_from(index.eval(&scope)).ok();
-                if let Some(cell) = at.and_then(|at| self.objects.registers[*register].get_mut(at))
-                {
-                    *cell = value;
-                }
+                let (index, value) = (index.eval(&scope), value.eval(&scope));
+                self.write_register(*register, index, value);
             }
             Op::Hash {
                 target,
@@ -259,6 +271,26 @@ impl Machine<'_> {
         }
     }
 
+    /// Counts a packet of `bytes`; outside the array nothing is counted.
+    pub fn count(&mut self, counter: usize, index: u128, bytes: usize) {
+        let cell = usize::try_from(index)
+            .ok()
+            .and_then(|index| self.objects.counters[counter].get_mut(index));
+        if let Some(cell) = cell {
+            cell.packets = cell.packets.wrapping_add(1);
+            cell.bytes = cell.bytes.wrapping_add(bytes as u64);
+        }
+    }
+
+    /// Sets a cell to `value`, cut to the register's width; outside the array nothing is set.
+    pub fn write_register(&mut self, register: usize, index: u128, value: u128) {
+        let value = value & mask(self.ir.registers[register].width);
+        let at = usize::try_from(index).ok();
+        if let Some(cell) = at.and_then(|at| self.objects.registers[register].get_mut(at)) {
+            *cell = value;
+        }
+    }
+
     fn drop(&self, work: &mut Work) {
         let standard = &self.ir.standard;
         if let Some(slot) = standard.egress_spec {
@@ -276,9 +308,11 @@ impl Machine<'_> {
             externs,
             methods,
             args: extern_args,
+            args_of,
             ..
         } = self.objects;
-        let extern_args = &mut extern_args[..site.args.len()];
+        let extern_args = &mut extern_args[call];
+        args_of[call] = 0;
         let scope = Scope {
             layout: &ir.layout,
             phv: &work.phv,
@@ -290,6 +324,14 @@ impl Machine<'_> {
         let before = work.payload.len();
         externs[site.instance].call(methods[call], extern_args, &mut work.payload, self.now);
         work.len = (work.len + work.payload.len()).saturating_sub(before);
+        if self.log.is_on {
+            let targets = site.args.iter().zip(extern_args.iter());
+            for (_, arg) in targets.filter(|((_, target), _)| target.is_some()) {
+                self.log.note(arg.as_u128());
+            }
+            let grown = (work.payload.len() as u128).wrapping_sub(before as u128);
+            self.log.note(grown);
+        }
         for ((_, target), arg) in site.args.iter().zip(extern_args.iter()) {
             if let (Some(target), true) = (target, arg.changed) {
                 target.set_bytes(&ir.layout, &mut work.phv, args, arg.bytes());

@@ -298,7 +298,7 @@ impl Run<'_, '_> {
 }
 
 /// `width` bits from bit `at` on, right-aligned into `out`.
-fn read_bytes(bytes: &[u8], at: usize, width: u32, out: &mut [u8]) {
+pub fn read_bytes(bytes: &[u8], at: usize, width: u32, out: &mut [u8]) {
     let mut at = at;
     let mut left = width;
     for byte in out {

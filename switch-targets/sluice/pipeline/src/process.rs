@@ -16,11 +16,13 @@ use crate::bitstream::Writer;
 use crate::calculation;
 use crate::entry::Replica;
 use crate::expr::{Args, Scope};
-use crate::ir::{Flow, FlowNode};
+use crate::ir::{Flow, FlowNode, Next};
 use crate::machine::{DROP_PORT, Machine};
 use crate::parse::parse;
+use crate::paths::{self, Actual, At, End, Entrance, INPUT, PathCache, Replayed, Resume, Scratch};
 use crate::phv::Phv;
-use crate::table::Table;
+use crate::profile::Profile;
+use crate::table::{Found, Table};
 use crate::work::{CloneRequest, Signals, Work};
 
 /// A packet passes the ingress pipeline this often at most.
@@ -29,7 +31,7 @@ const MAX_PASSES: u32 = 8;
 const MAX_COPIES: usize = 1024;
 
 /// `standard_metadata.instance_type` (simple_switch).
-mod instance {
+pub mod instance {
     pub const NORMAL: u128 = 0;
     pub const INGRESS_CLONE: u128 = 1;
     pub const EGRESS_CLONE: u128 = 2;
@@ -42,7 +44,14 @@ mod instance {
 #[derive(Debug, Default)]
 pub struct Replication {
     pub groups: HashMap<u16, Vec<Replica>>,
-    pub sessions: HashMap<u16, Vec<Replica>>,
+    pub sessions: HashMap<u16, CloneSession>,
+}
+
+#[derive(Debug, Default)]
+pub struct CloneSession {
+    pub replicas: Vec<Replica>,
+    /// Bytes of the packet that its copies take along at most.
+    pub packet_length: Option<usize>,
 }
 
 /// Buffers that outlive a packet.
@@ -52,10 +61,15 @@ pub struct Buffers {
     pub headers: Vec<u8>,
     pub previous: Phv,
     pub queue: VecDeque<(u16, Work)>,
+    pub entrance: Entrance,
+    pub scratch: Scratch,
 }
 
 /// Where a packet goes next.
 enum Then {
+    /// Through [`Buffers::entrance`].
+    Enter,
+    /// With headers and metadata that are ready.
     Ingress,
     Egress(u16),
     End,
@@ -64,27 +78,22 @@ enum Then {
 pub struct Run<'a> {
     pub machine: Machine<'a>,
     pub tables: &'a mut [Table],
+    pub profiles: &'a [Profile],
     pub replication: &'a Replication,
     pub buffers: &'a mut Buffers,
+    pub paths: &'a mut PathCache,
     pub none: &'a Args,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
     /// Takes a packet, which is all payload, through all its passes, and its copies after it.
     pub fn packet(&mut self, ingress_port: u16, work: &mut Work) {
-        work.phv.reset(&self.machine.ir.layout);
         work.passes = 0;
-        self.set(
-            work,
-            self.machine.ir.standard.ingress_port,
-            u128::from(ingress_port),
-        );
-        self.set(
-            work,
-            self.machine.ir.standard.instance_type,
-            instance::NORMAL,
-        );
-        self.until_end(Then::Ingress, work);
+        let entrance = &mut self.buffers.entrance;
+        entrance.list = None;
+        entrance.initial.clear();
+        entrance.initial.extend([0, u128::from(ingress_port)]);
+        self.until_end(Then::Enter, work);
         let mut copies = 0;
         while let Some((port, mut copy)) = self.buffers.queue.pop_front() {
             if copies == MAX_COPIES {
@@ -101,6 +110,7 @@ impl Run<'_> {
         let mut then = first;
         loop {
             then = match then {
+                Then::Enter => self.enter(work),
                 Then::Ingress => self.ingress(work),
                 Then::Egress(port) => self.egress(port, work),
                 Then::End => return,
@@ -118,9 +128,183 @@ impl Run<'_> {
         slot.map_or(0, |slot| work.phv.slots[slot])
     }
 
+    /// A pass on a recorded path, or through the interpreter.
+    fn enter(&mut self, work: &mut Work) -> Then {
+        let now = self.now();
+        self.buffers.entrance.initial[0] = now;
+        let records = self.paths.is_on() && {
+            self.begin_replay(work);
+            if let Some(then) = self.replay(work) {
+                return then;
+            }
+            self.paths.is_due()
+        };
+        let ir = self.machine.ir;
+        work.phv.reset(&ir.layout);
+        let entrance = &self.buffers.entrance;
+        for ((slot, _), value) in entrance.slots(ir).zip(&entrance.initial) {
+            if let Some(slot) = slot {
+                work.phv.slots[slot] = *value;
+            }
+        }
+        self.set(work, ir.standard.instance_type, entrance.instance_type());
+        if records {
+            self.record(work)
+        } else {
+            self.ingress(work)
+        }
+    }
+
+    fn begin_replay(&mut self, work: &mut Work) {
+        let bytes = work.payload.bytes();
+        work.ingress_len = bytes.len();
+        if self.machine.ir.keeps_original {
+            self.buffers.original.clear();
+            self.buffers.original.extend_from_slice(bytes);
+        }
+        let taken = bytes.len().min(INPUT);
+        self.buffers.scratch.input[..taken].copy_from_slice(&bytes[..taken]);
+    }
+
+    fn replay(&mut self, work: &mut Work) -> Option<Then> {
+        let mut last = None;
+        loop {
+            let Buffers {
+                entrance, scratch, ..
+            } = &mut *self.buffers;
+            let at = self.paths.find(
+                entrance,
+                &scratch.input,
+                work.ingress_len,
+                self.tables,
+                last,
+            )?;
+            let path = self.paths.path(at)?;
+            let machine = &mut self.machine;
+            match paths::replay(path, scratch, entrance, machine, self.tables, work) {
+                Replayed::Unmet => last = Some(at),
+                Replayed::Done => {
+                    let then = self.finish(at, work);
+                    self.paths.used(at);
+                    return Some(then);
+                }
+                Replayed::Exited(exit) => return Some(self.resume(at, exit, work)),
+            }
+        }
+    }
+
+    /// The end of a replayed pass.
+    fn finish(&mut self, at: At, work: &mut Work) -> Then {
+        let Buffers {
+            entrance,
+            scratch,
+            headers,
+            ..
+        } = &mut *self.buffers;
+        match self.paths.path(at).map(|path| &path.end) {
+            Some(End::Send { port, headers: end }) => {
+                paths::emit(end, scratch, headers);
+                self.machine
+                    .out
+                    .send(*port, [headers, work.payload.bytes()]);
+                Then::End
+            }
+            Some(End::Recirculate {
+                list,
+                carry,
+                headers: end,
+            }) => {
+                paths::emit(end, scratch, headers);
+                entrance.list = Some(*list);
+                entrance.initial.truncate(1);
+                let carried = carry.iter().map(|at| scratch.numbers[*at as usize]);
+                entrance.initial.extend(carried);
+                work.payload
+                    .grow_front(headers.len())
+                    .copy_from_slice(headers);
+                match self.may_pass_again(work) {
+                    true => Then::Enter,
+                    false => Then::End,
+                }
+            }
+            Some(End::Drop) | None => Then::End,
+        }
+    }
+
+    /// Leaves a path for the interpreter.
+    fn resume(&mut self, at: At, exit: usize, work: &mut Work) -> Then {
+        let ir = self.machine.ir;
+        let Buffers {
+            entrance, scratch, ..
+        } = &mut *self.buffers;
+        let Some(path) = self.paths.path(at) else {
+            return Then::End;
+        };
+        let exit = &path.exits[exit];
+        paths::restore(path, exit, scratch, entrance, &ir.layout, work);
+        let resume = exit.resume;
+        self.paths.exited(at);
+        match resume {
+            Resume::Ingress(node) => {
+                self.flow(&ir.ingress, Some(node), work);
+                self.after_ingress(work)
+            }
+            Resume::Egress { node, port } => {
+                self.flow(&ir.egress, Some(node), work);
+                self.after_egress(port, work)
+            }
+            Resume::Update { port } => self.send(port, work),
+        }
+    }
+
+    /// A pass through the interpreter that may leave a path behind.
+    fn record(&mut self, work: &mut Work) -> Then {
+        let out = &self.machine.out;
+        let (sent, digests, queued) = (out.sent.len(), out.digests.len(), self.buffers.queue.len());
+        let entrance = Entrance {
+            list: self.buffers.entrance.list,
+            initial: self.buffers.entrance.initial.clone(),
+        };
+        let (input, len) = (self.buffers.scratch.input, work.ingress_len);
+        self.machine.log.results.clear();
+        self.machine.log.is_on = true;
+        let mut then = self.ingress(work);
+        if let Then::Egress(port) = then {
+            then = self.egress(port, work);
+        }
+        self.machine.log.is_on = false;
+        let out = &self.machine.out;
+        if out.digests.len() != digests || self.buffers.queue.len() != queued {
+            return then;
+        }
+        let headers = self.buffers.headers.as_slice();
+        let actual = match then {
+            Then::End if out.sent.len() == sent => Actual::Dropped,
+            Then::End => Actual::Sent {
+                port: out.sent[sent].port,
+                headers,
+            },
+            Then::Enter => Actual::Recirculated {
+                list: self.buffers.entrance.list.unwrap_or_default(),
+                headers,
+            },
+            Then::Ingress | Then::Egress(_) => return then,
+        };
+        let (ir, log) = (self.machine.ir, &mut *self.machine.log);
+        if let Some((shape, path)) =
+            paths::record(ir, self.tables, log, &entrance, &input, len, &actual)
+        {
+            self.paths.insert(&entrance, &input, shape, path);
+        }
+        then
+    }
+
+    fn now(&self) -> u128 {
+        self.machine.now.as_micros() & 0xffff_ffff_ffff
+    }
+
     fn ingress(&mut self, work: &mut Work) -> Then {
         let ir = self.machine.ir;
-        let standard = &ir.standard;
         if ir.keeps_original {
             self.buffers.original.clear();
             self.buffers
@@ -128,27 +312,35 @@ impl Run<'_> {
                 .extend_from_slice(work.payload.bytes());
         }
         self.begin_pass(work);
-        let ingress_port = self.get(work, standard.ingress_port);
         self.parse(work);
-        self.flow(&ir.ingress, work);
+        self.flow(&ir.ingress, ir.ingress.start, work);
+        self.after_ingress(work)
+    }
+
+    fn after_ingress(&mut self, work: &mut Work) -> Then {
+        let standard = &self.machine.ir.standard;
         if let Some(request) = work
             .signals
             .clone
             .take()
             .filter(|request| request.from_ingress)
         {
-            self.clone_original(request, ingress_port, work);
+            self.clone_original(request, work.ingress_port, work);
         }
         if let Some(fields) = work.signals.resubmit.take() {
             work.payload.load(&self.buffers.original);
-            let then = self.again(work, fields, instance::RESUBMITTED);
-            self.set(work, standard.ingress_port, ingress_port);
+            let (then, port) = (
+                self.again(work, fields, instance::RESUBMITTED),
+                work.ingress_port,
+            );
+            self.set(work, standard.ingress_port, port);
             return then;
         }
         let group = self.get(work, standard.mcast_grp) as u16;
         if group != 0 {
             self.set(work, standard.instance_type, instance::REPLICATED);
-            self.replicate(self.replication.groups.get(&group), work);
+            let replicas = self.replication.groups.get(&group);
+            self.replicate(replicas.map_or(&[], Vec::as_slice), work);
             return Then::End;
         }
         let port = self.get(work, standard.egress_spec);
@@ -164,12 +356,9 @@ impl Run<'_> {
         work.signals = Signals::default();
         work.ingress_len = work.payload.len();
         work.len = work.ingress_len;
+        work.ingress_port = self.get(work, standard.ingress_port);
         self.set(work, standard.packet_length, work.len as u128);
-        self.set(
-            work,
-            standard.ingress_timestamp,
-            self.machine.now.as_micros() & 0xffff_ffff_ffff,
-        );
+        self.set(work, standard.ingress_timestamp, self.now());
     }
 
     fn parse(&mut self, work: &mut Work) {
@@ -183,10 +372,9 @@ impl Run<'_> {
     /// Copies of the packet as this pass began with it, parsed anew.
     fn clone_original(&mut self, request: CloneRequest, ingress_port: u128, work: &Work) {
         let ir = self.machine.ir;
-        let replicas = self.replication.sessions.get(&request.session);
-        if replicas.is_none_or(|replicas| replicas.is_empty()) {
+        let Some(session) = self.replication.sessions.get(&request.session) else {
             return;
-        }
+        };
         let mut copy = Work::new(&ir.layout);
         copy.passes = work.passes;
         copy.payload.load(&self.buffers.original);
@@ -200,7 +388,8 @@ impl Run<'_> {
             request.fields,
             instance::INGRESS_CLONE,
         );
-        self.replicate(replicas, &copy);
+        copy.shorten(session.packet_length);
+        self.replicate(&session.replicas, &copy);
     }
 
     /// Only the listed metadata is left.
@@ -213,8 +402,8 @@ impl Run<'_> {
         self.set(to, ir.standard.instance_type, instance_type);
     }
 
-    fn replicate(&mut self, replicas: Option<&Vec<Replica>>, work: &Work) {
-        for replica in replicas.into_iter().flatten() {
+    fn replicate(&mut self, replicas: &[Replica], work: &Work) {
+        for replica in replicas {
             let mut copy = work.clone();
             copy.signals = Signals {
                 truncate: work.signals.truncate,
@@ -232,10 +421,18 @@ impl Run<'_> {
     /// Another pass with the listed metadata, if the packet may have one.
     fn again(&mut self, work: &mut Work, fields: usize, instance_type: u128) -> Then {
         let ir = self.machine.ir;
-        work.passes += 1;
-        if work.passes >= MAX_PASSES {
-            self.machine.faults.too_many_passes += 1;
+        if !self.may_pass_again(work) {
             return Then::End;
+        }
+        if instance_type == instance::RECIRCULATED && Entrance::takes(ir, fields) {
+            let entrance = &mut self.buffers.entrance;
+            entrance.list = Some(fields);
+            entrance.initial.clear();
+            entrance.initial.push(0);
+            let slots = entrance.slots(ir).skip(1);
+            let kept = slots.map(|(slot, _)| slot.map_or(0, |slot| work.phv.slots[slot]));
+            entrance.initial.extend(kept);
+            return Then::Enter;
         }
         std::mem::swap(&mut work.phv, &mut self.buffers.previous);
         work.phv.reset(&ir.layout);
@@ -244,6 +441,13 @@ impl Run<'_> {
             .for_each(|place| place.copy(&mut work.phv, &self.buffers.previous));
         self.set(work, ir.standard.instance_type, instance_type);
         Then::Ingress
+    }
+
+    fn may_pass_again(&mut self, work: &mut Work) -> bool {
+        work.passes += 1;
+        let may = work.passes < MAX_PASSES;
+        self.machine.faults.too_many_passes += u64::from(!may);
+        may
     }
 
     fn egress(&mut self, port: u16, work: &mut Work) -> Then {
@@ -258,26 +462,36 @@ impl Run<'_> {
             standard.enqueue_timestamp,
             self.machine.now.as_micros() & 0xffff_ffff,
         );
-        self.set(
-            work,
-            standard.egress_timestamp,
-            self.machine.now.as_micros() & 0xffff_ffff_ffff,
-        );
-        self.flow(&ir.egress, work);
+        self.set(work, standard.egress_timestamp, self.now());
+        self.flow(&ir.egress, ir.egress.start, work);
+        self.after_egress(port, work)
+    }
+
+    fn after_egress(&mut self, port: u16, work: &mut Work) -> Then {
+        let standard = &self.machine.ir.standard;
         if let Some(request) = work
             .signals
             .clone
             .take()
             .filter(|request| !request.from_ingress)
         {
-            let mut copy = work.clone();
-            copy.signals = Signals::default();
-            self.preserve(&mut copy, &work.phv, request.fields, instance::EGRESS_CLONE);
-            self.replicate(self.replication.sessions.get(&request.session), &copy);
+            if let Some(session) = self.replication.sessions.get(&request.session) {
+                let mut copy = work.clone();
+                copy.signals = Signals::default();
+                self.preserve(&mut copy, &work.phv, request.fields, instance::EGRESS_CLONE);
+                copy.shorten(session.packet_length);
+                self.replicate(&session.replicas, &copy);
+            }
         }
         if self.get(work, standard.egress_spec) == DROP_PORT {
             return Then::End;
         }
+        self.send(port, work)
+    }
+
+    /// Out of the port, or around again.
+    fn send(&mut self, port: u16, work: &mut Work) -> Then {
+        let ir = self.machine.ir;
         calculation::update(ir, work, self.none, &mut self.machine.objects.scratch);
         self.deparse(work);
         if let Some(fields) = work.signals.recirculate {
@@ -308,10 +522,10 @@ impl Run<'_> {
         writer.finish();
     }
 
-    /// Runs a pipeline: no node twice, which the loader has made sure of.
-    fn flow(&mut self, flow: &Flow, work: &mut Work) {
+    /// Runs a pipeline from a node on: no node twice, which the loader has made sure of.
+    fn flow(&mut self, flow: &Flow, from: Next, work: &mut Work) {
         let ir = self.machine.ir;
-        let mut next = flow.start;
+        let mut next = from;
         while let (Some(node), false) = (next, work.signals.exit) {
             match &flow.nodes[node] {
                 FlowNode::Branch { cond, yes, no } => {
@@ -354,7 +568,60 @@ impl Run<'_> {
                         None => entries.miss(),
                     };
                 }
+                FlowNode::ApplyExtended { table } => next = self.extended(*table, work),
             }
+        }
+    }
+
+    /// What the table's action profile has a hit do.
+    fn member(&mut self, table: usize, found: Found, work: &Work) -> Option<(usize, &'a Args)> {
+        let Found::Hit(row) = found else {
+            return None;
+        };
+        let ir = self.machine.ir;
+        let indirect = ir.tables[table].profile.as_ref()?;
+        let reference = self.tables[table].reference(row)?;
+        let scratch = &mut self.machine.objects.scratch;
+        let hash = || {
+            let selector = ir.selectors[indirect.profile];
+            selector.map_or(0, |selector| calculation::run(ir, selector, work, scratch))
+        };
+        let member = self.profiles[indirect.profile].resolve(reference, hash)?;
+        Some((indirect.own(member.call.action.0)?, &member.args))
+    }
+
+    /// As `Apply`, with the entry's meter before its action, which may be a member's.
+    fn extended(&mut self, table: usize, work: &mut Work) -> Next {
+        let ir = self.machine.ir;
+        let scope = Scope {
+            layout: &ir.layout,
+            phv: &work.phv,
+            args: self.none,
+        };
+        let entries = &mut self.tables[table];
+        let found = entries.lookup(&ir.tables[table].key, &scope);
+        let bytes = work.ingress_len as u64;
+        entries.count(found, bytes, self.machine.now);
+        if let Found::Hit(row) = found {
+            if let (Some(direct), Some(meter)) = (&ir.tables[table].meter, entries.meter(row)) {
+                let color = meter.mark(direct.unit.of(bytes), bytes, self.machine.now);
+                direct
+                    .target
+                    .set(&ir.layout, &mut work.phv, self.none, color as u128);
+            }
+        }
+        if let Some((action, args)) = self.member(table, found, work) {
+            self.machine.run(&ir.actions[action].ops, args, work);
+            return ir.tables[table].after_hit(action);
+        }
+        let entries = &self.tables[table];
+        match entries.bound(found) {
+            Some(bound) => {
+                self.machine
+                    .run(&ir.actions[bound.action].ops, &bound.args, work);
+                bound.next
+            }
+            None => entries.miss(),
         }
     }
 }

@@ -5,8 +5,8 @@ use crate::error::LoadError;
 use crate::ir::Ir;
 use crate::load;
 use crate::spec::{
-    ActionId, ActionSpec, CounterId, CounterSpec, DigestSpec, RegisterId, RegisterSpec, TableId,
-    TableSpec, ValueSetId, ValueSetSpec,
+    ActionId, ActionSpec, CounterId, CounterSpec, DigestSpec, MeterId, MeterSpec, ProfileId,
+    ProfileSpec, RegisterId, RegisterSpec, TableId, TableSpec, ValueSetId, ValueSetSpec,
 };
 
 /// A program that is known to be executable, but for its externs (see [`crate::Switch::new`]).
@@ -19,6 +19,8 @@ pub struct Program {
     actions: Vec<ActionSpec>,
     counters: Vec<CounterSpec>,
     digests: Vec<DigestSpec>,
+    meters: Vec<MeterSpec>,
+    profiles: Vec<ProfileSpec>,
 }
 
 impl Program {
@@ -30,6 +32,8 @@ impl Program {
             actions,
             counters,
             digests,
+            meters,
+            profiles,
             entries,
         } = load::load(json)?;
         Ok(Program {
@@ -39,6 +43,8 @@ impl Program {
             actions,
             counters,
             digests,
+            meters,
+            profiles,
         })
     }
 
@@ -70,6 +76,16 @@ impl Program {
         &self.digests
     }
 
+    /// Indexed meter arrays.
+    pub fn meters(&self) -> &[MeterSpec] {
+        &self.meters
+    }
+
+    /// Action profiles, with and without selectors.
+    pub fn profiles(&self) -> &[ProfileSpec] {
+        &self.profiles
+    }
+
     pub fn table(&self, name: &str) -> Option<TableId> {
         self.tables
             .iter()
@@ -92,6 +108,20 @@ impl Program {
             .iter()
             .position(|counter| counter.name == name)
             .map(CounterId)
+    }
+
+    pub fn meter(&self, name: &str) -> Option<MeterId> {
+        self.meters
+            .iter()
+            .position(|meter| meter.name == name)
+            .map(MeterId)
+    }
+
+    pub fn profile(&self, name: &str) -> Option<ProfileId> {
+        self.profiles
+            .iter()
+            .position(|profile| profile.name == name)
+            .map(ProfileId)
     }
 
     pub fn register(&self, name: &str) -> Option<RegisterId> {

@@ -19,6 +19,10 @@ index!(
     CounterId,
     /// Index into [`crate::Program::digests`].
     DigestId,
+    /// Index into [`crate::Program::meters`].
+    MeterId,
+    /// Index into [`crate::Program::profiles`].
+    ProfileId,
     /// Index into [`crate::Program::registers`].
     RegisterId,
     /// Index into [`crate::Program::value_sets`].
@@ -66,6 +70,10 @@ pub struct TableSpec {
     pub direct_counter: bool,
     /// Entries have an idle timeout, and the time of their last hit is kept.
     pub idle_timeout: bool,
+    /// Every hit is marked, see [`crate::Meter`].
+    pub direct_meter: Option<MeterUnit>,
+    /// Entries name members or groups of it instead of actions.
+    pub profile: Option<ProfileId>,
     /// The program fixes the entries.
     pub is_const: bool,
     /// Entries need a priority: a key field is ternary, range or optional.
@@ -91,6 +99,43 @@ pub struct ActionSpec {
 pub struct CounterSpec {
     pub name: String,
     pub size: usize,
+}
+
+/// What rates and bursts of a meter are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MeterUnit {
+    Packets,
+    Bytes,
+}
+
+impl MeterUnit {
+    /// What a packet of `bytes` takes.
+    pub(crate) fn of(self, bytes: u64) -> u64 {
+        match self {
+            MeterUnit::Packets => 1,
+            MeterUnit::Bytes => bytes,
+        }
+    }
+}
+
+/// An indexed meter array; direct meters belong to their tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MeterSpec {
+    pub name: String,
+    pub size: usize,
+    pub unit: MeterUnit,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileSpec {
+    /// Fully qualified: `Ingress.balancer`.
+    pub name: String,
+    /// As the program declares it, see [`crate::ProfileLimits`].
+    pub size: u64,
+    /// It has groups.
+    pub has_selector: bool,
+    /// What members may do. The tables that share the profile list the same actions under ids of their own.
+    pub actions: Vec<ActionId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,8 @@
 //! A program with all that changes while it runs.
 
+mod meters;
+mod profiles;
+
 use std::time::Duration;
 
 use crate::bits::Bits;
@@ -9,24 +12,33 @@ use crate::error::{LoadError, TableError};
 use crate::expr::Args;
 use crate::externs::{ExternArg, ExternRegistry};
 use crate::machine::{Machine, Objects};
+use crate::meter::Meter;
 use crate::outcome::{Faults, Outcome};
+use crate::paths::{Log, PathCache};
 use crate::phv::Phv;
-use crate::process::{Buffers, Replication, Run};
+use crate::process::{Buffers, CloneSession, Replication, Run};
+use crate::profile::Profile;
 use crate::program::Program;
-use crate::spec::{CounterId, RegisterId, TableId, TableSpec, ValueSetId};
+use crate::spec::{CounterId, ProfileSpec, RegisterId, TableId, TableSpec, ValueSetId};
 use crate::table::Table;
 use crate::value_set::ValueSet;
 use crate::work::Work;
 
+/// One in so many packets that no recorded path takes is recorded: a recording costs as much as interpreting some tens.
+const RECORD_EVERY: u32 = 16;
+
 /// One thread's switch: program, tables, counters, registers, extern objects.
 pub struct Switch {
-    program: Program,
-    tables: Vec<Table>,
-    objects: Objects,
+    pub(crate) program: Program,
+    pub(crate) tables: Vec<Table>,
+    profiles: Vec<Profile>,
+    pub(crate) objects: Objects,
     replication: Replication,
-    faults: Faults,
+    pub(crate) faults: Faults,
     work: Work,
     buffers: Buffers,
+    paths: PathCache,
+    log: Log,
     none: Args,
 }
 
@@ -44,26 +56,32 @@ impl Switch {
                 Table::new(id, spec, program.actions(), &program.ir).map_err(refused)?;
             for entry in &program.entries[id] {
                 table
-                    .insert(spec, program.actions(), &program.ir, entry.clone())
+                    .insert(spec, program.actions(), &program.ir, entry.clone(), None)
                     .map_err(refused)?;
             }
             tables.push(table);
         }
+        let profiles = program.profiles().iter().map(ProfileSpec::empty).collect();
         let layout = &program.ir.layout;
         let work = Work::new(layout);
         let buffers = Buffers {
             previous: Phv::new(layout),
             ..Buffers::default()
         };
+        let mut paths = PathCache::default();
+        paths.record_every(RECORD_EVERY);
         let (replication, faults, none) =
             (Replication::default(), Faults::default(), Args::default());
         Ok(Switch {
             tables,
+            profiles,
             objects,
             replication,
             faults,
             work,
             buffers,
+            paths,
+            log: Log::default(),
             none,
             program,
         })
@@ -82,15 +100,36 @@ impl Switch {
         self.objects.random = seed;
     }
 
+    /// One in `every` packets that no recorded path takes is recorded (see `paths`); 0: every packet is interpreted.
+    pub fn record_paths(&mut self, every: u32) {
+        self.paths.record_every(every);
+    }
+
+    /// Recorded paths in use.
+    pub fn paths(&self) -> usize {
+        self.paths.len()
+    }
+
     pub fn insert(&mut self, table: TableId, entry: Entry) -> Result<(), TableError> {
-        let (table, spec, program) = self.writable(table)?;
-        table.insert(spec, program.actions(), &program.ir, entry)
+        let (table, spec, program, profiles) = self.writable(table)?;
+        let reference = profiles::acquire(profiles, program, spec, &entry.action, None)?;
+        let inserted = table.insert(spec, program.actions(), &program.ir, entry, reference);
+        if inserted.is_err() {
+            profiles::release(profiles, spec, reference);
+        }
+        inserted
     }
 
     /// Gives the entry of the same key another action. Its direct counter goes on.
     pub fn modify(&mut self, table: TableId, entry: Entry) -> Result<(), TableError> {
-        let (table, spec, program) = self.writable(table)?;
-        table.modify(spec, program.actions(), &program.ir, entry)
+        let (table, spec, program, profiles) = self.writable(table)?;
+        let before = match spec.profile {
+            Some(_) => table.reference_of(spec, &entry.key, entry.priority)?,
+            None => None,
+        };
+        let reference = profiles::acquire(profiles, program, spec, &entry.action, before)?;
+        // What is not refused by now is not refused at all in a table with a profile.
+        table.modify(spec, program.actions(), &program.ir, entry, reference)
     }
 
     pub fn delete(
@@ -99,20 +138,26 @@ impl Switch {
         key: &[MatchValue],
         priority: i32,
     ) -> Result<(), TableError> {
-        let (table, spec, _) = self.writable(table)?;
-        table.delete(spec, key, priority)
+        let (table, spec, _, profiles) = self.writable(table)?;
+        let reference = table.delete(spec, key, priority)?;
+        profiles::release(profiles, spec, reference);
+        Ok(())
     }
 
     pub fn set_default(&mut self, table: TableId, action: ActionCall) -> Result<(), TableError> {
+        self.paths.table_changed();
         let (table, spec, program) = parts(&mut self.tables, &self.program, table)?;
         match &spec.default {
             Some(default) if default.is_const => Err(TableError::ConstDefault),
+            // It is NoAction (P4Runtime section 9.1.3).
+            _ if spec.profile.is_some() => Err(TableError::ConstDefault),
             _ => table.set_default(spec, program.actions(), &program.ir, action),
         }
     }
 
     /// Back to what the program says.
     pub fn reset_default(&mut self, table: TableId) -> Result<(), TableError> {
+        self.paths.table_changed();
         let (table, spec, program) = parts(&mut self.tables, &self.program, table)?;
         table.reset_default(spec, program.actions(), &program.ir)
     }
@@ -323,11 +368,20 @@ impl Switch {
         };
     }
 
-    /// The copies that clone session `session` makes; none deletes it.
-    pub fn set_clone_session(&mut self, session: u16, replicas: Vec<Replica>) {
-        match replicas.is_empty() {
+    /// The copies that clone session `session` makes, none deletes it; each is cut to `packet_length` bytes of the packet.
+    pub fn set_clone_session(
+        &mut self,
+        session: u16,
+        replicas: Vec<Replica>,
+        packet_length: Option<usize>,
+    ) {
+        let made = CloneSession {
+            replicas,
+            packet_length,
+        };
+        match made.replicas.is_empty() {
             true => self.replication.sessions.remove(&session),
-            false => self.replication.sessions.insert(session, replicas),
+            false => self.replication.sessions.insert(session, made),
         };
     }
 
@@ -341,12 +395,15 @@ impl Switch {
             out,
             faults: &mut self.faults,
             now,
+            log: &mut self.log,
         };
         let mut run = Run {
             machine,
             tables: &mut self.tables,
+            profiles: &self.profiles,
             replication: &self.replication,
             buffers: &mut self.buffers,
+            paths: &mut self.paths,
             none: &self.none,
         };
         run.packet(ingress_port, &mut self.work);
@@ -356,12 +413,13 @@ impl Switch {
     fn writable(
         &mut self,
         table: TableId,
-    ) -> Result<(&mut Table, &TableSpec, &Program), TableError> {
-        let parts = parts(&mut self.tables, &self.program, table)?;
-        if parts.1.is_const {
+    ) -> Result<(&mut Table, &TableSpec, &Program, &mut [Profile]), TableError> {
+        self.paths.table_changed();
+        let (table, spec, program) = parts(&mut self.tables, &self.program, table)?;
+        if spec.is_const {
             Err(TableError::ConstTable)
         } else {
-            Ok(parts)
+            Ok((table, spec, program, &mut self.profiles))
         }
     }
 }
@@ -405,12 +463,8 @@ fn objects(program: &Program, registry: &ExternRegistry) -> Result<Objects, Load
             })?;
         methods.push(method);
     }
-    let most_args = ir
-        .calls
-        .iter()
-        .map(|call| call.args.len())
-        .max()
-        .unwrap_or(0);
+    let args = ir.calls.iter();
+    let args = args.map(|call| vec![ExternArg::default(); call.args.len()]);
     Ok(Objects {
         counters: program
             .counters()
@@ -422,9 +476,15 @@ fn objects(program: &Program, registry: &ExternRegistry) -> Result<Objects, Load
             .iter()
             .map(|register| vec![0; register.size])
             .collect(),
+        meters: program
+            .meters()
+            .iter()
+            .map(|meter| vec![Meter::default(); meter.size])
+            .collect(),
         externs,
         methods,
-        args: vec![ExternArg::default(); most_args],
+        args: args.collect(),
+        args_of: vec![0; ir.calls.len()],
         scratch: Vec::new(),
         value_sets: ir
             .parser

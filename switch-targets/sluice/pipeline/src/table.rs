@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use crate::bits::{self, Bits};
-use crate::entry::{ActionCall, CounterValue, Entry, EntryView, MatchValue};
+use crate::entry::{ActionCall, CounterValue, Entry, EntryAction, EntryView, MatchValue};
 use crate::error::TableError;
 use crate::expr::{Args, Scope};
 use crate::idle::Idle;
 use crate::ir::{self, Ir, Next, ParamHome};
+use crate::meter::Meter;
 use crate::pattern;
+use crate::profile::Reference;
 use crate::spec::{ActionId, ActionSpec, TableSpec};
 use crate::tuple_space::TupleSpace;
 
@@ -35,14 +37,22 @@ pub struct Table {
     /// By row, as the index numbers them.
     rows: Vec<Option<Bound>>,
     free: Vec<usize>,
+    /// It has direct counters or idle timeouts.
+    counts: bool,
     /// By row; empty when the table does not count.
     counters: Vec<CounterValue>,
     /// Of the default entry: misses.
     misses: CounterValue,
     idle: Idle,
+    /// By row; empty when the table has no meter.
+    meters: Vec<Meter>,
+    /// By row; empty when the table has no action profile.
+    pointers: Vec<Option<(Reference, EntryAction)>>,
     default: Option<(ActionCall, Bound)>,
     miss: Next,
     key: Vec<u8>,
+    /// Grows with every change of what a lookup can lead to.
+    version: u64,
 }
 
 impl Table {
@@ -58,12 +68,16 @@ impl Table {
             index: TupleSpace::default(),
             rows: Vec::new(),
             free: Vec::new(),
+            counts: spec.direct_counter || spec.idle_timeout,
             counters: Vec::new(),
             misses: CounterValue::default(),
             idle: Idle::default(),
+            meters: Vec::new(),
+            pointers: Vec::new(),
             default: None,
             miss: ir.tables[id].after_miss(None),
             key: vec![0; ir.tables[id].key_len],
+            version: 0,
         };
         table.reset_default(spec, actions, ir)?;
         Ok(table)
@@ -83,6 +97,25 @@ impl Table {
             }
         }
         self.index.lookup(&self.key).map_or(Found::Miss, Found::Hit)
+    }
+
+    /// The same for a key that is packed already.
+    pub fn find_packed(&mut self, key: &[u8]) -> Found {
+        self.index.lookup(key).map_or(Found::Miss, Found::Hit)
+    }
+
+    /// The bits of the packed key that an entry may look at; beyond its end, none.
+    pub fn significant(&self) -> &[u8] {
+        self.index.significant()
+    }
+
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Whether [`Table::count`] does anything.
+    pub fn counts(&self) -> bool {
+        self.counts
     }
 
     /// A packet of so many bytes has found this.
@@ -114,12 +147,14 @@ impl Table {
         self.miss
     }
 
+    /// `reference` is what the entry's action points to in a table with an action profile.
     pub fn insert(
         &mut self,
         spec: &TableSpec,
         actions: &[ActionSpec],
         ir: &Ir,
         entry: Entry,
+        reference: Option<Reference>,
     ) -> Result<(), TableError> {
         if spec.keys.is_empty() {
             return Err(TableError::NoKey);
@@ -148,39 +183,57 @@ impl Table {
         if spec.idle_timeout {
             self.idle.reset(row);
         }
+        if spec.direct_meter.is_some() {
+            self.meters.resize(self.rows.len(), Meter::default());
+            self.meters[row] = Meter::default();
+        }
+        if spec.profile.is_some() {
+            self.pointers.resize(self.rows.len(), None);
+            self.pointers[row] = reference.map(|reference| (reference, entry.action));
+        }
+        self.version += 1;
         self.index.insert(identity.pattern, identity.priority, row);
         self.rows[row] = Some(bound);
         Ok(())
     }
 
+    /// `reference` takes the place of what [`Table::reference_of`] gives.
     pub fn modify(
         &mut self,
         spec: &TableSpec,
         actions: &[ActionSpec],
         ir: &Ir,
         entry: Entry,
+        reference: Option<Reference>,
     ) -> Result<(), TableError> {
         let row = self.find(spec, &entry.key, entry.priority)?;
         let bound = self.bind(spec, actions, ir, &entry.action)?;
+        self.version += 1;
         self.rows[row] = Some(bound);
+        if let Some(pointer) = self.pointers.get_mut(row) {
+            *pointer = reference.map(|reference| (reference, entry.action));
+        }
         Ok(())
     }
 
+    /// Returns what the entry pointed to in the table's action profile.
     pub fn delete(
         &mut self,
         spec: &TableSpec,
         key: &[MatchValue],
         priority: i32,
-    ) -> Result<(), TableError> {
+    ) -> Result<Option<Reference>, TableError> {
         let identity = pattern::identify(&spec.keys, key, priority)?;
         let row = self.index.remove(&identity.pattern, identity.priority);
         let row = row.ok_or(TableError::NotFound)?;
         if spec.idle_timeout {
             self.idle.reset(row);
         }
+        self.version += 1;
         self.rows[row] = None;
         self.free.push(row);
-        Ok(())
+        let pointer = self.pointers.get_mut(row).and_then(Option::take);
+        Ok(pointer.map(|(reference, _)| reference))
     }
 
     pub fn set_default(
@@ -198,6 +251,7 @@ impl Table {
         }
         let action = call.action.0;
         let next = ir.tables[self.id].after_miss(Some(action));
+        self.version += 1;
         self.default = Some((call, Bound { action, args, next }));
         Ok(())
     }
@@ -218,6 +272,7 @@ impl Table {
                 self.set_default(spec, actions, ir, call)
             }
             None => {
+                self.version += 1;
                 self.default = None;
                 Ok(())
             }
@@ -256,14 +311,18 @@ impl Table {
             key: pattern::key_of(&spec.keys, rule),
             // The index ranks entries of tables without priorities by itself.
             priority: if spec.prioritised { rule.priority } else { 0 },
-            action: call_of(ir, bound),
+            action: match self.pointers.get(row) {
+                Some(Some((_, action))) => action.clone(),
+                _ => call_of(ir, bound).into(),
+            },
         };
         let counter = self.counters.get(row).copied();
-        let idle = self.idle.view(row);
+        let (idle, meter) = (self.idle.view(row), self.meters.get(row).cloned());
         Some(EntryView {
             entry,
             counter,
             idle,
+            meter,
         })
     }
 
@@ -332,6 +391,19 @@ impl Table {
         old.ok_or(TableError::NoIdleTimeout)
     }
 
+    /// An entry with the timeout of a row of another table has been idle for as long.
+    pub fn adopt_idle(
+        &mut self,
+        spec: &TableSpec,
+        key: &[MatchValue],
+        priority: i32,
+        (other, row): (&Table, usize),
+    ) {
+        if let Ok(own) = self.find(spec, key, priority) {
+            self.idle.adopt(own, &other.idle, row);
+        }
+    }
+
     /// As [`Idle::sweep`].
     pub fn expired(
         &mut self,
@@ -346,6 +418,37 @@ impl Table {
         let next = self.idle.sweep(from, budget, now, |row| rows.push(row));
         found.extend(rows.into_iter().filter_map(|row| self.view(spec, ir, row)));
         next
+    }
+
+    pub fn reference(&self, row: usize) -> Option<Reference> {
+        let pointer = self.pointers.get(row)?.as_ref();
+        pointer.map(|(reference, _)| *reference)
+    }
+
+    /// What an entry points to in the table's action profile.
+    pub fn reference_of(
+        &self,
+        spec: &TableSpec,
+        key: &[MatchValue],
+        priority: i32,
+    ) -> Result<Option<Reference>, TableError> {
+        self.find(spec, key, priority)
+            .map(|row| self.reference(row))
+    }
+
+    pub fn meter(&mut self, row: usize) -> Option<&mut Meter> {
+        self.meters.get_mut(row)
+    }
+
+    /// The meter of an entry.
+    pub fn meter_of(
+        &mut self,
+        spec: &TableSpec,
+        key: &[MatchValue],
+        priority: i32,
+    ) -> Result<&mut Meter, TableError> {
+        let row = self.find(spec, key, priority)?;
+        self.meters.get_mut(row).ok_or(TableError::NoDirectMeter)
     }
 
     fn find(
@@ -365,8 +468,20 @@ impl Table {
         spec: &TableSpec,
         actions: &[ActionSpec],
         ir: &Ir,
-        call: &ActionCall,
+        action: &EntryAction,
     ) -> Result<Bound, TableError> {
+        let call = match action {
+            EntryAction::Run(call) if spec.profile.is_none() => call,
+            _ if spec.profile.is_none() => return Err(TableError::NoProfile),
+            // For packets that find no member.
+            _ => {
+                return Ok(Bound {
+                    action: ir.nothing,
+                    args: Args::default(),
+                    next: ir.tables[self.id].after_hit(ir.nothing),
+                });
+            }
+        };
         let args = bind_args(actions, ir, call)?;
         let action = call.action.0;
         match spec.actions.contains(&call.action) {

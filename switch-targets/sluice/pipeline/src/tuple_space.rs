@@ -82,6 +82,8 @@ pub struct TupleSpace {
     rules: Vec<Option<Rule>>,
     hasher: RandomState,
     masked: Vec<u8>,
+    /// Bits of the key that a rule looks at, or that one has looked at since the space was last empty.
+    significant: Vec<u8>,
 }
 
 impl Bucket {
@@ -160,6 +162,23 @@ impl TupleSpace {
             .map(|row| row as usize)
     }
 
+    pub fn significant(&self) -> &[u8] {
+        &self.significant
+    }
+
+    fn look_at(&mut self, pattern: &Pattern) {
+        if self.tuples.is_empty() {
+            self.significant.clear();
+        }
+        self.significant.resize(pattern.mask.len(), 0);
+        for (byte, mask) in self.significant.iter_mut().zip(&pattern.mask) {
+            *byte |= mask;
+        }
+        for range in &pattern.ranges {
+            self.significant[range.offset..range.offset + range.low.len()].fill(0xff);
+        }
+    }
+
     /// The rule of a row.
     pub fn rule(&self, row: usize) -> Option<&Rule> {
         self.rules.get(row)?.as_ref()
@@ -167,6 +186,7 @@ impl TupleSpace {
 
     /// Adds a rule that is not there yet, for a row that has none: one below 2³².
     pub fn insert(&mut self, pattern: Pattern, priority: i32, row: usize) {
+        self.look_at(&pattern);
         let at = self
             .tuples
             .iter()

@@ -10,6 +10,8 @@ pub struct Work {
     pub payload: Payload,
     /// Bytes of the packet when this pass began: what counters count.
     pub ingress_len: usize,
+    /// Where the packet came from when this pass began.
+    pub ingress_port: u128,
     /// Bytes of the packet as headers come and go: what egress finds in `packet_length`.
     pub len: usize,
     pub signals: Signals,
@@ -42,6 +44,19 @@ impl Work {
         Work {
             phv: Phv::new(layout),
             ..Work::default()
+        }
+    }
+
+    /// Leaves the first `length` bytes. Headers stay whole until the packet leaves the switch.
+    pub fn shorten(&mut self, length: Option<usize>) {
+        let Some(length) = length.filter(|length| *length < self.len) else {
+            return;
+        };
+        let headers = self.len.saturating_sub(self.payload.len());
+        self.payload.truncate(length.saturating_sub(headers));
+        self.len = length;
+        if length < headers {
+            self.signals.truncate = Some(length);
         }
     }
 

@@ -6,7 +6,7 @@ mod gateway_lab;
 
 use gateway_lab::*;
 use sluice_pipeline::{
-    CounterValue, ExternRegistry, LoadError, Outcome, Program, Switch, TableError,
+    CounterValue, EntryAction, ExternRegistry, LoadError, Outcome, Program, Switch, TableError,
 };
 
 #[track_caller]
@@ -243,9 +243,11 @@ fn the_control_plane_reads_what_it_wrote() {
         gateway.switch.modify(table, entry.clone()),
         Err(TableError::NotFound)
     );
-    let foreign = gateway.entry("route", vec![], 0, "via", &[1]).action;
+    let EntryAction::Run(foreign) = gateway.entry("route", vec![], 0, "via", &[1]).action else {
+        panic!("a plain table");
+    };
     let wrong = sluice_pipeline::Entry {
-        action: foreign.clone(),
+        action: foreign.clone().into(),
         ..entry
     };
     assert!(matches!(

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod gateway_lab;
+mod twins;
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use gateway_lab::*;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use sluice_pipeline::{ExternRegistry, Outcome, Program, Switch};
+use sluice_pipeline::{ExternRegistry, Program};
 
 /// The `at`-th value of the document, counted depth first.
 fn nth<'a>(value: &'a mut Value, at: &mut usize) -> Option<&'a mut Value> {
@@ -77,11 +78,15 @@ fn replacement() -> impl Strategy<Value = With> {
     ]
 }
 
-/// The gateway program, and p4c's samples when `SLUICE_P4C_SAMPLES` names a directory of them.
+/// The gateway program, those of meters and selectors, and p4c's samples when `SLUICE_P4C_SAMPLES` names a directory of them.
 fn documents() -> &'static [Value] {
     static DOCUMENTS: OnceLock<Vec<Value>> = OnceLock::new();
     DOCUMENTS.get_or_init(|| {
-        let mut documents = vec![json()];
+        let mut documents = vec![
+            json(),
+            include_bytes!("../../tests/programs/meters.json").to_vec(),
+            include_bytes!("../../tests/programs/selectors.json").to_vec(),
+        ];
         if let Some(directory) = std::env::var_os("SLUICE_P4C_SAMPLES") {
             let files = std::fs::read_dir(directory)
                 .unwrap()
@@ -102,13 +107,9 @@ fn documents() -> &'static [Value] {
 }
 
 fn run_some_packets(json: &[u8]) {
-    let Ok(program) = Program::load(json) else {
+    let Ok(mut twins) = twins::Twins::new(json, registry_without_checks) else {
         return;
     };
-    let Ok(mut switch) = Switch::new(program, &registry_without_checks()) else {
-        return;
-    };
-    let mut out = Outcome::new();
     let inner = ipv4(INNER, WEB, 6, 64, &[0; 40]);
     for packet in [
         esp_in_udp(&esp(SPI, 0, &inner)),
@@ -117,9 +118,12 @@ fn run_some_packets(json: &[u8]) {
         vec![0xff; 70],
     ] {
         for port in [WAN, LAN, u16::MAX] {
-            switch.process(port, &packet, Duration::MAX, &mut out);
+            for _ in 0..3 {
+                twins.process(port, &packet, Duration::MAX);
+            }
         }
     }
+    twins.compare(&[]);
 }
 
 /// Like the lab's, but for a program that calls it with anything.

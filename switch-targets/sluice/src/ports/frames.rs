@@ -1,7 +1,11 @@
 //! Frames on their way in, with what the kernel took out of them put back, and those to go out.
 
+use super::merge::Train;
+use super::segment::{self, Malformed};
+use super::vnet::Vnet;
+
 /// Room in front of a frame for the VLAN tag that the kernel took out.
-const TAG: usize = 4;
+pub(super) const TAG: usize = 4;
 
 /// What the kernel says about a frame beside its bytes (`struct tpacket2_hdr`).
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,6 +18,8 @@ pub(super) struct Arrived {
     pub start: usize,
     pub tci: u16,
     pub tpid: u16,
+    /// With offloads.
+    pub vnet: Option<Vnet>,
 }
 
 impl Arrived {
@@ -36,23 +42,54 @@ impl Arrived {
 /// Counts what came in.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Intake {
-    pub frames: u64,
-    /// Longer than the interface's MTU allows: the sender's segmentation offload is on.
+    /// Packets handed over.
+    pub packets: u64,
+    /// Super-frames that found no room to wait in.
+    pub missed: u64,
+    /// Longer than the interface's MTU allows.
     pub oversize: u64,
-    /// With a checksum that the sender left to hardware: its transmit checksum offload is on.
+    /// Without offloads: with a checksum that the sender left to hardware.
     pub unfinished: u64,
+    /// Frames that stood for several packets.
+    pub super_frames: u64,
+    /// Not what the header before them says, and why the last one was not.
+    pub malformed: u64,
+    pub fault: Option<Malformed>,
 }
 
 impl Intake {
+    /// Hands over the packets that a frame stands for. It lies in `slot`.
+    pub fn take(&mut self, arrived: &Arrived, slot: &mut [u8], mut each: impl FnMut(&[u8])) {
+        let Some(frame) = self.frame(arrived, slot) else {
+            return;
+        };
+        let Some(mut vnet) = arrived.vnet else {
+            self.packets += 1;
+            return each(frame);
+        };
+        vnet.csum_start = vnet
+            .csum_start
+            .saturating_add((frame.len() - arrived.length) as u16);
+        match segment::packets(frame, &vnet, each) {
+            Ok(packets) => {
+                self.packets += packets as u64;
+                self.super_frames += u64::from(vnet.is_super());
+            }
+            Err(fault) => {
+                self.malformed += 1;
+                self.fault = Some(fault);
+            }
+        }
+    }
+
     /// The whole frame within its slot; none when it was too long for it.
-    pub fn frame<'a>(&mut self, arrived: &Arrived, slot: &'a mut [u8]) -> Option<&'a [u8]> {
-        self.frames += 1;
+    fn frame<'a>(&mut self, arrived: &Arrived, slot: &'a mut [u8]) -> Option<&'a mut [u8]> {
         let (mut start, end) = (arrived.start, arrived.start + arrived.length);
         if arrived.taken < arrived.length || end > slot.len() || start < TAG {
             self.oversize += 1;
             return None;
         }
-        if arrived.status & libc::TP_STATUS_CSUMNOTREADY != 0 {
+        if arrived.vnet.is_none() && arrived.status & libc::TP_STATUS_CSUMNOTREADY != 0 {
             self.unfinished += 1;
         }
         if let Some(tag) = arrived.tag().filter(|_| arrived.length >= 12) {
@@ -60,7 +97,7 @@ impl Intake {
             start -= TAG;
             slot[start + 12..start + 12 + TAG].copy_from_slice(&tag);
         }
-        Some(&slot[start..end])
+        Some(&mut slot[start..end])
     }
 }
 
@@ -68,6 +105,7 @@ impl Intake {
 #[derive(Default)]
 pub struct Outgoing {
     pub(super) frames: Vec<Vec<u8>>,
+    pub(super) trains: Vec<Train>,
     spare: Vec<Vec<u8>>,
 }
 
@@ -91,6 +129,7 @@ impl Outgoing {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::ports::checksum::{fold, sum};
 
     const START: usize = 34;
 
@@ -99,8 +138,8 @@ mod tests {
         for (at, byte) in slot[START..START + 64].iter_mut().enumerate() {
             *byte = at as u8;
         }
-        let mut intake = Intake::default();
-        let frame = intake.frame(&arrived, &mut slot).map(<[u8]>::to_vec);
+        let (mut intake, mut frame) = (Intake::default(), None);
+        intake.take(&arrived, &mut slot, |bytes| frame = Some(bytes.to_vec()));
         (intake, frame)
     }
 
@@ -112,6 +151,7 @@ mod tests {
             start: START,
             tci,
             tpid,
+            vnet: None,
         }
     }
 
@@ -130,9 +170,36 @@ mod tests {
         let (intake, frame) = received(arrived(0, 0, 0));
         assert_eq!(frame.unwrap(), (0..60).collect::<Vec<u8>>());
         assert_eq!(
-            (intake.frames, intake.oversize, intake.unfinished),
+            (intake.packets, intake.oversize, intake.unfinished),
             (1, 0, 0)
         );
+    }
+
+    #[test]
+    fn a_checksum_is_finished_behind_a_tag_that_was_put_back() {
+        let vnet = Vnet {
+            flags: 1,
+            csum_start: 20,
+            csum_offset: 6,
+            ..Vnet::default()
+        };
+        let tagged = Arrived {
+            vnet: Some(vnet),
+            ..arrived(libc::TP_STATUS_VLAN_VALID, 5, 0)
+        };
+        let (intake, frame) = received(tagged);
+        assert_eq!(fold(sum(&frame.unwrap()[24..])), 0xffff - 0x1a1b);
+        assert_eq!((intake.packets, intake.unfinished), (1, 0));
+        let outside = Arrived {
+            vnet: Some(Vnet {
+                csum_start: 59,
+                ..vnet
+            }),
+            ..arrived(0, 0, 0)
+        };
+        let (intake, frame) = received(outside);
+        assert_eq!((intake.malformed, frame), (1, None));
+        assert_eq!(intake.fault, Some(Malformed::Checksum));
     }
 
     #[test]

@@ -4,9 +4,19 @@
 //!   OPEN ──the interface fails──► CLOSED ──a second later, if it is there again──► OPEN
 //! ```
 
+mod attachment;
+mod checksum;
 mod frames;
+mod layers;
+mod merge;
+#[cfg(test)]
+mod offload_tests;
+mod options;
 mod ring;
+mod segment;
 mod socket;
+mod vnet;
+mod xdp;
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -15,14 +25,17 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use tracing::{info, warn};
 
+use attachment::{Attachment, Way};
 use frames::Intake;
 pub use frames::Outgoing;
-use socket::PacketSocket;
 pub use socket::{Sent, go_first, wait};
 
 use crate::config::PortArg;
 
 const REOPEN_AFTER: Duration = Duration::from_secs(1);
+/// The kernel lets go of an interface's AF_XDP queue some time after the process that had it: tried so often, so far apart.
+const BUSY_TRIES: usize = 20;
+const BUSY_WAIT: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Error)]
 #[error(
@@ -40,7 +53,12 @@ fn remedy(cause: &io::Error) -> &'static str {
         io::ErrorKind::NotFound => {
             "Create it first, or correct --port (`ip link` lists the interfaces)"
         }
-        io::ErrorKind::PermissionDenied => "Run as root, or with the capability CAP_NET_RAW",
+        io::ErrorKind::PermissionDenied => {
+            "Run as root, or with the capability CAP_NET_RAW, and for xdp CAP_NET_ADMIN and CAP_BPF"
+        }
+        io::ErrorKind::ResourceBusy => {
+            "Take the other XDP program off it (`ip link set DEV xdp off`)"
+        }
         _ => "See `ip link show` for its state",
     }
 }
@@ -48,18 +66,24 @@ fn remedy(cause: &io::Error) -> &'static str {
 pub struct Port {
     pub number: u16,
     interface: String,
+    way: Way,
     state: State,
     stats: PortStats,
 }
 
 enum State {
-    Open(PacketSocket),
+    Open(Attachment),
     Closed { since: Instant },
 }
 
+/// Of one port, since the start.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PortStats {
+    /// Packets; a super-frame is as many as it stands for.
     pub received: u64,
+    pub received_super_frames: u64,
+    /// Super-frames and unfinished checksums that were not what they said.
+    pub malformed: u64,
     /// Came in faster than they were taken.
     pub missed: u64,
     pub oversize: u64,
@@ -68,16 +92,40 @@ pub struct PortStats {
 }
 
 impl Port {
+    /// `offload`: takes super-frames, and makes them, if the kernel can. With XDP there are none.
+    ///
     /// # Errors
     /// With the reason and a remedy.
-    pub fn open(port: &PortArg) -> Result<Self, PortError> {
-        let PortArg { number, interface } = port.clone();
-        match PacketSocket::open(&interface) {
+    pub fn open(port: &PortArg, offload: bool) -> Result<Self, PortError> {
+        let PortArg {
+            number,
+            interface,
+            xdp,
+        } = port.clone();
+        let way = if xdp {
+            Way::Xdp
+        } else {
+            Way::Packet { offload }
+        };
+        let busy = |attachment: &io::Result<Attachment>| matches!(attachment, Err(cause) if cause.kind() == io::ErrorKind::ResourceBusy);
+        let mut attachment = Attachment::open(&interface, way);
+        for _ in 1..BUSY_TRIES {
+            if !busy(&attachment) {
+                break;
+            }
+            std::thread::sleep(BUSY_WAIT);
+            attachment = Attachment::open(&interface, way);
+        }
+        match attachment {
             Ok(socket) => {
+                if let Some(shortcoming) = socket.shortcoming(way) {
+                    warn!(port = number, interface, "{shortcoming}");
+                }
                 let (state, stats) = (State::Open(socket), PortStats::default());
                 Ok(Self {
                     number,
                     interface,
+                    way,
                     state,
                     stats,
                 })
@@ -105,31 +153,48 @@ impl Port {
         }
     }
 
-    /// Hands over what has come in since, up to `limit` frames. Returns how many there were.
-    pub fn receive(&mut self, limit: usize, each: impl FnMut(&[u8])) -> usize {
+    /// Hands over the packets that have come in since, until there have been `limit`. Returns how many frames they came in.
+    pub fn receive(&mut self, now: Instant, limit: usize, each: impl FnMut(&[u8])) -> usize {
         let State::Open(socket) = &mut self.state else {
             return 0;
         };
         let mut intake = Intake::default();
-        let count = socket.receive(limit, &mut intake, each);
-        self.stats.received += intake.frames - intake.oversize;
+        let taken = socket.receive(limit, &mut intake, each);
+        self.count(&intake);
+        taken.unwrap_or_else(|error| {
+            self.close(now, &error);
+            0
+        })
+    }
+
+    fn count(&mut self, intake: &Intake) {
+        let (number, interface) = (self.number, &self.interface);
+        self.stats.received += intake.packets;
+        self.stats.received_super_frames += intake.super_frames;
+        self.stats.missed += intake.missed;
         if intake.oversize > 0 && self.stats.oversize == 0 {
             warn!(
-                port = self.number,
-                interface = self.interface,
-                "dropped a frame that is longer than the MTU on its way in: switch off the sender's offload (ethtool -K DEV tso off gso off)"
+                port = number,
+                interface,
+                "dropped a frame that is longer than the MTU on its way in: give both ends one MTU, and with --no-offload switch off the sender's (ethtool -K DEV tso off gso off)"
             );
         }
         self.stats.oversize += intake.oversize;
         if intake.unfinished > 0 && self.stats.unfinished == 0 {
             warn!(
-                port = self.number,
-                interface = self.interface,
-                "frames arrive without their checksums: switch off the sender's offload (ethtool -K DEV tx off)"
+                port = number,
+                interface,
+                "frames arrive without their checksums: switch off the sender's offload (ethtool -K DEV tx off), or leave out --no-offload"
             );
         }
         self.stats.unfinished += intake.unfinished;
-        count
+        if let Some(fault) = intake.fault.filter(|_| self.stats.malformed == 0) {
+            warn!(
+                port = number,
+                interface, "dropped a frame that is not what its sender's offload says: {fault}"
+            );
+        }
+        self.stats.malformed += intake.malformed;
     }
 
     /// Looks after the interface when its descriptor has been reported.
@@ -138,9 +203,13 @@ impl Port {
             return;
         };
         if let Err(error) = socket.check() {
-            warn!(port = self.number, interface = self.interface, %error, "port is down");
-            self.state = State::Closed { since: now };
+            self.close(now, &error);
         }
+    }
+
+    fn close(&mut self, now: Instant, error: &io::Error) {
+        warn!(port = self.number, interface = self.interface, %error, "port is down");
+        self.state = State::Closed { since: now };
     }
 
     /// Sends the frames and forgets them.
@@ -148,10 +217,17 @@ impl Port {
         if outgoing.is_empty() {
             return;
         }
-        let State::Open(socket) = &self.state else {
+        let State::Open(socket) = &mut self.state else {
             return outgoing.clear();
         };
-        let sent = socket.send(outgoing);
+        let (sent, refused) = socket.send(outgoing);
+        if let Some(protocol) = refused {
+            info!(
+                port = self.number,
+                interface = self.interface,
+                "takes no super-frames of {protocol:?}: packets are sent one by one"
+            );
+        }
         if sent.too_long > 0 && self.stats.sent.too_long == 0 {
             warn!(
                 port = self.number,
@@ -160,27 +236,29 @@ impl Port {
             );
         }
         self.stats.sent.frames += sent.frames;
+        self.stats.sent.super_frames += sent.super_frames;
         self.stats.sent.too_long += sent.too_long;
         self.stats.sent.refused += sent.refused;
     }
 
     /// The counters, with what the kernel dropped before it reached us.
     pub fn stats(&mut self) -> PortStats {
-        if let State::Open(socket) = &self.state {
+        if let State::Open(socket) = &mut self.state {
             self.stats.missed += socket.missed();
         }
         self.stats
     }
 
-    /// Tries a closed interface again when it is time.
-    pub fn reopen(&mut self, now: Instant) {
-        let State::Closed { since } = self.state else {
-            return;
+    /// Follows an open interface's MTU, and tries a closed one again when it is time.
+    pub fn refresh(&mut self, now: Instant) {
+        let since = match &mut self.state {
+            State::Open(socket) => return socket.refresh(&self.interface),
+            State::Closed { since } => *since,
         };
         if now < since + REOPEN_AFTER {
             return;
         }
-        self.state = match PacketSocket::open(&self.interface) {
+        self.state = match Attachment::open(&self.interface, self.way) {
             Ok(socket) => {
                 info!(
                     port = self.number,

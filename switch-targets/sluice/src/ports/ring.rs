@@ -3,8 +3,10 @@
 //! ```text
 //!   │ slot 0 │ slot 1 │ … │ slot N-1 │     KERNEL ──a frame comes──► USER ──we are done──► KERNEL
 //!              ▲ next                      both sides go round in the same order
-//!   slot: header │ address │ room for a VLAN tag │ frame │
+//!   slot: header │ address │ room for a VLAN tag, or virtio header │ frame │
 //! ```
+//! A slot has room for a frame of the interface's MTU. With PACKET_COPY_THRESH the kernel queues what is longer, super-frames, on the
+//! socket, and says so in a slot (TP_STATUS_COPY), so that the order is one.
 
 #![allow(unsafe_code)]
 
@@ -15,13 +17,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::{c_int, c_uint, c_void, tpacket2_hdr};
 
-use super::frames::{Arrived, Intake};
+use super::frames::Arrived;
+use super::options::set;
+use super::vnet::{self, Vnet};
 
 /// Bytes of frames that the kernel keeps for us when we are late.
 const RING: usize = 8 << 20;
 /// Allocation unit of the kernel's.
 const BLOCK: usize = 64 << 10;
-/// Before the frame: header, address, and what aligns the IP header behind; behind it: a tag that stayed in.
+/// Before the frame: header, address, what aligns the IP header behind, virtio header; behind it: a tag that stayed in.
 const AROUND: usize = 128;
 const SMALLEST_SLOT: usize = 2048;
 
@@ -30,6 +34,8 @@ pub(super) struct Ring {
     slot: usize,
     slots: usize,
     next: usize,
+    /// The kernel puts a virtio header before each frame.
+    vnet: bool,
 }
 
 // SAFETY: the mapping belongs to this value alone, and no method needs a particular thread.
@@ -37,7 +43,7 @@ unsafe impl Send for Ring {}
 
 impl Ring {
     /// For frames of up to `mtu` bytes behind their link header. The socket must not be bound yet.
-    pub(super) fn open(fd: BorrowedFd<'_>, mtu: usize) -> io::Result<Self> {
+    pub(super) fn open(fd: BorrowedFd<'_>, mtu: usize, vnet: bool) -> io::Result<Self> {
         let slot = (mtu + AROUND).next_power_of_two().max(SMALLEST_SLOT);
         let block = BLOCK.max(slot);
         let blocks = RING.max(block) / block;
@@ -50,8 +56,8 @@ impl Ring {
             tp_frame_nr: number(slots)?,
         };
         let version = libc::tpacket_versions::TPACKET_V2 as c_int;
-        super::socket::set(fd, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
-        super::socket::set(fd, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
+        set(fd, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
+        set(fd, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
         // SAFETY: a new mapping, which nothing else knows; the result is checked.
         let start = unsafe {
             let access = libc::PROT_READ | libc::PROT_WRITE;
@@ -70,6 +76,7 @@ impl Ring {
                 slot,
                 slots,
                 next: 0,
+                vnet,
             }),
             _ => Err(io::Error::last_os_error()),
         }
@@ -79,45 +86,47 @@ impl Ring {
         self.status(self.next).load(Ordering::Acquire) & libc::TP_STATUS_USER == 0
     }
 
-    /// Hands up to `limit` frames over, one after the other. Returns how many came in.
-    pub(super) fn take(
-        &mut self,
-        limit: usize,
-        intake: &mut Intake,
-        mut each: impl FnMut(&[u8]),
-    ) -> usize {
-        for count in 0..limit {
-            let at = self.next;
-            if self.is_empty() {
-                return count;
-            }
-            let slot = self.slot(at).as_ptr();
-            // SAFETY: the status says that this slot is ours until we give it back. A slot begins with the header, which
-            // is aligned as the slot is; the bytes behind it are disjoint from it.
-            let (header, bytes) = unsafe {
-                let header = slot.cast::<tpacket2_hdr>().read();
-                let behind = size_of::<tpacket2_hdr>();
-                (
-                    header,
-                    std::slice::from_raw_parts_mut(slot.add(behind), self.slot - behind),
-                )
-            };
-            let arrived = Arrived {
-                status: header.tp_status,
-                length: header.tp_len as usize,
-                taken: header.tp_snaplen as usize,
-                start: usize::from(header.tp_mac).saturating_sub(size_of::<tpacket2_hdr>()),
-                tci: header.tp_vlan_tci,
-                tpid: header.tp_vlan_tpid,
-            };
-            if let Some(frame) = intake.frame(&arrived, bytes) {
-                each(frame);
-            }
-            self.status(at)
-                .store(libc::TP_STATUS_KERNEL, Ordering::Release);
-            self.next = if at + 1 == self.slots { 0 } else { at + 1 };
+    /// The next frame, and what it lies in, until it is given back.
+    pub(super) fn front(&mut self) -> Option<(Arrived, &mut [u8])> {
+        if self.is_empty() {
+            return None;
         }
-        limit
+        let slot = self.slot(self.next).as_ptr();
+        // SAFETY: the status says that this slot is ours until we give it back. A slot begins with the header, which
+        // is aligned as the slot is; the bytes behind it are disjoint from it.
+        let (header, bytes) = unsafe {
+            let header = slot.cast::<tpacket2_hdr>().read();
+            let behind = size_of::<tpacket2_hdr>();
+            (
+                header,
+                std::slice::from_raw_parts_mut(slot.add(behind), self.slot - behind),
+            )
+        };
+        let start = usize::from(header.tp_mac).saturating_sub(size_of::<tpacket2_hdr>());
+        let vnet = self
+            .vnet
+            .then(|| bytes.get(..start)?.last_chunk::<{ vnet::LEN }>());
+        let arrived = Arrived {
+            status: header.tp_status,
+            length: header.tp_len as usize,
+            taken: header.tp_snaplen as usize,
+            start,
+            tci: header.tp_vlan_tci,
+            tpid: header.tp_vlan_tpid,
+            vnet: vnet.flatten().copied().map(Vnet::parse),
+        };
+        Some((arrived, bytes))
+    }
+
+    /// Gives the front slot back to the kernel.
+    pub(super) fn release(&mut self) {
+        self.status(self.next)
+            .store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        self.next = if self.next + 1 == self.slots {
+            0
+        } else {
+            self.next + 1
+        };
     }
 
     fn slot(&self, index: usize) -> NonNull<u8> {

@@ -1,32 +1,50 @@
-//! Packet sockets (packet(7)): whole frames of one interface. All unsafe code of this crate is here and in `ring.rs`.
+//! Packet sockets (packet(7)): whole frames of one interface, beside the kernel's own stack.
 
 #![allow(unsafe_code)]
 
-use std::ffi::CString;
 use std::io;
 use std::mem::{MaybeUninit, size_of, zeroed};
 use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-use libc::{c_int, c_void, iovec, mmsghdr, socklen_t};
+use libc::{c_int, iovec, mmsghdr, socklen_t};
 
-use super::frames::{Intake, Outgoing};
+use super::frames::{Arrived, Intake, Outgoing, TAG};
+use super::layers::Transport;
+use super::merge::{self, Mergeable, Train};
+use super::options::{check, fault, get, index, mtu, set};
 use super::ring::Ring;
+use super::vnet;
 
-/// Frames that one system call sends at most.
+/// Messages that one system call sends at most.
 const BATCH: usize = 64;
+/// Bytes of super-frames that wait on their way in, and on their way out: as much as TCP has under way on a fast path.
+const QUEUE: c_int = 4 << 20;
+/// Room for the longest super-frame: Ethernet, two VLAN tags, an IP packet.
+const LARGE: usize = 14 + 2 * TAG + 65535;
 /// Of the thread that forwards: who receives a frame must not take its place before it has sent the others of a batch.
 const NICENESS: c_int = -10;
 
 pub struct PacketSocket {
     ring: Ring,
     fd: OwnedFd,
+    offload: Option<Offload>,
+}
+
+/// Super-frames, where they are wanted and the kernel knows them.
+struct Offload {
+    /// Room for one that is too long for the ring, and for a tag before it.
+    large: Box<[u8]>,
+    may: Mergeable,
 }
 
 /// What became of outgoing frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
+    /// Packets.
     pub frames: u64,
+    /// Super-frames that they went out in.
+    pub super_frames: u64,
     /// Longer than the interface's MTU.
     pub too_long: u64,
     /// The interface's queue was full, it was down, or the frame was too short.
@@ -34,27 +52,28 @@ pub struct Sent {
 }
 
 impl PacketSocket {
-    /// Opens an interface: promiscuous, without the frames that this host sends itself.
+    /// Opens an interface: promiscuous, without the frames that this host sends itself. `offload`: with super-frames and
+    /// unfinished checksums, if the kernel has them.
     ///
     /// # Errors
     /// `NotFound` when there is no such interface; `PermissionDenied` without CAP_NET_RAW.
-    pub fn open(interface: &str) -> io::Result<Self> {
-        let name = CString::new(interface).map_err(|_| io::ErrorKind::InvalidInput)?;
-        // SAFETY: `name` is a C string that outlives the call.
-        let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
-        if index == 0 {
-            return Err(io::ErrorKind::NotFound.into());
-        }
-        let index = c_int::try_from(index).map_err(io::Error::other)?;
+    pub fn open(interface: &str, offload: bool) -> io::Result<Self> {
+        let index = c_int::try_from(index(interface)?).map_err(io::Error::other)?;
         // SAFETY: no pointers; the descriptor is checked before it is owned. Protocol 0 receives nothing before the bind.
         let fd = unsafe {
             let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
             OwnedFd::from_raw_fd(check(libc::socket(libc::AF_PACKET, kind, 0))?)
         };
         let mtu = mtu(fd.as_fd(), interface)?;
+        let offload = if offload {
+            Offload::on(fd.as_fd(), mtu)
+        } else {
+            None
+        };
         let socket = Self {
-            ring: Ring::open(fd.as_fd(), mtu)?,
+            ring: Ring::open(fd.as_fd(), mtu, offload.is_some())?,
             fd,
+            offload,
         };
         socket.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)?;
         let promiscuous = libc::packet_mreq {
@@ -87,53 +106,98 @@ impl PacketSocket {
         self.ring.is_empty()
     }
 
-    /// Hands what has come in over, up to `limit` frames, without waiting. Returns how many there were.
-    pub fn receive(&mut self, limit: usize, intake: &mut Intake, each: impl FnMut(&[u8])) -> usize {
-        self.ring.take(limit, intake, each)
+    pub fn has_offload(&self) -> bool {
+        self.offload.is_some()
+    }
+
+    /// Hands over the packets that have come in, without waiting, until there have been `limit`; a super-frame is taken as a whole.
+    /// Returns how many frames they came in.
+    ///
+    /// # Errors
+    /// The interface is down or gone.
+    pub fn receive(
+        &mut self,
+        limit: usize,
+        intake: &mut Intake,
+        mut each: impl FnMut(&[u8]),
+    ) -> io::Result<usize> {
+        let mut taken = 0;
+        while intake.packets < limit as u64 && taken < limit {
+            let Some((arrived, slot)) = self.ring.front() else {
+                break;
+            };
+            let queued = arrived.status & libc::TP_STATUS_COPY != 0;
+            let is_super = arrived.vnet.is_some_and(|vnet| vnet.is_super());
+            match &mut self.offload {
+                Some(offload) if queued => {
+                    let arrived = offload.fetch(self.fd.as_fd(), arrived)?;
+                    intake.take(&arrived, &mut offload.large, &mut each);
+                }
+                // Cut off, because the queue had no room.
+                _ if is_super && arrived.taken < arrived.length => intake.missed += 1,
+                _ => intake.take(&arrived, slot, &mut each),
+            }
+            self.ring.release();
+            taken += 1;
+        }
+        Ok(taken)
     }
 
     /// # Errors
     /// The interface is down or gone.
     pub fn check(&self) -> io::Result<()> {
-        let mut error: c_int = 0;
-        let mut length = size_of::<c_int>() as socklen_t;
-        // SAFETY: the value is `length` bytes that outlive the call.
-        check(unsafe {
-            let value = (&raw mut error).cast();
-            libc::getsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_ERROR,
-                value,
-                &raw mut length,
-            )
-        })?;
-        match error {
-            0 => Ok(()),
-            error => Err(io::Error::from_raw_os_error(error)),
-        }
+        fault(self.fd())
     }
 
-    /// Sends all frames that the interface takes and forgets the others.
-    pub fn send(&self, outgoing: &mut Outgoing) -> Sent {
-        let mut sent = Sent::default();
-        let mut rest = outgoing.frames.as_slice();
-        while !rest.is_empty() {
-            let mut vectors = [const { MaybeUninit::<iovec>::uninit() }; BATCH];
-            let mut headers = [const { MaybeUninit::<mmsghdr>::uninit() }; BATCH];
+    /// Sends all frames that the interface takes and forgets the others. Returns also which super-frames it has refused from now on.
+    pub fn send(&mut self, outgoing: &mut Outgoing) -> (Sent, Option<Transport>) {
+        let (mut sent, mut refused) = (Sent::default(), None);
+        let mut from = 0;
+        while from < outgoing.frames.len() {
+            let may = self.offload.as_ref().map(|offload| offload.may);
+            merge::trains(&outgoing.frames, from, may, &mut outgoing.trains);
+            let Some(train) = self.send_trains(&outgoing.frames, &outgoing.trains, &mut sent)
+            else {
+                break;
+            };
+            from = outgoing.trains[train].first;
+            refused = outgoing.trains[train].protocol;
+            if let Some(offload) = &mut self.offload {
+                offload.may.forbid(refused);
+            }
+        }
+        outgoing.clear();
+        (sent, refused)
+    }
+
+    /// Sends what the interface takes. Stops at a super-frame of a kind that it refuses, and returns its index.
+    fn send_trains(&self, frames: &[Vec<u8>], trains: &[Train], sent: &mut Sent) -> Option<usize> {
+        let with_head = self.offload.is_some();
+        let mut vectors = Vec::with_capacity(BATCH + frames.len());
+        let mut from = 0;
+        while from < trains.len() {
+            let rest = &trains[from..];
             let count = rest.len().min(BATCH);
-            for ((frame, vector), header) in rest.iter().zip(&mut vectors).zip(&mut headers) {
-                let vector = vector.write(iovec {
-                    iov_base: frame.as_ptr().cast_mut().cast(),
-                    iov_len: frame.len(),
-                });
+            vectors.clear();
+            for train in &rest[..count] {
+                if with_head {
+                    vectors.push(vector(train.head()));
+                }
+                let frames = &frames[train.first..train.first + train.count];
+                vectors.extend(frames.iter().map(|frame| vector(&frame[train.headers..])));
+            }
+            let mut headers = [const { MaybeUninit::<mmsghdr>::uninit() }; BATCH];
+            let mut at = vectors.as_mut_ptr();
+            for (train, header) in rest.iter().zip(&mut headers) {
+                let length = train.count + usize::from(with_head);
                 // SAFETY: all zeros is a valid value of this plain C struct.
                 let header = header.write(unsafe { zeroed() });
-                header.msg_hdr.msg_iov = vector;
-                header.msg_hdr.msg_iovlen = 1;
+                header.msg_hdr.msg_iov = at;
+                header.msg_hdr.msg_iovlen = length;
+                at = at.wrapping_add(length);
             }
-            // SAFETY: the first `count` headers are set, each points to one vector, and that to bytes that are only read;
-            // all outlive the call.
+            // SAFETY: the first `count` headers are set, each points to its own of `vectors`, and those to bytes that are only
+            // read; all outlive the call.
             let result = unsafe {
                 libc::sendmmsg(
                     self.fd.as_raw_fd(),
@@ -145,43 +209,47 @@ impl PacketSocket {
             match check(result) {
                 Ok(taken) => {
                     let taken = usize::try_from(taken).unwrap_or(0).clamp(1, count);
-                    sent.frames += taken as u64;
-                    rest = &rest[taken..];
+                    for train in &rest[..taken] {
+                        sent.frames += train.count as u64;
+                        sent.super_frames += u64::from(train.count > 1);
+                    }
+                    from += taken;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    match error.raw_os_error() {
-                        Some(libc::EMSGSIZE) => sent.too_long += 1,
-                        _ => sent.refused += 1,
+                    let errno = error.raw_os_error();
+                    let count = rest[0].count as u64;
+                    match errno {
+                        Some(libc::EINVAL | libc::EMSGSIZE) if count > 1 => return Some(from),
+                        Some(libc::EMSGSIZE) => sent.too_long += count,
+                        _ => sent.refused += count,
                     }
-                    rest = &rest[1..];
+                    from += 1;
                 }
             }
         }
-        outgoing.clear();
-        sent
+        None
+    }
+
+    /// Follows the interface's MTU.
+    pub fn refresh(&mut self, interface: &str) {
+        if let (Some(offload), Ok(mtu)) = (&mut self.offload, mtu(self.fd.as_fd(), interface)) {
+            offload.may.mtu = mtu;
+        }
     }
 
     /// Frames that came in faster than they were taken, since the last call.
     pub fn missed(&self) -> u64 {
         // SAFETY: all zeros is a valid value of this plain C struct.
         let mut stats: libc::tpacket_stats = unsafe { zeroed() };
-        let mut length = size_of::<libc::tpacket_stats>() as socklen_t;
-        let (value, option) = ((&raw mut stats).cast(), libc::PACKET_STATISTICS);
-        // SAFETY: `value` points to `length` bytes that outlive the call.
-        let result = unsafe {
-            libc::getsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_PACKET,
-                option,
-                value,
-                &raw mut length,
-            )
-        };
-        if result == 0 {
-            u64::from(stats.tp_drops)
-        } else {
-            0
+        match get(
+            self.fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            &mut stats,
+        ) {
+            Ok(()) => u64::from(stats.tp_drops),
+            Err(_) => 0,
         }
     }
 
@@ -190,32 +258,68 @@ impl PacketSocket {
     }
 }
 
-/// `value` is an integer or a plain C struct, as the option asks for.
-pub(super) fn set<T>(fd: BorrowedFd<'_>, level: c_int, option: c_int, value: &T) -> io::Result<()> {
-    let pointer = (value as *const T).cast::<c_void>();
-    let length = size_of::<T>() as socklen_t;
-    // SAFETY: `pointer` leads to `length` bytes that outlive the call.
-    check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, pointer, length) }).map(drop)
+impl Offload {
+    /// Before the ring is there.
+    fn on(fd: BorrowedFd<'_>, mtu: usize) -> Option<Self> {
+        set(fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1).ok()?;
+        set(fd, libc::SOL_PACKET, libc::PACKET_COPY_THRESH, &1).ok()?;
+        for (force, option) in [
+            (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
+            (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
+        ] {
+            // Beyond the system's limit with CAP_NET_ADMIN, up to it without.
+            let _ = set(fd, libc::SOL_SOCKET, force, &QUEUE)
+                .or_else(|_| set(fd, libc::SOL_SOCKET, option, &QUEUE));
+        }
+        Some(Self {
+            large: vec![0; TAG + LARGE].into(),
+            may: Mergeable {
+                mtu,
+                tcp: true,
+                udp: true,
+            },
+        })
+    }
+
+    /// The frame that the kernel has queued beside a slot.
+    fn fetch(&mut self, fd: BorrowedFd<'_>, arrived: Arrived) -> io::Result<Arrived> {
+        let mut head = [0; vnet::LEN];
+        let mut vectors = [&mut head[..], &mut self.large[TAG..]].map(|bytes| iovec {
+            iov_base: bytes.as_mut_ptr().cast(),
+            iov_len: bytes.len(),
+        });
+        // SAFETY: all zeros is a valid value of this plain C struct.
+        let mut header: libc::msghdr = unsafe { zeroed() };
+        header.msg_iov = vectors.as_mut_ptr();
+        header.msg_iovlen = vectors.len();
+        // SAFETY: the header points to two vectors, and those to bytes that nothing else uses; all outlive the call.
+        let length = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT) };
+        let length = match usize::try_from(length) {
+            Ok(length) => length,
+            Err(_) => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::WouldBlock => 0,
+                error => return Err(error),
+            },
+        };
+        // What is too long for the ring is a super-frame, or longer than the MTU.
+        let whole = arrived.vnet.is_some_and(|vnet| vnet.is_super());
+        Ok(Arrived {
+            start: TAG,
+            taken: if whole {
+                length.saturating_sub(vnet::LEN)
+            } else {
+                0
+            },
+            ..arrived
+        })
+    }
 }
 
-/// Bytes of the interface's longest IP packet.
-fn mtu(fd: BorrowedFd<'_>, interface: &str) -> io::Result<usize> {
-    // SAFETY: all zeros is a valid value of this plain C struct.
-    let mut request: libc::ifreq = unsafe { zeroed() };
-    let room = request.ifr_name.len() - 1;
-    for (to, from) in request.ifr_name[..room].iter_mut().zip(interface.bytes()) {
-        *to = from as libc::c_char;
+fn vector(bytes: &[u8]) -> iovec {
+    iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
     }
-    // SAFETY: the request is an ifreq with a terminated name; the call writes the MTU into it.
-    let mtu = unsafe {
-        check(libc::ioctl(
-            fd.as_raw_fd(),
-            libc::SIOCGIFMTU,
-            &raw mut request,
-        ))?;
-        request.ifr_ifru.ifru_mtu
-    };
-    usize::try_from(mtu).map_err(io::Error::other)
 }
 
 /// Lets the calling thread go before others, where CAP_SYS_NICE allows it. Returns whether it does.
@@ -240,13 +344,5 @@ pub fn wait(descriptors: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<Vec
     match check(unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout) }) {
         Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
         _ => Ok(polled.iter().map(|it| it.revents != 0).collect()),
-    }
-}
-
-fn check(result: c_int) -> io::Result<c_int> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(result)
     }
 }

@@ -19,13 +19,15 @@ pub fn join_table(
     types: &Types,
     program: &Program,
 ) -> Result<Table, Fault> {
-    if table.implementation_id != 0 {
-        return Err(Fault::unsupported("action profiles are not supported"));
-    }
     let index = program
         .table(&name)
         .ok_or_else(|| Fault::invalid("the program has no such table"))?;
     let spec = &program.tables()[index.0];
+    if spec.profile.is_some() != (table.implementation_id != 0) {
+        return Err(Fault::invalid(
+            "the P4Info and the program differ on whether it has an action profile",
+        ));
+    }
     if spec.keys.len() != table.match_fields.len() {
         let (info, program) = (table.match_fields.len(), spec.keys.len());
         return Err(Fault::invalid(format!(
@@ -84,10 +86,14 @@ pub fn join_table(
         fields,
         actions: joined,
         is_const: table.is_const_table || spec.is_const,
+        // The default entry of a table with an action profile is NoAction (section 9.1.3).
         const_default: table.const_default_action_id != 0
+            || spec.profile.is_some()
             || spec.default.as_ref().is_some_and(|it| it.is_const),
         direct_counter: false,
         idle_timeout,
+        direct_meter: None,
+        profile: spec.profile.map(|_| table.implementation_id),
         prioritised: spec.prioritised,
         name,
     })

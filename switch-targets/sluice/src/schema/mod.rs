@@ -2,21 +2,31 @@
 //!
 //! The join is a check too: a P4Info that does not belong to the JSON is refused with the place where they part.
 
+mod controller_header;
 mod join;
+mod meter;
+mod profile;
 pub mod scalar;
 mod shape;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::Arc;
 
 use sluice_pipeline::{ActionId, CounterId, MatchKind, Program, RegisterId, TableId, ValueSetId};
 
 use crate::fault::Fault;
 use crate::proto::info::{self, action_ref::Scope};
 use crate::proto::p4rt;
+use crate::role::{Owners, owners};
 use crate::sdn::{Sdn, Types};
 
+pub use controller_header::ControllerHeader;
 use join::{join_counter, join_register, join_table, join_value_set};
+pub use meter::{Meter, MeterKind};
+use meter::{join_direct_meter, join_meter};
+pub use profile::Profile;
+use profile::join_profile;
 use scalar::Scalar;
 pub use shape::Shape;
 use shape::digest_shape;
@@ -30,11 +40,17 @@ pub struct Schema {
     pub direct_counters: BTreeMap<u32, u32>,
     pub registers: BTreeMap<u32, Register>,
     pub value_sets: BTreeMap<u32, ValueSet>,
+    pub meters: BTreeMap<u32, Meter>,
+    pub profiles: BTreeMap<u32, Profile>,
     pub digests: BTreeMap<u32, Digest>,
     /// For each of the pipeline's digests its P4Runtime id; `None` when the P4Info does not name it.
     pub digest_ids: Vec<Option<u32>>,
     /// Which of its types are translated.
     pub types: Types,
+    /// Who alone may write what.
+    pub owners: Owners,
+    pub packet_in: Option<Arc<ControllerHeader>>,
+    pub packet_out: Option<ControllerHeader>,
 }
 
 #[derive(Debug)]
@@ -49,6 +65,9 @@ pub struct Table {
     pub direct_counter: bool,
     /// The primary is told of entries that are not hit.
     pub idle_timeout: bool,
+    pub direct_meter: Option<MeterKind>,
+    /// The action profile that its entries take their actions from.
+    pub profile: Option<u32>,
     /// Entries carry a priority.
     pub prioritised: bool,
 }
@@ -64,7 +83,7 @@ pub struct Field {
 }
 
 /// An action as one table may use it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Action {
     pub name: String,
     pub index: ActionId,
@@ -73,7 +92,7 @@ pub struct Action {
     pub params: Vec<Param>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Param {
     pub id: u32,
     pub name: String,
@@ -183,6 +202,43 @@ impl Schema {
             }
             schema.direct_counters.insert(id, counter.direct_table_id);
         }
+        for meter in &p4info.meters {
+            let (id, name) = named("meter", &meter.preamble)?;
+            let place = format!("meter '{name}'");
+            schema.meters.insert(
+                id,
+                join_meter(name, meter, program).map_err(|fault| fault.at(&place))?,
+            );
+        }
+        for meter in &p4info.direct_meters {
+            let place = format!(
+                "direct meter '{}'",
+                named("direct meter", &meter.preamble)?.1
+            );
+            let table = schema.tables.get_mut(&meter.direct_table_id);
+            let table = table
+                .ok_or_else(|| Fault::invalid("it belongs to no table of the P4Info").at(&place))?;
+            let kind = join_direct_meter(meter, table, program);
+            table.direct_meter = Some(kind.map_err(|fault| fault.at(&place))?);
+        }
+        for profile in &p4info.action_profiles {
+            let (id, name) = named("action profile", &profile.preamble)?;
+            let place = format!("action profile '{name}'");
+            let joined = join_profile(name, id, profile, &schema.tables, program);
+            if let Some(profile) = joined.map_err(|fault| fault.at(&place))? {
+                schema.profiles.insert(id, profile);
+            }
+        }
+        if let Some(table) = schema.tables.values().find(|table| {
+            table
+                .profile
+                .is_some_and(|id| !schema.profiles.contains_key(&id))
+        }) {
+            return Err(Fault::invalid(format!(
+                "table '{}': its action profile is not in the P4Info",
+                table.name
+            )));
+        }
         for digest in &p4info.digests {
             let (id, name) = named("digest", &digest.preamble)?;
             let shape = digest_shape(digest, p4info, &schema.types)
@@ -190,6 +246,9 @@ impl Schema {
             schema.digests.insert(id, Digest { name, shape });
         }
         schema.join_digests(program)?;
+        schema.owners = owners(p4info);
+        schema.packet_in = ControllerHeader::new("packet_in", p4info)?.map(Arc::new);
+        schema.packet_out = ControllerHeader::new("packet_out", p4info)?;
         Ok(schema)
     }
 

@@ -70,6 +70,15 @@ impl Scalar {
         }
     }
 
+    /// As the P4Info has it; names have 0.
+    pub fn info_width(&self) -> u32 {
+        match self {
+            Self::Bits(width) | Self::Enum(width) => *width,
+            Self::Bool => 1,
+            Self::Translated(sdn) => sdn.info_width(0),
+        }
+    }
+
     pub fn data(&self, value: &Bits) -> P4Data {
         let data = match self {
             Self::Bits(_) => Data::Bitstring(value.canonical().to_vec()),

@@ -5,10 +5,12 @@ use std::time::Duration;
 use sluice_pipeline::{CounterValue, Entry};
 
 use super::counter::value;
+use super::meter::{Setting, setting_of};
+use super::profile::entry_action;
 use super::{Refused, on_switch};
 use crate::device::{Device, Installed, Note};
 use crate::fault::Fault;
-use crate::proto::p4rt::{self, update::Type};
+use crate::proto::p4rt::{self, table_action, update::Type};
 use crate::schema::Table;
 use crate::translate::{EntryKey, action_call, entry_key};
 
@@ -45,12 +47,19 @@ pub fn table_entry(
         return Ok(());
     }
     let counter = direct_resources(table, &entry).map_err(place)?;
+    let meter = meter_setting(table, &entry).map_err(place)?;
     let timeout = idle_timeout(table, &entry).map_err(place)?;
-    let note = note(&entry).map_err(place)?;
+    let mut note = note(&entry).map_err(place)?;
+    if entry.action.is_none() {
+        note.modes = installed
+            .notes
+            .get(&note_at)
+            .map_or(note.modes, |kept| kept.modes);
+    }
     let action = entry
         .action
         .as_ref()
-        .map(|action| action_call(table, action, false))
+        .map(|action| entry_action(&device.plane, &installed.schema, table, action))
         .transpose()?;
     let EntryKey { fields, priority } = key;
     let with = |action| Entry {
@@ -70,6 +79,9 @@ pub fn table_entry(
         }
         if let Some(timeout) = timeout {
             switch.set_idle_timeout(table.index, &fields, priority, timeout, now)?;
+        }
+        if let Some(setting) = meter {
+            setting.apply(switch.direct_meter_mut(table.index, &fields, priority)?);
         }
         match counter {
             Some(value) => {
@@ -105,6 +117,12 @@ pub fn default_entry(
         return Err(place(Fault::denied("the program fixes it")));
     }
     let counter = direct_resources(table, &entry).map_err(place)?;
+    if entry.meter_config.is_some() || entry.meter_counter_data.is_some() {
+        meter_setting(table, &entry).map_err(place)?;
+        return Err(place(Fault::unsupported(
+            "misses are not marked by this switch",
+        )));
+    }
     if entry.idle_timeout_ns != 0 || entry.time_since_last_hit.is_some() {
         return Err(place(Fault::invalid("it has no idle timeout")));
     }
@@ -140,9 +158,6 @@ fn direct_resources(
     if entry.is_const {
         return Err(Fault::invalid("is_const can't be written"));
     }
-    if entry.meter_config.is_some() || entry.meter_counter_data.is_some() {
-        return Err(Fault::invalid("the table has no direct meter"));
-    }
     match &entry.counter_data {
         Some(_) if !table.direct_counter => Err(Fault::invalid("the table has no direct counter")),
         Some(data) => Ok(Some(value(data)?)),
@@ -151,7 +166,7 @@ fn direct_resources(
 }
 
 /// What an entry's idle timeout is to be set to, if anything: a modification that gives no action changes nothing that it
-/// does not give. Zero: none.
+/// does not give, but entries of the program are always modified so. Zero: none.
 fn idle_timeout(table: &Table, entry: &p4rt::TableEntry) -> Result<Option<Duration>, Fault> {
     if entry.time_since_last_hit.is_some() {
         return Err(Fault::invalid("time_since_last_hit can't be written"));
@@ -159,9 +174,17 @@ fn idle_timeout(table: &Table, entry: &p4rt::TableEntry) -> Result<Option<Durati
     match u64::try_from(entry.idle_timeout_ns) {
         Err(_) => Err(Fault::invalid("an idle timeout can't be negative")),
         Ok(1..) if !table.idle_timeout => Err(Fault::invalid("the table has no idle timeout")),
-        Ok(0) if entry.action.is_none() => Ok(None),
+        Ok(0) if entry.action.is_none() && !table.is_const => Ok(None),
         Ok(nanos) => Ok(table.idle_timeout.then_some(Duration::from_nanos(nanos))),
     }
+}
+
+fn meter_setting(table: &Table, entry: &p4rt::TableEntry) -> Result<Option<Setting>, Fault> {
+    setting_of(
+        table,
+        entry.meter_config.as_ref(),
+        entry.meter_counter_data.as_ref(),
+    )
 }
 
 fn note(entry: &p4rt::TableEntry) -> Result<Note, Fault> {
@@ -178,7 +201,18 @@ fn note(entry: &p4rt::TableEntry) -> Result<Note, Fault> {
     Ok(Note {
         controller_metadata,
         metadata: entry.metadata.clone(),
+        modes: modes(entry),
     })
+}
+
+fn modes(entry: &p4rt::TableEntry) -> [i32; 2] {
+    let action = entry.action.as_ref();
+    match action.and_then(|action| action.r#type.as_ref()) {
+        Some(table_action::Type::ActionProfileActionSet(set)) => {
+            [set.action_selection_mode, set.size_semantics]
+        }
+        _ => Default::default(),
+    }
 }
 
 fn keep(installed: &mut Installed, at: (u32, Option<EntryKey>), note: Note) {

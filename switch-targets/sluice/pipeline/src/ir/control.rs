@@ -2,7 +2,8 @@
 
 use crate::cond::Cond;
 use crate::expr::Args;
-use crate::ir::{Next, Source};
+use crate::ir::{Next, Source, Target};
+use crate::spec::MeterUnit;
 
 #[derive(Debug, Default)]
 pub struct Flow {
@@ -18,6 +19,10 @@ pub enum FlowNode {
         no: Next,
     },
     Apply {
+        table: usize,
+    },
+    /// A table that has more to do at a hit than to run the entry's action.
+    ApplyExtended {
         table: usize,
     },
     /// A table without a key whose default action is fixed and not counted.
@@ -37,6 +42,14 @@ pub struct Table {
     pub next: AfterTable,
     /// Where to go when there is no default action.
     pub base_next: Next,
+    pub meter: Option<DirectMeter>,
+    pub profile: Option<Indirect>,
+}
+
+#[derive(Clone, Debug)]
+pub struct DirectMeter {
+    pub unit: MeterUnit,
+    pub target: Target,
 }
 
 #[derive(Debug)]
@@ -47,6 +60,22 @@ pub struct Key {
     pub offset: usize,
     pub len: usize,
     pub mask: Option<Box<[u8]>>,
+}
+
+/// Actions come from members of an action profile.
+#[derive(Debug)]
+pub struct Indirect {
+    pub profile: usize,
+    /// What the profile's actions are called here.
+    pub actions: Vec<(usize, usize)>,
+}
+
+impl Indirect {
+    /// The table's own action for one of the profile's.
+    pub fn own(&self, shared: usize) -> Option<usize> {
+        let found = self.actions.iter().find(|(action, _)| *action == shared);
+        found.map(|(_, own)| *own)
+    }
 }
 
 #[derive(Debug)]

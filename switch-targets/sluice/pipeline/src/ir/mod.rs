@@ -8,13 +8,13 @@
 mod control;
 mod parser;
 
-pub use control::{AfterTable, Flow, FlowNode, Key, Table};
+pub use control::{AfterTable, DirectMeter, Flow, FlowNode, Indirect, Key, Table};
 pub use parser::{Accepts, Case, KeyPart, KeySource, Parser, ParserOp, State};
 
 use crate::cond::Cond;
 use crate::expr::{HeaderRef, Num};
 use crate::layout::{HeaderIx, Home, Layout, StackIx};
-use crate::spec::RegisterSpec;
+use crate::spec::{MeterUnit, RegisterSpec};
 use crate::wide::Wide;
 
 /// Where control goes: an index, or the end.
@@ -32,9 +32,15 @@ pub struct Ir {
     pub update: Vec<Checksum>,
     pub deparser: Vec<HeaderIx>,
     pub actions: Vec<Action>,
+    /// An action that does nothing, which no program names.
+    pub nothing: usize,
     pub tables: Vec<Table>,
     pub calculations: Vec<Calculation>,
     pub registers: Vec<RegisterSpec>,
+    /// What the arrays of meters count.
+    pub meters: Vec<MeterUnit>,
+    /// For each action profile the calculation that chooses within groups, if it has groups.
+    pub selectors: Vec<Option<usize>>,
     pub digests: Vec<Vec<Value>>,
     pub field_lists: Vec<Vec<Place>>,
     pub instances: Vec<Instance>,
@@ -172,6 +178,11 @@ pub enum Op {
     Count {
         counter: usize,
         index: Num,
+    },
+    Meter {
+        meter: usize,
+        index: Num,
+        target: Target,
     },
     RegisterRead {
         target: Target,

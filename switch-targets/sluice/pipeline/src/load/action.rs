@@ -70,6 +70,8 @@ pub fn load(
         actions.specs.push(spec);
         ir.actions.push(Action { params, ops });
     }
+    ir.nothing = ir.actions.len();
+    ir.actions.push(Action::default());
     Ok(actions)
 }
 
@@ -169,6 +171,11 @@ impl Primitives<'_> {
             "count" => Op::Count {
                 counter: by_name(arg(0)?, &self.objects.counters, "counter")?,
                 index: num(1)?,
+            },
+            "execute_meter" => Op::Meter {
+                meter: by_name(arg(0)?, &self.objects.meters.arrays, "meter")?,
+                index: num(1)?,
+                target: context.target(arg(2)?)?,
             },
             "register_read" => Op::RegisterRead {
                 target: context.target(arg(0)?)?,

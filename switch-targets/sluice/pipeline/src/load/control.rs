@@ -12,8 +12,10 @@ use crate::load::action::Actions;
 use crate::load::branch;
 use crate::load::expr::Context;
 use crate::load::json::Node;
+use crate::load::objects::Objects;
+use crate::load::profile::Profiles;
 use crate::load::reference::constant_bytes;
-use crate::spec::{ActionId, KeySpec, MatchKind, TableSpec};
+use crate::spec::{ActionId, KeySpec, MatchKind, ProfileId, TableSpec};
 use crate::table::bind_args;
 
 /// What the pipelines define for the control plane.
@@ -22,18 +24,20 @@ pub struct Tables {
     pub specs: Vec<TableSpec>,
     /// The entries that the program fixes, for each table.
     pub entries: Vec<Vec<Entry>>,
+    pub profiles: Profiles,
 }
 
 pub fn load(
     root: &Node,
     context: Context,
+    objects: &Objects,
     actions: &Actions,
     ir: &mut Ir,
 ) -> Result<Tables, LoadError> {
     let mut tables = Tables::default();
     for node in root.get("pipelines")?.items()? {
         let name = node.get("name")?;
-        let flow = Pipeline::load(&node, context, actions, ir, &mut tables)?;
+        let flow = Pipeline::load(&node, context, objects, actions, ir, &mut tables)?;
         match name.str()? {
             "ingress" => ir.ingress = flow,
             "egress" => ir.egress = flow,
@@ -45,6 +49,7 @@ pub fn load(
 
 pub struct Pipeline<'a> {
     context: Context<'a>,
+    objects: &'a Objects,
     pub actions: &'a Actions,
     nodes: HashMap<&'a str, usize>,
 }
@@ -53,6 +58,7 @@ impl<'a> Pipeline<'a> {
     fn load(
         node: &Node<'a>,
         context: Context<'a>,
+        objects: &'a Objects,
         actions: &'a Actions,
         ir: &mut Ir,
         tables: &mut Tables,
@@ -69,8 +75,10 @@ impl<'a> Pipeline<'a> {
         {
             nodes.insert(step.get("name")?.str()?, at);
         }
+        tables.profiles.load(node, context, ir)?;
         let pipeline = Pipeline {
             context,
+            objects,
             actions,
             nodes,
         };
@@ -140,19 +148,14 @@ impl<'a> Pipeline<'a> {
     }
 
     fn table(&self, node: &Node, ir: &mut Ir, tables: &mut Tables) -> Result<FlowNode, LoadError> {
-        let kind = node.find("type").map_or(Ok("simple"), |kind| kind.str())?;
-        if !["simple", "indirect", "indirect_ws"].contains(&kind) {
-            return Err(node.error(format!("table type {kind} is not supported")));
-        }
-        if let Some(meter) = node.find("direct_meters") {
-            return Err(meter.error("meters are not supported"));
-        }
         let mut table = Table {
             key: Vec::new(),
             key_len: 0,
             actions: Vec::new(),
             next: AfterTable::ByAction(Vec::new()),
             base_next: None,
+            meter: self.objects.meters.of_table(node)?,
+            profile: None,
         };
         let mut keys = Vec::new();
         for key in node.list("key")? {
@@ -161,8 +164,14 @@ impl<'a> Pipeline<'a> {
         for id in node.get("action_ids")?.items()? {
             table.actions.push(self.action_id(&id)?);
         }
+        table.profile = tables
+            .profiles
+            .of_table(node, &table.actions, self.actions)?;
         table.base_next = self.next(node, "base_default_next")?;
         table.next = self.after(node, &table)?;
+        if table.profile.is_some() {
+            table.base_next = self.after_no_action(&table);
+        }
         let default = node
             .find("default_entry")
             .map(|entry| self.default(&entry))
@@ -195,6 +204,8 @@ impl<'a> Pipeline<'a> {
             idle_timeout: node
                 .find("support_timeout")
                 .map_or(Ok(false), |flag| flag.bool())?,
+            direct_meter: table.meter.as_ref().map(|meter| meter.unit),
+            profile: table.profile.as_ref().map(|it| ProfileId(it.profile)),
             is_const: !entries.is_empty(),
             prioritised,
             keys,
@@ -213,6 +224,9 @@ impl<'a> Pipeline<'a> {
                     next: table.after_miss(Some(default.action.0)),
                 }
             }
+            _ if table.meter.is_some() || table.profile.is_some() => FlowNode::ApplyExtended {
+                table: ir.tables.len(),
+            },
             _ => FlowNode::Apply {
                 table: ir.tables.len(),
             },
@@ -221,6 +235,13 @@ impl<'a> Pipeline<'a> {
         tables.specs.push(spec);
         tables.entries.push(entries);
         Ok(step)
+    }
+
+    /// A table with an action profile runs NoAction, which p4c does not say, when it finds no member.
+    fn after_no_action(&self, table: &Table) -> Next {
+        let named = |action: &&usize| self.actions.specs[**action].name == "NoAction";
+        let listed = table.actions.iter().find(named);
+        table.after_miss(listed.copied())
     }
 
     fn key(&self, node: &Node, table: &mut Table) -> Result<KeySpec, LoadError> {
@@ -309,7 +330,9 @@ fn is_acyclic(flow: &Flow, ir: &Ir) -> bool {
         .iter()
         .map(|node| match node {
             FlowNode::Branch { yes, no, .. } => vec![*yes, *no],
-            FlowNode::Apply { table } => ir.tables[*table].successors(),
+            FlowNode::Apply { table } | FlowNode::ApplyExtended { table } => {
+                ir.tables[*table].successors()
+            }
             FlowNode::Run { next, .. } => vec![*next],
         })
         .collect();

@@ -63,7 +63,7 @@ impl Pipeline<'_> {
         Ok(Entry {
             key,
             priority,
-            action: self.action_call(&node.get("action_entry")?)?,
+            action: self.action_call(&node.get("action_entry")?)?.into(),
         })
     }
 }

@@ -12,9 +12,11 @@ mod entry;
 mod expr;
 mod json;
 mod layout;
+mod meter;
 mod number;
 mod objects;
 mod parser;
+mod profile;
 mod range;
 mod reference;
 
@@ -24,7 +26,7 @@ use crate::error::LoadError;
 use crate::ir::{Checksum, Ir};
 use crate::load::expr::Context;
 use crate::load::json::Node;
-use crate::spec::{ActionSpec, CounterSpec, DigestSpec, TableSpec};
+use crate::spec::{ActionSpec, CounterSpec, DigestSpec, MeterSpec, ProfileSpec, TableSpec};
 
 /// The major version of the format, and all that is known of its minors is compatible.
 const FORMAT: u64 = 2;
@@ -36,6 +38,8 @@ pub struct Loaded {
     pub actions: Vec<ActionSpec>,
     pub counters: Vec<CounterSpec>,
     pub digests: Vec<DigestSpec>,
+    pub meters: Vec<MeterSpec>,
+    pub profiles: Vec<ProfileSpec>,
     /// The entries that the program fixes, for each table.
     pub entries: Vec<Vec<Entry>>,
 }
@@ -65,17 +69,20 @@ pub fn load(json: &[u8]) -> Result<Loaded, LoadError> {
     let objects = objects::load(&root, &context, &mut ir)?;
     let actions = action::load(&root, &names, &objects, &mut ir)?;
     parser::load(&root, context, &objects, &mut ir)?;
-    let tables = control::load(&root, context, &actions, &mut ir)?;
+    let tables = control::load(&root, context, &objects, &actions, &mut ir)?;
     checksums(&root, context, &objects, &mut ir)?;
     deparser(&root, context, &mut ir)?;
     ir.layout = names.layout;
     let (counters, digests) = (objects.counter_specs, objects.digest_specs);
+    let meters = objects.meters.specs;
     Ok(Loaded {
         ir,
         tables: tables.specs,
         actions: actions.specs,
         counters,
         digests,
+        meters,
+        profiles: tables.profiles.specs,
         entries: tables.entries,
     })
 }

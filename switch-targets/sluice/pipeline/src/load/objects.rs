@@ -10,10 +10,11 @@ use crate::ir::{CalcInput, Calculation, FieldSum, Instance, Ir, Place, Standard}
 use crate::layout::Home;
 use crate::load::expr::Context;
 use crate::load::json::Node;
+use crate::load::meter::{self, Meters};
 use crate::load::reference::constant_bytes;
 use crate::spec::{CounterSpec, DigestSpec, FieldSpec, RegisterSpec};
 
-/// Cells of all counters and registers together.
+/// Cells of all counters and registers together, and a few for each meter.
 const MAX_CELLS: u64 = 1 << 26;
 
 #[derive(Debug, Default)]
@@ -28,15 +29,20 @@ pub struct Objects {
     pub instances: HashMap<String, usize>,
     pub counter_specs: Vec<CounterSpec>,
     pub digest_specs: Vec<DigestSpec>,
+    pub meters: Meters,
     cells: u64,
 }
 
 /// Loads all of them into `ir`.
 pub fn load(root: &Node, context: &Context, ir: &mut Ir) -> Result<Objects, LoadError> {
     let mut objects = Objects::default();
-    if let Some(meter) = root.list("meter_arrays")?.first() {
-        return Err(meter.error("meters are not supported"));
-    }
+    meter::load(root, context, &mut objects)?;
+    ir.meters = objects
+        .meters
+        .specs
+        .iter()
+        .map(|meter| meter.unit)
+        .collect();
     counters(root, &mut objects)?;
     registers(root, &mut objects, ir)?;
     for node in root.list("calculations")? {
@@ -75,12 +81,17 @@ pub fn load(root: &Node, context: &Context, ir: &mut Ir) -> Result<Objects, Load
 
 impl Objects {
     fn take_cells(&mut self, size: &Node) -> Result<usize, LoadError> {
-        let cells = size.number(MAX_CELLS)?;
-        self.cells += cells;
+        self.take(size, 1)
+    }
+
+    /// An array whose elements are as large as `cells` counters.
+    pub fn take(&mut self, size: &Node, cells: u64) -> Result<usize, LoadError> {
+        let length = size.number(MAX_CELLS)?;
+        self.cells += length * cells;
         match self.cells <= MAX_CELLS {
-            true => Ok(cells as usize),
+            true => Ok(length as usize),
             false => Err(size.error(format!(
-                "counters and registers have more than {MAX_CELLS} cells in all"
+                "counters, meters and registers have more than {MAX_CELLS} cells in all"
             ))),
         }
     }
@@ -112,7 +123,7 @@ fn registers(root: &Node, objects: &mut Objects, ir: &mut Ir) -> Result<(), Load
     Ok(())
 }
 
-fn calculation(node: &Node, context: &Context) -> Result<Calculation, LoadError> {
+pub fn calculation(node: &Node, context: &Context) -> Result<Calculation, LoadError> {
     let algorithm_node = node.get("algo")?;
     let name = algorithm_node.str()?;
     let algorithm = Algorithm::named(name)

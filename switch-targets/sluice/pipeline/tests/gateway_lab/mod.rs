@@ -125,30 +125,36 @@ pub struct Gateway {
 /// With the static entries of a gateway and both directions of one tunnel.
 pub fn gateway() -> Gateway {
     let mut gateway = empty_gateway();
-    for (port, role, mac) in [(WAN, "set_wan", WAN_MAC), (LAN, "set_lan", LAN_MAC)] {
-        let args = [port.into(), mac.into()];
-        gateway.add("port_role", &[port.into(), 0], role, &args);
-    }
-    gateway.add("own_address", &[WAN.into(), mapped(GATEWAY)], "ours", &[]);
-    gateway.route(WEB & 0xffff_0000, 16, 1);
-    gateway.route(0, 0, 2);
-    gateway.add(
-        "nexthop",
-        &[1],
-        "set_nexthop",
-        &[2, LAN.into(), 0, LAN_MAC.into(), WEB_MAC.into(), 0],
-    );
-    gateway.add(
-        "nexthop",
-        &[2],
-        "set_nexthop",
-        &[1, WAN.into(), 0, WAN_MAC.into(), 0x0200_0000_0102, 0],
-    );
-    gateway.tunnel(SPI, SA_IN, SA_OUT, INNER, PEER);
+    gateway.fill();
     gateway
 }
 
 impl Gateway {
+    /// The static entries, and one tunnel.
+    pub fn fill(&mut self) {
+        let gateway = self;
+        for (port, role, mac) in [(WAN, "set_wan", WAN_MAC), (LAN, "set_lan", LAN_MAC)] {
+            let args = [port.into(), mac.into()];
+            gateway.add("port_role", &[port.into(), 0], role, &args);
+        }
+        gateway.add("own_address", &[WAN.into(), mapped(GATEWAY)], "ours", &[]);
+        gateway.route(WEB & 0xffff_0000, 16, 1);
+        gateway.route(0, 0, 2);
+        gateway.add(
+            "nexthop",
+            &[1],
+            "set_nexthop",
+            &[2, LAN.into(), 0, LAN_MAC.into(), WEB_MAC.into(), 0],
+        );
+        gateway.add(
+            "nexthop",
+            &[2],
+            "set_nexthop",
+            &[1, WAN.into(), 0, WAN_MAC.into(), 0x0200_0000_0102, 0],
+        );
+        gateway.tunnel(SPI, SA_IN, SA_OUT, INNER, PEER);
+    }
+
     pub fn entry(
         &self,
         table: &str,
@@ -179,7 +185,7 @@ impl Gateway {
         Entry {
             key,
             priority,
-            action: ActionCall { action, args },
+            action: ActionCall { action, args }.into(),
         }
     }
 

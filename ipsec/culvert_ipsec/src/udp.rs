@@ -1,0 +1,237 @@
+//! The UDP socket that carries ESP (RFC 3948), with many datagrams in a call, and in a message where Linux has that.
+
+use std::io;
+use std::mem;
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::arrivals::{Arrivals, MESSAGES, ROOM};
+use crate::control::{Control, received};
+use crate::device::{check, wait};
+use crate::trains::{Train, Trains};
+
+/// Bytes queued in the kernel, so that a burst survives until the pump's next turn.
+const SOCKET_BUFFER: libc::c_int = 4 << 20;
+/// Messages sent in one call.
+const CALL: usize = 64;
+/// How long a sender waits for room in the socket.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// On every IPv4 address.
+pub struct Udp {
+    socket: UdpSocket,
+    segmentation: Arc<AtomicBool>,
+    gro: bool,
+}
+
+impl Udp {
+    /// With the offloads that the kernel has, or none.
+    pub fn bind(port: u16, offloads: bool) -> io::Result<Self> {
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port))?;
+        socket.set_nonblocking(true)?;
+        for option in [libc::SO_RCVBUFFORCE, libc::SO_SNDBUFFORCE] {
+            set_option(&socket, libc::SOL_SOCKET, option, SOCKET_BUFFER)?;
+        }
+        set_option(&socket, libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
+        // Zero for the socket: each message says its own.
+        let segmentation =
+            offloads && set_option(&socket, libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok();
+        let gro = offloads && set_option(&socket, libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
+        Ok(Self {
+            socket,
+            segmentation: Arc::new(segmentation.into()),
+            gro,
+        })
+    }
+
+    pub fn port(&self) -> io::Result<u16> {
+        Ok(self.socket.local_addr()?.port())
+    }
+
+    /// Whether trains leave in one message. It ends for good when a route refuses them.
+    pub fn segmentation(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.segmentation)
+    }
+
+    /// Whether datagrams of a row arrive in one message.
+    pub fn has_gro(&self) -> bool {
+        self.gro
+    }
+
+    /// Fills `arrivals`; whether more may wait. A datagram too long comes out empty.
+    pub fn receive(&self, arrivals: &mut Arrivals) -> io::Result<bool> {
+        arrivals.clear();
+        let mut rooms = arrivals.bytes().chunks_exact_mut(ROOM);
+        let mut vectors: [libc::iovec; MESSAGES] = std::array::from_fn(|_| {
+            let room = rooms.next().unwrap_or_default();
+            libc::iovec {
+                iov_base: room.as_mut_ptr().cast(),
+                iov_len: room.len(),
+            }
+        });
+        let mut controls = [Control::default(); MESSAGES];
+        let mut messages: [libc::mmsghdr; MESSAGES] = std::array::from_fn(|_| empty_header());
+        for ((message, vector), control) in messages.iter_mut().zip(&mut vectors).zip(&mut controls)
+        {
+            message.msg_hdr.msg_iov = vector;
+            message.msg_hdr.msg_iovlen = 1;
+            control.attach(&mut message.msg_hdr);
+        }
+        // SAFETY: all headers, vectors and controls outlive the call, and each vector points to a room of its own.
+        let count = unsafe {
+            libc::recvmmsg(
+                self.socket.as_raw_fd(),
+                messages.as_mut_ptr(),
+                MESSAGES as libc::c_uint,
+                libc::MSG_DONTWAIT as _,
+                std::ptr::null_mut(),
+            )
+        };
+        let Ok(count) = usize::try_from(count) else {
+            let error = io::Error::last_os_error();
+            return match error.kind() {
+                io::ErrorKind::WouldBlock => Ok(false),
+                _ => Err(error),
+            };
+        };
+        for message in messages.iter().take(count) {
+            let whole = message.msg_hdr.msg_flags & libc::MSG_TRUNC == 0;
+            let len = if whole { message.msg_len as usize } else { 0 };
+            // SAFETY: recvmmsg filled this header in, and `controls` is alive.
+            arrivals.add(len, unsafe { received(&message.msg_hdr) });
+        }
+        Ok(count == MESSAGES)
+    }
+
+    /// Sends all, waiting for room in the socket; how many packets could not be sent.
+    pub fn send_trains(&self, trains: &Trains) -> usize {
+        let (mut rest, mut failed) = (trains.trains(), 0);
+        while let Some(first) = rest.first() {
+            if first.packets() > 1 && !self.segmentation.load(Ordering::Relaxed) {
+                failed += self.send_apart(trains, first);
+                rest = &rest[1..];
+                continue;
+            }
+            match self.send_some(trains, rest) {
+                Ok(sent) => rest = &rest[sent..],
+                // A device without checksums or a route through IPsec refuses trains, as does an MTU that needs fragments.
+                Err(libc::EIO | libc::EINVAL | libc::EMSGSIZE) if first.packets() > 1 => {
+                    self.segmentation.store(false, Ordering::Relaxed);
+                }
+                Err(_) => {
+                    failed += first.packets();
+                    rest = &rest[1..];
+                }
+            }
+        }
+        failed
+    }
+
+    pub fn send(&self, packet: &[u8], to: SocketAddrV4) -> io::Result<()> {
+        self.socket.send_to(packet, to).map(|_| ())
+    }
+
+    fn send_apart(&self, trains: &Trains, train: &Train) -> usize {
+        let packets: Vec<Train> = train.each().collect();
+        let (mut rest, mut failed) = (&packets[..], 0);
+        while !rest.is_empty() {
+            let sent = self.send_some(trains, rest).unwrap_or_else(|_| {
+                failed += 1;
+                1
+            });
+            rest = &rest[sent..];
+        }
+        failed
+    }
+
+    /// How many of the first were sent, or why the very first one wasn't.
+    fn send_some(&self, trains: &Trains, rows: &[Train]) -> Result<usize, libc::c_int> {
+        let count = rows.len().min(CALL);
+        let row = |index: usize| rows.get(index).filter(|_| index < count);
+        let mut vectors: [libc::iovec; CALL] = std::array::from_fn(|index| {
+            let bytes = row(index).map_or(&[][..], |row| trains.packet(row.bytes.clone()));
+            libc::iovec {
+                iov_base: bytes.as_ptr().cast_mut().cast(),
+                iov_len: bytes.len(),
+            }
+        });
+        let mut names: [libc::sockaddr_in; CALL] =
+            std::array::from_fn(|index| socket_address(row(index).map(|row| row.to)));
+        let mut controls = [Control::default(); CALL];
+        let mut messages: [libc::mmsghdr; CALL] = std::array::from_fn(|_| empty_header());
+        for (index, row) in rows.iter().enumerate().take(count) {
+            let header = &mut messages[index].msg_hdr;
+            header.msg_iov = &mut vectors[index];
+            header.msg_iovlen = 1;
+            header.msg_name = (&raw mut names[index]).cast();
+            header.msg_namelen = mem::size_of::<libc::sockaddr_in>() as libc::socklen_t;
+            let segment = (row.packets() > 1).then_some(row.segment as u16);
+            controls[index].set(header, row.class, segment);
+        }
+        loop {
+            // SAFETY: all headers, vectors, names and controls outlive the call and point to live memory, of which
+            // sendmmsg writes the headers' lengths alone.
+            let sent = unsafe {
+                libc::sendmmsg(
+                    self.socket.as_raw_fd(),
+                    messages.as_mut_ptr(),
+                    count as libc::c_uint,
+                    libc::MSG_DONTWAIT as _,
+                )
+            };
+            if let Ok(sent) = usize::try_from(sent) {
+                return Ok(sent);
+            }
+            let error = io::Error::last_os_error();
+            let full = error.kind() == io::ErrorKind::WouldBlock;
+            if !full || !wait([(self.socket.as_raw_fd(), libc::POLLOUT)], Some(PATIENCE))[0] {
+                return Err(error.raw_os_error().unwrap_or(libc::EIO));
+            }
+        }
+    }
+}
+
+impl AsRawFd for Udp {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+}
+
+fn empty_header() -> libc::mmsghdr {
+    // SAFETY: `mmsghdr` is plain data, for which all zeros is a value.
+    unsafe { mem::zeroed() }
+}
+
+fn socket_address(address: Option<SocketAddrV4>) -> libc::sockaddr_in {
+    // SAFETY: `sockaddr_in` is plain data, for which all zeros is a value.
+    let mut name: libc::sockaddr_in = unsafe { mem::zeroed() };
+    if let Some(address) = address {
+        name.sin_family = libc::AF_INET as libc::sa_family_t;
+        name.sin_port = address.port().to_be();
+        name.sin_addr.s_addr = u32::from(*address.ip()).to_be();
+    }
+    name
+}
+
+fn set_option(
+    socket: &UdpSocket,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
+    let len = mem::size_of_val(&value) as libc::socklen_t;
+    // SAFETY: it reads `len` bytes of `value`, which outlives the call.
+    check(unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            (&raw const value).cast(),
+            len,
+        )
+    })
+    .map(|_| ())
+}

@@ -1,0 +1,74 @@
+//! The Internet checksum (RFC 1071).
+
+const BLOCK: usize = 32;
+const WORD: usize = 4;
+
+/// The ones' complement sum of big-endian 16-bit words, the last one filled up with a zero byte.
+pub(crate) fn sum(bytes: &[u8]) -> u16 {
+    // In the machine's byte order, which RFC 1071 section 2 (B) allows, and in lanes that a compiler makes vectors of.
+    let mut lanes = [0u64; BLOCK / WORD];
+    let mut blocks = bytes.chunks_exact(BLOCK);
+    for block in &mut blocks {
+        for (lane, word) in lanes.iter_mut().zip(block.chunks_exact(WORD)) {
+            *lane += u64::from(native(word));
+        }
+    }
+    let mut total: u64 = lanes.iter().sum();
+    for word in blocks.remainder().chunks(WORD) {
+        total += u64::from(native(word));
+    }
+    u16::from_be(fold(total))
+}
+
+/// Up to four bytes as they lie in memory; what is missing counts as zero.
+fn native(word: &[u8]) -> u32 {
+    let mut whole = [0; WORD];
+    match word.first_chunk() {
+        Some(word) => whole = *word,
+        None => whole[..word.len()].copy_from_slice(word),
+    }
+    u32::from_ne_bytes(whole)
+}
+
+/// Carries added until 16 bits are left.
+pub(crate) const fn fold(total: u64) -> u16 {
+    let total = (total >> 32) + (total & 0xffff_ffff);
+    let total = (total >> 16) + (total & 0xffff);
+    let total = (total >> 16) + (total & 0xffff);
+    ((total >> 16) + (total & 0xffff)) as u16
+}
+
+/// Ones' complement sum of several.
+pub(crate) fn add(parts: &[u16]) -> u16 {
+    fold(parts.iter().map(|part| u64::from(*part)).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn by_the_book(bytes: &[u8]) -> u16 {
+        let words = bytes
+            .chunks(2)
+            .map(|pair| u64::from(pair[0]) << 8 | pair.get(1).map_or(0, |low| u64::from(*low)));
+        let mut total: u64 = words.sum();
+        while total > 0xffff {
+            total = (total >> 16) + (total & 0xffff);
+        }
+        total as u16
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_rfc_1071(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            prop_assert_eq!(sum(&bytes), by_the_book(&bytes));
+        }
+    }
+
+    #[test]
+    fn the_largest_sum_does_not_overflow() {
+        assert_eq!(sum(&[0xff; 70_001]), by_the_book(&[0xff; 70_001]));
+        assert_eq!(fold(u64::MAX), 0xffff);
+    }
+}

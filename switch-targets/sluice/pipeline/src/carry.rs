@@ -1,0 +1,58 @@
+//! What packets have left behind, taken over from the program that ran before: of objects of the same name and shape.
+
+use crate::switch::Switch;
+
+impl Switch {
+    /// Takes counters, registers, meters, those and the idle times of the entries that are here too, and the switch's own counts.
+    pub fn carry_over(&mut self, old: &Switch) {
+        self.faults = old.faults;
+        self.objects.random = old.objects.random;
+        for (id, counter) in self.program.counters().iter().enumerate() {
+            if let Some(from) = old.program.counter(&counter.name)
+                && let Some(cells) = old.objects.counters.get(from.0)
+                && cells.len() == counter.size
+            {
+                self.objects.counters[id].clone_from(cells);
+            }
+        }
+        for (id, meter) in self.program.meters().iter().enumerate() {
+            if let Some(from) = old.program.meter(&meter.name)
+                && old.program.meters()[from.0] == *meter
+            {
+                self.objects.meters[id].clone_from(&old.objects.meters[from.0]);
+            }
+        }
+        for (id, register) in self.program.ir.registers.iter().enumerate() {
+            if let Some(from) = old.program.register(&register.name)
+                && let Some(cells) = old.objects.registers.get(from.0)
+                && cells.len() == register.size
+                && old.program.ir.registers[from.0].width == register.width
+            {
+                self.objects.registers[id].clone_from(cells);
+            }
+        }
+        for (id, spec) in self.program.tables().iter().enumerate() {
+            let from = old.program.table(&spec.name);
+            let from = from.filter(|from| old.program.tables()[from.0].keys == spec.keys);
+            let Some(from) = from else {
+                continue;
+            };
+            if let Ok(misses) = old.default_counter_read(from) {
+                let _ = self.tables[id].set_default_counter(spec, misses);
+            }
+            for (row, view) in old.entries_from(from, 0) {
+                let (key, priority) = (&view.entry.key, view.entry.priority);
+                // What an entry has that is not here, nothing takes over.
+                if let Some(counter) = view.counter {
+                    let _ = self.tables[id].set_counter(spec, key, priority, counter);
+                }
+                if let (Some(meter), Ok(here)) =
+                    (view.meter, self.tables[id].meter_of(spec, key, priority))
+                {
+                    *here = meter;
+                }
+                self.tables[id].adopt_idle(spec, key, priority, (&old.tables[from.0], row));
+            }
+        }
+    }
+}

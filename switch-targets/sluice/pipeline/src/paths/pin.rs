@@ -1,0 +1,196 @@
+//! What a path takes for granted of the packet: bits that decided it, and conditions that bits alone do not express.
+
+use std::collections::HashSet;
+
+use super::INPUT;
+use super::node::{Graph, Node, NodeId};
+use super::path::Shape;
+use crate::bitstream::mask;
+use crate::cond::CmpOp;
+use crate::expr::BinOp;
+
+pub struct Pins {
+    input: [u8; INPUT],
+    initial: Vec<u128>,
+    /// Conditions on the packet and whether they hold.
+    pub required: Vec<(NodeId, bool)>,
+    /// Nodes of which every bit is taken for granted.
+    fixed: HashSet<NodeId>,
+}
+
+impl Pins {
+    pub fn new(initial: usize) -> Pins {
+        Pins {
+            input: [0; INPUT],
+            initial: vec![0; initial],
+            required: Vec::new(),
+            fixed: HashSet::new(),
+        }
+    }
+
+    pub fn is_fixed(&self, id: NodeId) -> bool {
+        self.fixed.contains(&id)
+    }
+
+    pub fn fixed(&mut self, id: NodeId) {
+        self.fixed.insert(id);
+    }
+
+    /// Takes it for granted that a condition on the packet holds, or that it does not.
+    pub fn assume(&mut self, graph: &mut Graph, cond: NodeId, holds: bool) {
+        match graph.node(cond) {
+            Node::Const(_) => {}
+            Node::Bin {
+                op: op @ (BinOp::And | BinOp::Or),
+                left,
+                right,
+                ..
+            } if graph.bits(left) <= 1 && graph.bits(right) <= 1 => {
+                if holds == (op == BinOp::And) {
+                    self.assume(graph, left, holds);
+                    self.assume(graph, right, holds);
+                } else if (graph.value(left) != 0) == holds {
+                    self.assume(graph, left, holds);
+                } else {
+                    self.assume(graph, right, holds);
+                }
+            }
+            Node::Compare {
+                op: op @ (CmpOp::Eq | CmpOp::Ne),
+                left,
+                right,
+                ..
+            } if graph.constant(right).is_some() => {
+                let equal = holds == (op == CmpOp::Eq);
+                let one = graph.constant(right) == Some(1);
+                if graph.bits(left) <= 1 && (one || graph.constant(right) == Some(0)) {
+                    self.assume(graph, left, equal == one);
+                } else if equal && graph.is_cheap_to_pin(left) {
+                    self.pin(graph, left, u128::MAX);
+                } else {
+                    self.required.push((cond, holds));
+                }
+            }
+            Node::Compare { .. } | Node::Fold(_) | Node::Words { .. } => {
+                self.required.push((cond, holds));
+            }
+            _ if graph.bits(cond) <= 1 && graph.is_cheap_to_pin(cond) => self.pin(graph, cond, 1),
+            _ => self.required.push((cond, holds)),
+        }
+    }
+
+    /// Takes the bits of a value under `wanted` for granted.
+    pub fn pin(&mut self, graph: &mut Graph, id: NodeId, wanted: u128) {
+        let wanted = wanted & mask(graph.bits(id));
+        if wanted == 0 || self.is_fixed(id) {
+            return;
+        }
+        if wanted == mask(graph.bits(id)) {
+            self.fixed.insert(id);
+        }
+        match graph.node(id) {
+            Node::Const(_) | Node::Effect(_) => {}
+            Node::Input { at, width } => {
+                for bit in (0..width).filter(|bit| wanted >> bit & 1 == 1) {
+                    let at = (at + width - 1 - bit) as usize;
+                    self.input[at / 8] |= 0x80 >> (at % 8);
+                }
+            }
+            Node::Words { at, len } => self.input[at as usize..(at + len) as usize].fill(0xff),
+            Node::Initial(index) => self.initial[index as usize] |= wanted,
+            Node::Len => {
+                let len = graph.value(id);
+                let len = graph.number(len);
+                let same = graph.compare(CmpOp::Eq, false, id, len);
+                self.required.push((same, true));
+            }
+            Node::Bin {
+                op, left, right, ..
+            } => match (op, graph.constant(left), graph.constant(right)) {
+                (BinOp::And, _, Some(mask)) => self.pin(graph, left, wanted & mask),
+                (BinOp::And, Some(mask), _) => self.pin(graph, right, wanted & mask),
+                (BinOp::And | BinOp::Or | BinOp::Xor, ..) => {
+                    self.pin(graph, left, wanted);
+                    self.pin(graph, right, wanted);
+                }
+                (BinOp::Shl, _, Some(by @ 0..128)) => self.pin(graph, left, wanted >> by),
+                (BinOp::Shr, _, Some(by @ 0..128)) if graph.is_unsigned(id) => {
+                    self.pin(graph, left, wanted << by);
+                }
+                _ => {
+                    self.pin(graph, left, u128::MAX);
+                    self.pin(graph, right, u128::MAX);
+                }
+            },
+            Node::Select { cond, yes, no } => {
+                self.pin(graph, cond, u128::MAX);
+                let taken = if graph.value(cond) == 0 { no } else { yes };
+                self.pin(graph, taken, wanted);
+            }
+            node @ (Node::Compare { .. }
+            | Node::SignExtend { .. }
+            | Node::Saturate { .. }
+            | Node::Fold(_)) => {
+                for operand in node.operands() {
+                    self.pin(graph, operand, u128::MAX);
+                }
+            }
+        }
+    }
+
+    /// Whether the pinned bits alone decide a value.
+    fn decides(&self, graph: &Graph, id: NodeId) -> bool {
+        if self.is_fixed(id) {
+            return true;
+        }
+        match graph.node(id) {
+            Node::Const(_) => true,
+            Node::Len | Node::Effect(_) => false,
+            Node::Initial(index) => {
+                let wanted = mask(graph.bits(id));
+                self.initial[index as usize] & wanted == wanted
+            }
+            Node::Input { at, width } => (at..at + width).all(|at| {
+                let at = at as usize;
+                self.input[at / 8] & (0x80 >> (at % 8)) != 0
+            }),
+            Node::Words { at, len } => {
+                let bytes = &self.input[at as usize..(at + len) as usize];
+                bytes.iter().all(|byte| *byte == 0xff)
+            }
+            node => node.operands().all(|operand| self.decides(graph, operand)),
+        }
+    }
+
+    /// The requirements that the shape does not imply.
+    pub fn requirements(&self, graph: &Graph) -> Vec<(NodeId, bool)> {
+        let mut left: Vec<(NodeId, bool)> = Vec::new();
+        for (cond, holds) in &self.required {
+            if !self.decides(graph, *cond) && !left.contains(&(*cond, *holds)) {
+                left.push((*cond, *holds));
+            }
+        }
+        left
+    }
+
+    pub fn shape(&self) -> Shape {
+        let mut shape = Shape::default();
+        let mut at = 0;
+        while at + 8 <= INPUT {
+            if self.input[at] == 0 {
+                at += 1;
+                continue;
+            }
+            let mut word = [0; 8];
+            word.copy_from_slice(&self.input[at..at + 8]);
+            shape.words.push((at as u32, u64::from_be_bytes(word)));
+            at += 8;
+        }
+        for (index, mask) in self.initial.iter().enumerate() {
+            if *mask != 0 {
+                shape.initial.push((index as u32, *mask));
+            }
+        }
+        shape
+    }
+}

@@ -1,0 +1,112 @@
+//! The two ways to an interface.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use super::frames::{Intake, Outgoing};
+use super::layers::Transport;
+use super::socket::{PacketSocket, Sent};
+use super::xdp::XdpSocket;
+
+/// How an interface is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Beside the kernel's own stack.
+    Packet {
+        /// Super-frames and unfinished checksums, if the kernel has them.
+        offload: bool,
+    },
+    /// In its stead.
+    Xdp,
+}
+
+pub(super) enum Attachment {
+    Packet(PacketSocket),
+    Xdp(Box<XdpSocket>),
+}
+
+impl Attachment {
+    /// # Errors
+    /// As [`PacketSocket::open`] and [`XdpSocket::open`].
+    pub fn open(interface: &str, way: Way) -> io::Result<Self> {
+        match way {
+            Way::Packet { offload } => PacketSocket::open(interface, offload).map(Self::Packet),
+            Way::Xdp => XdpSocket::open(interface).map(|socket| Self::Xdp(Box::new(socket))),
+        }
+    }
+
+    /// What the user may want to know about it.
+    pub fn shortcoming(&self, way: Way) -> Option<&'static str> {
+        match self {
+            Self::Packet(socket) => (way == Way::Packet { offload: true } && !socket.has_offload())
+                .then_some("this kernel gives packet sockets no super-frames"),
+            Self::Xdp(socket) => socket
+                .is_generic()
+                .then_some("the interface's driver has no XDP: the kernel's generic one is slower"),
+        }
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Packet(socket) => socket.fd(),
+            Self::Xdp(socket) => socket.fd(),
+        }
+    }
+
+    /// Nothing has come in.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::Packet(socket) => socket.is_empty(),
+            Self::Xdp(socket) => socket.is_empty(),
+        }
+    }
+
+    /// Hands over the packets that have come in, without waiting, until there have been `limit`. Returns how many frames they came in.
+    ///
+    /// # Errors
+    /// The interface is down or gone.
+    pub fn receive(
+        &mut self,
+        limit: usize,
+        intake: &mut Intake,
+        each: impl FnMut(&[u8]),
+    ) -> io::Result<usize> {
+        match self {
+            Self::Packet(socket) => socket.receive(limit, intake, each),
+            Self::Xdp(socket) => Ok(socket.receive(limit, intake, each)),
+        }
+    }
+
+    /// # Errors
+    /// The interface is down or gone.
+    pub fn check(&self) -> io::Result<()> {
+        match self {
+            Self::Packet(socket) => socket.check(),
+            Self::Xdp(socket) => socket.check(),
+        }
+    }
+
+    /// Sends what the interface takes and forgets the rest. Returns also which super-frames it has refused from now on.
+    pub fn send(&mut self, outgoing: &mut Outgoing) -> (Sent, Option<Transport>) {
+        match self {
+            Self::Packet(socket) => socket.send(outgoing),
+            Self::Xdp(socket) => (socket.send(outgoing), None),
+        }
+    }
+
+    /// Frames that came in faster than they were taken, since the last call.
+    pub fn missed(&mut self) -> u64 {
+        match self {
+            Self::Packet(socket) => socket.missed(),
+            Self::Xdp(socket) => socket.missed(),
+        }
+    }
+
+    /// Follows the interface's MTU.
+    pub fn refresh(&mut self, interface: &str) {
+        match self {
+            Self::Packet(socket) => socket.refresh(interface),
+            Self::Xdp(socket) => socket.refresh(interface),
+        }
+    }
+}
