@@ -184,9 +184,8 @@ impl<'a> Run<'a> {
             match paths::replay(path, scratch, entrance, machine, self.tables, work) {
                 Replayed::Unmet => last = Some(at),
                 Replayed::Done => {
-                    let then = self.finish(at, work);
-                    self.paths.used(at);
-                    return Some(then);
+                    self.paths.used(entrance.index(), at);
+                    return Some(self.finish(at, work));
                 }
                 Replayed::Exited(exit) => return Some(self.resume(at, exit, work)),
             }

@@ -1,13 +1,15 @@
 //! The recorded paths, found by the bits that decide between them.
 //!
 //! ```text
-//!   entrance ─► shapes, those in use first ─► hash of the packet's bits under the shape ─► paths ─► requirements
+//!   entrance ─► the path taken last ─► its bits?
+//!            └► shapes, those in use first ─► hash of the packet's bits under the shape ─► paths of these bits
 //! ```
+//! A candidate still has requirements of its own, which its replay checks.
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hasher as _};
 
-use foldhash::fast::{FixedState, RandomState};
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
 
 use super::path::{Path, Shape};
 use super::{Entrance, INPUT};
@@ -19,40 +21,64 @@ const MAX_PATHS: usize = 4096;
 const MAX_SHAPES: usize = 32;
 /// Paths of the same bits, which differ in what they require.
 const MAX_ALIKE: usize = 8;
+/// A path that is left so often in the middle is forgotten, and may be recorded anew.
+const MAX_EXITS: u32 = 64;
 
 /// A path with the values of its shape's bits.
 #[derive(Debug)]
 struct Kept {
+    entrance: usize,
+    shape: Shape,
+    hash: u64,
     words: Box<[u64]>,
     initial: Box<[u128]>,
     path: Path,
     /// The state of the tables when the path was last known to hold.
     checked: u64,
-    /// Exits beyond what is worth it; see [`PathCache::exited`].
     exits: u32,
+}
+
+impl Kept {
+    /// Whether the packet has the path's bits.
+    #[inline]
+    fn fits(&self, entrance: &Entrance, input: &[u8; INPUT], len: usize) -> bool {
+        let word = |((at, mask), value): (&(u32, u64), &u64)| load(input, *at) & mask == *value;
+        let initial = |((index, mask), value): (&(u32, u128), &u128)| {
+            entrance.initial[*index as usize] & mask == *value
+        };
+        self.path.min_len <= len
+            && self.shape.words.iter().zip(&self.words).all(word)
+            && self.shape.initial.iter().zip(&self.initial).all(initial)
+    }
 }
 
 #[derive(Debug)]
 struct Group {
     shape: Shape,
-    paths: HashMap<u64, Vec<Kept>, RandomState>,
+    paths: HashTable<u32>,
 }
 
-/// Where a path is: until the next change of the cache.
+#[derive(Debug, Default)]
+struct Door {
+    groups: Vec<Group>,
+    /// The path taken last.
+    recent: u32,
+}
+
+/// A path's number, and where the search for others goes on.
 #[derive(Clone, Copy, Debug)]
 pub struct At {
-    entrance: usize,
+    index: u32,
     group: usize,
-    hash: u64,
-    index: usize,
+    nth: usize,
 }
 
 #[derive(Debug, Default)]
 pub struct PathCache {
-    groups: Vec<Vec<Group>>,
-    count: usize,
-    words: Vec<u64>,
-    initial: Vec<u128>,
+    /// By [`Entrance::index`].
+    doors: Vec<Door>,
+    kept: Vec<Option<Kept>>,
+    free: Vec<u32>,
     /// Grows with every change of a table.
     version: u64,
     every: u32,
@@ -87,16 +113,17 @@ impl PathCache {
         self.version += 1;
     }
 
-    pub fn clear(&mut self) {
-        self.groups.clear();
-        self.count = 0;
+    pub fn len(&self) -> usize {
+        self.kept.len() - self.free.len()
     }
 
-    pub fn len(&self) -> usize {
-        self.count
+    pub fn path(&self, at: At) -> Option<&Path> {
+        let kept = self.kept.get(at.index as usize)?.as_ref();
+        kept.map(|kept| &kept.path)
     }
 
     /// The next candidate for a packet behind `last`. Paths whose tables have changed since are forgotten on the way.
+    #[inline]
     pub fn find(
         &mut self,
         entrance: &Entrance,
@@ -105,151 +132,206 @@ impl PathCache {
         tables: &[Table],
         last: Option<At>,
     ) -> Option<At> {
-        let version = self.version;
-        let from = last.map_or((0, 0), |at| (at.group, at.index + 1));
-        let groups = self.groups.get_mut(entrance.index())?;
-        for (group_at, group) in groups.iter_mut().enumerate().skip(from.0) {
-            let hash = key(
-                &group.shape,
-                entrance,
-                input,
-                &mut self.words,
-                &mut self.initial,
-            );
-            let Some(paths) = group.paths.get_mut(&hash) else {
-                continue;
-            };
-            let mut index = if group_at == from.0 { from.1 } else { 0 };
-            while let Some(kept) = paths.get_mut(index) {
-                if kept.checked != version {
-                    let holds = |(table, seen): &(usize, u64)| tables[*table].version() == *seen;
-                    if !kept.path.tables.iter().all(holds) {
-                        paths.swap_remove(index);
-                        self.count -= 1;
-                        continue;
-                    }
-                    kept.checked = version;
-                }
-                if kept.path.min_len <= len
-                    && *kept.words == *self.words
-                    && *kept.initial == *self.initial
-                {
-                    return Some(At {
-                        entrance: entrance.index(),
-                        group: group_at,
-                        hash,
-                        index,
-                    });
-                }
-                index += 1;
+        if last.is_none() {
+            let index = self.doors.get(entrance.index())?.recent;
+            let recent = self.kept.get(index as usize).and_then(Option::as_ref);
+            if recent.is_some_and(|kept| {
+                kept.checked == self.version
+                    && kept.entrance == entrance.index()
+                    && kept.fits(entrance, input, len)
+            }) {
+                let (group, nth) = (0, 0);
+                return Some(At { index, group, nth });
             }
         }
-        None
+        self.search(entrance, input, len, tables, last)
     }
 
-    /// A path was of use: its shape is tried earlier from now on.
-    pub fn used(&mut self, at: At) {
-        if at.group > 0
-            && let Some(groups) = self.groups.get_mut(at.entrance)
-        {
-            groups.swap(at.group, at.group - 1);
+    fn search(
+        &mut self,
+        entrance: &Entrance,
+        input: &[u8; INPUT],
+        len: usize,
+        tables: &[Table],
+        last: Option<At>,
+    ) -> Option<At> {
+        // The path taken last has no place in the order: the search behind it begins at the front.
+        let (from, skip) = last.map_or((0, 0), |at| (at.group, at.nth));
+        let mut stale = None;
+        let mut found = None;
+        let door = self.doors.get(entrance.index())?;
+        for (group, it) in door.groups.iter().enumerate().skip(from) {
+            let hash = hash(&it.shape, entrance, input);
+            let mut nth = 0;
+            for index in it.paths.iter_hash(hash).copied() {
+                nth += 1;
+                if group == from && nth <= skip {
+                    continue;
+                }
+                let Some(kept) = self.kept.get(index as usize).and_then(Option::as_ref) else {
+                    continue;
+                };
+                if kept.hash != hash || !kept.fits(entrance, input, len) {
+                    continue;
+                }
+                let holds = |(table, seen): &(usize, u64)| tables[*table].version() == *seen;
+                let at = At { index, group, nth };
+                if kept.checked == self.version || kept.path.tables.iter().all(holds) {
+                    found = Some(at);
+                } else {
+                    stale = Some(at);
+                }
+                break;
+            }
+            if found.is_some() || stale.is_some() {
+                break;
+            }
+        }
+        if let Some(at) = stale {
+            self.forget(at.index);
+            return self.search(entrance, input, len, tables, last);
+        }
+        let at = found?;
+        if let Some(Some(kept)) = self.kept.get_mut(at.index as usize) {
+            kept.checked = self.version;
+        }
+        Some(at)
+    }
+
+    /// A path was of use: it and its shape are tried earlier from now on.
+    #[inline]
+    pub fn used(&mut self, entrance: usize, at: At) {
+        let Some(door) = self.doors.get_mut(entrance) else {
+            return;
+        };
+        if door.recent != at.index {
+            door.recent = at.index;
+            if at.group > 0 && at.group < door.groups.len() {
+                door.groups.swap(at.group, at.group - 1);
+            }
         }
     }
 
-    pub fn path(&self, at: At) -> Option<&Path> {
-        let group = self.groups.get(at.entrance)?.get(at.group)?;
-        Some(&group.paths.get(&at.hash)?.get(at.index)?.path)
-    }
-
-    /// A path has been left: one that is left again and again is forgotten, and may be recorded anew.
+    /// A path has been left in the middle.
     pub fn exited(&mut self, at: At) {
-        const TOO_OFTEN: u32 = 64;
-        let group = self
-            .groups
-            .get_mut(at.entrance)
-            .and_then(|it| it.get_mut(at.group));
-        let Some(paths) = group.and_then(|group| group.paths.get_mut(&at.hash)) else {
-            return;
-        };
-        if let Some(kept) = paths.get_mut(at.index) {
+        if let Some(Some(kept)) = self.kept.get_mut(at.index as usize) {
             kept.exits += 1;
-            if kept.exits > TOO_OFTEN {
-                paths.swap_remove(at.index);
-                self.count -= 1;
+            if kept.exits > MAX_EXITS {
+                self.forget(at.index);
             }
         }
     }
 
     pub fn insert(&mut self, entrance: &Entrance, input: &[u8; INPUT], shape: Shape, path: Path) {
-        if self.count >= MAX_PATHS {
+        if self.len() >= MAX_PATHS {
             self.clear();
         }
-        let at = entrance.index();
-        if self.groups.len() <= at {
-            self.groups.resize_with(at + 1, Vec::new);
+        let number = entrance.index();
+        if self.doors.len() <= number {
+            self.doors.resize_with(number + 1, Door::default);
         }
-        let groups = &mut self.groups[at];
-        let group = match groups.iter().position(|group| group.shape == shape) {
-            Some(group) => group,
-            None => {
-                if groups.len() >= MAX_SHAPES
-                    && let Some(forgotten) = groups.pop()
-                {
-                    self.count -= forgotten.paths.values().map(Vec::len).sum::<usize>();
-                }
-                groups.push(Group {
-                    shape,
-                    paths: HashMap::default(),
-                });
-                groups.len() - 1
+        let groups = &mut self.doors[number].groups;
+        if groups.iter().all(|group| group.shape != shape) {
+            if groups.len() >= MAX_SHAPES {
+                self.forget_shape(number);
             }
-        };
-        let group = &mut groups[group];
-        let hash = key(
-            &group.shape,
-            entrance,
-            input,
-            &mut self.words,
-            &mut self.initial,
-        );
-        let paths = group.paths.entry(hash).or_default();
-        if paths.len() >= MAX_ALIKE {
-            paths.remove(0);
-            self.count -= 1;
+            self.doors[number].groups.push(Group {
+                shape: shape.clone(),
+                paths: HashTable::new(),
+            });
         }
-        paths.push(Kept {
-            words: self.words.as_slice().into(),
-            initial: self.initial.as_slice().into(),
+        let hash = hash(&shape, entrance, input);
+        let groups = &mut self.doors[number].groups;
+        let Some(group) = groups.iter_mut().find(|group| group.shape == shape) else {
+            return;
+        };
+        let kept = &self.kept;
+        let alike = group.paths.iter_hash(hash).copied();
+        let alike = alike.filter(|index| hash_of(kept, *index) == hash);
+        let crowd: Vec<u32> = alike.collect();
+        if let [first, ..] = crowd.as_slice()
+            && crowd.len() >= MAX_ALIKE
+        {
+            self.forget(*first);
+        }
+        let words = shape.words.iter();
+        let initial = shape.initial.iter();
+        let kept = Kept {
+            entrance: number,
+            hash,
+            words: words.map(|(at, mask)| load(input, *at) & mask).collect(),
+            initial: initial
+                .map(|(index, mask)| entrance.initial[*index as usize] & mask)
+                .collect(),
+            shape,
             path,
             checked: self.version,
             exits: 0,
+        };
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.kept.push(None);
+            self.kept.len() as u32 - 1
         });
-        self.count += 1;
+        let groups = &mut self.doors[number].groups;
+        if let Some(group) = groups.iter_mut().find(|group| group.shape == kept.shape) {
+            let all = &self.kept;
+            group
+                .paths
+                .insert_unique(hash, index, |other| hash_of(all, *other));
+        }
+        self.kept[index as usize] = Some(kept);
+    }
+
+    fn forget(&mut self, index: u32) {
+        let Some(kept) = self.kept.get_mut(index as usize).and_then(Option::take) else {
+            return;
+        };
+        self.free.push(index);
+        let groups = self.doors.get_mut(kept.entrance).map(|it| &mut it.groups);
+        let group = groups.and_then(|it| it.iter_mut().find(|group| group.shape == kept.shape));
+        if let Some(group) = group
+            && let Ok(entry) = group.paths.find_entry(kept.hash, |other| *other == index)
+        {
+            entry.remove();
+        }
+    }
+
+    /// Forgets the shape of a door that was of use least, with its paths.
+    fn forget_shape(&mut self, door: usize) {
+        if let Some(group) = self.doors[door].groups.pop() {
+            for index in group.paths {
+                self.kept[index as usize] = None;
+                self.free.push(index);
+            }
+        }
+    }
+
+    fn clear(&mut self) {
+        self.doors.clear();
+        self.kept.clear();
+        self.free.clear();
     }
 }
 
-/// The bits under a shape, and their hash.
-fn key(
-    shape: &Shape,
-    entrance: &Entrance,
-    input: &[u8; INPUT],
-    words: &mut Vec<u64>,
-    initial: &mut Vec<u128>,
-) -> u64 {
-    words.clear();
-    initial.clear();
+#[inline]
+fn load(input: &[u8; INPUT], at: u32) -> u64 {
+    let word = input.get(at as usize..).and_then(|rest| rest.first_chunk());
+    word.map_or(0, |word| u64::from_be_bytes(*word))
+}
+
+fn hash_of(kept: &[Option<Kept>], index: u32) -> u64 {
+    let kept = kept.get(index as usize).and_then(Option::as_ref);
+    kept.map_or(0, |kept| kept.hash)
+}
+
+/// Of the bits under a shape.
+fn hash(shape: &Shape, entrance: &Entrance, input: &[u8; INPUT]) -> u64 {
     let mut hasher = FixedState::with_seed(0).build_hasher();
     for (at, mask) in &shape.words {
-        let mut word = [0; 8];
-        word.copy_from_slice(&input[*at as usize..*at as usize + 8]);
-        let word = u64::from_be_bytes(word) & mask;
-        hasher.write_u64(word);
-        words.push(word);
+        hasher.write_u64(load(input, *at) & mask);
     }
     for (index, mask) in &shape.initial {
-        let value = entrance.initial[*index as usize] & mask;
-        hasher.write_u128(value);
-        initial.push(value);
+        hasher.write_u128(entrance.initial[*index as usize] & mask);
     }
     hasher.finish()
 }

@@ -264,18 +264,22 @@ impl Lowering<'_> {
     }
 
     fn emit(&mut self, headers: Headers) -> Emit {
-        let put = |(value, at, width): (NodeId, usize, u32)| Put {
-            value: self.need(value),
-            at: at as u32,
-            width,
-        };
-        let puts: Box<[Put]> = headers.puts.into_iter().map(put).collect();
         let mut template = headers.bytes;
-        for put in &puts {
-            for bit in put.at as usize..(put.at + put.width) as usize {
+        for (_, at, width) in &headers.puts {
+            for bit in *at..at + *width as usize {
                 template[bit / 8] &= !(0x80 >> (bit % 8));
             }
         }
+        let put = |(value, at, width): (NodeId, usize, u32)| {
+            let (value, at) = (self.need(value), at as u32);
+            match (at % 8, width) {
+                (0, 8) => Put::Byte { value, at: at / 8 },
+                (0, 16) => Put::Word { value, at: at / 8 },
+                (0, 32) => Put::Long { value, at: at / 8 },
+                _ => Put::Bits { value, at, width },
+            }
+        };
+        let puts = headers.puts.into_iter().map(put).collect();
         Emit {
             template: template.into(),
             copies: headers.copies.into(),

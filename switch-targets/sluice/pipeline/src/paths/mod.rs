@@ -74,7 +74,8 @@ impl Entrance {
         }
     }
 
-    fn index(&self) -> usize {
+    /// Its number among the program's entrances.
+    pub fn index(&self) -> usize {
         self.list.map_or(0, |list| list + 1)
     }
 }

@@ -106,12 +106,13 @@ pub struct Copied {
     pub len: u32,
 }
 
-/// In bits.
+/// In bits, but for the sizes that most fields have.
 #[derive(Clone, Copy, Debug)]
-pub struct Put {
-    pub value: u32,
-    pub at: u32,
-    pub width: u32,
+pub enum Put {
+    Byte { value: u32, at: u32 },
+    Word { value: u32, at: u32 },
+    Long { value: u32, at: u32 },
+    Bits { value: u32, at: u32, width: u32 },
 }
 
 /// Where the interpreter goes on.

@@ -1,9 +1,8 @@
 //! Does what a recorded path left to do.
 
 use super::node::Ground;
-use super::path::{Call, CallArg, Check, Emit, Exit, Instr, Path};
+use super::path::{Call, CallArg, Check, Emit, Exit, Instr, Path, Put};
 use super::{Entrance, INPUT};
-use crate::bits;
 use crate::bitstream::{mask, read};
 use crate::expr::{BinOp, binary};
 use crate::layout::Layout;
@@ -180,15 +179,22 @@ pub fn emit(headers: &Emit, scratch: &Scratch, out: &mut Vec<u8>) {
         out[to..to + len].copy_from_slice(&scratch.input[from..from + len]);
     }
     for put in &headers.puts {
-        let value = scratch.numbers[put.value as usize] & mask(put.width);
-        let (at, width) = (put.at as usize, put.width as usize);
-        if at % 8 == 0 && width % 8 == 0 {
-            bits::write_low(&mut out[at / 8..(at + width) / 8], value);
-            continue;
-        }
-        for bit in 0..width {
-            if value >> (width - 1 - bit) & 1 == 1 {
-                out[(at + bit) / 8] |= 0x80 >> ((at + bit) % 8);
+        let of = |value: u32| scratch.numbers[value as usize];
+        let mut store = |at: u32, bytes: &[u8]| {
+            out[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
+        };
+        match *put {
+            Put::Byte { value, at } => store(at, &[of(value) as u8]),
+            Put::Word { value, at } => store(at, &(of(value) as u16).to_be_bytes()),
+            Put::Long { value, at } => store(at, &(of(value) as u32).to_be_bytes()),
+            Put::Bits { value, at, width } => {
+                let value = of(value) & mask(width);
+                for bit in 0..width {
+                    if value >> (width - 1 - bit) & 1 == 1 {
+                        let at = (at + bit) as usize;
+                        out[at / 8] |= 0x80 >> (at % 8);
+                    }
+                }
             }
         }
     }
