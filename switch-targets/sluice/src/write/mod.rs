@@ -19,6 +19,8 @@ mod register;
 mod replication;
 mod table;
 mod undo;
+#[cfg(test)]
+mod undo_tests;
 mod value_set;
 
 use sluice_pipeline::{Switch, TableError};
