@@ -41,6 +41,9 @@ fn generate() -> Result<(), Box<dyn Error>> {
     let descriptors = FileDescriptorSet::decode(output.stdout.as_slice())?;
     tonic_prost_build::configure()
         .build_client(false)
+        // Parts of the request's buffer, where every value of every update would be an allocation.
+        .bytes(".p4.v1.Action.Param")
+        .bytes(".p4.v1.FieldMatch")
         .compile_fds(descriptors)?;
     Ok(())
 }

@@ -14,10 +14,24 @@ use esp::{
 
 thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+    /// Allocated and not freed.
+    static HELD: Cell<usize> = const { Cell::new(0) };
 }
 
-fn count() {
+fn taken(block: *mut c_void) -> *mut c_void {
     ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+    HELD.set(
+        HELD.get()
+            .wrapping_add(unsafe { malloc_usable_size(block) }),
+    );
+    block
+}
+
+fn given_back(block: *mut c_void) {
+    HELD.set(
+        HELD.get()
+            .wrapping_sub(unsafe { malloc_usable_size(block) }),
+    );
 }
 
 unsafe extern "C" {
@@ -25,32 +39,37 @@ unsafe extern "C" {
     fn __libc_calloc(count: usize, size: usize) -> *mut c_void;
     fn __libc_realloc(old: *mut c_void, size: usize) -> *mut c_void;
     fn __libc_memalign(alignment: usize, size: usize) -> *mut c_void;
+    fn __libc_free(block: *mut c_void);
+    fn malloc_usable_size(block: *mut c_void) -> usize;
 }
 
 // These take the place of glibc's for this whole program.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
-    count();
-    unsafe { __libc_malloc(size) }
+    taken(unsafe { __libc_malloc(size) })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn calloc(number: usize, size: usize) -> *mut c_void {
-    count();
-    unsafe { __libc_calloc(number, size) }
+    taken(unsafe { __libc_calloc(number, size) })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn realloc(old: *mut c_void, size: usize) -> *mut c_void {
-    count();
-    unsafe { __libc_realloc(old, size) }
+    given_back(old);
+    taken(unsafe { __libc_realloc(old, size) })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn posix_memalign(to: *mut *mut c_void, alignment: usize, size: usize) -> c_int {
-    count();
-    unsafe { *to = __libc_memalign(alignment, size) };
+    unsafe { *to = taken(__libc_memalign(alignment, size)) };
     0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn free(block: *mut c_void) {
+    given_back(block);
+    unsafe { __libc_free(block) }
 }
 
 fn allocations(act: impl FnOnce()) -> usize {
@@ -143,4 +162,42 @@ fn no_packet_of_a_known_sa_allocates_in_the_engine() {
         let made = allocations(|| (0..1000).for_each(|_| turn()));
         assert_eq!(made, 0, "{suite}");
     }
+}
+
+/// What an SA costs from its first packet on; before, it costs nothing here.
+#[test]
+fn an_sa_in_use_takes_little_memory() {
+    const SAS: u32 = 1000;
+    let kek = [7; 32];
+    let admitted = AllowedSuites::MODERN.admit(Suite::AesGcm256).unwrap();
+    let mut engine = Engine::new(Kek::from_bytes(&kek), SAS, AllowedSuites::MODERN);
+    let (inner, mut out) = (inner(), [0; 1500]);
+    let mut use_all = |opens: bool| {
+        let before = HELD.get();
+        for slot in 0..SAS {
+            let mut material = [9; 36];
+            material[..4].copy_from_slice(&slot.to_be_bytes());
+            let key = KeyMaterial::new(admitted, &material).unwrap();
+            let entry = SaEntry {
+                slot,
+                suite: Suite::AesGcm256 as u8,
+                wrapped_key: &Kek::from_bytes(&kek).wrap(&key).unwrap(),
+                spi: 256 + slot,
+                esn: true,
+                soft: Limits::NONE,
+                hard: Limits::NONE,
+            };
+            if opens {
+                engine.open(&entry, 1024, &mut out[..100], NOW);
+            } else {
+                engine.seal(&entry, &inner, &mut out, NOW);
+            }
+        }
+        (HELD.get() - before) / SAS as usize
+    };
+    let (outbound, inbound) = (use_all(false), use_all(true));
+    assert!(
+        outbound < 1024 && inbound < 1280,
+        "{outbound} and {inbound} bytes"
+    );
 }

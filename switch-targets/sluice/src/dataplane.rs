@@ -118,6 +118,11 @@ impl DataPlane {
         drop(old);
     }
 
+    /// The time since the switch started, as packets are told it.
+    pub fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
     pub fn has_port(&self, number: u16) -> bool {
         self.ports.lock().contains_key(&number)
     }

@@ -6,6 +6,7 @@
 //!                                             │       └─ reconcile               what the next one keeps
 //!                                             ├─ write, read ── translate        its entries and counters
 //!                                             ├─ digest_pump ── digest           what it learned
+//!                                             ├─ idle_pump                       what nobody uses
 //!                                             └─ packet_io                       packets from and to clients
 //!                                                      │ device
 //!   interfaces ── ports ────────────────────────── dataplane ── sluice-pipeline ── esp_engine, packet_hash
@@ -22,6 +23,7 @@ pub mod digest;
 pub mod digest_pump;
 pub mod esp_engine;
 pub mod fault;
+pub mod idle_pump;
 pub mod listener;
 pub mod metrics;
 pub mod packet_hash;
@@ -34,6 +36,7 @@ pub mod read;
 pub mod reconcile;
 pub mod role;
 pub mod schema;
+pub mod sdn;
 pub mod server;
 pub mod session;
 pub mod supervision;

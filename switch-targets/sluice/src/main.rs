@@ -19,7 +19,9 @@ use sluice::ports::Port;
 use sluice::trace::control::{self, Control};
 use sluice::trace::offline::{Bench, packets};
 use sluice::trace::render;
-use sluice::{digest_pump, esp_engine, listener, packet_hash, payload_tail, server, supervision};
+use sluice::{
+    digest_pump, esp_engine, idle_pump, listener, packet_hash, payload_tail, server, supervision,
+};
 use sluice_pipeline::ExternRegistry;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -185,6 +187,7 @@ async fn run(args: &Args) -> Result<(), Fault> {
     let controlled = control.map(|control| tokio::spawn(control.run(Arc::clone(&plane))));
     let forwarder = Forwarder::start(plane, ports, alive)?;
     tokio::spawn(digest_pump::run(Arc::clone(&device), from_data_plane));
+    tokio::spawn(idle_pump::run(Arc::clone(&device)));
     tokio::spawn(packet_io::run(Arc::clone(&device), punted));
     let (accepted, connections) = mpsc::channel(CONNECTIONS);
     tokio::spawn(listener::accept(listener, tls, accepted));

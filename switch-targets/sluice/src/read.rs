@@ -1,18 +1,23 @@
 //! `Read` (section 13): entries and counters, by key or by wildcard.
 
+mod cells;
 mod meter;
 mod profile;
+mod value_set;
+
+use std::time::Duration;
 
 use sluice_pipeline::{CounterValue, EntryView, MatchValue, Switch};
-use tonic::Status;
+use tonic::{Code, Status};
 
 use crate::device::{Device, Installed, no_program, unknown_role};
 use crate::fault::{Fault, batch_status};
 use crate::proto::p4rt::{self, entity::Entity, table_action};
 use crate::role::Access;
 use crate::schema::Table;
+use crate::sdn::Unknown;
 use crate::translate::{
-    EntryKey, action_id, entry_key, field_matches, match_values, shown_key, table_action,
+    EntryKey, action_id, entry_key, field_matches, key_values, shown_key, table_action,
 };
 use crate::write::entity_name;
 
@@ -86,6 +91,11 @@ pub fn one(
     let schema = &installed.schema;
     match entity {
         Entity::TableEntry(asked) => {
+            if asked.table_id == 0 && is_filtered(&asked) {
+                return Err(Fault::invalid(
+                    "table_id 0 asks for all entries of all tables: nothing else can be asked with it",
+                ));
+            }
             let tables: Vec<_> = match asked.table_id {
                 0 => schema
                     .tables
@@ -112,22 +122,19 @@ pub fn one(
             };
             for (counter_id, counter) in counters {
                 let cells = counter.cells(asked.index.as_ref())?;
-                let running = device.plane.lock();
-                let switch = &running.as_ref().ok_or_else(no_program)?.switch;
-                for cell in cells {
-                    let value = switch.counter_read(counter.index, cell).unwrap_or_default();
-                    let index = Some(p4rt::Index {
-                        index: i64::try_from(cell).unwrap_or(i64::MAX),
-                    });
-                    let data = Some(counter_data(value));
-                    found.push(Entity::CounterEntry(p4rt::CounterEntry {
+                cells::in_pieces(device, cells, found, |switch, cell| {
+                    let value = switch.counter_read(counter.index, cell).ok()?;
+                    Some(Entity::CounterEntry(p4rt::CounterEntry {
                         counter_id,
-                        index,
-                        data,
-                    }));
-                }
+                        index: Some(cells::index(cell)),
+                        data: Some(counter_data(value)),
+                    }))
+                })
+                .map_err(|fault| fault.at(&format!("counter '{}'", counter.name)))?;
             }
         }
+        Entity::RegisterEntry(asked) => cells::registers(device, installed, &asked, found)?,
+        Entity::ValueSetEntry(asked) => value_set::value_sets(device, installed, &asked, found)?,
         Entity::ActionProfileMember(asked) => profile::members(device, installed, &asked, found)?,
         Entity::ActionProfileGroup(asked) => profile::groups(device, installed, &asked, found)?,
         Entity::MeterEntry(asked) => meter::meters(device, installed, &asked, found)?,
@@ -143,8 +150,6 @@ pub fn one(
                 let Some(config) = device.digests.lock().config(digest_id) else {
                     continue;
                 };
-                let nanos =
-                    |it: std::time::Duration| i64::try_from(it.as_nanos()).unwrap_or(i64::MAX);
                 let config = Some(p4rt::digest_entry::Config {
                     max_timeout_ns: nanos(config.max_timeout),
                     max_list_size: i32::try_from(config.max_list_size).unwrap_or(i32::MAX),
@@ -166,6 +171,18 @@ pub fn one(
     Ok(())
 }
 
+/// Whether a request asks for some entries only (section 9.1.6).
+fn is_filtered(asked: &p4rt::TableEntry) -> bool {
+    #[allow(deprecated, reason = "older clients use controller_metadata")]
+    let cookie = asked.controller_metadata;
+    asked.is_default_action
+        || asked.priority != 0
+        || cookie != 0
+        || !asked.r#match.is_empty()
+        || !asked.metadata.is_empty()
+        || asked.action.is_some()
+}
+
 fn table_entries(
     device: &Device,
     installed: &Installed,
@@ -173,14 +190,28 @@ fn table_entries(
     table: &Table,
     asked: &p4rt::TableEntry,
 ) -> Result<Vec<p4rt::TableEntry>, Fault> {
+    let place = |fault: Fault| fault.at(&format!("table '{}'", table.name));
+    let asks_idle = asked.time_since_last_hit.is_some() || asked.idle_timeout_ns != 0;
+    if asks_idle && (!table.idle_timeout || asked.is_default_action) && asked.table_id != 0 {
+        return Err(place(Fault::invalid("the entry has no idle timeout")));
+    }
     if asked.is_default_action {
+        if !asked.r#match.is_empty() || asked.priority != 0 {
+            let text = "the default entry has neither match fields nor a priority";
+            return Err(place(Fault::invalid(text)));
+        }
         return Ok(default_entry(device, installed, table_id, table, asked)
             .into_iter()
             .collect());
     }
     let key = (!asked.r#match.is_empty())
-        .then(|| match_values(table, asked))
-        .transpose()?;
+        .then(|| key_values(&table.fields, &asked.r#match, Unknown::Refuse))
+        .transpose();
+    let key = match key {
+        // A name that nothing has.
+        Err(fault) if fault.code == Code::NotFound => return Ok(Vec::new()),
+        key => key.map_err(place)?,
+    };
     entries_of(device, installed, table_id, table, asked, key)
 }
 
@@ -217,7 +248,7 @@ fn entries_of(
     key: Option<Vec<MatchValue>>,
 ) -> Result<Vec<p4rt::TableEntry>, Fault> {
     let action = action_id(asked.action.as_ref());
-    let with_counter = asked.counter_data.is_some() && table.direct_counter;
+    let now = device.plane.now();
     let mut entries = Vec::new();
     let candidates = match &key {
         Some(key) if asked.priority != 0 || !table.prioritised => {
@@ -229,6 +260,7 @@ fn entries_of(
         let EntryView {
             entry,
             counter,
+            idle,
             meter,
         } = view;
         if key.as_ref().is_some_and(|key| *key != entry.key)
@@ -240,12 +272,19 @@ fn entries_of(
         if action.is_some() && action != action_id(shown_action.as_ref()) {
             continue;
         }
+        let counter = counter.filter(|_| asked.counter_data.is_some() && table.direct_counter);
+        let idle = idle.filter(|_| table.idle_timeout);
+        let elapsed = idle.filter(|_| asked.time_since_last_hit.is_some());
         let shown = p4rt::TableEntry {
             table_id,
             r#match: field_matches(table, &entry.key),
             priority: entry.priority,
             action: shown_action,
-            counter_data: counter.filter(|_| with_counter).map(counter_data),
+            counter_data: counter.map(counter_data),
+            idle_timeout_ns: idle.map_or(0, |idle| nanos(idle.timeout)),
+            time_since_last_hit: elapsed.map(|idle| p4rt::table_entry::IdleTimeout {
+                elapsed_ns: nanos(now.saturating_sub(idle.last_hit)),
+            }),
             meter_config: (meter.as_ref())
                 .filter(|_| asked.meter_config.is_some())
                 .and_then(meter::config),
@@ -301,10 +340,10 @@ fn all_entries(device: &Device, table: &Table) -> Result<Vec<EntryView>, Fault> 
             from = row + 1;
         }
         drop(running);
-        for view in &mut entries[before..] {
-            view.entry.key = shown_key(table, &view.entry.key);
-        }
-        if entries.len() - before < AT_ONCE {
+        let piece = entries.split_off(before);
+        let is_last = piece.len() < AT_ONCE;
+        entries.extend(piece.into_iter().map(|view| shown(table, view)));
+        if is_last {
             return Ok(entries);
         }
     }
@@ -318,10 +357,19 @@ fn default_entry(
     asked: &p4rt::TableEntry,
 ) -> Option<p4rt::TableEntry> {
     let running = device.plane.lock();
-    let call = running.as_ref()?.switch.default_entry(table.index).ok()??;
+    let switch = &running.as_ref()?.switch;
+    let call = switch.default_entry(table.index).ok()??;
+    let action = table_action(table, call)?;
+    let wanted = action_id(asked.action.as_ref());
+    if wanted.is_some() && wanted != action_id(Some(&action)) {
+        return None;
+    }
+    let counter = switch.default_counter_read(table.index).ok();
+    let counter = counter.filter(|_| asked.counter_data.is_some() && table.direct_counter);
     let entry = p4rt::TableEntry {
         table_id,
-        action: Some(table_action(table, call)?),
+        action: Some(action),
+        counter_data: counter.map(counter_data),
         is_default_action: true,
         is_const: table.const_default,
         ..Default::default()
@@ -329,8 +377,19 @@ fn default_entry(
     noted(installed, &(table_id, None), entry, asked)
 }
 
+/// What a table's default entry has counted, if it counts.
+pub fn misses(device: &Device, installed: &Installed, table_id: u32) -> Option<p4rt::CounterData> {
+    let table = installed.schema.table(table_id).ok()?;
+    let running = device.plane.lock();
+    let counter = running.as_ref()?.switch.default_counter_read(table.index);
+    counter
+        .ok()
+        .filter(|_| table.direct_counter)
+        .map(counter_data)
+}
+
 /// Adds what the client had us keep; `None` when the client asks for another.
-fn noted(
+pub(crate) fn noted(
     installed: &Installed,
     at: &(u32, Option<EntryKey>),
     mut entry: p4rt::TableEntry,
@@ -413,6 +472,10 @@ fn direct_counters(
     Ok(())
 }
 
+fn nanos(time: Duration) -> i64 {
+    i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
+}
+
 fn counter_data(value: CounterValue) -> p4rt::CounterData {
     let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     p4rt::CounterData {
@@ -425,8 +488,6 @@ fn counter_data(value: CounterValue) -> p4rt::CounterData {
 fn is_wildcard(entity: &Entity) -> bool {
     match entity {
         Entity::ExternEntry(it) => it.extern_type_id == 0,
-        Entity::ValueSetEntry(it) => it.value_set_id == 0,
-        Entity::RegisterEntry(it) => it.register_id == 0,
         _ => false,
     }
 }

@@ -14,7 +14,7 @@ use tonic::Code;
 
 use crate::device::{Device, Installed, Saved};
 use crate::fault::Fault;
-use crate::proto::info::{P4Info, Preamble, match_field};
+use crate::proto::info::{MatchField, P4Info, Preamble, match_field};
 use crate::proto::p4rt::{self, entity::Entity, table_action, update::Type};
 use crate::write::{everything_of, perform};
 use crate::{read, translate};
@@ -51,6 +51,7 @@ fn everything(old: &Installed) -> Vec<Entity> {
 /// `INVALID_ARGUMENT` with the first entity that does not fit; the running program is as it was, the other one is of no use.
 pub fn carry_entities(device: &Device, old: &Installed, new: &mut Saved) -> Result<(), Fault> {
     let renaming = Renaming::new(old, &new.installed);
+    new.installed.schema.types.adopt(&old.schema.types);
     for asked in everything(old) {
         let mut found = Vec::new();
         read::one(device, old, asked, &mut found)?;
@@ -93,10 +94,12 @@ fn write(new: &mut Saved, entity: Entity) -> Result<(), Fault> {
     }
 }
 
-/// An entry that no client has written.
+/// An entity that no client has written.
 fn is_the_programs(device: &Device, old: &Installed, entity: &Entity) -> bool {
-    let Entity::TableEntry(entry) = entity else {
-        return false;
+    let entry = match entity {
+        Entity::TableEntry(entry) => entry,
+        Entity::ValueSetEntry(set) => return set.members.is_empty(),
+        _ => return false,
     };
     if entry.is_const || !entry.is_default_action {
         return entry.is_const;
@@ -215,7 +218,11 @@ impl Renaming {
             }
             Entity::ActionProfileGroup(it) => self.id(&mut it.action_profile_id)?,
             Entity::MeterEntry(it) => self.id(&mut it.meter_id)?,
-            Entity::ValueSetEntry(it) => self.id(&mut it.value_set_id)?,
+            Entity::ValueSetEntry(it) => {
+                let fields = it.members.iter_mut().flat_map(|it| &mut it.r#match);
+                fields.for_each(|field| self.part(it.value_set_id, &mut field.field_id));
+                self.id(&mut it.value_set_id)?;
+            }
             Entity::DigestEntry(it) => self.id(&mut it.digest_id)?,
             _ => {}
         }
@@ -242,18 +249,20 @@ fn objects(installed: &Installed) -> BTreeMap<(&'static str, String), Object> {
     let empty = P4Info::default();
     let info = installed.config.p4info.as_ref().unwrap_or(&empty);
     let mut objects = BTreeMap::new();
+    let fields = |fields: &[MatchField]| {
+        let fields = fields.iter();
+        fields
+            .map(|it| (it.name.clone(), ((it.bitwidth, it.r#match.clone()), it.id)))
+            .collect()
+    };
     let mut add = |kind, preamble: &Option<Preamble>, object: Object| {
         if let Some(Preamble { id, name, .. }) = preamble {
             objects.insert((kind, name.clone()), Object { id: *id, ..object });
         }
     };
     for table in &info.tables {
-        let fields = table.match_fields.iter();
-        let parts = fields
-            .map(|it| (it.name.clone(), ((it.bitwidth, it.r#match.clone()), it.id)))
-            .collect();
         let object = Object {
-            parts,
+            parts: fields(&table.match_fields),
             ..Object::default()
         };
         add("table", &table.preamble, object);
@@ -273,7 +282,7 @@ fn objects(installed: &Installed) -> BTreeMap<(&'static str, String), Object> {
         let id = digest.preamble.as_ref().map_or(0, |it| it.id);
         let known = installed.schema.digests.get(&id);
         let object = Object {
-            widths: known.map_or_else(Vec::new, |it| it.shape.widths().to_vec()),
+            widths: known.map_or_else(Vec::new, |it| it.shape.widths()),
             ..Object::default()
         };
         add("digest", &digest.preamble, object);
@@ -285,7 +294,11 @@ fn objects(installed: &Installed) -> BTreeMap<(&'static str, String), Object> {
         add("meter", &it.preamble, Object::default());
     }
     for it in &info.value_sets {
-        add("value set", &it.preamble, Object::default());
+        let object = Object {
+            parts: fields(&it.r#match),
+            ..Object::default()
+        };
+        add("value set", &it.preamble, object);
     }
     objects
 }

@@ -72,13 +72,21 @@ impl Sessions {
 
     /// Tells the primaries that may hear of the object of the P4Info. Lost without any, or to one that lags behind.
     pub fn notify(&self, owners: &Owners, id: u32, update: Update) {
-        for (role, stream) in self.arbitration.primaries() {
-            if let Some(outbox) = self.outboxes.get(&stream)
-                && self.arbitration.access(role).covers(owners, id)
-            {
-                outbox.send(update.clone());
-            }
+        for outbox in self.hearers(owners, id) {
+            outbox.send(update.clone());
         }
+    }
+
+    /// As [`Sessions::notify`], but lost for a client that lags: what may be lost cuts nobody off.
+    pub fn offer(&self, owners: &Owners, id: u32, update: Update) {
+        for outbox in self.hearers(owners, id) {
+            outbox.send_if_room(update.clone());
+        }
+    }
+
+    /// Whether a primary may hear of the object of the P4Info.
+    pub fn is_heard(&self, owners: &Owners, id: u32) -> bool {
+        self.hearers(owners, id).next().is_some()
     }
 
     /// Lost for a client that lags: what it must hear has the rest of its outbox. `owner` is the role that the packet_in header is
@@ -94,6 +102,13 @@ impl Sessions {
             }
         }
         lost
+    }
+
+    fn hearers(&self, owners: &Owners, id: u32) -> impl Iterator<Item = &Outbox> {
+        self.arbitration
+            .primaries()
+            .filter(move |(role, _)| self.arbitration.access(role).covers(owners, id))
+            .filter_map(|(_, stream)| self.outboxes.get(&stream))
     }
 
     /// `None`: too many are open.

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use prost::bytes::Bytes;
 use sluice_pipeline::{ActionCall, Bits, MatchKind, MatchValue};
 
 use crate::fault::Fault;
@@ -12,6 +13,7 @@ use crate::proto::p4rt::{
     self, action::Param, field_match, field_match::FieldMatchType, table_action,
 };
 use crate::schema::{Action, Field, Table};
+use crate::sdn::{Sdn, Unknown};
 
 /// What identifies an entry in its table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -47,37 +49,41 @@ pub fn entry_key(table: &Table, entry: &p4rt::TableEntry) -> Result<EntryKey, Fa
 /// `INVALID_ARGUMENT` with the table and field.
 pub fn match_values(table: &Table, entry: &p4rt::TableEntry) -> Result<Vec<MatchValue>, Fault> {
     let place = |fault: Fault| fault.at(&format!("table '{}'", table.name));
-    let mut fields: Vec<_> = table.fields.iter().map(|_| None).collect();
-    for given in &entry.r#match {
-        let index = table
-            .fields
-            .iter()
-            .position(|field| field.id == given.field_id);
+    key_values(&table.fields, &entry.r#match, Unknown::Number).map_err(place)
+}
+
+/// The values of a key with these fields: of a table entry, or of a value set's member.
+///
+/// # Errors
+/// As [`Sdn::parse`](crate::sdn::Sdn::parse), with the field.
+pub fn key_values(
+    key: &[Field],
+    matches: &[p4rt::FieldMatch],
+    unknown: Unknown,
+) -> Result<Vec<MatchValue>, Fault> {
+    let mut fields: Vec<_> = key.iter().map(|_| None).collect();
+    for given in matches {
+        let index = key.iter().position(|field| field.id == given.field_id);
         let index = index.ok_or_else(|| {
-            place(Fault::invalid(format!(
-                "no match field has the id {}",
-                given.field_id
-            )))
+            Fault::invalid(format!("no match field has the id {}", given.field_id))
         })?;
-        let field = &table.fields[index];
-        let value = match_value(field, given.field_match_type.as_ref());
-        let value =
-            value.map_err(|fault| place(fault.at(&format!("match field '{}'", field.name))))?;
+        let field = &key[index];
+        let value = match_value(field, given.field_match_type.as_ref(), unknown);
+        let value = value.map_err(|fault| fault.at(&format!("match field '{}'", field.name)))?;
         if fields[index].replace(value).is_some() {
-            return Err(place(Fault::invalid(format!(
+            return Err(Fault::invalid(format!(
                 "match field '{}' is given twice",
                 field.name
-            ))));
+            )));
         }
     }
-    let filled = fields.into_iter().zip(&table.fields).map(|(value, field)| {
-        match value.or_else(|| anything(field)) {
-            Some(value) => Ok(value),
-            None => Err(place(Fault::invalid(format!(
+    let filled = fields.into_iter().zip(key).map(|(value, field)| {
+        value.or_else(|| anything(field)).ok_or_else(|| {
+            Fault::invalid(format!(
                 "match field '{}' is exact and can't be left out",
                 field.name
-            )))),
-        }
+            ))
+        })
     });
     filled.collect()
 }
@@ -136,27 +142,43 @@ pub fn call_of(
 
 /// The fields that do not match everything.
 pub fn field_matches(table: &Table, key: &[MatchValue]) -> Vec<p4rt::FieldMatch> {
-    let given = table.fields.iter().zip(key).filter_map(|(field, value)| {
+    shown_matches(&table.fields, key)
+}
+
+/// The fields that do not match everything, of a table entry's key or a value set's member.
+pub fn shown_matches(fields: &[Field], key: &[MatchValue]) -> Vec<p4rt::FieldMatch> {
+    let given = fields.iter().zip(key).filter_map(|(field, value)| {
+        let (width, shown) = (field.width, |value: &Bits| {
+            Bytes::from(field.sdn.shown(value))
+        });
         let field_match_type = Some(match value {
             value if anything(field).as_ref() == Some(value) => return None,
             MatchValue::Optional(None) => return None,
             MatchValue::Exact(value) => FieldMatchType::Exact(field_match::Exact {
-                value: canonical(value),
+                value: shown(value),
             }),
             MatchValue::Optional(Some(value)) => FieldMatchType::Optional(field_match::Optional {
-                value: canonical(value),
+                value: shown(value),
             }),
             MatchValue::Lpm { value, len } => FieldMatchType::Lpm(field_match::Lpm {
-                value: canonical(value),
-                prefix_len: i32::from(*len),
+                value: shown(value),
+                prefix_len: match &field.sdn {
+                    Sdn::Bits(sdn) if u32::from(*len) == width => {
+                        i32::try_from(*sdn).unwrap_or(i32::MAX)
+                    }
+                    _ => i32::from(*len),
+                },
             }),
             MatchValue::Ternary { value, mask } => FieldMatchType::Ternary(field_match::Ternary {
-                value: canonical(value),
-                mask: canonical(mask),
+                value: shown(value),
+                mask: match &field.sdn {
+                    Sdn::Bits(sdn) if *mask == Bits::ones(width) => canonical(&Bits::ones(*sdn)),
+                    _ => canonical(mask),
+                },
             }),
             MatchValue::Range { low, high } => FieldMatchType::Range(field_match::Range {
-                low: canonical(low),
-                high: canonical(high),
+                low: shown(low),
+                high: shown(high),
             }),
         });
         Some(p4rt::FieldMatch {
@@ -195,7 +217,7 @@ pub fn shown_call(actions: &BTreeMap<u32, Action>, call: &ActionCall) -> Option<
     let params = params
         .map(|(param, value)| Param {
             param_id: param.id,
-            value: canonical(value),
+            value: param.sdn.shown(value).into(),
         })
         .collect();
     Some(p4rt::Action {
@@ -212,16 +234,8 @@ pub fn action_id(action: Option<&p4rt::TableAction>) -> Option<u32> {
     }
 }
 
-fn canonical(value: &Bits) -> Vec<u8> {
-    value.canonical().to_vec()
-}
-
-fn bits(width: u32, bytes: &[u8]) -> Result<Bits, Fault> {
-    if bytes.is_empty() {
-        return Err(Fault::invalid("the value is empty: zero is one byte 00"));
-    }
-    Bits::new(width, bytes)
-        .map_err(|_| Fault::invalid(format!("the value does not fit {width} bits")))
+fn canonical(value: &Bits) -> Bytes {
+    value.canonical().to_vec().into()
 }
 
 fn arguments(action: &Action, given: &[Param]) -> Result<Vec<Bits>, Fault> {
@@ -238,7 +252,10 @@ fn arguments(action: &Action, given: &[Param]) -> Result<Vec<Bits>, Fault> {
         let mut values = given.iter().filter(|it| it.param_id == param.id);
         let place = format!("parameter '{}'", param.name);
         match (values.next(), values.next()) {
-            (Some(one), None) => bits(param.width, &one.value).map_err(|fault| fault.at(&place)),
+            (Some(one), None) => {
+                let value = param.sdn.parse(param.width, &one.value, Unknown::Number);
+                value.map_err(|fault| fault.at(&place))
+            }
             (None, _) => Err(Fault::invalid(format!("{place} is missing"))),
             (Some(_), Some(_)) => Err(Fault::invalid(format!("{place} is given twice"))),
         }
@@ -246,40 +263,53 @@ fn arguments(action: &Action, given: &[Param]) -> Result<Vec<Bits>, Fault> {
     action.params.iter().map(argument).collect()
 }
 
-fn match_value(field: &Field, given: Option<&FieldMatchType>) -> Result<MatchValue, Fault> {
+fn match_value(
+    field: &Field,
+    given: Option<&FieldMatchType>,
+    unknown: Unknown,
+) -> Result<MatchValue, Fault> {
     let width = field.width;
+    let bits = |bytes: &[u8]| field.sdn.parse(width, bytes, unknown);
+    if let (Sdn::Bits(sdn), Some(given)) = (&field.sdn, given) {
+        translatable(given, *sdn)?;
+    }
     let value = match (field.kind, given) {
         (MatchKind::Exact, Some(FieldMatchType::Exact(it))) => {
-            return Ok(MatchValue::Exact(bits(width, &it.value)?));
+            return Ok(MatchValue::Exact(bits(&it.value)?));
         }
         (MatchKind::Optional, Some(FieldMatchType::Optional(it))) => {
-            return Ok(MatchValue::Optional(Some(bits(width, &it.value)?)));
+            return Ok(MatchValue::Optional(Some(bits(&it.value)?)));
         }
         (MatchKind::Lpm, Some(FieldMatchType::Lpm(it))) => {
-            let (value, len) = (bits(width, &it.value)?, it.prefix_len);
-            let len = u16::try_from(len)
+            let (value, widest) = (bits(&it.value)?, field.sdn.info_width(width));
+            let len = u32::try_from(it.prefix_len)
                 .ok()
-                .filter(|len| u32::from(*len) <= width);
+                .filter(|len| *len <= widest);
             let len = len.ok_or_else(|| {
                 Fault::invalid(format!(
-                    "prefix length {} is not in 1..{width}",
+                    "prefix length {} is not in 1..{widest}",
                     it.prefix_len
                 ))
             })?;
+            let len = if len == widest { width } else { len } as u16;
             if value.bytes() != masked(&value, &prefix_mask(width, len)) {
                 return Err(Fault::invalid("bits behind the prefix are set"));
             }
             MatchValue::Lpm { value, len }
         }
         (MatchKind::Ternary, Some(FieldMatchType::Ternary(it))) => {
-            let (value, mask) = (bits(width, &it.value)?, bits(width, &it.mask)?);
+            let value = bits(&it.value)?;
+            let mask = match &field.sdn {
+                Sdn::Plain => bits(&it.mask)?,
+                _ => Bits::ones(width),
+            };
             if value.bytes() != masked(&value, &mask) {
                 return Err(Fault::invalid("bits outside the mask are set"));
             }
             MatchValue::Ternary { value, mask }
         }
         (MatchKind::Range, Some(FieldMatchType::Range(it))) => {
-            let (low, high) = (bits(width, &it.low)?, bits(width, &it.high)?);
+            let (low, high) = (bits(&it.low)?, bits(&it.high)?);
             if low.bytes() > high.bytes() {
                 return Err(Fault::invalid("the low end is above the high end"));
             }
@@ -293,6 +323,19 @@ fn match_value(field: &Field, given: Option<&FieldMatchType>) -> Result<MatchVal
         )),
         false => Ok(value),
     }
+}
+
+/// A translated field takes one value, or any (section 18.1.3).
+fn translatable(given: &FieldMatchType, sdn: u32) -> Result<(), Fault> {
+    let is_one = match given {
+        FieldMatchType::Lpm(it) => u32::try_from(it.prefix_len) == Ok(sdn),
+        FieldMatchType::Ternary(it) => Bits::new(sdn, &it.mask).ok() == Some(Bits::ones(sdn)),
+        FieldMatchType::Range(it) => it.low == it.high,
+        _ => true,
+    };
+    is_one.then_some(()).ok_or_else(|| {
+        Fault::invalid("its type is translated: it matches one value, or is left out")
+    })
 }
 
 /// The value that matches everything; an exact field has none.

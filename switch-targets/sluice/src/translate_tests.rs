@@ -15,6 +15,7 @@ use crate::proto::p4rt::{
     table_action::Type,
 };
 use crate::schema::{Action, Field, Param, Table};
+use crate::sdn::Sdn;
 use crate::translate::{action_call, entry_key, field_matches, table_action};
 
 fn table() -> Table {
@@ -23,6 +24,7 @@ fn table() -> Table {
         name: name.into(),
         width,
         kind,
+        sdn: Sdn::Plain,
     };
     let action = |name: &str, index, scope, params| Action {
         name: name.into(),
@@ -34,6 +36,7 @@ fn table() -> Table {
         id,
         name: name.into(),
         width,
+        sdn: Sdn::Plain,
     };
     Table {
         name: "t".into(),
@@ -63,6 +66,7 @@ fn table() -> Table {
         direct_meter: None,
         profile: None,
         direct_counter: false,
+        idle_timeout: false,
         prioritised: true,
     }
 }
@@ -78,7 +82,7 @@ fn exact(value: &[u8]) -> FieldMatch {
     given(
         1,
         FieldMatchType::Exact(Exact {
-            value: value.into(),
+            value: value.to_vec().into(),
         }),
     )
 }
@@ -87,7 +91,7 @@ fn lpm(value: &[u8], prefix_len: i32) -> FieldMatch {
     given(
         2,
         FieldMatchType::Lpm(Lpm {
-            value: value.into(),
+            value: value.to_vec().into(),
             prefix_len,
         }),
     )
@@ -97,8 +101,8 @@ fn ternary(value: &[u8], mask: &[u8]) -> FieldMatch {
     given(
         3,
         FieldMatchType::Ternary(Ternary {
-            value: value.into(),
-            mask: mask.into(),
+            value: value.to_vec().into(),
+            mask: mask.to_vec().into(),
         }),
     )
 }
@@ -107,8 +111,8 @@ fn range(low: &[u8], high: &[u8]) -> FieldMatch {
     given(
         4,
         FieldMatchType::Range(Range {
-            low: low.into(),
-            high: high.into(),
+            low: low.to_vec().into(),
+            high: high.to_vec().into(),
         }),
     )
 }
@@ -150,7 +154,12 @@ fn bad_match_fields_are_refused_with_their_place() {
         ),
         (range(&[], &[1]), "field 'dport': the value is empty"),
         (
-            given(4, FieldMatchType::Exact(Exact { value: vec![1] })),
+            given(
+                4,
+                FieldMatchType::Exact(Exact {
+                    value: vec![1].into(),
+                }),
+            ),
             "must be given as Range",
         ),
         (
@@ -162,7 +171,12 @@ fn bad_match_fields_are_refused_with_their_place() {
         ),
         (exact(&[1]), "field 'port' is given twice"),
         (
-            given(9, FieldMatchType::Exact(Exact { value: vec![1] })),
+            given(
+                9,
+                FieldMatchType::Exact(Exact {
+                    value: vec![1].into(),
+                }),
+            ),
             "no match field has the id 9",
         ),
     ] {
@@ -196,7 +210,7 @@ fn leading_zeros_do_not_make_another_entry() {
 fn send(params: &[(u32, &[u8])]) -> TableAction {
     let params = params.iter().map(|(id, value)| ParamMessage {
         param_id: *id,
-        value: value.to_vec(),
+        value: value.to_vec().into(),
     });
     TableAction {
         r#type: Some(Type::Action(ActionMessage {
@@ -263,6 +277,10 @@ fn canonical(value: u32) -> Vec<u8> {
     bytes[zeros.min(3)..].to_vec()
 }
 
+fn bytes() -> impl Strategy<Value = prost::bytes::Bytes> {
+    prop::collection::vec(any::<u8>(), 0..6).prop_map(Into::into)
+}
+
 proptest! {
     #[test]
     fn what_is_written_is_read_back(
@@ -277,14 +295,14 @@ proptest! {
         matches.extend(masked.map(|(value, mask)| ternary(&canonical(value & mask), &canonical(mask))));
         let ends = ends.map(|(a, b)| (u32::from(a.min(b)), u32::from(a.max(b)))).filter(|ends| *ends != (0, 0xffff));
         matches.extend(ends.map(|(low, high)| range(&canonical(low), &canonical(high))));
-        matches.extend(vrf.map(|vrf| given(5, FieldMatchType::Optional(Optional { value: vec![vrf] }))));
+        matches.extend(vrf.map(|vrf| given(5, FieldMatchType::Optional(Optional { value: vec![vrf].into() }))));
         let key = entry_key(&table(), &entry(&matches)).unwrap();
         prop_assert_eq!(field_matches(&table(), &key.fields), matches);
     }
 
     #[test]
     fn no_request_panics(
-        values in prop::collection::vec((0_u32..7, prop::collection::vec(any::<u8>(), 0..6), any::<i32>(), 0..5), 0..6),
+        values in prop::collection::vec((0_u32..7, bytes(), any::<i32>(), 0..5), 0..6),
     ) {
         let matches: Vec<_> = values.into_iter().map(|(id, value, len, kind)| given(id, match kind {
             0 => FieldMatchType::Exact(Exact { value }),
@@ -294,5 +312,36 @@ proptest! {
             _ => FieldMatchType::Optional(Optional { value }),
         })).collect();
         let _ = entry_key(&table(), &entry(&matches));
+    }
+}
+
+#[test]
+fn a_translated_field_matches_one_value_or_any() {
+    let mut table = table();
+    for field in &mut table.fields {
+        field.sdn = Sdn::Bits(32);
+    }
+    let ones = [0xff; 4];
+    let shown = |fields: Vec<FieldMatch>| {
+        let key = entry_key(&table, &entry(&fields)).map_err(|fault| fault.code)?;
+        Ok(field_matches(&table, &key.fields))
+    };
+    let one = vec![
+        exact(&[5]),
+        lpm(&[10, 0, 0, 1], 32),
+        ternary(&[7], &ones),
+        range(&[80], &[80]),
+    ];
+    assert_eq!(shown(one.clone()), Ok(one));
+    assert_eq!(shown(vec![exact(&[5])]), Ok(vec![exact(&[5])]));
+    assert_eq!(shown(vec![exact(&[2, 0])]), Err(Code::OutOfRange));
+    for several in [
+        lpm(&[10, 0, 0, 0], 24),
+        ternary(&[7], &[0x0f, 0xff]),
+        range(&[80], &[90]),
+        range(&[0], &ones),
+    ] {
+        let refused = shown(vec![exact(&[5]), several]);
+        assert_eq!(refused, Err(Code::InvalidArgument));
     }
 }

@@ -213,7 +213,7 @@ class TestTables:
             bent("param", b"\1\0\0\0\0"),
             p4r.Update(type=p4r.Update.INSERT, entity=p4r.Entity(table_entry=p4r.TableEntry(table_id=5))),
             p4r.Update(type=p4r.Update.INSERT),
-            p4r.Update(type=p4r.Update.INSERT, entity=p4r.Entity(register_entry=p4r.RegisterEntry())),
+            p4r.Update(type=p4r.Update.INSERT, entity=p4r.Entity(extern_entry=p4r.ExternEntry())),
             ~fy.P4TableEntry("sad_in", is_default_action=True, action=fy.Action("bad_spi")),
         )
         assert results[0] == (

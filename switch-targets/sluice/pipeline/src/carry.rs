@@ -3,7 +3,7 @@
 use crate::switch::Switch;
 
 impl Switch {
-    /// Takes counters, registers, meters, those of the entries that are here too, and the switch's own counts.
+    /// Takes counters, registers, meters, those and the idle times of the entries that are here too, and the switch's own counts.
     pub fn carry_over(&mut self, old: &Switch) {
         self.faults = old.faults;
         self.objects.random = old.objects.random;
@@ -34,7 +34,13 @@ impl Switch {
         for (id, spec) in self.program.tables().iter().enumerate() {
             let from = old.program.table(&spec.name);
             let from = from.filter(|from| old.program.tables()[from.0].keys == spec.keys);
-            for view in from.into_iter().flat_map(|from| old.entries(from)) {
+            let Some(from) = from else {
+                continue;
+            };
+            if let Ok(misses) = old.default_counter_read(from) {
+                let _ = self.tables[id].set_default_counter(spec, misses);
+            }
+            for (row, view) in old.entries_from(from, 0) {
                 let (key, priority) = (&view.entry.key, view.entry.priority);
                 // What an entry has that is not here, nothing takes over.
                 if let Some(counter) = view.counter {
@@ -45,6 +51,7 @@ impl Switch {
                 {
                     *here = meter;
                 }
+                self.tables[id].adopt_idle(spec, key, priority, (&old.tables[from.0], row));
             }
         }
     }

@@ -1,5 +1,7 @@
 //! Table entries as a control plane writes and reads them.
 
+use std::time::Duration;
+
 use crate::bits::Bits;
 use crate::meter::Meter;
 use crate::spec::ActionId;
@@ -103,8 +105,19 @@ pub struct EntryView {
     pub entry: Entry,
     /// `None` when the table has no direct counter.
     pub counter: Option<CounterValue>,
+    /// `None` when the table's entries have no idle timeout.
+    pub idle: Option<IdleView>,
     /// `None` when the table has no direct meter.
     pub meter: Option<Meter>,
+}
+
+/// An entry's idle timeout, and when it was last hit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IdleView {
+    /// Zero: none.
+    pub timeout: Duration,
+    /// Since the switch started; before the first hit, when the entry was inserted.
+    pub last_hit: Duration,
 }
 
 /// One copy that a multicast group or a clone session makes.

@@ -38,6 +38,8 @@ pub enum TableError {
     ConstDefault,
     #[error("the table has no direct counter")]
     NoDirectCounter,
+    #[error("the table's entries have no idle timeout")]
+    NoIdleTimeout,
     #[error("the table has no direct meter")]
     NoDirectMeter,
     #[error("the table has no action profile: its entries run actions")]

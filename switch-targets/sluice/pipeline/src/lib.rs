@@ -15,6 +15,7 @@ mod error;
 mod expr;
 mod externs;
 mod hash;
+mod idle;
 mod ir;
 mod journal;
 mod layout;
@@ -40,13 +41,14 @@ mod switch;
 mod table;
 mod transfer;
 mod tuple_space;
+mod value_set;
 mod wide;
 mod work;
 
 pub use bits::{Bits, TooWide};
 pub use entry::{
-    ActionCall, CounterValue, Entry, EntryAction, EntryView, Group, GroupMember, MatchValue,
-    Replica, WeightedAction,
+    ActionCall, CounterValue, Entry, EntryAction, EntryView, Group, GroupMember, IdleView,
+    MatchValue, Replica, WeightedAction,
 };
 pub use error::{LoadError, ProfileError, TableError};
 pub use externs::{Attributes, Extern, ExternArg, ExternRegistry};
@@ -60,6 +62,6 @@ pub use program::Program;
 pub use spec::{
     ActionId, ActionSpec, CounterId, CounterSpec, DefaultSpec, DigestId, DigestSpec, FieldSpec,
     KeySpec, MatchKind, MeterId, MeterSpec, MeterUnit, ParamSpec, ProfileId, ProfileSpec,
-    RegisterId, TableId, TableSpec,
+    RegisterId, RegisterSpec, TableId, TableSpec, ValueSetId, ValueSetSpec,
 };
 pub use switch::Switch;

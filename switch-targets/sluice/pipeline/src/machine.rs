@@ -15,6 +15,7 @@ use crate::outcome::{Digest, Faults, Outcome};
 use crate::packet::Packet;
 use crate::paths::Log;
 use crate::spec::DigestId;
+use crate::value_set::ValueSet;
 use crate::work::{CloneRequest, Work};
 
 /// simple_switch's number for "nowhere".
@@ -36,8 +37,7 @@ pub struct Objects {
     /// For each call site the recorded call whose constant arguments are there, or 0.
     pub args_of: Vec<u64>,
     pub scratch: Vec<u8>,
-    /// For each value set, the packed keys in it.
-    pub value_sets: Vec<Vec<Box<[u8]>>>,
+    pub value_sets: Vec<ValueSet>,
     pub random: u64,
 }
 

@@ -295,22 +295,9 @@ impl Run<'_, '_> {
         match accepts {
             Accepts::Wide { value, mask } => masked(mask, value),
             Accepts::All | Accepts::Narrow { .. } => true,
-            Accepts::ValueSet { set, mask: None } => self.machine.objects.value_sets[*set]
-                .iter()
-                .any(|value| **value == *key),
-            Accepts::ValueSet {
-                set,
-                mask: Some(mask),
-            } => {
-                let equal = |value: &[u8]| {
-                    key.iter()
-                        .zip(mask)
-                        .zip(value)
-                        .all(|((key, mask), value)| key & mask == value & mask)
-                };
-                self.machine.objects.value_sets[*set]
-                    .iter()
-                    .any(|value| value.len() == key.len() && equal(value))
+            Accepts::ValueSet { set, mask } => {
+                let mask = mask.as_deref();
+                self.machine.objects.value_sets[*set].matches(key, mask)
             }
         }
     }

@@ -19,21 +19,7 @@ pub fn identify(
     key: &[MatchValue],
     priority: i32,
 ) -> Result<Identity, TableError> {
-    if key.len() != specs.len() {
-        return Err(TableError::BadKeyLength {
-            got: key.len(),
-            expected: specs.len(),
-        });
-    }
-    let mut packed = Packed::default();
-    for (spec, value) in specs.iter().zip(key) {
-        packed
-            .add(spec, value)
-            .map_err(|cause| TableError::BadKey {
-                field: spec.name.clone(),
-                cause,
-            })?;
-    }
+    let (pattern, prefix) = pack(specs, key)?;
     let prioritised = specs.iter().any(|spec| {
         matches!(
             spec.kind,
@@ -51,15 +37,35 @@ pub fn identify(
         (true, _) => {
             return bad("a table with ternary, range or optional fields needs one above 0");
         }
-        (false, 0) => packed.prefix,
+        (false, 0) => prefix,
         (false, _) => return bad("a table with exact and lpm fields only takes none"),
     };
+    Ok(Identity { pattern, priority })
+}
+
+/// The pattern of a key, and the length of its prefix, if it has one.
+pub fn pack(specs: &[KeySpec], key: &[MatchValue]) -> Result<(Pattern, i32), TableError> {
+    if key.len() != specs.len() {
+        return Err(TableError::BadKeyLength {
+            got: key.len(),
+            expected: specs.len(),
+        });
+    }
+    let mut packed = Packed::default();
+    for (spec, value) in specs.iter().zip(key) {
+        packed
+            .add(spec, value)
+            .map_err(|cause| TableError::BadKey {
+                field: spec.name.clone(),
+                cause,
+            })?;
+    }
     let pattern = Pattern {
         value: packed.value.into(),
         mask: packed.mask.into(),
         ranges: packed.ranges.into(),
     };
-    Ok(Identity { pattern, priority })
+    Ok((pattern, packed.prefix))
 }
 
 /// What [`identify`] made the rule from, as far as the match kinds tell: a ternary field that was given as an optional

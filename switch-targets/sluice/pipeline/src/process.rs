@@ -617,9 +617,7 @@ impl<'a> Run<'a> {
                     };
                     let entries = &mut self.tables[*table];
                     let found = entries.lookup(&ir.tables[*table].key, &scope);
-                    if let Found::Hit(row) = found {
-                        entries.count(row, work.ingress_len as u64);
-                    }
+                    entries.count(found, work.ingress_len as u64, self.machine.now);
                     if let Some(journal) = &mut self.machine.journal {
                         journal.table(*table, entries, found, None);
                     }
@@ -664,9 +662,9 @@ impl<'a> Run<'a> {
         };
         let entries = &mut self.tables[table];
         let found = entries.lookup(&ir.tables[table].key, &scope);
+        let bytes = work.ingress_len as u64;
+        entries.count(found, bytes, self.machine.now);
         if let Found::Hit(row) = found {
-            let bytes = work.ingress_len as u64;
-            entries.count(row, bytes);
             if let (Some(direct), Some(meter)) = (&ir.tables[table].meter, entries.meter(row)) {
                 let color = meter.mark(direct.unit.of(bytes), bytes, self.machine.now);
                 direct

@@ -6,7 +6,7 @@ use crate::ir::Ir;
 use crate::load;
 use crate::spec::{
     ActionId, ActionSpec, CounterId, CounterSpec, DigestSpec, MeterId, MeterSpec, ProfileId,
-    ProfileSpec, RegisterId, TableId, TableSpec,
+    ProfileSpec, RegisterId, RegisterSpec, TableId, TableSpec, ValueSetId, ValueSetSpec,
 };
 
 /// A program that is known to be executable, but for its externs (see [`crate::Switch::new`]).
@@ -62,6 +62,16 @@ impl Program {
     /// Indexed counter arrays.
     pub fn counters(&self) -> &[CounterSpec] {
         &self.counters
+    }
+
+    /// Register arrays.
+    pub fn registers(&self) -> &[RegisterSpec] {
+        &self.ir.registers
+    }
+
+    /// Parser value sets.
+    pub fn value_sets(&self) -> &[ValueSetSpec] {
+        &self.ir.parser.value_sets
     }
 
     /// Learn lists, one for each call site.
@@ -123,5 +133,12 @@ impl Program {
             .iter()
             .position(|register| register.name == name)
             .map(RegisterId)
+    }
+
+    pub fn value_set(&self, name: &str) -> Option<ValueSetId> {
+        self.value_sets()
+            .iter()
+            .position(|set| set.name == name)
+            .map(ValueSetId)
     }
 }

@@ -23,8 +23,10 @@ index!(
     MeterId,
     /// Index into [`crate::Program::profiles`].
     ProfileId,
-    /// A register array, see [`crate::Program::register`].
-    RegisterId
+    /// Index into [`crate::Program::registers`].
+    RegisterId,
+    /// Index into [`crate::Program::value_sets`].
+    ValueSetId
 );
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,8 +66,10 @@ pub struct TableSpec {
     pub default: Option<DefaultSpec>,
     /// Entries that the table holds at most.
     pub size: usize,
-    /// Every hit is counted, packets and bytes.
+    /// Every lookup is counted, packets and bytes: a hit for its entry, a miss for the default entry.
     pub direct_counter: bool,
+    /// Entries have an idle timeout, and the time of their last hit is kept.
+    pub idle_timeout: bool,
     /// Every hit is marked, see [`crate::Meter`].
     pub direct_meter: Option<MeterUnit>,
     /// Entries name members or groups of it instead of actions.
@@ -132,6 +136,24 @@ pub struct ProfileSpec {
     pub has_selector: bool,
     /// What members may do. The tables that share the profile list the same actions under ids of their own.
     pub actions: Vec<ActionId>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegisterSpec {
+    pub name: String,
+    /// Of a cell, in bits.
+    pub width: u32,
+    pub size: usize,
+}
+
+/// A parser value set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueSetSpec {
+    pub name: String,
+    /// Members that it holds at most.
+    pub size: usize,
+    /// Of the fields that select compares with a member, in bits; empty when no state selects by the set.
+    pub widths: Vec<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -20,8 +20,9 @@ use crate::phv::Phv;
 use crate::process::{Buffers, CloneSession, Replication, Run};
 use crate::profile::Profile;
 use crate::program::Program;
-use crate::spec::{CounterId, ProfileSpec, RegisterId, TableId, TableSpec};
+use crate::spec::{CounterId, ProfileSpec, RegisterId, TableId, TableSpec, ValueSetId};
 use crate::table::Table;
+use crate::value_set::ValueSet;
 use crate::work::Work;
 
 /// One in so many packets that no recorded path takes is recorded: a recording costs as much as interpreting some tens.
@@ -230,6 +231,51 @@ impl Switch {
         table.set_counter(spec, key, priority, value)
     }
 
+    /// What the default entry has counted: misses.
+    pub fn default_counter_read(&self, table: TableId) -> Result<CounterValue, TableError> {
+        let parts = (self.tables.get(table.0)).zip(self.program.tables().get(table.0));
+        let (entries, spec) = parts.ok_or(TableError::NoSuchObject)?;
+        entries.default_counter(spec)
+    }
+
+    /// Returns what it was.
+    pub fn default_counter_write(
+        &mut self,
+        table: TableId,
+        value: CounterValue,
+    ) -> Result<CounterValue, TableError> {
+        let (table, spec, _) = parts(&mut self.tables, &self.program, table)?;
+        table.set_default_counter(spec, value)
+    }
+
+    /// Zero: none. Returns what it was. `now` is the time since the switch started; an entry that was never hit counts
+    /// from the first call on.
+    pub fn set_idle_timeout(
+        &mut self,
+        table: TableId,
+        key: &[MatchValue],
+        priority: i32,
+        timeout: Duration,
+        now: Duration,
+    ) -> Result<Duration, TableError> {
+        let (table, spec, _) = parts(&mut self.tables, &self.program, table)?;
+        table.set_idle_timeout(spec, key, priority, timeout, now)
+    }
+
+    /// Entries that were idle for their timeouts; each is found again when another timeout has passed. Looks at
+    /// `budget` rows from row `from` on, and returns the row to go on with, `None` at the end.
+    pub fn expired(
+        &mut self,
+        table: TableId,
+        from: usize,
+        budget: usize,
+        now: Duration,
+        found: &mut Vec<EntryView>,
+    ) -> Option<usize> {
+        let (table, spec, program) = parts(&mut self.tables, &self.program, table).ok()?;
+        table.expired(spec, &program.ir, from, budget, now, found)
+    }
+
     pub fn counter_read(
         &self,
         counter: CounterId,
@@ -298,6 +344,26 @@ impl Switch {
             .ok_or(TableError::BadIndex { index, size })?;
         *cell = value.low_u128() & mask(self.program.ir.registers[register.0].width);
         Ok(())
+    }
+
+    /// An unknown set has none.
+    pub fn value_set(&self, set: ValueSetId) -> &[Vec<MatchValue>] {
+        let found = self.objects.value_sets.get(set.0);
+        found.map(ValueSet::members).unwrap_or_default()
+    }
+
+    /// Replaces all members, and returns what they were.
+    pub fn set_value_set(
+        &mut self,
+        set: ValueSetId,
+        members: Vec<Vec<MatchValue>>,
+    ) -> Result<Vec<Vec<MatchValue>>, TableError> {
+        let own = self.objects.value_sets.get_mut(set.0);
+        let (Some(own), Some(spec)) = (own, self.program.value_sets().get(set.0)) else {
+            return Err(TableError::NoSuchObject);
+        };
+        let new = ValueSet::new(spec, members)?;
+        Ok(std::mem::replace(own, new).into_members())
     }
 
     /// The copies that multicast group `group` makes; none deletes it. Group 0 does not exist.
@@ -452,7 +518,12 @@ fn objects(program: &Program, registry: &ExternRegistry) -> Result<Objects, Load
         args: args.collect(),
         args_of: vec![0; ir.calls.len()],
         scratch: Vec::new(),
-        value_sets: vec![Vec::new(); ir.parser.value_sets.len()],
+        value_sets: ir
+            .parser
+            .value_sets
+            .iter()
+            .map(|_| ValueSet::default())
+            .collect(),
         random: 0,
     })
 }

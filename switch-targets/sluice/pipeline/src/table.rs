@@ -1,9 +1,12 @@
 //! A match-action table: its entries, its default action, its direct counters.
 
+use std::time::Duration;
+
 use crate::bits::{self, Bits};
 use crate::entry::{ActionCall, CounterValue, Entry, EntryAction, EntryView, MatchValue};
 use crate::error::TableError;
 use crate::expr::{Args, Scope};
+use crate::idle::Idle;
 use crate::ir::{self, Ir, Next, ParamHome};
 use crate::meter::Meter;
 use crate::pattern;
@@ -34,8 +37,13 @@ pub struct Table {
     /// By row, as the index numbers them.
     rows: Vec<Option<Bound>>,
     free: Vec<usize>,
+    /// It has direct counters or idle timeouts.
+    counts: bool,
     /// By row; empty when the table does not count.
     counters: Vec<CounterValue>,
+    /// Of the default entry: misses.
+    misses: CounterValue,
+    idle: Idle,
     /// By row; empty when the table has no meter.
     meters: Vec<Meter>,
     /// By row; empty when the table has no action profile.
@@ -60,7 +68,10 @@ impl Table {
             index: TupleSpace::default(),
             rows: Vec::new(),
             free: Vec::new(),
+            counts: spec.direct_counter || spec.idle_timeout,
             counters: Vec::new(),
+            misses: CounterValue::default(),
+            idle: Idle::default(),
             meters: Vec::new(),
             pointers: Vec::new(),
             default: None,
@@ -102,8 +113,22 @@ impl Table {
         self.version
     }
 
-    pub fn count(&mut self, row: usize, bytes: u64) {
-        if let Some(counter) = self.counters.get_mut(row) {
+    /// Whether [`Table::count`] does anything.
+    pub fn counts(&self) -> bool {
+        self.counts
+    }
+
+    /// A packet of so many bytes has found this.
+    #[inline]
+    pub fn count(&mut self, found: Found, bytes: u64, now: Duration) {
+        let counter = match found {
+            Found::Hit(row) => {
+                self.idle.hit(row, now);
+                self.counters.get_mut(row)
+            }
+            Found::Miss => Some(&mut self.misses),
+        };
+        if let Some(counter) = counter {
             counter.packets = counter.packets.wrapping_add(1);
             counter.bytes = counter.bytes.wrapping_add(bytes);
         }
@@ -155,6 +180,9 @@ impl Table {
                 .resize(self.rows.len(), CounterValue::default());
             self.counters[row] = CounterValue::default();
         }
+        if spec.idle_timeout {
+            self.idle.reset(row);
+        }
         if spec.direct_meter.is_some() {
             self.meters.resize(self.rows.len(), Meter::default());
             self.meters[row] = Meter::default();
@@ -198,6 +226,9 @@ impl Table {
         let identity = pattern::identify(&spec.keys, key, priority)?;
         let row = self.index.remove(&identity.pattern, identity.priority);
         let row = row.ok_or(TableError::NotFound)?;
+        if spec.idle_timeout {
+            self.idle.reset(row);
+        }
         self.version += 1;
         self.rows[row] = None;
         self.free.push(row);
@@ -231,6 +262,7 @@ impl Table {
         actions: &[ActionSpec],
         ir: &Ir,
     ) -> Result<(), TableError> {
+        self.misses = CounterValue::default();
         match &spec.default {
             Some(default) => {
                 let call = ActionCall {
@@ -296,10 +328,11 @@ impl Table {
             },
         };
         let counter = self.counters.get(row).copied();
-        let meter = self.meters.get(row).cloned();
+        let (idle, meter) = (self.idle.view(row), self.meters.get(row).cloned());
         Some(EntryView {
             entry,
             counter,
+            idle,
             meter,
         })
     }
@@ -334,6 +367,68 @@ impl Table {
             .get_mut(row)
             .ok_or(TableError::NoDirectCounter)? = value;
         Ok(())
+    }
+
+    /// What the default entry has counted.
+    pub fn default_counter(&self, spec: &TableSpec) -> Result<CounterValue, TableError> {
+        match spec.direct_counter {
+            true => Ok(self.misses),
+            false => Err(TableError::NoDirectCounter),
+        }
+    }
+
+    /// Returns what it was.
+    pub fn set_default_counter(
+        &mut self,
+        spec: &TableSpec,
+        value: CounterValue,
+    ) -> Result<CounterValue, TableError> {
+        let old = self.default_counter(spec)?;
+        self.misses = value;
+        Ok(old)
+    }
+
+    /// Returns what it was.
+    pub fn set_idle_timeout(
+        &mut self,
+        spec: &TableSpec,
+        key: &[MatchValue],
+        priority: i32,
+        timeout: Duration,
+        now: Duration,
+    ) -> Result<Duration, TableError> {
+        let row = self.find(spec, key, priority)?;
+        let old = self.idle.set(row, timeout, now);
+        old.ok_or(TableError::NoIdleTimeout)
+    }
+
+    /// An entry with the timeout of a row of another table has been idle for as long.
+    pub fn adopt_idle(
+        &mut self,
+        spec: &TableSpec,
+        key: &[MatchValue],
+        priority: i32,
+        (other, row): (&Table, usize),
+    ) {
+        if let Ok(own) = self.find(spec, key, priority) {
+            self.idle.adopt(own, &other.idle, row);
+        }
+    }
+
+    /// As [`Idle::sweep`].
+    pub fn expired(
+        &mut self,
+        spec: &TableSpec,
+        ir: &Ir,
+        from: usize,
+        budget: usize,
+        now: Duration,
+        found: &mut Vec<EntryView>,
+    ) -> Option<usize> {
+        let mut rows = Vec::new();
+        let next = self.idle.sweep(from, budget, now, |row| rows.push(row));
+        found.extend(rows.into_iter().filter_map(|row| self.view(spec, ir, row)));
+        next
     }
 
     pub fn reference(&self, row: usize) -> Option<Reference> {

@@ -35,7 +35,7 @@ pub struct RangeCheck {
 }
 
 impl RangeCheck {
-    fn holds(&self, key: &[u8]) -> bool {
+    pub fn holds(&self, key: &[u8]) -> bool {
         let field = &key[self.offset..self.offset + self.low.len()];
         *self.low <= *field && *field <= *self.high
     }

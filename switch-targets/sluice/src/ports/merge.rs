@@ -161,7 +161,7 @@ impl Run {
         let (first, next) = (&frames[self.first], &frames[index]);
         let size = layers.end - layers.payload;
         if self.ended
-            || frames[index - 1][self.layers.transport + 13] & PSH != 0 && self.is_tcp()
+            || self.is_tcp() && frames[index - 1][self.layers.transport + 13] & PSH != 0
             || (layers.ip, layers.transport, layers.payload)
                 != (self.layers.ip, self.layers.transport, self.layers.payload)
             || (layers.version, layers.protocol) != (self.layers.version, self.layers.protocol)

@@ -436,3 +436,14 @@ fn esp_in_udp_may_get_the_checksum_that_was_left_out() {
         assert_eq!(frame[42..], sent[42..]);
     }
 }
+
+#[test]
+fn the_shortest_datagrams_make_a_train() {
+    let frame = Packet {
+        fragment: DF,
+        ..packet(Ip::V4, Transport::Udp, 1)
+    }
+    .frame();
+    let found = merged(&[frame.clone(), frame.clone(), frame]);
+    assert_eq!((found.len(), found[0].count), (1, 3));
+}

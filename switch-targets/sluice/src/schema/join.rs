@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use sluice_pipeline::{MatchKind, Program, TableId};
 
-use super::{Action, Counter, Field, Param, Table};
+use super::scalar::Scalar;
+use super::{Action, Counter, Field, Param, Register, Table, ValueSet};
 use crate::fault::Fault;
-use crate::proto::info::{self, action_ref::Scope, match_field};
+use crate::proto::info::{self, action_ref::Scope, match_field, table::IdleTimeoutBehavior};
+use crate::sdn::{Sdn, Types};
 
 type Actions<'a> = BTreeMap<u32, &'a info::Action>;
 
@@ -14,6 +16,7 @@ pub fn join_table(
     name: String,
     table: &info::Table,
     actions: &Actions,
+    types: &Types,
     program: &Program,
 ) -> Result<Table, Fault> {
     let index = program
@@ -31,6 +34,11 @@ pub fn join_table(
             "the P4Info has {info} match fields, the program {program}"
         )));
     }
+    let idle_timeout = table.idle_timeout_behavior() == IdleTimeoutBehavior::NotifyControl;
+    if idle_timeout && !spec.idle_timeout {
+        let text = "the P4Info has an idle timeout for it, the program has none";
+        return Err(Fault::invalid(text));
+    }
     let mut fields = Vec::new();
     for key in &spec.keys {
         let field = table
@@ -41,7 +49,8 @@ pub fn join_table(
             Fault::invalid(format!("match field '{}' is not in the P4Info", key.name))
         })?;
         let place = format!("match field '{}'", field.name);
-        same_width(&place, field.bitwidth, key.width)?;
+        let sdn = types.sdn(field.type_name.as_ref());
+        same_width(&place, field.bitwidth, sdn.info_width(key.width))?;
         let kind = match (match_kind(field), key.kind) {
             // p4c's bmv2 back end writes an optional field as a ternary one.
             (Some(MatchKind::Optional), MatchKind::Ternary) => MatchKind::Optional,
@@ -52,11 +61,13 @@ pub fn join_table(
                 return Err(Fault::invalid(text));
             }
         };
+        named_once(&place, &sdn, kind)?;
         fields.push(Field {
             id: field.id,
             name: field.name.clone(),
             width: key.width,
             kind,
+            sdn,
         });
     }
     let mut joined = BTreeMap::new();
@@ -67,7 +78,7 @@ pub fn join_table(
         })?;
         joined.insert(
             action_ref.id,
-            join_action(action, action_ref.scope(), index, program)?,
+            join_action(action, action_ref.scope(), index, types, program)?,
         );
     }
     Ok(Table {
@@ -80,6 +91,7 @@ pub fn join_table(
             || spec.profile.is_some()
             || spec.default.as_ref().is_some_and(|it| it.is_const),
         direct_counter: false,
+        idle_timeout,
         direct_meter: None,
         profile: spec.profile.map(|_| table.implementation_id),
         prioritised: spec.prioritised,
@@ -91,6 +103,7 @@ fn join_action(
     action: &info::Action,
     scope: Scope,
     table: TableId,
+    types: &Types,
     program: &Program,
 ) -> Result<Action, Fault> {
     let name = action
@@ -125,15 +138,17 @@ fn join_action(
             ))
         };
         let param = param.ok_or_else(missing)?;
+        let sdn = types.sdn(param.type_name.as_ref());
         same_width(
             &format!("{place}: parameter '{}'", param.name),
             param.bitwidth,
-            expected.width,
+            sdn.info_width(expected.width),
         )?;
         params.push(Param {
             id: param.id,
             name: param.name.clone(),
             width: expected.width,
+            sdn,
         });
     }
     Ok(Action {
@@ -162,15 +177,108 @@ pub fn join_counter(
     Ok(Counter { name, index, size })
 }
 
-/// The P4Info has no width for a type that is translated to a string, or is no bit string.
-fn same_width(place: &str, info: i32, program: u32) -> Result<(), Fault> {
-    match u32::try_from(info) {
-        Ok(0) => Err(Fault::unsupported(format!(
-            "{place}: its type is not supported: it must be a plain bit string"
+pub fn join_register(
+    name: String,
+    register: &info::Register,
+    p4info: &info::P4Info,
+    types: &Types,
+    program: &Program,
+) -> Result<Register, Fault> {
+    let index = program
+        .register(&name)
+        .ok_or_else(|| Fault::invalid("the program has no such register"))?;
+    let spec = &program.registers()[index.0];
+    if i64::try_from(spec.size) != Ok(register.size.into()) {
+        let (info, program) = (register.size, spec.size);
+        return Err(Fault::invalid(format!(
+            "the P4Info has size {info}, the program {program}"
+        )));
+    }
+    let cell = Scalar::new(
+        register.type_spec.as_ref(),
+        p4info.type_info.as_ref(),
+        types,
+    )
+    .map_err(|fault| fault.at("type_spec"))?;
+    if !cell.fits(spec.width) {
+        let text = format!("the P4Info has {cell:?}, the program {} bits", spec.width);
+        return Err(Fault::invalid(text).at("type_spec"));
+    }
+    Ok(Register {
+        name,
+        index,
+        size: spec.size,
+        width: spec.width,
+        cell,
+    })
+}
+
+/// The JSON tells the widths alone; what kinds of members there are is the P4Info's to say.
+pub fn join_value_set(
+    name: String,
+    set: &info::ValueSet,
+    types: &Types,
+    program: &Program,
+) -> Result<ValueSet, Fault> {
+    let index = program
+        .value_set(&name)
+        .ok_or_else(|| Fault::invalid("the program has no such value set"))?;
+    let spec = &program.value_sets()[index.0];
+    if i64::try_from(spec.size) != Ok(set.size.into()) {
+        let (info, program) = (set.size, spec.size);
+        return Err(Fault::invalid(format!(
+            "the P4Info has size {info}, the program {program}"
+        )));
+    }
+    if !spec.widths.is_empty() && spec.widths.len() != set.r#match.len() {
+        let (info, program) = (set.r#match.len(), spec.widths.len());
+        return Err(Fault::invalid(format!(
+            "the P4Info has {info} match fields, the program selects by {program}"
+        )));
+    }
+    let mut fields = Vec::new();
+    for (at, field) in set.r#match.iter().enumerate() {
+        let place = format!("match field {} '{}'", field.id, field.name);
+        let sdn = types.sdn(field.type_name.as_ref());
+        // A set that no state selects by has no width of its own.
+        let unused = field.bitwidth.unsigned_abs();
+        let width = spec.widths.get(at).copied().unwrap_or(unused);
+        same_width(&place, field.bitwidth, sdn.info_width(width))?;
+        let kind = match_kind(field).ok_or_else(|| {
+            Fault::unsupported(format!("{place}: its match kind is not supported"))
+        })?;
+        named_once(&place, &sdn, kind)?;
+        fields.push(Field {
+            id: field.id,
+            name: field.name.clone(),
+            width,
+            kind,
+            sdn,
+        });
+    }
+    Ok(ValueSet {
+        name,
+        index,
+        size: spec.size,
+        fields,
+    })
+}
+
+fn same_width(place: &str, info: i32, expected: u32) -> Result<(), Fault> {
+    match u32::try_from(info) == Ok(expected) {
+        true => Ok(()),
+        false => Err(Fault::invalid(format!(
+            "{place}: the P4Info has {info} bits, not {expected}"
         ))),
-        Ok(width) if width == program => Ok(()),
-        _ => Err(Fault::invalid(format!(
-            "{place}: the P4Info has {info} bits, the program {program}"
+    }
+}
+
+/// A name has no bits to mask and no order.
+fn named_once(place: &str, sdn: &Sdn, kind: MatchKind) -> Result<(), Fault> {
+    match (sdn, kind) {
+        (Sdn::Plain | Sdn::Bits(_), _) | (_, MatchKind::Exact | MatchKind::Optional) => Ok(()),
+        (Sdn::Name(_), kind) => Err(Fault::unsupported(format!(
+            "{place}: it is translated to a string, which can't be matched as {kind:?}"
         ))),
     }
 }

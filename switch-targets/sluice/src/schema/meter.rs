@@ -81,6 +81,6 @@ impl Meter {
     /// # Errors
     /// `INVALID_ARGUMENT` for a negative index, `OUT_OF_RANGE` for one beyond the array.
     pub fn cells(&self, index: Option<&p4rt::Index>) -> Result<Range<usize>, Fault> {
-        super::cells(&format!("meter '{}'", self.name), self.size, index)
+        super::cells(self.size, index).map_err(|fault| fault.at(&format!("meter '{}'", self.name)))
     }
 }

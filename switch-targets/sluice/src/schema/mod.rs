@@ -6,25 +6,28 @@ mod controller_header;
 mod join;
 mod meter;
 mod profile;
+pub mod scalar;
 mod shape;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use sluice_pipeline::{ActionId, CounterId, MatchKind, Program, TableId};
+use sluice_pipeline::{ActionId, CounterId, MatchKind, Program, RegisterId, TableId, ValueSetId};
 
 use crate::fault::Fault;
 use crate::proto::info::{self, action_ref::Scope};
 use crate::proto::p4rt;
 use crate::role::{Owners, owners};
+use crate::sdn::{Sdn, Types};
 
 pub use controller_header::ControllerHeader;
-use join::{join_counter, join_table};
+use join::{join_counter, join_register, join_table, join_value_set};
 pub use meter::{Meter, MeterKind};
 use meter::{join_direct_meter, join_meter};
 pub use profile::Profile;
 use profile::join_profile;
+use scalar::Scalar;
 pub use shape::Shape;
 use shape::digest_shape;
 
@@ -35,11 +38,15 @@ pub struct Schema {
     pub counters: BTreeMap<u32, Counter>,
     /// Direct counter id to table id.
     pub direct_counters: BTreeMap<u32, u32>,
+    pub registers: BTreeMap<u32, Register>,
+    pub value_sets: BTreeMap<u32, ValueSet>,
     pub meters: BTreeMap<u32, Meter>,
     pub profiles: BTreeMap<u32, Profile>,
     pub digests: BTreeMap<u32, Digest>,
     /// For each of the pipeline's digests its P4Runtime id; `None` when the P4Info does not name it.
     pub digest_ids: Vec<Option<u32>>,
+    /// Which of its types are translated.
+    pub types: Types,
     /// Who alone may write what.
     pub owners: Owners,
     pub packet_in: Option<Arc<ControllerHeader>>,
@@ -56,6 +63,8 @@ pub struct Table {
     pub is_const: bool,
     pub const_default: bool,
     pub direct_counter: bool,
+    /// The primary is told of entries that are not hit.
+    pub idle_timeout: bool,
     pub direct_meter: Option<MeterKind>,
     /// The action profile that its entries take their actions from.
     pub profile: Option<u32>,
@@ -70,6 +79,7 @@ pub struct Field {
     /// In bits.
     pub width: u32,
     pub kind: MatchKind,
+    pub sdn: Sdn,
 }
 
 /// An action as one table may use it.
@@ -88,6 +98,7 @@ pub struct Param {
     pub name: String,
     /// In bits.
     pub width: u32,
+    pub sdn: Sdn,
 }
 
 #[derive(Debug)]
@@ -95,6 +106,25 @@ pub struct Counter {
     pub name: String,
     pub index: CounterId,
     pub size: usize,
+}
+
+#[derive(Debug)]
+pub struct Register {
+    pub name: String,
+    pub index: RegisterId,
+    pub size: usize,
+    /// Of a cell, in bits.
+    pub width: u32,
+    pub cell: Scalar,
+}
+
+#[derive(Debug)]
+pub struct ValueSet {
+    pub name: String,
+    pub index: ValueSetId,
+    pub size: usize,
+    /// In the order in which the parser selects by them.
+    pub fields: Vec<Field>,
 }
 
 #[derive(Debug)]
@@ -107,7 +137,10 @@ impl Schema {
     /// # Errors
     /// `INVALID_ARGUMENT`, or `UNIMPLEMENTED` for what this switch lacks, with the place in the P4Info.
     pub fn new(p4info: &info::P4Info, program: &Program) -> Result<Self, Fault> {
-        let mut schema = Self::default();
+        let mut schema = Self {
+            types: Types::new(p4info.type_info.as_ref()),
+            ..Self::default()
+        };
         let mut ids = BTreeSet::new();
         let mut named = |place: &str, preamble: &Option<info::Preamble>| match preamble {
             Some(preamble) if preamble.id != 0 && ids.insert(preamble.id) => {
@@ -130,7 +163,8 @@ impl Schema {
             let place = format!("table '{name}'");
             schema.tables.insert(
                 id,
-                join_table(name, table, &actions, program).map_err(|fault| fault.at(&place))?,
+                join_table(name, table, &actions, &schema.types, program)
+                    .map_err(|fault| fault.at(&place))?,
             );
         }
         for counter in &p4info.counters {
@@ -140,6 +174,21 @@ impl Schema {
                 id,
                 join_counter(name, counter, program).map_err(|fault| fault.at(&place))?,
             );
+        }
+        for register in &p4info.registers {
+            let (id, name) = named("register", &register.preamble)?;
+            let place = format!("register '{name}'");
+            let joined = join_register(name, register, p4info, &schema.types, program);
+            let joined = joined.map_err(|fault| fault.at(&place))?;
+            schema.registers.insert(id, joined);
+        }
+        for set in &p4info.value_sets {
+            let (id, name) = named("value set", &set.preamble)?;
+            let place = format!("value set '{name}'");
+            let joined = join_value_set(name, set, &schema.types, program);
+            schema
+                .value_sets
+                .insert(id, joined.map_err(|fault| fault.at(&place))?);
         }
         for counter in &p4info.direct_counters {
             let (id, name) = named("direct counter", &counter.preamble)?;
@@ -192,7 +241,7 @@ impl Schema {
         }
         for digest in &p4info.digests {
             let (id, name) = named("digest", &digest.preamble)?;
-            let shape = digest_shape(digest, p4info)
+            let shape = digest_shape(digest, p4info, &schema.types)
                 .map_err(|fault| fault.at(&format!("digest '{name}'")))?;
             schema.digests.insert(id, Digest { name, shape });
         }
@@ -221,6 +270,22 @@ impl Schema {
 
     /// # Errors
     /// `NOT_FOUND` for an id that is not in the P4Info.
+    pub fn register(&self, id: u32) -> Result<&Register, Fault> {
+        self.registers
+            .get(&id)
+            .ok_or_else(|| Fault::not_found(format!("no register has the id {id}")))
+    }
+
+    /// # Errors
+    /// `NOT_FOUND` for an id that is not in the P4Info.
+    pub fn value_set(&self, id: u32) -> Result<&ValueSet, Fault> {
+        self.value_sets
+            .get(&id)
+            .ok_or_else(|| Fault::not_found(format!("no value set has the id {id}")))
+    }
+
+    /// # Errors
+    /// `NOT_FOUND` for an id that is not in the P4Info.
     pub fn digest(&self, id: u32) -> Result<&Digest, Fault> {
         self.digests
             .get(&id)
@@ -235,11 +300,11 @@ impl Schema {
                 .find(|(_, digest)| digest.name == spec.name);
             if let Some((_, digest)) = found {
                 let widths: Vec<u32> = spec.fields.iter().map(|field| field.width).collect();
-                if digest.shape.widths() != widths {
+                if !digest.shape.fits(&widths) {
                     return Err(Fault::invalid(format!(
-                        "digest '{}': the P4Info has fields of {:?} bits, the program of {widths:?}",
+                        "digest '{}': the P4Info has members {:?}, the program fields of {widths:?} bits",
                         spec.name,
-                        digest.shape.widths()
+                        digest.shape.members()
                     )));
                 }
             }
@@ -255,18 +320,28 @@ impl Counter {
     /// # Errors
     /// `INVALID_ARGUMENT` for a negative index, `OUT_OF_RANGE` for one beyond the array.
     pub fn cells(&self, index: Option<&p4rt::Index>) -> Result<Range<usize>, Fault> {
-        cells(&format!("counter '{}'", self.name), self.size, index)
+        cells(self.size, index).map_err(|fault| fault.at(&format!("counter '{}'", self.name)))
     }
 }
 
-fn cells(array: &str, size: usize, index: Option<&p4rt::Index>) -> Result<Range<usize>, Fault> {
+impl Register {
+    /// As [`Counter::cells`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn cells(&self, index: Option<&p4rt::Index>) -> Result<Range<usize>, Fault> {
+        cells(self.size, index).map_err(|fault| fault.at(&format!("register '{}'", self.name)))
+    }
+}
+
+fn cells(size: usize, index: Option<&p4rt::Index>) -> Result<Range<usize>, Fault> {
     let Some(index) = index.map(|it| it.index) else {
         return Ok(0..size);
     };
-    let place = format!("{array}, index {index}");
-    let index = usize::try_from(index).map_err(|_| Fault::invalid("it is negative").at(&place))?;
-    match index < size {
-        true => Ok(index..index + 1),
-        false => Err(Fault::out_of_range(format!("the array has {size} cells")).at(&place)),
+    let place = format!("index {index}");
+    match usize::try_from(index) {
+        Err(_) => Err(Fault::invalid("it is negative").at(&place)),
+        Ok(index) if index < size => Ok(index..index + 1),
+        Ok(_) => Err(Fault::out_of_range(format!("the array has {size} cells")).at(&place)),
     }
 }

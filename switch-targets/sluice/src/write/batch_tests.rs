@@ -124,7 +124,7 @@ impl Bench {
     fn action(&self, port: u8) -> Option<p4rt::TableAction> {
         let param = p4rt::action::Param {
             param_id: 1,
-            value: vec![port],
+            value: vec![port].into(),
         };
         let action = p4rt::Action {
             action_id: self.ids.to_port,
@@ -147,7 +147,9 @@ impl Bench {
                 r#match: vec![p4rt::FieldMatch {
                     field_id: 1,
                     field_match_type: Some(field_match::FieldMatchType::Exact(
-                        field_match::Exact { value: vec![dst] },
+                        field_match::Exact {
+                            value: vec![dst].into(),
+                        },
                     )),
                 }],
                 action: self.action(value),

@@ -49,13 +49,19 @@ pub fn direct_counter(
     if !table.direct_counter {
         return Err(place(Fault::invalid("the table has none")));
     }
+    let value = entry.data.as_ref().map(value).transpose().map_err(place)?;
     if of.is_default_action {
-        return Err(place(Fault::unsupported(
-            "misses are not counted by this switch",
-        )));
+        if !of.r#match.is_empty() || of.priority != 0 {
+            let text = "the default entry has neither match fields nor a priority";
+            return Err(place(Fault::invalid(text)));
+        }
+        return on_switch(device, |switch| match value {
+            Some(value) => switch.default_counter_write(table.index, value).map(drop),
+            None => Ok(()),
+        })
+        .map_err(place);
     }
     let EntryKey { fields, priority } = entry_key(table, of)?;
-    let value = entry.data.as_ref().map(value).transpose().map_err(place)?;
     on_switch(device, |switch| match value {
         Some(value) => switch.direct_counter_write(table.index, &fields, priority, value),
         None => switch.entry(table.index, &fields, priority).map(drop),

@@ -15,9 +15,13 @@ mod counter;
 mod digest;
 mod meter;
 mod profile;
+mod register;
 mod replication;
 mod table;
 mod undo;
+#[cfg(test)]
+mod undo_tests;
+mod value_set;
 
 use sluice_pipeline::{Switch, TableError};
 use tonic::{Code, Status};
@@ -61,6 +65,16 @@ pub async fn write(device: &Device, request: p4rt::WriteRequest) -> Result<(), S
     batch_status("Write", &results)
 }
 
+/// Updates that undo what one request has done so far: as many as one request writes entries, or reads cells.
+const MAX_JOURNAL: usize = 1 << 18;
+
+fn too_much() -> Fault {
+    let text = format!(
+        "the batch changes more than {MAX_JOURNAL} entities, which can't be undone: write less at once, or CONTINUE_ON_ERROR"
+    );
+    Fault::new(Code::ResourceExhausted, text)
+}
+
 fn all_or_none(
     device: &Device,
     installed: &mut Installed,
@@ -73,8 +87,16 @@ fn all_or_none(
     for (at, update) in updates.into_iter().enumerate() {
         let entity = update.entity.as_ref().and_then(|it| it.entity.as_ref());
         let inverse = entity.map(|it| inverse(device, installed, update.r#type(), it));
-        match apply(device, installed, access, update) {
-            Ok(()) => journal.extend(inverse.unwrap_or_default().into_iter().rev()),
+        let inverse = match inverse.transpose().map(Option::unwrap_or_default) {
+            Ok(inverse) if journal.len() + inverse.len() > MAX_JOURNAL => Err(too_much()),
+            inverse => inverse,
+        };
+        let done = inverse.and_then(|inverse| {
+            apply(device, installed, access, update)?;
+            Ok(inverse)
+        });
+        match done {
+            Ok(inverse) => journal.extend(inverse.into_iter().rev()),
             Err(fault) => {
                 for update in journal.into_iter().rev() {
                     if let Err(fault) = perform(device, installed, update) {
@@ -139,6 +161,8 @@ pub fn perform(
         Entity::ActionProfileGroup(entry) => profile::group(device, installed, kind, &entry),
         Entity::DirectMeterEntry(entry) => meter::direct_meter(device, installed, kind, &entry),
         Entity::DigestEntry(entry) => digest::digest(device, installed, kind, &entry),
+        Entity::RegisterEntry(entry) => register::register(device, installed, kind, &entry),
+        Entity::ValueSetEntry(entry) => value_set::value_set(device, installed, kind, &entry),
         Entity::PacketReplicationEngineEntry(entry) => {
             replication::replication(device, installed, kind, entry)
         }

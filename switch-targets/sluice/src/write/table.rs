@@ -1,5 +1,7 @@
 //! Writes to table entries and default entries (section 9.1).
 
+use std::time::Duration;
+
 use sluice_pipeline::{CounterValue, Entry};
 
 use super::counter::value;
@@ -28,6 +30,9 @@ pub fn table_entry(
             "it has no key, hence no entries but the default one",
         )));
     }
+    if entry.is_const {
+        return Err(place(Fault::invalid("is_const can't be written")));
+    }
     if table.is_const && (kind != Type::Modify || entry.action.is_some()) {
         return Err(place(Fault::denied("the program fixes its entries")));
     }
@@ -43,6 +48,7 @@ pub fn table_entry(
     }
     let counter = direct_resources(table, &entry).map_err(place)?;
     let meter = meter_setting(table, &entry).map_err(place)?;
+    let timeout = idle_timeout(table, &entry).map_err(place)?;
     let mut note = note(&entry).map_err(place)?;
     if entry.action.is_none() {
         note.modes = installed
@@ -61,6 +67,7 @@ pub fn table_entry(
         priority,
         action,
     };
+    let now = device.plane.now();
     on_switch(device, |switch| {
         match (kind, action) {
             (Type::Insert, Some(action)) => switch.insert(table.index, with(action))?,
@@ -69,6 +76,9 @@ pub fn table_entry(
                 return Err(Refused::Fault(Fault::invalid("the action is not set")));
             }
             _ => drop(switch.entry(table.index, &fields, priority)?),
+        }
+        if let Some(timeout) = timeout {
+            switch.set_idle_timeout(table.index, &fields, priority, timeout, now)?;
         }
         if let Some(setting) = meter {
             setting.apply(switch.direct_meter_mut(table.index, &fields, priority)?);
@@ -106,16 +116,15 @@ pub fn default_entry(
     if table.const_default {
         return Err(place(Fault::denied("the program fixes it")));
     }
+    let counter = direct_resources(table, &entry).map_err(place)?;
     if entry.meter_config.is_some() || entry.meter_counter_data.is_some() {
         meter_setting(table, &entry).map_err(place)?;
         return Err(place(Fault::unsupported(
             "misses are not marked by this switch",
         )));
     }
-    if direct_resources(table, &entry).map_err(place)?.is_some() {
-        return Err(place(Fault::unsupported(
-            "misses are not counted by this switch",
-        )));
+    if entry.idle_timeout_ns != 0 || entry.time_since_last_hit.is_some() {
+        return Err(place(Fault::invalid("it has no idle timeout")));
     }
     let (reset, mut note) = (entry.action.is_none(), note(&entry).map_err(place)?);
     let action = entry
@@ -123,9 +132,15 @@ pub fn default_entry(
         .as_ref()
         .map(|action| action_call(table, action, true))
         .transpose()?;
-    on_switch(device, |switch| match action {
-        Some(action) => switch.set_default(table.index, action),
-        None => switch.reset_default(table.index),
+    on_switch(device, |switch| {
+        match action {
+            Some(action) => switch.set_default(table.index, action)?,
+            None => switch.reset_default(table.index)?,
+        }
+        match counter {
+            Some(value) => switch.default_counter_write(table.index, value).map(drop),
+            None => Ok(()),
+        }
     })
     .map_err(place)?;
     if reset {
@@ -143,13 +158,24 @@ fn direct_resources(
     if entry.is_const {
         return Err(Fault::invalid("is_const can't be written"));
     }
-    if entry.idle_timeout_ns != 0 {
-        return Err(Fault::invalid("the table has no idle timeout"));
-    }
     match &entry.counter_data {
         Some(_) if !table.direct_counter => Err(Fault::invalid("the table has no direct counter")),
         Some(data) => Ok(Some(value(data)?)),
         None => Ok(None),
+    }
+}
+
+/// What an entry's idle timeout is to be set to, if anything: a modification that gives no action changes nothing that it
+/// does not give, but entries of the program are always modified so. Zero: none.
+fn idle_timeout(table: &Table, entry: &p4rt::TableEntry) -> Result<Option<Duration>, Fault> {
+    if entry.time_since_last_hit.is_some() {
+        return Err(Fault::invalid("time_since_last_hit can't be written"));
+    }
+    match u64::try_from(entry.idle_timeout_ns) {
+        Err(_) => Err(Fault::invalid("an idle timeout can't be negative")),
+        Ok(1..) if !table.idle_timeout => Err(Fault::invalid("the table has no idle timeout")),
+        Ok(0) if entry.action.is_none() && !table.is_const => Ok(None),
+        Ok(nanos) => Ok(table.idle_timeout.then_some(Duration::from_nanos(nanos))),
     }
 }
 

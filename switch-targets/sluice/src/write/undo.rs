@@ -5,23 +5,29 @@
 //! ```
 //! An entity that can be read by its key, and written as it is read, needs nothing here.
 
+use tonic::Code;
+
 use crate::device::{Device, Installed};
+use crate::fault::Fault;
 use crate::proto::p4rt::{self, entity::Entity, update::Type};
 use crate::read;
 
 /// The updates that undo `update`, asked for before it is done. None for an update that will be refused.
+///
+/// # Errors
+/// `RESOURCE_EXHAUSTED` for more cells than one read gives.
 pub fn inverse(
     device: &Device,
     installed: &Installed,
     kind: Type,
     entity: &Entity,
-) -> Vec<p4rt::Update> {
+) -> Result<Vec<p4rt::Update>, Fault> {
     let key = key(entity.clone());
     let (kind, entities) = match kind {
         Type::Insert => (Type::Delete, vec![key]),
-        Type::Delete => (Type::Insert, before(device, installed, key)),
-        Type::Modify => (Type::Modify, before(device, installed, key)),
-        Type::Unspecified => return Vec::new(),
+        Type::Delete => (Type::Insert, before(device, installed, key)?),
+        Type::Modify => (Type::Modify, before(device, installed, key)?),
+        Type::Unspecified => return Ok(Vec::new()),
     };
     let updates = entities.into_iter().map(|entity| p4rt::Update {
         r#type: kind as i32,
@@ -29,23 +35,41 @@ pub fn inverse(
             entity: Some(entity),
         }),
     });
-    updates.collect()
+    Ok(updates.collect())
 }
 
-fn before(device: &Device, installed: &Installed, key: Entity) -> Vec<Entity> {
+fn before(device: &Device, installed: &Installed, key: Entity) -> Result<Vec<Entity>, Fault> {
     let mut found = Vec::new();
     if let Entity::TableEntry(key) = key {
         let asked = everything_of(key.clone());
         match read::exactly(device, installed, &asked) {
-            Ok(Some(entry)) => found.push(Entity::TableEntry(entry)),
+            Ok(Some(entry)) => found.push(Entity::TableEntry(writable(entry))),
             // A miss did nothing: back to what the program says.
-            Ok(None) if key.is_default_action => found.push(Entity::TableEntry(key)),
+            Ok(None) if key.is_default_action => {
+                let counter_data = read::misses(device, installed, key.table_id);
+                found.push(Entity::TableEntry(p4rt::TableEntry {
+                    counter_data,
+                    ..key
+                }));
+            }
             _ => {}
         }
-    } else if read::one(device, installed, key, &mut found).is_err() {
-        found.clear();
+        return Ok(found);
     }
-    found
+    match read::one(device, installed, key, &mut found) {
+        Err(fault) if fault.code == Code::ResourceExhausted => Err(fault),
+        Err(_) => Ok(Vec::new()),
+        Ok(()) => Ok(found),
+    }
+}
+
+/// Of an entry that the program fixes, what clients may write.
+fn writable(entry: p4rt::TableEntry) -> p4rt::TableEntry {
+    p4rt::TableEntry {
+        action: entry.action.filter(|_| !entry.is_const),
+        is_const: false,
+        ..entry
+    }
 }
 
 /// Asks for what an entry has beside its action.

@@ -27,7 +27,7 @@ pub enum FlowNode {
     ApplyExtended {
         table: usize,
     },
-    /// A table without a key whose default action is fixed.
+    /// A table without a key whose default action is fixed and not counted.
     Run {
         action: usize,
         args: Args,

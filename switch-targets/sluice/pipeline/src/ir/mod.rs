@@ -14,7 +14,7 @@ pub use parser::{Accepts, Case, KeyPart, KeySource, Parser, ParserOp, State};
 use crate::cond::Cond;
 use crate::expr::{HeaderRef, Num};
 use crate::layout::{HeaderIx, Home, Layout, StackIx};
-use crate::spec::MeterUnit;
+use crate::spec::{MeterUnit, RegisterSpec};
 use crate::wide::Wide;
 
 /// Where control goes: an index, or the end.
@@ -36,7 +36,7 @@ pub struct Ir {
     pub nothing: usize,
     pub tables: Vec<Table>,
     pub calculations: Vec<Calculation>,
-    pub registers: Vec<Register>,
+    pub registers: Vec<RegisterSpec>,
     /// What the arrays of meters count.
     pub meters: Vec<MeterUnit>,
     /// For each action profile the calculation that chooses within groups, if it has groups.
@@ -243,13 +243,6 @@ pub struct Instance {
     pub name: String,
     pub type_name: String,
     pub attributes: crate::externs::Attributes,
-}
-
-#[derive(Clone, Debug)]
-pub struct Register {
-    pub name: String,
-    pub width: u32,
-    pub size: usize,
 }
 
 #[derive(Debug)]

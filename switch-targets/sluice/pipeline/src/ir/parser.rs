@@ -4,12 +4,13 @@ use crate::cond::Cond;
 use crate::expr::Num;
 use crate::ir::{Next, Op, Source, Target};
 use crate::layout::{HeaderIx, StackIx};
+use crate::spec::ValueSetSpec;
 
 #[derive(Debug, Default)]
 pub struct Parser {
     pub start: Next,
     pub states: Vec<State>,
-    pub value_sets: Vec<String>,
+    pub value_sets: Vec<ValueSetSpec>,
 }
 
 #[derive(Debug, Default)]

@@ -204,6 +204,9 @@ impl<'a> Pipeline<'a> {
             direct_counter: node
                 .find("with_counters")
                 .map_or(Ok(false), |flag| flag.bool())?,
+            idle_timeout: node
+                .find("support_timeout")
+                .map_or(Ok(false), |flag| flag.bool())?,
             direct_meter: table.meter.as_ref().map(|meter| meter.unit),
             profile: table.profile.as_ref().map(|it| ProfileId(it.profile)),
             is_const: !entries.is_empty(),
@@ -211,7 +214,7 @@ impl<'a> Pipeline<'a> {
             keys,
         };
         let step = match &spec.default {
-            Some(default) if spec.keys.is_empty() && default.is_const => {
+            Some(default) if spec.keys.is_empty() && default.is_const && !spec.direct_counter => {
                 let call = ActionCall {
                     action: default.action,
                     args: default.args.clone(),

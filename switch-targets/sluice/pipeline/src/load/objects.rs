@@ -6,13 +6,13 @@ use crate::bits::{Bits, byte_len};
 use crate::error::LoadError;
 use crate::externs::Attributes;
 use crate::hash::Algorithm;
-use crate::ir::{CalcInput, Calculation, FieldSum, Instance, Ir, Place, Register, Standard};
+use crate::ir::{CalcInput, Calculation, FieldSum, Instance, Ir, Place, Standard};
 use crate::layout::Home;
 use crate::load::expr::Context;
 use crate::load::json::Node;
 use crate::load::meter::{self, Meters};
 use crate::load::reference::constant_bytes;
-use crate::spec::{CounterSpec, DigestSpec, FieldSpec};
+use crate::spec::{CounterSpec, DigestSpec, FieldSpec, RegisterSpec};
 
 /// Cells of all counters and registers together, and a few for each meter.
 const MAX_CELLS: u64 = 1 << 26;
@@ -118,7 +118,7 @@ fn registers(root: &Node, objects: &mut Objects, ir: &mut Ir) -> Result<(), Load
         let name = node.get("name")?.str()?.to_owned();
         objects.registers.insert(name.clone(), ir.registers.len());
         let width = node.get("bitwidth")?.number(128)? as u32;
-        ir.registers.push(Register { name, width, size });
+        ir.registers.push(RegisterSpec { name, width, size });
     }
     Ok(())
 }

@@ -12,9 +12,12 @@ use crate::load::expr::Context;
 use crate::load::json::Node;
 use crate::load::objects::Objects;
 use crate::load::reference::constant_bytes;
+use crate::spec::ValueSetSpec;
 
 /// The widest lookahead, in bits.
 const MAX_LOOKAHEAD: u64 = 128;
+/// Members of one value set: a packet is compared with each.
+const MAX_MEMBERS: u64 = 1 << 16;
 
 pub fn load(
     root: &Node,
@@ -26,7 +29,11 @@ pub fn load(
     for node in root.list("parse_vsets")? {
         let name = node.get("name")?.str()?;
         value_sets.insert(name, ir.parser.value_sets.len());
-        ir.parser.value_sets.push(name.to_owned());
+        ir.parser.value_sets.push(ValueSetSpec {
+            name: name.to_owned(),
+            size: node.get("max_size")?.index(MAX_MEMBERS)?,
+            widths: Vec::new(),
+        });
     }
     let parsers = root.get("parsers")?.items()?;
     let [node] = parsers.as_slice() else {
@@ -98,6 +105,15 @@ impl States<'_> {
                 .find("next_state")
                 .map_or(Ok(None), |next| self.next(&next))?;
             let accepts = self.accepts(&transition, len, state.narrow)?;
+            if let Accepts::ValueSet { set, .. } = accepts {
+                let widths = &mut ir.parser.value_sets[set].widths;
+                let own: Vec<u32> = state.key.iter().map(|part| part.width).collect();
+                if widths.is_empty() {
+                    *widths = own;
+                } else if *widths != own {
+                    return Err(transition.error("the value set is used with keys of two widths"));
+                }
+            }
             state.cases.push(Case { accepts, next });
         }
         Ok(state)

@@ -210,9 +210,9 @@ impl Lowering<'_> {
     fn step(&mut self, step: &Step, recorded: &[RecordedCall], calls: &mut Vec<Call>) {
         let instr = match *step {
             Step::Guard { cond, holds, exit } => Instr::Guard(self.check(cond, holds), exit as u32),
-            Step::CountRow { table, row } => Instr::CountRow {
+            Step::CountFound { table, found } => Instr::CountFound {
                 table: table as u32,
-                row: row as u32,
+                found,
             },
             Step::Count { counter, index } => Instr::Count {
                 counter: counter as u32,

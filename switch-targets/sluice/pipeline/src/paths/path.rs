@@ -3,6 +3,7 @@
 use super::node::{Node, NodeId};
 use crate::cond::CmpOp;
 use crate::layout::HeaderIx;
+use crate::table::Found;
 
 /// One thing to do. Operands are places in the numbers of the run: first the constants, then what is computed, in order.
 #[derive(Clone, Copy, Debug)]
@@ -24,9 +25,9 @@ pub enum Instr {
     Guard(Check, u32),
     /// Leaves the parsed headers behind.
     Trim(u32),
-    CountRow {
+    CountFound {
         table: u32,
-        row: u32,
+        found: Found,
     },
     Count {
         counter: u32,

@@ -18,7 +18,7 @@ use crate::expr::{Args, BinOp, HeaderRef, Num};
 use crate::ir::{Accepts, Case, Ir, KeySource, Op, ParserOp, Place, Source, State, Target};
 use crate::layout::{HeaderIx, Home, StackIx};
 use crate::machine::DROP_PORT;
-use crate::table::Table;
+use crate::table::{Found, Table};
 
 /// The pass does something that no path can hold. It is interpreted, as ever.
 #[derive(Debug)]
@@ -34,9 +34,9 @@ pub enum Step {
         holds: bool,
         exit: usize,
     },
-    CountRow {
+    CountFound {
         table: usize,
-        row: usize,
+        found: Found,
     },
     Count {
         counter: usize,
@@ -933,7 +933,7 @@ impl<'a> Recorder<'a> {
     // Tables.
 
     /// Looks a table up. Returns the row, and fixes what decided it.
-    pub fn lookup(&mut self, table: usize) -> Recorded<crate::table::Found> {
+    pub fn lookup(&mut self, table: usize) -> Recorded<Found> {
         let keys = &self.ir.tables[table].key;
         let mut packed = vec![0; self.ir.tables[table].key_len];
         let mut parts = Vec::new();

@@ -96,8 +96,8 @@ pub fn replay(
                 work.payload.trim_front(headers as usize);
                 continue;
             }
-            Instr::CountRow { table, row } => {
-                tables[table as usize].count(row as usize, len as u64);
+            Instr::CountFound { table, found } => {
+                tables[table as usize].count(found, len as u64, machine.now);
                 continue;
             }
             Instr::Count { counter, index } => {

@@ -11,7 +11,6 @@ use crate::ir::{CalcInput, Checksum, Flow, FlowNode, Place};
 use crate::layout::Home;
 use crate::machine::DROP_PORT;
 use crate::process::instance;
-use crate::table::Found;
 
 /// How the pass ended.
 pub enum Ended {
@@ -142,8 +141,8 @@ impl Recorder<'_> {
 
     fn apply(&mut self, table: usize) -> Recorded<crate::ir::Next> {
         let found = self.lookup(table)?;
-        if let Found::Hit(row) = found {
-            self.steps.push(Step::CountRow { table, row });
+        if self.tables[table].counts() {
+            self.steps.push(Step::CountFound { table, found });
         }
         let Some(bound) = self.tables[table].bound(found) else {
             return Ok(self.tables[table].miss());

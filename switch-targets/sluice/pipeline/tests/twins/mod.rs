@@ -54,9 +54,11 @@ impl Twins {
             }
         }
         for at in 0..a.program().tables().len() {
-            let counters = |switch: &Switch| -> Vec<_> {
-                let entries = switch.entries(sluice_pipeline::TableId(at));
-                entries.map(|view| view.counter).collect()
+            let table = sluice_pipeline::TableId(at);
+            let counters = |switch: &Switch| {
+                let entries = switch.entries(table);
+                let entries: Vec<_> = entries.map(|view| (view.counter, view.idle)).collect();
+                (entries, switch.default_counter_read(table).ok())
             };
             assert_eq!(
                 counters(a),
