@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
+use super::headers::Headers;
 use super::node::{Graph, Node, NodeId};
 use super::path::{Call, CallArg, Check, Emit, End, Exit, Instr, Path, Put};
 use super::record::{RecordedArg, RecordedCall, Recorder, Snapshot, Step};
-use super::walk::{Ended, Headers};
+use super::walk::Ended;
 use crate::cond::CmpOp;
 use crate::expr::BinOp;
 

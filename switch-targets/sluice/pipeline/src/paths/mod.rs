@@ -11,11 +11,15 @@
 //! compared with what the interpreter has sent.
 
 mod cache;
+mod headers;
 mod lower;
 mod node;
 mod path;
 mod pin;
 mod record;
+mod record_action;
+mod record_expression;
+mod record_parser;
 mod replay;
 mod walk;
 
