@@ -41,7 +41,7 @@ TUNNELS = 50_000  # of the 65,536 that the gateway's tables hold
 BMV2_TUNNELS = 10_000  # its ternary tables take longer for each entry more
 RUNS = 3
 
-SERVICE = "/p4.v1.P4Runtime/"
+_SERVICE = "/p4.v1.P4Runtime/"
 _OPTIONS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
 
 
@@ -191,6 +191,11 @@ def channel(pki: Path, address: str) -> grpc.Channel:
     return grpc.secure_channel(address, grpc.ssl_channel_credentials(root, key, chain), _OPTIONS)
 
 
+def writer(there: grpc.Channel) -> Callable[[bytes], bytes]:
+    """P4Runtime's Write. Raises RpcError."""
+    return there.unary_unary(f"{_SERVICE}Write")
+
+
 class _Client:
     """Primary, with gateway.p4 pushed. Requests are bytes already."""
 
@@ -199,7 +204,7 @@ class _Client:
         update = p4r.MasterArbitrationUpdate(device_id=1, election_id=p4r.Uint128(low=1))
         first = p4r.StreamMessageRequest(arbitration=update).SerializeToString()
         self._open = True
-        self._answers: Any = self.channel.stream_stream(f"{SERVICE}StreamChannel")(self._stream(first))
+        self._answers: Any = self.channel.stream_stream(f"{_SERVICE}StreamChannel")(self._stream(first))
         next(self._answers)
         config = p4r.ForwardingPipelineConfig(p4info=p4info, p4_device_config=PROGRAM.read_bytes())
         push = p4r.SetForwardingPipelineConfigRequest(
@@ -208,8 +213,8 @@ class _Client:
             action=p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT,
             config=config,
         )
-        self.channel.unary_unary(f"{SERVICE}SetForwardingPipelineConfig")(push.SerializeToString())
-        self._write: Callable[[bytes], bytes] = self.channel.unary_unary(f"{SERVICE}Write")
+        self.channel.unary_unary(f"{_SERVICE}SetForwardingPipelineConfig")(push.SerializeToString())
+        self._write = writer(self.channel)
 
     def _stream(self, first: bytes) -> Iterator[bytes]:
         yield first

@@ -6,12 +6,11 @@ A tunnel has an SA and a policy in each direction: sad_in, sad_out, spd_in and s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from statistics import median
 
 from figures import Figure, quotient
 from gateways import Pair, Treatment, gateways
-from p4runtime_inserts import SERVICE, Entries, channel
+from p4runtime_inserts import Entries, channel, writer
 from site_to_site import run
 
 TUNNELS = 50_000  # of the 65,536 that the gateway's tables hold
@@ -36,7 +35,7 @@ def _crowd(pair: Pair) -> None:
     entries = Entries()
     for switch in pair.switches.values():
         with channel(pair.authority.folder, switch.address) as there:
-            write: Callable[[bytes], bytes] = there.unary_unary(f"{SERVICE}Write")
+            write = writer(there)
             for table in TABLES:
                 for request in entries.batches(table, TUNNELS, first=FIRST, election_id=switch.election_id):
                     write(request)

@@ -22,9 +22,9 @@ def targets() -> list[str]:
 
 
 async def measure(treatments: list[Treatment], bmv2_ratio: bool = False) -> list[Figure]:
-    """Goodput of each treatment, on each target beside its own bypass, and sluice's beside bmv2's; with `bmv2_ratio` also AES
-    on sluice over AES on bmv2. Runs of all targets and treatments take turns, so that all see the same machine.
-    Raises RuntimeError."""
+    """Goodput of each treatment, on each target beside its own bypass, and sluice's beside bmv2's; with `bmv2_ratio` AES on
+    sluice over AES on bmv2. Runs of all targets and treatments take turns, so that all see the same machine. Raises
+    RuntimeError."""
     measured = {Treatment.BYPASS: None} if treatments else {}
     measured |= dict.fromkeys([*treatments, *([Treatment.AES] if bmv2_ratio else [])])
     results: dict[tuple[str, Treatment], list[float]] = {}
