@@ -191,7 +191,7 @@ def channel(pki: Path, address: str) -> grpc.Channel:
     return grpc.secure_channel(address, grpc.ssl_channel_credentials(root, key, chain), _OPTIONS)
 
 
-def writer(there: grpc.Channel) -> Callable[[bytes], bytes]:
+def writer(there: Any) -> Callable[[bytes], bytes]:
     """P4Runtime's Write. Raises RpcError."""
     return there.unary_unary(f"{_SERVICE}Write")
 
