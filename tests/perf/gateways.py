@@ -1,7 +1,7 @@
 """Two sites, each a gateway and a host, in network namespaces of their own; the machine's own namespace is not touched.
 
   host-a ───────── lan gateway-a wan ═════════ wan gateway-b lan ───────── host-b
-  10.1.0.11…13     10.1.0.1      192.0.2.1     192.0.2.2     10.2.0.1      10.2.0.11…13
+  10.1.0.11…14     10.1.0.1      192.0.2.1     192.0.2.2     10.2.0.1      10.2.0.11…14
 
 A host's last number says how the gateways treat what it sends to the same number at the other site (`Treatment`), so
 that one set of entries serves all runs and no run waits for another's set-up.
@@ -43,16 +43,26 @@ class Treatment(Enum):
     BYPASS = 11
     NULL = 12
     AES = 13
+    # RFC 3948, as behind a NAT.
+    AES_UDP = 14
 
     @property
     def suite(self) -> Suite:
         """Of a protected flow."""
-        return {Treatment.NULL: NULL_HMAC_SHA256, Treatment.AES: AES_GCM_256}[self]
+        return NULL_HMAC_SHA256 if self is Treatment.NULL else AES_GCM_256
+
+    @property
+    def port(self) -> int:
+        """Of the ESP packets, on both sides; 0: without UDP."""
+        return 4500 if self is Treatment.AES_UDP else 0
 
     @property
     def inner_mtu(self) -> int:
-        """The longest packet whose ESP packet (IPv4, no UDP) has MTU bytes: RFC 4301 section 8."""
-        return {Treatment.NULL: 1454, Treatment.AES: 1446}[self]
+        """The longest packet whose ESP packet, over IPv4, has MTU bytes at most: RFC 4301 section 8."""
+        return {Treatment.NULL: 1454, Treatment.AES: 1446, Treatment.AES_UDP: 1438}[self]
+
+
+PROTECTED = [treatment for treatment in Treatment if treatment is not Treatment.BYPASS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +102,7 @@ class Site:
             self.lan_address, "", "",
         )  # fmt: skip
         return Tunnel(
-            keys[self.other], keys[self], far, far, treatment.suite, peer_port=0, number=number,
+            keys[self.other], keys[self], far, far, treatment.suite, peer_port=treatment.port, number=number,
             spi_in=_spi(self.other, number), spi_out=_spi(self, number), inner_mtu=treatment.inner_mtu,
         )  # fmt: skip
 
@@ -178,7 +188,7 @@ async def gateways(name: str, label: str = "") -> AsyncGenerator[Pair]:
                 switches[site] = await connections.enter_async_context(switch)
                 await switches[site].insert(site.entries())
             tunnels: dict[Treatment, dict[Site, Tunnel]] = {}
-            for number, treatment in enumerate((Treatment.NULL, Treatment.AES), start=1):
+            for number, treatment in enumerate(PROTECTED, start=1):
                 tunnels[treatment] = new_tunnel(treatment, number)
                 for site, tunnel in tunnels[treatment].items():
                     made = [tunnel.sad_in(), tunnel.spd_in(), tunnel.sad_out(), tunnel.spd_out()]

@@ -1,5 +1,6 @@
 """TCP through two gateways with bypass, NULL and AES: figure 19(a) of Hauser et al., "P4-IPsec: Site-to-Site and
-Host-to-Site VPN with IPsec in P4-Based SDN"."""
+Host-to-Site VPN with IPsec in P4-Based SDN". AES once more with UDP around it: many datagrams of a flow cross a link as one
+super-frame, packets of ESP do not."""
 
 from __future__ import annotations
 
