@@ -16,7 +16,7 @@ def split(frame: Packet, kind: int) -> list[Packet]:
 
 
 def payloads(frames: list[Packet]) -> list[bytes]:
-    return [bytes(frame[Raw]) for frame in frames]
+    return [bytes(frame[IP].payload.payload) for frame in frames]
 
 
 def test_a_frame_of_its_own_stays_as_it_is() -> None:
