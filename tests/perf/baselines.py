@@ -27,16 +27,24 @@ def veth_mbit_s(seconds: int) -> float:
 
 def wireguard_go_mbit_s(seconds: int, build: Path) -> float | None:
     """Goodput through wireguard-go on both ends of a veth pair, Mbit/s; None where it can't be built."""
+    with wireguard_go(build) as address:
+        return None if address is None else goodput(LEFT, RIGHT, address, seconds)
+
+
+@contextmanager
+def wireguard_go(build: Path) -> Generator[str | None]:
+    """wireguard-go on LEFT and RIGHT: RIGHT's address in the tunnel, None where it can't be built."""
     program = _wireguard_go(build)
     if program is None or not shutil.which("wg"):
-        return None
+        yield None
+        return
     with _pair(), ExitStack() as stack:
         keys = [_run(["wg", "genkey"]) for _ in range(2)]
         for side, (namespace, own, peer) in enumerate([(LEFT, 1, 2), (RIGHT, 2, 1)]):
             stack.enter_context(
                 _tunnel(program, namespace, f"cvwg{side}", own, peer, keys[side], keys[1 - side])
             )
-        return goodput(LEFT, RIGHT, "10.77.0.2", seconds)
+        yield "10.77.0.2"
 
 
 @contextmanager

@@ -2,8 +2,8 @@
 alone and prints them, without touching the files. Without bmv2's simple_switch_grpc on the PATH, what is measured on it is
 left out, and said.
 
-Beside the switches, the hosts' transmit offloads are off: neither switch takes frames that are longer than the wire's or
-lack their checksum.
+Links to sluice have the kernel's offloads; the hosts beside bmv2 switch off those of what they send, because it takes no
+frames that are longer than the wire's or lack their checksum.
 """
 
 from __future__ import annotations
@@ -22,14 +22,19 @@ import hash
 import lab
 import p4runtime_inserts
 import page
+import pipeline
 import rekey
+import scale
 import site_to_site
 from figures import Figure
 from gateways import Treatment
 
 BUILD = esp.ROOT / "build"
 GOODPUT = {f"goodput_{treatment.name.lower()}_mbit_s": treatment for treatment in Treatment}
-NAMES = (*lab.NAMES, "esp_1400_mbit_s", *hash.NAMES, *p4runtime_inserts.NAMES, *GOODPUT, "rekey_lost")
+SITES = (*GOODPUT, "bmv2_ratio")
+NAMES = (
+    *lab.NAMES, "esp_1400_mbit_s", *hash.NAMES, *pipeline.NAMES, *p4runtime_inserts.NAMES, *SITES, "scale_ratio", "rekey_lost",
+)  # fmt: skip
 
 
 async def measure(names: list[str]) -> list[Figure]:
@@ -41,10 +46,16 @@ async def measure(names: list[str]) -> list[Figure]:
         figures += esp.measure()
     if wanted := [name for name in hash.NAMES if name in names]:
         figures += [figure for figure in hash.measure() if figure.name in wanted]
+    if wanted := [name for name in pipeline.NAMES if name in names]:
+        figures += pipeline.measure(wanted)
     if wanted := [name for name in p4runtime_inserts.NAMES if name in names]:
         figures += await p4runtime_inserts.measure(wanted)
-    if wanted := [treatment for name, treatment in GOODPUT.items() if name in names]:
-        figures += await site_to_site.measure(wanted)
+    if not {*SITES}.isdisjoint(names):
+        figures += await site_to_site.measure(
+            [treatment for name, treatment in GOODPUT.items() if name in names], "bmv2_ratio" in names
+        )
+    if "scale_ratio" in names:
+        figures += await scale.measure()
     if "rekey_lost" in names:
         figures += await rekey.measure()
     return figures

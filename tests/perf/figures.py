@@ -34,6 +34,11 @@ class Figure:
         )
 
 
+def quotient(name: str, dividend: float, divisor: float, baseline: str) -> Figure:
+    """A figure that is itself a ratio, of two goodputs in Mbit/s; `baseline` says what the divisor is."""
+    return Figure(name, dividend / divisor, f"{dividend:,.0f} over {divisor:,.0f} Mbit/s", baseline, 1.0)
+
+
 def percentile(values: list[float], share: float) -> float:
     """The nearest-rank percentile; `share` between 0 and 1. Raises ValueError without values."""
     if not values:

@@ -1,13 +1,13 @@
 """Two sites, each a gateway and a host, in network namespaces of their own; the machine's own namespace is not touched.
 
   host-a ───────── lan gateway-a wan ═════════ wan gateway-b lan ───────── host-b
-  10.1.0.11…13     10.1.0.1      192.0.2.1     192.0.2.2     10.2.0.1      10.2.0.11…13
+  10.1.0.11…14     10.1.0.1      192.0.2.1     192.0.2.2     10.2.0.1      10.2.0.11…14
 
 A host's last number says how the gateways treat what it sends to the same number at the other site (`Treatment`), so
 that one set of entries serves all runs and no run waits for another's set-up.
 
-The hosts segment and finish their frames before these reach a gateway (no TSO, no checksum offload), because a switch
-takes no unfinished frames; GSO above that, and GRO of what comes in, are the hosts' own affair, and are on.
+With sluice every link has the kernel's offloads. bmv2 takes no unfinished frames: beside it the hosts segment and finish
+theirs themselves (no TSO, no checksum offload); GSO above that, and GRO of what comes in, are on.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from typing import cast
 import finsy as fy
 import gateway_entries as entries
 from esp_peer import AES_GCM_256, LEGACY, Suite
+from gateway_authority import Authority
 from gateway_entries import KEK, LAN, WAN, Family, Tunnel
 from gateway_target import GRPC_PORT, Launch, Target, controller_options, infrastructure
 from gateway_wires import Relay, namespaces, run
@@ -42,16 +43,26 @@ class Treatment(Enum):
     BYPASS = 11
     NULL = 12
     AES = 13
+    # RFC 3948, as behind a NAT.
+    AES_UDP = 14
 
     @property
     def suite(self) -> Suite:
         """Of a protected flow."""
-        return {Treatment.NULL: NULL_HMAC_SHA256, Treatment.AES: AES_GCM_256}[self]
+        return NULL_HMAC_SHA256 if self is Treatment.NULL else AES_GCM_256
+
+    @property
+    def port(self) -> int:
+        """Of the ESP packets, on both sides; 0: without UDP."""
+        return 4500 if self is Treatment.AES_UDP else 0
 
     @property
     def inner_mtu(self) -> int:
-        """The longest packet whose ESP packet (IPv4, no UDP) has MTU bytes: RFC 4301 section 8."""
-        return {Treatment.NULL: 1454, Treatment.AES: 1446}[self]
+        """The longest packet whose ESP packet, over IPv4, has MTU bytes at most: RFC 4301 section 8."""
+        return {Treatment.NULL: 1454, Treatment.AES: 1446, Treatment.AES_UDP: 1438}[self]
+
+
+PROTECTED = [treatment for treatment in Treatment if treatment is not Treatment.BYPASS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +102,7 @@ class Site:
             self.lan_address, "", "",
         )  # fmt: skip
         return Tunnel(
-            keys[self.other], keys[self], far, far, treatment.suite, peer_port=0, number=number,
+            keys[self.other], keys[self], far, far, treatment.suite, peer_port=treatment.port, number=number,
             spi_in=_spi(self.other, number), spi_out=_spi(self, number), inner_mtu=treatment.inner_mtu,
         )  # fmt: skip
 
@@ -135,6 +146,7 @@ class Pair:
     targets: dict[Site, Target]
     hosts: dict[Site, str]
     tunnels: dict[Treatment, dict[Site, Tunnel]]
+    authority: Authority
 
     def check(self) -> None:
         """Raises RuntimeError, with its log, when a gateway has ended."""
@@ -149,14 +161,15 @@ def kind(name: str) -> type[Target]:
 
 
 @contextlib.asynccontextmanager
-async def gateways(name: str) -> AsyncGenerator[Pair]:
-    """A pair of one kind. Raises RuntimeError when a gateway or a link can't be made."""
-    prefix = f"culvert-bench-{os.getpid()}-{name}"
+async def gateways(name: str, label: str = "") -> AsyncGenerator[Pair]:
+    """A pair of one kind; `label` sets it apart from another one of that kind. Raises RuntimeError when a gateway or a link
+    can't be made."""
+    prefix = f"culvert-bench-{os.getpid()}-{name}{label}"
     hosts = {site: f"{prefix}-host-{site.number}" for site in (A, B)}
     spaces = {site: f"{prefix}-gateway-{site.number}" for site in (A, B)}
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        stack.enter_context(_network(hosts, spaces))
+        stack.enter_context(_network(hosts, spaces, offloads=name != "bmv2"))
         authority = infrastructure(folder / "pki")
         targets: dict[Site, Target] = {}
         for site, space in spaces.items():
@@ -175,16 +188,16 @@ async def gateways(name: str) -> AsyncGenerator[Pair]:
                 switches[site] = await connections.enter_async_context(switch)
                 await switches[site].insert(site.entries())
             tunnels: dict[Treatment, dict[Site, Tunnel]] = {}
-            for number, treatment in enumerate((Treatment.NULL, Treatment.AES), start=1):
+            for number, treatment in enumerate(PROTECTED, start=1):
                 tunnels[treatment] = new_tunnel(treatment, number)
                 for site, tunnel in tunnels[treatment].items():
                     made = [tunnel.sad_in(), tunnel.spd_in(), tunnel.sad_out(), tunnel.spd_out()]
                     await switches[site].insert(made)
-            yield Pair(switches, targets, hosts, tunnels)
+            yield Pair(switches, targets, hosts, tunnels, authority)
 
 
 @contextlib.contextmanager
-def _network(hosts: dict[Site, str], spaces: dict[Site, str]) -> Generator[None]:
+def _network(hosts: dict[Site, str], spaces: dict[Site, str], *, offloads: bool) -> Generator[None]:
     with namespaces(*hosts.values(), *spaces.values()):
         _wire("wan", spaces[A], spaces[B])
         for site in (A, B):
@@ -192,8 +205,9 @@ def _network(hosts: dict[Site, str], spaces: dict[Site, str]) -> Generator[None]
             for treatment in Treatment:
                 run("ip", "-n", hosts[site], "addr", "add", f"{site.host(treatment)}/24", "dev", "lan")
             run("ip", "-n", hosts[site], "route", "add", "default", "via", site.lan_address)
-            offloads = ("tx", "off", "tso", "off", "gro", "on")
-            run("ip", "netns", "exec", hosts[site], "ethtool", "-K", "lan", *offloads)
+            if not offloads:
+                options = ("tx", "off", "tso", "off", "gro", "on")
+                run("ip", "netns", "exec", hosts[site], "ethtool", "-K", "lan", *options)
         yield
 
 

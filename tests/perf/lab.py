@@ -1,4 +1,4 @@
-"""Cold clicks and goodput through the whole of Culvert, in the lab."""
+"""Cold clicks, round trips and goodput through the whole of Culvert, in the lab."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import sys
 from statistics import median
 
 import baselines
+import rtt
 from clicks import Clicks, cold_clicks, tunnel_mbit_s
 from culvert_lab import parts
 from culvert_lab.office import Office, opened
 from figures import Figure, percentile
 
-NAMES = ("click_p50_ms", "click_p99_ms", "setup_p50_ms", "goodput_mbit_s")
+CLICK_NAMES = ("click_p50_ms", "click_p99_ms", "setup_p50_ms")
+NAMES = (*CLICK_NAMES, *rtt.NAMES, "goodput_mbit_s")
 CLICKS = 100
 GOODPUT_RUNS = 3
 GOODPUT_SECONDS = 5
@@ -24,9 +26,12 @@ PAPER_SETUP_MS = 5.02
 async def measure(names: list[str]) -> list[Figure]:
     """Those of NAMES that are asked for, all in one lab. Raises ProgramError, StepError, RuntimeError."""
     async with opened() as office:
-        # Goodput needs the name that the clicks open.
-        clicks = await cold_clicks(office, CLICKS if names != ["goodput_mbit_s"] else 1)
+        # The tunnel of the others leads to the name that the clicks open.
+        clicked = not {*names}.isdisjoint(CLICK_NAMES)
+        clicks = await cold_clicks(office, CLICKS if clicked else 1)
         figures = [figure for figure in _clicks(clicks) if figure.name in names]
+        if not {*names}.isdisjoint(rtt.NAMES):
+            figures += [figure for figure in await rtt.measure(office) if figure.name in names]
         if "goodput_mbit_s" in names:
             figures += await _goodput(office)
     return figures

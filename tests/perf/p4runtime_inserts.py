@@ -87,7 +87,7 @@ def _measured(target: str, tunnels: int) -> dict[str, float]:
     return json.loads(done.stdout)
 
 
-class _Entries:
+class Entries:
     """The gateway program's entries as protobuf, by the names in its P4Info."""
 
     def __init__(self) -> None:
@@ -96,14 +96,20 @@ class _Entries:
         self.actions = {action.preamble.name: action for action in self.p4info.actions}
 
     def batches(
-        self, table: str, count: int, kind: p4r.Update.Type.ValueType = p4r.Update.INSERT
+        self,
+        table: str,
+        count: int,
+        kind: p4r.Update.Type.ValueType = p4r.Update.INSERT,
+        *,
+        first: int = 0,
+        election_id: int = 1,
     ) -> list[bytes]:
-        """Serialised requests for the entries of that many SAs."""
+        """Serialised requests for the entries of that many SAs, whose numbers begin with `first`."""
         updates = (
             p4r.Update(type=kind, entity=p4r.Entity(table_entry=self._entry(table, number)))
-            for number in range(count)
+            for number in range(first, first + count)
         )
-        return list(_requests(updates))
+        return list(_requests(updates, election_id))
 
     def _entry(self, table: str, number: int) -> Any:
         make = {"sad_in": _sad_in, "sad_out": _sad_out, "spd_in": _spd_in, "spd_out": _spd_out}[table]
@@ -173,21 +179,28 @@ def _bytes(value: int) -> bytes:
     return value.to_bytes(max(1, (value.bit_length() + 7) // 8))
 
 
-def _requests(updates: Iterator[Any]) -> Iterator[bytes]:
+def _requests(updates: Iterator[Any], election_id: int) -> Iterator[bytes]:
     while batch := list(islice(updates, BATCH)):
-        request = p4r.WriteRequest(device_id=1, election_id=p4r.Uint128(low=1), updates=batch)
+        request = p4r.WriteRequest(device_id=1, election_id=p4r.Uint128(low=election_id), updates=batch)
         yield request.SerializeToString()
+
+
+def channel(pki: Path, address: str) -> grpc.Channel:
+    """The controller's, with the certificates of `infrastructure`."""
+    root, key, chain = ((pki / name).read_bytes() for name in ("ca.pem", "controller.key", "controller.pem"))
+    return grpc.secure_channel(address, grpc.ssl_channel_credentials(root, key, chain), _OPTIONS)
+
+
+def writer(there: Any) -> Callable[[bytes], bytes]:
+    """P4Runtime's Write. Raises RpcError."""
+    return there.unary_unary(f"{_SERVICE}Write")
 
 
 class _Client:
     """Primary, with gateway.p4 pushed. Requests are bytes already."""
 
     def __init__(self, pki: Path, p4info: Any) -> None:
-        names = ("ca.pem", "controller.key", "controller.pem")
-        root, key, chain = ((pki / name).read_bytes() for name in names)
-        self.channel = grpc.secure_channel(
-            f"127.0.0.1:{GRPC_PORT}", grpc.ssl_channel_credentials(root, key, chain), _OPTIONS
-        )
+        self.channel = channel(pki, f"127.0.0.1:{GRPC_PORT}")
         update = p4r.MasterArbitrationUpdate(device_id=1, election_id=p4r.Uint128(low=1))
         first = p4r.StreamMessageRequest(arbitration=update).SerializeToString()
         self._open = True
@@ -201,7 +214,7 @@ class _Client:
             config=config,
         )
         self.channel.unary_unary(f"{_SERVICE}SetForwardingPipelineConfig")(push.SerializeToString())
-        self._write: Callable[[bytes], bytes] = self.channel.unary_unary(f"{_SERVICE}Write")
+        self._write = writer(self.channel)
 
     def _stream(self, first: bytes) -> Iterator[bytes]:
         yield first
@@ -230,7 +243,7 @@ def _resident(port: int) -> int:
 
 
 def _client(pki: Path, tunnels: int) -> dict[str, float]:
-    entries = _Entries()
+    entries = Entries()
     client = _Client(pki, entries.p4info)
     try:
         inserts = entries.batches("sad_in", tunnels)

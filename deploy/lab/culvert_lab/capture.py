@@ -1,8 +1,8 @@
-"""Captures every frame on every interface of one namespace: `python -m culvert_lab.capture FILE`, until SIGTERM.
+"""Captures every packet on every interface of one namespace: `python -m culvert_lab.capture FILE`, until SIGTERM.
 
 A process of its own, so that it takes no time from the lab.
 
-    all interfaces ─► AF_PACKET ─► demo.pcapng ─► (after the end) Classifier ─► Seen
+    all interfaces ─► AF_PACKET ─► super-frames split ─► demo.pcapng ─► (after the end) Classifier ─► Seen
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from culvert_lab import pcapng
+from culvert_lab import pcapng, segments
 from culvert_lab.classify import Classifier, Kind
 from culvert_lab.errors import StepError
 from culvert_lab.lab import Lab
@@ -24,7 +24,7 @@ from culvert_lab.process import Running
 from culvert_lab.topology import Site
 
 ETH_P_ALL = 0x0003
-SOL_PACKET, PACKET_STATISTICS = 263, 6
+SOL_PACKET, PACKET_STATISTICS, PACKET_VNET_HDR = 263, 6, 15
 SO_TIMESTAMPNS = 35
 SO_RCVBUFFORCE = 33
 BUFFER_BYTES = 128 << 20
@@ -101,6 +101,7 @@ def record(path: Path) -> None:
     ):
         source.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES)
         source.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        source.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
         source.settimeout(0.05)
         writer = pcapng.Writer(out)
         print("ready", flush=True)
@@ -116,7 +117,8 @@ def record(path: Path) -> None:
             seconds, nanoseconds = struct.unpack("=qq", ancillary[0][2])
             at = seconds * 1_000_000_000 + nanoseconds
             if address[0] != "lo":
-                writer.write(pcapng.Packet(address[0], at, bytes(view[:size])))
+                for frame in segments.packets(bytes(view[:size])):
+                    writer.write(pcapng.Packet(address[0], at, frame))
         frames, lost = struct.unpack("=II", source.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
     print(json.dumps({"frames": frames, "lost": lost}), flush=True)
 

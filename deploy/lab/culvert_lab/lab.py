@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from culvert_lab import links, process
+from culvert_lab import links, process, targets
 from culvert_lab.errors import LabBusyError, LabDownError, NotRootError
 from culvert_lab.netns import Inside
 from culvert_lab.process import Finished, Running
@@ -63,7 +63,7 @@ class Lab:
         self.work.chmod(0o700)
         for site in Site:
             _make_files(self.work, site)
-        links.apply()
+        links.apply(offloads=targets.takes_super_frames())
 
     async def down(self) -> None:
         """Stop the programs, newest first, then remove the network and the directory. Idempotent."""

@@ -43,8 +43,9 @@ def remove() -> None:
         netns.delete(site.value)
 
 
-def apply() -> None:
-    """Build the whole topology; `remove` comes first when `exists` is not empty. Raises OSError, NetlinkError."""
+def apply(*, offloads: bool) -> None:
+    """Build the whole topology; `remove` comes first when `exists` is not empty. Without `offloads`, every frame on a wire
+    is finished and no longer than the MTU. Raises OSError, NetlinkError."""
     with ExitStack() as stack:
         hosts: dict[Site, _Host] = {}
         for site in Site:
@@ -56,6 +57,8 @@ def apply() -> None:
             hosts[wire.a.site].add_wire(wire.a, wire.b)
             for end in (wire.a, wire.b):
                 hosts[end.site].settle(end)
+                if not offloads:
+                    hosts[end.site].switch_offloads_off(end)
         for route in ROUTES:
             hosts[route.site].route_by_default(route.via)
         for site in ROUTERS:
@@ -90,6 +93,8 @@ class _Host:
         if end.bridge:
             self._link("set", index=self._index(end.name), master=self._index(end.bridge))
         self._address(end.name, end.address)
+
+    def switch_offloads_off(self, end: End) -> None:
         self._inside.call(_offloads_off, end.name)
 
     def route_by_default(self, via: str) -> None:

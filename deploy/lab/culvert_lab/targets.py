@@ -49,6 +49,12 @@ def absent() -> str | None:
     return None
 
 
+def takes_super_frames() -> bool:
+    """Whether hosts may leave segments and checksums to the interface between them and the chosen switch: bmv2 drops such
+    frames."""
+    return _name() != "bmv2"
+
+
 def _name() -> str:
     return os.environ.get("CULVERT_TARGET") or "sluice"
 

@@ -81,7 +81,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A veth pair. Every offload is off on both ends, so that what is captured is what a wire would carry."""
+    """A veth pair, with the kernel's offloads where the gateway's switch takes super-frames."""
 
     a: End
     b: End
