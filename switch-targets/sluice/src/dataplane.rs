@@ -61,6 +61,8 @@ pub struct DataPlane {
     started: Instant,
     learned: mpsc::Sender<Learned>,
     digests_lost: AtomicU64,
+    /// Packets that came while there was no program.
+    without_program: AtomicU64,
 }
 
 impl DataPlane {
@@ -75,6 +77,7 @@ impl DataPlane {
             started: Instant::now(),
             learned,
             digests_lost: AtomicU64::new(0),
+            without_program: AtomicU64::new(0),
         }
     }
 
@@ -89,6 +92,7 @@ impl DataPlane {
             started: self.started,
             learned: self.learned.clone(),
             digests_lost: AtomicU64::new(0),
+            without_program: AtomicU64::new(0),
         }
     }
 
@@ -167,12 +171,12 @@ impl DataPlane {
         }
         let mut guard = self.running.lock();
         let (number, now) = (port.number, self.started.elapsed());
-        let count = port.receive(Instant::now(), BATCH, |frame| {
-            let Some(running) = guard.as_mut() else {
-                return;
-            };
-            running.switch.process(number, frame, now, outcome);
-            self.deliver(running, outcome, &mut send);
+        let count = port.receive(Instant::now(), BATCH, |frame| match guard.as_mut() {
+            Some(running) => {
+                running.switch.process(number, frame, now, outcome);
+                self.deliver(running, outcome, &mut send);
+            }
+            None => drop(self.without_program.fetch_add(1, Ordering::Relaxed)),
         });
         MutexGuard::unlock_fair(guard);
         count
@@ -366,7 +370,8 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
     let faults = plane.lock().as_ref().map(|running| running.switch.faults());
     let digests_lost = plane.digests_lost.load(Ordering::Relaxed);
     let packet_ins_lost = plane.packet_io.lost();
-    info!(sent_to_no_port = no_port, digests_lost, packet_ins_lost, faults = ?faults.unwrap_or_default(), "data plane ended");
+    let without_program = plane.without_program.load(Ordering::Relaxed);
+    info!(sent_to_no_port = no_port, without_program, digests_lost, packet_ins_lost, faults = ?faults.unwrap_or_default(), "data plane ended");
     Ok(())
 }
 
