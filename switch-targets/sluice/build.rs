@@ -34,6 +34,10 @@ fn generate() -> Result<(), Box<dyn Error>> {
         )
         .into());
     }
+    std::fs::write(
+        PathBuf::from(env::var("OUT_DIR")?).join("descriptors.bin"),
+        &output.stdout,
+    )?;
     let descriptors = FileDescriptorSet::decode(output.stdout.as_slice())?;
     tonic_prost_build::configure()
         .build_client(false)

@@ -18,6 +18,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[2] / "switch-targets/conformance"))
 
 import esp
+import hash
 import lab
 import p4runtime_inserts
 import page
@@ -28,7 +29,7 @@ from gateways import Treatment
 
 BUILD = esp.ROOT / "build"
 GOODPUT = {f"goodput_{treatment.name.lower()}_mbit_s": treatment for treatment in Treatment}
-NAMES = (*lab.NAMES, "esp_1400_mbit_s", *p4runtime_inserts.NAMES, *GOODPUT, "rekey_lost")
+NAMES = (*lab.NAMES, "esp_1400_mbit_s", *hash.NAMES, *p4runtime_inserts.NAMES, *GOODPUT, "rekey_lost")
 
 
 async def measure(names: list[str]) -> list[Figure]:
@@ -38,6 +39,8 @@ async def measure(names: list[str]) -> list[Figure]:
         figures += await lab.measure(wanted)
     if "esp_1400_mbit_s" in names:
         figures += esp.measure()
+    if wanted := [name for name in hash.NAMES if name in names]:
+        figures += [figure for figure in hash.measure() if figure.name in wanted]
     if wanted := [name for name in p4runtime_inserts.NAMES if name in names]:
         figures += await p4runtime_inserts.measure(wanted)
     if wanted := [treatment for name, treatment in GOODPUT.items() if name in names]:

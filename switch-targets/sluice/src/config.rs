@@ -7,26 +7,27 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use clap::Parser;
 use esp::{AllowedSuites, SUITES, Suite};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
 use crate::tls::Identity;
 
-/// A P4 software switch: runs a v1model program on network interfaces, and serves P4Runtime over mutual TLS.
-///
-/// It starts without a program and forwards nothing until a controller pushes one. Needs the capability CAP_NET_RAW.
-#[derive(Debug, Parser)]
-#[command(version, max_term_width = 100)]
+/// What a switch needs to run.
+#[derive(Debug, clap::Args)]
 pub struct Args {
     /// P4Runtime device id of this switch; a controller must name the same
-    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Switch")]
     pub device_id: u64,
 
     /// A port: its number in P4 (1 to 510) and its network interface. Repeat it for each port. With `,xdp` behind it frames go past
     /// the kernel (AF_XDP): the interface must have one receive queue, and is this switch's alone
-    #[arg(long = "port", value_name = "NUMBER=INTERFACE[,xdp]", required = true)]
+    #[arg(
+        long = "port",
+        value_name = "NUMBER=INTERFACE[,xdp]",
+        required = true,
+        help_heading = "Switch"
+    )]
     pub ports: Vec<PortArg>,
 
     /// The port that stands for the controller: packet-outs come in there, and what is sent there is a packet-in
@@ -38,35 +39,43 @@ pub struct Args {
     pub no_offload: bool,
 
     /// Where P4Runtime is served, on this address alone
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", help_heading = "P4Runtime")]
     pub grpc: SocketAddr,
 
     /// This switch's certificate chain (PEM)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "P4Runtime")]
     pub cert: PathBuf,
 
     /// The private key of --cert (PEM)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "P4Runtime")]
     pub key: PathBuf,
 
     /// The certificate authority that P4Runtime clients must come from (PEM)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "P4Runtime")]
     pub client_ca: PathBuf,
 
     /// The dNSName that a client's certificate must carry, beside the extended key usage clientAuth
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "P4Runtime")]
     pub client_name: String,
 
     /// The key-encryption key for wrapped SA keys: a file of 32 raw bytes with mode 0600 or 0400
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Keys")]
     pub kek: PathBuf,
 
     /// A legacy cipher suite that SAs may use, for example aes-cbc-hmac-sha1-96. Repeat it for each suite
-    #[arg(long = "allow-suite", value_name = "NAME", value_parser = legacy_suite)]
+    #[arg(long = "allow-suite", value_name = "NAME", value_parser = legacy_suite, help_heading = "Keys")]
     pub allowed_suites: Vec<Suite>,
 
+    /// Where `sluice trace --control` may ask for the ways of real packets: a Unix socket for root and this user alone
+    #[arg(long, value_name = "PATH", help_heading = "Observing")]
+    pub control: Option<PathBuf>,
+
+    /// Where Prometheus metrics are served, at /metrics: neither encrypted nor authenticated, so best on loopback
+    #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Observing")]
+    pub metrics: Option<SocketAddr>,
+
     /// Log in JSON, one object a line. The environment variable RUST_LOG sets the level
-    #[arg(long)]
+    #[arg(long, help_heading = "Observing")]
     pub log_json: bool,
 }
 

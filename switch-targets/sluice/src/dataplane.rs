@@ -16,7 +16,7 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -26,9 +26,11 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::info;
 
 use crate::digest;
+use crate::metrics::Traffic;
 use crate::packet_io::PacketIo;
 use crate::ports::{self, Outgoing, Port};
 use crate::schema::ControllerHeader;
+use crate::trace::Tap;
 
 /// Packets that are run before another port gets its turn; one super-frame may add its own number to them.
 const BATCH: usize = 64;
@@ -36,6 +38,8 @@ const BATCH: usize = 64;
 const TICK: Duration = Duration::from_secs(1);
 /// How often descriptors are looked at while frames keep coming, and interfaces at most.
 const GLANCE: Duration = Duration::from_millis(50);
+/// How often ports' own counters are shown: the kernel is asked for what it dropped.
+const PUBLISH: Duration = Duration::from_millis(500);
 
 /// A digest message and the P4Runtime id of its digest.
 pub type Learned = (u32, digest::Message);
@@ -60,9 +64,8 @@ pub struct DataPlane {
     pub packet_io: Arc<PacketIo>,
     started: Instant,
     learned: mpsc::Sender<Learned>,
-    digests_lost: AtomicU64,
-    /// Packets that came while there was no program.
-    without_program: AtomicU64,
+    pub traffic: Traffic,
+    pub tap: Tap,
 }
 
 impl DataPlane {
@@ -76,8 +79,8 @@ impl DataPlane {
             packet_io,
             started: Instant::now(),
             learned,
-            digests_lost: AtomicU64::new(0),
-            without_program: AtomicU64::new(0),
+            traffic: Traffic::default(),
+            tap: Tap::default(),
         }
     }
 
@@ -91,8 +94,8 @@ impl DataPlane {
             packet_io: Arc::clone(&self.packet_io),
             started: self.started,
             learned: self.learned.clone(),
-            digests_lost: AtomicU64::new(0),
-            without_program: AtomicU64::new(0),
+            traffic: Traffic::default(),
+            tap: Tap::default(),
         }
     }
 
@@ -171,14 +174,18 @@ impl DataPlane {
         }
         let mut guard = self.running.lock();
         let (number, now) = (port.number, self.started.elapsed());
-        let count = port.receive(Instant::now(), BATCH, |frame| match guard.as_mut() {
-            Some(running) => {
-                running.switch.process(number, frame, now, outcome);
-                self.deliver(running, outcome, &mut send);
-            }
-            None => drop(self.without_program.fetch_add(1, Ordering::Relaxed)),
+        let mut bytes = 0;
+        let count = port.receive(Instant::now(), BATCH, |frame| {
+            bytes += frame.len() as u64;
+            let Some(running) = guard.as_mut() else {
+                return self.traffic.had_no_program();
+            };
+            self.tap
+                .process(&mut running.switch, number, frame, now, outcome);
+            self.deliver(running, outcome, &mut send);
         });
         MutexGuard::unlock_fair(guard);
+        self.traffic.received(number, bytes);
         count
     }
 
@@ -198,7 +205,8 @@ impl DataPlane {
         while let Some(frame) = (count < BATCH).then(|| io.next()).flatten() {
             count += 1;
             if let Some(running) = guard.as_mut() {
-                running.switch.process(cpu_port, &frame, now, outcome);
+                self.tap
+                    .process(&mut running.switch, cpu_port, &frame, now, outcome);
                 self.deliver(running, outcome, &mut send);
             }
         }
@@ -233,7 +241,7 @@ impl DataPlane {
             let values = digest.values.iter();
             let message = values.map(|value| value.canonical().to_vec()).collect();
             if self.learned.try_send((*id, message)).is_err() {
-                self.digests_lost.fetch_add(1, Ordering::Relaxed);
+                self.traffic.digests_lost.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
@@ -305,8 +313,8 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
     for (index, port) in ports.iter().enumerate() {
         by_number[usize::from(port.number)] = Some(index);
     }
-    let mut no_port: u64 = 0;
     let mut looked = Instant::now();
+    let mut published = looked;
     let mut refreshed = looked;
     let is_open = |port: &Port| port.fd().is_some();
     let mut open: Vec<bool> = ports.iter().map(is_open).collect();
@@ -319,8 +327,11 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
                 .copied()
                 .flatten()
             {
-                Some(port) => outgoing[port].push(frame),
-                None => no_port += 1,
+                Some(port) => {
+                    plane.traffic.sent(to, frame.len() as u64);
+                    outgoing[port].push(frame);
+                }
+                None => plane.traffic.sent_to_no_port(),
             };
             came += match ports.get_mut(index) {
                 Some(port) => plane.run(port, &mut outcome, send),
@@ -341,6 +352,14 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
             break;
         }
         looked = Instant::now();
+        plane.traffic.beat();
+        if published.elapsed() >= PUBLISH {
+            published = looked;
+            let traffic = &plane.traffic;
+            ports
+                .iter_mut()
+                .for_each(|port| traffic.publish(port.number, &port.stats()));
+        }
         if looked - refreshed >= GLANCE {
             refreshed = looked;
             ports.iter_mut().for_each(|port| port.refresh(looked));
@@ -368,9 +387,11 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
         );
     }
     let faults = plane.lock().as_ref().map(|running| running.switch.faults());
-    let digests_lost = plane.digests_lost.load(Ordering::Relaxed);
+    let traffic = &plane.traffic;
+    let digests_lost = traffic.digests_lost.load(Ordering::Relaxed);
+    let no_port = traffic.to_no_port.load(Ordering::Relaxed);
     let packet_ins_lost = plane.packet_io.lost();
-    let without_program = plane.without_program.load(Ordering::Relaxed);
+    let without_program = traffic.without_program.load(Ordering::Relaxed);
     info!(sent_to_no_port = no_port, without_program, digests_lost, packet_ins_lost, faults = ?faults.unwrap_or_default(), "data plane ended");
     Ok(())
 }

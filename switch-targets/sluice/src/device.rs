@@ -11,6 +11,7 @@ use crate::arbitration::ElectionId;
 use crate::dataplane::{DataPlane, Running};
 use crate::digest;
 use crate::fault::Fault;
+use crate::metrics::Requests;
 use crate::proto::p4rt;
 use crate::role::Access;
 use crate::schema::Schema;
@@ -31,6 +32,7 @@ pub struct Device {
     pub digests: Mutex<digest::Queue>,
     /// Digests, their configuration or the primary have changed.
     pub digests_changed: Notify,
+    pub requests: Requests,
 }
 
 /// The program that runs, as the control plane sees it.
@@ -69,6 +71,7 @@ impl Device {
             sessions: Mutex::new(Sessions::new(id)),
             digests: Mutex::default(),
             digests_changed: Notify::new(),
+            requests: Requests::default(),
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use esp::engine::{Engine, SaEntry, Verdict};
 use esp::{AllowedSuites, Kek, Limits, MAX_OVERHEAD, Suite};
 use parking_lot::Mutex;
-use sluice_pipeline::{Attributes, Extern, ExternArg, ExternRegistry, Payload};
+use sluice_pipeline::{Attributes, Extern, ExternArg, ExternRegistry, Packet, Payload};
 use zeroize::Zeroizing;
 
 /// The type's name in P4.
@@ -86,9 +86,10 @@ impl Extern for Instance {
         &mut self,
         method: usize,
         args: &mut [ExternArg],
-        payload: &mut Payload,
+        packet: &mut Packet<'_>,
         now: Duration,
     ) {
+        let payload = &mut *packet.payload;
         match (method, args) {
             (
                 OPEN,
@@ -280,7 +281,7 @@ mod tests {
 
     fn seal(instance: &mut Instance, call: &Call, now: Duration) -> (u64, Vec<u8>) {
         let (mut args, mut payload) = (args(call, None), Payload::from_bytes(&packet()));
-        instance.call(SEAL, &mut args, &mut payload, now);
+        instance.call(SEAL, &mut args, &mut Packet::of(&mut payload), now);
         assert_eq!(args[11].as_u64(), payload.len() as u64);
         (args[12].as_u64(), payload.bytes().to_vec())
     }
@@ -294,7 +295,12 @@ mod tests {
         let mut args = args(call, Some(sealed.len()));
         let mut payload = Payload::from_bytes(sealed);
         payload.grow_back(padding);
-        instance.call(OPEN, &mut args, &mut payload, Duration::ZERO);
+        instance.call(
+            OPEN,
+            &mut args,
+            &mut Packet::of(&mut payload),
+            Duration::ZERO,
+        );
         (
             args[14].as_u64(),
             args[13].as_u64() == 1,
@@ -361,7 +367,7 @@ mod tests {
         assert_eq!(seal(&mut sealer, &call, Duration::ZERO), key);
         let mut short = Payload::from_bytes(&packet()[..30]);
         let mut args = args(&CALL, None);
-        sealer.call(SEAL, &mut args, &mut short, Duration::ZERO);
+        sealer.call(SEAL, &mut args, &mut Packet::of(&mut short), Duration::ZERO);
         let malformed = Verdict::Malformed as u64;
         assert_eq!((args[12].as_u64(), short.len()), (malformed, 0));
     }
@@ -371,7 +377,12 @@ mod tests {
         let mut opener = engines().instance("opener", &slots(8)).unwrap();
         let mut args = args(&CALL, Some(100));
         let mut payload = Payload::from_bytes(&[0; 60]);
-        opener.call(OPEN, &mut args, &mut payload, Duration::ZERO);
+        opener.call(
+            OPEN,
+            &mut args,
+            &mut Packet::of(&mut payload),
+            Duration::ZERO,
+        );
         let malformed = Verdict::Malformed as u64;
         assert_eq!((args[14].as_u64(), payload.len()), (malformed, 0));
     }

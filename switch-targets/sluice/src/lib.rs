@@ -9,12 +9,13 @@
 //!                                             ├─ idle_pump                       what nobody uses
 //!                                             └─ packet_io                       packets from and to clients
 //!                                                      │ device
-//!   interfaces ── ports ────────────────────────── dataplane ── sluice-pipeline ── esp_engine
+//!   interfaces ── ports ────────────────────────── dataplane ── sluice-pipeline ── esp_engine, packet_hash
 //! ```
 
 #![deny(unsafe_code)]
 
 pub mod arbitration;
+pub mod command;
 pub mod config;
 pub mod dataplane;
 pub mod device;
@@ -24,6 +25,8 @@ pub mod esp_engine;
 pub mod fault;
 pub mod idle_pump;
 pub mod listener;
+pub mod metrics;
+pub mod packet_hash;
 pub mod packet_io;
 pub mod payload_tail;
 pub mod pipeline_config;
@@ -36,7 +39,9 @@ pub mod schema;
 pub mod sdn;
 pub mod server;
 pub mod session;
+pub mod supervision;
 pub mod tls;
+pub mod trace;
 pub mod translate;
 #[cfg(test)]
 mod translate_tests;

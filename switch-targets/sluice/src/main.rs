@@ -1,16 +1,27 @@
 //! sluice: reads the command line, opens the ports, serves P4Runtime until told to end.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Instant;
 
 use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
-use sluice::config::{Args, read_kek};
+use esp::AllowedSuites;
+use sluice::command::{Command, CommandLine, ProgramArgs, TraceArgs, unhex};
+use sluice::config::{Args, KEK_LEN, read_kek};
 use sluice::dataplane::{DataPlane, Forwarder};
 use sluice::device::Device;
+use sluice::metrics::{self, Source};
 use sluice::packet_io::{self, PacketIo};
 use sluice::ports::Port;
-use sluice::{digest_pump, esp_engine, idle_pump, listener, payload_tail, server};
+use sluice::trace::control::{self, Control};
+use sluice::trace::offline::{Bench, packets};
+use sluice::trace::render;
+use sluice::{
+    digest_pump, esp_engine, idle_pump, listener, packet_hash, payload_tail, server, supervision,
+};
 use sluice_pipeline::ExternRegistry;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -18,6 +29,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
+use zeroize::Zeroizing;
 
 /// TLS connections that wait to be served.
 const CONNECTIONS: usize = 16;
@@ -25,20 +37,104 @@ const CONNECTIONS: usize = 16;
 type Fault = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    if let Err(reason) = args.check() {
-        Args::command()
-            .error(ErrorKind::ValueValidation, reason)
-            .exit();
-    }
-    log_to_stderr(args.log_json);
-    match run(&args) {
+    let line = CommandLine::parse();
+    let done = match (line.command, line.run) {
+        (Some(Command::Trace(args)), _) => trace(&args),
+        (Some(Command::Check(args)), _) => check(&args),
+        (Some(Command::Run(args)), _) | (None, Some(args)) => {
+            if let Err(reason) = args.check() {
+                CommandLine::command()
+                    .error(ErrorKind::ValueValidation, reason)
+                    .exit();
+            }
+            log_to_stderr(args.log_json);
+            return match run(&args) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(fault) => {
+                    tracing::error!("{fault}");
+                    ExitCode::FAILURE
+                }
+            };
+        }
+        (None, None) => Ok(()),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
+        // Who reads has read enough.
+        Err(fault) if broken_pipe(fault.as_ref()) => ExitCode::SUCCESS,
         Err(fault) => {
-            tracing::error!("{fault}");
+            eprintln!("sluice: {fault}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn broken_pipe(fault: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
+    let cause = fault.downcast_ref::<std::io::Error>();
+    cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+/// The externs of a switch whose keys nobody has: what needs one says so in its verdict.
+fn externs_without_keys() -> ExternRegistry {
+    let mut externs = ExternRegistry::new();
+    let kek = Zeroizing::new([0; KEK_LEN]);
+    esp_engine::register(&mut externs, kek.clone(), AllowedSuites::MODERN);
+    packet_hash::register(&mut externs, kek);
+    payload_tail::register(&mut externs);
+    externs
+}
+
+fn check(args: &ProgramArgs) -> Result<(), Fault> {
+    let bench = Bench::load(&args.json, &args.p4info, externs_without_keys())?;
+    let contents = bench.contents();
+    let mut out = std::io::stdout().lock();
+    writeln!(
+        out,
+        "{}: {} tables, {} counters, {} digests",
+        args.json.display(),
+        contents.tables.len(),
+        contents.counters,
+        contents.digests
+    )?;
+    for table in contents.tables {
+        writeln!(out, "  table {table}")?;
+    }
+    Ok(())
+}
+
+fn trace(args: &TraceArgs) -> Result<(), Fault> {
+    let mut out = std::io::stdout().lock();
+    if let Some(control) = &args.control {
+        let mut stream = UnixStream::connect(control).map_err(|error| {
+            format!(
+                "cannot ask {}: {error}. Remedy: name the --control of a switch that runs, as root or its user",
+                control.display()
+            )
+        })?;
+        stream.write_all(control::request(&args.filter(), args.format).as_bytes())?;
+        std::io::copy(&mut stream, &mut out)?;
+        return Ok(());
+    }
+    let (Some(json), Some(p4info)) = (&args.json, &args.p4info) else {
+        return Err("name a program: --json and --p4info".into());
+    };
+    let mut bench = Bench::load(json, p4info, externs_without_keys())?;
+    if let Some(entries) = &args.entries {
+        bench.write(entries)?;
+    }
+    let mut number = 0;
+    for packet in &args.packets {
+        let frames = match unhex(packet) {
+            Some(frame) => vec![frame],
+            None => packets(packet.as_ref())?,
+        };
+        for frame in frames {
+            number += 1;
+            let explained = bench.explain(args.port, &frame);
+            out.write_all(render(args.format, number, &explained).as_bytes())?;
+        }
+    }
+    Ok(())
 }
 
 fn log_to_stderr(json: bool) {
@@ -54,7 +150,9 @@ fn log_to_stderr(json: bool) {
 #[tokio::main(worker_threads = 2)]
 async fn run(args: &Args) -> Result<(), Fault> {
     let mut externs = ExternRegistry::new();
-    esp_engine::register(&mut externs, read_kek(&args.kek)?, args.allowed_suites());
+    let kek = read_kek(&args.kek)?;
+    esp_engine::register(&mut externs, kek.clone(), args.allowed_suites());
+    let hash_keys_refused = packet_hash::register(&mut externs, kek);
     payload_tail::register(&mut externs);
     for suite in &args.allowed_suites {
         warn!("SAs may use the legacy suite {suite}");
@@ -65,45 +163,80 @@ async fn run(args: &Args) -> Result<(), Fault> {
         .iter()
         .map(|port| Port::open(port, !args.no_offload))
         .collect::<Result<Vec<_>, _>>()?;
-    let listener = TcpListener::bind(args.grpc)
-        .await
-        .map_err(|error| cannot_listen(args, &error))?;
+    let listener = listen("--grpc", args.grpc).await?;
+    let metrics = match args.metrics {
+        Some(address) => Some(listen("--metrics", address).await?),
+        None => None,
+    };
     let (mut terminate, mut interrupt) = (
         signal(SignalKind::terminate())?,
         signal(SignalKind::interrupt())?,
     );
+
+    let control = args
+        .control
+        .as_deref()
+        .map(|path| Control::bind(path).map_err(|error| cannot_control(path, &error)))
+        .transpose()?;
 
     let (learned, from_data_plane) = mpsc::channel(digest_pump::BACKLOG);
     let (packet_io, punted) = PacketIo::new(args.cpu_port)?;
     let plane = Arc::new(DataPlane::new(learned, Arc::new(packet_io)));
     let device = Arc::new(Device::new(args.device_id, Arc::clone(&plane), externs));
     let (alive, data_plane_ended) = oneshot::channel();
+    let controlled = control.map(|control| tokio::spawn(control.run(Arc::clone(&plane))));
     let forwarder = Forwarder::start(plane, ports, alive)?;
     tokio::spawn(digest_pump::run(Arc::clone(&device), from_data_plane));
     tokio::spawn(idle_pump::run(Arc::clone(&device)));
     tokio::spawn(packet_io::run(Arc::clone(&device), punted));
     let (accepted, connections) = mpsc::channel(CONNECTIONS);
     tokio::spawn(listener::accept(listener, tls, accepted));
+    if let Some(listener) = metrics {
+        let source = Source {
+            device: Arc::clone(&device),
+            ports: args.ports.clone(),
+            hash_keys_refused,
+            started: Instant::now(),
+        };
+        tokio::spawn(metrics::serve(listener, Arc::new(source)));
+    }
+    tokio::spawn(supervision::watch(Arc::clone(&device.plane)));
     let serve = server::router(device).serve_with_incoming(ReceiverStream::new(connections));
 
     info!(device_id = args.device_id, grpc = %args.grpc, ports = args.ports.len(), "ready");
+    supervision::ready();
     tokio::select! {
         served = serve => served?,
         ended = data_plane_ended => return Err(ended.map_or_else(|_| "the data plane has crashed".into(), Fault::from)),
         _ = terminate.recv() => info!("ending: SIGTERM"),
         _ = interrupt.recv() => info!("ending: SIGINT"),
     }
+    supervision::ending();
     drop(forwarder);
+    if let Some(controlled) = controlled {
+        controlled.abort();
+        let _ = controlled.await;
+    }
     Ok(())
 }
 
-fn cannot_listen(args: &Args, error: &std::io::Error) -> Fault {
-    let remedy = match error.kind() {
-        std::io::ErrorKind::AddrInUse => "another process listens there: end it, or change --grpc",
-        std::io::ErrorKind::AddrNotAvailable => {
-            "this host does not have the address: add it, or change --grpc"
-        }
-        _ => "change --grpc",
-    };
-    format!("cannot listen on {}: {error}. Remedy: {remedy}", args.grpc).into()
+fn cannot_control(path: &std::path::Path, error: &std::io::Error) -> Fault {
+    format!(
+        "cannot make the control socket {}: {error}. Remedy: change --control to a path in a folder of root's that nothing else has",
+        path.display()
+    )
+    .into()
+}
+
+async fn listen(option: &str, address: SocketAddr) -> Result<TcpListener, Fault> {
+    TcpListener::bind(address).await.map_err(|error| {
+        let remedy = match error.kind() {
+            std::io::ErrorKind::AddrInUse => "another process listens there: end it, or change",
+            std::io::ErrorKind::AddrNotAvailable => {
+                "this host does not have the address: add it, or change"
+            }
+            _ => "change",
+        };
+        format!("cannot listen on {address}: {error}. Remedy: {remedy} {option}").into()
+    })
 }

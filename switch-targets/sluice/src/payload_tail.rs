@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluice_pipeline::{Extern, ExternArg, ExternRegistry, Payload};
+use sluice_pipeline::{Extern, ExternArg, ExternRegistry, Packet};
 
 /// The type's name in P4.
 const TYPE: &str = "PayloadTail";
@@ -24,25 +24,32 @@ impl Extern for PayloadTail {
         &mut self,
         _method: usize,
         args: &mut [ExternArg],
-        payload: &mut Payload,
+        packet: &mut Packet<'_>,
         _now: Duration,
     ) {
         if let [len] = args {
-            payload.truncate(usize::try_from(len.as_u64()).unwrap_or(usize::MAX));
+            packet
+                .payload
+                .truncate(usize::try_from(len.as_u64()).unwrap_or(usize::MAX));
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use sluice_pipeline::Bits;
+    use sluice_pipeline::{Bits, Payload};
 
     use super::*;
 
     fn cut(payload: &[u8], len: u128) -> Vec<u8> {
         let mut payload = Payload::from_bytes(payload);
         let mut args = [ExternArg::new(&Bits::from_u128(16, len))];
-        PayloadTail.call(CUT, &mut args, &mut payload, Duration::ZERO);
+        PayloadTail.call(
+            CUT,
+            &mut args,
+            &mut Packet::of(&mut payload),
+            Duration::ZERO,
+        );
         payload.bytes().to_vec()
     }
 

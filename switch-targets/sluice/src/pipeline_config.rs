@@ -94,7 +94,11 @@ fn commit(
     Ok(())
 }
 
-fn build(device: &Device, config: Option<ForwardingPipelineConfig>) -> Result<Saved, Fault> {
+/// A program that is ready to run, beside the one that runs.
+///
+/// # Errors
+/// With the place in the JSON or P4Info.
+pub fn build(device: &Device, config: Option<ForwardingPipelineConfig>) -> Result<Saved, Fault> {
     let config = config.ok_or_else(|| Fault::invalid("the config is not set"))?;
     let p4info = config
         .p4info

@@ -19,6 +19,9 @@ pub mod p4 {
     }
 }
 
+/// The `FileDescriptorSet` that the messages are generated from.
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+
 pub use google::rpc::Status as RpcStatus;
 pub use p4::config::v1 as info;
 pub use p4::v1 as p4rt;

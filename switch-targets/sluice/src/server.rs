@@ -8,7 +8,7 @@ use tokio_stream::Iter;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Server;
 use tonic::transport::server::Router;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
 
 use crate::device::Device;
 use crate::proto::p4rt::p4_runtime_server::{P4Runtime, P4RuntimeServer};
@@ -45,8 +45,10 @@ impl P4Runtime for Service {
         &self,
         request: Request<WriteRequest>,
     ) -> Result<Response<WriteResponse>, Status> {
-        write::write(&self.0, request.into_inner()).await?;
-        Ok(Response::new(WriteResponse {}))
+        let done = write::write(&self.0, request.into_inner()).await;
+        let code = done.as_ref().map_or_else(Status::code, |()| Code::Ok);
+        self.0.requests.answered(code);
+        done.map(|()| Response::new(WriteResponse {}))
     }
 
     type ReadStream = Iter<std::vec::IntoIter<read::Response>>;

@@ -53,6 +53,11 @@ impl Sessions {
         self.arbitration.is_primary(role, election_id)
     }
 
+    /// How many are open.
+    pub fn streams(&self) -> usize {
+        self.outboxes.len()
+    }
+
     /// Of any role.
     pub fn has_primary(&self) -> bool {
         self.arbitration.primaries().next().is_some()

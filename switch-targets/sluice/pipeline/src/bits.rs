@@ -155,7 +155,6 @@ pub(crate) fn read_low(bytes: &[u8]) -> u128 {
     }
     bytes
         .iter()
-        .skip(bytes.len().saturating_sub(16))
         .fold(0, |value, byte| value << 8 | u128::from(*byte))
 }
 

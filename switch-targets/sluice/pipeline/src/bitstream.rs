@@ -88,6 +88,9 @@ impl<'a> Writer<'a> {
 
     /// A value of `width` bits in big-endian bytes.
     pub fn put_bytes(&mut self, big_endian: &[u8], width: u32) {
+        if self.count % 8 == 0 && width as usize == big_endian.len() * 8 {
+            return self.put_slice(big_endian);
+        }
         let mut left = width;
         for byte in big_endian {
             let take = if left % 8 == 0 { 8.min(left) } else { left % 8 };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::bits::{self, Bits};
-use crate::payload::Payload;
+use crate::packet::Packet;
 
 /// An extern object. Its methods are named once, at load; packets call them by index.
 pub trait Extern: Send {
@@ -12,9 +12,20 @@ pub trait Extern: Send {
     /// which makes the program unloadable.
     fn method(&self, name: &str, arity: usize) -> Option<usize>;
 
+    /// Whether a method may ask for [`Packet::whole`]. Such a call is never left to a recorded path, which keeps no headers.
+    fn sees_headers(&self) -> bool {
+        false
+    }
+
     /// Runs a method. `args` are in the order of the declaration, `in` and `out` alike; what is set in an `out`
     /// argument is written to the field that the program passed. `now` is the time since the switch started.
-    fn call(&mut self, method: usize, args: &mut [ExternArg], payload: &mut Payload, now: Duration);
+    fn call(
+        &mut self,
+        method: usize,
+        args: &mut [ExternArg],
+        packet: &mut Packet<'_>,
+        now: Duration,
+    );
 }
 
 /// An argument of an extern call.

@@ -17,6 +17,7 @@ mod externs;
 mod hash;
 mod idle;
 mod ir;
+mod journal;
 mod layout;
 mod load;
 #[cfg(test)]
@@ -24,6 +25,7 @@ mod lookup_tests;
 mod machine;
 mod meter;
 mod outcome;
+mod packet;
 mod parse;
 mod paths;
 mod pattern;
@@ -50,8 +52,10 @@ pub use entry::{
 };
 pub use error::{LoadError, ProfileError, TableError};
 pub use externs::{Attributes, Extern, ExternArg, ExternRegistry};
+pub use journal::{Named, Step};
 pub use meter::{Color, ColorCounts, Meter, MeterConfig};
 pub use outcome::{Digest, Faults, Outcome, Sent};
+pub use packet::Packet;
 pub use payload::Payload;
 pub use profile::{GroupSize, ProfileLimits};
 pub use program::Program;

@@ -8,9 +8,11 @@ use crate::entry::CounterValue;
 use crate::expr::{Args, Scope};
 use crate::externs::{Extern, ExternArg};
 use crate::ir::{Ir, Op};
+use crate::journal::Journal;
 use crate::layout::Home;
 use crate::meter::Meter;
 use crate::outcome::{Digest, Faults, Outcome};
+use crate::packet::Packet;
 use crate::paths::Log;
 use crate::spec::DigestId;
 use crate::value_set::ValueSet;
@@ -57,9 +59,29 @@ pub struct Machine<'a> {
     /// Since the switch started.
     pub now: Duration,
     pub log: &'a mut Log,
+    /// Where the packet's way is written down, if anywhere.
+    pub journal: Option<Box<Journal<'a>>>,
 }
 
 impl Machine<'_> {
+    /// Runs an action of a pipeline.
+    #[inline]
+    pub fn act(&mut self, ops: &[Op], args: &Args, work: &mut Work) {
+        match self.journal {
+            None => self.run(ops, args, work),
+            Some(_) => self.act_and_tell(ops, args, work),
+        }
+    }
+
+    #[cold]
+    fn act_and_tell(&mut self, ops: &[Op], args: &Args, work: &mut Work) {
+        let before = work.phv.clone();
+        self.run(ops, args, work);
+        if let Some(journal) = &mut self.journal {
+            journal.changes(&before, &work.phv);
+        }
+    }
+
     pub fn run(&mut self, ops: &[Op], args: &Args, work: &mut Work) {
         let ir = self.ir;
         let layout = &ir.layout;
@@ -130,10 +152,14 @@ impl Machine<'_> {
                 Op::Digest(digest) => {
                     let values = ir.digests[*digest]
                         .iter()
-                        .map(|value| value.source.to_bits(&scope, value.width));
+                        .map(|value| value.source.to_bits(&scope, value.width))
+                        .collect::<Vec<_>>();
+                    if let Some(journal) = &mut self.journal {
+                        journal.digest(*digest, &values);
+                    }
                     self.out.digests.push(Digest {
                         digest: DigestId(*digest),
-                        values: values.collect(),
+                        values,
                     });
                 }
                 Op::Call(call) => self.call(*call, args, work),
@@ -304,10 +330,14 @@ impl Machine<'_> {
     fn call(&mut self, call: usize, args: &Args, work: &mut Work) {
         let ir = self.ir;
         let site = &ir.calls[call];
+        if let Some(journal) = &mut self.journal {
+            journal.called(call);
+        }
         let Objects {
             externs,
             methods,
             args: extern_args,
+            scratch,
             args_of,
             ..
         } = self.objects;
@@ -322,9 +352,11 @@ impl Machine<'_> {
             value.source.fill(&scope, value.width, arg);
         }
         let before = work.payload.len();
-        externs[site.instance].call(methods[call], extern_args, &mut work.payload, self.now);
+        let mut packet = Packet::with_headers(&mut work.payload, ir, &work.phv, scratch);
+        externs[site.instance].call(methods[call], extern_args, &mut packet, self.now);
         work.len = (work.len + work.payload.len()).saturating_sub(before);
         if self.log.is_on {
+            self.log.is_spoiled |= externs[site.instance].sees_headers();
             let targets = site.args.iter().zip(extern_args.iter());
             for (_, arg) in targets.filter(|((_, target), _)| target.is_some()) {
                 self.log.note(arg.as_u128());

@@ -45,6 +45,9 @@ impl Run<'_, '_> {
         let mut next = ir.parser.start;
         for _ in 0..MAX_STATES {
             let Some(state) = next else { return Ok(()) };
+            if let Some(journal) = &mut self.machine.journal {
+                journal.state(state);
+            }
             let state = &ir.parser.states[state];
             for op in &state.ops {
                 self.op(op)?;
@@ -204,6 +207,9 @@ impl Run<'_, '_> {
             }
         }
         self.cursor += len;
+        if let Some(journal) = &mut self.machine.journal {
+            journal.extracted(header, phv);
+        }
         Ok(())
     }
 

@@ -75,6 +75,14 @@ impl Payload {
         &mut self.buffer[self.start..self.start + count]
     }
 
+    /// `front`, then the payload, in one piece. The payload is as before.
+    pub(crate) fn behind(&mut self, front: &[u8]) -> &[u8] {
+        self.grow_front(front.len()).copy_from_slice(front);
+        let whole = self.start;
+        self.start += front.len();
+        &self.buffer[whole..self.end]
+    }
+
     /// Adds `count` bytes at the back and returns them; their content is arbitrary.
     pub fn grow_back(&mut self, count: usize) -> &mut [u8] {
         let end = self.end + count;
@@ -100,6 +108,14 @@ mod tests {
         payload.trim_front(1000);
         payload.truncate(6);
         assert_eq!(payload.bytes(), b"middle");
+    }
+
+    #[test]
+    fn is_seen_behind_headers_and_unchanged() {
+        let mut payload = Payload::from_bytes(b"payload");
+        assert_eq!(payload.behind(b"front "), b"front payload");
+        assert_eq!(payload.behind(&[b'x'; 1000]).len(), 1007);
+        assert_eq!(payload.bytes(), b"payload");
     }
 
     #[test]

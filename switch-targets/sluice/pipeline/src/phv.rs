@@ -38,7 +38,10 @@ impl Phv {
                 self.valid[header] = layout.headers[header].metadata;
             }
         }
-        self.next.fill(0);
+        // Nothing at a dangling address would still be a masked store there, which costs the processor a microcode assist.
+        if !self.next.is_empty() {
+            self.next.fill(0);
+        }
     }
 
     pub fn reset_metadata(&mut self, layout: &Layout) {

@@ -12,12 +12,13 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::bitstream::Writer;
 use crate::calculation;
 use crate::entry::Replica;
 use crate::expr::{Args, Scope};
 use crate::ir::{Flow, FlowNode, Next};
+use crate::journal::{Half, Step};
 use crate::machine::{DROP_PORT, Machine};
+use crate::packet;
 use crate::parse::parse;
 use crate::paths::{self, Actual, At, End, Entrance, INPUT, PathCache, Replayed, Resume, Scratch};
 use crate::phv::Phv;
@@ -38,6 +39,16 @@ pub mod instance {
     pub const RECIRCULATED: u128 = 4;
     pub const REPLICATED: u128 = 5;
     pub const RESUBMITTED: u128 = 6;
+
+    /// How a packet comes to the parser.
+    pub fn name(instance_type: Option<&u128>) -> &'static str {
+        match instance_type {
+            Some(&INGRESS_CLONE) => "cloned",
+            Some(&RECIRCULATED) => "recirculated",
+            Some(&RESUBMITTED) => "resubmitted",
+            _ => "received",
+        }
+    }
 }
 
 /// Who gets copies.
@@ -98,6 +109,9 @@ impl<'a> Run<'a> {
         while let Some((port, mut copy)) = self.buffers.queue.pop_front() {
             if copies == MAX_COPIES {
                 self.machine.faults.too_many_copies += 1;
+                self.note(|| Step::Dropped {
+                    reason: "it has too many copies",
+                });
                 self.buffers.queue.clear();
                 break;
             }
@@ -118,6 +132,14 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Writes a step of the packet's way down, if anyone asks.
+    #[inline]
+    fn note(&mut self, step: impl FnOnce() -> Step) {
+        if let Some(journal) = &mut self.machine.journal {
+            journal.note(step());
+        }
+    }
+
     fn set(&self, work: &mut Work, slot: Option<usize>, value: u128) {
         if let Some(slot) = slot {
             work.phv.slots[slot] = value;
@@ -132,7 +154,8 @@ impl<'a> Run<'a> {
     fn enter(&mut self, work: &mut Work) -> Then {
         let now = self.now();
         self.buffers.entrance.initial[0] = now;
-        let records = self.paths.is_on() && {
+        // A path has no steps to tell.
+        let records = self.paths.is_on() && self.machine.journal.is_none() && {
             self.begin_replay(work);
             if let Some(then) = self.replay(work) {
                 return then;
@@ -245,11 +268,11 @@ impl<'a> Run<'a> {
         self.paths.exited(at);
         match resume {
             Resume::Ingress(node) => {
-                self.flow(&ir.ingress, Some(node), work);
+                self.flow(&ir.ingress, Some(node), Half::Ingress, work);
                 self.after_ingress(work)
             }
             Resume::Egress { node, port } => {
-                self.flow(&ir.egress, Some(node), work);
+                self.flow(&ir.egress, Some(node), Half::Egress, work);
                 self.after_egress(port, work)
             }
             Resume::Update { port } => self.send(port, work),
@@ -266,6 +289,7 @@ impl<'a> Run<'a> {
         };
         let (input, len) = (self.buffers.scratch.input, work.ingress_len);
         self.machine.log.results.clear();
+        self.machine.log.is_spoiled = false;
         self.machine.log.is_on = true;
         let mut then = self.ingress(work);
         if let Then::Egress(port) = then {
@@ -273,7 +297,10 @@ impl<'a> Run<'a> {
         }
         self.machine.log.is_on = false;
         let out = &self.machine.out;
-        if out.digests.len() != digests || self.buffers.queue.len() != queued {
+        if self.machine.log.is_spoiled
+            || out.digests.len() != digests
+            || self.buffers.queue.len() != queued
+        {
             return then;
         }
         let headers = self.buffers.headers.as_slice();
@@ -311,8 +338,17 @@ impl<'a> Run<'a> {
                 .extend_from_slice(work.payload.bytes());
         }
         self.begin_pass(work);
+        self.note(|| Step::Pass {
+            reason: instance::name(
+                work.phv
+                    .slots
+                    .get(ir.standard.instance_type.unwrap_or(usize::MAX)),
+            ),
+            port: work.ingress_port as u16,
+            bytes: work.payload.len(),
+        });
         self.parse(work);
-        self.flow(&ir.ingress, ir.ingress.start, work);
+        self.flow(&ir.ingress, ir.ingress.start, Half::Ingress, work);
         self.after_ingress(work)
     }
 
@@ -344,6 +380,9 @@ impl<'a> Run<'a> {
         }
         let port = self.get(work, standard.egress_spec);
         if port == DROP_PORT {
+            self.note(|| Step::Dropped {
+                reason: "egress_spec is 511 after ingress",
+            });
             return Then::End;
         }
         self.set(work, standard.instance_type, instance::NORMAL);
@@ -366,6 +405,9 @@ impl<'a> Run<'a> {
         self.set(work, ir.standard.parser_error, error);
         let wrong = calculation::verify(ir, work, self.none, &mut self.machine.objects.scratch);
         self.set(work, ir.standard.checksum_error, u128::from(wrong));
+        if let Some(journal) = &mut self.machine.journal {
+            journal.parsed(error, wrong);
+        }
     }
 
     /// Copies of the packet as this pass began with it, parsed anew.
@@ -413,6 +455,10 @@ impl<'a> Run<'a> {
                 self.machine.ir.standard.egress_rid,
                 u128::from(replica.instance),
             );
+            self.note(|| Step::Copied {
+                port: replica.port,
+                instance: replica.instance,
+            });
             self.buffers.queue.push_back((replica.port, copy));
         }
     }
@@ -445,7 +491,12 @@ impl<'a> Run<'a> {
     fn may_pass_again(&mut self, work: &mut Work) -> bool {
         work.passes += 1;
         let may = work.passes < MAX_PASSES;
-        self.machine.faults.too_many_passes += u64::from(!may);
+        if !may {
+            self.machine.faults.too_many_passes += 1;
+            self.note(|| Step::Dropped {
+                reason: "it has passed the switch too often",
+            });
+        }
         may
     }
 
@@ -453,6 +504,7 @@ impl<'a> Run<'a> {
         let ir = self.machine.ir;
         let standard = &ir.standard;
         work.signals.exit = false;
+        self.note(|| Step::Egress { port });
         self.set(work, standard.egress_port, u128::from(port));
         self.set(work, standard.egress_spec, 0);
         self.set(work, standard.packet_length, work.len as u128);
@@ -462,7 +514,7 @@ impl<'a> Run<'a> {
             self.machine.now.as_micros() & 0xffff_ffff,
         );
         self.set(work, standard.egress_timestamp, self.now());
-        self.flow(&ir.egress, ir.egress.start, work);
+        self.flow(&ir.egress, ir.egress.start, Half::Egress, work);
         self.after_egress(port, work)
     }
 
@@ -483,6 +535,9 @@ impl<'a> Run<'a> {
             }
         }
         if self.get(work, standard.egress_spec) == DROP_PORT {
+            self.note(|| Step::Dropped {
+                reason: "egress_spec is 511 after egress",
+            });
             return Then::End;
         }
         self.send(port, work)
@@ -506,23 +561,22 @@ impl<'a> Run<'a> {
         let headers = &self.buffers.headers[..self.buffers.headers.len().min(limit)];
         let payload = &work.payload.bytes()[..work.payload.len().min(limit - headers.len())];
         self.machine.out.send(port, [headers, payload]);
+        if let (Some(journal), Some(sent)) =
+            (&mut self.machine.journal, self.machine.out.sent.last())
+        {
+            let bytes = sent.bytes.clone();
+            journal.note(Step::Sent { port, bytes });
+        }
         Then::End
     }
 
     fn deparse(&mut self, work: &Work) {
         let ir = self.machine.ir;
-        self.buffers.headers.clear();
-        let mut writer = Writer::new(&mut self.buffers.headers);
-        for header in &ir.deparser {
-            if work.phv.is_valid(*header) {
-                calculation::write_header(&mut writer, &ir.layout, &work.phv, *header);
-            }
-        }
-        writer.finish();
+        packet::deparse(ir, &work.phv, &mut self.buffers.headers);
     }
 
     /// Runs a pipeline from a node on: no node twice, which the loader has made sure of.
-    fn flow(&mut self, flow: &Flow, from: Next, work: &mut Work) {
+    fn flow(&mut self, flow: &Flow, from: Next, half: Half, work: &mut Work) {
         let ir = self.machine.ir;
         let mut next = from;
         while let (Some(node), false) = (next, work.signals.exit) {
@@ -540,13 +594,19 @@ impl<'a> Run<'a> {
                     } else {
                         *no
                     };
+                    if let Some(journal) = &mut self.machine.journal {
+                        journal.branch(half, node, next);
+                    }
                 }
                 FlowNode::Run {
                     action,
                     args,
                     next: after,
                 } => {
-                    self.machine.run(&ir.actions[*action].ops, args, work);
+                    if let Some(journal) = &mut self.machine.journal {
+                        journal.statement(half, node);
+                    }
+                    self.machine.act(&ir.actions[*action].ops, args, work);
                     next = *after;
                 }
                 FlowNode::Apply { table } => {
@@ -558,10 +618,13 @@ impl<'a> Run<'a> {
                     let entries = &mut self.tables[*table];
                     let found = entries.lookup(&ir.tables[*table].key, &scope);
                     entries.count(found, work.ingress_len as u64, self.machine.now);
+                    if let Some(journal) = &mut self.machine.journal {
+                        journal.table(*table, entries, found, None);
+                    }
                     next = match entries.bound(found) {
                         Some(bound) => {
                             self.machine
-                                .run(&ir.actions[bound.action].ops, &bound.args, work);
+                                .act(&ir.actions[bound.action].ops, &bound.args, work);
                             bound.next
                         }
                         None => entries.miss(),
@@ -609,15 +672,19 @@ impl<'a> Run<'a> {
                     .set(&ir.layout, &mut work.phv, self.none, color as u128);
             }
         }
-        if let Some((action, args)) = self.member(table, found, work) {
-            self.machine.run(&ir.actions[action].ops, args, work);
+        let member = self.member(table, found, work);
+        if let Some(journal) = &mut self.machine.journal {
+            journal.table(table, &self.tables[table], found, member);
+        }
+        if let Some((action, args)) = member {
+            self.machine.act(&ir.actions[action].ops, args, work);
             return ir.tables[table].after_hit(action);
         }
         let entries = &self.tables[table];
         match entries.bound(found) {
             Some(bound) => {
                 self.machine
-                    .run(&ir.actions[bound.action].ops, &bound.args, work);
+                    .act(&ir.actions[bound.action].ops, &bound.args, work);
                 bound.next
             }
             None => entries.miss(),

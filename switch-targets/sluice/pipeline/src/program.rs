@@ -15,6 +15,7 @@ pub struct Program {
     pub(crate) ir: Ir,
     /// The entries that the program fixes, for each table.
     pub(crate) entries: Vec<Vec<Entry>>,
+    pub(crate) labels: load::Labels,
     tables: Vec<TableSpec>,
     actions: Vec<ActionSpec>,
     counters: Vec<CounterSpec>,
@@ -35,10 +36,12 @@ impl Program {
             meters,
             profiles,
             entries,
+            labels,
         } = load::load(json)?;
         Ok(Program {
             ir,
             entries,
+            labels,
             tables,
             actions,
             counters,

@@ -11,6 +11,7 @@ use crate::entry::{ActionCall, CounterValue, Entry, EntryView, MatchValue, Repli
 use crate::error::{LoadError, TableError};
 use crate::expr::Args;
 use crate::externs::{ExternArg, ExternRegistry};
+use crate::journal::{Journal, Step};
 use crate::machine::{Machine, Objects};
 use crate::meter::Meter;
 use crate::outcome::{Faults, Outcome};
@@ -160,6 +161,11 @@ impl Switch {
         self.paths.table_changed();
         let (table, spec, program) = parts(&mut self.tables, &self.program, table)?;
         table.reset_default(spec, program.actions(), &program.ir)
+    }
+
+    /// How many entries each table holds.
+    pub fn table_sizes(&self) -> impl Iterator<Item = usize> {
+        self.tables.iter().map(Table::len)
     }
 
     /// `None`: a miss does nothing.
@@ -387,6 +393,29 @@ impl Switch {
 
     /// Runs one packet to its end: all passes, all copies. `now` is the time since the switch started.
     pub fn process(&mut self, ingress_port: u16, packet: &[u8], now: Duration, out: &mut Outcome) {
+        self.run(ingress_port, packet, now, out, false);
+    }
+
+    /// As [`Switch::process`], with all that it changes, and tells the packet's way.
+    pub fn explain(
+        &mut self,
+        ingress_port: u16,
+        packet: &[u8],
+        now: Duration,
+        out: &mut Outcome,
+    ) -> Vec<Step> {
+        self.run(ingress_port, packet, now, out, true)
+    }
+
+    #[inline]
+    fn run(
+        &mut self,
+        ingress_port: u16,
+        packet: &[u8],
+        now: Duration,
+        out: &mut Outcome,
+        explain: bool,
+    ) -> Vec<Step> {
         out.clear();
         self.work.payload.load(packet);
         let machine = Machine {
@@ -396,6 +425,7 @@ impl Switch {
             faults: &mut self.faults,
             now,
             log: &mut self.log,
+            journal: explain.then(|| Box::new(Journal::new(&self.program))),
         };
         let mut run = Run {
             machine,
@@ -407,7 +437,9 @@ impl Switch {
             none: &self.none,
         };
         run.packet(ingress_port, &mut self.work);
+        let steps = run.machine.journal.take().map(|journal| journal.steps);
         out.dropped = out.sent.is_empty();
+        steps.unwrap_or_default()
     }
 
     fn writable(

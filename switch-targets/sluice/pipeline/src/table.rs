@@ -305,7 +305,18 @@ impl Table {
         self.view(spec, ir, row).ok_or(TableError::NotFound)
     }
 
-    fn view(&self, spec: &TableSpec, ir: &Ir, row: usize) -> Option<EntryView> {
+    /// The key of the last lookup, by the names of its fields.
+    pub fn looked_up(&self, keys: &[ir::Key], spec: &TableSpec) -> Vec<(String, Bits)> {
+        let fields = keys.iter().zip(&spec.keys);
+        let value =
+            |key: &ir::Key| Bits::cut(key.width, &self.key[key.offset..key.offset + key.len]);
+        fields
+            .map(|(key, spec)| (spec.name.clone(), value(key)))
+            .collect()
+    }
+
+    /// `None` for a row without an entry.
+    pub fn view(&self, spec: &TableSpec, ir: &Ir, row: usize) -> Option<EntryView> {
         let (bound, rule) = (self.rows.get(row)?.as_ref()?, self.index.rule(row)?);
         let entry = Entry {
             key: pattern::key_of(&spec.keys, rule),
@@ -313,7 +324,7 @@ impl Table {
             priority: if spec.prioritised { rule.priority } else { 0 },
             action: match self.pointers.get(row) {
                 Some(Some((_, action))) => action.clone(),
-                _ => call_of(ir, bound).into(),
+                _ => call_of(ir, bound.action, &bound.args).into(),
             },
         };
         let counter = self.counters.get(row).copied();
@@ -498,15 +509,15 @@ impl Table {
 }
 
 /// The call that was bound.
-fn call_of(ir: &Ir, bound: &Bound) -> ActionCall {
-    let Args { narrow, wide } = &bound.args;
-    let args = ir.actions[bound.action].params.iter();
+pub fn call_of(ir: &Ir, action: usize, args: &Args) -> ActionCall {
+    let Args { narrow, wide } = args;
+    let args = ir.actions[action].params.iter();
     let args = args.map(|param| match param.home {
         ParamHome::Narrow(at) => Bits::from_u128(param.width, narrow[at]),
         ParamHome::Wide { offset, len } => Bits::cut(param.width, &wide[offset..offset + len]),
     });
     ActionCall {
-        action: ActionId(bound.action),
+        action: ActionId(action),
         args: args.collect(),
     }
 }

@@ -138,12 +138,12 @@ fn registry_without_checks() -> ExternRegistry {
             &mut self,
             _: usize,
             args: &mut [sluice_pipeline::ExternArg],
-            payload: &mut sluice_pipeline::Payload,
+            packet: &mut sluice_pipeline::Packet<'_>,
             _: Duration,
         ) {
             args.iter_mut().for_each(|arg| arg.set(u128::MAX));
-            payload.trim_front(3);
-            payload.grow_back(2).fill(0);
+            packet.payload.trim_front(3);
+            packet.payload.grow_back(2).fill(0);
         }
     }
     let mut registry = ExternRegistry::new();

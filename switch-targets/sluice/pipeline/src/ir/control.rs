@@ -9,6 +9,8 @@ use crate::spec::MeterUnit;
 pub struct Flow {
     pub start: Next,
     pub nodes: Vec<FlowNode>,
+    /// For each node, which step of the pipeline in the JSON it is part of: tables first, then conditions, then calls.
+    pub origins: Vec<usize>,
 }
 
 #[derive(Debug)]

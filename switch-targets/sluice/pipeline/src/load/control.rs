@@ -85,6 +85,7 @@ impl<'a> Pipeline<'a> {
         let mut flow = Flow {
             start: pipeline.next(node, "init_table")?,
             nodes: Vec::new(),
+            origins: Vec::new(),
         };
         for table in &table_nodes {
             flow.nodes.push(pipeline.table(table, ir, tables)?);
@@ -112,8 +113,10 @@ impl<'a> Pipeline<'a> {
                 next: pipeline.next(call, "next_node")?,
             });
         }
+        flow.origins = (0..flow.nodes.len()).collect();
         for (at, cond) in conds {
             branch::set(&mut flow.nodes, at, cond);
+            flow.origins.resize(flow.nodes.len(), at);
         }
         match is_acyclic(&flow, ir) {
             true => Ok(flow),

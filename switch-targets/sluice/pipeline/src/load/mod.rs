@@ -11,6 +11,7 @@ mod control;
 mod entry;
 mod expr;
 mod json;
+mod labels;
 mod layout;
 mod meter;
 mod number;
@@ -26,6 +27,8 @@ use crate::error::LoadError;
 use crate::ir::{Checksum, Ir};
 use crate::load::expr::Context;
 use crate::load::json::Node;
+pub use labels::{Label, Labels};
+
 use crate::spec::{ActionSpec, CounterSpec, DigestSpec, MeterSpec, ProfileSpec, TableSpec};
 
 /// The major version of the format, and all that is known of its minors is compatible.
@@ -42,6 +45,7 @@ pub struct Loaded {
     pub profiles: Vec<ProfileSpec>,
     /// The entries that the program fixes, for each table.
     pub entries: Vec<Vec<Entry>>,
+    pub labels: Labels,
 }
 
 pub fn load(json: &[u8]) -> Result<Loaded, LoadError> {
@@ -84,6 +88,7 @@ pub fn load(json: &[u8]) -> Result<Loaded, LoadError> {
         meters,
         profiles: tables.profiles.specs,
         entries: tables.entries,
+        labels: labels::load(&root)?,
     })
 }
 

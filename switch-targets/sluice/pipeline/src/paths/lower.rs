@@ -15,6 +15,7 @@ struct Lowering<'a> {
     constants: Vec<u128>,
     places: HashMap<NodeId, u32>,
     code: Vec<Instr>,
+    nodes: Vec<Node>,
     /// The place of 0.
     zero: u32,
 }
@@ -28,6 +29,7 @@ pub fn lower(recorder: Recorder, ended: Ended, next_call: &mut u64) -> Path {
         constants: Vec::new(),
         places: HashMap::new(),
         code: Vec::new(),
+        nodes: Vec::new(),
         zero: 0,
     };
     for (id, node) in graph.nodes().enumerate() {
@@ -94,6 +96,7 @@ pub fn lower(recorder: Recorder, ended: Ended, next_call: &mut u64) -> Path {
         min_len: recorder.min_len,
         places: lowering.places.len(),
         code: lowering.code.into(),
+        nodes: lowering.nodes.into(),
         constants: lowering.constants.into(),
         calls: calls.into(),
         end,
@@ -116,7 +119,7 @@ impl Lowering<'_> {
         let node = self.placed(id);
         let to = self.places.len() as u32;
         self.places.insert(id, to);
-        self.code.push(match node {
+        let instr = match node {
             Node::Input { at, width } => Instr::Input { at, width },
             Node::Bin {
                 op,
@@ -128,11 +131,17 @@ impl Lowering<'_> {
                 BinOp::And => Instr::And(left, right),
                 BinOp::Shl => Instr::Shl(left, right),
                 BinOp::Shr => Instr::Shr(left, right),
-                _ => Instr::Compute(node),
+                _ => self.compute(node),
             },
-            _ => Instr::Compute(node),
-        });
+            _ => self.compute(node),
+        };
+        self.code.push(instr);
         to
+    }
+
+    fn compute(&mut self, node: Node) -> Instr {
+        self.nodes.push(node);
+        Instr::Compute(self.nodes.len() as u32 - 1)
     }
 
     /// What must hold for a condition to be as it was.

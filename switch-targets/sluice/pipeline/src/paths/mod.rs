@@ -84,6 +84,8 @@ impl Entrance {
 #[derive(Debug, Default)]
 pub struct Log {
     pub is_on: bool,
+    /// The pass did what no path can hold.
+    pub is_spoiled: bool,
     pub results: Vec<u128>,
     /// Calls in all paths so far.
     calls: u64,

@@ -17,7 +17,8 @@ pub enum Instr {
     And(u32, u32),
     Shl(u32, u32),
     Shr(u32, u32),
-    Compute(Node),
+    /// Of [`Path::nodes`].
+    Compute(u32),
     /// Fails before anything has changed: the packet takes another way.
     Require(Check),
     /// Fails after something has changed: the interpreter goes on from the exit.
@@ -163,6 +164,8 @@ pub struct Path {
     pub code: Box<[Instr]>,
     /// Constants and computed numbers together.
     pub places: usize,
+    /// With places as operands.
+    pub nodes: Box<[Node]>,
     pub calls: Box<[Call]>,
     pub end: End,
     pub exits: Box<[Exit]>,

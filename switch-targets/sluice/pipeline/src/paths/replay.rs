@@ -7,6 +7,7 @@ use crate::bitstream::{mask, read};
 use crate::expr::{BinOp, binary};
 use crate::layout::Layout;
 use crate::machine::{Machine, Objects};
+use crate::packet::Packet;
 use crate::table::Table;
 use crate::work::{Signals, Work};
 
@@ -70,14 +71,14 @@ pub fn replay(
             Instr::And(left, right) => of(left) & of(right),
             Instr::Shl(left, right) => binary(BinOp::Shl, false, of(left), of(right)),
             Instr::Shr(left, right) => binary(BinOp::Shr, false, of(left), of(right)),
-            Instr::Compute(node) => {
+            Instr::Compute(at) => {
                 let ground = Ground {
                     input: input.as_slice(),
                     initial: &entrance.initial,
                     len,
                     effects,
                 };
-                node.eval(&ground, of)
+                path.nodes[at as usize].eval(&ground, of)
             }
             Instr::Require(Check { op, left, right }) => {
                 if !op.holds(&of(left), &of(right)) {
@@ -159,7 +160,8 @@ fn call(
     }
     let before = work.payload.len();
     let instance = machine.ir.calls[call.site].instance;
-    externs[instance].call(methods[call.site], args, &mut work.payload, machine.now);
+    let mut packet = Packet::of(&mut work.payload);
+    externs[instance].call(methods[call.site], args, &mut packet, machine.now);
     for (arg, effect) in &call.results {
         effects[*effect as usize] = args[*arg as usize].as_u128();
     }

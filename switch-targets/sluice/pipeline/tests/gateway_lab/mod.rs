@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use sluice_pipeline::{
     ActionCall, Bits, CounterValue, Entry, Extern, ExternArg, ExternRegistry, MatchKind,
-    MatchValue, Outcome, Payload, Program, Switch,
+    MatchValue, Outcome, Packet, Program, Switch,
 };
 
 pub const WAN: u16 = 1;
@@ -43,9 +43,10 @@ impl Extern for ToyEngine {
         &mut self,
         method: usize,
         args: &mut [ExternArg],
-        payload: &mut Payload,
+        packet: &mut Packet<'_>,
         _now: Duration,
     ) {
+        let payload = &mut *packet.payload;
         assert_eq!(args[2].width(), 576);
         let overruled = u128::from(args[2].bytes()[71]);
         let spi = args[3].as_u64() as u32;
@@ -81,8 +82,8 @@ impl Extern for PayloadTail {
         (name == "cut" && arity == 1).then_some(0)
     }
 
-    fn call(&mut self, _: usize, args: &mut [ExternArg], payload: &mut Payload, _: Duration) {
-        payload.truncate(args[0].as_u64() as usize);
+    fn call(&mut self, _: usize, args: &mut [ExternArg], packet: &mut Packet<'_>, _: Duration) {
+        packet.payload.truncate(args[0].as_u64() as usize);
     }
 }
 

@@ -1,0 +1,192 @@
+//! The command line: what to do.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config;
+use crate::trace::{Filter, Format};
+
+const AFTER_HELP: &str = "\
+Examples:
+  sluice run --device-id 1 --port 1=wan --port 2=lan --grpc 10.255.0.2:9559 \\
+      --cert gateway.pem --key gateway.key --client-ca ca.pem --client-name controller --kek kek.bin
+  sluice check gateway.json gateway.p4info.txtpb
+  sluice trace --json gateway.json --p4info gateway.p4info.txtpb --entries entries.txtpb --port 1 packets.pcap
+  sluice trace --control /run/sluice/control --port 1 --count 5 --match 12:0800
+
+Environment:
+  RUST_LOG       level of the log: error, warn, info (default), debug, trace
+  NOTIFY_SOCKET, WATCHDOG_USEC
+                 set by systemd: readiness and the watchdog are told there
+
+Exit codes:
+  0  done, or told to end (SIGTERM, SIGINT)
+  1  a fault; it says what happened and what to do
+  2  bad usage
+
+Without a command, run.";
+
+/// A P4 software switch: runs a v1model program on network interfaces, and serves P4Runtime over mutual TLS
+///
+/// It starts without a program and forwards nothing until a controller pushes one. Needs the capability CAP_NET_RAW; with
+/// CAP_SYS_NICE packets come first.
+#[derive(Debug, Parser)]
+#[command(
+    name = "sluice",
+    version,
+    max_term_width = 100,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = AFTER_HELP
+)]
+pub struct CommandLine {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    #[command(flatten)]
+    pub run: Option<config::Args>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the switch until told to end
+    Run(config::Args),
+    /// Show the way of packets through a program
+    Trace(TraceArgs),
+    /// Load a program as the switch would, and say what is in it or where its fault is
+    Check(ProgramArgs),
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ProgramArgs {
+    /// The program as p4c's bmv2 back end writes it
+    pub json: PathBuf,
+    /// Its P4Info, in text form
+    pub p4info: PathBuf,
+}
+
+/// Give either a running switch (--control) or a program and packets.
+#[derive(Clone, Debug, Args)]
+pub struct TraceArgs {
+    /// Trace real packets of the switch that runs with this --control
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["json", "p4info", "entries", "packets"])]
+    pub control: Option<PathBuf>,
+
+    /// How many packets of the running switch to wait for
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=crate::trace::control::MAX_COUNT))]
+    pub count: u64,
+
+    /// Only packets with these bytes at this offset, for example 12:0800
+    #[arg(long = "match", value_name = "OFFSET:HEX", value_parser = pattern, conflicts_with = "json")]
+    pub pattern: Option<(usize, Vec<u8>)>,
+
+    /// The program as p4c's bmv2 back end writes it
+    #[arg(long, value_name = "FILE", required_unless_present = "control")]
+    pub json: Option<PathBuf>,
+
+    /// Its P4Info, in text form
+    #[arg(long, value_name = "FILE", required_unless_present = "control")]
+    pub p4info: Option<PathBuf>,
+
+    /// What to write to it first: a p4.v1.WriteRequest in text form
+    #[arg(long, value_name = "FILE")]
+    pub entries: Option<PathBuf>,
+
+    /// The port that packets come in at
+    #[arg(long, value_name = "NUMBER")]
+    pub port: u16,
+
+    /// How to tell it
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+
+    /// A frame in hex, or a capture (pcap), each
+    #[arg(required_unless_present = "control")]
+    pub packets: Vec<String>,
+}
+
+impl TraceArgs {
+    pub fn filter(&self) -> Filter {
+        Filter {
+            port: self.port,
+            count: usize::try_from(self.count).unwrap_or(1),
+            pattern: self.pattern.clone(),
+        }
+    }
+}
+
+fn pattern(text: &str) -> Result<(usize, Vec<u8>), String> {
+    let (offset, bytes) = text
+        .split_once(':')
+        .ok_or("must be OFFSET:HEX, for example 12:0800")?;
+    let offset = offset
+        .parse()
+        .map_err(|_| "the offset must be a number of bytes")?;
+    let bytes = unhex(bytes).ok_or("the bytes must be hex, two digits each")?;
+    Ok((offset, bytes))
+}
+
+/// `None` when it is not hex; colons and white space may stand between bytes.
+pub fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<u8>> = text
+        .chars()
+        .filter(|it| !it.is_whitespace() && *it != ':')
+        .map(|it| u8::try_from(it.to_digit(16)?).ok())
+        .collect();
+    let digits = digits.filter(|digits| !digits.is_empty() && digits.len() % 2 == 0)?;
+    Some(
+        digits
+            .chunks(2)
+            .map(|pair| pair[0] << 4 | pair[1])
+            .collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const RUN: &str = "--device-id 1 --port 1=a --grpc 127.0.0.1:1 --cert c --key k --client-ca a --client-name n --kek k";
+
+    fn parse(words: &str) -> Result<CommandLine, String> {
+        let words = ["sluice"].into_iter().chain(words.split_whitespace());
+        CommandLine::try_parse_from(words).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn run_is_the_default() {
+        assert_eq!(parse(RUN).unwrap().run.unwrap().device_id, 1);
+        let named = parse(&format!("run {RUN}")).unwrap().command;
+        assert!(matches!(named, Some(Command::Run(args)) if args.device_id == 1));
+        assert!(parse("--device-id 1").unwrap_err().contains("--grpc"));
+    }
+
+    #[test]
+    fn a_trace_has_one_source() {
+        assert!(parse("trace --control p --port 1").is_ok());
+        assert!(parse("trace --json a --p4info b --port 1 00ff").is_ok());
+        for (words, reason) in [
+            ("trace --port 1", "--json"),
+            ("trace --control p --json a --port 1", "cannot be used with"),
+            (
+                "trace --json a --p4info b --port 1 --match 0:00 00",
+                "cannot be used with",
+            ),
+            ("trace --control p --port 1 --match 0800", "OFFSET:HEX"),
+            ("trace --control p --port 1 --match 0:080", "two digits"),
+            ("trace --control p --port 1 --count 0", "0 is not in"),
+        ] {
+            let error = parse(words).unwrap_err();
+            assert!(error.contains(reason), "{words}: {error}");
+        }
+    }
+
+    #[test]
+    fn hex_may_have_colons() {
+        assert_eq!(unhex("08:00 ff"), Some(vec![8, 0, 255]));
+        for bad in ["", "8", "0x08", "zz"] {
+            assert_eq!(unhex(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Prometheus metrics: what the switch has counted, on a page of its own (`--metrics`).
+//!
+//! ```text
+//!   data plane ── atomics, once a batch ──► Traffic ─┐
+//!   tables, streams, program ── at each scrape ──────┴─► Snapshot ─► text ─► page
+//! ```
+
+mod page;
+mod snapshot;
+mod traffic;
+
+pub use page::serve;
+pub use snapshot::{Requests, Source};
+pub use traffic::Traffic;

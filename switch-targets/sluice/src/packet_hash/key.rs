@@ -1,0 +1,99 @@
+//! Keys of the hashes: unwrapped once, then found by what they came wrapped in.
+
+use aws_lc_rs::hmac;
+use aws_lc_rs::key_wrap::{AES_256, AesKek, KeyWrapPadded as _};
+use zeroize::Zeroizing;
+
+/// Keys that one extern object keeps. A program that uses more unwraps some of them again and again.
+const PLACES: usize = 256;
+/// Room for the longest wrapped key, and the first block that RFC 5649 adds.
+const ROOM: usize = 88;
+
+/// What a key is for: `HashKey` in P4, and the first of the wrapped bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum HashKey {
+    SipHash24 = 1,
+    HmacSha256 = 2,
+    HmacSha512 = 3,
+}
+
+impl HashKey {
+    /// Bytes of the key.
+    pub fn key_len(self) -> usize {
+        match self {
+            Self::SipHash24 => 16,
+            Self::HmacSha256 => 32,
+            Self::HmacSha512 => 64,
+        }
+    }
+
+    /// Bytes of the key as it comes in P4: its number before it, filled up to 8 and wrapped.
+    pub fn wrapped_len(self) -> usize {
+        (1 + self.key_len()).next_multiple_of(8) + 8
+    }
+}
+
+/// A key, ready for packets.
+pub enum Key {
+    SipHash24(Zeroizing<[u8; 16]>),
+    /// With the states after the inner and the outer pad.
+    Hmac(Box<hmac::Key>),
+}
+
+/// The keys seen last. One that did not open is remembered too.
+pub struct Keys {
+    kek: Zeroizing<[u8; 32]>,
+    places: Vec<Option<Place>>,
+}
+
+struct Place {
+    kind: HashKey,
+    wrapped: Box<[u8]>,
+    key: Option<Key>,
+}
+
+impl Keys {
+    pub fn new(kek: Zeroizing<[u8; 32]>) -> Self {
+        let places = std::iter::repeat_with(|| None).take(PLACES).collect();
+        Self { kek, places }
+    }
+
+    /// `None`: damaged, or wrapped under another key-encryption key or for another purpose.
+    pub fn get(&mut self, kind: HashKey, wrapped: &[u8]) -> Option<&Key> {
+        // Ciphertext is spread evenly by itself.
+        let at = wrapped.first().map_or(0, |byte| usize::from(*byte)) % PLACES;
+        let place = self.places.get_mut(at)?;
+        let known = place
+            .as_ref()
+            .is_some_and(|place| place.kind == kind && *place.wrapped == *wrapped);
+        if !known {
+            *place = Some(Place {
+                kind,
+                wrapped: wrapped.into(),
+                key: unwrap(&self.kek, kind, wrapped),
+            });
+        }
+        place.as_ref()?.key.as_ref()
+    }
+}
+
+fn unwrap(kek: &[u8; 32], kind: HashKey, wrapped: &[u8]) -> Option<Key> {
+    if wrapped.len() != kind.wrapped_len() {
+        return None;
+    }
+    let mut room = Zeroizing::new([0; ROOM]);
+    let plain = AesKek::new(&AES_256, kek)
+        .ok()?
+        .unwrap_with_padding(wrapped, room.as_mut())
+        .ok()?;
+    let (number, key) = plain.split_first()?;
+    if *number != kind as u8 || key.len() != kind.key_len() {
+        return None;
+    }
+    Some(match kind {
+        HashKey::SipHash24 => Key::SipHash24(Zeroizing::new(key.as_ref().try_into().ok()?)),
+        HashKey::HmacSha256 => Key::Hmac(Box::new(hmac::Key::new(hmac::HMAC_SHA256, key))),
+        HashKey::HmacSha512 => Key::Hmac(Box::new(hmac::Key::new(hmac::HMAC_SHA512, key))),
+    })
+}
