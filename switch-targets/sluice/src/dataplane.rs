@@ -178,7 +178,7 @@ impl DataPlane {
         let count = port.receive(Instant::now(), BATCH, |frame| {
             bytes += frame.len() as u64;
             let Some(running) = guard.as_mut() else {
-                return;
+                return self.traffic.had_no_program();
             };
             self.tap
                 .process(&mut running.switch, number, frame, now, outcome);
@@ -391,7 +391,8 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
     let digests_lost = traffic.digests_lost.load(Ordering::Relaxed);
     let no_port = traffic.to_no_port.load(Ordering::Relaxed);
     let packet_ins_lost = plane.packet_io.lost();
-    info!(sent_to_no_port = no_port, digests_lost, packet_ins_lost, faults = ?faults.unwrap_or_default(), "data plane ended");
+    let without_program = traffic.without_program.load(Ordering::Relaxed);
+    info!(sent_to_no_port = no_port, without_program, digests_lost, packet_ins_lost, faults = ?faults.unwrap_or_default(), "data plane ended");
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use prost::Message as _;
 use tokio::sync::{Notify, mpsc};
@@ -20,6 +21,9 @@ pub type Outgoing = Result<p4rt::StreamMessageResponse, Status>;
 
 /// Messages that wait for one client. A client that lags further behind is cut off.
 pub const OUTBOX: usize = 256;
+
+/// How long a client has to take the status that its stream ends with.
+const REFUSAL: Duration = Duration::from_secs(5);
 
 /// Streams that are open at once, whatever they have asked for.
 const MAX_OPEN: usize = 64;
@@ -213,8 +217,7 @@ pub async fn serve(
     let opened = device.sessions.lock().open(messages.clone());
     let Some((stream, overrun)) = opened else {
         let text = format!("{MAX_OPEN} streams are open already: close one");
-        let _ = messages.try_send(Err(Status::resource_exhausted(text)));
-        return;
+        return refuse(requests, &messages, Status::resource_exhausted(text)).await;
     };
     let end = loop {
         let request = tokio::select! {
@@ -238,8 +241,21 @@ pub async fn serve(
             reason = status.message(),
             "closed a stream"
         );
-        let _ = messages.try_send(Err(status));
+        refuse(requests, &messages, status).await;
     }
+}
+
+/// Ends a stream with a status. Requests that nobody takes any more reset the stream, maybe before the client has the status: so
+/// they are kept until it has.
+async fn refuse(
+    requests: Streaming<p4rt::StreamMessageRequest>,
+    messages: &mpsc::Sender<Outgoing>,
+    status: Status,
+) {
+    if messages.try_send(Err(status)).is_ok() {
+        let _ = tokio::time::timeout(REFUSAL, messages.closed()).await;
+    }
+    drop(requests);
 }
 
 async fn handle(

@@ -433,6 +433,65 @@ class TestDefaultEntries:
         assert found.table_entry.counter_data == data(), "reset"
 
 
+class TestReconciliation:
+    async def test_the_next_program_goes_on_with_all_of_it(
+        self, objects: Objects, wan: Wire, lan: Wire
+    ) -> None:
+        minute = 60_000_000_000
+        members = objects.members({1: ("exact", b"\x12\x34"), 2: ("ternary", b"\1", b"\xff")})
+        misses = objects.table("flow", is_default_action=True, action=objects.action("set_vrf", b"blue"))
+        misses.table_entry.counter_data.packet_count = 70
+        routes = [objects.route("red", LAN, b"\1"), objects.route("blue", WAN, b"\1")]
+        await objects.done(INSERT, objects.flow(idle_timeout_ns=minute), *routes)
+        await objects.done(MODIFY, members, misses, objects.register("total", 0, b"\1\0"))
+        wan.send(frame())
+        assert lan.receive() is not None
+        await asyncio.sleep(0.5)
+
+        config = p4r.ForwardingPipelineConfig()
+        config.MergeFrom(objects.switch.p4info.get_pipeline_config())
+        [info] = config.p4info.value_sets
+        info.preamble.id += 1000
+        for field in info.match:
+            field.id += 10
+        await self.push(objects, config)
+        objects.ids["members"] += 1000
+
+        members.value_set_entry.value_set_id += 1000
+        for field in members.value_set_entry.members[0].match:
+            field.field_id += 10
+        assert await objects.read(objects.members()) == [members]
+        [total] = await objects.read(objects.register("total", 0))
+        assert total.register_entry.data.bitstring == short(0x100 + 100)
+        asked = objects.table("flow", is_default_action=True, counter_data=p4r.CounterData())
+        assert await objects.read(asked) == [misses]
+        asked = objects.flow(vrf=None, time_since_last_hit=p4r.TableEntry.IdleTimeout())
+        [flow] = await objects.read(asked)
+        assert flow.table_entry.idle_timeout_ns == minute
+        assert flow.table_entry.time_since_last_hit.elapsed_ns > 400_000_000
+        wan.send(frame())
+        assert lan.receive() is not None, "the name has kept its number"
+
+    async def test_a_program_without_what_is_there_is_refused(self, objects: Objects) -> None:
+        members = objects.members({1: ("exact", b"\x12\x34")})
+        await objects.done(MODIFY, members)
+        config = p4r.ForwardingPipelineConfig()
+        config.MergeFrom(objects.switch.p4info.get_pipeline_config())
+        del config.p4info.value_sets[:]
+        with pytest.raises(fy.P4ClientError, match="the new program has no value set"):
+            await self.push(objects, config)
+        assert await objects.read(objects.members()) == [members]
+        await objects.done(MODIFY, objects.members())
+        await self.push(objects, config)
+
+    async def push(self, objects: Objects, config: p4r.ForwardingPipelineConfig) -> None:
+        client: Any = objects.switch._p4client
+        action = p4r.SetForwardingPipelineConfigRequest.RECONCILE_AND_COMMIT
+        await client.request(
+            p4r.SetForwardingPipelineConfigRequest(device_id=1, action=action, config=config)
+        )
+
+
 class TestTableEntries:
     async def test_is_const_is_never_written_and_a_deletion_looks_at_the_key_alone(
         self, objects: Objects

@@ -100,6 +100,12 @@ impl Source {
             load(&traffic.to_no_port),
         );
         single(
+            "packets_without_program",
+            "Packets that came while there was no program",
+            Kind::Counter,
+            load(&traffic.without_program),
+        );
+        single(
             "digests_lost",
             "Digest messages that nobody took in time",
             Kind::Counter,

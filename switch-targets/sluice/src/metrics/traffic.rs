@@ -11,6 +11,8 @@ const PORTS: usize = 511;
 pub struct Traffic {
     ports: Box<[PortTraffic]>,
     pub to_no_port: AtomicU64,
+    /// Packets that came while there was no program.
+    pub without_program: AtomicU64,
     pub digests_lost: AtomicU64,
     /// Rounds of the data plane since it started: one a second at least.
     pub beats: AtomicU64,
@@ -37,6 +39,7 @@ impl Default for Traffic {
         Self {
             ports: (0..PORTS).map(|_| PortTraffic::default()).collect(),
             to_no_port: AtomicU64::new(0),
+            without_program: AtomicU64::new(0),
             digests_lost: AtomicU64::new(0),
             beats: AtomicU64::new(0),
         }
@@ -68,6 +71,10 @@ impl Traffic {
 
     pub fn sent_to_no_port(&self) {
         add(&self.to_no_port, 1);
+    }
+
+    pub fn had_no_program(&self) {
+        add(&self.without_program, 1);
     }
 
     /// A port's own counters.
