@@ -22,7 +22,8 @@ CLIENT_NAME = "culvert-controller"
 
 @dataclass(frozen=True)
 class Launch:
-    """What a switch is started with. `folder` is its own: certificates, key-encryption key, log."""
+    """What a switch is started with. `folder` is its own: certificates, key-encryption key, log. With `plain_frames` it
+    takes and makes no super-frames, where it otherwise would."""
 
     namespace: str
     ports: Mapping[int, str]
@@ -30,6 +31,7 @@ class Launch:
     allow_suites: Sequence[str]
     folder: Path
     authority: Authority
+    plain_frames: bool = False
 
     @property
     def kek_file(self) -> Path:

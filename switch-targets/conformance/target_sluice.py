@@ -34,6 +34,7 @@ class SluiceTarget(Target):
         command = ["ip", "netns", "exec", launch.namespace, str(binary)]
         command += [str(word) for pair in options.items() for word in pair]
         command += [word for number, name in launch.ports.items() for word in ("--port", f"{number}={name}")]
+        command += ["--no-offload"] if launch.plain_frames else []
         command += [word for name in launch.allow_suites for word in ("--allow-suite", name)]
         with self._log.open("wb") as stream:
             self._process = subprocess.Popen(command, stderr=stream)

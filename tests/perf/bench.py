@@ -2,8 +2,8 @@
 alone and prints them, without touching the files. Without bmv2's simple_switch_grpc on the PATH, what is measured on it is
 left out, and said.
 
-Links to sluice have the kernel's offloads; the hosts beside bmv2 switch off those of what they send, because it takes no
-frames that are longer than the wire's or lack their checksum.
+Links to sluice have the kernel's offloads, but where it is measured packet by packet; the hosts beside bmv2 switch off
+those of what they send, because it takes no frames that are longer than the wire's or lack their checksum.
 """
 
 from __future__ import annotations
@@ -27,15 +27,12 @@ import rekey
 import scale
 import site_to_site
 from figures import Figure
-from gateways import Treatment
 
 BUILD = esp.ROOT / "build"
-GOODPUT = {f"goodput_{treatment.name.lower()}_mbit_s": treatment for treatment in Treatment}
-SITES = (*GOODPUT, "bmv2_ratio")
 NAMES = (
     *lab.NAMES,
     *("esp_1400_mbit_s", *hash.NAMES, *pipeline.NAMES, *p4runtime_inserts.NAMES),
-    *(*SITES, "scale_ratio", "rekey_lost"),
+    *(*site_to_site.NAMES, "scale_ratio", "rekey_lost"),
 )
 
 
@@ -52,10 +49,8 @@ async def measure(names: list[str]) -> list[Figure]:
         figures += pipeline.measure(wanted)
     if wanted := [name for name in p4runtime_inserts.NAMES if name in names]:
         figures += await p4runtime_inserts.measure(wanted)
-    if not {*SITES}.isdisjoint(names):
-        figures += await site_to_site.measure(
-            [treatment for name, treatment in GOODPUT.items() if name in names], "bmv2_ratio" in names
-        )
+    if wanted := [name for name in site_to_site.NAMES if name in names]:
+        figures += await site_to_site.measure(wanted)
     if "scale_ratio" in names:
         figures += await scale.measure()
     if "rekey_lost" in names:

@@ -6,8 +6,9 @@
 A host's last number says how the gateways treat what it sends to the same number at the other site (`Treatment`), so
 that one set of entries serves all runs and no run waits for another's set-up.
 
-With sluice every link has the kernel's offloads. bmv2 takes no unfinished frames: beside it the hosts segment and finish
-theirs themselves (no TSO, no checksum offload); GSO above that, and GRO of what comes in, are on.
+With sluice every link has the kernel's offloads. bmv2 takes no unfinished frames: beside it, and where `plain_frames` are
+asked for, the hosts segment and finish theirs themselves (no TSO, no checksum offload); GSO above that, and GRO of what
+comes in, are on.
 """
 
 from __future__ import annotations
@@ -161,22 +162,23 @@ def kind(name: str) -> type[Target]:
 
 
 @contextlib.asynccontextmanager
-async def gateways(name: str, label: str = "") -> AsyncGenerator[Pair]:
+async def gateways(name: str, label: str = "", *, plain_frames: bool = False) -> AsyncGenerator[Pair]:
     """A pair of one kind; `label` sets it apart from another one of that kind. Raises RuntimeError when a gateway or a link
     can't be made."""
+    plain_frames = plain_frames or name == "bmv2"
     prefix = f"culvert-bench-{os.getpid()}-{name}{label}"
     hosts = {site: f"{prefix}-host-{site.number}" for site in (A, B)}
     spaces = {site: f"{prefix}-gateway-{site.number}" for site in (A, B)}
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        stack.enter_context(_network(hosts, spaces, offloads=name != "bmv2"))
+        stack.enter_context(_network(hosts, spaces, offloads=not plain_frames))
         authority = infrastructure(folder / "pki")
         targets: dict[Site, Target] = {}
         for site, space in spaces.items():
             own = folder / f"gateway-{site.number}"
             own.mkdir()
             ports = {WAN_PORT: "wan", LAN_PORT: "lan"}
-            launch = Launch(space, ports, KEK, [NULL_HMAC_SHA256.name], own, authority)
+            launch = Launch(space, ports, KEK, [NULL_HMAC_SHA256.name], own, authority, plain_frames)
             targets[site] = await asyncio.to_thread(kind(name), launch)
             stack.callback(targets[site].stop)
         async with contextlib.AsyncExitStack() as connections:
