@@ -20,7 +20,7 @@ use crate::journal::{Half, Step};
 use crate::machine::{DROP_PORT, Machine};
 use crate::packet;
 use crate::parse::parse;
-use crate::paths::{self, Actual, At, End, Entrance, INPUT, PathCache, Replayed, Resume, Scratch};
+use crate::paths::{Entrance, PathCache, Scratch};
 use crate::phv::Phv;
 use crate::profile::Profile;
 use crate::table::{Found, Table};
@@ -77,7 +77,7 @@ pub struct Buffers {
 }
 
 /// Where a packet goes next.
-enum Then {
+pub enum Then {
     /// Through [`Buffers::entrance`].
     Enter,
     /// With headers and metadata that are ready.
@@ -140,7 +140,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn set(&self, work: &mut Work, slot: Option<usize>, value: u128) {
+    pub(crate) fn set(&self, work: &mut Work, slot: Option<usize>, value: u128) {
         if let Some(slot) = slot {
             work.phv.slots[slot] = value;
         }
@@ -150,186 +150,11 @@ impl<'a> Run<'a> {
         slot.map_or(0, |slot| work.phv.slots[slot])
     }
 
-    /// A pass on a recorded path, or through the interpreter.
-    fn enter(&mut self, work: &mut Work) -> Then {
-        let now = self.now();
-        self.buffers.entrance.initial[0] = now;
-        // A path has no steps to tell.
-        let records = self.paths.is_on() && self.machine.journal.is_none() && {
-            self.begin_replay(work);
-            if let Some(then) = self.replay(work) {
-                return then;
-            }
-            self.paths.is_due()
-        };
-        let ir = self.machine.ir;
-        work.phv.reset(&ir.layout);
-        let entrance = &self.buffers.entrance;
-        for ((slot, _), value) in entrance.slots(ir).zip(&entrance.initial) {
-            if let Some(slot) = slot {
-                work.phv.slots[slot] = *value;
-            }
-        }
-        self.set(work, ir.standard.instance_type, entrance.instance_type());
-        if records {
-            self.record(work)
-        } else {
-            self.ingress(work)
-        }
-    }
-
-    fn begin_replay(&mut self, work: &mut Work) {
-        let bytes = work.payload.bytes();
-        work.ingress_len = bytes.len();
-        if self.machine.ir.keeps_original {
-            self.buffers.original.clear();
-            self.buffers.original.extend_from_slice(bytes);
-        }
-        let taken = bytes.len().min(INPUT);
-        self.buffers.scratch.input[..taken].copy_from_slice(&bytes[..taken]);
-    }
-
-    fn replay(&mut self, work: &mut Work) -> Option<Then> {
-        let mut last = None;
-        loop {
-            let Buffers {
-                entrance, scratch, ..
-            } = &mut *self.buffers;
-            let at = self.paths.find(
-                entrance,
-                &scratch.input,
-                work.ingress_len,
-                self.tables,
-                last,
-            )?;
-            let path = self.paths.path(at)?;
-            let machine = &mut self.machine;
-            match paths::replay(path, scratch, entrance, machine, self.tables, work) {
-                Replayed::Unmet => last = Some(at),
-                Replayed::Done => {
-                    self.paths.used(entrance.index(), at);
-                    return Some(self.finish(at, work));
-                }
-                Replayed::Exited(exit) => return Some(self.resume(at, exit, work)),
-            }
-        }
-    }
-
-    /// The end of a replayed pass.
-    fn finish(&mut self, at: At, work: &mut Work) -> Then {
-        let Buffers {
-            entrance,
-            scratch,
-            headers,
-            ..
-        } = &mut *self.buffers;
-        match self.paths.path(at).map(|path| &path.end) {
-            Some(End::Send { port, headers: end }) => {
-                paths::emit(end, scratch, headers);
-                self.machine
-                    .out
-                    .send(*port, [headers, work.payload.bytes()]);
-                Then::End
-            }
-            Some(End::Recirculate {
-                list,
-                carry,
-                headers: end,
-            }) => {
-                paths::emit(end, scratch, headers);
-                entrance.list = Some(*list);
-                entrance.initial.truncate(1);
-                let carried = carry.iter().map(|at| scratch.numbers[*at as usize]);
-                entrance.initial.extend(carried);
-                work.payload
-                    .grow_front(headers.len())
-                    .copy_from_slice(headers);
-                match self.may_pass_again(work) {
-                    true => Then::Enter,
-                    false => Then::End,
-                }
-            }
-            Some(End::Drop) | None => Then::End,
-        }
-    }
-
-    /// Leaves a path for the interpreter.
-    fn resume(&mut self, at: At, exit: usize, work: &mut Work) -> Then {
-        let ir = self.machine.ir;
-        let Buffers {
-            entrance, scratch, ..
-        } = &mut *self.buffers;
-        let Some(path) = self.paths.path(at) else {
-            return Then::End;
-        };
-        let exit = &path.exits[exit];
-        paths::restore(path, exit, scratch, entrance, &ir.layout, work);
-        let resume = exit.resume;
-        self.paths.exited(at);
-        match resume {
-            Resume::Ingress(node) => {
-                self.flow(&ir.ingress, Some(node), Half::Ingress, work);
-                self.after_ingress(work)
-            }
-            Resume::Egress { node, port } => {
-                self.flow(&ir.egress, Some(node), Half::Egress, work);
-                self.after_egress(port, work)
-            }
-            Resume::Update { port } => self.send(port, work),
-        }
-    }
-
-    /// A pass through the interpreter that may leave a path behind.
-    fn record(&mut self, work: &mut Work) -> Then {
-        let out = &self.machine.out;
-        let (sent, digests, queued) = (out.sent.len(), out.digests.len(), self.buffers.queue.len());
-        let entrance = Entrance {
-            list: self.buffers.entrance.list,
-            initial: self.buffers.entrance.initial.clone(),
-        };
-        let (input, len) = (self.buffers.scratch.input, work.ingress_len);
-        self.machine.log.results.clear();
-        self.machine.log.is_spoiled = false;
-        self.machine.log.is_on = true;
-        let mut then = self.ingress(work);
-        if let Then::Egress(port) = then {
-            then = self.egress(port, work);
-        }
-        self.machine.log.is_on = false;
-        let out = &self.machine.out;
-        if self.machine.log.is_spoiled
-            || out.digests.len() != digests
-            || self.buffers.queue.len() != queued
-        {
-            return then;
-        }
-        let headers = self.buffers.headers.as_slice();
-        let actual = match then {
-            Then::End if out.sent.len() == sent => Actual::Dropped,
-            Then::End => Actual::Sent {
-                port: out.sent[sent].port,
-                headers,
-            },
-            Then::Enter => Actual::Recirculated {
-                list: self.buffers.entrance.list.unwrap_or_default(),
-                headers,
-            },
-            Then::Ingress | Then::Egress(_) => return then,
-        };
-        let (ir, log) = (self.machine.ir, &mut *self.machine.log);
-        if let Some((shape, path)) =
-            paths::record(ir, self.tables, log, &entrance, &input, len, &actual)
-        {
-            self.paths.insert(&entrance, &input, shape, path);
-        }
-        then
-    }
-
-    fn now(&self) -> u128 {
+    pub(crate) fn now(&self) -> u128 {
         self.machine.now.as_micros() & 0xffff_ffff_ffff
     }
 
-    fn ingress(&mut self, work: &mut Work) -> Then {
+    pub(crate) fn ingress(&mut self, work: &mut Work) -> Then {
         let ir = self.machine.ir;
         if ir.keeps_original {
             self.buffers.original.clear();
@@ -352,7 +177,7 @@ impl<'a> Run<'a> {
         self.after_ingress(work)
     }
 
-    fn after_ingress(&mut self, work: &mut Work) -> Then {
+    pub(crate) fn after_ingress(&mut self, work: &mut Work) -> Then {
         let standard = &self.machine.ir.standard;
         if let Some(request) = work
             .signals
@@ -488,7 +313,7 @@ impl<'a> Run<'a> {
         Then::Ingress
     }
 
-    fn may_pass_again(&mut self, work: &mut Work) -> bool {
+    pub(crate) fn may_pass_again(&mut self, work: &mut Work) -> bool {
         work.passes += 1;
         let may = work.passes < MAX_PASSES;
         if !may {
@@ -500,7 +325,7 @@ impl<'a> Run<'a> {
         may
     }
 
-    fn egress(&mut self, port: u16, work: &mut Work) -> Then {
+    pub(crate) fn egress(&mut self, port: u16, work: &mut Work) -> Then {
         let ir = self.machine.ir;
         let standard = &ir.standard;
         work.signals.exit = false;
@@ -518,7 +343,7 @@ impl<'a> Run<'a> {
         self.after_egress(port, work)
     }
 
-    fn after_egress(&mut self, port: u16, work: &mut Work) -> Then {
+    pub(crate) fn after_egress(&mut self, port: u16, work: &mut Work) -> Then {
         let standard = &self.machine.ir.standard;
         if let Some(request) = work
             .signals
@@ -544,7 +369,7 @@ impl<'a> Run<'a> {
     }
 
     /// Out of the port, or around again.
-    fn send(&mut self, port: u16, work: &mut Work) -> Then {
+    pub(crate) fn send(&mut self, port: u16, work: &mut Work) -> Then {
         let ir = self.machine.ir;
         calculation::update(ir, work, self.none, &mut self.machine.objects.scratch);
         self.deparse(work);
@@ -576,7 +401,7 @@ impl<'a> Run<'a> {
     }
 
     /// Runs a pipeline from a node on: no node twice, which the loader has made sure of.
-    fn flow(&mut self, flow: &Flow, from: Next, half: Half, work: &mut Work) {
+    pub(crate) fn flow(&mut self, flow: &Flow, from: Next, half: Half, work: &mut Work) {
         let ir = self.machine.ir;
         let mut next = from;
         while let (Some(node), false) = (next, work.signals.exit) {

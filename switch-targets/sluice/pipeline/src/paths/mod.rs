@@ -21,11 +21,11 @@ mod record_action;
 mod record_expression;
 mod record_parser;
 mod replay;
+mod run;
 mod walk;
 
-pub use cache::{At, PathCache};
-pub use path::{End, Resume};
-pub use replay::{Replayed, Scratch, emit, replay, restore};
+pub use cache::PathCache;
+pub use replay::Scratch;
 
 use crate::ir::Ir;
 use crate::layout::Home;
