@@ -424,52 +424,66 @@ fn direct_counters(
     asked: p4rt::DirectCounterEntry,
     found: &mut Vec<Entity>,
 ) -> Result<(), Fault> {
-    let asked = asked.table_entry.unwrap_or_default();
-    let tables: Vec<_> = match asked.table_id {
-        0 => installed
-            .schema
-            .tables
-            .iter()
-            .filter(|(_, table)| table.direct_counter)
-            .map(|(id, it)| (*id, it))
-            .collect(),
-        id => vec![(id, installed.schema.table(id)?)],
+    let asked = p4rt::TableEntry {
+        counter_data: Some(p4rt::CounterData::default()),
+        ..asked.table_entry.unwrap_or_default()
     };
-    for (id, table) in tables {
-        if !table.direct_counter {
-            return Err(Fault::invalid(format!(
-                "table '{}' has no direct counter",
-                table.name
-            )));
+    let counted = ("direct counter", |table: &Table| table.direct_counter);
+    for (key, entry) in direct_entries(device, installed, &asked, counted)? {
+        found.push(Entity::DirectCounterEntry(p4rt::DirectCounterEntry {
+            table_entry: Some(key),
+            data: entry.counter_data,
+        }));
+    }
+    Ok(())
+}
+
+/// The entries whose direct resource is asked for, each behind the key that names it. `resource`: what it is called, and whether
+/// a table has it.
+///
+/// # Errors
+/// `INVALID_ARGUMENT` for a table without it, `NOT_FOUND` when no entry has the key.
+fn direct_entries(
+    device: &Device,
+    installed: &Installed,
+    asked: &p4rt::TableEntry,
+    (resource, has): (&str, impl Fn(&Table) -> bool),
+) -> Result<Vec<(p4rt::TableEntry, p4rt::TableEntry)>, Fault> {
+    let asked = p4rt::TableEntry {
+        action: None,
+        ..asked.clone()
+    };
+    let schema = &installed.schema;
+    let tables: Vec<_> = match asked.table_id {
+        0 => {
+            let all = schema.tables.iter().filter(|(_, table)| has(table));
+            all.map(|(id, table)| (*id, table)).collect()
         }
-        let asked = p4rt::TableEntry {
-            counter_data: Some(p4rt::CounterData::default()),
-            action: None,
-            ..asked.clone()
-        };
-        let entries = table_entries(device, installed, id, table, &asked)?;
+        id => vec![(id, schema.table(id)?)],
+    };
+    let mut found = Vec::new();
+    for (table_id, table) in tables {
+        if !has(table) {
+            let text = format!("table '{}' has no {resource}", table.name);
+            return Err(Fault::invalid(text));
+        }
+        let entries = table_entries(device, installed, table_id, table, &asked)?;
         if entries.is_empty() && !asked.r#match.is_empty() {
-            return Err(Fault::not_found(format!(
-                "table '{}' has no such entry",
-                table.name
-            )));
+            let text = format!("table '{}' has no such entry", table.name);
+            return Err(Fault::not_found(text));
         }
-        for entry in entries {
-            let data = entry.counter_data;
+        found.extend(entries.into_iter().map(|entry| {
             let key = p4rt::TableEntry {
-                table_id: id,
-                r#match: entry.r#match,
+                table_id,
+                r#match: entry.r#match.clone(),
                 priority: entry.priority,
                 is_default_action: entry.is_default_action,
                 ..Default::default()
             };
-            found.push(Entity::DirectCounterEntry(p4rt::DirectCounterEntry {
-                table_entry: Some(key),
-                data,
-            }));
-        }
+            (key, entry)
+        }));
     }
-    Ok(())
+    Ok(found)
 }
 
 fn nanos(time: Duration) -> i64 {

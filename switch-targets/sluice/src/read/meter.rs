@@ -2,10 +2,11 @@
 
 use sluice_pipeline::{ColorCounts, Meter, MeterConfig};
 
-use super::{counter_data, table_entries};
+use super::{counter_data, direct_entries};
 use crate::device::{Device, Installed, no_program};
 use crate::fault::Fault;
 use crate::proto::p4rt::{self, entity::Entity};
+use crate::schema::Table;
 
 /// `None` for the default configuration, which an unset field stands for.
 pub fn config(meter: &Meter) -> Option<p4rt::MeterConfig> {
@@ -77,49 +78,18 @@ pub fn direct_meters(
     asked: p4rt::DirectMeterEntry,
     found: &mut Vec<Entity>,
 ) -> Result<(), Fault> {
-    let with_counts = asked.counter_data;
-    let asked = asked.table_entry.unwrap_or_default();
-    let tables: Vec<_> = match asked.table_id {
-        0 => installed
-            .schema
-            .tables
-            .iter()
-            .filter(|(_, table)| table.direct_meter.is_some())
-            .map(|(id, it)| (*id, it))
-            .collect(),
-        id => vec![(id, installed.schema.table(id)?)],
+    let asked = p4rt::TableEntry {
+        meter_config: Some(p4rt::MeterConfig::default()),
+        meter_counter_data: asked.counter_data,
+        ..asked.table_entry.unwrap_or_default()
     };
-    for (id, table) in tables {
-        if table.direct_meter.is_none() {
-            let text = format!("table '{}' has no direct meter", table.name);
-            return Err(Fault::invalid(text));
-        }
-        let asked = p4rt::TableEntry {
-            meter_config: Some(p4rt::MeterConfig::default()),
-            meter_counter_data: with_counts,
-            action: None,
-            ..asked.clone()
-        };
-        let entries = table_entries(device, installed, id, table, &asked)?;
-        if entries.is_empty() && !asked.r#match.is_empty() {
-            let text = format!("table '{}' has no such entry", table.name);
-            return Err(Fault::not_found(text));
-        }
-        for entry in entries {
-            let (config, counter_data) = (entry.meter_config, entry.meter_counter_data);
-            let key = p4rt::TableEntry {
-                table_id: id,
-                r#match: entry.r#match,
-                priority: entry.priority,
-                is_default_action: entry.is_default_action,
-                ..Default::default()
-            };
-            found.push(Entity::DirectMeterEntry(p4rt::DirectMeterEntry {
-                table_entry: Some(key),
-                config,
-                counter_data,
-            }));
-        }
+    let metered = ("direct meter", |table: &Table| table.direct_meter.is_some());
+    for (key, entry) in direct_entries(device, installed, &asked, metered)? {
+        found.push(Entity::DirectMeterEntry(p4rt::DirectMeterEntry {
+            table_entry: Some(key),
+            config: entry.meter_config,
+            counter_data: entry.meter_counter_data,
+        }));
     }
     Ok(())
 }
