@@ -1,16 +1,11 @@
 //! Random batches with each atomicity lead where a model of the tables leads.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use proptest::prelude::*;
-use sluice_pipeline::{ExternRegistry, Program, Switch};
-use tokio::sync::mpsc;
+use sluice_pipeline::Program;
+use std::collections::BTreeMap;
 
 use super::*;
-use crate::dataplane::{DataPlane, Running};
-use crate::packet_io::PacketIo;
 use crate::proto::info::P4Info;
 use crate::proto::p4rt::packet_replication_engine_entry::Type as Engine;
 use crate::proto::p4rt::{field_match, table_action};
@@ -100,22 +95,9 @@ impl Bench {
         };
         let p4info = p4info(&ids);
         let schema = Schema::new(&p4info, &program).unwrap();
-        let running = Running {
-            switch: Switch::new(program, &ExternRegistry::new()).unwrap(),
-            digest_ids: schema.digest_ids.clone(),
-            packet_in: None,
-        };
-        let (io, _) = PacketIo::new(None).unwrap();
-        let plane = DataPlane::new(mpsc::channel(1).0, Arc::new(io));
-        plane.install(running, |_, _| {});
-        let installed = Installed {
-            schema,
-            config: p4rt::ForwardingPipelineConfig::default(),
-            notes: Default::default(),
-            replication: Replication::default(),
-        };
+        let (device, installed) = test_device::with(program, schema);
         Self {
-            device: Device::new(1, Arc::new(plane), ExternRegistry::new()),
+            device,
             installed,
             ids,
         }

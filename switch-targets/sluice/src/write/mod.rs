@@ -18,6 +18,8 @@ mod profile;
 mod register;
 mod replication;
 mod table;
+#[cfg(test)]
+mod test_device;
 mod undo;
 #[cfg(test)]
 mod undo_tests;

@@ -2,15 +2,10 @@
 //! one, or nowhere.
 #![allow(clippy::unwrap_used)]
 
-use std::sync::Arc;
-
 use proptest::prelude::*;
-use sluice_pipeline::{ExternRegistry, Program, Switch};
-use tokio::sync::mpsc;
+use sluice_pipeline::Program;
 
 use super::*;
-use crate::dataplane::{DataPlane, Running};
-use crate::packet_io::PacketIo;
 use crate::proto::info::P4Info;
 use crate::proto::p4rt::field_match::{Exact, FieldMatchType};
 use crate::proto::p4rt::{p4_data, table_action};
@@ -137,24 +132,8 @@ impl Bench {
     fn new() -> Self {
         let program = Program::load(JSON).unwrap();
         let schema = Schema::new(&p4info(), &program).unwrap();
-        let running = Running {
-            switch: Switch::new(program, &ExternRegistry::new()).unwrap(),
-            digest_ids: schema.digest_ids.clone(),
-            packet_in: None,
-        };
-        let (io, _) = PacketIo::new(None).unwrap();
-        let plane = DataPlane::new(mpsc::channel(1).0, Arc::new(io));
-        plane.install(running, |_, _| {});
-        let installed = Installed {
-            schema,
-            config: p4rt::ForwardingPipelineConfig::default(),
-            notes: Default::default(),
-            replication: Replication::default(),
-        };
-        Self {
-            device: Device::new(1, Arc::new(plane), ExternRegistry::new()),
-            installed,
-        }
+        let (device, installed) = test_device::with(program, schema);
+        Self { device, installed }
     }
 
     /// All that a client can read.
