@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -42,7 +41,6 @@ def test_ready_alive_and_ending_are_told(
     assert last == b"STOPPING=1"
 
 
-@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze")
 def test_the_unit_is_sound_and_confined(tmp_path: Path) -> None:
     unit = tmp_path / UNIT.name
     # The binary is not installed here.
