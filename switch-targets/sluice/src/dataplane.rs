@@ -6,8 +6,8 @@
 //!   control plane ── lock ── one table update, or a thousand entries read ── unlock
 //! ```
 //! One mutex guards the running program. The thread takes it once a batch and gives it up fairly, the control plane once an
-//! update: neither waits longer than the other's unit of work, some tens of microseconds, and an update is seen whole. A batch that
-//! is to be seen whole keeps packets waiting to its end.
+//! update: neither waits longer than the other's unit of work, which a super-frame makes some hundred microseconds, and an update is
+//! seen whole. A batch that is to be seen whole keeps packets waiting to its end.
 //!
 //! The controller is a port too: what clients send is run at the CPU port, and what is sent there goes to them.
 
