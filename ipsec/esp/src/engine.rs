@@ -6,6 +6,8 @@
 //!                                                                  never seen?                 ─► unwrap, start at 1
 //! ```
 //!
+//! Threads share an engine: each SA is used by one at a time, several SAs at once.
+//!
 //! Starting again would reuse IVs and accept replays, so what a key has spent outlives its stay in a slot. Memory of
 //! retired keys is bounded by the number of slots; a new engine remembers nothing, so after its restart every SA needs
 //! a fresh key (RFC 9061 section 4.2).
@@ -90,7 +92,7 @@ impl Engine {
     /// Seals the IP packet at the start of `inner` into `out`. `inner.len() + MAX_OVERHEAD` is room enough; too little
     /// is `Malformed`. Byte limits count inner bytes; seconds count on the clock of `now`, from the SA's first packet.
     pub fn seal(
-        &mut self,
+        &self,
         entry: &SaEntry<'_>,
         inner: &[u8],
         out: &mut [u8],
@@ -102,7 +104,7 @@ impl Engine {
     /// Seals in place the IP packet that stands [`Suite::inner_at`] bytes into `packet`, as long as its own header says,
     /// which is at most `inner_len`. `inner_len + MAX_OVERHEAD` bytes are room enough. Otherwise as [`Engine::seal`].
     pub fn seal_in_place(
-        &mut self,
+        &self,
         entry: &SaEntry<'_>,
         inner_len: usize,
         packet: &mut [u8],
@@ -112,7 +114,7 @@ impl Engine {
     }
 
     fn seal_by(
-        &mut self,
+        &self,
         entry: &SaEntry<'_>,
         seal: impl FnOnce(&mut OutboundSa) -> Result<Sealed, SealError>,
     ) -> SealOutcome {
@@ -125,24 +127,24 @@ impl Engine {
             let key = kek.unwrap(suite, entry.wrapped_key)?;
             OutboundSa::new(identity.spi, &key, entry.esn, soft, hard)
         };
-        let Ok(sa) = self.outbound.sa(entry.slot, &identity, make) else {
-            return failed(Verdict::Key);
-        };
-        sa.set_limits(soft, hard);
-        match seal(sa) {
-            Ok(sealed) => SealOutcome {
+        let sealed = self.outbound.with(entry.slot, &identity, make, |sa| {
+            sa.set_limits(soft, hard);
+            seal(sa)
+        });
+        match sealed {
+            Ok(Ok(sealed)) => SealOutcome {
                 verdict: done(sealed.soft_limit),
                 len: sealed.len,
             },
-            Err(SealError::Malformed | SealError::BufferTooSmall) => failed(Verdict::Malformed),
-            Err(SealError::HardLimit) => failed(Verdict::HardLimit),
-            Err(SealError::NoRandomness) => failed(Verdict::Key),
+            Ok(Err(SealError::Malformed | SealError::BufferTooSmall)) => failed(Verdict::Malformed),
+            Ok(Err(SealError::HardLimit)) => failed(Verdict::HardLimit),
+            Ok(Err(SealError::NoRandomness)) | Err(_) => failed(Verdict::Key),
         }
     }
 
     /// Opens in place a packet that starts at its SPI and ends with its ICV. `replay_window` counts when the SA is made.
     pub fn open(
-        &mut self,
+        &self,
         entry: &SaEntry<'_>,
         replay_window: u16,
         packet: &mut [u8],
@@ -161,13 +163,15 @@ impl Engine {
             let key = kek.unwrap(suite, entry.wrapped_key)?;
             InboundSa::new(identity.spi, &key, entry.esn, replay_window, soft, hard)
         };
-        let Ok(sa) = self.inbound.sa(entry.slot, &identity, make) else {
+        let opened = self.inbound.with(entry.slot, &identity, make, |sa| {
+            sa.set_limits(soft, hard);
+            let before = sa.top();
+            let result = sa.open(packet, now);
+            (result, sa.top() > before)
+        });
+        let Ok((result, newest)) = opened else {
             return failed(Verdict::Key, false);
         };
-        sa.set_limits(soft, hard);
-        let before = sa.top();
-        let result = sa.open(packet, now);
-        let newest = sa.top() > before;
         match result {
             Ok(opened) => OpenOutcome {
                 verdict: done(opened.soft_limit),

@@ -1,8 +1,16 @@
 //! Which SA a slot holds, and what the keys that left their slots have spent.
+//!
+//! ```text
+//!  a packet ──────────────► lock of its slot ─► seal or open
+//!  a packet of another SA ► lock of the keys ─► locks of the slots that it changes, one at a time
+//! ```
+//! So packets of different SAs do not wait for each other, and who waits for the keys holds no slot.
 
 use std::hash::{BuildHasher as _, RandomState};
+use std::sync::OnceLock;
 
 use hashbrown::HashTable;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::key::{KeyError, WrappedKey};
 use crate::retired::{Resumable, Retired, Spent};
@@ -18,13 +26,30 @@ pub(crate) struct Identity {
     pub(crate) esn: bool,
 }
 
+/// Slots that are made together.
+const PAGE: usize = 256;
+
 pub(crate) struct Slots<S> {
-    /// By slot, up to the highest that was ever used. Boxed: a slot that is not used costs a pointer.
-    live: Vec<Option<Box<Held<S>>>>,
-    /// The slots that hold something, by their wrapped keys.
-    slots: HashTable<u32>,
+    /// Made when they are first used.
+    pages: Box<[OnceLock<Page<S>>]>,
+    keys: Mutex<Keys>,
     hasher: RandomState,
+}
+
+/// Boxed: a slot that is not used costs a pointer, and neighbours share no cache line.
+type Page<S> = Box<[OnceLock<Box<Slot<S>>>]>;
+type Slot<S> = Mutex<Option<Held<S>>>;
+
+/// Where each key is. Slots change what they hold under its lock only.
+struct Keys {
+    live: HashTable<Live>,
     retired: Retired<WrappedKey>,
+}
+
+/// A slot that holds something, and the hash of its wrapped key.
+struct Live {
+    hash: u64,
+    slot: u32,
 }
 
 struct Held<S> {
@@ -34,73 +59,95 @@ struct Held<S> {
 
 impl<S: Resumable> Slots<S> {
     pub(crate) fn new(capacity: u32) -> Self {
+        let pages = (capacity as usize).div_ceil(PAGE);
         Self {
-            live: Vec::new(),
-            slots: HashTable::new(),
+            pages: (0..pages).map(|_| OnceLock::new()).collect(),
+            keys: Mutex::new(Keys {
+                live: HashTable::new(),
+                retired: Retired::new(capacity as usize),
+            }),
             hasher: RandomState::new(),
-            retired: Retired::new(capacity as usize),
         }
     }
 
-    /// The SA in `slot`; `make` builds it when the slot holds another one, or none.
-    pub(crate) fn sa(
-        &mut self,
+    /// Runs `work` on the SA in `slot`, alone; `make` builds it when the slot holds another one, or none.
+    #[inline]
+    pub(crate) fn with<R>(
+        &self,
         slot: u32,
         identity: &Identity,
         make: impl FnOnce() -> Result<S, KeyError>,
-    ) -> Result<&mut S, KeyError> {
-        let held = held(&self.live, slot);
-        if !held.is_some_and(|held| held.identity == *identity) {
-            let sa = make()?;
-            let identity = identity.clone();
-            self.install(slot, Held { identity, sa });
+        work: impl FnOnce(&mut S) -> R,
+    ) -> Result<R, KeyError> {
+        if let Some(place) = self.place(slot)
+            && let Some(held) = &mut *place.lock()
+            && held.identity == *identity
+        {
+            return Ok(work(&mut held.sa));
         }
-        match self.live.get_mut(slot as usize) {
-            Some(Some(held)) => Ok(&mut held.sa),
-            _ => Err(KeyError::Refused),
+        let (sa, identity) = (make()?, identity.clone());
+        match &mut *self.install(slot, Held { identity, sa })? {
+            Some(held) => Ok(work(&mut held.sa)),
+            None => Err(KeyError::Refused),
         }
     }
 
-    fn install(&mut self, slot: u32, mut new: Held<S>) {
-        if let Some(spent) = self.forget(&new.identity.wrapped) {
+    /// The slot, locked, with `new` in it.
+    fn install(
+        &self,
+        slot: u32,
+        mut new: Held<S>,
+    ) -> Result<MutexGuard<'_, Option<Held<S>>>, KeyError> {
+        let place = self.place_for(slot).ok_or(KeyError::Refused)?;
+        let wrapped = new.identity.wrapped;
+        let mut keys = self.keys.lock();
+        let held = place.lock();
+        // Another thread may have been faster, and have used the key already.
+        if matches!(&*held, Some(held) if held.identity == new.identity) {
+            return Ok(held);
+        }
+        drop(held);
+        if let Some(spent) = self.forget(&mut keys, &wrapped) {
             new.sa.resume(spent);
         }
-        if let Some(old) = self.take(slot) {
-            self.retired.retire(old.identity.wrapped, old.sa.spent());
+        let mut held = place.lock();
+        if let Some(old) = held.replace(new) {
+            let hash = self.hasher.hash_one(old.identity.wrapped);
+            if let Ok(entry) = keys.live.find_entry(hash, |live| live.slot == slot) {
+                entry.remove();
+            }
+            keys.retired.retire(old.identity.wrapped, old.sa.spent());
         }
-        if self.live.len() <= slot as usize {
-            self.live.resize_with(slot as usize + 1, || None);
-        }
-        let hash = self.hasher.hash_one(new.identity.wrapped);
-        self.live[slot as usize] = Some(Box::new(new));
-        let (live, hasher) = (&self.live, &self.hasher);
-        self.slots.insert_unique(hash, slot, |slot| {
-            held(live, *slot).map_or(0, |held| hasher.hash_one(held.identity.wrapped))
-        });
+        let hash = self.hasher.hash_one(wrapped);
+        keys.live
+            .insert_unique(hash, Live { hash, slot }, |live| live.hash);
+        Ok(held)
     }
 
     /// Takes a key out of whatever holds it: a slot, or the memory of retired keys.
-    fn forget(&mut self, wrapped: &WrappedKey) -> Option<Spent> {
+    fn forget(&self, keys: &mut Keys, wrapped: &WrappedKey) -> Option<Spent> {
         let hash = self.hasher.hash_one(wrapped);
-        let slot = self.slots.find(hash, |slot| {
-            held(&self.live, *slot).is_some_and(|held| held.identity.wrapped == *wrapped)
-        });
-        match slot.copied().and_then(|slot| self.take(slot)) {
-            Some(held) => Some(held.sa.spent()),
-            None => self.retired.take(wrapped),
-        }
+        let is_there = |live: &Live| {
+            let held = self.place(live.slot).map(Mutex::lock);
+            matches!(held.as_deref(), Some(Some(held)) if held.identity.wrapped == *wrapped)
+        };
+        let Ok(entry) = keys.live.find_entry(hash, is_there) else {
+            return keys.retired.take(wrapped);
+        };
+        let (Live { slot, .. }, _) = entry.remove();
+        let held = self.place(slot)?.lock().take()?;
+        Some(held.sa.spent())
     }
 
-    fn take(&mut self, slot: u32) -> Option<Box<Held<S>>> {
-        let held = self.live.get_mut(slot as usize)?.take()?;
-        let hash = self.hasher.hash_one(held.identity.wrapped);
-        if let Ok(entry) = self.slots.find_entry(hash, |other| *other == slot) {
-            entry.remove();
-        }
-        Some(held)
+    fn place(&self, slot: u32) -> Option<&Slot<S>> {
+        let page = self.pages.get(slot as usize / PAGE)?.get()?;
+        page.get(slot as usize % PAGE)?.get().map(Box::as_ref)
     }
-}
 
-fn held<S>(live: &[Option<Box<Held<S>>>], slot: u32) -> Option<&Held<S>> {
-    live.get(slot as usize)?.as_deref()
+    fn place_for(&self, slot: u32) -> Option<&Slot<S>> {
+        let page = self.pages.get(slot as usize / PAGE)?;
+        let page = page.get_or_init(|| (0..PAGE).map(|_| OnceLock::new()).collect());
+        let place = page.get(slot as usize % PAGE)?;
+        Some(place.get_or_init(Box::default))
+    }
 }

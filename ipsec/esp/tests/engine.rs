@@ -50,24 +50,24 @@ impl Gateway {
         Self(Engine::new(Kek::from_bytes(&KEK), slots, every_suite()))
     }
 
-    fn seal_as(&mut self, entry: &SaEntry) -> (Verdict, Vec<u8>) {
+    fn seal_as(&self, entry: &SaEntry) -> (Verdict, Vec<u8>) {
         let mut out = vec![0; 84 + MAX_OVERHEAD];
         let sealed = self.0.seal(entry, &inner(), &mut out, NOW);
         (sealed.verdict, out[..sealed.len].to_vec())
     }
 
-    fn open_as(&mut self, entry: &SaEntry, packet: &[u8]) -> (OpenOutcome, Vec<u8>) {
+    fn open_as(&self, entry: &SaEntry, packet: &[u8]) -> (OpenOutcome, Vec<u8>) {
         let mut packet = packet.to_vec();
         let opened = self.0.open(entry, 1024, &mut packet, NOW);
         let inner = packet[opened.range.clone()].to_vec();
         (opened, inner)
     }
 
-    fn seal(&mut self, slot: u32, key: &WrappedKey, spi: u32) -> (Verdict, Vec<u8>) {
+    fn seal(&self, slot: u32, key: &WrappedKey, spi: u32) -> (Verdict, Vec<u8>) {
         self.seal_as(&entry(slot, key, spi))
     }
 
-    fn open(&mut self, slot: u32, key: &WrappedKey, packet: &[u8]) -> (Verdict, Vec<u8>) {
+    fn open(&self, slot: u32, key: &WrappedKey, packet: &[u8]) -> (Verdict, Vec<u8>) {
         let (opened, inner) = self.open_as(&entry(slot, key, SPI), packet);
         (opened.verdict, inner)
     }
@@ -79,7 +79,7 @@ fn sequence(packet: &[u8]) -> u64 {
 
 #[test]
 fn what_one_gateway_seals_another_opens_once() {
-    let (mut a, mut b) = (Gateway::new(4), Gateway::new(4));
+    let (a, b) = (Gateway::new(4), Gateway::new(4));
     let (verdict, packet) = a.seal(0, &wrapped(1), SPI);
     assert_eq!(verdict, Verdict::Ok);
     assert_eq!(b.open(3, &wrapped(1), &packet), (Verdict::Ok, inner()));
@@ -88,8 +88,8 @@ fn what_one_gateway_seals_another_opens_once() {
 
 #[test]
 fn a_key_never_starts_again() {
-    let mut gateway = Gateway::new(4);
-    let mut next = |slot, key, spi| sequence(&gateway.seal(slot, &wrapped(key), spi).1);
+    let gateway = Gateway::new(4);
+    let next = |slot, key, spi| sequence(&gateway.seal(slot, &wrapped(key), spi).1);
     assert_eq!(next(0, 1, SPI), 1);
     assert_eq!(next(0, 1, SPI), 2);
     assert_eq!(next(0, 2, SPI), 1);
@@ -102,7 +102,7 @@ fn a_key_never_starts_again() {
 
 #[test]
 fn a_key_never_starts_again_under_another_algorithm() {
-    let mut gateway = Gateway::new(1);
+    let gateway = Gateway::new(1);
     let key = wrapped(1);
     let algorithms = [
         (Suite::AesGcm256, true),
@@ -123,7 +123,7 @@ fn a_key_never_starts_again_under_another_algorithm() {
 
 #[test]
 fn a_replay_is_refused_after_the_slot_had_another_key() {
-    let (mut sender, mut gateway) = (Gateway::new(1), Gateway::new(1));
+    let (sender, gateway) = (Gateway::new(1), Gateway::new(1));
     let packets: Vec<_> = (0..3).map(|_| sender.seal(0, &wrapped(1), SPI).1).collect();
     assert_eq!(gateway.open(0, &wrapped(1), &packets[1]).0, Verdict::Ok);
     assert_eq!(gateway.open(0, &wrapped(2), &packets[2]).0, Verdict::Icv);
@@ -133,7 +133,7 @@ fn a_replay_is_refused_after_the_slot_had_another_key() {
 
 #[test]
 fn every_suite_passes_between_gateways_with_and_without_esn() {
-    let (mut a, mut b) = (Gateway::new(1), Gateway::new(1));
+    let (a, b) = (Gateway::new(1), Gateway::new(1));
     for suite in SUITES {
         for esn in [true, false] {
             let key = wrapped_for(suite, u8::from(esn));
@@ -152,11 +152,11 @@ fn every_suite_passes_between_gateways_with_and_without_esn() {
 
 #[test]
 fn only_an_authenticated_packet_is_newest() {
-    let (mut a, mut b) = (Gateway::new(1), Gateway::new(1));
+    let (a, b) = (Gateway::new(1), Gateway::new(1));
     let key = wrapped(1);
     let sa = entry(0, &key, SPI);
     let packets: Vec<_> = (0..3).map(|_| a.seal_as(&sa).1).collect();
-    let mut newest = |packet: &[u8]| b.open_as(&sa, packet).0.newest;
+    let newest = |packet: &[u8]| b.open_as(&sa, packet).0.newest;
     let mut forged = packets[2].clone();
     forged[20] ^= 1;
     assert!(newest(&packets[0]));
@@ -168,9 +168,9 @@ fn only_an_authenticated_packet_is_newest() {
 
 #[test]
 fn limits_follow_the_table_entry() {
-    let mut gateway = Gateway::new(1);
+    let gateway = Gateway::new(1);
     let key = wrapped(1);
-    let mut seal = |soft, hard| {
+    let seal = |soft, hard| {
         let [soft, hard] = [soft, hard].map(|packets| Limits {
             packets,
             ..Limits::NONE
@@ -221,10 +221,69 @@ fn a_legacy_suite_is_refused_unless_it_is_allowed() {
             suite: suite_number,
             ..entry(0, &key, SPI)
         };
-        let mut gateway = Gateway(Engine::new(Kek::from_bytes(&KEK), 1, AllowedSuites::MODERN));
+        let gateway = Gateway(Engine::new(Kek::from_bytes(&KEK), 1, AllowedSuites::MODERN));
         let legacy = suite_number > 128;
         assert_eq!(gateway.seal_as(&sa).0 == Verdict::Key, legacy);
         let (opened, _) = gateway.open_as(&sa, &[0; 100]);
         assert_eq!(opened.verdict == Verdict::Key, legacy);
     }
+}
+
+const THREADS: usize = 4;
+const PACKETS: usize = 500;
+
+#[test]
+fn threads_that_seal_on_one_sa_use_each_number_once() {
+    let gateway = Gateway::new(2);
+    let sealed = |key: &WrappedKey| -> Vec<_> {
+        // As when an entry moves: threads that still see the former one take its key back and forth.
+        let slots = (0..PACKETS).map(|at| (at / 50 % 2) as u32);
+        slots
+            .map(|slot| sequence(&gateway.seal(slot, key, SPI).1))
+            .collect()
+    };
+    let key = wrapped(1);
+    let mut numbers: Vec<u64> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(|| sealed(&key))).collect();
+        let all = threads.into_iter().map(|thread| thread.join().unwrap());
+        all.flatten().collect()
+    });
+    numbers.sort_unstable();
+    let expected: Vec<u64> = (1..=(THREADS * PACKETS) as u64).collect();
+    assert_eq!(numbers, expected);
+}
+
+#[test]
+fn threads_that_open_one_stream_accept_each_packet_once() {
+    let (sender, receiver, key) = (Gateway::new(1), Gateway::new(1), wrapped(1));
+    let packets: Vec<_> = (0..1000).map(|_| sender.seal(0, &key, SPI).1).collect();
+    let opened = |packet: &Vec<u8>| receiver.open(0, &key, packet).0;
+    let verdicts: Vec<_> = std::thread::scope(|scope| {
+        let threads = [(); THREADS].map(|()| scope.spawn(|| packets.iter().map(opened).collect()));
+        threads
+            .map(|thread| -> Vec<_> { thread.join().unwrap() })
+            .into()
+    });
+    for at in 0..packets.len() {
+        let of_packet = verdicts.iter().map(|of_thread| of_thread[at]);
+        let (accepted, refused): (Vec<_>, _) = of_packet.partition(|it| *it == Verdict::Ok);
+        assert_eq!(accepted.len(), 1, "packet {at}");
+        assert!(refused.iter().all(|it| *it == Verdict::Replay));
+    }
+}
+
+#[test]
+fn threads_with_sas_of_their_own_share_an_engine() {
+    let (sender, receiver) = (Gateway::new(THREADS as u32), Gateway::new(THREADS as u32));
+    let pass = |slot: u32| {
+        let key = wrapped(slot as u8);
+        for number in 1..=PACKETS as u64 {
+            let (verdict, packet) = sender.seal(slot, &key, SPI);
+            assert_eq!((verdict, sequence(&packet)), (Verdict::Ok, number));
+            assert_eq!(receiver.open(slot, &key, &packet), (Verdict::Ok, inner()));
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..THREADS as u32).for_each(|slot| drop(scope.spawn(move || pass(slot))));
+    });
 }

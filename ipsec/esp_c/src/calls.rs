@@ -112,7 +112,7 @@ pub unsafe extern "C" fn culvert_esp_open(
         }
         // SAFETY: not NULL, `len` is bounded and ends within memory, and the caller's promise.
         let packet = unsafe { std::slice::from_raw_parts_mut(packet, len) };
-        let mut engine = engine.0.lock().map_err(|_| CulvertEspStatus::Broken)?;
+        let engine = engine.0.lock().map_err(|_| CulvertEspStatus::Broken)?;
         let now = Duration::from_millis(now_ms);
         let outcome = engine.open(&entry(sa), sa.replay_window, packet, now);
         // SAFETY: checked by the first `put`.
@@ -171,7 +171,7 @@ pub unsafe extern "C" fn culvert_esp_seal(
                 std::slice::from_raw_parts_mut(out, room),
             )
         };
-        let mut engine = engine.0.lock().map_err(|_| CulvertEspStatus::Broken)?;
+        let engine = engine.0.lock().map_err(|_| CulvertEspStatus::Broken)?;
         let outcome = engine.seal(&entry(sa), inner, out, Duration::from_millis(now_ms));
         // SAFETY: checked by the first `put`.
         unsafe {

@@ -39,7 +39,7 @@ mod cycles {
     }
 
     fn called(name: &str, key: Option<HashKey>, len: usize) -> f64 {
-        let mut hasher = PacketHash::new(Zeroizing::new(KEK), Arc::default());
+        let hasher = PacketHash::new(Zeroizing::new(KEK), Arc::default());
         let mut args: Vec<_> = key
             .map(|key| ExternArg::new(&wrapped(key)))
             .into_iter()

@@ -24,7 +24,7 @@ const MAX_SLOTS: u32 = 131_072;
 struct Engines {
     kek: Zeroizing<[u8; 32]>,
     allowed: AllowedSuites,
-    by_name: Mutex<BTreeMap<String, Arc<Mutex<Engine>>>>,
+    by_name: Mutex<BTreeMap<String, Arc<Engine>>>,
 }
 
 /// Make `EspEngine` known to programs.
@@ -54,11 +54,11 @@ impl Engines {
             ));
         }
         let new = || {
-            Arc::new(Mutex::new(Engine::new(
+            Arc::new(Engine::new(
                 Kek::from_bytes(&self.kek),
                 MAX_SLOTS,
                 self.allowed,
-            )))
+            ))
         };
         let engine = Arc::clone(by_name.entry(name.to_owned()).or_insert_with(new));
         Ok(Instance { engine, slots })
@@ -66,7 +66,7 @@ impl Engines {
 }
 
 struct Instance {
-    engine: Arc<Mutex<Engine>>,
+    engine: Arc<Engine>,
     slots: u32,
 }
 
@@ -82,13 +82,7 @@ impl Extern for Instance {
         }
     }
 
-    fn call(
-        &mut self,
-        method: usize,
-        args: &mut [ExternArg],
-        packet: &mut Packet<'_>,
-        now: Duration,
-    ) {
+    fn call(&self, method: usize, args: &mut [ExternArg], packet: &mut Packet<'_>, now: Duration) {
         let payload = &mut *packet.payload;
         match (method, args) {
             (
@@ -135,7 +129,7 @@ impl Extern for Instance {
 
 impl Instance {
     fn open(
-        &mut self,
+        &self,
         entry: &SaEntry<'_>,
         window: &ExternArg,
         len: &ExternArg,
@@ -150,21 +144,13 @@ impl Instance {
         };
         payload.truncate(len);
         let window = window.as_u64() as u16;
-        let opened = self
-            .engine
-            .lock()
-            .open(entry, window, payload.bytes_mut(), now);
+        let opened = self.engine.open(entry, window, payload.bytes_mut(), now);
         payload.truncate(opened.range.end);
         payload.trim_front(opened.range.start);
         (opened.verdict, opened.newest)
     }
 
-    fn seal(
-        &mut self,
-        entry: &SaEntry<'_>,
-        payload: &mut Payload,
-        now: Duration,
-    ) -> (Verdict, u16) {
+    fn seal(&self, entry: &SaEntry<'_>, payload: &mut Payload, now: Duration) -> (Verdict, u16) {
         let Ok(suite) = Suite::try_from(entry.suite) else {
             return (Verdict::Key, 0);
         };
@@ -173,7 +159,6 @@ impl Instance {
         payload.grow_back(MAX_OVERHEAD);
         let sealed = self
             .engine
-            .lock()
             .seal_in_place(entry, len, payload.bytes_mut(), now);
         match u16::try_from(sealed.len) {
             Ok(length) => (sealed.verdict, length),
@@ -279,7 +264,7 @@ mod tests {
         packet
     }
 
-    fn seal(instance: &mut Instance, call: &Call, now: Duration) -> (u64, Vec<u8>) {
+    fn seal(instance: &Instance, call: &Call, now: Duration) -> (u64, Vec<u8>) {
         let (mut args, mut payload) = (args(call, None), Payload::from_bytes(&packet()));
         instance.call(SEAL, &mut args, &mut Packet::of(&mut payload), now);
         assert_eq!(args[11].as_u64(), payload.len() as u64);
@@ -287,7 +272,7 @@ mod tests {
     }
 
     fn open(
-        instance: &mut Instance,
+        instance: &Instance,
         call: &Call,
         sealed: &[u8],
         padding: usize,
@@ -311,39 +296,38 @@ mod tests {
     #[test]
     fn what_is_sealed_opens_and_link_padding_is_cut() {
         let engines = engines();
-        let mut sealer = engines.instance("sealer", &slots(8)).unwrap();
-        let mut opener = engines.instance("opener", &slots(8)).unwrap();
+        let sealer = engines.instance("sealer", &slots(8)).unwrap();
+        let opener = engines.instance("opener", &slots(8)).unwrap();
         let [first, second] = [0, 1].map(|_| {
-            let (verdict, sealed) = seal(&mut sealer, &CALL, Duration::ZERO);
+            let (verdict, sealed) = seal(&sealer, &CALL, Duration::ZERO);
             assert_eq!(verdict, Verdict::Ok as u64);
             sealed
         });
         let ok = Verdict::Ok as u64;
-        assert_eq!(open(&mut opener, &CALL, &second, 6), (ok, true, packet()));
-        assert_eq!(open(&mut opener, &CALL, &first, 0), (ok, false, packet()));
+        assert_eq!(open(&opener, &CALL, &second, 6), (ok, true, packet()));
+        assert_eq!(open(&opener, &CALL, &first, 0), (ok, false, packet()));
         let replay = Verdict::Replay as u64;
-        assert_eq!(open(&mut opener, &CALL, &first, 0), (replay, false, vec![]));
+        assert_eq!(open(&opener, &CALL, &first, 0), (replay, false, vec![]));
     }
 
     #[test]
     fn a_legacy_suite_works_only_where_it_is_allowed() {
-        let mut sealer = engines().instance("sealer", &slots(8)).unwrap();
+        let sealer = engines().instance("sealer", &slots(8)).unwrap();
         let verdicts = [Suite::AesCbcHmacSha1, Suite::AesCbcHmacSha256].map(|suite| {
             let call = Call { suite, ..CALL };
-            seal(&mut sealer, &call, Duration::ZERO).0
+            seal(&sealer, &call, Duration::ZERO).0
         });
         assert_eq!(verdicts, [Verdict::Ok as u64, Verdict::Key as u64]);
     }
 
     #[test]
     fn seconds_count_from_the_first_packet() {
-        let mut sealer = engines().instance("sealer", &slots(8)).unwrap();
+        let sealer = engines().instance("sealer", &slots(8)).unwrap();
         let call = Call {
             hard_seconds: 5,
             ..CALL
         };
-        let verdicts =
-            [100, 104, 105].map(|now| seal(&mut sealer, &call, Duration::from_secs(now)).0);
+        let verdicts = [100, 104, 105].map(|now| seal(&sealer, &call, Duration::from_secs(now)).0);
         let [ok, hard] = [Verdict::Ok as u64, Verdict::HardLimit as u64];
         assert_eq!(verdicts, [ok, ok, hard]);
     }
@@ -352,8 +336,8 @@ mod tests {
     fn an_engine_goes_on_where_it_was_when_a_program_is_pushed_again() {
         let engines = engines();
         let seal_with = |count| {
-            let mut sealer = engines.instance("sealer", &slots(count)).unwrap();
-            seal(&mut sealer, &CALL, Duration::ZERO).1[7]
+            let sealer = engines.instance("sealer", &slots(count)).unwrap();
+            seal(&sealer, &CALL, Duration::ZERO).1[7]
         };
         let numbers = [seal_with(8), seal_with(16)];
         assert_eq!(numbers, [1, 2], "the sequence number's last byte");
@@ -361,10 +345,10 @@ mod tests {
 
     #[test]
     fn a_packet_that_is_not_sealed_does_not_stay_in_clear() {
-        let mut sealer = engines().instance("sealer", &slots(8)).unwrap();
+        let sealer = engines().instance("sealer", &slots(8)).unwrap();
         let call = Call { slot: 8, ..CALL };
         let key = (Verdict::Key as u64, Vec::new());
-        assert_eq!(seal(&mut sealer, &call, Duration::ZERO), key);
+        assert_eq!(seal(&sealer, &call, Duration::ZERO), key);
         let mut short = Payload::from_bytes(&packet()[..30]);
         let mut args = args(&CALL, None);
         sealer.call(SEAL, &mut args, &mut Packet::of(&mut short), Duration::ZERO);
@@ -374,7 +358,7 @@ mod tests {
 
     #[test]
     fn a_length_beyond_the_packet_is_malformed() {
-        let mut opener = engines().instance("opener", &slots(8)).unwrap();
+        let opener = engines().instance("opener", &slots(8)).unwrap();
         let mut args = args(&CALL, Some(100));
         let mut payload = Payload::from_bytes(&[0; 60]);
         opener.call(

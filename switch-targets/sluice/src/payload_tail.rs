@@ -21,7 +21,7 @@ impl Extern for PayloadTail {
     }
 
     fn call(
-        &mut self,
+        &self,
         _method: usize,
         args: &mut [ExternArg],
         packet: &mut Packet<'_>,

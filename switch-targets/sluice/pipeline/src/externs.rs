@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::bits::{self, Bits};
 use crate::packet::Packet;
 
-/// An extern object. Its methods are named once, at load; packets call them by index.
-pub trait Extern: Send {
+/// An extern object. Its methods are named once, at load; packets call them by index, from several threads at once.
+pub trait Extern: Send + Sync {
     /// The index that [`Extern::call`] gets for `name` with `arity` arguments; `None` when there is no such method,
     /// which makes the program unloadable.
     fn method(&self, name: &str, arity: usize) -> Option<usize>;
@@ -19,13 +19,7 @@ pub trait Extern: Send {
 
     /// Runs a method. `args` are in the order of the declaration, `in` and `out` alike; what is set in an `out`
     /// argument is written to the field that the program passed. `now` is the time since the switch started.
-    fn call(
-        &mut self,
-        method: usize,
-        args: &mut [ExternArg],
-        packet: &mut Packet<'_>,
-        now: Duration,
-    );
+    fn call(&self, method: usize, args: &mut [ExternArg], packet: &mut Packet<'_>, now: Duration);
 }
 
 /// An argument of an extern call.

@@ -135,7 +135,7 @@ fn registry_without_checks() -> ExternRegistry {
         }
 
         fn call(
-            &mut self,
+            &self,
             _: usize,
             args: &mut [sluice_pipeline::ExternArg],
             packet: &mut sluice_pipeline::Packet<'_>,

@@ -2,6 +2,7 @@
 
 use aws_lc_rs::hmac;
 use aws_lc_rs::key_wrap::{AES_256, AesKek, KeyWrapPadded as _};
+use parking_lot::{RwLock, RwLockWriteGuard};
 use zeroize::Zeroizing;
 
 /// Keys that one extern object keeps. A program that uses more unwraps some of them again and again.
@@ -44,7 +45,7 @@ pub enum Key {
 /// The keys seen last. One that did not open is remembered too.
 pub struct Keys {
     kek: Zeroizing<[u8; 32]>,
-    places: Vec<Option<Place>>,
+    places: Box<[RwLock<Option<Place>>]>,
 }
 
 struct Place {
@@ -55,26 +56,34 @@ struct Place {
 
 impl Keys {
     pub fn new(kek: Zeroizing<[u8; 32]>) -> Self {
-        let places = std::iter::repeat_with(|| None).take(PLACES).collect();
+        let places = (0..PLACES).map(|_| RwLock::default()).collect();
         Self { kek, places }
     }
 
-    /// `None`: damaged, or wrapped under another key-encryption key or for another purpose.
-    pub fn get(&mut self, kind: HashKey, wrapped: &[u8]) -> Option<&Key> {
+    /// What `work` makes of the key. `None`: damaged, or wrapped under another key-encryption key or for another purpose.
+    pub fn with<R>(
+        &self,
+        kind: HashKey,
+        wrapped: &[u8],
+        work: impl FnOnce(&Key) -> R,
+    ) -> Option<R> {
         // Ciphertext is spread evenly by itself.
         let at = wrapped.first().map_or(0, |byte| usize::from(*byte)) % PLACES;
-        let place = self.places.get_mut(at)?;
-        let known = place
-            .as_ref()
-            .is_some_and(|place| place.kind == kind && *place.wrapped == *wrapped);
-        if !known {
-            *place = Some(Place {
+        let place = self.places.get(at)?;
+        let is_known = |place: &Place| place.kind == kind && *place.wrapped == *wrapped;
+        let mut held = place.read();
+        if !held.as_ref().is_some_and(is_known) {
+            drop(held);
+            let key = unwrap(&self.kek, kind, wrapped);
+            let mut empty = place.write();
+            *empty = Some(Place {
                 kind,
                 wrapped: wrapped.into(),
-                key: unwrap(&self.kek, kind, wrapped),
+                key,
             });
+            held = RwLockWriteGuard::downgrade(empty);
         }
-        place.as_ref()?.key.as_ref()
+        held.as_ref()?.key.as_ref().map(work)
     }
 }
 

@@ -74,13 +74,7 @@ impl Extern for PacketHash {
         true
     }
 
-    fn call(
-        &mut self,
-        method: usize,
-        args: &mut [ExternArg],
-        packet: &mut Packet<'_>,
-        _now: Duration,
-    ) {
+    fn call(&self, method: usize, args: &mut [ExternArg], packet: &mut Packet<'_>, _now: Duration) {
         match (method, args) {
             (BLAKE2B, [out]) => set_first_bits(out, &Blake2b512::digest(packet.whole())),
             (SHA3_512, [out]) => set_first_bits(
@@ -88,22 +82,21 @@ impl Extern for PacketHash {
                 digest::digest(&digest::SHA3_512, packet.whole()).as_ref(),
             ),
             (keyed, [wrapped, out, verdict]) => {
-                let key = KEYED
-                    .get(keyed)
-                    .and_then(|(_, kind)| self.keys.get(*kind, wrapped.bytes()));
-                match key {
-                    Some(Key::SipHash24(key)) => {
-                        let hash = siphasher::sip::SipHasher24::new_with_key(key);
-                        set_first_bits(out, &hash.hash(packet.whole()).to_le_bytes());
-                    }
-                    Some(Key::Hmac(key)) => {
-                        set_first_bits(out, hmac::sign(key, packet.whole()).as_ref());
-                    }
-                    None => {
-                        self.refused.fetch_add(1, Ordering::Relaxed);
-                        out.set(0);
-                        return verdict.set(verdict::KEY);
-                    }
+                let hashed = KEYED.get(keyed).and_then(|(_, kind)| {
+                    self.keys.with(*kind, wrapped.bytes(), |key| match key {
+                        Key::SipHash24(key) => {
+                            let hash = siphasher::sip::SipHasher24::new_with_key(key);
+                            set_first_bits(out, &hash.hash(packet.whole()).to_le_bytes());
+                        }
+                        Key::Hmac(key) => {
+                            set_first_bits(out, hmac::sign(key, packet.whole()).as_ref());
+                        }
+                    })
+                });
+                if hashed.is_none() {
+                    self.refused.fetch_add(1, Ordering::Relaxed);
+                    out.set(0);
+                    return verdict.set(verdict::KEY);
                 }
                 verdict.set(verdict::OK);
             }

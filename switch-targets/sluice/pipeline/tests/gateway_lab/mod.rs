@@ -7,6 +7,7 @@
 
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use sluice_pipeline::{
@@ -29,7 +30,7 @@ pub const WEB_MAC: u64 = 0x0200_0000_0210;
 
 /// "Encrypts" by putting SPI, a number and a verdict in front. The last byte of the key overrules the verdict.
 struct ToyEngine {
-    sealed: u32,
+    sealed: AtomicU32,
 }
 
 impl Extern for ToyEngine {
@@ -39,13 +40,7 @@ impl Extern for ToyEngine {
             .position(|known| *known == (name, arity))
     }
 
-    fn call(
-        &mut self,
-        method: usize,
-        args: &mut [ExternArg],
-        packet: &mut Packet<'_>,
-        _now: Duration,
-    ) {
+    fn call(&self, method: usize, args: &mut [ExternArg], packet: &mut Packet<'_>, _now: Duration) {
         let payload = &mut *packet.payload;
         assert_eq!(args[2].width(), 576);
         let overruled = u128::from(args[2].bytes()[71]);
@@ -62,8 +57,8 @@ impl Extern for ToyEngine {
         } else {
             let total = u16::from_be_bytes([payload.bytes()[2], payload.bytes()[3]]);
             payload.truncate(usize::from(total));
-            self.sealed += 1;
-            let number = self.sealed.to_be_bytes();
+            let number = self.sealed.fetch_add(1, Ordering::Relaxed) + 1;
+            let number = number.to_be_bytes();
             let header = payload.grow_front(9);
             header[..4].copy_from_slice(&spi.to_be_bytes());
             header[4..8].copy_from_slice(&number);
@@ -82,7 +77,7 @@ impl Extern for PayloadTail {
         (name == "cut" && arity == 1).then_some(0)
     }
 
-    fn call(&mut self, _: usize, args: &mut [ExternArg], packet: &mut Packet<'_>, _: Duration) {
+    fn call(&self, _: usize, args: &mut [ExternArg], packet: &mut Packet<'_>, _: Duration) {
         packet.payload.truncate(args[0].as_u64() as usize);
     }
 }
@@ -105,7 +100,9 @@ pub fn registry() -> ExternRegistry {
     registry.register("EspEngine", |name, attributes| {
         assert!(name.starts_with("GatewayIngress."));
         match attributes.get("slots").and_then(Bits::to_u64) {
-            Some(65536) => Ok(Box::new(ToyEngine { sealed: 0 })),
+            Some(65536) => Ok(Box::new(ToyEngine {
+                sealed: AtomicU32::new(0),
+            })),
             slots => Err(format!("{slots:?} slots")),
         }
     });
