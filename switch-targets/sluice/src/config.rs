@@ -38,6 +38,11 @@ pub struct Args {
     #[arg(long)]
     pub no_offload: bool,
 
+    /// Data-plane threads. Frames are dealt to them by flow, so that none overtakes another of its flow. One is best for a few flows;
+    /// more take a processor each while they have work, and 8 MiB for each port
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub threads: u8,
+
     /// Where P4Runtime is served, on this address alone
     #[arg(long, value_name = "ADDRESS:PORT", help_heading = "P4Runtime")]
     pub grpc: SocketAddr,

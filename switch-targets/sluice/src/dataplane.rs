@@ -174,9 +174,7 @@ impl DataPlane {
         }
         let mut guard = self.running.lock();
         let (number, now) = (port.number, self.started.elapsed());
-        let mut bytes = 0;
         let count = port.receive(Instant::now(), BATCH, |frame| {
-            bytes += frame.len() as u64;
             let Some(running) = guard.as_mut() else {
                 return self.traffic.had_no_program();
             };
@@ -185,7 +183,6 @@ impl DataPlane {
             self.deliver(running, outcome, &mut send);
         });
         MutexGuard::unlock_fair(guard);
-        self.traffic.received(number, bytes);
         count
     }
 
@@ -327,10 +324,7 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
                 .copied()
                 .flatten()
             {
-                Some(port) => {
-                    plane.traffic.sent(to, frame.len() as u64);
-                    outgoing[port].push(frame);
-                }
+                Some(port) => outgoing[port].push(frame),
                 None => plane.traffic.sent_to_no_port(),
             };
             came += match ports.get_mut(index) {
@@ -358,7 +352,7 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
             let traffic = &plane.traffic;
             ports
                 .iter_mut()
-                .for_each(|port| traffic.publish(port.number, &port.stats()));
+                .for_each(|port| traffic.publish(port.number, &port.take_stats()));
         }
         if looked - refreshed >= GLANCE {
             refreshed = looked;
@@ -370,21 +364,8 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
         }
     }
     for port in &mut ports {
-        let stats = port.stats();
-        info!(
-            port = port.number,
-            received = stats.received,
-            missed = stats.missed,
-            oversize = stats.oversize,
-            received_super_frames = stats.received_super_frames,
-            malformed = stats.malformed,
-            without_checksum = stats.unfinished,
-            sent = stats.sent.frames,
-            sent_super_frames = stats.sent.super_frames,
-            too_long = stats.sent.too_long,
-            refused = stats.sent.refused,
-            "port closed"
-        );
+        plane.traffic.publish(port.number, &port.take_stats());
+        plane.traffic.log_closed(port.number);
     }
     let faults = plane.lock().as_ref().map(|running| running.switch.faults());
     let traffic = &plane.traffic;

@@ -15,7 +15,7 @@ use sluice::dataplane::{DataPlane, Forwarder};
 use sluice::device::Device;
 use sluice::metrics::{self, Source};
 use sluice::packet_io::{self, PacketIo};
-use sluice::ports::Port;
+use sluice::ports;
 use sluice::trace::control::{self, Control};
 use sluice::trace::offline::{Bench, packets};
 use sluice::trace::render;
@@ -158,11 +158,8 @@ async fn run(args: &Args) -> Result<(), Fault> {
         warn!("SAs may use the legacy suite {suite}");
     }
     let tls = Arc::new(args.identity().server_config()?);
-    let ports = args
-        .ports
-        .iter()
-        .map(|port| Port::open(port, !args.no_offload))
-        .collect::<Result<Vec<_>, _>>()?;
+    let ports = ports::open(&args.ports, !args.no_offload, 1)?;
+    let ports = ports.into_iter().flatten().collect();
     let listener = listen("--grpc", args.grpc).await?;
     let metrics = match args.metrics {
         Some(address) => Some(listen("--metrics", address).await?),

@@ -2,12 +2,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tracing::info;
+
 use crate::ports::PortStats;
 
 /// Every port number of v1model but "drop".
 const PORTS: usize = 511;
 
-/// One writer, the data plane; readers see each number whole, and the numbers of one batch not always together.
+/// All data-plane threads add to it; readers see each number whole, and the numbers of one batch not always together.
 pub struct Traffic {
     ports: Box<[PortTraffic]>,
     pub to_no_port: AtomicU64,
@@ -51,20 +53,6 @@ impl Traffic {
         self.ports.get(usize::from(number))
     }
 
-    /// Bytes of frames that came in at a port and were run.
-    pub fn received(&self, number: u16, bytes: u64) {
-        if let Some(port) = self.port(number) {
-            add(&port.received_bytes, bytes);
-        }
-    }
-
-    /// Bytes of a frame that a port was given to send.
-    pub fn sent(&self, number: u16, bytes: u64) {
-        if let Some(port) = self.port(number) {
-            add(&port.sent_bytes, bytes);
-        }
-    }
-
     pub fn beat(&self) {
         add(&self.beats, 1);
     }
@@ -77,30 +65,54 @@ impl Traffic {
         add(&self.without_program, 1);
     }
 
-    /// A port's own counters.
-    pub fn publish(&self, number: u16, stats: &PortStats) {
+    /// What a thread's part of a port has counted since it was last asked.
+    pub fn publish(&self, number: u16, more: &PortStats) {
         let Some(port) = self.port(number) else {
             return;
         };
-        for (counter, value) in [
-            (&port.received, stats.received),
-            (&port.sent, stats.sent.frames),
-            (&port.missed, stats.missed),
-            (&port.oversize, stats.oversize),
-            (&port.without_checksum, stats.unfinished),
-            (&port.too_long, stats.sent.too_long),
-            (&port.refused, stats.sent.refused),
-            (&port.malformed, stats.malformed),
-            (&port.received_super_frames, stats.received_super_frames),
-            (&port.sent_super_frames, stats.sent.super_frames),
+        for (counter, more) in [
+            (&port.received, more.received),
+            (&port.received_bytes, more.received_bytes),
+            (&port.sent, more.sent.frames),
+            (&port.sent_bytes, more.sent_bytes),
+            (&port.missed, more.missed),
+            (&port.oversize, more.oversize),
+            (&port.without_checksum, more.unfinished),
+            (&port.too_long, more.sent.too_long),
+            (&port.refused, more.sent.refused),
+            (&port.malformed, more.malformed),
+            (&port.received_super_frames, more.received_super_frames),
+            (&port.sent_super_frames, more.sent.super_frames),
         ] {
-            counter.store(value, Ordering::Relaxed);
+            if more > 0 {
+                add(counter, more);
+            }
         }
+    }
+
+    /// Logs what a port has counted in all, when no thread has it any longer.
+    pub fn log_closed(&self, number: u16) {
+        let Some(port) = self.port(number) else {
+            return;
+        };
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        info!(
+            port = number,
+            received = read(&port.received),
+            missed = read(&port.missed),
+            oversize = read(&port.oversize),
+            received_super_frames = read(&port.received_super_frames),
+            malformed = read(&port.malformed),
+            without_checksum = read(&port.without_checksum),
+            sent = read(&port.sent),
+            sent_super_frames = read(&port.sent_super_frames),
+            too_long = read(&port.too_long),
+            refused = read(&port.refused),
+            "port closed"
+        );
     }
 }
 
-/// Of the only writer: no locked instruction.
 fn add(counter: &AtomicU64, more: u64) {
-    let now = counter.load(Ordering::Relaxed);
-    counter.store(now.wrapping_add(more), Ordering::Relaxed);
+    counter.fetch_add(more, Ordering::Relaxed);
 }

@@ -3,18 +3,20 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
+use super::fanout::Share;
 use super::frames::{Intake, Outgoing};
 use super::layers::Transport;
 use super::socket::{PacketSocket, Sent};
 use super::xdp::XdpSocket;
 
 /// How an interface is opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) enum Way {
     /// Beside the kernel's own stack.
     Packet {
         /// Super-frames and unfinished checksums, if the kernel has them.
         offload: bool,
+        share: Share,
     },
     /// In its stead.
     Xdp,
@@ -28,18 +30,21 @@ pub(super) enum Attachment {
 impl Attachment {
     /// # Errors
     /// As [`PacketSocket::open`] and [`XdpSocket::open`].
-    pub fn open(interface: &str, way: Way) -> io::Result<Self> {
+    pub fn open(interface: &str, way: &Way) -> io::Result<Self> {
         match way {
-            Way::Packet { offload } => PacketSocket::open(interface, offload).map(Self::Packet),
+            Way::Packet { offload, share } => {
+                PacketSocket::open(interface, *offload, share).map(Self::Packet)
+            }
             Way::Xdp => XdpSocket::open(interface).map(|socket| Self::Xdp(Box::new(socket))),
         }
     }
 
     /// What the user may want to know about it.
-    pub fn shortcoming(&self, way: Way) -> Option<&'static str> {
+    pub fn shortcoming(&self, way: &Way) -> Option<&'static str> {
         match self {
-            Self::Packet(socket) => (way == Way::Packet { offload: true } && !socket.has_offload())
-                .then_some("this kernel gives packet sockets no super-frames"),
+            Self::Packet(socket) => (matches!(way, Way::Packet { offload: true, .. })
+                && !socket.has_offload())
+            .then_some("this kernel gives packet sockets no super-frames"),
             Self::Xdp(socket) => socket
                 .is_generic()
                 .then_some("the interface's driver has no XDP: the kernel's generic one is slower"),

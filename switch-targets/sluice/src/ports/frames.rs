@@ -107,12 +107,14 @@ pub struct Outgoing {
     pub(super) frames: Vec<Vec<u8>>,
     pub(super) trains: Vec<Train>,
     spare: Vec<Vec<u8>>,
+    pub(super) bytes: u64,
 }
 
 impl Outgoing {
     /// Takes the frame's buffer and leaves another.
     pub fn push(&mut self, frame: &mut Vec<u8>) {
         let spare = self.spare.pop().unwrap_or_default();
+        self.bytes += frame.len() as u64;
         self.frames.push(std::mem::replace(frame, spare));
     }
 
@@ -122,6 +124,7 @@ impl Outgoing {
 
     pub fn clear(&mut self) {
         self.spare.append(&mut self.frames);
+        self.bytes = 0;
     }
 }
 

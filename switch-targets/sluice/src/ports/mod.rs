@@ -3,9 +3,13 @@
 //! ```text
 //!   OPEN ──the interface fails──► CLOSED ──a second later, if it is there again──► OPEN
 //! ```
+//! Each data-plane thread has a `Port` of every number. Packets of one flow come to one of them; all of them can send.
 
 mod attachment;
 mod checksum;
+mod fanout;
+#[cfg(test)]
+mod fanout_tests;
 mod frames;
 mod layers;
 mod merge;
@@ -26,6 +30,7 @@ use thiserror::Error;
 use tracing::{info, warn};
 
 use attachment::{Attachment, Way};
+use fanout::{Group, Share};
 use frames::Intake;
 pub use frames::Outgoing;
 pub use socket::{Sent, go_first, wait};
@@ -63,12 +68,44 @@ fn remedy(cause: &io::Error) -> &'static str {
     }
 }
 
+/// Opens the ports for so many threads: for each thread, its own of every port. `offload`: takes super-frames, and makes them, if the
+/// kernel can. A port on AF_XDP is received from by one thread; on it there are no super-frames.
+///
+/// # Errors
+/// With the reason and a remedy.
+pub fn open(ports: &[PortArg], offload: bool, threads: usize) -> Result<Vec<Vec<Port>>, PortError> {
+    let groups: Vec<_> = ports.iter().map(|_| Group::default()).collect();
+    let one = |thread| {
+        let ports = ports.iter().zip(&groups);
+        let opened = ports.map(|(port, group)| {
+            let way = match (port.xdp, usize::from(port.number) % threads == thread) {
+                (true, true) => Way::Xdp,
+                (true, false) => Way::Packet {
+                    offload,
+                    share: Share::Nothing,
+                },
+                (false, _) => Way::Packet {
+                    offload,
+                    share: match threads {
+                        1 => Share::All,
+                        _ => Share::Flows(group.clone()),
+                    },
+                },
+            };
+            Port::open(port, way)
+        });
+        opened.collect()
+    };
+    (0..threads).map(one).collect()
+}
+
 pub struct Port {
     pub number: u16,
     interface: String,
     way: Way,
     state: State,
     stats: PortStats,
+    told: Told,
 }
 
 enum State {
@@ -76,11 +113,12 @@ enum State {
     Closed { since: Instant },
 }
 
-/// Of one port, since the start.
+/// What a thread's part of a port has counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PortStats {
     /// Packets; a super-frame is as many as it stands for.
     pub received: u64,
+    pub received_bytes: u64,
     pub received_super_frames: u64,
     /// Super-frames and unfinished checksums that were not what they said.
     pub malformed: u64,
@@ -89,45 +127,45 @@ pub struct PortStats {
     pub oversize: u64,
     pub unfinished: u64,
     pub sent: Sent,
+    /// Of all packets that there were to send.
+    pub sent_bytes: u64,
+}
+
+/// What has been warned of, once.
+#[derive(Default)]
+struct Told {
+    oversize: bool,
+    unfinished: bool,
+    malformed: bool,
+    too_long: bool,
 }
 
 impl Port {
-    /// `offload`: takes super-frames, and makes them, if the kernel can. With XDP there are none.
-    ///
-    /// # Errors
-    /// With the reason and a remedy.
-    pub fn open(port: &PortArg, offload: bool) -> Result<Self, PortError> {
+    fn open(port: &PortArg, way: Way) -> Result<Self, PortError> {
         let PortArg {
-            number,
-            interface,
-            xdp,
+            number, interface, ..
         } = port.clone();
-        let way = if xdp {
-            Way::Xdp
-        } else {
-            Way::Packet { offload }
-        };
         let busy = |attachment: &io::Result<Attachment>| matches!(attachment, Err(cause) if cause.kind() == io::ErrorKind::ResourceBusy);
-        let mut attachment = Attachment::open(&interface, way);
+        let mut attachment = Attachment::open(&interface, &way);
         for _ in 1..BUSY_TRIES {
             if !busy(&attachment) {
                 break;
             }
             std::thread::sleep(BUSY_WAIT);
-            attachment = Attachment::open(&interface, way);
+            attachment = Attachment::open(&interface, &way);
         }
         match attachment {
             Ok(socket) => {
-                if let Some(shortcoming) = socket.shortcoming(way) {
+                if let Some(shortcoming) = socket.shortcoming(&way) {
                     warn!(port = number, interface, "{shortcoming}");
                 }
-                let (state, stats) = (State::Open(socket), PortStats::default());
                 Ok(Self {
                     number,
                     interface,
                     way,
-                    state,
-                    stats,
+                    state: State::Open(socket),
+                    stats: PortStats::default(),
+                    told: Told::default(),
                 })
             }
             Err(cause) => Err(PortError {
@@ -154,12 +192,16 @@ impl Port {
     }
 
     /// Hands over the packets that have come in since, until there have been `limit`. Returns how many frames they came in.
-    pub fn receive(&mut self, now: Instant, limit: usize, each: impl FnMut(&[u8])) -> usize {
+    pub fn receive(&mut self, now: Instant, limit: usize, mut each: impl FnMut(&[u8])) -> usize {
         let State::Open(socket) = &mut self.state else {
             return 0;
         };
         let mut intake = Intake::default();
-        let taken = socket.receive(limit, &mut intake, each);
+        let bytes = &mut self.stats.received_bytes;
+        let taken = socket.receive(limit, &mut intake, |packet| {
+            *bytes += packet.len() as u64;
+            each(packet);
+        });
         self.count(&intake);
         taken.unwrap_or_else(|error| {
             self.close(now, &error);
@@ -172,7 +214,7 @@ impl Port {
         self.stats.received += intake.packets;
         self.stats.received_super_frames += intake.super_frames;
         self.stats.missed += intake.missed;
-        if intake.oversize > 0 && self.stats.oversize == 0 {
+        if intake.oversize > 0 && !std::mem::replace(&mut self.told.oversize, true) {
             warn!(
                 port = number,
                 interface,
@@ -180,7 +222,7 @@ impl Port {
             );
         }
         self.stats.oversize += intake.oversize;
-        if intake.unfinished > 0 && self.stats.unfinished == 0 {
+        if intake.unfinished > 0 && !std::mem::replace(&mut self.told.unfinished, true) {
             warn!(
                 port = number,
                 interface,
@@ -188,7 +230,9 @@ impl Port {
             );
         }
         self.stats.unfinished += intake.unfinished;
-        if let Some(fault) = intake.fault.filter(|_| self.stats.malformed == 0) {
+        if let Some(fault) = intake.fault
+            && !std::mem::replace(&mut self.told.malformed, true)
+        {
             warn!(
                 port = number,
                 interface, "dropped a frame that is not what its sender's offload says: {fault}"
@@ -217,6 +261,7 @@ impl Port {
         if outgoing.is_empty() {
             return;
         }
+        self.stats.sent_bytes += outgoing.bytes;
         let State::Open(socket) = &mut self.state else {
             return outgoing.clear();
         };
@@ -228,7 +273,7 @@ impl Port {
                 "takes no super-frames of {protocol:?}: packets are sent one by one"
             );
         }
-        if sent.too_long > 0 && self.stats.sent.too_long == 0 {
+        if sent.too_long > 0 && !std::mem::replace(&mut self.told.too_long, true) {
             warn!(
                 port = self.number,
                 interface = self.interface,
@@ -241,12 +286,12 @@ impl Port {
         self.stats.sent.refused += sent.refused;
     }
 
-    /// The counters, with what the kernel dropped before it reached us.
-    pub fn stats(&mut self) -> PortStats {
+    /// What has been counted since the last call, with what the kernel dropped before it reached us.
+    pub fn take_stats(&mut self) -> PortStats {
         if let State::Open(socket) = &mut self.state {
             self.stats.missed += socket.missed();
         }
-        self.stats
+        std::mem::take(&mut self.stats)
     }
 
     /// Follows an open interface's MTU, and tries a closed one again when it is time.
@@ -258,7 +303,7 @@ impl Port {
         if now < since + REOPEN_AFTER {
             return;
         }
-        self.state = match Attachment::open(&self.interface, self.way) {
+        self.state = match Attachment::open(&self.interface, &self.way) {
             Ok(socket) => {
                 info!(
                     port = self.number,

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use libc::{c_int, iovec, mmsghdr, socklen_t};
 
+use super::fanout::{Membership, Share, deafen, hear};
 use super::frames::{Arrived, Intake, Outgoing, TAG};
 use super::layers::Transport;
 use super::merge::{self, Mergeable, Train};
@@ -26,9 +27,11 @@ const LARGE: usize = 14 + 2 * TAG + 65535;
 const NICENESS: c_int = -10;
 
 pub struct PacketSocket {
-    ring: Ring,
+    /// None: it sends only.
+    ring: Option<Ring>,
     fd: OwnedFd,
     offload: Option<Offload>,
+    _membership: Option<Membership>,
 }
 
 /// Super-frames, where they are wanted and the kernel knows them.
@@ -56,8 +59,8 @@ impl PacketSocket {
     /// unfinished checksums, if the kernel has them.
     ///
     /// # Errors
-    /// `NotFound` when there is no such interface; `PermissionDenied` without CAP_NET_RAW.
-    pub fn open(interface: &str, offload: bool) -> io::Result<Self> {
+    /// `NotFound` when there is no such interface; `PermissionDenied` without CAP_NET_RAW; as [`super::fanout::Group::join`].
+    pub(super) fn open(interface: &str, offload: bool, share: &Share) -> io::Result<Self> {
         let index = c_int::try_from(index(interface)?).map_err(io::Error::other)?;
         // SAFETY: no pointers; the descriptor is checked before it is owned. Protocol 0 receives nothing before the bind.
         let fd = unsafe {
@@ -70,11 +73,20 @@ impl PacketSocket {
         } else {
             None
         };
-        let socket = Self {
-            ring: Ring::open(fd.as_fd(), mtu, offload.is_some())?,
+        let ring = match share {
+            Share::Nothing => None,
+            _ => Some(Ring::open(fd.as_fd(), mtu, offload.is_some())?),
+        };
+        let mut socket = Self {
+            ring,
             fd,
             offload,
+            _membership: None,
         };
+        // Between binding and joining it would receive all.
+        if !matches!(share, Share::All) {
+            deafen(socket.fd())?;
+        }
         socket.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)?;
         let promiscuous = libc::packet_mreq {
             mr_ifindex: index,
@@ -95,6 +107,10 @@ impl PacketSocket {
         let length = size_of::<libc::sockaddr_ll>() as socklen_t;
         // SAFETY: `address` is a sockaddr_ll of `length` bytes that outlives the call.
         check(unsafe { libc::bind(socket.fd.as_raw_fd(), (&raw const address).cast(), length) })?;
+        if let Share::Flows(group) = share {
+            socket._membership = Some(group.join(socket.fd())?);
+            hear(socket.fd())?;
+        }
         Ok(socket)
     }
 
@@ -103,7 +119,7 @@ impl PacketSocket {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.ring.is_empty()
+        self.ring.as_ref().is_none_or(Ring::is_empty)
     }
 
     pub fn has_offload(&self) -> bool {
@@ -121,9 +137,12 @@ impl PacketSocket {
         intake: &mut Intake,
         mut each: impl FnMut(&[u8]),
     ) -> io::Result<usize> {
+        let Some(ring) = &mut self.ring else {
+            return Ok(0);
+        };
         let mut taken = 0;
         while intake.packets < limit as u64 && taken < limit {
-            let Some((arrived, slot)) = self.ring.front() else {
+            let Some((arrived, slot)) = ring.front() else {
                 break;
             };
             let queued = arrived.status & libc::TP_STATUS_COPY != 0;
@@ -137,7 +156,7 @@ impl PacketSocket {
                 _ if is_super && arrived.taken < arrived.length => intake.missed += 1,
                 _ => intake.take(&arrived, slot, &mut each),
             }
-            self.ring.release();
+            ring.release();
             taken += 1;
         }
         Ok(taken)
