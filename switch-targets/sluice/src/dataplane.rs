@@ -1,28 +1,31 @@
-//! The thread that moves packets: port → program → ports, a batch at a time.
+//! The threads that move packets: port → program → ports, a batch at a time.
 //!
 //! ```text
-//!   wait ─► lock ─► run some 64 packets through the program ─► unlock ─► send ─► the next port ─► … ─► wait when all are empty
+//!   wait ─► share ─► run some 64 packets through the program, in a lane of one's own ─► give up ─► send ─► the next port ─► … ─► wait
 //!            ▲
-//!   control plane ── lock ── one table update, or a thousand entries read ── unlock
+//!   control plane ── take alone ── one table update, or a thousand entries read ── give up
 //! ```
-//! One mutex guards the running program. The thread takes it once a batch and gives it up fairly, the control plane once an
-//! update: neither waits longer than the other's unit of work, which a super-frame makes some hundred microseconds, and an update is
-//! seen whole. A batch that is to be seen whole keeps packets waiting to its end.
+//! One lock guards the running program: threads share it for a batch and give it up fairly, the control plane has it alone for an
+//! update. Neither waits longer than the other's unit of work, which a super-frame makes some hundred microseconds, and an update
+//! is seen whole. A batch that is to be seen whole keeps packets waiting to its end.
 //!
-//! The controller is a port too: what clients send is run at the CPU port, and what is sent there goes to them.
+//! Each thread has a socket of its own on every interface; the kernel gives it whole flows, so that the packets of a flow stay in order.
+//!
+//! The controller is a port too, of the first thread: what clients send is run at the CPU port, and what is sent there goes to them.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, MutexGuard};
-use sluice_pipeline::{Outcome, Switch};
-use tokio::sync::{mpsc, oneshot};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use sluice_pipeline::{Lane, Outcome, Switch};
+use tokio::sync::mpsc;
 use tracing::info;
 
 use crate::digest;
@@ -53,33 +56,35 @@ pub struct Running {
     pub packet_in: Option<Arc<ControllerHeader>>,
 }
 
-/// What the thread and the control plane share.
+/// What the threads and the control plane share.
 pub struct DataPlane {
-    running: Mutex<Option<Running>>,
+    running: RwLock<Option<Running>>,
     /// Ports by number, and whether each is open. Locked after `running`.
     ports: Arc<Mutex<BTreeMap<u16, bool>>>,
     /// Where the program is during a transaction.
-    aside: Mutex<Option<Running>>,
+    aside: RwLock<Option<Running>>,
     in_transaction: AtomicBool,
     pub packet_io: Arc<PacketIo>,
     started: Instant,
     learned: mpsc::Sender<Learned>,
+    threads: usize,
     pub traffic: Traffic,
     pub tap: Tap,
 }
 
 impl DataPlane {
-    /// Without a program: nothing is forwarded.
-    pub fn new(learned: mpsc::Sender<Learned>, packet_io: Arc<PacketIo>) -> Self {
+    /// Without a program: nothing is forwarded. `threads`, one at least, will move packets.
+    pub fn new(learned: mpsc::Sender<Learned>, packet_io: Arc<PacketIo>, threads: usize) -> Self {
         Self {
-            running: Mutex::new(None),
+            running: RwLock::new(None),
             ports: Arc::default(),
-            aside: Mutex::new(None),
+            aside: RwLock::new(None),
             in_transaction: AtomicBool::new(false),
             packet_io,
             started: Instant::now(),
             learned,
-            traffic: Traffic::default(),
+            threads,
+            traffic: Traffic::new(threads),
             tap: Tap::default(),
         }
     }
@@ -87,14 +92,15 @@ impl DataPlane {
     /// One for a program that no packet runs through yet.
     pub fn beside(&self, running: Running) -> Self {
         Self {
-            running: Mutex::new(Some(running)),
+            running: RwLock::new(Some(running)),
             ports: Arc::clone(&self.ports),
-            aside: Mutex::new(None),
+            aside: RwLock::new(None),
             in_transaction: AtomicBool::new(false),
             packet_io: Arc::clone(&self.packet_io),
             started: self.started,
             learned: self.learned.clone(),
-            traffic: Traffic::default(),
+            threads: 1,
+            traffic: Traffic::new(1),
             tap: Tap::default(),
         }
     }
@@ -106,7 +112,8 @@ impl DataPlane {
 
     /// Replaces the program. `keep` gets both, before the next packet runs.
     pub fn install(&self, mut running: Running, keep: impl FnOnce(&Running, &mut Running)) {
-        let mut guard = self.running.lock();
+        running.switch.set_lanes(self.threads);
+        let mut guard = self.running.write();
         if let Some(old) = guard.as_ref() {
             keep(old, &mut running);
         }
@@ -114,7 +121,7 @@ impl DataPlane {
             running.switch.set_port(*port, *open);
         }
         let old = guard.replace(running);
-        MutexGuard::unlock_fair(guard);
+        RwLockWriteGuard::unlock_fair(guard);
         drop(old);
     }
 
@@ -136,7 +143,7 @@ impl DataPlane {
         if *self.ports.lock() == now {
             return;
         }
-        let mut running = self.running.lock();
+        let mut running = self.running.write();
         if let Some(running) = running.as_mut() {
             for (port, open) in &now {
                 running.switch.set_port(*port, *open);
@@ -146,25 +153,26 @@ impl DataPlane {
     }
 
     /// For the control plane. Keep it for one update.
-    pub fn lock(&self) -> MutexGuard<'_, Option<Running>> {
+    pub fn lock(&self) -> RwLockWriteGuard<'_, Option<Running>> {
         match self.in_transaction.load(Ordering::Acquire) {
-            true => self.aside.lock(),
-            false => self.running.lock(),
+            true => self.aside.write(),
+            false => self.running.write(),
         }
     }
 
     /// No packet runs until it is dropped; [`DataPlane::lock`] goes on to give the program. The caller holds
     /// [`crate::device::Device::installed`] for writing, so that there is one transaction at a time.
     pub fn transaction(&self) -> Transaction<'_> {
-        let mut held = self.running.lock();
-        *self.aside.lock() = held.take();
+        let mut held = self.running.write();
+        *self.aside.write() = held.take();
         self.in_transaction.store(true, Ordering::Release);
         Transaction { plane: self, held }
     }
 
-    /// Runs what has come in at a port, up to a batch. Returns how many frames there were.
+    /// Runs what has come in at a thread's port, up to a batch. Returns how many frames there were.
     fn run(
         &self,
+        thread: usize,
         port: &mut Port,
         outcome: &mut Outcome,
         mut send: impl FnMut(u16, &mut Vec<u8>),
@@ -172,43 +180,50 @@ impl DataPlane {
         if port.is_empty() {
             return 0;
         }
-        let mut guard = self.running.lock();
-        let (number, now) = (port.number, self.started.elapsed());
-        let count = port.receive(Instant::now(), BATCH, |frame| {
-            let Some(running) = guard.as_mut() else {
-                return self.traffic.had_no_program();
-            };
-            self.tap
-                .process(&mut running.switch, number, frame, now, outcome);
-            self.deliver(running, outcome, &mut send);
-        });
-        MutexGuard::unlock_fair(guard);
-        count
+        let (traffic, number) = (&self.traffic, port.number);
+        self.share(thread, |mut program| {
+            let now = self.started.elapsed();
+            port.receive(Instant::now(), BATCH, |frame| {
+                let Some((running, lane)) = &mut program else {
+                    return traffic.had_no_program();
+                };
+                self.tap.process(lane, number, frame, now, outcome);
+                self.deliver(running, outcome, &mut send);
+            })
+        })
     }
 
     /// Runs what clients have sent, up to a batch. Returns how many packets there were.
     fn run_packet_outs(
         &self,
+        thread: usize,
         outcome: &mut Outcome,
         mut send: impl FnMut(u16, &mut Vec<u8>),
     ) -> usize {
         let io = &self.packet_io;
-        let Some(cpu_port) = io.cpu_port.filter(|_| !io.is_empty()) else {
+        let Some(cpu_port) = io.cpu_port.filter(|_| thread == 0 && !io.is_empty()) else {
             return 0;
         };
-        let mut guard = self.running.lock();
-        let now = self.started.elapsed();
-        let mut count = 0;
-        while let Some(frame) = (count < BATCH).then(|| io.next()).flatten() {
-            count += 1;
-            if let Some(running) = guard.as_mut() {
-                self.tap
-                    .process(&mut running.switch, cpu_port, &frame, now, outcome);
-                self.deliver(running, outcome, &mut send);
+        self.share(thread, |mut program| {
+            let (mut count, now) = (0, self.started.elapsed());
+            while let Some(frame) = (count < BATCH).then(|| io.next()).flatten() {
+                count += 1;
+                if let Some((running, lane)) = &mut program {
+                    self.tap.process(lane, cpu_port, &frame, now, outcome);
+                    self.deliver(running, outcome, &mut send);
+                }
             }
-        }
-        MutexGuard::unlock_fair(guard);
-        count
+            count
+        })
+    }
+
+    /// For a thread, for a batch.
+    fn share<T>(&self, thread: usize, batch: impl FnOnce(Option<(&Running, Lane<'_>)>) -> T) -> T {
+        let guard = self.running.read();
+        let program = guard.as_ref();
+        let done = batch(program.map(|running| (running, running.switch.lane(thread))));
+        RwLockReadGuard::unlock_fair(guard);
+        done
     }
 
     /// Takes what a packet led to to where it goes.
@@ -247,60 +262,91 @@ impl DataPlane {
 /// Packets see nothing of it, or all of it.
 pub struct Transaction<'a> {
     plane: &'a DataPlane,
-    held: MutexGuard<'a, Option<Running>>,
+    held: RwLockWriteGuard<'a, Option<Running>>,
 }
 
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
-        let mut aside = self.plane.aside.lock();
+        let mut aside = self.plane.aside.write();
         *self.held = aside.take();
         self.plane.in_transaction.store(false, Ordering::Release);
     }
 }
 
-/// The running thread. Dropping it stops the thread and waits for its end.
+/// The running threads. Dropping it stops them and waits for their end.
 pub struct Forwarder {
-    stop: Option<UnixStream>,
-    thread: Option<JoinHandle<()>>,
+    plane: Arc<DataPlane>,
+    ports: Vec<u16>,
+    stop: Vec<UnixStream>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Forwarder {
-    /// `ended` gets the reason when the thread ends by itself.
+    /// One thread for each set of ports. `ended` gets the reason when one ends by itself.
     ///
     /// # Errors
     /// The operating system gives no thread or socket.
     pub fn start(
-        plane: Arc<DataPlane>,
-        ports: Vec<Port>,
-        ended: oneshot::Sender<io::Error>,
+        plane: &Arc<DataPlane>,
+        ports: Vec<Vec<Port>>,
+        ended: &mpsc::UnboundedSender<io::Error>,
     ) -> io::Result<Self> {
-        let (stop, stopped) = UnixStream::pair()?;
-        plane.watch(&ports);
-        let run = move || {
-            if let Err(error) = forward(&plane, ports, &stopped) {
-                let _ = ended.send(error);
-            }
-        };
-        let thread = std::thread::Builder::new()
-            .name("dataplane".into())
-            .spawn(run)?;
+        let (mut stop, mut threads) = (Vec::new(), Vec::new());
+        let first = ports.first().map_or(&[][..], Vec::as_slice);
+        let numbers = first.iter().map(|port| port.number).collect();
+        plane.watch(first);
+        for (number, ports) in ports.into_iter().enumerate() {
+            let (stopper, stopped) = UnixStream::pair()?;
+            let (plane, ended) = (Arc::clone(plane), ended.clone());
+            let run = move || {
+                let run = || forward(&plane, number, ports, &stopped);
+                let result = catch_unwind(AssertUnwindSafe(run));
+                let crashed = |_| Err(io::Error::other("a thread of the data plane has crashed"));
+                if let Err(error) = result.unwrap_or_else(crashed) {
+                    let _ = ended.send(error);
+                }
+            };
+            let thread = std::thread::Builder::new().name(format!("dataplane-{number}"));
+            threads.push(thread.spawn(run)?);
+            stop.push(stopper);
+        }
         Ok(Self {
-            stop: Some(stop),
-            thread: Some(thread),
+            plane: Arc::clone(plane),
+            ports: numbers,
+            stop,
+            threads,
         })
     }
 }
 
 impl Drop for Forwarder {
     fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
+        self.stop.clear();
+        for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
+        let (plane, traffic) = (&self.plane, &self.plane.traffic);
+        self.ports.iter().for_each(|port| traffic.log_closed(*port));
+        let running = plane.lock();
+        let faults = running.as_ref().map(|running| running.switch.faults());
+        info!(
+            sent_to_no_port = traffic.to_no_port.load(Ordering::Relaxed),
+            without_program = traffic.without_program.load(Ordering::Relaxed),
+            digests_lost = traffic.digests_lost.load(Ordering::Relaxed),
+            packet_ins_lost = plane.packet_io.lost(),
+            faults = ?faults.unwrap_or_default(),
+            "data plane ended"
+        );
     }
 }
 
-fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io::Result<()> {
+fn forward(
+    plane: &DataPlane,
+    thread: usize,
+    mut ports: Vec<Port>,
+    stopped: &UnixStream,
+) -> io::Result<()> {
+    let traffic = &plane.traffic;
     if !ports::go_first() {
         info!("the data plane has no priority: give CAP_SYS_NICE for more throughput");
     }
@@ -325,11 +371,11 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
                 .flatten()
             {
                 Some(port) => outgoing[port].push(frame),
-                None => plane.traffic.sent_to_no_port(),
+                None => traffic.sent_to_no_port(),
             };
             came += match ports.get_mut(index) {
-                Some(port) => plane.run(port, &mut outcome, send),
-                None => plane.run_packet_outs(&mut outcome, send),
+                Some(port) => plane.run(thread, port, &mut outcome, send),
+                None => plane.run_packet_outs(thread, &mut outcome, send),
             };
             let ports = ports.iter_mut().zip(&mut outgoing);
             ports.for_each(|(port, outgoing)| port.send(outgoing));
@@ -340,16 +386,15 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
         if !wait(
             &mut ports,
             stopped,
-            &plane.packet_io,
+            (thread == 0).then_some(&*plane.packet_io),
             if came > 0 { Duration::ZERO } else { TICK },
         )? {
             break;
         }
         looked = Instant::now();
-        plane.traffic.beat();
+        traffic.beat(thread);
         if published.elapsed() >= PUBLISH {
             published = looked;
-            let traffic = &plane.traffic;
             ports
                 .iter_mut()
                 .for_each(|port| traffic.publish(port.number, &port.take_stats()));
@@ -358,22 +403,14 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
             refreshed = looked;
             ports.iter_mut().for_each(|port| port.refresh(looked));
         }
-        if !ports.iter().map(is_open).eq(open.iter().copied()) {
+        if thread == 0 && !ports.iter().map(is_open).eq(open.iter().copied()) {
             open = ports.iter().map(is_open).collect();
             plane.watch(&ports);
         }
     }
     for port in &mut ports {
-        plane.traffic.publish(port.number, &port.take_stats());
-        plane.traffic.log_closed(port.number);
+        traffic.publish(port.number, &port.take_stats());
     }
-    let faults = plane.lock().as_ref().map(|running| running.switch.faults());
-    let traffic = &plane.traffic;
-    let digests_lost = traffic.digests_lost.load(Ordering::Relaxed);
-    let no_port = traffic.to_no_port.load(Ordering::Relaxed);
-    let packet_ins_lost = plane.packet_io.lost();
-    let without_program = traffic.without_program.load(Ordering::Relaxed);
-    info!(sent_to_no_port = no_port, without_program, digests_lost, packet_ins_lost, faults = ?faults.unwrap_or_default(), "data plane ended");
     Ok(())
 }
 
@@ -381,27 +418,26 @@ fn forward(plane: &DataPlane, mut ports: Vec<Port>, stopped: &UnixStream) -> io:
 fn wait(
     ports: &mut [Port],
     stopped: &UnixStream,
-    packet_io: &PacketIo,
+    packet_io: Option<&PacketIo>,
     timeout: Duration,
 ) -> io::Result<bool> {
     let open: Vec<usize> = (0..ports.len())
         .filter(|index| ports[*index].fd().is_some())
         .collect();
     let descriptors = open.iter().filter_map(|index| ports[*index].fd());
-    // The first descriptor is readable when its peer is dropped.
-    let descriptors: Vec<_> = [stopped.as_fd(), packet_io.fd()]
-        .into_iter()
-        .chain(descriptors)
-        .collect();
+    // `stopped` is readable when its peer is dropped.
+    let others = [Some(stopped.as_fd()), packet_io.map(PacketIo::fd)];
+    let descriptors: Vec<_> = descriptors.chain(others.into_iter().flatten()).collect();
     let ready = ports::wait(&descriptors, timeout)?;
     let now = Instant::now();
-    if ready[1] {
+    let (ready, others) = ready.split_at(open.len());
+    if let (Some(packet_io), Some(true)) = (packet_io, others.get(1)) {
         packet_io.clear_wake();
     }
-    for (index, ready) in open.into_iter().zip(&ready[2..]) {
+    for (index, ready) in open.into_iter().zip(ready) {
         if *ready && ports[index].is_empty() {
             ports[index].check(now);
         }
     }
-    Ok(!ready[0])
+    Ok(!others[0])
 }

@@ -25,7 +25,7 @@ use sluice::{
 use sluice_pipeline::ExternRegistry;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
@@ -158,8 +158,8 @@ async fn run(args: &Args) -> Result<(), Fault> {
         warn!("SAs may use the legacy suite {suite}");
     }
     let tls = Arc::new(args.identity().server_config()?);
-    let ports = ports::open(&args.ports, !args.no_offload, 1)?;
-    let ports = ports.into_iter().flatten().collect();
+    let threads = usize::from(args.threads);
+    let ports = ports::open(&args.ports, !args.no_offload, threads)?;
     let listener = listen("--grpc", args.grpc).await?;
     let metrics = match args.metrics {
         Some(address) => Some(listen("--metrics", address).await?),
@@ -178,11 +178,11 @@ async fn run(args: &Args) -> Result<(), Fault> {
 
     let (learned, from_data_plane) = mpsc::channel(digest_pump::BACKLOG);
     let (packet_io, punted) = PacketIo::new(args.cpu_port)?;
-    let plane = Arc::new(DataPlane::new(learned, Arc::new(packet_io)));
+    let plane = Arc::new(DataPlane::new(learned, Arc::new(packet_io), threads));
     let device = Arc::new(Device::new(args.device_id, Arc::clone(&plane), externs));
-    let (alive, data_plane_ended) = oneshot::channel();
+    let (alive, mut data_plane_ended) = mpsc::unbounded_channel();
     let controlled = control.map(|control| tokio::spawn(control.run(Arc::clone(&plane))));
-    let forwarder = Forwarder::start(plane, ports, alive)?;
+    let forwarder = Forwarder::start(&plane, ports, &alive)?;
     tokio::spawn(digest_pump::run(Arc::clone(&device), from_data_plane));
     tokio::spawn(idle_pump::run(Arc::clone(&device)));
     tokio::spawn(packet_io::run(Arc::clone(&device), punted));
@@ -204,7 +204,7 @@ async fn run(args: &Args) -> Result<(), Fault> {
     supervision::ready();
     tokio::select! {
         served = serve => served?,
-        ended = data_plane_ended => return Err(ended.map_or_else(|_| "the data plane has crashed".into(), Fault::from)),
+        ended = data_plane_ended.recv() => return Err(ended.map_or_else(|| "the data plane has crashed".into(), Fault::from)),
         _ = terminate.recv() => info!("ending: SIGTERM"),
         _ = interrupt.recv() => info!("ending: SIGINT"),
     }

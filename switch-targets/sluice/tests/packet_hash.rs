@@ -231,7 +231,7 @@ proptest! {
 /// Packets of one flow are left to recorded paths where they can be; headers are part of a hash all the same.
 #[test]
 fn each_packet_of_a_flow_has_its_own_digest() {
-    let mut rig = Rig::at(256, "stamp", vec![]);
+    let rig = Rig::at(256, "stamp", vec![]);
     for number in 0..500_u16 {
         let mut packet = vec![0x5a; 64];
         packet[6..8].copy_from_slice(&number.to_be_bytes());

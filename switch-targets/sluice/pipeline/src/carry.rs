@@ -5,21 +5,22 @@ use crate::switch::Switch;
 impl Switch {
     /// Takes counters, registers, meters, those and the idle times of the entries that are here too, and the switch's own counts.
     pub fn carry_over(&mut self, old: &Switch) {
-        self.faults = old.faults;
-        self.objects.random = old.objects.random;
+        self.go_on_from(old);
         for (id, counter) in self.program.counters().iter().enumerate() {
             if let Some(from) = old.program.counter(&counter.name)
                 && let Some(cells) = old.objects.counters.get(from.0)
                 && cells.len() == counter.size
             {
-                self.objects.counters[id].clone_from(cells);
+                let values = cells.iter().map(|cell| cell.value().into());
+                self.objects.counters[id] = values.collect();
             }
         }
         for (id, meter) in self.program.meters().iter().enumerate() {
             if let Some(from) = old.program.meter(&meter.name)
                 && old.program.meters()[from.0] == *meter
             {
-                self.objects.meters[id].clone_from(&old.objects.meters[from.0]);
+                let cells = old.objects.meters[from.0].lock();
+                self.objects.meters[id].get_mut().clone_from(&cells);
             }
         }
         for (id, register) in self.program.ir.registers.iter().enumerate() {
@@ -28,7 +29,7 @@ impl Switch {
                 && cells.len() == register.size
                 && old.program.ir.registers[from.0].width == register.width
             {
-                self.objects.registers[id].clone_from(cells);
+                self.objects.registers[id].copy_from(cells);
             }
         }
         for (id, spec) in self.program.tables().iter().enumerate() {

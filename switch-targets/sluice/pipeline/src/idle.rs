@@ -6,6 +6,7 @@
 //!                                 └─┘ hit
 //! ```
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::entry::IdleView;
@@ -19,10 +20,10 @@ pub struct Idle {
 }
 
 /// Nanoseconds since the switch started.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 struct Row {
     /// 0: just inserted.
-    last_hit: u64,
+    last_hit: AtomicU64,
     /// When the timeout was set, or told last.
     armed: u64,
     timeout: u64,
@@ -32,16 +33,16 @@ impl Idle {
     /// A row without a timeout that was never hit.
     pub fn reset(&mut self, row: usize) {
         if self.rows.len() <= row {
-            self.rows.resize(row + 1, Row::default());
+            self.rows.resize_with(row + 1, Row::default);
         }
         self.timed -= usize::from(self.rows[row].timeout != 0);
         self.rows[row] = Row::default();
     }
 
     #[inline]
-    pub fn hit(&mut self, row: usize, now: Duration) {
-        if let Some(row) = self.rows.get_mut(row) {
-            row.last_hit = nanos(now);
+    pub fn hit(&self, row: usize, now: Duration) {
+        if let Some(row) = self.rows.get(row) {
+            row.last_hit.fetch_max(nanos(now), Relaxed);
         }
     }
 
@@ -51,8 +52,9 @@ impl Idle {
         let (timeout, now) = (nanos(timeout), nanos(now));
         let old = row.timeout;
         self.timed = self.timed + usize::from(timeout != 0) - usize::from(old != 0);
-        if row.last_hit == 0 {
-            row.last_hit = now;
+        let last_hit = row.last_hit.get_mut();
+        if *last_hit == 0 {
+            *last_hit = now;
         }
         if old != timeout {
             (row.timeout, row.armed) = (timeout, now);
@@ -63,7 +65,7 @@ impl Idle {
     pub fn view(&self, row: usize) -> Option<IdleView> {
         self.rows.get(row).map(|row| IdleView {
             timeout: Duration::from_nanos(row.timeout),
-            last_hit: Duration::from_nanos(row.last_hit),
+            last_hit: Duration::from_nanos(row.last_hit.load(Relaxed)),
         })
     }
 
@@ -72,7 +74,11 @@ impl Idle {
         if let (Some(own), Some(from)) = (self.rows.get_mut(row), other.rows.get(from))
             && own.timeout == from.timeout
         {
-            *own = *from;
+            *own = Row {
+                last_hit: from.last_hit.load(Relaxed).into(),
+                armed: from.armed,
+                timeout: from.timeout,
+            };
         }
     }
 
@@ -90,7 +96,8 @@ impl Idle {
         }
         let (now, end) = (nanos(now), from.saturating_add(budget));
         for (at, row) in self.rows.iter_mut().enumerate().take(end).skip(from) {
-            if row.timeout != 0 && now.saturating_sub(row.last_hit.max(row.armed)) >= row.timeout {
+            let last = (*row.last_hit.get_mut()).max(row.armed);
+            if row.timeout != 0 && now.saturating_sub(last) >= row.timeout {
                 row.armed = now;
                 expired(at);
             }

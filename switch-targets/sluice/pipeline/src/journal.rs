@@ -8,7 +8,7 @@ use crate::layout::{HeaderIx, Home};
 use crate::load::{Label, Labels};
 use crate::phv::Phv;
 use crate::program::Program;
-use crate::table::{Found, Table, call_of};
+use crate::table::{Found, KeyBuffer, Table, call_of};
 
 /// Steps that are kept of one packet; its copies are many, or its parser loops, when it has more.
 const MAX_STEPS: usize = 4096;
@@ -196,7 +196,7 @@ impl<'a> Journal<'a> {
     pub fn table(
         &mut self,
         id: usize,
-        table: &Table,
+        (table, key): (&Table, &KeyBuffer),
         found: Found,
         member: Option<(usize, &Args)>,
     ) {
@@ -215,7 +215,7 @@ impl<'a> Journal<'a> {
         let values = call.iter().flat_map(|call| &call.args).cloned();
         let step = Step::Table {
             name: spec.name.clone(),
-            key: table.looked_up(&ir.tables[id].key, spec),
+            key: key.looked_up(&ir.tables[id].key, spec),
             action: action.map(|action| action.name.clone()),
             args: params.map(|param| param.name.clone()).zip(values).collect(),
             entry,

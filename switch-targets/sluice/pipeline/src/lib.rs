@@ -9,6 +9,7 @@ mod bits;
 mod bitstream;
 mod calculation;
 mod carry;
+mod cells;
 mod cond;
 mod entry;
 mod error;
@@ -18,6 +19,7 @@ mod hash;
 mod idle;
 mod ir;
 mod journal;
+mod lane;
 mod layout;
 mod load;
 #[cfg(test)]
@@ -53,6 +55,7 @@ pub use entry::{
 pub use error::{LoadError, ProfileError, TableError};
 pub use externs::{Attributes, Extern, ExternArg, ExternRegistry};
 pub use journal::{Named, Step};
+pub use lane::Lane;
 pub use meter::{Color, ColorCounts, Meter, MeterConfig};
 pub use outcome::{Digest, Faults, Outcome, Sent};
 pub use packet::Packet;

@@ -121,7 +121,7 @@ proptest! {
         });
         for key in keys {
             let packed: Vec<u8> = key.iter().flat_map(|value| bits(*value).bytes().to_vec()).collect();
-            let found = space.lookup(&packed);
+            let found = space.lookup(&packed, &mut Vec::new());
             let hits = || naive.iter().filter(|(_, values, _)| values.iter().zip(&key).all(|(value, key)| matches(value, *key)));
             let best = hits().map(|(_, _, identity)| identity.priority).max();
             let best_rows: Vec<_> = hits().filter(|(_, _, identity)| Some(identity.priority) == best).map(|(row, ..)| *row).collect();

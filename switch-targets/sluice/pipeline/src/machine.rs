@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use crate::bitstream::mask;
 use crate::calculation;
-use crate::entry::CounterValue;
+use crate::cells::{Counter, Register};
 use crate::expr::{Args, Scope};
 use crate::externs::{Extern, ExternArg};
-use crate::ir::{Ir, Op};
+use crate::ir::{Action, Ir, Op};
 use crate::journal::Journal;
 use crate::layout::Home;
 use crate::meter::Meter;
@@ -15,6 +17,7 @@ use crate::outcome::{Digest, Faults, Outcome};
 use crate::packet::Packet;
 use crate::paths::Log;
 use crate::spec::DigestId;
+use crate::table::KeyBuffer;
 use crate::value_set::ValueSet;
 use crate::work::{CloneRequest, Work};
 
@@ -24,24 +27,30 @@ pub const DROP_PORT: u128 = 511;
 /// Jumps back that one run of an action may make.
 const MAX_LOOPS: usize = 1 << 16;
 
-/// What lives longer than a packet, but for the tables.
+/// What lives longer than a packet, but for the tables. All lanes share it.
 pub struct Objects {
-    pub counters: Vec<Vec<CounterValue>>,
-    pub registers: Vec<Vec<u128>>,
-    pub meters: Vec<Vec<Meter>>,
+    pub counters: Vec<Box<[Counter]>>,
+    pub registers: Vec<Register>,
+    pub meters: Vec<Mutex<Vec<Meter>>>,
     pub externs: Vec<Box<dyn Extern>>,
     /// For each call site, the index of the method.
     pub methods: Vec<usize>,
+    pub value_sets: Vec<ValueSet>,
+}
+
+/// What each lane has of its own.
+#[derive(Debug, Default)]
+pub struct Own {
     /// For each call site.
     pub args: Vec<Vec<ExternArg>>,
     /// For each call site the recorded call whose constant arguments are there, or 0.
     pub args_of: Vec<u64>,
     pub scratch: Vec<u8>,
-    pub value_sets: Vec<ValueSet>,
+    pub key: KeyBuffer,
     pub random: u64,
 }
 
-impl Objects {
+impl Own {
     /// splitmix64: P4's `random` asks for spread, not for secrecy.
     fn random(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -53,7 +62,12 @@ impl Objects {
 
 pub struct Machine<'a> {
     pub ir: &'a Ir,
-    pub objects: &'a mut Objects,
+    pub objects: &'a Objects,
+    pub own: &'a mut Own,
+    /// No other lane runs packets through this program.
+    pub is_alone: bool,
+    /// Registers whose steps the running action holds.
+    pub holds: &'a [usize],
     pub out: &'a mut Outcome,
     pub faults: &'a mut Faults,
     /// Since the switch started.
@@ -63,14 +77,32 @@ pub struct Machine<'a> {
     pub journal: Option<Box<Journal<'a>>>,
 }
 
-impl Machine<'_> {
+impl<'a> Machine<'a> {
     /// Runs an action of a pipeline.
     #[inline]
-    pub fn act(&mut self, ops: &[Op], args: &Args, work: &mut Work) {
-        match self.journal {
-            None => self.run(ops, args, work),
-            Some(_) => self.act_and_tell(ops, args, work),
+    pub fn act(&mut self, action: &'a Action, args: &Args, work: &mut Work) {
+        if !action.updates.is_empty() && !self.is_alone {
+            return self.act_in_one_step(action, args, work);
         }
+        match self.journal {
+            None => self.run(&action.ops, args, work),
+            Some(_) => self.act_and_tell(&action.ops, args, work),
+        }
+    }
+
+    /// No other lane writes to the registers that the action updates. A path has no such steps.
+    #[inline(never)]
+    fn act_in_one_step(&mut self, action: &'a Action, args: &Args, work: &mut Work) {
+        let registers = &self.objects.registers;
+        let steps = action.updates.iter();
+        let _held: Vec<_> = steps.filter_map(|at| registers[*at].step()).collect();
+        self.holds = &action.updates;
+        self.log.is_spoiled = true;
+        match self.journal {
+            None => self.run(&action.ops, args, work),
+            Some(_) => self.act_and_tell(&action.ops, args, work),
+        }
+        self.holds = &[];
     }
 
     #[cold]
@@ -235,10 +267,9 @@ impl Machine<'_> {
                 index,
                 target,
             } => {
-                let cell = usize::try_from(index.eval(&scope))
-                    .ok()
-                    .and_then(|at| self.objects.meters[*meter].get_mut(at));
-                if let Some(cell) = cell {
+                let mut cells = self.objects.meters[*meter].lock();
+                let at = usize::try_from(index.eval(&scope)).ok();
+                if let Some(cell) = at.and_then(|at| cells.get_mut(at)) {
                     let bytes = work.ingress_len as u64;
                     let color = cell.mark(ir.meters[*meter].of(bytes), bytes, self.now);
                     target.set(layout, &mut work.phv, args, color as u128);
@@ -249,10 +280,10 @@ impl Machine<'_> {
                 register,
                 index,
             } => {
-                let cell = usize::try_from(index.eval(&scope))
+                let value = usize::try_from(index.eval(&scope))
                     .ok()
-                    .and_then(|at| self.objects.registers[*register].get(at));
-                if let Some(value) = cell.copied() {
+                    .and_then(|at| self.objects.registers[*register].read(at));
+                if let Some(value) = value {
                     self.log.note(value);
                     target.set(layout, &mut work.phv, args, value);
                 }
@@ -271,7 +302,7 @@ impl Machine<'_> {
                 calculation,
                 size,
             } => {
-                let hash = calculation::run(ir, *calculation, work, &mut self.objects.scratch);
+                let hash = calculation::run(ir, *calculation, work, &mut self.own.scratch);
                 let scope = Scope {
                     layout,
                     phv: &work.phv,
@@ -286,7 +317,7 @@ impl Machine<'_> {
                 let (low, high) = (low.eval(&scope), high.eval(&scope));
                 if let Some(span) = high.checked_sub(low) {
                     let random =
-                        u128::from(self.objects.random()) << 64 | u128::from(self.objects.random());
+                        u128::from(self.own.random()) << 64 | u128::from(self.own.random());
                     let value = span
                         .checked_add(1)
                         .map_or(random, |count| low + random % count);
@@ -298,22 +329,21 @@ impl Machine<'_> {
     }
 
     /// Counts a packet of `bytes`; outside the array nothing is counted.
-    pub fn count(&mut self, counter: usize, index: u128, bytes: usize) {
+    pub fn count(&self, counter: usize, index: u128, bytes: usize) {
         let cell = usize::try_from(index)
             .ok()
-            .and_then(|index| self.objects.counters[counter].get_mut(index));
+            .and_then(|index| self.objects.counters[counter].get(index));
         if let Some(cell) = cell {
-            cell.packets = cell.packets.wrapping_add(1);
-            cell.bytes = cell.bytes.wrapping_add(bytes as u64);
+            cell.add(1, bytes as u64);
         }
     }
 
     /// Sets a cell to `value`, cut to the register's width; outside the array nothing is set.
-    pub fn write_register(&mut self, register: usize, index: u128, value: u128) {
+    pub fn write_register(&self, register: usize, index: u128, value: u128) {
         let value = value & mask(self.ir.registers[register].width);
-        let at = usize::try_from(index).ok();
-        if let Some(cell) = at.and_then(|at| self.objects.registers[register].get_mut(at)) {
-            *cell = value;
+        if let Ok(at) = usize::try_from(index) {
+            let lock = !self.is_alone && !self.holds.contains(&register);
+            self.objects.registers[register].write(at, value, lock);
         }
     }
 
@@ -334,13 +364,14 @@ impl Machine<'_> {
             journal.called(call);
         }
         let Objects {
-            externs,
-            methods,
+            externs, methods, ..
+        } = self.objects;
+        let Own {
             args: extern_args,
             scratch,
             args_of,
             ..
-        } = self.objects;
+        } = &mut *self.own;
         let extern_args = &mut extern_args[call];
         args_of[call] = 0;
         let scope = Scope {

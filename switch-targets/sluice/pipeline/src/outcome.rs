@@ -59,3 +59,13 @@ pub struct Faults {
     /// A loop in an action did not end in time.
     pub too_many_steps: u64,
 }
+
+impl Faults {
+    pub(crate) fn and(self, other: Faults) -> Faults {
+        Faults {
+            too_many_passes: self.too_many_passes + other.too_many_passes,
+            too_many_copies: self.too_many_copies + other.too_many_copies,
+            too_many_steps: self.too_many_steps + other.too_many_steps,
+        }
+    }
+}

@@ -238,7 +238,7 @@ impl Run<'_, '_> {
                 .map(|case| case.next)
                 .ok_or(Failed(self.machine.ir.errors.no_match));
         }
-        let mut key = std::mem::take(&mut self.machine.objects.scratch);
+        let mut key = std::mem::take(&mut self.machine.own.scratch);
         key.clear();
         let result = self.pack(&state.key, &mut key).and_then(|()| {
             let case = state
@@ -248,7 +248,7 @@ impl Run<'_, '_> {
             case.map(|case| case.next)
                 .ok_or(Failed(self.machine.ir.errors.no_match))
         });
-        self.machine.objects.scratch = key;
+        self.machine.own.scratch = key;
         result
     }
 

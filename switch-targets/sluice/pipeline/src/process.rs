@@ -88,7 +88,9 @@ pub enum Then {
 
 pub struct Run<'a> {
     pub machine: Machine<'a>,
-    pub tables: &'a mut [Table],
+    pub tables: &'a [Table],
+    /// Of all tables together.
+    pub version: u64,
     pub profiles: &'a [Profile],
     pub replication: &'a Replication,
     pub buffers: &'a mut Buffers,
@@ -228,7 +230,7 @@ impl<'a> Run<'a> {
         let ir = self.machine.ir;
         let error = parse(&mut self.machine, self.none, work);
         self.set(work, ir.standard.parser_error, error);
-        let wrong = calculation::verify(ir, work, self.none, &mut self.machine.objects.scratch);
+        let wrong = calculation::verify(ir, work, self.none, &mut self.machine.own.scratch);
         self.set(work, ir.standard.checksum_error, u128::from(wrong));
         if let Some(journal) = &mut self.machine.journal {
             journal.parsed(error, wrong);
@@ -371,7 +373,7 @@ impl<'a> Run<'a> {
     /// Out of the port, or around again.
     pub(crate) fn send(&mut self, port: u16, work: &mut Work) -> Then {
         let ir = self.machine.ir;
-        calculation::update(ir, work, self.none, &mut self.machine.objects.scratch);
+        calculation::update(ir, work, self.none, &mut self.machine.own.scratch);
         self.deparse(work);
         if let Some(fields) = work.signals.recirculate {
             let headers = &self.buffers.headers;
@@ -431,7 +433,7 @@ impl<'a> Run<'a> {
                     if let Some(journal) = &mut self.machine.journal {
                         journal.statement(half, node);
                     }
-                    self.machine.act(&ir.actions[*action].ops, args, work);
+                    self.machine.act(&ir.actions[*action], args, work);
                     next = *after;
                 }
                 FlowNode::Apply { table } => {
@@ -440,16 +442,17 @@ impl<'a> Run<'a> {
                         phv: &work.phv,
                         args: self.none,
                     };
-                    let entries = &mut self.tables[*table];
-                    let found = entries.lookup(&ir.tables[*table].key, &scope);
-                    entries.count(found, work.ingress_len as u64, self.machine.now);
+                    let entries = &self.tables[*table];
+                    let found =
+                        entries.lookup(&ir.tables[*table].key, &scope, &mut self.machine.own.key);
+                    entries.count(found, 1, work.ingress_len as u64, self.machine.now);
                     if let Some(journal) = &mut self.machine.journal {
-                        journal.table(*table, entries, found, None);
+                        journal.table(*table, (entries, &self.machine.own.key), found, None);
                     }
                     next = match entries.bound(found) {
                         Some(bound) => {
                             self.machine
-                                .act(&ir.actions[bound.action].ops, &bound.args, work);
+                                .act(&ir.actions[bound.action], &bound.args, work);
                             bound.next
                         }
                         None => entries.miss(),
@@ -468,7 +471,7 @@ impl<'a> Run<'a> {
         let ir = self.machine.ir;
         let indirect = ir.tables[table].profile.as_ref()?;
         let reference = self.tables[table].reference(row)?;
-        let scratch = &mut self.machine.objects.scratch;
+        let scratch = &mut self.machine.own.scratch;
         let hash = || {
             let selector = ir.selectors[indirect.profile];
             selector.map_or(0, |selector| calculation::run(ir, selector, work, scratch))
@@ -485,12 +488,12 @@ impl<'a> Run<'a> {
             phv: &work.phv,
             args: self.none,
         };
-        let entries = &mut self.tables[table];
-        let found = entries.lookup(&ir.tables[table].key, &scope);
+        let entries = &self.tables[table];
+        let found = entries.lookup(&ir.tables[table].key, &scope, &mut self.machine.own.key);
         let bytes = work.ingress_len as u64;
-        entries.count(found, bytes, self.machine.now);
+        entries.count(found, 1, bytes, self.machine.now);
         if let Found::Hit(row) = found {
-            if let (Some(direct), Some(meter)) = (&ir.tables[table].meter, entries.meter(row)) {
+            if let (Some(direct), Some(mut meter)) = (&ir.tables[table].meter, entries.meter(row)) {
                 let color = meter.mark(direct.unit.of(bytes), bytes, self.machine.now);
                 direct
                     .target
@@ -499,17 +502,17 @@ impl<'a> Run<'a> {
         }
         let member = self.member(table, found, work);
         if let Some(journal) = &mut self.machine.journal {
-            journal.table(table, &self.tables[table], found, member);
+            journal.table(table, (entries, &self.machine.own.key), found, member);
         }
         if let Some((action, args)) = member {
-            self.machine.act(&ir.actions[action].ops, args, work);
+            self.machine.act(&ir.actions[action], args, work);
             return ir.tables[table].after_hit(action);
         }
         let entries = &self.tables[table];
         match entries.bound(found) {
             Some(bound) => {
                 self.machine
-                    .act(&ir.actions[bound.action].ops, &bound.args, work);
+                    .act(&ir.actions[bound.action], &bound.args, work);
                 bound.next
             }
             None => entries.miss(),

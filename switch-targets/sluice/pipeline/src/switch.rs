@@ -5,42 +5,43 @@ mod profiles;
 
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use crate::bits::Bits;
 use crate::bitstream::mask;
+use crate::cells::{Counter, Register};
 use crate::entry::{ActionCall, CounterValue, Entry, EntryView, MatchValue, Replica};
 use crate::error::{LoadError, TableError};
 use crate::expr::Args;
-use crate::externs::{ExternArg, ExternRegistry};
-use crate::journal::{Journal, Step};
-use crate::machine::{Machine, Objects};
+use crate::externs::ExternRegistry;
+use crate::journal::Step;
+use crate::lane::{Lane, State};
+use crate::machine::Objects;
 use crate::meter::Meter;
 use crate::outcome::{Faults, Outcome};
-use crate::paths::{Log, PathCache};
-use crate::phv::Phv;
-use crate::process::{Buffers, CloneSession, Replication, Run};
+use crate::process::{CloneSession, Replication};
 use crate::profile::Profile;
 use crate::program::Program;
 use crate::spec::{CounterId, ProfileSpec, RegisterId, TableId, TableSpec, ValueSetId};
 use crate::table::Table;
 use crate::value_set::ValueSet;
-use crate::work::Work;
 
 /// One in so many packets that no recorded path takes is recorded: a recording costs as much as interpreting some tens.
 const RECORD_EVERY: u32 = 16;
 
-/// One thread's switch: program, tables, counters, registers, extern objects.
+/// Program, tables, counters, registers, extern objects, and a lane for each thread that runs packets.
 pub struct Switch {
     pub(crate) program: Program,
     pub(crate) tables: Vec<Table>,
-    profiles: Vec<Profile>,
+    pub(crate) profiles: Vec<Profile>,
     pub(crate) objects: Objects,
-    replication: Replication,
-    pub(crate) faults: Faults,
-    work: Work,
-    buffers: Buffers,
-    paths: PathCache,
-    log: Log,
-    none: Args,
+    pub(crate) replication: Replication,
+    pub(crate) none: Args,
+    /// Grows with every change of a table.
+    pub(crate) version: u64,
+    lanes: Vec<Mutex<State>>,
+    seed: u64,
+    record_every: u32,
 }
 
 impl Switch {
@@ -63,29 +64,20 @@ impl Switch {
             tables.push(table);
         }
         let profiles = program.profiles().iter().map(ProfileSpec::empty).collect();
-        let layout = &program.ir.layout;
-        let work = Work::new(layout);
-        let buffers = Buffers {
-            previous: Phv::new(layout),
-            ..Buffers::default()
-        };
-        let mut paths = PathCache::default();
-        paths.record_every(RECORD_EVERY);
-        let (replication, faults, none) =
-            (Replication::default(), Faults::default(), Args::default());
-        Ok(Switch {
+        let mut switch = Switch {
+            lanes: Vec::new(),
             tables,
             profiles,
             objects,
-            replication,
-            faults,
-            work,
-            buffers,
-            paths,
-            log: Log::default(),
-            none,
+            replication: Replication::default(),
+            none: Args::default(),
+            version: 0,
+            seed: 0,
+            record_every: RECORD_EVERY,
             program,
-        })
+        };
+        switch.set_lanes(1);
+        Ok(switch)
     }
 
     pub fn program(&self) -> &Program {
@@ -93,22 +85,30 @@ impl Switch {
     }
 
     pub fn faults(&self) -> Faults {
-        self.faults
+        let faults = self.lanes.iter().map(|lane| lane.lock().faults);
+        faults.fold(Faults::default(), Faults::and)
     }
 
     /// Starts P4's `random` from here.
     pub fn seed(&mut self, seed: u64) {
-        self.objects.random = seed;
+        self.seed = seed;
+        for (number, lane) in self.lanes.iter_mut().enumerate() {
+            lane.get_mut().own.random = seed.wrapping_add((number as u64) << 56);
+        }
     }
 
     /// One in `every` packets that no recorded path takes is recorded (see `paths`); 0: every packet is interpreted.
     pub fn record_paths(&mut self, every: u32) {
-        self.paths.record_every(every);
+        self.settle();
+        self.record_every = every;
+        for lane in &mut self.lanes {
+            lane.get_mut().paths.record_every(every);
+        }
     }
 
     /// Recorded paths in use.
     pub fn paths(&self) -> usize {
-        self.paths.len()
+        self.lanes.iter().map(|lane| lane.lock().paths.len()).sum()
     }
 
     pub fn insert(&mut self, table: TableId, entry: Entry) -> Result<(), TableError> {
@@ -146,7 +146,7 @@ impl Switch {
     }
 
     pub fn set_default(&mut self, table: TableId, action: ActionCall) -> Result<(), TableError> {
-        self.paths.table_changed();
+        self.changes();
         let (table, spec, program) = parts(&mut self.tables, &self.program, table)?;
         match &spec.default {
             Some(default) if default.is_const => Err(TableError::ConstDefault),
@@ -158,7 +158,7 @@ impl Switch {
 
     /// Back to what the program says.
     pub fn reset_default(&mut self, table: TableId) -> Result<(), TableError> {
-        self.paths.table_changed();
+        self.changes();
         let (table, spec, program) = parts(&mut self.tables, &self.program, table)?;
         table.reset_default(spec, program.actions(), &program.ir)
     }
@@ -188,6 +188,7 @@ impl Switch {
         table: TableId,
         from: usize,
     ) -> impl Iterator<Item = (usize, EntryView)> {
+        self.settle();
         let parts = (self.tables.get(table.0)).zip(self.program.tables().get(table.0));
         parts
             .into_iter()
@@ -201,6 +202,7 @@ impl Switch {
         key: &[MatchValue],
         priority: i32,
     ) -> Result<EntryView, TableError> {
+        self.settle();
         let parts = (self.tables.get(table.0)).zip(self.program.tables().get(table.0));
         let (entries, spec) = parts.ok_or(TableError::NoSuchObject)?;
         entries.entry(spec, &self.program.ir, key, priority)
@@ -212,6 +214,7 @@ impl Switch {
         key: &[MatchValue],
         priority: i32,
     ) -> Result<CounterValue, TableError> {
+        self.settle();
         let (Some(entries), Some(spec)) =
             (self.tables.get(table.0), self.program.tables().get(table.0))
         else {
@@ -227,12 +230,14 @@ impl Switch {
         priority: i32,
         value: CounterValue,
     ) -> Result<(), TableError> {
+        self.settle();
         let (table, spec, _) = parts(&mut self.tables, &self.program, table)?;
         table.set_counter(spec, key, priority, value)
     }
 
     /// What the default entry has counted: misses.
     pub fn default_counter_read(&self, table: TableId) -> Result<CounterValue, TableError> {
+        self.settle();
         let parts = (self.tables.get(table.0)).zip(self.program.tables().get(table.0));
         let (entries, spec) = parts.ok_or(TableError::NoSuchObject)?;
         entries.default_counter(spec)
@@ -244,6 +249,7 @@ impl Switch {
         table: TableId,
         value: CounterValue,
     ) -> Result<CounterValue, TableError> {
+        self.settle();
         let (table, spec, _) = parts(&mut self.tables, &self.program, table)?;
         table.set_default_counter(spec, value)
     }
@@ -258,6 +264,7 @@ impl Switch {
         timeout: Duration,
         now: Duration,
     ) -> Result<Duration, TableError> {
+        self.settle();
         let (table, spec, _) = parts(&mut self.tables, &self.program, table)?;
         table.set_idle_timeout(spec, key, priority, timeout, now)
     }
@@ -272,6 +279,7 @@ impl Switch {
         now: Duration,
         found: &mut Vec<EntryView>,
     ) -> Option<usize> {
+        self.settle();
         let (table, spec, program) = parts(&mut self.tables, &self.program, table).ok()?;
         table.expired(spec, &program.ir, from, budget, now, found)
     }
@@ -286,10 +294,13 @@ impl Switch {
             .counters
             .get(counter.0)
             .ok_or(TableError::NoSuchObject)?;
-        cells.get(index).copied().ok_or(TableError::BadIndex {
-            index,
-            size: cells.len(),
-        })
+        cells
+            .get(index)
+            .map(Counter::value)
+            .ok_or(TableError::BadIndex {
+                index,
+                size: cells.len(),
+            })
     }
 
     pub fn counter_write(
@@ -306,7 +317,7 @@ impl Switch {
         let size = cells.len();
         *cells
             .get_mut(index)
-            .ok_or(TableError::BadIndex { index, size })? = value;
+            .ok_or(TableError::BadIndex { index, size })? = value.into();
         Ok(())
     }
 
@@ -316,13 +327,13 @@ impl Switch {
             .registers
             .get(register.0)
             .ok_or(TableError::NoSuchObject)?;
-        let value = cells.get(index).ok_or(TableError::BadIndex {
+        let value = cells.read(index).ok_or(TableError::BadIndex {
             index,
             size: cells.len(),
         })?;
         Ok(Bits::from_u128(
             self.program.ir.registers[register.0].width,
-            *value,
+            value,
         ))
     }
 
@@ -333,16 +344,14 @@ impl Switch {
         index: usize,
         value: &Bits,
     ) -> Result<(), TableError> {
-        let cells = self
-            .objects
-            .registers
-            .get_mut(register.0)
-            .ok_or(TableError::NoSuchObject)?;
+        let cells = self.objects.registers.get(register.0);
+        let cells = cells.ok_or(TableError::NoSuchObject)?;
         let size = cells.len();
-        let cell = cells
-            .get_mut(index)
-            .ok_or(TableError::BadIndex { index, size })?;
-        *cell = value.low_u128() & mask(self.program.ir.registers[register.0].width);
+        if index >= size {
+            return Err(TableError::BadIndex { index, size });
+        }
+        let value = value.low_u128() & mask(self.program.ir.registers[register.0].width);
+        cells.write(index, value, false);
         Ok(())
     }
 
@@ -391,62 +400,73 @@ impl Switch {
         };
     }
 
-    /// Runs one packet to its end: all passes, all copies. `now` is the time since the switch started.
-    pub fn process(&mut self, ingress_port: u16, packet: &[u8], now: Duration, out: &mut Outcome) {
-        self.run(ingress_port, packet, now, out, false);
+    /// One for each thread that runs packets; at first there is one. What those before had recorded is forgotten.
+    pub fn set_lanes(&mut self, count: usize) {
+        self.settle();
+        let faults = self.faults();
+        let (seed, every) = (self.seed, self.record_every);
+        self.lanes.clear();
+        for _ in 0..count.max(1) {
+            self.lanes.push(Mutex::new(State::new(&self.program)));
+        }
+        self.lanes[0].get_mut().faults = faults;
+        self.seed(seed);
+        self.record_paths(every);
     }
 
-    /// As [`Switch::process`], with all that it changes, and tells the packet's way.
+    pub fn lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// Waits until no thread has the lane.
+    pub fn lane(&self, number: usize) -> Lane<'_> {
+        Lane::take(self, &self.lanes[number % self.lanes.len()])
+    }
+
+    /// As [`Lane::process`], in the first lane.
+    pub fn process(&self, ingress_port: u16, packet: &[u8], now: Duration, out: &mut Outcome) {
+        self.lane(0).process(ingress_port, packet, now, out);
+    }
+
+    /// As [`Lane::explain`], in the first lane.
     pub fn explain(
-        &mut self,
+        &self,
         ingress_port: u16,
         packet: &[u8],
         now: Duration,
         out: &mut Outcome,
     ) -> Vec<Step> {
-        self.run(ingress_port, packet, now, out, true)
+        self.lane(0).explain(ingress_port, packet, now, out)
     }
 
-    #[inline]
-    fn run(
-        &mut self,
-        ingress_port: u16,
-        packet: &[u8],
-        now: Duration,
-        out: &mut Outcome,
-        explain: bool,
-    ) -> Vec<Step> {
-        out.clear();
-        self.work.payload.load(packet);
-        let machine = Machine {
-            ir: &self.program.ir,
-            objects: &mut self.objects,
-            out,
-            faults: &mut self.faults,
-            now,
-            log: &mut self.log,
-            journal: explain.then(|| Box::new(Journal::new(&self.program))),
-        };
-        let mut run = Run {
-            machine,
-            tables: &mut self.tables,
-            profiles: &self.profiles,
-            replication: &self.replication,
-            buffers: &mut self.buffers,
-            paths: &mut self.paths,
-            none: &self.none,
-        };
-        run.packet(ingress_port, &mut self.work);
-        let steps = run.machine.journal.take().map(|journal| journal.steps);
-        out.dropped = out.sent.is_empty();
-        steps.unwrap_or_default()
+    /// Goes on with the faults and the random numbers of another switch.
+    pub(crate) fn go_on_from(&mut self, other: &Switch) {
+        for (own, other) in self.lanes.iter_mut().zip(&other.lanes) {
+            let (own, other) = (own.get_mut(), other.lock());
+            (own.faults, own.own.random) = (other.faults, other.own.random);
+        }
+    }
+
+    /// Has the tables count what lanes have kept back. It waits for threads that have lanes.
+    pub(crate) fn settle(&self) {
+        for lane in &self.lanes {
+            lane.lock().paths.settle(&self.tables);
+        }
+    }
+
+    /// Before a table changes.
+    fn changes(&mut self) {
+        self.version += 1;
+        for lane in &mut self.lanes {
+            lane.get_mut().paths.settle(&self.tables);
+        }
     }
 
     fn writable(
         &mut self,
         table: TableId,
     ) -> Result<(&mut Table, &TableSpec, &Program, &mut [Profile]), TableError> {
-        self.paths.table_changed();
+        self.changes();
         let (table, spec, program) = parts(&mut self.tables, &self.program, table)?;
         if spec.is_const {
             Err(TableError::ConstTable)
@@ -495,35 +515,34 @@ fn objects(program: &Program, registry: &ExternRegistry) -> Result<Objects, Load
             })?;
         methods.push(method);
     }
-    let args = ir.calls.iter();
-    let args = args.map(|call| vec![ExternArg::default(); call.args.len()]);
+    let is_updated = |register| {
+        let actions = ir.actions.iter();
+        actions.flat_map(|it| &it.updates).any(|it| *it == register)
+    };
     Ok(Objects {
         counters: program
             .counters()
             .iter()
-            .map(|counter| vec![CounterValue::default(); counter.size])
+            .map(|counter| (0..counter.size).map(|_| Counter::default()).collect())
             .collect(),
         registers: ir
             .registers
             .iter()
-            .map(|register| vec![0; register.size])
+            .enumerate()
+            .map(|(at, register)| Register::new(register.width, register.size, is_updated(at)))
             .collect(),
         meters: program
             .meters()
             .iter()
-            .map(|meter| vec![Meter::default(); meter.size])
+            .map(|meter| Mutex::new(vec![Meter::default(); meter.size]))
             .collect(),
         externs,
         methods,
-        args: args.collect(),
-        args_of: vec![0; ir.calls.len()],
-        scratch: Vec::new(),
         value_sets: ir
             .parser
             .value_sets
             .iter()
             .map(|_| ValueSet::default())
             .collect(),
-        random: 0,
     })
 }

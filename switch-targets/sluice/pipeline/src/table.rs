@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
+
 use crate::bits::{self, Bits};
+use crate::cells::Counter;
 use crate::entry::{ActionCall, CounterValue, Entry, EntryAction, EntryView, MatchValue};
 use crate::error::TableError;
 use crate::expr::{Args, Scope};
@@ -40,19 +43,26 @@ pub struct Table {
     /// It has direct counters or idle timeouts.
     counts: bool,
     /// By row; empty when the table does not count.
-    counters: Vec<CounterValue>,
+    counters: Vec<Counter>,
     /// Of the default entry: misses.
-    misses: CounterValue,
+    misses: Counter,
     idle: Idle,
     /// By row; empty when the table has no meter.
-    meters: Vec<Meter>,
+    meters: Mutex<Vec<Meter>>,
     /// By row; empty when the table has no action profile.
     pointers: Vec<Option<(Reference, EntryAction)>>,
     default: Option<(ActionCall, Bound)>,
     miss: Next,
-    key: Vec<u8>,
+    key_len: usize,
     /// Grows with every change of what a lookup can lead to.
     version: u64,
+}
+
+/// What a lookup needs room for: the key of the last one, packed.
+#[derive(Debug, Default)]
+pub struct KeyBuffer {
+    key: Vec<u8>,
+    masked: Vec<u8>,
 }
 
 impl Table {
@@ -70,13 +80,13 @@ impl Table {
             free: Vec::new(),
             counts: spec.direct_counter || spec.idle_timeout,
             counters: Vec::new(),
-            misses: CounterValue::default(),
+            misses: Counter::default(),
             idle: Idle::default(),
-            meters: Vec::new(),
+            meters: Mutex::default(),
             pointers: Vec::new(),
             default: None,
             miss: ir.tables[id].after_miss(None),
-            key: vec![0; ir.tables[id].key_len],
+            key_len: ir.tables[id].key_len,
             version: 0,
         };
         table.reset_default(spec, actions, ir)?;
@@ -85,9 +95,14 @@ impl Table {
 
     /// Finds the entry for the packet.
     #[inline]
-    pub fn lookup(&mut self, keys: &[ir::Key], scope: &Scope) -> Found {
+    pub fn lookup(&self, keys: &[ir::Key], scope: &Scope, buffer: &mut KeyBuffer) -> Found {
+        let KeyBuffer {
+            key: packed,
+            masked,
+        } = buffer;
+        packed.resize(self.key_len, 0);
         for key in keys {
-            let field = &mut self.key[key.offset..key.offset + key.len];
+            let field = &mut packed[key.offset..key.offset + key.len];
             key.source.write(scope, key.width, field);
             if let Some(mask) = &key.mask {
                 field
@@ -96,12 +111,14 @@ impl Table {
                     .for_each(|(byte, mask)| *byte &= mask);
             }
         }
-        self.index.lookup(&self.key).map_or(Found::Miss, Found::Hit)
+        let row = self.index.lookup(packed, masked);
+        row.map_or(Found::Miss, Found::Hit)
     }
 
     /// The same for a key that is packed already.
-    pub fn find_packed(&mut self, key: &[u8]) -> Found {
-        self.index.lookup(key).map_or(Found::Miss, Found::Hit)
+    pub fn find_packed(&self, key: &[u8]) -> Found {
+        let row = self.index.lookup(key, &mut Vec::new());
+        row.map_or(Found::Miss, Found::Hit)
     }
 
     /// The bits of the packed key that an entry may look at; beyond its end, none.
@@ -118,19 +135,18 @@ impl Table {
         self.counts
     }
 
-    /// A packet of so many bytes has found this.
+    /// So many packets and bytes have found this, the last one `now`.
     #[inline]
-    pub fn count(&mut self, found: Found, bytes: u64, now: Duration) {
+    pub fn count(&self, found: Found, packets: u64, bytes: u64, now: Duration) {
         let counter = match found {
             Found::Hit(row) => {
                 self.idle.hit(row, now);
-                self.counters.get_mut(row)
+                self.counters.get(row)
             }
-            Found::Miss => Some(&mut self.misses),
+            Found::Miss => Some(&self.misses),
         };
         if let Some(counter) = counter {
-            counter.packets = counter.packets.wrapping_add(1);
-            counter.bytes = counter.bytes.wrapping_add(bytes);
+            counter.add(packets, bytes);
         }
     }
 
@@ -176,16 +192,16 @@ impl Table {
             self.rows.len() - 1
         });
         if spec.direct_counter {
-            self.counters
-                .resize(self.rows.len(), CounterValue::default());
-            self.counters[row] = CounterValue::default();
+            self.counters.resize_with(self.rows.len(), Counter::default);
+            self.counters[row] = Counter::default();
         }
         if spec.idle_timeout {
             self.idle.reset(row);
         }
         if spec.direct_meter.is_some() {
-            self.meters.resize(self.rows.len(), Meter::default());
-            self.meters[row] = Meter::default();
+            let meters = self.meters.get_mut();
+            meters.resize(self.rows.len(), Meter::default());
+            meters[row] = Meter::default();
         }
         if spec.profile.is_some() {
             self.pointers.resize(self.rows.len(), None);
@@ -262,7 +278,7 @@ impl Table {
         actions: &[ActionSpec],
         ir: &Ir,
     ) -> Result<(), TableError> {
-        self.misses = CounterValue::default();
+        self.misses = Counter::default();
         match &spec.default {
             Some(default) => {
                 let call = ActionCall {
@@ -305,16 +321,6 @@ impl Table {
         self.view(spec, ir, row).ok_or(TableError::NotFound)
     }
 
-    /// The key of the last lookup, by the names of its fields.
-    pub fn looked_up(&self, keys: &[ir::Key], spec: &TableSpec) -> Vec<(String, Bits)> {
-        let fields = keys.iter().zip(&spec.keys);
-        let value =
-            |key: &ir::Key| Bits::cut(key.width, &self.key[key.offset..key.offset + key.len]);
-        fields
-            .map(|(key, spec)| (spec.name.clone(), value(key)))
-            .collect()
-    }
-
     /// `None` for a row without an entry.
     pub fn view(&self, spec: &TableSpec, ir: &Ir, row: usize) -> Option<EntryView> {
         let (bound, rule) = (self.rows.get(row)?.as_ref()?, self.index.rule(row)?);
@@ -327,8 +333,8 @@ impl Table {
                 _ => call_of(ir, bound.action, &bound.args).into(),
             },
         };
-        let counter = self.counters.get(row).copied();
-        let (idle, meter) = (self.idle.view(row), self.meters.get(row).cloned());
+        let counter = self.counters.get(row).map(Counter::value);
+        let (idle, meter) = (self.idle.view(row), self.meters.lock().get(row).cloned());
         Some(EntryView {
             entry,
             counter,
@@ -350,7 +356,7 @@ impl Table {
         let row = self.find(spec, key, priority)?;
         self.counters
             .get(row)
-            .copied()
+            .map(Counter::value)
             .ok_or(TableError::NoDirectCounter)
     }
 
@@ -365,14 +371,14 @@ impl Table {
         *self
             .counters
             .get_mut(row)
-            .ok_or(TableError::NoDirectCounter)? = value;
+            .ok_or(TableError::NoDirectCounter)? = value.into();
         Ok(())
     }
 
     /// What the default entry has counted.
     pub fn default_counter(&self, spec: &TableSpec) -> Result<CounterValue, TableError> {
         match spec.direct_counter {
-            true => Ok(self.misses),
+            true => Ok(self.misses.value()),
             false => Err(TableError::NoDirectCounter),
         }
     }
@@ -384,7 +390,7 @@ impl Table {
         value: CounterValue,
     ) -> Result<CounterValue, TableError> {
         let old = self.default_counter(spec)?;
-        self.misses = value;
+        self.misses = value.into();
         Ok(old)
     }
 
@@ -447,8 +453,8 @@ impl Table {
             .map(|row| self.reference(row))
     }
 
-    pub fn meter(&mut self, row: usize) -> Option<&mut Meter> {
-        self.meters.get_mut(row)
+    pub fn meter(&self, row: usize) -> Option<MappedMutexGuard<'_, Meter>> {
+        MutexGuard::try_map(self.meters.lock(), |meters| meters.get_mut(row)).ok()
     }
 
     /// The meter of an entry.
@@ -459,7 +465,8 @@ impl Table {
         priority: i32,
     ) -> Result<&mut Meter, TableError> {
         let row = self.find(spec, key, priority)?;
-        self.meters.get_mut(row).ok_or(TableError::NoDirectMeter)
+        let meters = self.meters.get_mut();
+        meters.get_mut(row).ok_or(TableError::NoDirectMeter)
     }
 
     fn find(
@@ -505,6 +512,18 @@ impl Table {
                 action: actions[action].name.clone(),
             }),
         }
+    }
+}
+
+impl KeyBuffer {
+    /// The key of the last lookup, by the names of its fields.
+    pub fn looked_up(&self, keys: &[ir::Key], spec: &TableSpec) -> Vec<(String, Bits)> {
+        let fields = keys.iter().zip(&spec.keys);
+        let value =
+            |key: &ir::Key| Bits::cut(key.width, &self.key[key.offset..key.offset + key.len]);
+        fields
+            .map(|(key, spec)| (spec.name.clone(), value(key)))
+            .collect()
     }
 }
 

@@ -81,7 +81,6 @@ pub struct TupleSpace {
     /// By row.
     rules: Vec<Option<Rule>>,
     hasher: RandomState,
-    masked: Vec<u8>,
     /// Bits of the key that a rule looks at, or that one has looked at since the space was last empty.
     significant: Vec<u8>,
 }
@@ -109,9 +108,9 @@ fn has_value(rules: &[Option<Rule>], bucket: &Bucket, value: &[u8]) -> bool {
 }
 
 impl TupleSpace {
-    /// The row of the best rule for `key`.
+    /// The row of the best rule for `key`. What is in `masked` before and after is of no account.
     #[inline]
-    pub fn lookup(&mut self, key: &[u8]) -> Option<usize> {
+    pub fn lookup(&self, key: &[u8], masked: &mut Vec<u8>) -> Option<usize> {
         let mut best: Option<(i32, u32)> = None;
         for tuple in &self.tuples {
             if best.is_some_and(|(priority, _)| priority >= tuple.rank) {
@@ -120,10 +119,9 @@ impl TupleSpace {
             let value = if tuple.full {
                 key
             } else {
-                self.masked.clear();
-                self.masked
-                    .extend(key.iter().zip(&*tuple.mask).map(|(byte, mask)| byte & mask));
-                self.masked.as_slice()
+                masked.clear();
+                masked.extend(key.iter().zip(&*tuple.mask).map(|(byte, mask)| byte & mask));
+                masked.as_slice()
             };
             let hash = self.hasher.hash_one(value);
             let Some(bucket) = tuple.bucket(hash, &self.rules, value) else {

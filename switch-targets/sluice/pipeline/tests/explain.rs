@@ -37,7 +37,7 @@ proptest! {
                 *to ^= byte;
             }
         }
-        let (mut told, mut untold) = (gateway(), gateway());
+        let (told, untold) = (gateway(), gateway());
         let (mut one, mut other) = (Outcome::new(), Outcome::new());
         let steps = told.switch.explain(port, &frame, Duration::ZERO, &mut one);
         untold.switch.process(port, &frame, Duration::ZERO, &mut other);

@@ -16,8 +16,8 @@ pub struct Traffic {
     /// Packets that came while there was no program.
     pub without_program: AtomicU64,
     pub digests_lost: AtomicU64,
-    /// Rounds of the data plane since it started: one a second at least.
-    pub beats: AtomicU64,
+    /// Rounds of each thread since it started: one a second at least.
+    pub beats: Box<[AtomicU64]>,
 }
 
 #[derive(Default)]
@@ -36,25 +36,23 @@ pub struct PortTraffic {
     pub sent_super_frames: AtomicU64,
 }
 
-impl Default for Traffic {
-    fn default() -> Self {
+impl Traffic {
+    pub fn new(threads: usize) -> Self {
         Self {
             ports: (0..PORTS).map(|_| PortTraffic::default()).collect(),
             to_no_port: AtomicU64::new(0),
             without_program: AtomicU64::new(0),
             digests_lost: AtomicU64::new(0),
-            beats: AtomicU64::new(0),
+            beats: (0..threads).map(|_| AtomicU64::new(0)).collect(),
         }
     }
-}
 
-impl Traffic {
     pub fn port(&self, number: u16) -> Option<&PortTraffic> {
         self.ports.get(usize::from(number))
     }
 
-    pub fn beat(&self) {
-        add(&self.beats, 1);
+    pub fn beat(&self, thread: usize) {
+        add(&self.beats[thread], 1);
     }
 
     pub fn sent_to_no_port(&self) {

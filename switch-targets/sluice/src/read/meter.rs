@@ -64,7 +64,7 @@ pub fn meters(
                 index: Some(p4rt::Index {
                     index: i64::try_from(cell).unwrap_or(i64::MAX),
                 }),
-                config: config(meter),
+                config: config(&meter),
                 counter_data: asked.counter_data.map(|_| counts(meter.counts)),
             }));
         }

@@ -76,7 +76,7 @@ impl Bench {
         };
         let (learned, _) = mpsc::channel(1);
         let (packet_io, _) = PacketIo::new(None).map_err(refused_io)?;
-        let plane = DataPlane::new(learned, Arc::new(packet_io));
+        let plane = DataPlane::new(learned, Arc::new(packet_io), 1);
         let device = Device::new(1, Arc::new(plane), externs);
         let refused = |fault| OfflineError::Refused {
             path: json.to_owned(),
@@ -105,9 +105,9 @@ impl Bench {
     }
 
     pub fn explain(&mut self, port: u16, frame: &[u8]) -> Explained {
-        let mut running = self.0.device.plane.lock();
+        let running = self.0.device.plane.lock();
         let mut out = Outcome::new();
-        let steps = running.as_mut().map(|running| {
+        let steps = running.as_ref().map(|running| {
             running
                 .switch
                 .explain(port, frame, Duration::ZERO, &mut out)

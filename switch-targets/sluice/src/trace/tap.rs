@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use sluice_pipeline::{Outcome, Step, Switch};
+use sluice_pipeline::{Lane, Outcome, Step};
 use tokio::sync::mpsc;
 
 /// A packet and its way.
@@ -77,22 +77,22 @@ impl Tap {
     #[inline]
     pub fn process(
         &self,
-        switch: &mut Switch,
+        lane: &mut Lane<'_>,
         port: u16,
         frame: &[u8],
         now: Duration,
         outcome: &mut Outcome,
     ) {
         if !self.is_open.load(Ordering::Relaxed) {
-            return switch.process(port, frame, now, outcome);
+            return lane.process(port, frame, now, outcome);
         }
-        self.explain(switch, port, frame, now, outcome);
+        self.explain(lane, port, frame, now, outcome);
     }
 
     #[cold]
     fn explain(
         &self,
-        switch: &mut Switch,
+        lane: &mut Lane<'_>,
         port: u16,
         frame: &[u8],
         now: Duration,
@@ -100,9 +100,9 @@ impl Tap {
     ) {
         let mut guard = self.open.lock();
         let Some(open) = guard.as_mut().filter(|open| open.filter.takes(port, frame)) else {
-            return switch.process(port, frame, now, outcome);
+            return lane.process(port, frame, now, outcome);
         };
-        let steps = switch.explain(port, frame, now, outcome);
+        let steps = lane.explain(port, frame, now, outcome);
         let explained = Explained {
             port,
             frame: frame.to_vec(),

@@ -18,7 +18,7 @@ pub fn with(program: Program, schema: Schema) -> (Device, Installed) {
         packet_in: None,
     };
     let (io, _) = PacketIo::new(None).unwrap();
-    let plane = DataPlane::new(mpsc::channel(1).0, Arc::new(io));
+    let plane = DataPlane::new(mpsc::channel(1).0, Arc::new(io), 1);
     plane.install(running, |_, _| {});
     let installed = Installed {
         schema,

@@ -11,6 +11,8 @@ mod parser;
 pub use control::{AfterTable, DirectMeter, Flow, FlowNode, Indirect, Key, Table};
 pub use parser::{Accepts, Case, KeyPart, KeySource, Parser, ParserOp, State};
 
+use std::collections::BTreeSet;
+
 use crate::cond::Cond;
 use crate::expr::{HeaderRef, Num};
 use crate::layout::{HeaderIx, Home, Layout, StackIx};
@@ -212,6 +214,29 @@ pub enum Op {
 pub struct Action {
     pub params: Vec<Param>,
     pub ops: Vec<Op>,
+    /// Registers that it reads and writes, in rising order: what it does to them is one step.
+    pub updates: Vec<usize>,
+}
+
+impl Action {
+    pub fn new(params: Vec<Param>, ops: Vec<Op>) -> Action {
+        let read = |op: &Op| match op {
+            Op::RegisterRead { register, .. } => Some(*register),
+            _ => None,
+        };
+        let written = |op: &Op| match op {
+            Op::RegisterWrite { register, .. } => Some(*register),
+            _ => None,
+        };
+        let written: BTreeSet<_> = ops.iter().filter_map(written).collect();
+        let read: BTreeSet<_> = ops.iter().filter_map(read).collect();
+        let updates = read.intersection(&written).copied().collect();
+        Action {
+            params,
+            ops,
+            updates,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

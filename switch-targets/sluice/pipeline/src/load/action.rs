@@ -68,7 +68,7 @@ pub fn load(
             .by_id
             .insert(node.get("id")?.number(u64::MAX)?, ir.actions.len());
         actions.specs.push(spec);
-        ir.actions.push(Action { params, ops });
+        ir.actions.push(Action::new(params, ops));
     }
     ir.nothing = ir.actions.len();
     ir.actions.push(Action::default());

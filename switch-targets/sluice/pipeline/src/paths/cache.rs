@@ -7,6 +7,7 @@
 //! A candidate still has requirements of its own, which its replay checks.
 
 use std::hash::{BuildHasher as _, Hasher as _};
+use std::time::Duration;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
@@ -36,9 +37,29 @@ struct Kept {
     /// The state of the tables when the path was last known to hold.
     checked: u64,
     exits: u32,
+    tally: Tally,
+}
+
+/// Packets that have taken a path to its end and that its tables do not know of yet.
+#[derive(Debug, Default)]
+struct Tally {
+    packets: u64,
+    bytes: u64,
+    last: Duration,
 }
 
 impl Kept {
+    fn settle(&mut self, tables: &[Table]) {
+        let Tally {
+            packets,
+            bytes,
+            last,
+        } = std::mem::take(&mut self.tally);
+        for (table, found) in &self.path.counted {
+            tables[*table].count(*found, packets, bytes, last);
+        }
+    }
+
     /// Whether the packet has the path's bits.
     #[inline]
     fn fits(&self, entrance: &Entrance, input: &[u8; INPUT], len: usize) -> bool {
@@ -79,14 +100,14 @@ pub struct PathCache {
     doors: Vec<Door>,
     kept: Vec<Option<Kept>>,
     free: Vec<u32>,
-    /// Grows with every change of a table.
-    version: u64,
+    /// Paths with a tally.
+    tallied: Vec<u32>,
     every: u32,
     missed: u32,
 }
 
 impl PathCache {
-    /// One in `every` packets that no path takes is recorded; 0: none is, and no path is kept.
+    /// One in `every` packets that no path takes is recorded; 0: none is, and no path is kept. None has a tally.
     pub fn record_every(&mut self, every: u32) {
         self.every = every;
         if every == 0 {
@@ -108,9 +129,15 @@ impl PathCache {
         due
     }
 
-    /// A table has been changed.
-    pub fn table_changed(&mut self) {
-        self.version += 1;
+    /// Has the tables count what paths have found in them. It comes before every read and write of a table, so that a path
+    /// with a tally holds.
+    #[inline]
+    pub fn settle(&mut self, tables: &[Table]) {
+        while let Some(index) = self.tallied.pop() {
+            if let Some(Some(kept)) = self.kept.get_mut(index as usize) {
+                kept.settle(tables);
+            }
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -129,14 +156,14 @@ impl PathCache {
         entrance: &Entrance,
         input: &[u8; INPUT],
         len: usize,
-        tables: &[Table],
+        (tables, version): (&[Table], u64),
         last: Option<At>,
     ) -> Option<At> {
         if last.is_none() {
             let index = self.doors.get(entrance.index())?.recent;
             let recent = self.kept.get(index as usize).and_then(Option::as_ref);
             if recent.is_some_and(|kept| {
-                kept.checked == self.version
+                kept.checked == version
                     && kept.entrance == entrance.index()
                     && kept.fits(entrance, input, len)
             }) {
@@ -144,7 +171,7 @@ impl PathCache {
                 return Some(At { index, group, nth });
             }
         }
-        self.search(entrance, input, len, tables, last)
+        self.search(entrance, input, len, (tables, version), last)
     }
 
     fn search(
@@ -152,7 +179,7 @@ impl PathCache {
         entrance: &Entrance,
         input: &[u8; INPUT],
         len: usize,
-        tables: &[Table],
+        (tables, version): (&[Table], u64),
         last: Option<At>,
     ) -> Option<At> {
         // The path taken last has no place in the order: the search behind it begins at the front.
@@ -176,7 +203,7 @@ impl PathCache {
                 }
                 let holds = |(table, seen): &(usize, u64)| tables[*table].version() == *seen;
                 let at = At { index, group, nth };
-                if kept.checked == self.version || kept.path.tables.iter().all(holds) {
+                if kept.checked == version || kept.path.tables.iter().all(holds) {
                     found = Some(at);
                 } else {
                     stale = Some(at);
@@ -188,19 +215,28 @@ impl PathCache {
             }
         }
         if let Some(at) = stale {
-            self.forget(at.index);
-            return self.search(entrance, input, len, tables, last);
+            self.forget(at.index, tables);
+            return self.search(entrance, input, len, (tables, version), last);
         }
         let at = found?;
         if let Some(Some(kept)) = self.kept.get_mut(at.index as usize) {
-            kept.checked = self.version;
+            kept.checked = version;
         }
         Some(at)
     }
 
-    /// A path was of use: it and its shape are tried earlier from now on.
+    /// A packet of `len` bytes has taken a path to its end: it and its shape are tried earlier from now on.
     #[inline]
-    pub fn used(&mut self, entrance: usize, at: At) {
+    pub fn used(&mut self, entrance: usize, at: At, len: usize, now: Duration) {
+        if let Some(Some(kept)) = self.kept.get_mut(at.index as usize) {
+            let tally = &mut kept.tally;
+            if tally.packets == 0 && !kept.path.counted.is_empty() {
+                self.tallied.push(at.index);
+            }
+            tally.packets += 1;
+            tally.bytes += len as u64;
+            tally.last = now;
+        }
         let Some(door) = self.doors.get_mut(entrance) else {
             return;
         };
@@ -213,17 +249,25 @@ impl PathCache {
     }
 
     /// A path has been left in the middle.
-    pub fn exited(&mut self, at: At) {
+    pub fn exited(&mut self, at: At, tables: &[Table]) {
         if let Some(Some(kept)) = self.kept.get_mut(at.index as usize) {
             kept.exits += 1;
             if kept.exits > MAX_EXITS {
-                self.forget(at.index);
+                self.forget(at.index, tables);
             }
         }
     }
 
-    pub fn insert(&mut self, entrance: &Entrance, input: &[u8; INPUT], shape: Shape, path: Path) {
+    pub fn insert(
+        &mut self,
+        entrance: &Entrance,
+        input: &[u8; INPUT],
+        shape: Shape,
+        path: Path,
+        (tables, version): (&[Table], u64),
+    ) {
         if self.len() >= MAX_PATHS {
+            self.settle(tables);
             self.clear();
         }
         let number = entrance.index();
@@ -233,6 +277,7 @@ impl PathCache {
         let groups = &mut self.doors[number].groups;
         if groups.iter().all(|group| group.shape != shape) {
             if groups.len() >= MAX_SHAPES {
+                self.settle(tables);
                 self.forget_shape(number);
             }
             self.doors[number].groups.push(Group {
@@ -252,7 +297,7 @@ impl PathCache {
         if let [first, ..] = crowd.as_slice()
             && crowd.len() >= MAX_ALIKE
         {
-            self.forget(*first);
+            self.forget(*first, tables);
         }
         let words = shape.words.iter();
         let initial = shape.initial.iter();
@@ -265,8 +310,9 @@ impl PathCache {
                 .collect(),
             shape,
             path,
-            checked: self.version,
+            checked: version,
             exits: 0,
+            tally: Tally::default(),
         };
         let index = self.free.pop().unwrap_or_else(|| {
             self.kept.push(None);
@@ -282,7 +328,8 @@ impl PathCache {
         self.kept[index as usize] = Some(kept);
     }
 
-    fn forget(&mut self, index: u32) {
+    fn forget(&mut self, index: u32, tables: &[Table]) {
+        self.settle(tables);
         let Some(kept) = self.kept.get_mut(index as usize).and_then(Option::take) else {
             return;
         };
@@ -296,7 +343,7 @@ impl PathCache {
         }
     }
 
-    /// Forgets the shape of a door that was of use least, with its paths.
+    /// Forgets the shape of a door that was of use least, with its paths, which have no tally.
     fn forget_shape(&mut self, door: usize) {
         if let Some(group) = self.doors[door].groups.pop() {
             for index in group.paths {

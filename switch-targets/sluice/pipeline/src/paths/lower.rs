@@ -90,6 +90,7 @@ pub fn lower(recorder: Recorder, ended: Ended, next_call: &mut u64) -> Path {
             next: snapshot.next.clone().into(),
             len: snapshot.len,
             recirculate: snapshot.recirculate,
+            counted: snapshot.counted,
         }
     };
     let exits: Box<[Exit]> = recorder.exits.iter().map(exit).collect();
@@ -108,6 +109,7 @@ pub fn lower(recorder: Recorder, ended: Ended, next_call: &mut u64) -> Path {
         exits,
         effects: recorder.effects(),
         tables: recorder.looked_into.into(),
+        counted: recorder.counted.into(),
     }
 }
 
@@ -211,10 +213,6 @@ impl Lowering<'_> {
     fn step(&mut self, step: &Step, recorded: &[RecordedCall], calls: &mut Vec<Call>) {
         let instr = match *step {
             Step::Guard { cond, holds, exit } => Instr::Guard(self.check(cond, holds), exit as u32),
-            Step::CountFound { table, found } => Instr::CountFound {
-                table: table as u32,
-                found,
-            },
             Step::Count { counter, index } => Instr::Count {
                 counter: counter as u32,
                 index: self.need(index),

@@ -115,7 +115,7 @@ pub enum Actual<'a> {
 /// The path of a pass that the interpreter has just made. `None`: no path can hold it.
 pub fn record(
     ir: &Ir,
-    tables: &mut [Table],
+    tables: &[Table],
     log: &mut Log,
     entrance: &Entrance,
     input: &[u8; INPUT],

@@ -25,10 +25,6 @@ pub enum Instr {
     Guard(Check, u32),
     /// Leaves the parsed headers behind.
     Trim(u32),
-    CountFound {
-        table: u32,
-        found: Found,
-    },
     Count {
         counter: u32,
         index: u32,
@@ -136,6 +132,8 @@ pub struct Exit {
     pub next: Box<[usize]>,
     pub len: NodeId,
     pub recirculate: Option<usize>,
+    /// So many of [`Path::counted`] came before it.
+    pub counted: usize,
 }
 
 /// A wide field that is as it was extracted.
@@ -174,4 +172,6 @@ pub struct Path {
     pub effects: usize,
     /// The tables that were looked into, and their versions.
     pub tables: Box<[(usize, u64)]>,
+    /// What the lookups in tables that count have found.
+    pub counted: Box<[(usize, Found)]>,
 }

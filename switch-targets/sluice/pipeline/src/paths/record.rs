@@ -32,10 +32,6 @@ pub enum Step {
         holds: bool,
         exit: usize,
     },
-    CountFound {
-        table: usize,
-        found: Found,
-    },
     Count {
         counter: usize,
         index: NodeId,
@@ -63,7 +59,8 @@ pub struct Snapshot {
     pub next: Vec<usize>,
     pub len: NodeId,
     pub recirculate: Option<usize>,
-    /// How many steps came before it.
+    /// How many lookups and how many steps came before it.
+    pub counted: usize,
     steps: usize,
 }
 
@@ -83,7 +80,7 @@ pub enum RecordedArg {
 
 pub struct Recorder<'a> {
     pub ir: &'a Ir,
-    pub tables: &'a mut [Table],
+    pub tables: &'a [Table],
     pub(super) log: &'a [u128],
     pub(super) taken: usize,
     /// The packet's first bytes, with zeros behind it.
@@ -105,6 +102,8 @@ pub struct Recorder<'a> {
     /// Where an effect's result that decides something leads when it is another.
     pub resume: Option<Resume>,
     pub steps: Vec<Step>,
+    /// What lookups have found in tables that count.
+    pub counted: Vec<(usize, Found)>,
     pub calls: Vec<RecordedCall>,
     pub exits: Vec<Snapshot>,
     pub looked_into: Vec<(usize, u64)>,
@@ -115,7 +114,7 @@ pub struct Recorder<'a> {
 impl<'a> Recorder<'a> {
     pub fn new(
         ir: &'a Ir,
-        tables: &'a mut [Table],
+        tables: &'a [Table],
         log: &'a [u128],
         entrance: &Entrance,
         input: &'a [u8; INPUT],
@@ -149,6 +148,7 @@ impl<'a> Recorder<'a> {
             exit: false,
             resume: None,
             steps: Vec::new(),
+            counted: Vec::new(),
             calls: Vec::new(),
             exits: Vec::new(),
             looked_into: Vec::new(),
@@ -245,6 +245,7 @@ impl<'a> Recorder<'a> {
                 next: self.next.clone(),
                 len: self.len,
                 recirculate: self.recirculate,
+                counted: self.counted.len(),
                 steps: self.steps.len(),
             });
         }

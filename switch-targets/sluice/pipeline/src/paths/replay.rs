@@ -6,9 +6,8 @@ use super::{Entrance, INPUT};
 use crate::bitstream::{mask, read};
 use crate::expr::{BinOp, binary};
 use crate::layout::Layout;
-use crate::machine::{Machine, Objects};
+use crate::machine::{Machine, Objects, Own};
 use crate::packet::Packet;
-use crate::table::Table;
 use crate::work::{Signals, Work};
 
 /// The numbers of a run.
@@ -44,7 +43,6 @@ pub fn replay(
     scratch: &mut Scratch,
     entrance: &Entrance,
     machine: &mut Machine,
-    tables: &mut [Table],
     work: &mut Work,
 ) -> Replayed {
     let Scratch {
@@ -96,10 +94,6 @@ pub fn replay(
                 work.payload.trim_front(headers as usize);
                 continue;
             }
-            Instr::CountFound { table, found } => {
-                tables[table as usize].count(found, len as u64, machine.now);
-                continue;
-            }
             Instr::Count { counter, index } => {
                 machine.count(counter as usize, of(index), len);
                 continue;
@@ -110,7 +104,7 @@ pub fn replay(
                 effect,
             } => {
                 let cells = &machine.objects.registers[register as usize];
-                effects[effect as usize] = cells.get(of(index) as usize).copied().unwrap_or(0);
+                effects[effect as usize] = cells.read(of(index) as usize).unwrap_or(0);
                 continue;
             }
             Instr::WriteRegister {
@@ -140,12 +134,9 @@ fn call(
     work: &mut Work,
 ) {
     let Objects {
-        externs,
-        methods,
-        args,
-        args_of,
-        ..
-    } = &mut *machine.objects;
+        externs, methods, ..
+    } = machine.objects;
+    let Own { args, args_of, .. } = &mut *machine.own;
     let args = &mut args[call.site];
     let constants_are_there = std::mem::replace(&mut args_of[call.site], call.id) == call.id;
     for (given, arg) in call.args.iter().zip(args.iter_mut()) {

@@ -58,15 +58,16 @@ impl Run<'_> {
                 entrance,
                 &scratch.input,
                 work.ingress_len,
-                self.tables,
+                (self.tables, self.version),
                 last,
             )?;
             let path = self.paths.path(at)?;
             let machine = &mut self.machine;
-            match replay(path, scratch, entrance, machine, self.tables, work) {
+            match replay(path, scratch, entrance, machine, work) {
                 Replayed::Unmet => last = Some(at),
                 Replayed::Done => {
-                    self.paths.used(entrance.index(), at);
+                    let (entrance, now) = (entrance.index(), self.machine.now);
+                    self.paths.used(entrance, at, work.ingress_len, now);
                     return Some(self.finish(at, work));
                 }
                 Replayed::Exited(exit) => return Some(self.resume(at, exit, work)),
@@ -124,7 +125,10 @@ impl Run<'_> {
         let exit = &path.exits[exit];
         restore(path, exit, scratch, entrance, &ir.layout, work);
         let resume = exit.resume;
-        self.paths.exited(at);
+        for (table, found) in &path.counted[..exit.counted] {
+            self.tables[*table].count(*found, 1, work.ingress_len as u64, self.machine.now);
+        }
+        self.paths.exited(at, self.tables);
         match resume {
             Resume::Ingress(node) => {
                 self.flow(&ir.ingress, Some(node), Half::Ingress, work);
@@ -177,7 +181,8 @@ impl Run<'_> {
         };
         let (ir, log) = (self.machine.ir, &mut *self.machine.log);
         if let Some((shape, path)) = record(ir, self.tables, log, &entrance, &input, len, &actual) {
-            self.paths.insert(&entrance, &input, shape, path);
+            let tables = (self.tables, self.version);
+            self.paths.insert(&entrance, &input, shape, path, tables);
         }
         then
     }

@@ -3,7 +3,7 @@
 use super::headers::Headers;
 use super::node::{Node, NodeId};
 use super::path::Resume;
-use super::record::{Recorded, Recorder, Step, Unrecorded};
+use super::record::{Recorded, Recorder, Unrecorded};
 use crate::bitstream::Writer;
 use crate::cond::CmpOp;
 use crate::expr::{Args, BinOp};
@@ -133,7 +133,7 @@ impl Recorder<'_> {
     fn apply(&mut self, table: usize) -> Recorded<crate::ir::Next> {
         let found = self.lookup(table)?;
         if self.tables[table].counts() {
-            self.steps.push(Step::CountFound { table, found });
+            self.counted.push((table, found));
         }
         let Some(bound) = self.tables[table].bound(found) else {
             return Ok(self.tables[table].miss());

@@ -7,14 +7,18 @@ use crate::spec::{MeterId, TableId};
 use crate::switch::{Switch, parts};
 
 impl Switch {
-    pub fn meter(&self, meter: MeterId, index: usize) -> Result<&Meter, TableError> {
+    pub fn meter(&self, meter: MeterId, index: usize) -> Result<Meter, TableError> {
         let cells = self
             .objects
             .meters
             .get(meter.0)
             .ok_or(TableError::NoSuchObject)?;
+        let cells = cells.lock();
         let size = cells.len();
-        cells.get(index).ok_or(TableError::BadIndex { index, size })
+        cells
+            .get(index)
+            .cloned()
+            .ok_or(TableError::BadIndex { index, size })
     }
 
     /// To configure it, or to set its counts.
@@ -23,7 +27,8 @@ impl Switch {
             .objects
             .meters
             .get_mut(meter.0)
-            .ok_or(TableError::NoSuchObject)?;
+            .ok_or(TableError::NoSuchObject)?
+            .get_mut();
         let size = cells.len();
         cells
             .get_mut(index)
