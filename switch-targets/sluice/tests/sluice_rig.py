@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import finsy as fy
@@ -55,6 +55,16 @@ class Sluice:
                 self.process.kill()
                 raise RuntimeError(f"sluice did not get ready: {log.read_text()}")
             time.sleep(0.01)
+
+    @contextlib.contextmanager
+    def halted(self) -> Iterator[None]:
+        """No thread of the switch runs."""
+        self.process.send_signal(signal.SIGSTOP)
+        tasks = Path(f"/proc/{self.process.pid}/task")
+        while any(" T " not in (task / "stat").read_text() for task in tasks.iterdir()):
+            time.sleep(0.001)
+        yield
+        self.process.send_signal(signal.SIGCONT)
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)

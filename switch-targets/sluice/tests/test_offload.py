@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import os
 import re
-import signal
 import socket
 import struct
 import threading
@@ -276,11 +275,9 @@ async def test_esp_in_udp_without_checksums_leaves_as_one(
     ethernet = Ether(dst="02:00:00:00:00:02", src="02:00:00:00:00:01")
     outer = ethernet / IP(src="10.9.0.1", dst="192.0.2.9", id=0, flags="DF")
     sent = [outer / UDP(sport=4500, dport=4500, chksum=0) / Raw(os.urandom(1300)) for _ in range(10)]
-    # They must wait together.
-    sluice.process.send_signal(signal.SIGSTOP)
-    for frame in sent:
-        left.send(frame)
-    sluice.process.send_signal(signal.SIGCONT)
+    with sluice.halted():  # they wait together
+        for frame in sent:
+            left.send(frame)
     found = datagrams(right)
     left.close()
     payload = b"".join(bytes(frame[UDP].payload) for frame in found)
