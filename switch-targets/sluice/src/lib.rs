@@ -15,6 +15,8 @@
 #![deny(unsafe_code)]
 
 pub mod arbitration;
+#[cfg(test)]
+mod arbitration_tests;
 pub mod command;
 pub mod config;
 pub mod dataplane;

@@ -4,14 +4,40 @@ use std::ops::Range;
 
 use sluice_pipeline::Switch;
 
-use super::AT_ONCE;
+use super::{AT_ONCE, counter_data};
 use crate::device::{Device, Installed, no_program};
 use crate::fault::Fault;
 use crate::proto::p4rt::{self, entity::Entity};
-use crate::schema::Register;
+use crate::schema::{Counter, Register};
 
 /// Cells that one request reads; the program may declare arrays as large as it likes.
 const MAX_CELLS: usize = 1 << 18;
+
+pub fn counters(
+    device: &Device,
+    installed: &Installed,
+    asked: &p4rt::CounterEntry,
+    found: &mut Vec<Entity>,
+) -> Result<(), Fault> {
+    let schema = &installed.schema;
+    let counters: Vec<(u32, &Counter)> = match asked.counter_id {
+        0 => schema.counters.iter().map(|(id, it)| (*id, it)).collect(),
+        id => vec![(id, schema.counter(id)?)],
+    };
+    for (counter_id, counter) in counters {
+        let cells = counter.cells(asked.index.as_ref())?;
+        in_pieces(device, cells, found, |switch, cell| {
+            let value = switch.counter_read(counter.index, cell).ok()?;
+            Some(Entity::CounterEntry(p4rt::CounterEntry {
+                counter_id,
+                index: Some(index(cell)),
+                data: Some(counter_data(value)),
+            }))
+        })
+        .map_err(|fault| fault.at(&format!("counter '{}'", counter.name)))?;
+    }
+    Ok(())
+}
 
 pub fn registers(
     device: &Device,

@@ -2,7 +2,8 @@
 
 use sluice_pipeline::{ColorCounts, Meter, MeterConfig};
 
-use super::{counter_data, direct_entries};
+use super::counter_data;
+use super::direct::direct_entries;
 use crate::device::{Device, Installed, no_program};
 use crate::fault::Fault;
 use crate::proto::p4rt::{self, entity::Entity};

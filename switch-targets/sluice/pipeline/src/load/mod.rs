@@ -15,6 +15,8 @@ mod labels;
 mod layout;
 mod meter;
 mod number;
+#[cfg(test)]
+mod number_tests;
 mod objects;
 mod parser;
 mod profile;
