@@ -121,15 +121,22 @@ impl Arbitration {
         })
     }
 
-    fn check(&self, stream: StreamId, bid: &Bid) -> Result<(), Refusal> {
-        let own_role = self.streams.get(&stream);
-        if bid.device_id != self.device_id {
-            let (own, asked) = (self.device_id, bid.device_id);
-            return Err(match own_role {
-                Some(_) => Refusal::DeviceChanged { own, asked },
-                None => Refusal::UnknownDevice { own, asked },
-            });
+    /// What is checked of a bid before anything else.
+    ///
+    /// # Errors
+    /// As [`Arbitration::bid`].
+    pub fn check_device(&self, stream: StreamId, asked: u64) -> Result<(), Refusal> {
+        let own = self.device_id;
+        match self.streams.get(&stream) {
+            _ if asked == own => Ok(()),
+            Some(_) => Err(Refusal::DeviceChanged { own, asked }),
+            None => Err(Refusal::UnknownDevice { own, asked }),
         }
+    }
+
+    fn check(&self, stream: StreamId, bid: &Bid) -> Result<(), Refusal> {
+        self.check_device(stream, bid.device_id)?;
+        let own_role = self.streams.get(&stream);
         if let Some(own) = own_role.filter(|own| **own != bid.role) {
             let (own, asked) = (own.clone(), bid.role.clone());
             return Err(Refusal::RoleChanged { own, asked });

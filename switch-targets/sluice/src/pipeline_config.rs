@@ -29,7 +29,6 @@ pub async fn set(
     device: &Device,
     request: p4rt::SetForwardingPipelineConfigRequest,
 ) -> Result<(), Fault> {
-    let action = Action::try_from(request.action).unwrap_or_default();
     let mut installed = device.installed.write().await;
     #[allow(deprecated, reason = "a client of P4Runtime before 1.4 has it")]
     let role = role_name(request.role, request.role_id);
@@ -40,6 +39,8 @@ pub async fn set(
         )));
     }
     let config = request.config;
+    let action = Action::try_from(request.action)
+        .map_err(|_| Fault::invalid(format!("action {} is not known", request.action)))?;
     match action {
         Action::Unspecified => return Err(Fault::invalid("the action is not set")),
         Action::Verify => drop(build(device, config)?),
@@ -128,22 +129,32 @@ pub fn build(device: &Device, config: Option<ForwardingPipelineConfig>) -> Resul
     })
 }
 
+/// `None` before the first program.
+///
 /// # Errors
-/// `NOT_FOUND` for another device, `FAILED_PRECONDITION` before the first program.
+/// `NOT_FOUND` for another device, `INVALID_ARGUMENT` for a response type that is not one.
 pub async fn get(
     device: &Device,
     request: p4rt::GetForwardingPipelineConfigRequest,
-) -> Result<ForwardingPipelineConfig, Fault> {
+) -> Result<Option<ForwardingPipelineConfig>, Fault> {
     device.check_id(request.device_id)?;
+    let kind = ResponseType::try_from(request.response_type).map_err(|_| {
+        Fault::invalid(format!(
+            "response type {} is not known",
+            request.response_type
+        ))
+    })?;
     let installed = device.installed.read().await;
-    let config = &installed.as_ref().ok_or_else(no_program)?.config;
-    let (p4info, device_config) = match request.response_type() {
+    let Some(Installed { config, .. }) = installed.as_ref() else {
+        return Ok(None);
+    };
+    let (p4info, device_config) = match kind {
         ResponseType::All => (true, true),
         ResponseType::CookieOnly => (false, false),
         ResponseType::P4infoAndCookie => (true, false),
         ResponseType::DeviceConfigAndCookie => (false, true),
     };
-    Ok(ForwardingPipelineConfig {
+    Ok(Some(ForwardingPipelineConfig {
         p4info: config.p4info.clone().filter(|_| p4info),
         p4_device_config: if device_config {
             config.p4_device_config.clone()
@@ -151,5 +162,5 @@ pub async fn get(
             Vec::new()
         },
         cookie: config.cookie,
-    })
+    }))
 }

@@ -10,7 +10,7 @@ mod value_set;
 use std::time::Duration;
 
 use sluice_pipeline::CounterValue;
-use tonic::Status;
+use tonic::{Code, Status};
 
 use crate::device::{Device, Installed, no_program, unknown_role};
 use crate::fault::{Fault, batch_status};
@@ -26,6 +26,9 @@ use table::{is_filtered, table_entries};
 const AT_ONCE: usize = 512;
 /// Entities of one response message.
 const PER_RESPONSE: usize = 256;
+
+/// Entities after which a batch finds no more.
+const MAX_FOUND: usize = 1 << 20;
 
 pub type Response = Result<p4rt::ReadResponse, Status>;
 
@@ -55,10 +58,17 @@ pub async fn read(device: &Device, request: p4rt::ReadRequest) -> Result<Vec<Res
     let mut found = Vec::new();
     let mut results = Vec::new();
     for entity in request.entities {
-        results.push(match entity.entity {
+        let before = found.len();
+        let result = match entity.entity {
+            // What one element asks for is no more than the switch holds; a batch may ask for it any number of times.
+            Some(_) if before >= MAX_FOUND => Err(too_much()),
             Some(entity) => one(device, installed, entity, &mut found),
             None => Err(Fault::invalid("the entity is not set")),
-        });
+        };
+        if result.is_err() {
+            found.truncate(before);
+        }
+        results.push(result);
     }
     let mut responses = Vec::new();
     let mut found = found
@@ -77,6 +87,12 @@ pub async fn read(device: &Device, request: p4rt::ReadRequest) -> Result<Vec<Res
         responses.push(Err(status));
     }
     Ok(responses)
+}
+
+fn too_much() -> Fault {
+    let text =
+        format!("the elements before it found {MAX_FOUND} entities already: read less at once");
+    Fault::new(Code::ResourceExhausted, text)
 }
 
 /// What one element of a request asks for.

@@ -21,6 +21,8 @@ use crate::proto::info::p4_new_type_spec::Representation;
 use crate::proto::info::p4_new_type_translation::SdnType;
 use crate::proto::info::{P4NamedType, P4TypeInfo};
 
+/// Bits of a number.
+const MAX_WIDTH: u32 = 1 << 16;
 /// Names of one type.
 const MAX_NAMES: usize = 1 << 17;
 /// Bytes of a name.
@@ -65,20 +67,30 @@ pub struct Types {
 }
 
 impl Types {
-    pub fn new(info: Option<&P4TypeInfo>) -> Self {
+    /// # Errors
+    /// `INVALID_ARGUMENT` for a type that is translated to nothing, or to a number of no width.
+    pub fn new(info: Option<&P4TypeInfo>) -> Result<Self, Fault> {
         let new_types = info.into_iter().flat_map(|info| &info.new_types);
-        let translated = new_types.filter_map(|(name, spec)| match &spec.representation {
-            Some(Representation::TranslatedType(it)) => match it.sdn_type.as_ref()? {
-                SdnType::SdnBitwidth(width) => {
-                    Some((name.clone(), Sdn::Bits(width.unsigned_abs())))
-                }
-                SdnType::SdnString(_) => Some((name.clone(), Sdn::Name(Arc::default()))),
-            },
-            _ => None,
-        });
-        Self {
-            translated: translated.collect(),
+        let mut translated = HashMap::new();
+        for (name, spec) in new_types {
+            let Some(Representation::TranslatedType(it)) = &spec.representation else {
+                continue;
+            };
+            let place = |fault: Fault| fault.at(&format!("new type '{name}'"));
+            let sdn = match it.sdn_type {
+                Some(SdnType::SdnBitwidth(given)) => match u32::try_from(given) {
+                    Ok(width @ 1..=MAX_WIDTH) => Sdn::Bits(width),
+                    _ => {
+                        let text = format!("sdn_bitwidth {given} is not in 1..{MAX_WIDTH}");
+                        return Err(place(Fault::invalid(text)));
+                    }
+                },
+                Some(SdnType::SdnString(_)) => Sdn::Name(Arc::default()),
+                None => return Err(place(Fault::invalid("it is translated to no type"))),
+            };
+            translated.insert(name.clone(), sdn);
         }
+        Ok(Self { translated })
     }
 
     /// How a value of this type travels; `Plain` for every type that is not translated.

@@ -75,7 +75,7 @@ impl P4Runtime for Service {
     ) -> Result<Response<GetForwardingPipelineConfigResponse>, Status> {
         let config = pipeline_config::get(&self.0, request.into_inner()).await?;
         Ok(Response::new(GetForwardingPipelineConfigResponse {
-            config: Some(config),
+            config,
         }))
     }
 

@@ -2,11 +2,13 @@
 
 mod roster;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use prost::Message as _;
 use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
 use tonic::{Code, Status, Streaming};
 use tracing::{info, warn};
 
@@ -26,6 +28,9 @@ pub const OUTBOX: usize = 256;
 
 /// How long a client has to take the status that its stream ends with.
 const REFUSAL: Duration = Duration::from_secs(5);
+
+/// How long an election id may still be held by a stream whose client has left.
+const LEAVING: Duration = Duration::from_millis(500);
 
 /// Streams that are open at once, whatever they have asked for.
 const MAX_OPEN: usize = 64;
@@ -47,13 +52,15 @@ pub async fn serve(
             () = overrun.notified() => break Some(Status::resource_exhausted("this client reads too slowly")),
             () = messages.closed() => break None,
         };
-        match request {
-            Ok(Some(request)) => {
-                if let Err(refusal) = handle(&device, stream, request).await {
-                    break Some(refusal);
-                }
-            }
-            Ok(None) | Err(_) => break None,
+        let handled = match request {
+            Ok(Some(request)) => handle(&device, stream, request),
+            Ok(None) => break None,
+            Err(status) => break is_refusal(&status).then_some(status),
+        };
+        tokio::select! {
+            handled = handled => if let Err(refusal) = handled { break Some(refusal) },
+            // Who waits, for a write or for room, is not primary any longer than it is there.
+            () = messages.closed() => break None,
         }
     };
     device.close(stream);
@@ -65,6 +72,11 @@ pub async fn serve(
         );
         refuse(requests, &messages, status).await;
     }
+}
+
+/// Whether a message was no `StreamMessageRequest`, or too long for one; else the connection is gone.
+fn is_refusal(status: &Status) -> bool {
+    matches!(status.code(), Code::Internal | Code::OutOfRange)
 }
 
 /// Ends a stream with a status. Requests that nobody takes any more reset the stream, maybe before the client has the status: so
@@ -107,14 +119,16 @@ async fn handle(
             }
             Ok(())
         }
-        Some(stream_message_request::Update::Other(_)) | None => {
+        other => {
+            let (code, text) = match other {
+                Some(_) => (
+                    Code::Unimplemented,
+                    "this stream message is not supported by this switch",
+                ),
+                None => (Code::InvalidArgument, "the stream message is empty"),
+            };
             let details = stream_error::Details::Other(p4rt::StreamOtherError { other: None });
-            device.complain(
-                stream,
-                Code::Unimplemented,
-                "this stream message is not supported by this switch",
-                details,
-            );
+            device.complain(stream, code, text, details);
             Ok(())
         }
     }
@@ -157,33 +171,53 @@ fn status_of(refusal: &Refusal) -> Status {
 }
 
 impl Device {
-    /// A new primary hears of it only when the writes of the old one are done (section 5.3).
+    /// A new primary hears of it only when the writes of the old one are done (section 5.3). A client that comes back faster than
+    /// its old stream is known to be gone gets its election id all the same.
     async fn bid(
         &self,
         stream: StreamId,
         update: p4rt::MasterArbitrationUpdate,
     ) -> Result<(), Refusal> {
-        let (bid, role_id) = bid_of(update)?;
-        let primary = {
-            let mut sessions = self.sessions.lock();
-            let role = bid.role.clone();
-            let before = sessions.arbitration.primary(&role);
-            let told = sessions.arbitration.bid(stream, bid)?;
-            if let Some(outbox) = sessions.outboxes.get_mut(&stream) {
-                outbox.role_id = role_id;
+        let departures = Arc::clone(&self.sessions.lock().departures);
+        let until = Instant::now() + LEAVING;
+        let primary = loop {
+            let mut departure = pin!(departures.notified());
+            departure.as_mut().enable();
+            match self.place(stream, &update) {
+                Err(Refusal::ElectionIdInUse) if timeout_at(until, departure).await.is_ok() => {}
+                placed => break placed?,
             }
-            let primary = sessions.arbitration.primary(&role);
-            told.iter()
-                .filter(|stream| Some(**stream) != primary)
-                .for_each(|stream| sessions.tell(*stream));
-            self.primary_was(&role, before, primary);
-            primary.filter(|primary| told.contains(primary))
         };
         if let Some(primary) = primary {
             drop(self.installed.write().await);
             self.sessions.lock().tell(primary);
         }
         Ok(())
+    }
+
+    /// Returns the primary, if it is still to be told.
+    fn place(
+        &self,
+        stream: StreamId,
+        update: &p4rt::MasterArbitrationUpdate,
+    ) -> Result<Option<StreamId>, Refusal> {
+        let mut sessions = self.sessions.lock();
+        sessions
+            .arbitration
+            .check_device(stream, update.device_id)?;
+        let (bid, role_id) = bid_of(update.clone())?;
+        let role = bid.role.clone();
+        let before = sessions.arbitration.primary(&role);
+        let told = sessions.arbitration.bid(stream, bid)?;
+        if let Some(outbox) = sessions.outboxes.get_mut(&stream) {
+            outbox.role_id = role_id;
+        }
+        let primary = sessions.arbitration.primary(&role);
+        told.iter()
+            .filter(|stream| Some(**stream) != primary)
+            .for_each(|stream| sessions.tell(*stream));
+        self.primary_was(&role, before, primary);
+        Ok(primary.filter(|primary| told.contains(primary)))
     }
 
     fn close(&self, stream: StreamId) {
@@ -193,6 +227,7 @@ impl Device {
         let before = sessions.arbitration.primary(&role);
         let told = sessions.arbitration.disconnect(stream);
         sessions.outboxes.remove(&stream);
+        sessions.departures.notify_waiters();
         told.iter().for_each(|stream| sessions.tell(*stream));
         self.primary_was(&role, before, sessions.arbitration.primary(&role));
     }

@@ -26,7 +26,11 @@ pub struct EntryKey {
 /// `INVALID_ARGUMENT` with the table and field.
 pub fn entry_key(table: &Table, entry: &p4rt::TableEntry) -> Result<EntryKey, Fault> {
     let place = |fault: Fault| fault.at(&format!("table '{}'", table.name));
-    if table.prioritised != (entry.priority > 0) {
+    let fits = match table.prioritised {
+        true => entry.priority > 0,
+        false => entry.priority == 0,
+    };
+    if !fits {
         let rule = if table.prioritised {
             "must be greater than 0"
         } else {
@@ -130,6 +134,9 @@ pub fn call_of(
         }
         (Scope::TableOnly, true) => {
             return Err(Fault::denied("it is not for the default entry").at(&place));
+        }
+        (Scope::GroupAction, _) => {
+            return Err(Fault::denied("it is for groups only, as their group_action").at(&place));
         }
         _ => {}
     }

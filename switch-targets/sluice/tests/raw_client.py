@@ -25,8 +25,10 @@ class RawClient:
             (folder / "controller.key").read_bytes(),
             (folder / "controller.pem").read_bytes(),
         )
-        self._channel = grpc.aio.secure_channel(address, credentials)
-        self.stub: Any = p4r_grpc.P4RuntimeStub(cast(Any, self._channel))
+        # A status tells of each update: 8 KiB, the default, are not enough for a large batch.
+        limits = [("grpc.absolute_max_metadata_size", 16 << 20), ("grpc.max_metadata_size", 16 << 20)]
+        self.channel = grpc.aio.secure_channel(address, credentials, options=limits)
+        self.stub: Any = p4r_grpc.P4RuntimeStub(cast(Any, self.channel))
         self.stream: Any = None
         self.role = p4r.Role(**role) if role else None
         self.election_id = 0
@@ -40,7 +42,7 @@ class RawClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stream.cancel()
-        await self._channel.close()
+        await self.channel.close()
 
     async def bid(self, election_id: int, device_id: int = 1) -> p4r.MasterArbitrationUpdate:
         """Returns the answer to this bid."""

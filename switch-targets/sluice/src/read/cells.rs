@@ -1,5 +1,6 @@
-//! The cells of counter and register arrays, read while packets pass.
+//! The cells of counter, meter and register arrays, read while packets pass.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use sluice_pipeline::Switch;
@@ -8,7 +9,6 @@ use super::{AT_ONCE, counter_data};
 use crate::device::{Device, Installed, no_program};
 use crate::fault::Fault;
 use crate::proto::p4rt::{self, entity::Entity};
-use crate::schema::{Counter, Register};
 
 /// Cells that one request reads; the program may declare arrays as large as it likes.
 const MAX_CELLS: usize = 1 << 18;
@@ -20,12 +20,10 @@ pub fn counters(
     found: &mut Vec<Entity>,
 ) -> Result<(), Fault> {
     let schema = &installed.schema;
-    let counters: Vec<(u32, &Counter)> = match asked.counter_id {
-        0 => schema.counters.iter().map(|(id, it)| (*id, it)).collect(),
-        id => vec![(id, schema.counter(id)?)],
-    };
-    for (counter_id, counter) in counters {
-        let cells = counter.cells(asked.index.as_ref())?;
+    let index_asked = asked.index.as_ref();
+    let find = |id| schema.counter(id);
+    for (counter_id, counter) in arrays(&schema.counters, asked.counter_id, index_asked, find)? {
+        let cells = counter.cells(index_asked)?;
         in_pieces(device, cells, found, |switch, cell| {
             let value = switch.counter_read(counter.index, cell).ok()?;
             Some(Entity::CounterEntry(p4rt::CounterEntry {
@@ -46,12 +44,11 @@ pub fn registers(
     found: &mut Vec<Entity>,
 ) -> Result<(), Fault> {
     let schema = &installed.schema;
-    let registers: Vec<(u32, &Register)> = match asked.register_id {
-        0 => schema.registers.iter().map(|(id, it)| (*id, it)).collect(),
-        id => vec![(id, schema.register(id)?)],
-    };
-    for (register_id, register) in registers {
-        let cells = register.cells(asked.index.as_ref())?;
+    let index_asked = asked.index.as_ref();
+    let find = |id| schema.register(id);
+    for (register_id, register) in arrays(&schema.registers, asked.register_id, index_asked, find)?
+    {
+        let cells = register.cells(index_asked)?;
         in_pieces(device, cells, found, |switch, cell| {
             let value = switch.register_read(register.index, cell).ok()?;
             Some(Entity::RegisterEntry(p4rt::RegisterEntry {
@@ -75,7 +72,10 @@ pub fn in_pieces(
     found: &mut Vec<Entity>,
     read: impl Fn(&Switch, usize) -> Option<Entity>,
 ) -> Result<(), Fault> {
-    let is_cell = |it: &&Entity| matches!(it, Entity::CounterEntry(_) | Entity::RegisterEntry(_));
+    let is_cell = |it: &&Entity| {
+        use Entity::{CounterEntry, MeterEntry, RegisterEntry};
+        matches!(it, CounterEntry(_) | MeterEntry(_) | RegisterEntry(_))
+    };
     if found.iter().filter(is_cell).count() + cells.len() > MAX_CELLS {
         let text = format!("a request reads {MAX_CELLS} cells at most: read by index");
         return Err(Fault::new(tonic::Code::ResourceExhausted, text));
@@ -88,6 +88,25 @@ pub fn in_pieces(
         found.extend(piece.filter_map(|cell| read(switch, cell)));
     }
     Ok(())
+}
+
+/// Each array, or the one of that id. All of them have no index in common.
+///
+/// # Errors
+/// `INVALID_ARGUMENT` for an index without an id, and as `find`.
+pub fn arrays<'a, T>(
+    all: &'a BTreeMap<u32, T>,
+    id: u32,
+    index: Option<&p4rt::Index>,
+    find: impl Fn(u32) -> Result<&'a T, Fault>,
+) -> Result<Vec<(u32, &'a T)>, Fault> {
+    match (id, index) {
+        (0, None) => Ok(all.iter().map(|(id, array)| (*id, array)).collect()),
+        (0, Some(_)) => Err(Fault::invalid(
+            "an index is asked for without the array's id: id 0 stands for all arrays",
+        )),
+        (id, _) => Ok(vec![(id, find(id)?)]),
+    }
 }
 
 pub fn index(cell: usize) -> p4rt::Index {

@@ -14,7 +14,7 @@ pub fn direct_counters(
 ) -> Result<(), Fault> {
     let asked = p4rt::TableEntry {
         counter_data: Some(p4rt::CounterData::default()),
-        ..asked.table_entry.unwrap_or_default()
+        ..key_of(asked.table_entry)?
     };
     let counted = ("direct counter", |table: &Table| table.direct_counter);
     for (key, entry) in direct_entries(device, installed, &asked, counted)? {
@@ -24,6 +24,25 @@ pub fn direct_counters(
         }));
     }
     Ok(())
+}
+
+/// What names the entry: nothing else of it is looked at.
+///
+/// # Errors
+/// `INVALID_ARGUMENT` for a key without its table.
+pub fn key_of(entry: Option<p4rt::TableEntry>) -> Result<p4rt::TableEntry, Fault> {
+    let entry = entry.unwrap_or_default();
+    if entry.table_id == 0 && (!entry.r#match.is_empty() || entry.priority != 0) {
+        let text = "a key is asked for without its table: table_id 0 stands for all tables";
+        return Err(Fault::invalid(text));
+    }
+    Ok(p4rt::TableEntry {
+        table_id: entry.table_id,
+        r#match: entry.r#match,
+        priority: entry.priority,
+        is_default_action: entry.is_default_action,
+        ..Default::default()
+    })
 }
 
 /// The entries whose direct resource is asked for, each behind the key that names it. `resource`: what it is called, and whether
@@ -37,10 +56,6 @@ pub fn direct_entries(
     asked: &p4rt::TableEntry,
     (resource, has): (&str, impl Fn(&Table) -> bool),
 ) -> Result<Vec<(p4rt::TableEntry, p4rt::TableEntry)>, Fault> {
-    let asked = p4rt::TableEntry {
-        action: None,
-        ..asked.clone()
-    };
     let schema = &installed.schema;
     let tables: Vec<_> = match asked.table_id {
         0 => {
@@ -55,7 +70,7 @@ pub fn direct_entries(
             let text = format!("table '{}' has no {resource}", table.name);
             return Err(Fault::invalid(text));
         }
-        let entries = table_entries(device, installed, table_id, table, &asked)?;
+        let entries = table_entries(device, installed, table_id, table, asked)?;
         if entries.is_empty() && !asked.r#match.is_empty() {
             let text = format!("table '{}' has no such entry", table.name);
             return Err(Fault::not_found(text));

@@ -2,9 +2,9 @@
 
 use sluice_pipeline::{ColorCounts, Meter, MeterConfig};
 
-use super::counter_data;
-use super::direct::direct_entries;
-use crate::device::{Device, Installed, no_program};
+use super::direct::{direct_entries, key_of};
+use super::{cells, counter_data};
+use crate::device::{Device, Installed};
 use crate::fault::Fault;
 use crate::proto::p4rt::{self, entity::Entity};
 use crate::schema::Table;
@@ -49,26 +49,20 @@ pub fn meters(
     found: &mut Vec<Entity>,
 ) -> Result<(), Fault> {
     let schema = &installed.schema;
-    let meters: Vec<_> = match asked.meter_id {
-        0 => schema.meters.iter().map(|(id, it)| (*id, it)).collect(),
-        id => vec![(id, schema.meter(id)?)],
-    };
-    for (meter_id, meter) in meters {
-        let cells = meter.cells(asked.index.as_ref())?;
-        let running = device.plane.lock();
-        let switch = &running.as_ref().ok_or_else(no_program)?.switch;
-        for (cell, meter) in
-            cells.filter_map(|cell| Some((cell, switch.meter(meter.index, cell).ok()?)))
-        {
-            found.push(Entity::MeterEntry(p4rt::MeterEntry {
+    let index_asked = asked.index.as_ref();
+    let find = |id| schema.meter(id);
+    for (meter_id, meter) in cells::arrays(&schema.meters, asked.meter_id, index_asked, find)? {
+        let cells = meter.cells(index_asked)?;
+        cells::in_pieces(device, cells, found, |switch, cell| {
+            let meter = switch.meter(meter.index, cell).ok()?;
+            Some(Entity::MeterEntry(p4rt::MeterEntry {
                 meter_id,
-                index: Some(p4rt::Index {
-                    index: i64::try_from(cell).unwrap_or(i64::MAX),
-                }),
+                index: Some(cells::index(cell)),
                 config: config(&meter),
                 counter_data: asked.counter_data.map(|_| counts(meter.counts)),
-            }));
-        }
+            }))
+        })
+        .map_err(|fault| fault.at(&format!("meter '{}'", meter.name)))?;
     }
     Ok(())
 }
@@ -82,7 +76,7 @@ pub fn direct_meters(
     let asked = p4rt::TableEntry {
         meter_config: Some(p4rt::MeterConfig::default()),
         meter_counter_data: asked.counter_data,
-        ..asked.table_entry.unwrap_or_default()
+        ..key_of(asked.table_entry)?
     };
     let metered = ("direct meter", |table: &Table| table.direct_meter.is_some());
     for (key, entry) in direct_entries(device, installed, &asked, metered)? {

@@ -37,6 +37,14 @@ pub fn table_entries(
     if asks_idle && (!table.idle_timeout || asked.is_default_action) && asked.table_id != 0 {
         return Err(place(Fault::invalid("the entry has no idle timeout")));
     }
+    let by_reference = asked.action.as_ref().is_some_and(|action| {
+        use table_action::Type;
+        !matches!(action.r#type, Some(Type::Action(_)) | None)
+    });
+    if by_reference {
+        let text = "entries are found by their action, not by a member, a group or an action set";
+        return Err(place(Fault::invalid(text)));
+    }
     if asked.is_default_action {
         if !asked.r#match.is_empty() || asked.priority != 0 {
             let text = "the default entry has neither match fields nor a priority";

@@ -81,8 +81,8 @@ impl ControllerHeader {
                 let text = format!("it has no width, or the header more than {MAX_BITS} bits");
                 return Err(place(Fault::invalid(text)));
             }
-            if !ids.insert(field.id) {
-                return Err(place(Fault::invalid("another field has its id")));
+            if field.id == 0 || !ids.insert(field.id) {
+                return Err(place(Fault::invalid("its id is 0, or another field's too")));
             }
             fields.push(Field {
                 id: field.id,

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use sluice_pipeline::{MatchKind, Program, TableId};
+use sluice_pipeline::{DefaultSpec, MatchKind, Program, TableId};
 
+use super::distinct::distinct;
 use super::scalar::Scalar;
 use super::{Action, Counter, Field, Param, Register, Table, ValueSet};
 use crate::fault::Fault;
@@ -32,6 +33,15 @@ pub fn join_table(
         let (info, program) = (table.match_fields.len(), spec.keys.len());
         return Err(Fault::invalid(format!(
             "the P4Info has {info} match fields, the program {program}"
+        )));
+    }
+    distinct("match field", table.match_fields.iter().map(|it| it.id))?;
+    distinct("action", table.action_refs.iter().map(|it| it.id))?;
+    // p4c writes the number of constant entries as the size of their table, but not into the P4Info.
+    if !spec.is_const && i64::try_from(spec.size) != Ok(table.size) {
+        let (info, program) = (table.size, spec.size);
+        return Err(Fault::invalid(format!(
+            "the P4Info has size {info}, the program {program}"
         )));
     }
     let idle_timeout = table.idle_timeout_behavior() == IdleTimeoutBehavior::NotifyControl;
@@ -81,6 +91,7 @@ pub fn join_table(
             join_action(action, action_ref.scope(), index, types, program)?,
         );
     }
+    const_default(table, &joined, spec.default.as_ref())?;
     Ok(Table {
         index,
         fields,
@@ -97,6 +108,39 @@ pub fn join_table(
         prioritised: spec.prioritised,
         name,
     })
+}
+
+/// A default action that the P4Info fixes is the one that the program begins with.
+fn const_default(
+    table: &info::Table,
+    actions: &BTreeMap<u32, Action>,
+    default: Option<&DefaultSpec>,
+) -> Result<(), Fault> {
+    let place = |fault: Fault| fault.at("const_default_action_id");
+    let id = match table.const_default_action_id {
+        0 => return Ok(()),
+        id => id,
+    };
+    let action = actions
+        .get(&id)
+        .ok_or_else(|| place(Fault::invalid(format!("{id} is not one of its actions"))))?;
+    match default.is_some_and(|default| default.action == action.index) {
+        true => Ok(()),
+        false => {
+            let text = format!("action '{}' is not the program's default", action.name);
+            Err(place(Fault::invalid(text)))
+        }
+    }
+}
+
+/// Makes the table's entries counted.
+pub fn join_direct_counter(table: Option<&mut Table>, program: &Program) -> Result<(), Fault> {
+    let table = table.ok_or_else(|| Fault::invalid("it belongs to no table of the P4Info"))?;
+    if !program.tables()[table.index.0].direct_counter {
+        return Err(Fault::invalid("the program has no counter at its table"));
+    }
+    table.direct_counter = true;
+    Ok(())
 }
 
 fn join_action(
@@ -125,6 +169,8 @@ fn join_action(
             "{place}: the P4Info has {info} parameters, the program {program}"
         )));
     }
+    distinct("parameter", action.params.iter().map(|it| it.id))
+        .map_err(|fault| fault.at(&place))?;
     let mut params = Vec::new();
     for expected in &spec.params {
         let param = action
@@ -236,6 +282,7 @@ pub fn join_value_set(
             "the P4Info has {info} match fields, the program selects by {program}"
         )));
     }
+    distinct("match field", set.r#match.iter().map(|it| it.id))?;
     let mut fields = Vec::new();
     for (at, field) in set.r#match.iter().enumerate() {
         let place = format!("match field {} '{}'", field.id, field.name);

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use sluice_pipeline::{MeterId, MeterUnit, Program};
 
-use super::{Schema, Table};
+use super::{Schema, Table, known};
 use crate::fault::Fault;
 use crate::proto::info::{self, meter_spec};
 use crate::proto::p4rt;
@@ -67,11 +67,9 @@ fn kind(spec: Option<&info::MeterSpec>, unit: MeterUnit) -> Result<MeterKind, Fa
 
 impl Schema {
     /// # Errors
-    /// `NOT_FOUND` for an id that is not in the P4Info.
+    /// `NOT_FOUND` for an id that is not in the P4Info, `INVALID_ARGUMENT` for 0.
     pub fn meter(&self, id: u32) -> Result<&Meter, Fault> {
-        self.meters
-            .get(&id)
-            .ok_or_else(|| Fault::not_found(format!("no meter has the id {id}")))
+        known(&self.meters, id, "meter")
     }
 }
 

@@ -3,6 +3,7 @@
 //! The join is a check too: a P4Info that does not belong to the JSON is refused with the place where they part.
 
 mod controller_header;
+mod distinct;
 mod join;
 mod meter;
 mod profile;
@@ -22,7 +23,8 @@ use crate::role::{Owners, owners};
 use crate::sdn::{Sdn, Types};
 
 pub use controller_header::ControllerHeader;
-use join::{join_counter, join_register, join_table, join_value_set};
+use distinct::Preambles;
+use join::{join_counter, join_direct_counter, join_register, join_table, join_value_set};
 pub use meter::{Meter, MeterKind};
 use meter::{join_direct_meter, join_meter};
 pub use profile::Profile;
@@ -137,23 +139,18 @@ impl Schema {
     /// # Errors
     /// `INVALID_ARGUMENT`, or `UNIMPLEMENTED` for what this switch lacks, with the place in the P4Info.
     pub fn new(p4info: &info::P4Info, program: &Program) -> Result<Self, Fault> {
+        if *p4info == info::P4Info::default()
+            && let Some(table) = program.tables().iter().find(|it| !it.keys.is_empty())
+        {
+            let text = format!("it is empty, the program has table '{}'", table.name);
+            return Err(Fault::invalid(text));
+        }
         let mut schema = Self {
-            types: Types::new(p4info.type_info.as_ref()),
+            types: Types::new(p4info.type_info.as_ref())?,
             ..Self::default()
         };
-        let mut ids = BTreeSet::new();
-        let mut named = |place: &str, preamble: &Option<info::Preamble>| match preamble {
-            Some(preamble) if preamble.id != 0 && ids.insert(preamble.id) => {
-                Ok((preamble.id, preamble.name.clone()))
-            }
-            Some(preamble) => Err(Fault::invalid(format!(
-                "{place} '{}': id 0, or used twice",
-                preamble.name
-            ))),
-            None => Err(Fault::invalid(format!(
-                "a {place} of the P4Info has no preamble"
-            ))),
-        };
+        let mut preambles = Preambles::default();
+        let mut named = |kind, preamble: &Option<_>| preambles.take(kind, preamble.as_ref());
         let mut actions = BTreeMap::new();
         for action in &p4info.actions {
             actions.insert(named("action", &action.preamble)?.0, action);
@@ -192,14 +189,9 @@ impl Schema {
         }
         for counter in &p4info.direct_counters {
             let (id, name) = named("direct counter", &counter.preamble)?;
-            match schema.tables.get_mut(&counter.direct_table_id) {
-                Some(table) => table.direct_counter = true,
-                None => {
-                    return Err(Fault::invalid(format!(
-                        "direct counter '{name}' belongs to no table of the P4Info"
-                    )));
-                }
-            }
+            let table = schema.tables.get_mut(&counter.direct_table_id);
+            join_direct_counter(table, program)
+                .map_err(|fault| fault.at(&format!("direct counter '{name}'")))?;
             schema.direct_counters.insert(id, counter.direct_table_id);
         }
         for meter in &p4info.meters {
@@ -239,6 +231,9 @@ impl Schema {
                 table.name
             )));
         }
+        for header in &p4info.controller_packet_metadata {
+            named("controller header", &header.preamble)?;
+        }
         for digest in &p4info.digests {
             let (id, name) = named("digest", &digest.preamble)?;
             let shape = digest_shape(digest, p4info, &schema.types)
@@ -246,6 +241,7 @@ impl Schema {
             schema.digests.insert(id, Digest { name, shape });
         }
         schema.join_digests(program)?;
+        schema.check_direct_resources(p4info)?;
         schema.owners = owners(p4info);
         schema.packet_in = ControllerHeader::new("packet_in", p4info)?.map(Arc::new);
         schema.packet_out = ControllerHeader::new("packet_out", p4info)?;
@@ -253,43 +249,56 @@ impl Schema {
     }
 
     /// # Errors
-    /// `NOT_FOUND` for an id that is not in the P4Info.
+    /// `NOT_FOUND` for an id that is not in the P4Info, `INVALID_ARGUMENT` for 0.
     pub fn table(&self, id: u32) -> Result<&Table, Fault> {
-        self.tables
-            .get(&id)
-            .ok_or_else(|| Fault::not_found(format!("no table has the id {id}")))
+        known(&self.tables, id, "table")
     }
 
     /// # Errors
-    /// `NOT_FOUND` for an id that is not in the P4Info.
+    /// `NOT_FOUND` for an id that is not in the P4Info, `INVALID_ARGUMENT` for 0.
     pub fn counter(&self, id: u32) -> Result<&Counter, Fault> {
-        self.counters
-            .get(&id)
-            .ok_or_else(|| Fault::not_found(format!("no counter has the id {id}")))
+        known(&self.counters, id, "counter")
     }
 
     /// # Errors
-    /// `NOT_FOUND` for an id that is not in the P4Info.
+    /// `NOT_FOUND` for an id that is not in the P4Info, `INVALID_ARGUMENT` for 0.
     pub fn register(&self, id: u32) -> Result<&Register, Fault> {
-        self.registers
-            .get(&id)
-            .ok_or_else(|| Fault::not_found(format!("no register has the id {id}")))
+        known(&self.registers, id, "register")
     }
 
     /// # Errors
-    /// `NOT_FOUND` for an id that is not in the P4Info.
+    /// `NOT_FOUND` for an id that is not in the P4Info, `INVALID_ARGUMENT` for 0.
     pub fn value_set(&self, id: u32) -> Result<&ValueSet, Fault> {
-        self.value_sets
-            .get(&id)
-            .ok_or_else(|| Fault::not_found(format!("no value set has the id {id}")))
+        known(&self.value_sets, id, "value set")
     }
 
     /// # Errors
-    /// `NOT_FOUND` for an id that is not in the P4Info.
+    /// `NOT_FOUND` for an id that is not in the P4Info, `INVALID_ARGUMENT` for 0.
     pub fn digest(&self, id: u32) -> Result<&Digest, Fault> {
-        self.digests
-            .get(&id)
-            .ok_or_else(|| Fault::not_found(format!("no digest has the id {id}")))
+        known(&self.digests, id, "digest")
+    }
+
+    /// What a table of the P4Info lists as its own belongs to it.
+    fn check_direct_resources(&self, p4info: &info::P4Info) -> Result<(), Fault> {
+        let counters = p4info.direct_counters.iter();
+        let counters = counters.map(|it| (&it.preamble, it.direct_table_id));
+        let meters = p4info.direct_meters.iter();
+        let meters = meters.map(|it| (&it.preamble, it.direct_table_id));
+        let id = |preamble: &Option<info::Preamble>| preamble.as_ref().map_or(0, |it| it.id);
+        let owned: BTreeSet<_> = counters
+            .chain(meters)
+            .map(|(preamble, table)| (table, id(preamble)))
+            .collect();
+        for table in &p4info.tables {
+            let table_id = id(&table.preamble);
+            let mut listed = table.direct_resource_ids.iter();
+            if let Some(other) = listed.find(|resource| !owned.contains(&(table_id, **resource))) {
+                let name = &self.table(table_id)?.name;
+                let text = format!("direct resource {other} is not one of its counters or meters");
+                return Err(Fault::invalid(text).at(&format!("table '{name}'")));
+            }
+        }
+        Ok(())
     }
 
     fn join_digests(&mut self, program: &Program) -> Result<(), Fault> {
@@ -331,6 +340,15 @@ impl Register {
     /// As there.
     pub fn cells(&self, index: Option<&p4rt::Index>) -> Result<Range<usize>, Fault> {
         cells(self.size, index).map_err(|fault| fault.at(&format!("register '{}'", self.name)))
+    }
+}
+
+/// The object of that id. 0 stands for an id that is not set (section 7.1.1).
+fn known<'a, T>(objects: &'a BTreeMap<u32, T>, id: u32, kind: &str) -> Result<&'a T, Fault> {
+    match (id, objects.get(&id)) {
+        (0, _) => Err(Fault::invalid(format!("the id of the {kind} is not set"))),
+        (_, Some(object)) => Ok(object),
+        (_, None) => Err(Fault::not_found(format!("no {kind} has the id {id}"))),
     }
 }
 

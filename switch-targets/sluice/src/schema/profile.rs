@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sluice_pipeline::{GroupSize, ProfileId, ProfileLimits, Program, Switch};
 
-use super::{Action, Schema, Table};
+use super::{Action, Schema, Table, known};
 use crate::fault::Fault;
 use crate::proto::info::{self, action_profile::SelectorSizeSemantics};
 
@@ -85,9 +85,14 @@ fn limits(profile: &info::ActionProfile, size: u64) -> Result<ProfileLimits, Fau
         },
         _ => GroupSize::SumOfWeights,
     };
+    let max_group_size = not_negative("max_group_size", profile.max_group_size)?;
+    if u64::from(max_group_size) > size {
+        let text = format!("max_group_size {max_group_size} is above its size {size}");
+        return Err(Fault::invalid(text));
+    }
     Ok(ProfileLimits {
         size,
-        max_group_size: not_negative("max_group_size", profile.max_group_size)?,
+        max_group_size,
         measure,
         weights: !profile.weights_disallowed,
     })
@@ -99,11 +104,9 @@ fn not_negative(name: &str, value: i32) -> Result<u32, Fault> {
 
 impl Schema {
     /// # Errors
-    /// `NOT_FOUND` for an id that is not in the P4Info.
+    /// `NOT_FOUND` for an id that is not in the P4Info, `INVALID_ARGUMENT` for 0.
     pub fn profile(&self, id: u32) -> Result<&Profile, Fault> {
-        self.profiles
-            .get(&id)
-            .ok_or_else(|| Fault::not_found(format!("no action profile has the id {id}")))
+        known(&self.profiles, id, "action profile")
     }
 
     /// Tells a new switch what its profiles hold at most.

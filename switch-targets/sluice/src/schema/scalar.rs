@@ -33,15 +33,15 @@ impl Scalar {
             |name: &str| Fault::invalid(format!("the type '{name}' is not in the P4Info"));
         match spec.and_then(|spec| spec.type_spec.as_ref()) {
             Some(TypeSpec::Bitstring(bits)) => match &bits.type_spec {
-                Some(BitsSpec::Bit(bit)) => Ok(Self::Bits(bit.bitwidth.unsigned_abs())),
+                Some(BitsSpec::Bit(bit)) => Ok(Self::Bits(width(bit.bitwidth)?)),
                 _ => Err(Fault::unsupported("it is not of an unsigned type")),
             },
             Some(TypeSpec::Bool(_)) => Ok(Self::Bool),
             Some(TypeSpec::SerializableEnum(named)) => info
                 .and_then(|info| info.serializable_enums.get(&named.name))
                 .and_then(|found| found.underlying_type.as_ref())
-                .map(|bit| Self::Enum(bit.bitwidth.unsigned_abs()))
-                .ok_or_else(|| missing(&named.name)),
+                .ok_or_else(|| missing(&named.name))
+                .and_then(|bit| Ok(Self::Enum(width(bit.bitwidth)?))),
             Some(TypeSpec::NewType(named)) => {
                 let found = info.and_then(|info| info.new_types.get(&named.name));
                 match found.and_then(|found| found.representation.as_ref()) {
@@ -118,4 +118,9 @@ impl Scalar {
             }
         }
     }
+}
+
+fn width(given: i32) -> Result<u32, Fault> {
+    let text = format!("its width of {given} bits is not one");
+    u32::try_from(given).map_err(|_| Fault::invalid(text))
 }

@@ -17,6 +17,8 @@ pub struct Sessions {
     device_id: u64,
     pub arbitration: Arbitration,
     pub outboxes: BTreeMap<StreamId, Outbox>,
+    /// A stream has ended.
+    pub departures: Arc<Notify>,
     opened: u64,
 }
 
@@ -33,6 +35,7 @@ impl Sessions {
             device_id,
             arbitration: Arbitration::new(device_id),
             outboxes: BTreeMap::new(),
+            departures: Arc::default(),
             opened: 0,
         }
     }

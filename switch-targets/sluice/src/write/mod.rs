@@ -143,10 +143,14 @@ pub fn perform(
     installed: &mut Installed,
     update: p4rt::Update,
 ) -> Result<(), Fault> {
-    let kind = update.r#type();
-    if kind == Type::Unspecified {
-        return Err(Fault::invalid("the update's type is not set"));
-    }
+    let kind = match Type::try_from(update.r#type) {
+        Ok(Type::Unspecified) => return Err(Fault::invalid("the update's type is not set")),
+        Ok(kind) => kind,
+        Err(_) => {
+            let text = format!("the update's type {} is not known", update.r#type);
+            return Err(Fault::invalid(text));
+        }
+    };
     let entity = update.entity.and_then(|entity| entity.entity);
     let entity = entity.ok_or_else(|| Fault::invalid("the update's entity is not set"))?;
     match entity {

@@ -47,10 +47,20 @@ impl<'a> Node<'a> {
                 Step::Index(index) => place.push_str(&format!("[{index}]")),
             }
         }
+        if place.is_empty() {
+            place.push_str("JSON");
+        }
         LoadError {
             place,
             cause: cause.into(),
         }
+    }
+
+    fn is_object(&self) -> Loaded<()> {
+        let object = self.value.is_object();
+        object
+            .then_some(())
+            .ok_or_else(|| self.error("expected an object"))
     }
 
     fn child(&self, value: &'a Value, step: Step) -> Node<'a> {
@@ -70,6 +80,7 @@ impl<'a> Node<'a> {
     }
 
     pub fn get(&self, key: &str) -> Loaded<Node<'a>> {
+        self.is_object()?;
         self.find(key)
             .ok_or_else(|| self.error(format!("{key} is missing")))
     }
@@ -98,6 +109,7 @@ impl<'a> Node<'a> {
 
     /// The elements of the array `key`; none when it is absent.
     pub fn list(&self, key: &str) -> Loaded<Vec<Node<'a>>> {
+        self.is_object()?;
         self.find(key).map_or(Ok(Vec::new()), |node| node.items())
     }
 
