@@ -1,6 +1,7 @@
 //! The thread that moves packets between the TUN device and the UDP socket. It decides nothing.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use esp::nat_t::KEEPALIVE;
 
-use offload::{Merger, Segments};
+use offload::{Link, Merger, Segments};
 
 use crate::arrivals::Arrivals;
 use crate::device::{Signal, monotonic, wait};
@@ -81,7 +82,8 @@ impl Pump {
             frame: vec![0; FRAME_ROOM],
             trains: Trains::new(),
             arrivals: Arrivals::new(),
-            merger: Merger::new(),
+            inner: Vec::new(),
+            merger: Merger::default(),
         };
         let thread = Builder::new()
             .name("culvert-ipsec".into())
@@ -148,6 +150,8 @@ struct Mover {
     frame: Vec<u8>,
     trains: Trains,
     arrivals: Arrivals,
+    /// Where in the arrivals the inner packets stand.
+    inner: Vec<Range<usize>>,
     merger: Merger,
 }
 
@@ -181,7 +185,7 @@ impl Mover {
     /// UDP to TUN; whether more may wait.
     fn inbound(&mut self) -> io::Result<bool> {
         let more = self.udp.receive(&mut self.arrivals)?;
-        self.merger.clear();
+        self.inner.clear();
         let now = monotonic();
         let (bytes, datagrams) = self.arrivals.datagrams();
         let notices = {
@@ -191,20 +195,18 @@ impl Mover {
                 let Some(inner) = tunnels.inbound(datagram, received.class, now) else {
                     continue;
                 };
-                let inner = at.start + inner.start..at.start + inner.end;
-                if self.tun.has_tso() {
-                    self.merger.push(bytes, inner);
-                } else {
-                    self.merger.push_alone(inner);
-                }
+                self.inner
+                    .push(at.start + inner.start..at.start + inner.end);
             }
             tunnels.has_notices()
         };
-        self.merger.finish(bytes);
+        let packet = |number: usize| bytes.get(self.inner[number].clone()).unwrap_or_default();
+        let may = self.tun.mergeable();
+        self.merger.merge(0..self.inner.len(), may.as_ref(), packet);
         let mut failed = 0;
-        for frame in self.merger.frames() {
-            if self.tun.write(bytes, &frame).is_err() {
-                failed += frame.parts.len();
+        for train in self.merger.trains() {
+            if self.tun.write(train, packet).is_err() {
+                failed += train.packets().len();
             }
         }
         self.report(notices, failed);
@@ -224,10 +226,7 @@ impl Mover {
                 Ok(None) | Err(_) => break,
             };
             frames += 1;
-            let segments = frame
-                .header
-                .map(|header| Segments::new(header, frame.packet));
-            let Some(Ok(mut segments)) = segments else {
+            let Ok(mut segments) = Segments::new(frame.packet, Link::None, &frame.header) else {
                 self.shared.tunnels().malformed();
                 continue;
             };

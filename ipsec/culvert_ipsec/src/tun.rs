@@ -3,16 +3,15 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Read, Write};
 use std::mem;
-use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-use offload::{MAX_PARTS, SuperFrame, VNET_HEADER_LEN, VnetHeader};
+use offload::{Link, MAX_PACKETS, Mergeable, Train, VNET_LEN, Vnet};
 
 use crate::device::check;
 
 /// Room for what one read brings: an IPv6 packet can be 65575 bytes long.
-pub const FRAME_ROOM: usize = VNET_HEADER_LEN + 65536 + 64;
+pub const FRAME_ROOM: usize = VNET_LEN + 65536 + 64;
 
 const TCP: libc::c_uint =
     libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
@@ -27,9 +26,9 @@ pub struct Tun {
     uso: bool,
 }
 
-/// One read: a packet, or a super-frame and its header, which is `None` if it is of an unknown kind.
+/// One read: a packet, or a super-frame.
 pub struct Frame<'a> {
-    pub header: Option<VnetHeader>,
+    pub header: Vnet,
     pub packet: &'a [u8],
 }
 
@@ -66,6 +65,16 @@ impl Tun {
         self.tso
     }
 
+    /// What it takes as super-frames.
+    pub fn mergeable(&self) -> Option<Mergeable> {
+        self.tso.then_some(Mergeable {
+            link: Link::None,
+            mtu: usize::MAX,
+            tcp: true,
+            udp: false,
+        })
+    }
+
     /// UDP super-frames from programs that send them.
     pub fn has_uso(&self) -> bool {
         self.uso
@@ -80,38 +89,29 @@ impl Tun {
         };
         let read = room.get(..len).unwrap_or_default();
         let frame = if self.vnet {
-            let (header, packet) = read
-                .split_first_chunk()
-                .unwrap_or((&[0xff; VNET_HEADER_LEN], &[]));
+            let (header, packet) = read.split_first_chunk().unwrap_or((&[0xff; VNET_LEN], &[]));
             Frame {
-                header: VnetHeader::parse(header),
+                header: Vnet::parse(*header),
                 packet,
             }
         } else {
             Frame {
-                header: Some(VnetHeader::default()),
+                header: Vnet::default(),
                 packet: read,
             }
         };
         Ok(Some(frame))
     }
 
-    /// Writes a frame of packets that lie in `bytes`. Without TCP super-frames it has one part.
-    pub fn write(&self, bytes: &[u8], frame: &SuperFrame<'_>) -> io::Result<()> {
-        let header = frame.header.emit();
-        let part =
-            |range: &Range<usize>| IoSlice::new(bytes.get(range.clone()).unwrap_or_default());
-        if let [only] = frame.parts {
-            let slices = [IoSlice::new(&header), part(only)];
-            let slices = if self.vnet { &slices[..] } else { &slices[1..] };
-            return (&self.file).write_vectored(slices).map(|_| ());
+    /// Writes packets as one frame; `packet` gives the bytes of each. Without TCP super-frames it is one packet.
+    pub fn write<'a>(&self, train: &Train, packet: impl Fn(usize) -> &'a [u8]) -> io::Result<()> {
+        let mut slices = [IoSlice::new(train.head()); 1 + MAX_PACKETS];
+        for (slice, number) in slices[1..].iter_mut().zip(train.packets()) {
+            let bytes = packet(*number).get(train.headers()..);
+            *slice = IoSlice::new(bytes.unwrap_or_default());
         }
-        let mut slices = [IoSlice::new(&header); 1 + MAX_PARTS];
-        for (slice, range) in slices.iter_mut().skip(1).zip(frame.parts) {
-            *slice = part(range);
-        }
-        let count = 1 + frame.parts.len().min(MAX_PARTS);
-        (&self.file).write_vectored(&slices[..count]).map(|_| ())
+        let slices = &slices[usize::from(!self.vnet)..1 + train.packets().len()];
+        (&self.file).write_vectored(slices).map(|_| ())
     }
 }
 

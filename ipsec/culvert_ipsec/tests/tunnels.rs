@@ -9,7 +9,7 @@ use culvert_ipsec::counters::Cause;
 use culvert_ipsec::trains::Trains;
 use culvert_ipsec::tunnels::{Desired, Keyed, Refusal, Tunnels};
 use esp::{AdmittedSuite, InboundSa, KeyMaterial, Limits, OutboundSa, Spi, Suite, TrafficClass};
-use offload::{Segmentation, Segments, VnetHeader};
+use offload::{Link, Segments, Vnet};
 
 const NONE: Limits = Limits::NONE;
 const NOW: Duration = Duration::ZERO;
@@ -77,14 +77,14 @@ fn from_gateway(sa: &mut OutboundSa, inner: &[u8]) -> Vec<u8> {
 }
 
 fn send(tunnels: &mut Tunnels, inner: &[u8]) -> Option<(Vec<u8>, SocketAddrV4)> {
-    let out = depart(tunnels, VnetHeader::default(), inner);
+    let out = depart(tunnels, Vnet::default(), inner);
     let train = out.trains().first()?;
     Some((out.packet(train.bytes.clone()).to_vec(), train.to))
 }
 
-fn depart(tunnels: &mut Tunnels, header: VnetHeader, frame: &[u8]) -> Trains {
+fn depart(tunnels: &mut Tunnels, header: Vnet, frame: &[u8]) -> Trains {
     let mut out = Trains::new();
-    let mut segments = Segments::new(header, frame).unwrap();
+    let mut segments = Segments::new(frame, Link::None, &header).unwrap();
     tunnels.outbound(&mut segments, &mut out, 1.0);
     assert_eq!(segments.next_len(), None);
     out
@@ -210,7 +210,7 @@ fn congestion_is_told_to_who_can_hear_it() {
 
     let mut inner = packet(CLIENT, SERVER);
     inner[1] = 0b1010_0110;
-    let sent = depart(&mut tunnels, VnetHeader::default(), &inner);
+    let sent = depart(&mut tunnels, Vnet::default(), &inner);
     assert_eq!(sent.trains()[0].class, TrafficClass(0b1010_0110));
 }
 
@@ -406,17 +406,20 @@ fn a_key_under_another_algorithm_is_another_sa_and_goes_on() {
 }
 
 /// A TCP super-frame of `payload` bytes, to be cut at `size`.
-fn super_frame(source: [u8; 4], size: u16, payload: usize) -> (VnetHeader, Vec<u8>) {
+fn super_frame(source: [u8; 4], size: u16, payload: usize) -> (Vnet, Vec<u8>) {
     let mut frame = packet(source, SERVER);
     frame.extend(vec![7; payload]);
     let len = frame.len() as u16;
     frame[2..4].copy_from_slice(&len.to_be_bytes());
     frame[9] = 6;
     frame[32] = 5 << 4;
-    let header = VnetHeader {
-        segmentation: Some((Segmentation::Tcp4, size)),
-        header_len: 40,
-        checksum: Some((20, 16)),
+    let header = Vnet {
+        flags: Vnet::NEEDS_CSUM,
+        gso_type: Vnet::GSO_TCPV4,
+        hdr_len: 40,
+        gso_size: size,
+        csum_start: 20,
+        csum_offset: 16,
     };
     (header, frame)
 }

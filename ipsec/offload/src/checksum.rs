@@ -3,8 +3,8 @@
 const BLOCK: usize = 32;
 const WORD: usize = 4;
 
-/// The ones' complement sum of big-endian 16-bit words, the last one filled up with a zero byte.
-pub(crate) fn sum(bytes: &[u8]) -> u16 {
+/// The ones' complement sum of big-endian 16-bit words, the last one filled up with a zero byte: at most 0xffff.
+pub fn sum(bytes: &[u8]) -> u32 {
     // In the machine's byte order, which RFC 1071 section 2 (B) allows, and in lanes that a compiler makes vectors of.
     let mut lanes = [0u64; BLOCK / WORD];
     let mut blocks = bytes.chunks_exact(BLOCK);
@@ -17,7 +17,9 @@ pub(crate) fn sum(bytes: &[u8]) -> u16 {
     for word in blocks.remainder().chunks(WORD) {
         total += u64::from(native(word));
     }
-    u16::from_be(fold(total))
+    let total = (total >> 32) + (total & 0xffff_ffff);
+    let total = (total >> 16) + (total & 0xffff);
+    u32::from(u16::from_be(fold(total as u32)))
 }
 
 /// Up to four bytes as they lie in memory; what is missing counts as zero.
@@ -30,17 +32,10 @@ fn native(word: &[u8]) -> u32 {
     u32::from_ne_bytes(whole)
 }
 
-/// Carries added until 16 bits are left.
-pub(crate) const fn fold(total: u64) -> u16 {
-    let total = (total >> 32) + (total & 0xffff_ffff);
+/// A sum of sums in 16 bits.
+pub const fn fold(total: u32) -> u16 {
     let total = (total >> 16) + (total & 0xffff);
-    let total = (total >> 16) + (total & 0xffff);
-    ((total >> 16) + (total & 0xffff)) as u16
-}
-
-/// Ones' complement sum of several.
-pub(crate) fn add(parts: &[u16]) -> u16 {
-    fold(parts.iter().map(|part| u64::from(*part)).sum())
+    ((total >> 16) + total) as u16
 }
 
 #[cfg(test)]
@@ -48,15 +43,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn by_the_book(bytes: &[u8]) -> u16 {
+    fn by_the_book(bytes: &[u8]) -> u32 {
         let words = bytes
             .chunks(2)
-            .map(|pair| u64::from(pair[0]) << 8 | pair.get(1).map_or(0, |low| u64::from(*low)));
-        let mut total: u64 = words.sum();
-        while total > 0xffff {
-            total = (total >> 16) + (total & 0xffff);
-        }
-        total as u16
+            .map(|pair| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |low| u32::from(*low)));
+        words.fold(0, |total, word| {
+            let total = total + word;
+            (total >> 16) + (total & 0xffff)
+        })
     }
 
     proptest! {
@@ -67,8 +61,8 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_sum_does_not_overflow() {
+    fn the_largest_sums_do_not_overflow() {
         assert_eq!(sum(&[0xff; 70_001]), by_the_book(&[0xff; 70_001]));
-        assert_eq!(fold(u64::MAX), 0xffff);
+        assert_eq!(fold(u32::MAX), 0xffff);
     }
 }

@@ -1,22 +1,24 @@
 //! Super-frames: what the kernel hands over as one packet and the network sees as many. Sans-IO.
 //!
 //! ```text
-//!            VnetHeader                Segments                      Merger            VnetHeader
-//!  kernel ─► super-frame ─────────────► packet, packet, packet … ───────────────────► super-frame ─► kernel
-//!            one IP header, one TCP or UDP header, up to 64 KiB     verified, in order, one flow
+//!               split                                           merge
+//!  super-frame ───────► packet, packet, packet … ─ … ─ packet … ───────► super-frame
+//!  one header for 64 KiB      whole, finished                verified, in order, one flow
 //! ```
 //!
-//! Packets are IP packets without a link header. No packet, however malformed, panics, and none allocates once a
-//! `Merger` has grown.
+//! Frames are Ethernet's, with up to two VLAN tags, or begin with the IP header, as a TUN device's do. Before each stands a
+//! [`Vnet`]. No packet, however malformed, panics, and none allocates once a [`Merger`] has grown.
 
 #![forbid(unsafe_code)]
 
 mod checksum;
+mod layers;
 mod merge;
-mod packet;
 mod split;
 mod vnet;
 
-pub use merge::{MAX_PARTS, Merger, SuperFrame};
-pub use split::{Contradiction, Segments};
-pub use vnet::{Segmentation, VNET_HEADER_LEN, VnetHeader};
+pub use checksum::{fold, sum};
+pub use layers::{Ip, Layers, Link, Transport, link_header};
+pub use merge::{MAX_PACKETS, Mergeable, Merger, Train};
+pub use split::{Malformed, Segments, packets};
+pub use vnet::{VNET_LEN, Vnet};

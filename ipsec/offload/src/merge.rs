@@ -1,339 +1,365 @@
-//! Packets of one flow to super-frames.
+//! Packets of one flow to super-frames, which the kernel or the interface splits again.
 //!
 //! ```text
-//!  buffer   [ headers │ payload ] [ headers │ payload ] [ other flow ] [ headers │ payload ]
-//!  frame      part 0 ───────────►            part 1 ──►                            part 2 ──►
+//!   packets    A A B A C B      as they were sent
+//!              ├─┼─┼─┘ │ │
+//!   trains     A A A   │ │      in the order of their first packets, so that packets of one flow keep theirs
+//!                  B ──┼─B
+//!                      C
 //! ```
-//! A packet joins the frame of its flow when it goes on where that one ends: sequence number, IPv4 identification, and
-//! every header field that a segment does not change is equal (traffic class and ECN among them, and TCP's options,
-//! window and acknowledgement). Checksums are verified before. A shorter segment, PSH or FIN ends the frame. Frames
-//! come out in the order of their first packets, so packets of one flow keep theirs.
+//! A packet joins the train of its flow when it goes on where that one ends, and every header field that a segment does not change is
+//! equal (traffic class and ECN among them, and TCP's options, window and acknowledgement). Checksums are verified before. A shorter
+//! segment, PSH or FIN ends a train. What is merged here and split again is the same packets, but for the ids of IPv4 packets that must
+//! not be fragmented (which say nothing then: RFC 6864, section 4.1) and the checksum of ESP in UDP (RFC 3948, section 2.1).
 
-use std::ops::Range;
+use crate::checksum::{fold, sum};
+use crate::layers::{Ip, Layers, Link, MAX_HEADERS, Transport, number, put, word};
+use crate::vnet::{VNET_LEN, Vnet};
 
-use crate::checksum::{add, sum};
-use crate::packet::{
-    IPV4_HEADER_LEN, IPV6_HEADER_LEN, TCP, TCP_HEADER_LEN, be16, be32, ipv4, ipv6, pseudo_sum,
-    put16, tcp, tcp_header_len, write_ipv4_checksum,
-};
-use crate::vnet::{Segmentation, VnetHeader};
-
-/// The largest IP packet that IPv4 has a length for.
-const MAX_LEN: usize = 65535;
-/// Parts of one frame, so that a writer knows how many vectors it needs: 64 KiB of the smallest usual segments, 536 bytes.
-pub const MAX_PARTS: usize = 127;
+/// Bytes of the longest IP packet.
+const MAX_LENGTH: usize = 65535;
+/// Packets of one train, so that a writer knows how many vectors it needs: 64 KiB of the smallest usual segments, 536 bytes.
+pub const MAX_PACKETS: usize = 127;
+/// Linux's UDP_MAX_SEGMENTS, in its older form.
+const MAX_DATAGRAMS: usize = 64;
 /// Flows that are merged side by side.
 const MAX_OPEN: usize = 8;
 
-/// A packet as it came, or several of one flow as one. Ranges are of the buffer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SuperFrame<'a> {
-    pub header: VnetHeader,
-    /// The first packet whole, and the payloads of the others.
-    pub parts: &'a [Range<usize>],
+const FIN: u8 = 0x01;
+const PSH: u8 = 0x08;
+const ACK: u8 = 0x10;
+const ECE: u8 = 0x40;
+/// DF (RFC 791), in the byte that it is in.
+const DONT_FRAGMENT: u8 = 0x40;
+
+/// What may be merged.
+#[derive(Clone, Copy, Debug)]
+pub struct Mergeable {
+    pub link: Link,
+    /// The longest IP packet that the interface sends, in bytes.
+    pub mtu: usize,
+    pub tcp: bool,
+    pub udp: bool,
 }
 
-/// Collects the packets of one batch, which lie in one buffer.
+impl Mergeable {
+    pub fn forbid(&mut self, protocol: Option<Transport>) {
+        match protocol {
+            Some(Transport::Tcp) => self.tcp = false,
+            Some(Transport::Udp) => self.udp = false,
+            None => {}
+        }
+    }
+
+    /// The packet may be one of a train.
+    fn allows(&self, packet: &[u8], layers: &Layers) -> bool {
+        let protocol = match layers.protocol {
+            Transport::Tcp => {
+                let flags = packet[layers.transport + 13];
+                self.tcp && flags & !(PSH | FIN | ECE) == ACK
+            }
+            Transport::Udp => {
+                let claimed = word(packet, layers.transport + 4).map(usize::from);
+                self.udp && claimed == Some(layers.end - layers.transport)
+            }
+        };
+        protocol
+            && layers.end - layers.ip <= self.mtu
+            && layers.end == packet.len()
+            && layers.payload < layers.end
+            && layers.is_plain()
+    }
+}
+
+/// Makes trains of the packets of one batch.
 #[derive(Default)]
 pub struct Merger {
-    frames: Vec<Frame>,
-    /// Of `frames`, those of this batch; the others keep their memory for the next.
+    trains: Vec<Train>,
+    /// Of `trains`, those of this batch; the others keep their memory for the next.
     used: usize,
-    /// Indices of frames that can grow, oldest first.
+    /// Indices of trains that can grow, oldest first.
     open: Vec<usize>,
 }
 
-#[derive(Default)]
-struct Frame {
-    parts: Vec<Range<usize>>,
-    headers: Headers,
-    /// Payload bytes of its first segment.
-    size: usize,
-    len: usize,
-    next_sequence: u32,
-    last_id: u16,
-    /// What the IPv4 identification goes up by: 1, or 0 where it means nothing (RFC 6864 section 4.1).
-    id_step: Option<u16>,
-    /// PSH and FIN of the last segment.
-    ending: u8,
-}
-
-/// Of a TCP packet without IP options or extension headers.
-#[derive(Clone, Copy, Default)]
-struct Headers {
-    ip: usize,
-    all: usize,
-}
-
-enum Fit {
-    OtherFlow,
-    /// Of this flow, but it does not go on where the frame ends.
-    Apart,
-    Joins {
-        id_step: Option<u16>,
-    },
-}
-
 impl Merger {
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Begins a batch.
-    pub fn clear(&mut self) {
+    /// `packets` are the numbers of this batch's, of which `packet` gives the bytes. Without `may` each is a train.
+    pub fn merge<'a>(
+        &mut self,
+        packets: impl IntoIterator<Item = usize>,
+        may: Option<&Mergeable>,
+        packet: impl Fn(usize) -> &'a [u8],
+    ) {
         self.used = 0;
         self.open.clear();
-    }
-
-    /// The packet at `at` comes next. A range outside of `buffer` is left out.
-    pub fn push(&mut self, buffer: &[u8], at: Range<usize>) {
-        let Some(packet) = buffer.get(at.clone()) else {
-            return;
-        };
-        let Some(headers) = Headers::of(packet) else {
-            self.begin(at, packet.len(), Headers::default());
-            return;
-        };
-        let whole = headers.can_join(packet);
-        for slot in 0..self.open.len() {
-            let frame = &mut self.frames[self.open[slot]];
-            let head = frame
-                .parts
-                .first()
-                .and_then(|head| buffer.get(head.clone()));
-            match frame.fit(head.unwrap_or_default(), packet, headers) {
-                Fit::OtherFlow => continue,
-                Fit::Joins { id_step } if whole => {
-                    if frame.join(packet, at, headers, id_step) {
-                        self.open.remove(slot);
-                    }
-                    return;
+        for number in packets {
+            let Some(may) = may else {
+                self.begin(number);
+                continue;
+            };
+            let bytes = packet(number);
+            let Some(layers) = Layers::of(bytes, may.link) else {
+                // Whichever flow it is of, nothing overtakes it.
+                self.open.clear();
+                self.begin(number);
+                continue;
+            };
+            let allowed = may.allows(bytes, &layers);
+            let (open, trains) = (&mut self.open, &mut self.trains);
+            let of_flow = |train: &usize| {
+                let train = &trains[*train];
+                train.is_of_flow(packet(train.packets[0]), bytes, &layers)
+            };
+            if let Some(slot) = open.iter().position(of_flow) {
+                let train = &mut trains[open[slot]];
+                let joins = allowed && train.takes(packet(train.packets[0]), bytes, &layers);
+                if joins {
+                    train.join(number, bytes, &layers);
                 }
-                _ => {
-                    self.open.remove(slot);
-                    break;
+                if !joins || train.ended {
+                    open.remove(slot);
+                }
+                if joins {
+                    continue;
                 }
             }
-        }
-        let index = self.begin(at, packet.len(), headers);
-        if whole && self.frames[index].start(packet) {
-            if self.open.len() == MAX_OPEN {
-                self.open.remove(0);
-            }
-            self.open.push(index);
-        }
-    }
-
-    /// The packet at `at` comes next, and nothing joins it.
-    pub fn push_alone(&mut self, at: Range<usize>) {
-        self.begin(at, 0, Headers::default());
-    }
-
-    /// Ends the batch: completes the headers of each super-frame in `buffer`. What is in it comes from `frames`.
-    pub fn finish(&mut self, buffer: &mut [u8]) {
-        self.open.clear();
-        for frame in self
-            .frames
-            .iter()
-            .take(self.used)
-            .filter(|frame| frame.parts.len() > 1)
-        {
-            if let Some(head) = frame
-                .parts
-                .first()
-                .and_then(|head| buffer.get_mut(head.clone()))
-            {
-                frame.complete(head);
+            let index = self.begin(number);
+            if allowed && self.trains[index].open(bytes, layers) {
+                if self.open.len() == MAX_OPEN {
+                    self.open.remove(0);
+                }
+                self.open.push(index);
             }
         }
+        for train in self.trains.iter_mut().take(self.used) {
+            train.complete(packet(train.packets[0]));
+        }
     }
 
-    pub fn frames(&self) -> impl Iterator<Item = SuperFrame<'_>> {
-        self.frames.iter().take(self.used).map(|frame| SuperFrame {
-            header: frame.vnet_header(),
-            parts: &frame.parts,
-        })
+    /// Those of the last batch.
+    pub fn trains(&self) -> &[Train] {
+        &self.trains[..self.used]
     }
 
-    fn begin(&mut self, at: Range<usize>, len: usize, headers: Headers) -> usize {
+    fn begin(&mut self, packet: usize) -> usize {
         let index = self.used;
-        if index == self.frames.len() {
-            self.frames.push(Frame::default());
+        if index == self.trains.len() {
+            self.trains.push(Train::default());
         }
-        let frame = &mut self.frames[index];
-        frame.parts.clear();
-        frame.parts.push(at);
-        (frame.len, frame.headers) = (len, headers);
-        (frame.id_step, frame.ending) = (None, 0);
+        self.trains[index].begin(packet);
         self.used += 1;
         index
     }
 }
 
-impl Frame {
-    /// Takes the first packet's numbers; can the frame grow?
-    fn start(&mut self, packet: &[u8]) -> bool {
-        let payload = packet.len() - self.headers.all;
-        let sequence = be32(packet, self.headers.ip + tcp::SEQUENCE).unwrap_or(0);
-        self.size = payload;
-        self.next_sequence = sequence.wrapping_add(payload as u32);
-        self.last_id = be16(packet, ipv4::ID).unwrap_or(0);
-        self.ending = self.headers.ending(packet);
-        self.ending == 0
-    }
+/// Packets that go out as one.
+pub struct Train {
+    packets: Vec<usize>,
+    /// Bytes of each packet that `head` stands for.
+    headers: usize,
+    head: [u8; VNET_LEN + MAX_HEADERS],
+    /// Of the first packet, where others may follow it.
+    layers: Option<Layers>,
+    /// Payload bytes of each packet but the last, and of all.
+    size: usize,
+    payload: usize,
+    /// From one IPv4 id to the next.
+    step: u16,
+    /// PSH and FIN of the last packet.
+    ending: u8,
+    ended: bool,
+    verified: bool,
+}
 
-    fn fit(&self, head: &[u8], packet: &[u8], headers: Headers) -> Fit {
-        let Headers { ip, all } = headers;
-        let equal = |range: Range<usize>| {
-            head.get(range.clone())
-                .is_some_and(|part| packet.get(range) == Some(part))
-        };
-        let addresses = if ip == IPV4_HEADER_LEN {
-            ipv4::ADDRESSES
-        } else {
-            ipv6::ADDRESSES
-        };
-        if self.headers.ip != ip || !equal(addresses) || !equal(ip..ip + 4) {
-            return Fit::OtherFlow;
-        }
-        let ip_equal = if ip == IPV4_HEADER_LEN {
-            // Version to traffic class, fragmentation to protocol.
-            equal(0..ipv4::TOTAL_LEN) && equal(ipv4::FRAGMENT..ipv4::CHECKSUM)
-        } else {
-            equal(0..ipv6::PAYLOAD_LEN) && equal(ipv6::NEXT_HEADER..ipv6::ADDRESSES.start)
-        };
-        let tcp_equal = self.headers.all == all
-            && equal(ip + tcp::SEQUENCE + 4..ip + tcp::FLAGS)
-            && equal(ip + tcp::FLAGS + 1..ip + tcp::CHECKSUM)
-            && equal(ip + tcp::CHECKSUM + 2..all);
-        let kept = |bytes: &[u8]| {
-            bytes
-                .get(ip + tcp::FLAGS)
-                .map(|flags| flags & !(tcp::PSH | tcp::FIN))
-        };
-        let payload = packet.len() - all;
-        let goes_on = be32(packet, ip + tcp::SEQUENCE) == Some(self.next_sequence)
-            && payload <= self.size
-            && self.len + payload <= MAX_LEN
-            && self.parts.len() < MAX_PARTS;
-        match self.id_step(packet, ip) {
-            Some(id_step) if ip_equal && tcp_equal && kept(head) == kept(packet) && goes_on => {
-                Fit::Joins { id_step }
-            }
-            _ => Fit::Apart,
-        }
-    }
-
-    /// By what the identification goes up when this packet joins; `None` if it can't be told from its number again.
-    fn id_step(&self, packet: &[u8], ip: usize) -> Option<Option<u16>> {
-        if ip != IPV4_HEADER_LEN {
-            return Some(None);
-        }
-        let step = be16(packet, ipv4::ID)?.wrapping_sub(self.last_id);
-        let atomic = be16(packet, ipv4::FRAGMENT)? == ipv4::DONT_FRAGMENT;
-        let allowed = step == 1 || (step == 0 && atomic);
-        (allowed && self.id_step.is_none_or(|before| before == step)).then_some(Some(step))
-    }
-
-    /// Whether the frame is full with it.
-    fn join(
-        &mut self,
-        packet: &[u8],
-        at: Range<usize>,
-        headers: Headers,
-        id_step: Option<u16>,
-    ) -> bool {
-        let payload = packet.len() - headers.all;
-        self.parts.push(at.start + headers.all..at.end);
-        self.len += payload;
-        self.next_sequence = self.next_sequence.wrapping_add(payload as u32);
-        self.last_id = be16(packet, ipv4::ID).unwrap_or(0);
-        self.id_step = id_step;
-        self.ending = headers.ending(packet);
-        payload < self.size || self.ending != 0
-    }
-
-    /// Makes the first packet's headers those of the whole frame.
-    fn complete(&self, head: &mut [u8]) {
-        let Headers { ip, .. } = self.headers;
-        let len = (self.len - ip) as u16;
-        let addresses = if ip == IPV4_HEADER_LEN {
-            put16(head, ipv4::TOTAL_LEN, self.len as u16);
-            write_ipv4_checksum(head, ip);
-            ipv4::ADDRESSES
-        } else {
-            put16(head, ipv6::PAYLOAD_LEN, len);
-            ipv6::ADDRESSES
-        };
-        if let Some(flags) = head.get_mut(ip + tcp::FLAGS) {
-            *flags |= self.ending;
-        }
-        let pseudo = head
-            .get(addresses)
-            .map_or(0, |addresses| pseudo_sum(addresses, TCP));
-        put16(head, ip + tcp::CHECKSUM, add(&[pseudo, len]));
-    }
-
-    fn vnet_header(&self) -> VnetHeader {
-        if self.parts.len() < 2 {
-            return VnetHeader::default();
-        }
-        let kind = if self.headers.ip == IPV4_HEADER_LEN {
-            Segmentation::Tcp4
-        } else {
-            Segmentation::Tcp6
-        };
-        VnetHeader {
-            segmentation: Some((kind, self.size as u16)),
-            header_len: self.headers.all as u16,
-            checksum: Some((self.headers.ip as u16, tcp::CHECKSUM as u16)),
+impl Default for Train {
+    fn default() -> Self {
+        Self {
+            packets: Vec::new(),
+            headers: 0,
+            head: [0; VNET_LEN + MAX_HEADERS],
+            layers: None,
+            size: 0,
+            payload: 0,
+            step: 1,
+            ending: 0,
+            ended: false,
+            verified: false,
         }
     }
 }
 
-impl Headers {
-    /// `None` for what is not one whole TCP packet, or has options or extension headers of IP.
-    fn of(packet: &[u8]) -> Option<Self> {
-        let (ip, len, protocol) = match packet.first()? {
-            0x45 => {
-                let fragmented = be16(packet, ipv4::FRAGMENT)? & !ipv4::DONT_FRAGMENT != 0;
-                let len = be16(packet, ipv4::TOTAL_LEN)?.into();
-                (
-                    IPV4_HEADER_LEN,
-                    len,
-                    packet.get(ipv4::PROTOCOL).filter(|_| !fragmented)?,
-                )
-            }
-            0x60..=0x6f => {
-                let len = IPV6_HEADER_LEN + usize::from(be16(packet, ipv6::PAYLOAD_LEN)?);
-                (IPV6_HEADER_LEN, len, packet.get(ipv6::NEXT_HEADER)?)
-            }
-            _ => return None,
+impl Train {
+    /// The numbers of its packets.
+    pub fn packets(&self) -> &[usize] {
+        &self.packets
+    }
+
+    /// Bytes at the start of each packet that [`Train::head`] stands for: the rest of each goes behind it.
+    pub fn headers(&self) -> usize {
+        self.headers
+    }
+
+    /// The [`Vnet`] header, and the headers of the whole.
+    pub fn head(&self) -> &[u8] {
+        &self.head[..VNET_LEN + self.headers]
+    }
+
+    /// Of a train of several.
+    pub fn protocol(&self) -> Option<Transport> {
+        self.layers
+            .filter(|_| self.packets.len() > 1)
+            .map(|layers| layers.protocol)
+    }
+
+    fn begin(&mut self, packet: usize) {
+        self.packets.clear();
+        self.packets.push(packet);
+        self.headers = 0;
+        self.head[..VNET_LEN].fill(0);
+        self.layers = None;
+    }
+
+    /// Whether others may follow its first packet.
+    fn open(&mut self, first: &[u8], layers: Layers) -> bool {
+        self.size = layers.end - layers.payload;
+        self.payload = self.size;
+        self.step = 1;
+        self.verified = false;
+        self.layers = Some(layers);
+        self.ending = ending(first, &layers);
+        self.ended = self.ending != 0;
+        !self.ended
+    }
+
+    fn is_of_flow(&self, first: &[u8], next: &[u8], layers: &Layers) -> bool {
+        self.layers.is_some_and(|own| {
+            let ports = |packet: &[u8], layers: &Layers| number(packet, layers.transport);
+            (own.version, own.protocol, own.ip) == (layers.version, layers.protocol, layers.ip)
+                && ports(first, &own) == ports(next, layers)
+                && own.addresses(first) == layers.addresses(next)
+                && first[..own.ip] == next[..own.ip]
+        })
+    }
+
+    /// The next packet, which is of this flow, is one of these.
+    fn takes(&mut self, first: &[u8], next: &[u8], layers: &Layers) -> bool {
+        let Some(own) = self.layers else {
+            return false;
         };
-        let own = tcp_header_len(packet.get(ip..)?)?;
-        let sound =
-            *protocol == TCP && len == packet.len() && own >= TCP_HEADER_LEN && ip + own <= len;
-        sound.then_some(Self { ip, all: ip + own })
+        let size = layers.end - layers.payload;
+        let most = match own.protocol {
+            Transport::Tcp => MAX_PACKETS,
+            Transport::Udp => MAX_DATAGRAMS,
+        };
+        (own.transport, own.payload) == (layers.transport, layers.payload)
+            && size <= self.size
+            && self.packets.len() < most
+            && own.payload - own.ip + self.payload + size <= MAX_LENGTH
+            && self.goes_on(first, next, &own)
+            // The merged frame gets a right checksum, so a wrong one must not get in.
+            && (self.verified || own.is_sound(first))
+            && layers.is_sound(next)
     }
 
-    /// Verified data, with no flag that stands for more than data.
-    fn can_join(self, packet: &[u8]) -> bool {
-        let plain = tcp::ACK | tcp::ECE | tcp::PSH | tcp::FIN;
-        let flags = packet.get(self.ip + tcp::FLAGS).copied().unwrap_or(0);
-        let (header, transport) = packet.split_at(self.ip);
-        let v4 = self.ip == IPV4_HEADER_LEN;
-        let addresses = header.get(if v4 { ipv4::ADDRESSES } else { ipv6::ADDRESSES });
-        let pseudo = pseudo_sum(addresses.unwrap_or_default(), TCP);
-        packet.len() > self.all
-            && flags & !plain == 0
-            && flags & tcp::ACK != 0
-            && (!v4 || sum(header) == 0xffff)
-            && add(&[pseudo, transport.len() as u16, sum(transport)]) == 0xffff
+    /// All headers are the same, but for what runs from packet to packet.
+    fn goes_on(&mut self, first: &[u8], next: &[u8], own: &Layers) -> bool {
+        let Layers {
+            ip,
+            transport,
+            payload,
+            ..
+        } = *own;
+        let same = |from: usize, to: usize| first[from..to] == next[from..to];
+        let ip_goes_on = match own.version {
+            Ip::V4 => same(ip, ip + 2) && same(ip + 6, ip + 10) && self.ids_go_on(first, next, ip),
+            Ip::V6 => same(ip, ip + 4) && same(ip + 6, ip + 8),
+        };
+        ip_goes_on
+            && match own.protocol {
+                Transport::Tcp => {
+                    number(next, transport + 4)
+                        == number(first, transport + 4).wrapping_add(self.payload as u32)
+                        && same(transport + 8, transport + 13)
+                        && (first[transport + 13] ^ next[transport + 13]) & !(PSH | FIN) == 0
+                        && same(transport + 14, transport + 16)
+                        && same(transport + 18, payload)
+                }
+                Transport::Udp => true,
+            }
     }
 
-    fn ending(self, packet: &[u8]) -> u8 {
-        packet
-            .get(self.ip + tcp::FLAGS)
-            .map_or(0, |flags| flags & (tcp::PSH | tcp::FIN))
+    /// The ids count up, or are all the same in packets that must not be fragmented.
+    fn ids_go_on(&mut self, first: &[u8], next: &[u8], ip: usize) -> bool {
+        let (Some(from), Some(to)) = (word(first, ip + 4), word(next, ip + 4)) else {
+            return false;
+        };
+        let count = self.packets.len() as u16;
+        if count == 1 && to == from && first[ip + 6] & DONT_FRAGMENT != 0 {
+            self.step = 0;
+        }
+        to == from.wrapping_add(self.step.wrapping_mul(count))
+    }
+
+    fn join(&mut self, number: usize, packet: &[u8], layers: &Layers) {
+        let size = layers.end - layers.payload;
+        self.packets.push(number);
+        self.payload += size;
+        self.verified = true;
+        self.ending = ending(packet, layers);
+        self.ended = size < self.size || self.ending != 0;
+    }
+
+    /// Makes the headers of several packets those of one.
+    fn complete(&mut self, first: &[u8]) {
+        let Some(layers) = self.layers.filter(|_| self.packets.len() > 1) else {
+            return;
+        };
+        let Layers {
+            version,
+            protocol,
+            ip,
+            transport,
+            payload,
+            ..
+        } = layers;
+        let vnet = Vnet {
+            flags: Vnet::NEEDS_CSUM,
+            gso_type: match (protocol, version) {
+                (Transport::Tcp, Ip::V4) => Vnet::GSO_TCPV4,
+                (Transport::Tcp, Ip::V6) => Vnet::GSO_TCPV6,
+                (Transport::Udp, _) => Vnet::GSO_UDP_L4,
+            },
+            hdr_len: payload as u16,
+            gso_size: self.size as u16,
+            csum_start: transport as u16,
+            csum_offset: protocol.checksum() as u16,
+        };
+        self.headers = payload;
+        self.head[..VNET_LEN].copy_from_slice(&vnet.emit());
+        let headers = &mut self.head[VNET_LEN..VNET_LEN + payload];
+        headers.copy_from_slice(&first[..payload]);
+        let length = payload - transport + self.payload;
+        match version {
+            Ip::V4 => {
+                put(headers, ip + 2, (transport - ip + length) as u16);
+                put(headers, ip + 10, 0);
+                let checksum = !fold(sum(&headers[ip..transport]));
+                put(headers, ip + 10, checksum);
+            }
+            Ip::V6 => put(headers, ip + 4, length as u16),
+        }
+        match protocol {
+            Transport::Tcp => headers[transport + 13] |= self.ending,
+            Transport::Udp => put(headers, transport + 4, length as u16),
+        }
+        let pseudo_header = fold(layers.pseudo_header(headers) + length as u32);
+        put(headers, transport + protocol.checksum(), pseudo_header);
+    }
+}
+
+/// PSH and FIN.
+fn ending(packet: &[u8], layers: &Layers) -> u8 {
+    match layers.protocol {
+        Transport::Tcp => packet[layers.transport + 13] & (PSH | FIN),
+        Transport::Udp => 0,
     }
 }

@@ -1,236 +1,310 @@
-//! One frame from the kernel to the packets that it stands for.
+//! One frame from the kernel to the packets that it stands for, in place or elsewhere.
 //!
-//! Of the headers, a segment changes: lengths; the IPv4 identification, which counts up; the TCP sequence number;
-//! FIN and PSH, which the last one keeps, and CWR, which the first one keeps; checksums.
+//! ```text
+//!   │ headers │ payload 1 │ payload 2 │ payload 3 │      in place each packet is built where its payload lies: its headers
+//!             │  headers  │ payload 2 │                  are written over the end of the payload before it, which has been
+//!                         │  headers  │ payload 3 │      handed over already
+//! ```
+//! Of the headers a segment changes: lengths; the IPv4 identification, which counts up; the TCP sequence number; FIN and PSH, which
+//! the last one keeps; CWR, which the first one keeps; checksums.
 
 use std::fmt;
+use std::ops::Range;
 
-use crate::checksum::{add, sum};
-use crate::packet::{
-    IPV4_HEADER_LEN, IPV6_HEADER_LEN, TCP_HEADER_LEN, UDP_HEADER_LEN, be16, be32, ipv4, ipv6,
-    put16, put32, tcp, tcp_header_len, udp, write_ipv4_checksum,
-};
-use crate::vnet::{Segmentation, VnetHeader};
+use crate::checksum::{fold, sum};
+use crate::layers::{Ip, Layers, Link, MAX_HEADERS, Transport, number, put, word};
+use crate::vnet::Vnet;
 
-/// The header says what the frame is not.
+/// Packets that one super-frame may stand for: 64 KiB in the smallest segments that TCP on Linux makes (48 bytes) are 1,365.
+const MAX_SEGMENTS: usize = 2048;
+
+/// Of a checksum in an SCTP header (RFC 9260): a CRC, which is no sum.
+const SCTP_CHECKSUM: u16 = 8;
+
+const FIN: u8 = 0x01;
+const PSH: u8 = 0x08;
+const CWR: u8 = 0x80;
+
+/// Why a frame is not what the header before it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Contradiction;
-
-/// The packets of one frame, in order.
-pub struct Segments<'a> {
-    kind: Kind,
-    /// IP and TCP or UDP headers of each; empty for a packet that is whole already.
-    headers: &'a [u8],
-    payload: &'a [u8],
-    /// Payload bytes of each but the last.
-    size: usize,
-    /// Payload bytes behind us; `None` when all packets are.
-    position: Option<usize>,
-    /// Of which the checksum begins, in each.
-    transport: usize,
-    /// Sum of the pseudo-header without its length.
-    pseudo: u16,
+pub enum Malformed {
+    Checksum,
+    ForeignChecksum,
+    Type(u8),
+    NoSize,
+    Headers,
+    TooMany,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// With the place of the checksum that is left to do.
-    Whole(Option<usize>),
-    Tcp,
-    Udp,
+/// Hands over the packets that the frame stands for, finished. Returns how many there were.
+///
+/// # Errors
+/// With the reason, before a packet has been handed over.
+pub fn packets(
+    frame: &mut [u8],
+    link: Link,
+    vnet: &Vnet,
+    mut each: impl FnMut(&[u8]),
+) -> Result<usize, Malformed> {
+    let plan = Plan::of(frame, link, vnet)?;
+    let mut headers = [0; MAX_HEADERS];
+    let headers = &mut headers[..plan.headers];
+    headers.copy_from_slice(&frame[..plan.headers]);
+    for index in 0..plan.count {
+        let payload = plan.payload(index);
+        let packet = &mut frame[payload.start - plan.headers..payload.end];
+        packet[..plan.headers].copy_from_slice(headers);
+        plan.finish(packet, index);
+        each(packet);
+    }
+    Ok(plan.count)
+}
+
+/// The packets of one frame, in order, each to be written where there is room.
+pub struct Segments<'a> {
+    frame: &'a [u8],
+    plan: Plan,
+    next: usize,
 }
 
 impl<'a> Segments<'a> {
-    pub fn new(header: VnetHeader, frame: &'a [u8]) -> Result<Self, Contradiction> {
-        let checksum = header
-            .checksum
-            .map(|(start, offset)| (usize::from(start), usize::from(offset)));
-        match (header.segmentation, checksum) {
-            (None, None) => Ok(Self::whole(frame, 0, None)),
-            (None, Some((start, offset))) => {
-                be16(frame, start + offset).ok_or(Contradiction)?;
-                Ok(Self::whole(frame, start, Some(start + offset)))
-            }
-            // A super-frame's checksum is always left to do: virtio 1.2 section 5.1.6.2.1.
-            (Some(_), None) => Err(Contradiction),
-            (Some((segmentation, size)), Some((start, offset))) => {
-                Self::super_frame(frame, segmentation, size.into(), start, offset)
-                    .ok_or(Contradiction)
-            }
-        }
-    }
-
-    fn whole(frame: &'a [u8], transport: usize, checksum_at: Option<usize>) -> Self {
-        Self {
-            kind: Kind::Whole(checksum_at),
-            headers: &[],
-            payload: frame,
-            size: frame.len().max(1),
-            position: Some(0),
-            transport,
-            pseudo: 0,
-        }
-    }
-
-    fn super_frame(
-        frame: &'a [u8],
-        segmentation: Segmentation,
-        size: usize,
-        start: usize,
-        offset: usize,
-    ) -> Option<Self> {
-        let transport = frame.get(start..)?;
-        let (kind, own_len, own_offset) = match segmentation {
-            Segmentation::Tcp4 | Segmentation::Tcp6 => {
-                (Kind::Tcp, tcp_header_len(transport)?, tcp::CHECKSUM)
-            }
-            Segmentation::Udp => (Kind::Udp, UDP_HEADER_LEN, udp::CHECKSUM),
-        };
-        let version_fits = match frame.first()? >> 4 {
-            4 => {
-                segmentation != Segmentation::Tcp6
-                    && start == usize::from(frame[0] & 0x0f) * 4
-                    && start >= IPV4_HEADER_LEN
-            }
-            6 => segmentation != Segmentation::Tcp4 && start >= IPV6_HEADER_LEN,
-            _ => false,
-        };
-        let len_fits = own_len >= TCP_HEADER_LEN || kind == Kind::Udp;
-        if !version_fits || !len_fits || offset != own_offset || size == 0 {
-            return None;
-        }
-        let (headers, payload) = frame.split_at_checked(start + own_len)?;
-        let whole_len = u16::try_from(transport.len()).ok()?;
-        Some(Self {
-            kind,
-            headers,
-            payload,
-            size,
-            position: Some(0),
-            transport: start,
-            // The kernel has put the sum of the whole pseudo-header there.
-            pseudo: add(&[be16(frame, start + offset)?, !whole_len]),
+    /// # Errors
+    /// With the reason.
+    pub fn new(frame: &'a [u8], link: Link, vnet: &Vnet) -> Result<Self, Malformed> {
+        let plan = Plan::of(frame, link, vnet)?;
+        Ok(Self {
+            frame,
+            plan,
+            next: 0,
         })
     }
 
     /// Headers of the first packet at least, e.g. to look up its addresses.
     pub fn headers(&self) -> &'a [u8] {
-        match self.kind {
-            Kind::Whole(_) => self.payload,
-            _ => self.headers,
+        match self.plan.left {
+            Left::Segments(_) => &self.frame[..self.plan.headers],
+            _ => self.frame,
         }
     }
 
     /// Packets not yet written.
     pub fn remaining(&self) -> usize {
-        let rest = self.position.map(|at| self.payload.len() - at);
-        rest.map_or(0, |rest| rest.div_ceil(self.size).max(1))
+        self.plan.count - self.next
     }
 
     /// Length of the next packet.
     pub fn next_len(&self) -> Option<usize> {
-        self.position
-            .map(|at| self.headers.len() + self.size.min(self.payload.len() - at))
+        let payload = (self.remaining() > 0).then(|| self.plan.payload(self.next));
+        Some(self.plan.headers + payload?.len())
     }
 
     /// Writes the next packet to the start of `room`; its length. `None` after the last one, or if `room` is too small.
     pub fn write_next(&mut self, room: &mut [u8]) -> Option<usize> {
-        let at = self.position?;
         let packet = room.get_mut(..self.next_len()?)?;
-        let end = self.payload.len().min(at + self.size);
-        let (headers, payload) = packet.split_at_mut(self.headers.len());
-        headers.copy_from_slice(self.headers);
-        payload.copy_from_slice(&self.payload[at..end]);
-        let last = end == self.payload.len();
-        self.position = (!last).then_some(end);
-        match self.kind {
-            Kind::Whole(None) => {}
-            Kind::Whole(Some(checksum_at)) => {
-                self.finish(packet, checksum_at, 0);
-            }
-            Kind::Tcp => {
-                self.advance_ip(packet, at);
-                self.advance_tcp(packet, at, last);
-            }
-            Kind::Udp => {
-                self.advance_ip(packet, at);
-                let len = packet.len() - self.transport;
-                put16(packet, self.transport + udp::LEN, len as u16);
-                self.finish_segment(packet, self.transport + udp::CHECKSUM);
-            }
-        }
+        let (headers, payload) = packet.split_at_mut(self.plan.headers);
+        headers.copy_from_slice(&self.frame[..self.plan.headers]);
+        payload.copy_from_slice(&self.frame[self.plan.payload(self.next)]);
+        self.plan.finish(packet, self.next);
+        self.next += 1;
         Some(packet.len())
     }
 
     /// Leaves the rest out; how many packets that were.
     pub fn skip_rest(&mut self) -> usize {
         let remaining = self.remaining();
-        self.position = None;
+        self.next = self.plan.count;
         remaining
     }
+}
 
-    fn advance_ip(&self, packet: &mut [u8], at: usize) {
-        if self.headers[0] >> 4 == 4 {
-            let before = be16(packet, ipv4::ID).unwrap_or(0);
-            let id = before.wrapping_add((at / self.size) as u16);
-            put16(packet, ipv4::TOTAL_LEN, packet.len() as u16);
-            put16(packet, ipv4::ID, id);
-            write_ipv4_checksum(packet, self.transport);
-        } else {
-            put16(
-                packet,
-                ipv6::PAYLOAD_LEN,
-                (packet.len() - IPV6_HEADER_LEN) as u16,
-            );
+/// A frame that has been checked.
+struct Plan {
+    /// Bytes of them that each packet begins with.
+    headers: usize,
+    /// Payload bytes of each packet but the last.
+    size: usize,
+    count: usize,
+    end: usize,
+    left: Left,
+}
+
+/// To be done for each packet.
+enum Left {
+    Nothing,
+    /// Where the checksum goes that covers all from `start` on.
+    Checksum {
+        start: usize,
+        at: usize,
+    },
+    Segments(Segmented),
+}
+
+struct Segmented {
+    layers: Layers,
+    ecn: bool,
+    /// Sum of the pseudo-header without its length; none where no checksum is needed.
+    pseudo_header: Option<u32>,
+}
+
+impl Plan {
+    fn of(frame: &[u8], link: Link, vnet: &Vnet) -> Result<Self, Malformed> {
+        if vnet.is_super() {
+            return Self::of_super(frame, link, vnet);
         }
+        let left = match vnet.flags & Vnet::NEEDS_CSUM {
+            0 => Left::Nothing,
+            _ => {
+                let start = usize::from(vnet.csum_start);
+                let at = start + usize::from(vnet.csum_offset);
+                if (link == Link::Ethernet && start < 14) || at + 2 > frame.len() {
+                    return Err(Malformed::Checksum);
+                }
+                if vnet.csum_offset == SCTP_CHECKSUM {
+                    return Err(Malformed::ForeignChecksum);
+                }
+                Left::Checksum { start, at }
+            }
+        };
+        Ok(Self {
+            headers: 0,
+            size: frame.len(),
+            count: 1,
+            end: frame.len(),
+            left,
+        })
     }
 
-    fn advance_tcp(&self, packet: &mut [u8], at: usize, last: bool) {
-        let sequence = be32(packet, self.transport + tcp::SEQUENCE).unwrap_or(0);
-        put32(
-            packet,
-            self.transport + tcp::SEQUENCE,
-            sequence.wrapping_add(at as u32),
-        );
-        if let Some(flags) = packet.get_mut(self.transport + tcp::FLAGS) {
-            if !last {
-                *flags &= !(tcp::FIN | tcp::PSH);
+    fn of_super(frame: &[u8], link: Link, vnet: &Vnet) -> Result<Self, Malformed> {
+        let ecn = vnet.gso_type & Vnet::GSO_ECN != 0;
+        let (version, protocol) = match vnet.gso_type & !Vnet::GSO_ECN {
+            Vnet::GSO_TCPV4 => (Some(Ip::V4), Transport::Tcp),
+            Vnet::GSO_TCPV6 => (Some(Ip::V6), Transport::Tcp),
+            Vnet::GSO_UDP_L4 if !ecn => (None, Transport::Udp),
+            _ => return Err(Malformed::Type(vnet.gso_type)),
+        };
+        let layers = Layers::of(frame, link).ok_or(Malformed::Headers)?;
+        let Layers {
+            transport,
+            payload,
+            end,
+            ..
+        } = layers;
+        let claimed = || word(frame, transport + 4).map(usize::from);
+        if version.is_some_and(|version| version != layers.version)
+            || layers.protocol != protocol
+            || end != frame.len()
+            || usize::from(vnet.hdr_len) > frame.len()
+            || protocol == Transport::Udp && claimed() != Some(end - transport)
+        {
+            return Err(Malformed::Headers);
+        }
+        // The packets get fresh checksums, so what they replace must have been right, or not made yet.
+        let place = (usize::from(vnet.csum_start), usize::from(vnet.csum_offset));
+        let unfinished =
+            vnet.flags & Vnet::NEEDS_CSUM != 0 && place == (transport, protocol.checksum());
+        if !unfinished && vnet.flags & (Vnet::NEEDS_CSUM | Vnet::DATA_VALID) != Vnet::DATA_VALID {
+            return Err(Malformed::Checksum);
+        }
+        let size = usize::from(vnet.gso_size);
+        if size == 0 {
+            return Err(Malformed::NoSize);
+        }
+        let count = (end - payload).div_ceil(size).max(1);
+        if count > MAX_SEGMENTS {
+            return Err(Malformed::TooMany);
+        }
+        let checksummed = !layers.needs_no_checksum(frame);
+        Ok(Self {
+            headers: payload,
+            size,
+            count,
+            end,
+            left: Left::Segments(Segmented {
+                layers,
+                ecn,
+                pseudo_header: checksummed.then(|| layers.pseudo_header(frame)),
+            }),
+        })
+    }
+
+    /// Of packet `index`, in the frame.
+    fn payload(&self, index: usize) -> Range<usize> {
+        let start = self.headers + index * self.size;
+        start..(start + self.size).min(self.end)
+    }
+
+    /// Makes the headers those of packet `index`.
+    fn finish(&self, packet: &mut [u8], index: usize) {
+        match &self.left {
+            Left::Nothing => {}
+            Left::Checksum { start, at } => {
+                let checksum = never_zero(!fold(sum(&packet[*start..])));
+                put(packet, *at, checksum);
             }
-            if at > 0 {
-                *flags &= !tcp::CWR;
+            Left::Segments(segmented) => {
+                let offset = (index * self.size) as u32;
+                segmented.finish(packet, index, offset, index + 1 == self.count);
             }
         }
-        self.finish_segment(packet, self.transport + tcp::CHECKSUM);
-    }
-
-    fn finish_segment(&self, packet: &mut [u8], checksum_at: usize) {
-        put16(packet, checksum_at, 0);
-        let len = packet.len() - self.transport;
-        self.finish(packet, checksum_at, add(&[self.pseudo, len as u16]));
-    }
-
-    /// `start` is what the sum begins with.
-    fn finish(&self, packet: &mut [u8], checksum_at: usize, start: u16) {
-        let covered = packet.get(self.transport..).map_or(0, sum);
-        let checksum = !add(&[start, covered]);
-        // RFC 768: a zero says that there is none. In TCP both zeros are the same.
-        let is_udp = checksum_at - self.transport == udp::CHECKSUM;
-        put16(
-            packet,
-            checksum_at,
-            if is_udp && checksum == 0 {
-                0xffff
-            } else {
-                checksum
-            },
-        );
     }
 }
 
-impl fmt::Display for Contradiction {
+impl Segmented {
+    /// `offset`: of its payload in the frame's.
+    fn finish(&self, packet: &mut [u8], index: usize, offset: u32, last: bool) {
+        let Layers { ip, transport, .. } = self.layers;
+        match self.layers.version {
+            Ip::V4 => {
+                put(packet, ip + 2, (packet.len() - ip) as u16);
+                let id = word(packet, ip + 4).unwrap_or(0);
+                put(packet, ip + 4, id.wrapping_add(index as u16));
+                put(packet, ip + 10, 0);
+                let checksum = !fold(sum(&packet[ip..transport]));
+                put(packet, ip + 10, checksum);
+            }
+            Ip::V6 => put(packet, ip + 4, (packet.len() - ip - 40) as u16),
+        }
+        let length = packet.len() - transport;
+        match self.layers.protocol {
+            Transport::Tcp => {
+                let tcp = &mut packet[transport..];
+                let sequence = number(tcp, 4).wrapping_add(offset);
+                tcp[4..8].copy_from_slice(&sequence.to_be_bytes());
+                if !last {
+                    tcp[13] &= !(FIN | PSH);
+                }
+                if index > 0 && self.ecn {
+                    tcp[13] &= !CWR;
+                }
+            }
+            Transport::Udp => put(packet, transport + 4, length as u16),
+        }
+        let at = transport + self.layers.protocol.checksum();
+        put(packet, at, 0);
+        if let Some(pseudo_header) = self.pseudo_header {
+            let body = sum(&packet[transport..]);
+            let checksum = never_zero(!fold(pseudo_header + length as u32 + body));
+            put(packet, at, checksum);
+        }
+    }
+}
+
+/// 0 would say that there is no checksum (RFC 768); both stand for the same sum.
+fn never_zero(checksum: u16) -> u16 {
+    if checksum == 0 { 0xffff } else { checksum }
+}
+
+impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the virtio-net header does not fit the frame")
+        f.write_str(match self {
+            Self::Checksum => "its checksum is not where it says",
+            Self::ForeignChecksum => "its checksum is not one of the Internet's",
+            Self::Type(kind) => return write!(f, "segments of type {kind} are not known"),
+            Self::NoSize => "its segments have no size",
+            Self::Headers => "its headers are not those that its segments need",
+            Self::TooMany => return write!(f, "it stands for more than {MAX_SEGMENTS} packets"),
+        })
     }
 }
 
-impl std::error::Error for Contradiction {}
+impl std::error::Error for Malformed {}

@@ -1,99 +1,65 @@
-//! The header before each packet of a TUN device or packet socket that has offloads (virtio 1.2 section 5.1.6).
+//! The header before each frame of a TUN device or packet socket that has offloads (`struct virtio_net_hdr`; virtio 1.2, section 5.1.6).
 //!
 //! ```text
 //!  0       1          2         4          6            8             10
 //!  ├ flags ┼ gso type ┼ hdr len ┼ gso size ┼ csum start ┼ csum offset ┤     in the machine's byte order
 //! ```
 
-pub const VNET_HEADER_LEN: usize = 10;
-
-const NEEDS_CHECKSUM: u8 = 1;
-const GSO_NONE: u8 = 0;
-const GSO_TCP4: u8 = 1;
-const GSO_TCP6: u8 = 4;
-const GSO_UDP: u8 = 5;
-/// The super-frame has CWR set, for its first segment alone.
-const GSO_ECN: u8 = 0x80;
-
-/// What a super-frame is to be cut into.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Segmentation {
-    Tcp4,
-    Tcp6,
-    Udp,
-}
+pub const VNET_LEN: usize = 10;
 
 /// How far a packet is from one that may go out. The default: it is one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct VnetHeader {
-    /// Of a super-frame, with the payload bytes of each segment.
-    pub segmentation: Option<(Segmentation, u16)>,
-    /// Length of all headers. Advice: a reader finds it from the packet itself.
-    pub header_len: u16,
-    /// Where the checksummed part begins, and where in it the checksum stands, which holds the pseudo-header's sum.
-    pub checksum: Option<(u16, u16)>,
+pub struct Vnet {
+    pub flags: u8,
+    pub gso_type: u8,
+    /// A hint: bytes of all headers, or more.
+    pub hdr_len: u16,
+    /// Payload bytes of each segment but the last.
+    pub gso_size: u16,
+    pub csum_start: u16,
+    pub csum_offset: u16,
 }
 
-impl VnetHeader {
-    /// `None` for a segmentation that is not known.
-    pub fn parse(bytes: &[u8; VNET_HEADER_LEN]) -> Option<Self> {
-        let [flags, gso, a, b, c, d, e, f, g, h] = *bytes;
-        let segmentation = match gso & !GSO_ECN {
-            GSO_NONE => None,
-            GSO_TCP4 => Some(Segmentation::Tcp4),
-            GSO_TCP6 => Some(Segmentation::Tcp6),
-            GSO_UDP => Some(Segmentation::Udp),
-            _ => return None,
-        };
-        let size = u16::from_ne_bytes([c, d]);
-        let checksum = (u16::from_ne_bytes([e, f]), u16::from_ne_bytes([g, h]));
-        Some(Self {
-            segmentation: segmentation.map(|kind| (kind, size)),
-            header_len: u16::from_ne_bytes([a, b]),
-            checksum: (flags & NEEDS_CHECKSUM != 0).then_some(checksum),
-        })
-    }
+impl Vnet {
+    /// The checksum at `csum_start + csum_offset` holds the sum of the pseudo-header alone.
+    pub const NEEDS_CSUM: u8 = 1;
+    /// All checksums have been found right.
+    pub const DATA_VALID: u8 = 2;
 
-    pub fn emit(&self) -> [u8; VNET_HEADER_LEN] {
-        let flags = self.checksum.map_or(0, |_| NEEDS_CHECKSUM);
-        let (gso, size) = match self.segmentation {
-            None => (GSO_NONE, 0),
-            Some((Segmentation::Tcp4, size)) => (GSO_TCP4, size),
-            Some((Segmentation::Tcp6, size)) => (GSO_TCP6, size),
-            Some((Segmentation::Udp, size)) => (GSO_UDP, size),
-        };
-        let (start, offset) = self.checksum.unwrap_or_default();
-        let [[a, b], [c, d], [e, f], [g, h]] =
-            [self.header_len, size, start, offset].map(u16::to_ne_bytes);
-        [flags, gso, a, b, c, d, e, f, g, h]
-    }
-}
+    pub const GSO_NONE: u8 = 0;
+    pub const GSO_TCPV4: u8 = 1;
+    pub const GSO_TCPV6: u8 = 4;
+    pub const GSO_UDP_L4: u8 = 5;
+    /// Beside a TCP type: CWR is for the first segment alone.
+    pub const GSO_ECN: u8 = 0x80;
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn what_is_parsed_is_emitted_and_parsed_again(bytes in any::<[u8; VNET_HEADER_LEN]>()) {
-            if let Some(header) = VnetHeader::parse(&bytes) {
-                prop_assert_eq!(VnetHeader::parse(&header.emit()), Some(header));
-            }
+    pub fn parse(bytes: [u8; VNET_LEN]) -> Self {
+        let [flags, gso_type, a, b, c, d, e, f, g, h] = bytes;
+        let [hdr_len, gso_size, csum_start, csum_offset] =
+            [[a, b], [c, d], [e, f], [g, h]].map(u16::from_ne_bytes);
+        Self {
+            flags,
+            gso_type,
+            hdr_len,
+            gso_size,
+            csum_start,
+            csum_offset,
         }
     }
 
-    #[test]
-    fn a_finished_packet_is_all_zeros() {
-        assert_eq!(VnetHeader::default().emit(), [0; VNET_HEADER_LEN]);
-        assert_eq!(
-            VnetHeader::parse(&[0; VNET_HEADER_LEN]),
-            Some(VnetHeader::default())
-        );
+    pub fn emit(&self) -> [u8; VNET_LEN] {
+        let words = [
+            self.hdr_len,
+            self.gso_size,
+            self.csum_start,
+            self.csum_offset,
+        ];
+        let [[a, b], [c, d], [e, f], [g, h]] = words.map(u16::to_ne_bytes);
+        [self.flags, self.gso_type, a, b, c, d, e, f, g, h]
     }
 
-    #[test]
-    fn fragments_of_udp_were_never_agreed_on() {
-        assert_eq!(VnetHeader::parse(&[0, 3, 0, 0, 0, 0, 0, 0, 0, 0]), None);
+    /// The frame stands for several packets, or says so.
+    pub fn is_super(&self) -> bool {
+        self.gso_type != Self::GSO_NONE
     }
 }

@@ -3,9 +3,10 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
+use offload::Transport;
+
 use super::fanout::Share;
 use super::frames::{Intake, Outgoing};
-use super::layers::Transport;
 use super::socket::{PacketSocket, Sent};
 use super::xdp::XdpSocket;
 

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::checksum::{fold, sum};
-use super::layers::put;
+use offload::{fold, sum};
+
 use super::{Outgoing, Port, open};
 use crate::config::PortArg;
 
@@ -55,7 +55,7 @@ fn datagram(flow: u16, number: u32) -> Vec<u8> {
     frame.extend([8, 0, 0x45, 0, 0, 128, 0, 0, 0x40, 0, 64, 17, 0, 0]);
     frame.extend([192, 0, 2, 1, 192, 0, 2, 2]);
     let checksum = !fold(sum(&frame[14..]));
-    put(&mut frame, 24, checksum);
+    frame[24..26].copy_from_slice(&checksum.to_be_bytes());
     frame.extend((1000 + flow).to_be_bytes());
     frame.extend([0x11, 0x94, 0, 108, 0, 0]);
     frame.extend(number.to_be_bytes());

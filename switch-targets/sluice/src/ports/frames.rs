@@ -1,8 +1,6 @@
 //! Frames on their way in, with what the kernel took out of them put back, and those to go out.
 
-use super::merge::Train;
-use super::segment::{self, Malformed};
-use super::vnet::Vnet;
+use offload::{Link, Malformed, Merger, Vnet, packets};
 
 /// Room in front of a frame for the VLAN tag that the kernel took out.
 pub(super) const TAG: usize = 4;
@@ -70,7 +68,7 @@ impl Intake {
         vnet.csum_start = vnet
             .csum_start
             .saturating_add((frame.len() - arrived.length) as u16);
-        match segment::packets(frame, &vnet, each) {
+        match packets(frame, Link::Ethernet, &vnet, each) {
             Ok(packets) => {
                 self.packets += packets as u64;
                 self.super_frames += u64::from(vnet.is_super());
@@ -105,7 +103,7 @@ impl Intake {
 #[derive(Default)]
 pub struct Outgoing {
     pub(super) frames: Vec<Vec<u8>>,
-    pub(super) trains: Vec<Train>,
+    pub(super) merger: Merger,
     spare: Vec<Vec<u8>>,
     pub(super) bytes: u64,
 }
@@ -132,7 +130,7 @@ impl Outgoing {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::ports::checksum::{fold, sum};
+    use offload::{fold, sum};
 
     const START: usize = 34;
 

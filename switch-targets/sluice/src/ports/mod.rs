@@ -6,20 +6,13 @@
 //! Each data-plane thread has a `Port` of every number. Packets of one flow come to one of them; all of them can send.
 
 mod attachment;
-mod checksum;
 mod fanout;
 #[cfg(test)]
 mod fanout_tests;
 mod frames;
-mod layers;
-mod merge;
-#[cfg(test)]
-mod offload_tests;
 mod options;
 mod ring;
-mod segment;
 mod socket;
-mod vnet;
 mod xdp;
 
 use std::io;

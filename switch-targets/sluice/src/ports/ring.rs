@@ -16,10 +16,10 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::{c_int, c_uint, c_void, tpacket2_hdr};
+use offload::{VNET_LEN, Vnet};
 
 use super::frames::Arrived;
 use super::options::set;
-use super::vnet::{self, Vnet};
 
 /// Bytes of frames that the kernel keeps for us when we are late.
 const RING: usize = 8 << 20;
@@ -105,7 +105,7 @@ impl Ring {
         let start = usize::from(header.tp_mac).saturating_sub(size_of::<tpacket2_hdr>());
         let vnet = self
             .vnet
-            .then(|| bytes.get(..start)?.last_chunk::<{ vnet::LEN }>());
+            .then(|| bytes.get(..start)?.last_chunk::<VNET_LEN>());
         let arrived = Arrived {
             status: header.tp_status,
             length: header.tp_len as usize,

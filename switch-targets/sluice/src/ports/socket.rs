@@ -8,14 +8,12 @@ use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use libc::{c_int, iovec, mmsghdr, socklen_t};
+use offload::{Link, Mergeable, Train, Transport, VNET_LEN};
 
 use super::fanout::{Membership, Share, deafen, hear};
 use super::frames::{Arrived, Intake, Outgoing, TAG};
-use super::layers::Transport;
-use super::merge::{self, Mergeable, Train};
 use super::options::{check, fault, get, index, mtu, set};
 use super::ring::Ring;
-use super::vnet;
 
 /// Messages that one system call sends at most.
 const BATCH: usize = 64;
@@ -171,19 +169,19 @@ impl PacketSocket {
     /// Sends all frames that the interface takes and forgets the others. Returns also which super-frames it has refused from now on.
     pub fn send(&mut self, outgoing: &mut Outgoing) -> (Sent, Option<Transport>) {
         let (mut sent, mut refused) = (Sent::default(), None);
-        let mut from = 0;
-        while from < outgoing.frames.len() {
-            let may = self.offload.as_ref().map(|offload| offload.may);
-            merge::trains(&outgoing.frames, from, may, &mut outgoing.trains);
-            let Some(train) = self.send_trains(&outgoing.frames, &outgoing.trains, &mut sent)
-            else {
-                break;
-            };
-            from = outgoing.trains[train].first;
-            refused = outgoing.trains[train].protocol;
+        let (frames, merger) = (&outgoing.frames, &mut outgoing.merger);
+        let may = self.offload.as_ref().map(|offload| &offload.may);
+        merger.merge(0..frames.len(), may, |number| &frames[number]);
+        while let Some(train) = self.send_trains(frames, merger.trains(), &mut sent) {
+            let rest = &merger.trains()[train..];
+            refused = rest[0].protocol();
+            let mut rest: Vec<_> = rest.iter().flat_map(Train::packets).copied().collect();
+            rest.sort_unstable();
             if let Some(offload) = &mut self.offload {
                 offload.may.forbid(refused);
             }
+            let may = self.offload.as_ref().map(|offload| &offload.may);
+            merger.merge(rest, may, |number| &frames[number]);
         }
         outgoing.clear();
         (sent, refused)
@@ -202,13 +200,13 @@ impl PacketSocket {
                 if with_head {
                     vectors.push(vector(train.head()));
                 }
-                let frames = &frames[train.first..train.first + train.count];
-                vectors.extend(frames.iter().map(|frame| vector(&frame[train.headers..])));
+                let packets = train.packets().iter();
+                vectors.extend(packets.map(|number| vector(&frames[*number][train.headers()..])));
             }
             let mut headers = [const { MaybeUninit::<mmsghdr>::uninit() }; BATCH];
             let mut at = vectors.as_mut_ptr();
             for (train, header) in rest.iter().zip(&mut headers) {
-                let length = train.count + usize::from(with_head);
+                let length = train.packets().len() + usize::from(with_head);
                 // SAFETY: all zeros is a valid value of this plain C struct.
                 let header = header.write(unsafe { zeroed() });
                 header.msg_hdr.msg_iov = at;
@@ -229,15 +227,15 @@ impl PacketSocket {
                 Ok(taken) => {
                     let taken = usize::try_from(taken).unwrap_or(0).clamp(1, count);
                     for train in &rest[..taken] {
-                        sent.frames += train.count as u64;
-                        sent.super_frames += u64::from(train.count > 1);
+                        sent.frames += train.packets().len() as u64;
+                        sent.super_frames += u64::from(train.protocol().is_some());
                     }
                     from += taken;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     let errno = error.raw_os_error();
-                    let count = rest[0].count as u64;
+                    let count = rest[0].packets().len() as u64;
                     match errno {
                         Some(libc::EINVAL | libc::EMSGSIZE) if count > 1 => return Some(from),
                         Some(libc::EMSGSIZE) => sent.too_long += count,
@@ -293,6 +291,7 @@ impl Offload {
         Some(Self {
             large: vec![0; TAG + LARGE].into(),
             may: Mergeable {
+                link: Link::Ethernet,
                 mtu,
                 tcp: true,
                 udp: true,
@@ -302,7 +301,7 @@ impl Offload {
 
     /// The frame that the kernel has queued beside a slot.
     fn fetch(&mut self, fd: BorrowedFd<'_>, arrived: Arrived) -> io::Result<Arrived> {
-        let mut head = [0; vnet::LEN];
+        let mut head = [0; VNET_LEN];
         let mut vectors = [&mut head[..], &mut self.large[TAG..]].map(|bytes| iovec {
             iov_base: bytes.as_mut_ptr().cast(),
             iov_len: bytes.len(),
@@ -325,7 +324,7 @@ impl Offload {
         Ok(Arrived {
             start: TAG,
             taken: if whole {
-                length.saturating_sub(vnet::LEN)
+                length.saturating_sub(VNET_LEN)
             } else {
                 0
             },

@@ -16,9 +16,9 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 
 use libc::{c_int, c_uint, xdp_desc};
+use offload::link_header;
 
 use super::frames::{Intake, Outgoing};
-use super::layers::link_header;
 use super::options;
 use super::socket::Sent;
 use program::Attached;
