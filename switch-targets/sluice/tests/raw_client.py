@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
 
@@ -15,10 +17,21 @@ from google.rpc import status_pb2
 Code = grpc.StatusCode
 
 
+@dataclass(frozen=True)
+class Credentials:
+    """The files of an authority that are in a folder."""
+
+    folder: Path
+
+    @property
+    def certificate(self) -> Path:
+        return self.folder / "ca.pem"
+
+
 class RawClient:
     """One stream, and the calls beside it."""
 
-    def __init__(self, address: str, infrastructure: Authority, **role: Any) -> None:
+    def __init__(self, address: str, infrastructure: Authority | Credentials, **role: Any) -> None:
         folder = infrastructure.folder
         credentials = grpc.ssl_channel_credentials(
             infrastructure.certificate.read_bytes(),
