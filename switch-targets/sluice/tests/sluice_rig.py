@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import finsy as fy
@@ -57,7 +57,7 @@ class Sluice:
             time.sleep(0.01)
 
     @contextlib.contextmanager
-    def halted(self) -> Iterator[None]:
+    def halted(self) -> Generator[None]:
         """No thread of the switch runs."""
         self.process.send_signal(signal.SIGSTOP)
         tasks = Path(f"/proc/{self.process.pid}/task")
