@@ -148,13 +148,13 @@ pub fn site(
     );
 }
 
-fn add(switch: &mut Switch, table: &str, key: &[&[u128]], action: &str, args: &[u128]) {
+pub fn add(switch: &mut Switch, table: &str, key: &[&[u128]], action: &str, args: &[u128]) {
     add_with(switch, table, key, action, args, &Bits::zero(576));
 }
 
 /// `key` names the first fields, a number or a number and its mask or length; the others match everything. The
 /// 576-bit argument is `wrapped`.
-fn add_with(
+pub fn add_with(
     switch: &mut Switch,
     table: &str,
     key: &[&[u128]],

@@ -10,7 +10,7 @@ use crate::spec::{
 };
 
 /// A program that is known to be executable, but for its externs (see [`crate::Switch::new`]).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Program {
     pub(crate) ir: Ir,
     /// The entries that the program fixes, for each table.

@@ -49,22 +49,36 @@ pub async fn write(device: &Device, request: p4rt::WriteRequest) -> Result<(), S
         Some(saved) => (&saved.device, &mut saved.installed),
         None => (device, installed.as_mut().ok_or_else(no_program)?),
     };
-    let updates = request.updates;
-    let results = match Atomicity::try_from(request.atomicity) {
+    let results = batch(device, installed, &access, request.atomicity, request.updates)?;
+    batch_status("Write", &results)
+}
+
+/// The updates of one request, each with its result.
+///
+/// # Errors
+/// `INVALID_ARGUMENT` for an atomicity that is not known; nothing has changed.
+pub fn batch(
+    device: &Device,
+    installed: &mut Installed,
+    access: &Access,
+    atomicity: i32,
+    updates: Vec<p4rt::Update>,
+) -> Result<Vec<Result<(), Fault>>, Fault> {
+    match Atomicity::try_from(atomicity) {
         Ok(Atomicity::ContinueOnError) => {
             let each = updates.into_iter();
-            each.map(|update| apply(device, installed, &access, update))
-                .collect()
+            Ok(each
+                .map(|update| apply(device, installed, access, update))
+                .collect())
         }
         Ok(Atomicity::RollbackOnError | Atomicity::DataplaneAtomic) => {
-            all_or_none(device, installed, &access, updates)
+            Ok(all_or_none(device, installed, access, updates))
         }
         Err(_) => {
-            let text = format!("atomicity {} is not known", request.atomicity);
-            return Err(Fault::invalid(text).into());
+            let text = format!("atomicity {atomicity} is not known");
+            Err(Fault::invalid(text))
         }
-    };
-    batch_status("Write", &results)
+    }
 }
 
 /// Updates that undo what one request has done so far: as many as one request writes entries, or reads cells.

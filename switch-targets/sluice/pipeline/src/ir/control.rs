@@ -5,7 +5,7 @@ use crate::expr::Args;
 use crate::ir::{Next, Source, Target};
 use crate::spec::MeterUnit;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Flow {
     pub start: Next,
     pub nodes: Vec<FlowNode>,
@@ -13,7 +13,7 @@ pub struct Flow {
     pub origins: Vec<usize>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum FlowNode {
     Branch {
         cond: Cond,
@@ -35,7 +35,7 @@ pub enum FlowNode {
     },
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Table {
     pub key: Vec<Key>,
     pub key_len: usize,
@@ -54,7 +54,7 @@ pub struct DirectMeter {
     pub target: Target,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Key {
     pub source: Source,
     pub width: u32,
@@ -65,7 +65,7 @@ pub struct Key {
 }
 
 /// Actions come from members of an action profile.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Indirect {
     pub profile: usize,
     /// What the profile's actions are called here.
@@ -80,7 +80,7 @@ impl Indirect {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum AfterTable {
     HitMiss {
         hit: Next,

@@ -22,7 +22,7 @@ use crate::wide::Wide;
 /// Where control goes: an index, or the end.
 pub type Next = Option<usize>;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Ir {
     pub layout: Layout,
     pub standard: Standard,
@@ -52,7 +52,7 @@ pub struct Ir {
 }
 
 /// Slots of the standard metadata that the switch itself reads or writes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Standard {
     pub ingress_port: Option<usize>,
     pub egress_spec: Option<usize>,
@@ -270,7 +270,7 @@ pub struct Instance {
     pub attributes: crate::externs::Attributes,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Calculation {
     pub algorithm: crate::hash::Algorithm,
     pub input: Vec<CalcInput>,
@@ -278,14 +278,14 @@ pub struct Calculation {
 }
 
 /// A ones' complement checksum over fields of one header: a sum of fields, each shifted to its place in a 16-bit word.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct FieldSum {
     pub header: HeaderIx,
     /// Slot and shift.
     pub terms: Vec<(usize, u32)>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum CalcInput {
     Field(Place),
     Const {
@@ -297,7 +297,7 @@ pub enum CalcInput {
     Payload,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Checksum {
     pub calculation: usize,
     pub target: Place,

@@ -6,14 +6,14 @@ use crate::ir::{Next, Op, Source, Target};
 use crate::layout::{HeaderIx, StackIx};
 use crate::spec::ValueSetSpec;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Parser {
     pub start: Next,
     pub states: Vec<State>,
     pub value_sets: Vec<ValueSetSpec>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct State {
     pub ops: Vec<ParserOp>,
     pub key: Vec<KeyPart>,
@@ -22,7 +22,7 @@ pub struct State {
     pub cases: Vec<Case>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum ParserOp {
     Extract(HeaderIx),
     ExtractVar {
@@ -56,14 +56,14 @@ pub enum ParserOp {
 }
 
 /// A part of a select key, padded to whole bytes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct KeyPart {
     pub source: KeySource,
     pub width: u32,
     pub len: usize,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum KeySource {
     Value(Source),
     /// So many bits from the cursor.
@@ -72,13 +72,13 @@ pub enum KeySource {
     },
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Case {
     pub accepts: Accepts,
     pub next: Next,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Accepts {
     All,
     /// A key of up to 16 bytes, as a number.

@@ -7,7 +7,7 @@ use crate::ir::Next;
 use crate::load::json::Node;
 
 /// By the same indices as [`crate::ir::Ir`].
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Labels {
     pub headers: Vec<String>,
     pub states: Vec<String>,
@@ -18,7 +18,7 @@ pub struct Labels {
 }
 
 /// A step of a pipeline, as [`crate::ir::Flow::origins`] numbers them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Label {
     /// Where in the source, and what stands there.
     pub source: String,

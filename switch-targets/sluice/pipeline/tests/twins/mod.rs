@@ -17,14 +17,18 @@ impl Twins {
     /// `registry` is made anew for each: they share no extern object.
     pub fn new(json: &[u8], registry: impl Fn() -> ExternRegistry) -> Result<Twins, LoadError> {
         let switch = || Switch::new(Program::load(json)?, &registry());
-        let (mut plain, mut recorded) = (switch()?, switch()?);
+        Ok(Twins::of([switch()?, switch()?]))
+    }
+
+    /// Two that are equal and share no extern object.
+    pub fn of([mut plain, mut recorded]: [Switch; 2]) -> Twins {
         plain.record_paths(0);
         recorded.record_paths(1);
-        Ok(Twins {
+        Twins {
             plain,
             recorded,
             outcomes: [Outcome::new(), Outcome::new()],
-        })
+        }
     }
 
     pub fn both(&mut self, mut change: impl FnMut(&mut Switch)) {
@@ -69,7 +73,7 @@ impl Twins {
         }
         for name in registers {
             let register: RegisterId = a.program().register(name).unwrap();
-            for index in 0..16 {
+            for index in 0..a.program().registers()[register.0].size.min(16) {
                 let read = |switch: &Switch| switch.register_read(register, index).unwrap();
                 assert_eq!(read(a), read(b), "{name} {index}");
             }
