@@ -10,26 +10,28 @@ pub fn sum(bytes: &[u8]) -> u32 {
     let mut blocks = bytes.chunks_exact(BLOCK);
     for block in &mut blocks {
         for (lane, word) in lanes.iter_mut().zip(block.chunks_exact(WORD)) {
-            *lane += u64::from(native(word));
+            *lane += native(word);
         }
     }
-    let mut total: u64 = lanes.iter().sum();
-    for word in blocks.remainder().chunks(WORD) {
-        total += u64::from(native(word));
+    let mut words = blocks.remainder().chunks_exact(WORD);
+    let mut total = lanes.iter().sum::<u64>();
+    for word in &mut words {
+        total += native(word);
     }
+    let mut last = [0; WORD];
+    for (to, from) in last.iter_mut().zip(words.remainder()) {
+        *to = *from;
+    }
+    total += native(&last);
     let total = (total >> 32) + (total & 0xffff_ffff);
     let total = (total >> 16) + (total & 0xffff);
     u32::from(u16::from_be(fold(total as u32)))
 }
 
-/// Up to four bytes as they lie in memory; what is missing counts as zero.
-fn native(word: &[u8]) -> u32 {
-    let mut whole = [0; WORD];
-    match word.first_chunk() {
-        Some(word) => whole = *word,
-        None => whole[..word.len()].copy_from_slice(word),
-    }
-    u32::from_ne_bytes(whole)
+/// Four bytes as they lie in memory.
+fn native(word: &[u8]) -> u64 {
+    word.first_chunk()
+        .map_or(0, |word| u64::from(u32::from_ne_bytes(*word)))
 }
 
 /// A sum of sums in 16 bits.

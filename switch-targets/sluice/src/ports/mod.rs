@@ -223,9 +223,8 @@ impl Port {
             );
         }
         self.stats.unfinished += intake.unfinished;
-        if let Some(fault) = intake.fault
-            && !std::mem::replace(&mut self.told.malformed, true)
-        {
+        let fault = intake.fault;
+        if let Some(fault) = fault.filter(|_| !std::mem::replace(&mut self.told.malformed, true)) {
             warn!(
                 port = number,
                 interface, "dropped a frame that is not what its sender's offload says: {fault}"
