@@ -17,7 +17,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export CULVERT_TARGET := $(TARGET)
 export CULVERT_PYTHON := $(CURDIR)/.venv/bin/python
 
-.PHONY: help setup setup-test demo test test-fast test-rust test-parts test-target test-e2e check bench proto p4 lock clean
+.PHONY: help setup setup-test demo test test-fast test-rust test-parts test-target test-e2e check bench plots proto p4 lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,8 +59,11 @@ check: setup-test ## Lint, types, layers, generated code
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy -q --release --locked --workspace --all-targets -- -D warnings
 
-bench: setup-test ## Measure, into build/bench.jsonl and build/bench.html
+bench: setup-test ## Measure, into build/bench.jsonl and build/bench.html, and plot
 	@$(ROOT) $(VENV)/python tests/perf/bench.py
+	@$(VENV)/python tests/perf/plots.py
+plots: ## The plots of docs/performance.md, from build/bench.jsonl
+	@$(VENV)/python tests/perf/plots.py
 
 proto: ## Generate code from the .proto files
 	proto/generate
