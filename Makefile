@@ -39,7 +39,7 @@ endif
 test-fast: ## Pure and small tests, under a minute
 	$(PYTEST) -m 'not slow' $(PARTS) tests
 test-rust: ## The Rust crates' tests
-	$(CARGO) test -q --release --locked --workspace
+	CARGO_INCREMENTAL=0 $(CARGO) test -q --locked --workspace --lib --bins --tests
 test-parts: ## Parts against real servers, namespaces, displays
 	$(ROOT) $(PYTEST) -m slow $(PARTS)
 test-target: ## One switch against the gateway's program: conformance
