@@ -5,6 +5,7 @@ SHELL := /bin/bash
 
 VENV   := .venv/bin
 PYTEST := $(VENV)/python -m pytest
+UV     := build/uv/bin/uv
 PARTS  := proto p4 db service dns-updater client tray-ui ipsec deploy/lab switch-targets
 # The switch that the gateway of the lab, of the end-to-end tests and of the conformance tests is: sluice or bmv2.
 TARGET ?= sluice
@@ -40,14 +41,20 @@ test-fast: ## Pure and small tests, under a minute
 	$(PYTEST) -m 'not slow' $(PARTS) tests
 test-rust: ## The Rust crates' tests
 	CARGO_INCREMENTAL=0 $(CARGO) test -q --locked --workspace --lib --bins --tests
-test-parts: ## Parts against real servers, namespaces, displays
+test-parts: build/p4runtime-shell/installed ## Parts against real servers, namespaces, displays
 	$(ROOT) $(PYTEST) -m slow $(PARTS)
-test-target: ## One switch against the gateway's program: conformance
+test-target: build/p4runtime-shell/installed ## One switch against the gateway's program: conformance
 	$(ROOT) $(PYTEST) -m slow switch-targets/conformance switch-targets/$(TARGET)
 test-kernel: ## Our ESP and the gateway beside Linux's ESP
 	$(ROOT) $(PYTEST) -m slow tests/kernel
 test-e2e: ## All parts joined, in the lab
 	$(ROOT) $(PYTEST) -m slow tests --ignore=tests/kernel
+
+# p4runtime-shell wants an older protobuf than we do.
+build/p4runtime-shell/installed: switch-targets/sluice/tests/p4runtime_shell/requirements.lock
+	$(UV) venv -q --clear $(@D)
+	$(UV) pip sync -q --python $(@D) --require-hashes $<
+	@touch $@
 
 check: setup-test ## Lint, types, layers, generated code
 	$(VENV)/ruff check
@@ -70,7 +77,9 @@ proto: ## Generate code from the .proto files
 p4: ## Compile the P4 programs (needs p4c)
 	p4/compile
 lock: ## Resolve the Python dependencies anew, with hashes
-	build/uv/bin/uv pip compile --universal --generate-hashes --no-annotate --no-header -q --group dev pyproject.toml \
+	$(UV) pip compile --universal --generate-hashes --no-annotate --no-header -q --group dev pyproject.toml \
 	  -o requirements.lock $(foreach p,proto ipsec db service dns-updater client tray lab,--no-emit-package culvert-$(p))
+	cd switch-targets/sluice/tests/p4runtime_shell && $(CURDIR)/$(UV) pip compile --universal --python-version 3.11 --generate-hashes \
+	  --no-annotate --no-header -q requirements.in -o requirements.lock
 clean: ## Remove what was built here
 	rm -rf build target .venv ipsec/culvert_ipsec/python/culvert_ipsec/*.so
