@@ -11,6 +11,7 @@ use crate::arbitration::ElectionId;
 use crate::dataplane::{DataPlane, Running};
 use crate::digest;
 use crate::fault::Fault;
+use crate::intake::Budget;
 use crate::metrics::Requests;
 use crate::proto::p4rt;
 use crate::role::Access;
@@ -33,6 +34,7 @@ pub struct Device {
     /// Digests, their configuration or the primary have changed.
     pub digests_changed: Notify,
     pub requests: Requests,
+    pub memory: Arc<Budget>,
 }
 
 /// The program that runs, as the control plane sees it.
@@ -72,6 +74,7 @@ impl Device {
             digests: Mutex::default(),
             digests_changed: Notify::new(),
             requests: Requests::default(),
+            memory: Arc::default(),
         }
     }
 

@@ -1,7 +1,8 @@
 //! The sluice P4 software switch: ports and P4Runtime around sluice-pipeline.
 //!
 //! ```text
-//!   controller ── mTLS ── listener ─► server ─┬─ session ── arbitration, role    who may write what
+//!   controller ── mTLS ── listener ─► server ─┬─ intake ── reckon              how much at once
+//!                                             ├─ session ── arbitration, role    who may write what
 //!                                             ├─ pipeline_config ── schema       which program runs
 //!                                             │       └─ reconcile               what the next one keeps
 //!                                             ├─ write, read ── translate        its entries and counters
@@ -26,6 +27,7 @@ pub mod digest_pump;
 pub mod esp_engine;
 pub mod fault;
 pub mod idle_pump;
+pub mod intake;
 pub mod listener;
 pub mod metrics;
 pub mod packet_hash;
@@ -35,6 +37,7 @@ pub mod pipeline_config;
 pub mod ports;
 pub mod proto;
 pub mod read;
+mod reckon;
 pub mod reconcile;
 pub mod role;
 pub mod schema;

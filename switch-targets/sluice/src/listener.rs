@@ -1,20 +1,31 @@
 //! Accepts TCP, then TLS, and hands over connections whose client is the controller.
 
+use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
+use tonic::transport::server::Connected;
 use tracing::{debug, warn};
 
-pub type Connection = TlsStream<TcpStream>;
+/// A client's connection, which takes one of [`CONNECTIONS`] slots.
+pub struct Connection {
+    stream: TlsStream<TcpStream>,
+    _slot: OwnedSemaphorePermit,
+}
 
 /// Handshakes under way at once.
 const HANDSHAKES: usize = 128;
+/// Clients that are connected at once.
+const CONNECTIONS: usize = 256;
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// After the operating system refused a connection, most likely for want of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -23,10 +34,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub async fn accept(
     listener: TcpListener,
     config: Arc<ServerConfig>,
-    ready: mpsc::Sender<std::io::Result<Connection>>,
+    ready: mpsc::Sender<io::Result<Connection>>,
 ) {
     let acceptor = TlsAcceptor::from(config);
     let slots = Arc::new(Semaphore::new(HANDSHAKES));
+    let connections = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
             return;
@@ -44,9 +56,15 @@ pub async fn accept(
             }
         };
         let (acceptor, ready) = (acceptor.clone(), ready.clone());
+        let connections = Arc::clone(&connections);
         tokio::spawn(async move {
-            if let Some(connection) = handshake(&acceptor, stream, peer).await {
-                let _ = ready.send(Ok(connection)).await;
+            if let Some(stream) = handshake(&acceptor, stream, peer).await {
+                match connections.try_acquire_owned() {
+                    Ok(_slot) => drop(ready.send(Ok(Connection { stream, _slot })).await),
+                    Err(_) => {
+                        warn!(%peer, "refused a connection: {CONNECTIONS} clients are connected");
+                    }
+                }
             }
             drop(slot);
         });
@@ -57,7 +75,7 @@ async fn handshake(
     acceptor: &TlsAcceptor,
     stream: TcpStream,
     peer: SocketAddr,
-) -> Option<Connection> {
+) -> Option<TlsStream<TcpStream>> {
     let _ = stream.set_nodelay(true);
     match tokio::time::timeout(HANDSHAKE_TIME, acceptor.accept(stream)).await {
         Ok(Ok(connection)) => {
@@ -72,5 +90,53 @@ async fn handshake(
             warn!(%peer, "refused a connection: no TLS handshake within {} s", HANDSHAKE_TIME.as_secs());
             None
         }
+    }
+}
+
+impl Connected for Connection {
+    type ConnectInfo = <TlsStream<TcpStream> as Connected>::ConnectInfo;
+
+    fn connect_info(&self) -> Self::ConnectInfo {
+        self.stream.connect_info()
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffers: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, buffers)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

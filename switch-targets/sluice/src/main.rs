@@ -198,7 +198,7 @@ async fn run(args: &Args) -> Result<(), Fault> {
         tokio::spawn(metrics::serve(listener, Arc::new(source)));
     }
     tokio::spawn(supervision::watch(Arc::clone(&device.plane)));
-    let serve = server::router(device).serve_with_incoming(ReceiverStream::new(connections));
+    let serve = server::router(device)?.serve_with_incoming(ReceiverStream::new(connections));
 
     info!(device_id = args.device_id, grpc = %args.grpc, ports = args.ports.len(), "ready");
     supervision::ready();

@@ -29,6 +29,8 @@ const PER_RESPONSE: usize = 256;
 
 /// Entities after which a batch finds no more.
 const MAX_FOUND: usize = 1 << 20;
+/// Bytes in memory for each of them, about.
+const ENTITY: usize = 768;
 
 pub type Response = Result<p4rt::ReadResponse, Status>;
 
@@ -93,6 +95,12 @@ fn too_much() -> Fault {
     let text =
         format!("the elements before it found {MAX_FOUND} entities already: read less at once");
     Fault::new(Code::ResourceExhausted, text)
+}
+
+/// Bytes that answers hold, about.
+pub fn size(responses: &[Response]) -> usize {
+    let entities = responses.iter().flatten().map(|it| it.entities.len());
+    ENTITY * entities.sum::<usize>()
 }
 
 /// What one element of a request asks for.

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use prost::Message;
+use prost_reflect::{DescriptorError, DescriptorPool};
 use tokio::sync::mpsc;
 use tokio_stream::Iter;
 use tokio_stream::wrappers::ReceiverStream;
@@ -11,7 +13,9 @@ use tonic::transport::server::Router;
 use tonic::{Code, Request, Response, Status, Streaming};
 
 use crate::device::Device;
-use crate::proto::p4rt::p4_runtime_server::{P4Runtime, P4RuntimeServer};
+use crate::intake::{Intake, Share};
+use crate::proto::DESCRIPTORS;
+use crate::proto::p4rt::p4_runtime_server::{self, P4Runtime, P4RuntimeServer};
 use crate::proto::p4rt::{
     CapabilitiesRequest, CapabilitiesResponse, GetForwardingPipelineConfigRequest,
     GetForwardingPipelineConfigResponse, ReadRequest, SetForwardingPipelineConfigRequest,
@@ -28,15 +32,40 @@ const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
 const KEEPALIVE_WITHIN: Duration = Duration::from_secs(5);
 /// Calls of one connection at once.
 const MAX_CALLS: u32 = 64;
+/// Bytes of the longest message of a stream: a packet, or a role with its config.
+const MAX_MESSAGE: usize = 256 << 10;
+/// Bytes in memory for one of a config that is read: the message, and the same encoded.
+const CONFIG: usize = 4;
 
 struct Service(Arc<Device>);
 
-pub fn router(device: Arc<Device>) -> Router {
-    Server::builder()
+/// # Errors
+/// The descriptors that the messages are generated from are not whole.
+pub fn router(device: Arc<Device>) -> Result<Router, DescriptorError> {
+    let pool = DescriptorPool::decode(DESCRIPTORS)?;
+    let methods = pool.get_service_by_name(p4_runtime_server::SERVICE_NAME);
+    let methods = methods.iter().flat_map(|it| it.methods());
+    let memory = Arc::clone(&device.memory);
+    let service = P4RuntimeServer::new(Service(device));
+    let intake = Intake::new(
+        service.clone().max_decoding_message_size(MAX_REQUEST),
+        service.max_decoding_message_size(MAX_MESSAGE),
+        memory,
+        methods,
+        MAX_REQUEST,
+    );
+    Ok(Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE_EVERY))
         .http2_keepalive_timeout(Some(KEEPALIVE_WITHIN))
         .max_concurrent_streams(Some(MAX_CALLS))
-        .add_service(P4RuntimeServer::new(Service(device)).max_decoding_message_size(MAX_REQUEST))
+        .add_service(intake))
+}
+
+/// An answer that takes its share of memory until the client has it.
+fn holding<T>(share: Share, answer: T) -> Response<T> {
+    let mut response = Response::new(answer);
+    response.extensions_mut().insert(Arc::new(share));
+    response
 }
 
 #[tonic::async_trait]
@@ -58,7 +87,9 @@ impl P4Runtime for Service {
         request: Request<ReadRequest>,
     ) -> Result<Response<Self::ReadStream>, Status> {
         let responses = read::read(&self.0, request.into_inner()).await?;
-        Ok(Response::new(tokio_stream::iter(responses)))
+        let mut share = self.0.memory.share();
+        share.grow(read::size(&responses))?;
+        Ok(holding(share, tokio_stream::iter(responses)))
     }
 
     async fn set_forwarding_pipeline_config(
@@ -74,9 +105,12 @@ impl P4Runtime for Service {
         request: Request<GetForwardingPipelineConfigRequest>,
     ) -> Result<Response<GetForwardingPipelineConfigResponse>, Status> {
         let config = pipeline_config::get(&self.0, request.into_inner()).await?;
-        Ok(Response::new(GetForwardingPipelineConfigResponse {
-            config,
-        }))
+        let mut share = self.0.memory.share();
+        share.grow(CONFIG * config.as_ref().map_or(0, Message::encoded_len))?;
+        Ok(holding(
+            share,
+            GetForwardingPipelineConfigResponse { config },
+        ))
     }
 
     type StreamChannelStream = ReceiverStream<session::Outgoing>;

@@ -1,0 +1,226 @@
+//! What requests and answers may hold together: memory is bounded, whatever clients send.
+//!
+//! ```text
+//!   body ─► gathered as it comes ─► reckoned: what it decodes to ─► the service ─► answer, until the client has taken it
+//!               └────────────────────────┴── taken from one budget ──┴──────────────────┘
+//! ```
+//! A list of empty messages takes two bytes an element on the wire and hundreds in memory: the length of a request says little.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use hyper::body::{Body as HttpBody, Bytes, Frame};
+use prost_reflect::MethodDescriptor;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::{BoxFuture, Service, http};
+use tonic::server::NamedService;
+
+use crate::reckon::reckon;
+
+/// Bytes of everything that is under way.
+pub const BUDGET: usize = 1 << 30;
+/// Bytes in front of a message: a flag and the length.
+const PREFIX: usize = 5;
+/// A gathered request is held twice while it is decoded.
+const COPIES: usize = 2;
+
+/// Bytes that are left for requests and answers.
+pub struct Budget(AtomicUsize);
+
+/// A part of the budget, given back when it goes.
+pub struct Share {
+    budget: Arc<Budget>,
+    bytes: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self(AtomicUsize::new(BUDGET))
+    }
+}
+
+impl Budget {
+    /// Of no bytes yet.
+    pub fn share(self: &Arc<Self>) -> Share {
+        Share {
+            budget: Arc::clone(self),
+            bytes: 0,
+        }
+    }
+}
+
+impl Share {
+    /// # Errors
+    /// `RESOURCE_EXHAUSTED`: so much is not left.
+    pub fn grow(&mut self, bytes: usize) -> Result<(), Status> {
+        let less = |left: usize| left.checked_sub(bytes);
+        let left = &self.budget.0;
+        match left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less) {
+            Ok(_) => {
+                self.bytes += bytes;
+                Ok(())
+            }
+            Err(_) => Err(Status::resource_exhausted(format!(
+                "requests and answers that are under way would hold more than {} MiB: ask for less at once",
+                BUDGET >> 20
+            ))),
+        }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.budget.0.fetch_add(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// A service in front of which requests are gathered.
+#[derive(Clone)]
+pub struct Intake<S> {
+    service: S,
+    /// Takes the calls whose requests are streams: each message is small.
+    streams: S,
+    budget: Arc<Budget>,
+    methods: Arc<[MethodDescriptor]>,
+    longest: usize,
+}
+
+impl<S> Intake<S> {
+    /// `longest`: bytes of a request.
+    pub fn new(
+        service: S,
+        streams: S,
+        budget: Arc<Budget>,
+        methods: impl Iterator<Item = MethodDescriptor>,
+        longest: usize,
+    ) -> Self {
+        Self {
+            service,
+            streams,
+            budget,
+            methods: methods.collect(),
+            longest,
+        }
+    }
+
+    fn method(&self, path: &str) -> Option<MethodDescriptor> {
+        let name = path.rsplit('/').next()?;
+        self.methods.iter().find(|it| it.name() == name).cloned()
+    }
+}
+
+impl<S: NamedService> NamedService for Intake<S> {
+    const NAME: &'static str = S::NAME;
+}
+
+impl<S> Service<http::Request<Body>> for Intake<S>
+where
+    S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send,
+{
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<Self::Response, Infallible>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.service.poll_ready(context)
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let method = self.method(request.uri().path());
+        let (Some(method), longest) = (method, self.longest) else {
+            return Box::pin(self.service.call(request));
+        };
+        if method.is_client_streaming() {
+            return Box::pin(self.streams.call(request));
+        }
+        let mut service = self.service.clone();
+        let mut share = self.budget.share();
+        Box::pin(async move {
+            let (parts, mut body) = request.into_parts();
+            let gathered = match gather(&mut body, longest, &mut share).await {
+                Ok(gathered) => gathered,
+                Err(status) => {
+                    drop(share);
+                    // Bytes that nobody takes would reset the stream, maybe before the client has the status.
+                    while next(&mut body).await.is_some() {}
+                    return Ok(status.into_http());
+                }
+            };
+            let message = gathered.get(PREFIX..).unwrap_or_default();
+            if let Err(status) = share.grow(reckon(&method.input(), message, BUDGET)) {
+                return Ok(status.into_http());
+            }
+            let body = Body::new(Whole(Some(gathered)));
+            let mut answer = service.call(http::Request::from_parts(parts, body)).await?;
+            drop(share);
+            let held = answer.extensions_mut().remove::<Arc<Share>>();
+            Ok(match held {
+                Some(held) => answer.map(|body| Body::new(Held { body, _held: held })),
+                None => answer,
+            })
+        })
+    }
+}
+
+async fn next(body: &mut Body) -> Option<Result<Frame<Bytes>, Status>> {
+    poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await
+}
+
+/// All of a body.
+async fn gather(body: &mut Body, longest: usize, share: &mut Share) -> Result<Bytes, Status> {
+    let mut gathered = Vec::new();
+    while let Some(frame) = next(body).await {
+        let Ok(data) = frame?.into_data() else {
+            continue;
+        };
+        if gathered.len() + data.len() > longest + PREFIX {
+            let text = format!("the request is longer than {longest} bytes: send it in pieces");
+            return Err(Status::resource_exhausted(text));
+        }
+        share.grow(COPIES * data.len())?;
+        gathered.extend_from_slice(&data);
+    }
+    Ok(gathered.into())
+}
+
+/// A request that has been gathered.
+struct Whole(Option<Bytes>);
+
+impl HttpBody for Whole {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        Poll::Ready(self.0.take().map(|bytes| Ok(Frame::data(bytes))))
+    }
+}
+
+/// An answer that holds a share of the budget.
+struct Held {
+    body: Body,
+    _held: Arc<Share>,
+}
+
+impl HttpBody for Held {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+}
