@@ -26,7 +26,7 @@ class NumberedFlow:
         self, source: str, sink: str, frame: Callable[[int], bytes], number: Callable[[bytes], int | None]
     ) -> None:
         self._frame, self._number = frame, number
-        self._source, self._sink = _wire(source), _wire(sink)
+        self._source, self._sink = open_wire(source), open_wire(sink)
         self._sink.settimeout(_SETTLED)
         self._done = threading.Event()
         self._threads = [threading.Thread(target=it) for it in (self._send, self._receive)]
@@ -75,7 +75,7 @@ class NumberedFlow:
                 self.numbers.append(number)
 
 
-def _wire(interface: str) -> socket.socket:
+def open_wire(interface: str) -> socket.socket:
     wire = inside(PEERS, lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL)))
     wire.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
     wire.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 16 << 20)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -31,7 +32,13 @@ class Credentials:
 class RawClient:
     """One stream, and the calls beside it."""
 
-    def __init__(self, address: str, infrastructure: Authority | Credentials, **role: Any) -> None:
+    def __init__(
+        self,
+        address: str,
+        infrastructure: Authority | Credentials,
+        options: Sequence[tuple[str, Any]] = (),
+        **role: Any,
+    ) -> None:
         folder = infrastructure.folder
         credentials = grpc.ssl_channel_credentials(
             infrastructure.certificate.read_bytes(),
@@ -40,7 +47,7 @@ class RawClient:
         )
         # A status tells of each update: 8 KiB, the default, are not enough for a large batch.
         limits = [("grpc.absolute_max_metadata_size", 16 << 20), ("grpc.max_metadata_size", 16 << 20)]
-        self.channel = grpc.aio.secure_channel(address, credentials, options=limits)
+        self.channel = grpc.aio.secure_channel(address, credentials, options=[*limits, *options])
         self.stub: Any = p4r_grpc.P4RuntimeStub(cast(Any, self.channel))
         self.stream: Any = None
         self.role = p4r.Role(**role) if role else None
@@ -83,6 +90,11 @@ class RawClient:
         except grpc.aio.AioRpcError as error:
             return error.code(), error.details() or ""
         raise AssertionError("it was not refused")
+
+    def bytes_call(self, method: str) -> Any:
+        """A call whose request is bytes, be they a message or not."""
+        channel: Any = self.channel
+        return channel.unary_unary(f"/p4.v1.P4Runtime/{method}")
 
     def mine(self, request: Any) -> Any:
         """A request with who sends it."""

@@ -1,0 +1,211 @@
+"""Memory is bounded whatever clients send, ask for, or do not read."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc.aio
+import pytest
+from exchange_entries import CPU_PORT, IDS, config, delete, forward, insert, modify
+from finsy.proto import p4r
+from gateway_authority import Authority
+from gateway_wires import Wire
+from inventory_entries import EVERYTHING, generation, observed, texts, updates
+from inventory_entries import config as inventory
+from numbered_flow import open_wire
+from raw_client import Code, RawClient
+from resident import Resident
+from sluice_rig import Sluice
+
+pytestmark = pytest.mark.slow
+
+BUDGET = 1024  # MiB: what requests and answers that are under way hold together (src/intake.rs)
+SLACK = 192  # MiB: what the allocator keeps, and where the reckoning is rough
+MANY = 16 << 20
+_UNLIMITED = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
+_OWN_CONNECTION = [("grpc.use_local_subchannel_pool", 1)]
+_HEAD = bytes.fromhex("000000000001") + b"\x02\0"
+
+
+@pytest.fixture
+def arguments(arguments: dict[str, str]) -> dict[str, str]:
+    return {**arguments, "--cpu-port": str(CPU_PORT)}
+
+
+@pytest.fixture
+def resident(sluice: Sluice) -> Resident:
+    return Resident(sluice.process.pid)
+
+
+@pytest.fixture
+async def client(address: str, infrastructure: Authority) -> AsyncIterator[RawClient]:
+    async with RawClient(address, infrastructure, options=_UNLIMITED) as client:
+        await client.bid(1)
+        await client.push("VERIFY_AND_COMMIT", config())
+        yield client
+
+
+def table_entry() -> bytes:
+    """An update of an entry with as many match fields as fit."""
+    entry = repeated(p4r.TableEntry(match=[p4r.FieldMatch()]), MANY)
+    return inside(p4r.WriteRequest.DESCRIPTOR, "updates", inside(p4r.Update.DESCRIPTOR, "entity", inside(
+        p4r.Entity.DESCRIPTOR, "table_entry", entry)))  # fmt: skip
+
+
+def repeated(message: Any, count: int) -> bytes:
+    """Lists of messages in a row are one list."""
+    return message.SerializeToString() * count
+
+
+def inside(descriptor: Any, field: str, content: bytes) -> bytes:
+    length, tag = len(content), descriptor.fields_by_name[field].number << 3 | 2
+    encoded = bytearray([tag])
+    while length >= 0x80:
+        encoded.append(length & 0x7F | 0x80)
+        length >>= 7
+    return bytes(encoded) + bytes([length]) + content
+
+
+def pushed(program: bytes, info: bytes = b"") -> bytes:
+    config = p4r.ForwardingPipelineConfig.DESCRIPTOR
+    content = inside(config, "p4info", info) + inside(config, "p4_device_config", program)
+    return inside(p4r.SetForwardingPipelineConfigRequest.DESCRIPTOR, "config", content)
+
+
+REQUESTS = {
+    "updates without anything": ("Write", lambda: repeated(p4r.WriteRequest(updates=[p4r.Update()]), MANY)),
+    "match fields without anything": ("Write", table_entry),
+    "wildcards": ("Read", lambda: repeated(p4r.ReadRequest(entities=[EVERYTHING[0]]), MANY // 2)),
+    "lists of JSON": ("SetForwardingPipelineConfig", lambda: pushed(b"[" + b"[]," * MANY + b"[]]")),
+    "tables without anything": (
+        "SetForwardingPipelineConfig",
+        lambda: pushed(b"{}", bytes([2 << 3 | 2, 0]) * MANY),
+    ),
+}
+
+
+class TestRequests:
+    @pytest.mark.parametrize("kind", REQUESTS)
+    async def test_what_is_small_on_the_wire_and_large_in_memory_is_refused(
+        self, client: RawClient, resident: Resident, kind: str
+    ) -> None:
+        method, made = REQUESTS[kind]
+        request = made()
+        assert len(request) < 64 << 20
+        call = client.bytes_call(method)
+        with resident.growing_at_most(BUDGET + SLACK):
+            for code, said in await asyncio.gather(*(client.refused(call(request)) for _ in range(3))):
+                assert code == Code.RESOURCE_EXHAUSTED
+                assert "under way would hold more than 1024 MiB" in said
+        assert await client.write(insert(forward(1)), delete(forward(1))) == [Code.OK, Code.OK]
+
+    async def test_what_is_too_long_is_refused(self, client: RawClient, resident: Resident) -> None:
+        with resident.growing_at_most(BUDGET):
+            code, said = await client.refused(client.bytes_call("Write")(bytes((64 << 20) + 1)))
+        assert code == Code.RESOURCE_EXHAUSTED
+        assert "longer than 67108864 bytes" in said
+
+    async def test_a_huge_batch_is_done(self, client: RawClient, resident: Resident) -> None:
+        """250,000 updates. Nothing of them stays."""
+        many = [modify(cell(it % 8, it)) for it in range(250_000)]
+        with resident.growing_at_most(BUDGET):
+            assert set(await client.write(*many)) == {Code.OK}
+
+    async def test_answers_that_nobody_takes(
+        self, client: RawClient, resident: Resident, address: str, infrastructure: Authority
+    ) -> None:
+        await client.push("VERIFY_AND_COMMIT", inventory())
+        want = generation(0)
+        await client.write(*updates(await observed(client), want))
+        request = client.mine(p4r.ReadRequest(entities=EVERYTHING * 10))
+        with resident.growing_at_most(BUDGET + SLACK):
+            async with contextlib.AsyncExitStack() as stack:
+                for _ in range(4):
+                    greedy = RawClient(address, infrastructure, options=_OWN_CONNECTION)
+                    await stack.enter_async_context(greedy)
+                    for _ in range(16):
+                        stack.callback(greedy.stub.Read(request).cancel)
+                await asyncio.sleep(3)
+        await asyncio.sleep(0.2)
+        assert texts(await observed(client)) == texts(want)
+
+    async def test_an_answer_of_too_many_entities_is_cut(self, client: RawClient) -> None:
+        await client.push("VERIFY_AND_COMMIT", inventory())
+        await client.write(*updates(await observed(client), generation(0)))
+        with pytest.raises(Exception, match="Read: ") as refused:
+            await client.read(*EVERYTHING * 200)
+        assert "failed" in str(refused.value)
+
+
+class TestStreams:
+    async def test_thousands_of_streams_that_nobody_reads(
+        self, client: RawClient, resident: Resident, wan: Wire, address: str, infrastructure: Authority
+    ) -> None:
+        """64 are served. Each is the primary of a role and hears of every packet: 192 of them wait for it, and what HTTP/2
+        has taken."""
+        learn = forward(1)
+        learn.table_entry.action.action.action_id = IDS["punt"]
+        learn.table_entry.action.action.ClearField("params")
+        await client.write(insert(learn))
+        with resident.growing_at_most(SLACK):
+            async with contextlib.AsyncExitStack() as stack:
+                for connection in range(40):
+                    greedy = RawClient(address, infrastructure, options=_OWN_CONNECTION)
+                    await stack.enter_async_context(greedy)
+                    for number in range(60):
+                        stream = greedy.stub.StreamChannel()
+                        role = p4r.Role(name=f"{connection}-{number}")
+                        bid = p4r.MasterArbitrationUpdate(
+                            device_id=1, role=role, election_id=p4r.Uint128(low=1)
+                        )
+                        with contextlib.suppress(Exception):
+                            await stream.write(p4r.StreamMessageRequest(arbitration=bid))
+                await asyncio.to_thread(flood, 20_000, 1400)
+                await asyncio.sleep(0.5)
+
+    async def test_digests_that_nobody_acknowledges(self, client: RawClient, resident: Resident) -> None:
+        """1,024 wait, 4,096 are unacknowledged, whatever is learned."""
+        limits = p4r.DigestEntry.Config(max_list_size=100, ack_timeout_ns=3600 * 10**9)
+        learn = forward(1, port=2)
+        learn.table_entry.action.action.action_id = IDS["learn"]
+        digest = p4r.Entity(digest_entry=p4r.DigestEntry(digest_id=IDS["seen_t"], config=limits))
+        await client.write(insert(learn), insert(digest))
+        with resident.growing_at_most(48):
+            await asyncio.to_thread(flood, 200_000, 60)
+
+    async def test_connections_beyond_the_limit_are_refused(
+        self, client: RawClient, resident: Resident, address: str, infrastructure: Authority
+    ) -> None:
+        """256 are served, at some 100 KB each."""
+        served = 0
+        async with contextlib.AsyncExitStack() as stack:
+            with resident.growing_at_most(128):
+                for _ in range(300):
+                    one = RawClient(address, infrastructure, options=_OWN_CONNECTION)
+                    await stack.enter_async_context(one)
+                    with contextlib.suppress(grpc.aio.AioRpcError):
+                        await one.stub.Capabilities(p4r.CapabilitiesRequest(), timeout=1)
+                        served += 1
+        assert served == 255  # and the one that was there
+        await client.read(p4r.Entity(counter_entry=p4r.CounterEntry()))
+
+
+def cell(index: int, count: int) -> p4r.Entity:
+    data = p4r.CounterData(packet_count=count)
+    entry = p4r.CounterEntry(counter_id=IDS["received"], index=p4r.Index(index=index), data=data)
+    return p4r.Entity(counter_entry=entry)
+
+
+def flood(count: int, size: int, seconds: float = 30) -> None:
+    """Frames of as many sources, for at most so long."""
+    wire, end = open_wire("wan"), time.monotonic() + seconds
+    rest = bytes.fromhex("88b5") + bytes(size - 14)
+    for number in range(count):
+        wire.send(_HEAD + number.to_bytes(4) + rest)
+        if time.monotonic() > end:
+            break
+    wire.close()
