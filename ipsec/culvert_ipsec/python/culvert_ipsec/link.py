@@ -35,6 +35,8 @@ _EVERYTHING = {socket.AF_INET: "0.0.0.0", socket.AF_INET6: "::"}  # noqa: S104 -
 _LOCAL_TABLE, _LOCAL_TYPE, _HOST_SCOPE, _BLACKHOLE_TYPE = 255, 2, 254, 6
 # The worse one, so that the device carries the prefix while it is there.
 _WALL_METRIC = 4500
+# What one message to the network has room for, in bytes and packets (UDP over IPv4, udp(7)); what ESP adds to a packet.
+_MESSAGE, _MESSAGE_PACKETS, _ESP_OVERHEAD = 65507, 64, 40
 _VERSIONS = {family: version for version, family in _FAMILIES.items()}
 
 
@@ -65,7 +67,7 @@ class KernelLink:
         match step:
             case SetLink(mtu):
                 self._no_link_local_address()
-                self._netlink.link("set", index=self._index, mtu=mtu, state="up")
+                self._netlink.link("set", index=self._index, mtu=mtu, gso_max_segs=_segments(mtu), state="up")
             case AddAddress(address):
                 self._netlink.route("replace", **self._local_route(address))
             case RemoveAddress(address):
@@ -128,6 +130,11 @@ class KernelLink:
         # Else the kernel sends router solicitations into the tunnel. Without IPv6 there is no such file.
         with suppress(FileNotFoundError):
             Path(f"/proc/sys/net/ipv6/conf/{self._name}/addr_gen_mode").write_text("1")
+
+
+def _segments(mtu: int) -> int:
+    """Of a super-frame that fits into one message: what it leaves over would be a message of its own."""
+    return min(_MESSAGE_PACKETS, _MESSAGE // (mtu + _ESP_OVERHEAD))
 
 
 def remove_rules_and_walls(netlink: IPRoute) -> None:
