@@ -10,7 +10,7 @@
 //!                                             ├─ idle_pump                       what nobody uses
 //!                                             └─ packet_io                       packets from and to clients
 //!                                                      │ device
-//!   interfaces ── ports ────────────────────────── dataplane ── sluice-pipeline ── esp_engine, packet_hash
+//!   interfaces ── ports ────────────── forwarder ── dataplane ── sluice-pipeline ── esp_engine, packet_hash
 //! ```
 
 #![deny(unsafe_code)]
@@ -26,6 +26,7 @@ pub mod digest;
 pub mod digest_pump;
 pub mod esp_engine;
 pub mod fault;
+pub mod forwarder;
 pub mod idle_pump;
 pub mod intake;
 pub mod listener;

@@ -9,13 +9,13 @@
 #![allow(dead_code, unused_imports, clippy::unwrap_used, clippy::panic)]
 
 mod input;
-mod super_frames;
 mod packet;
 mod program;
 mod programs;
+mod super_frames;
 mod write;
 
-pub use super_frames::super_frames;
 pub use packet::packet;
 pub use program::program;
+pub use super_frames::super_frames;
 pub use write::write;

@@ -76,7 +76,11 @@ pub fn packet(input: &[u8]) {
             assert!(out.sent.len() <= 1025, "{} packets", out.sent.len());
             assert!(out.digests.len() <= 8 * 1025);
             for one in &out.sent {
-                assert!(one.bytes.len() <= frame.len() + GROWTH, "{}", one.bytes.len());
+                assert!(
+                    one.bytes.len() <= frame.len() + GROWTH,
+                    "{}",
+                    one.bytes.len()
+                );
             }
             if let Some(one) = out.sent.first() {
                 sent.clone_from(&one.bytes);
@@ -126,7 +130,13 @@ fn fill(name: Name, switch: &mut Switch) {
             ] {
                 site::add(switch, "forward", &[&[dst]], action, args);
             }
-            site::add(switch, "admission", &[&[3, 0x1ff], &[0x800, 0xff00]], "deny", &[]);
+            site::add(
+                switch,
+                "admission",
+                &[&[3, 0x1ff], &[0x800, 0xff00]],
+                "deny",
+                &[],
+            );
             change(Name::Copies, switch, 1, 3);
         }
         Name::Selectors => fill_selectors(switch),
@@ -149,14 +159,40 @@ fn fill(name: Name, switch: &mut Switch) {
 }
 
 fn fill_gateway(switch: &mut Switch) {
-    site::site(switch, HOST_A, HOST_B, GATEWAY_A, GATEWAY_B, Some(SUITE), 1500);
+    site::site(
+        switch,
+        HOST_A,
+        HOST_B,
+        GATEWAY_A,
+        GATEWAY_B,
+        Some(SUITE),
+        1500,
+    );
     let ip = |address: u32| 0xffff << 32 | u128::from(address);
     let key = Bits::new(576, &Kek::from_bytes(&KEK).wrap(&key()).unwrap()).unwrap();
     for (address, interface) in [(OWN_V6, 1), (ip(GATEWAY_A), 2)] {
-        site::add(switch, "own_address", &[&[interface], &[address]], "ours", &[]);
+        site::add(
+            switch,
+            "own_address",
+            &[&[interface], &[address]],
+            "ours",
+            &[],
+        );
     }
-    site::add(switch, "port_role", &[&[3], &[5]], "set_lan", &[3, 0x0200_0000_0101]);
-    site::add(switch, "route", &[&[ip(HOST_N & !0xff), 120]], "via_group", &[9, 2]);
+    site::add(
+        switch,
+        "port_role",
+        &[&[3], &[5]],
+        "set_lan",
+        &[3, 0x0200_0000_0101],
+    );
+    site::add(
+        switch,
+        "route",
+        &[&[ip(HOST_N & !0xff), 120]],
+        "via_group",
+        &[9, 2],
+    );
     for member in 0..2 {
         let key: [&[u128]; 2] = [&[9], &[member]];
         let action = switch.program().actions();
@@ -172,15 +208,35 @@ fn fill_gateway(switch: &mut Switch) {
         let key: [&[u128]; 3] = [&[role], &[ip(from), u128::MAX], &[ip(to), u128::MAX]];
         site::add(switch, "spd_out", &key, action, args);
     }
-    let flow: [&[u128]; 3] = [&[ROAMING], &[ip(HOST_N), u128::MAX], &[ip(HOST_A), u128::MAX]];
+    let flow: [&[u128]; 3] = [
+        &[ROAMING],
+        &[ip(HOST_N), u128::MAX],
+        &[ip(HOST_A), u128::MAX],
+    ];
     site::add(switch, "spd_in", &flow, "permit", &[0]);
     let (suite, spi) = (SUITE as u128, u128::from(SPIS[1]));
     let seal = [
         &[ROAMING, suite, 0, spi, 0, 40, 0, 0, 60, 0, 0][..],
-        &[ip(GATEWAY_A), ip(GATEWAY_N), 4500, NAT_PORT.into(), ROAMING, 7],
+        &[
+            ip(GATEWAY_A),
+            ip(GATEWAY_N),
+            4500,
+            NAT_PORT.into(),
+            ROAMING,
+            7,
+        ],
     ];
-    site::add_with(switch, "sad_out", &[&[ROAMING]], "seal", &seal.concat(), &key);
-    let open = [ROAMING, ROAMING, suite, 0, 0, 64, 20, 0, 0, 60, 0, 0, ROAMING, 7];
+    site::add_with(
+        switch,
+        "sad_out",
+        &[&[ROAMING]],
+        "seal",
+        &seal.concat(),
+        &key,
+    );
+    let open = [
+        ROAMING, ROAMING, suite, 0, 0, 64, 20, 0, 0, 60, 0, 0, ROAMING, 7,
+    ];
     let key_in: [&[u128]; 2] = [&[ip(GATEWAY_A)], &[spi]];
     site::add_with(switch, "sad_in", &key_in, "open", &open, &key);
 }
@@ -189,10 +245,14 @@ fn fill_selectors(switch: &mut Switch) {
     let program = switch.program();
     let table = |name: &str| {
         let tables = program.tables();
-        let at = tables.iter().position(|it| it.name.ends_with(name)).unwrap();
+        let at = tables
+            .iter()
+            .position(|it| it.name.ends_with(name))
+            .unwrap();
         sluice_pipeline::TableId(at)
     };
-    let (by_member, by_group, by_prefix) = (table("by_member"), table("by_group"), table("by_prefix"));
+    let (by_member, by_group, by_prefix) =
+        (table("by_member"), table("by_group"), table("by_prefix"));
     let profiles = ["profile", "balancer"];
     let profiles = profiles.map(|it| program.profile(&format!("SelectorIngress.{it}")).unwrap());
     let to = program.action(by_group, "SelectorIngress.to").unwrap();
@@ -255,7 +315,14 @@ fn change(name: Name, switch: &mut Switch, which: u8, value: u8) {
     };
     match name {
         Name::Gateway => {
-            let tables = ["sad_in", "spd_in", "sad_out", "nexthop", "route", "own_address"];
+            let tables = [
+                "sad_in",
+                "spd_in",
+                "sad_out",
+                "nexthop",
+                "route",
+                "own_address",
+            ];
             let table = table(switch, tables[usize::from(which) % tables.len()]).unwrap();
             let entries: Vec<_> = switch.entries(table).map(|it| it.entry).collect();
             let Some(entry) = entries.get(usize::from(value) % entries.len().max(1)) else {
@@ -285,11 +352,13 @@ fn change(name: Name, switch: &mut Switch, which: u8, value: u8) {
         }
         Name::Selectors => {
             let profile = switch.program().profile("SelectorIngress.balancer");
-            let members = (1..7).filter(|it| value >> it & 1 == 1).map(|member| GroupMember {
-                member,
-                weight: u32::from(which >> 4) + 1,
-                watch: (value & 1 == 1).then_some(member as u16),
-            });
+            let members = (1..7)
+                .filter(|it| value >> it & 1 == 1)
+                .map(|member| GroupMember {
+                    member,
+                    weight: u32::from(which >> 4) + 1,
+                    watch: (value & 1 == 1).then_some(member as u16),
+                });
             let group = Group {
                 members: members.collect(),
                 max_size: 0,
@@ -383,7 +452,9 @@ fn edited(mut frame: Vec<u8>, input: &mut Input) -> Vec<u8> {
 fn finish(header: &mut [u8]) {
     header[10..12].fill(0);
     let words = header.chunks(2);
-    let sum: u32 = words.map(|it| u32::from(it[0]) << 8 | u32::from(it[1])).sum();
+    let sum: u32 = words
+        .map(|it| u32::from(it[0]) << 8 | u32::from(it[1]))
+        .sum();
     let sum = (sum & 0xffff) + (sum >> 16);
     let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
     header[10..12].copy_from_slice(&sum.to_be_bytes());

@@ -83,7 +83,10 @@ fn run(json: &[u8], info: &P4Info, input: &mut Input) {
     let program = match Program::load(json) {
         Ok(program) => program,
         Err(error) => {
-            assert!(!error.place.is_empty() && !error.cause.is_empty(), "{error}");
+            assert!(
+                !error.place.is_empty() && !error.cause.is_empty(),
+                "{error}"
+            );
             return;
         }
     };
@@ -94,7 +97,10 @@ fn run(json: &[u8], info: &P4Info, input: &mut Input) {
     let mut switch = match Switch::new(program, &registry()) {
         Ok(switch) => switch,
         Err(error) => {
-            assert!(!error.place.is_empty() && !error.cause.is_empty(), "{error}");
+            assert!(
+                !error.place.is_empty() && !error.cause.is_empty(),
+                "{error}"
+            );
             return;
         }
     };
@@ -259,7 +265,11 @@ pub fn damage(bytes: &mut Vec<u8>, how: &[u8]) {
 }
 
 fn dynamic(info: &P4Info) -> DynamicMessage {
-    DynamicMessage::decode(message("p4.config.v1.P4Info"), info.encode_to_vec().as_slice()).unwrap()
+    DynamicMessage::decode(
+        message("p4.config.v1.P4Info"),
+        info.encode_to_vec().as_slice(),
+    )
+    .unwrap()
 }
 
 /// Changes one field somewhere in the message.

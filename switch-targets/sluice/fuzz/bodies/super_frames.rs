@@ -4,7 +4,8 @@
 //! (RFC 6864, section 4.1), and checksums that senders of UDP leave out are made.
 
 use offload::{
-    Ip, Layers, Link, Malformed, Mergeable, Merger, Segments, Transport, VNET_LEN, Vnet, fold, packets, sum,
+    Ip, Layers, Link, Malformed, Mergeable, Merger, Segments, Transport, VNET_LEN, Vnet, fold,
+    packets, sum,
 };
 
 use super::input::Input;
@@ -147,7 +148,11 @@ fn packet(kind: u8, size: usize, sequence: u32, id: u16) -> Vec<u8> {
     let mut transport = [&[0x13, 0x37][..], &[0x11, 0x94]].concat();
     match is_tcp {
         true => {
-            transport.extend((sequence | 0xffff_f000).wrapping_add(sequence).to_be_bytes());
+            transport.extend(
+                (sequence | 0xffff_f000)
+                    .wrapping_add(sequence)
+                    .to_be_bytes(),
+            );
             transport.extend([1, 2, 3, 4, 0x80, 0x10, 9, 9, 0, 0, 0, 0]);
             transport.resize(32, 1);
         }

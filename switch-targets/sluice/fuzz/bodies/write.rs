@@ -10,10 +10,10 @@ use sluice::fault::Fault;
 use sluice::packet_io::PacketIo;
 use sluice::proto::p4rt::write_request::Atomicity;
 use sluice::proto::p4rt::{self, entity::Entity, field_match, table_action, update::Type};
+use sluice::read;
 use sluice::role::Access;
 use sluice::schema::Schema;
 use sluice::write::{Replication, batch, everything_of};
-use sluice::read;
 use sluice_pipeline::{ExternRegistry, Outcome};
 use tokio::sync::mpsc;
 
@@ -106,7 +106,13 @@ impl Bench {
         let before = self.state(is_atomic);
         let given = updates.clone();
         let access = Access::default();
-        let done = batch(&self.device, &mut self.installed, &access, atomicity, updates);
+        let done = batch(
+            &self.device,
+            &mut self.installed,
+            &access,
+            atomicity,
+            updates,
+        );
         let after = self.state(is_atomic);
         let results = match done {
             Ok(results) => results,
@@ -116,7 +122,10 @@ impl Bench {
             }
         };
         assert_eq!(results.len(), given.len());
-        results.iter().filter_map(|it| it.as_ref().err()).for_each(said);
+        results
+            .iter()
+            .filter_map(|it| it.as_ref().err())
+            .for_each(said);
         let failed = results.iter().any(Result::is_err);
         if failed && (is_atomic || results.len() == 1) {
             assert_eq!(before, after, "{given:#?}\n{results:#?}");
@@ -181,7 +190,13 @@ impl Bench {
         let (updates, access) = (updates.collect::<Vec<_>>(), Access::default());
         let atomicity = Atomicity::ContinueOnError as i32;
         let given = updates.clone();
-        let done = batch(&self.device, &mut self.installed, &access, atomicity, updates);
+        let done = batch(
+            &self.device,
+            &mut self.installed,
+            &access,
+            atomicity,
+            updates,
+        );
         for (result, update) in done.unwrap().into_iter().zip(given) {
             assert_eq!(result, Ok(()), "{update:#?}");
         }
@@ -202,7 +217,9 @@ impl Bench {
 fn said(fault: &Fault) {
     assert!(fault.message.len() > 8, "{fault:?}");
     let code = fault.code;
-    assert!(code != tonic::Code::Ok && code != tonic::Code::Internal && code != tonic::Code::Unknown);
+    assert!(
+        code != tonic::Code::Ok && code != tonic::Code::Internal && code != tonic::Code::Unknown
+    );
 }
 
 fn is_writable(entity: &Entity) -> bool {
@@ -225,7 +242,11 @@ fn accepted(update: &p4rt::Update, before: &[Entity], after: &[Entity]) {
     if more == 0 {
         return;
     }
-    let (less, more) = if more > 0 { (before, after) } else { (after, before) };
+    let (less, more) = if more > 0 {
+        (before, after)
+    } else {
+        (after, before)
+    };
     let mut rest = less.iter().peekable();
     let mut found = Vec::new();
     for one in more {
@@ -287,10 +308,12 @@ fn key(entity: &Entity) -> Entity {
                         ..Default::default()
                     })
                 }
-                Engine::CloneSessionEntry(it) => Engine::CloneSessionEntry(p4rt::CloneSessionEntry {
-                    session_id: it.session_id,
-                    ..Default::default()
-                }),
+                Engine::CloneSessionEntry(it) => {
+                    Engine::CloneSessionEntry(p4rt::CloneSessionEntry {
+                        session_id: it.session_id,
+                        ..Default::default()
+                    })
+                }
             });
             Entity::PacketReplicationEngineEntry(p4rt::PacketReplicationEngineEntry { r#type })
         }
@@ -340,7 +363,10 @@ fn action(entry: &p4rt::TableEntry) -> Vec<p4rt::Action> {
             let actions = set.action_profile_actions.iter();
             actions.filter_map(|it| it.action.clone()).collect()
         }
-        Some(table_action::Type::ActionProfileMemberId(id) | table_action::Type::ActionProfileGroupId(id)) => {
+        Some(
+            table_action::Type::ActionProfileMemberId(id)
+            | table_action::Type::ActionProfileGroupId(id),
+        ) => {
             let action_id = *id;
             vec![p4rt::Action {
                 action_id,

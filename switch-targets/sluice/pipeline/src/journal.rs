@@ -1,6 +1,7 @@
 //! A packet's way through the program, step by step, in the program's words. Off, it costs a look at a null pointer.
 
 use crate::bits::Bits;
+use crate::bound::call_of;
 use crate::entry::Entry;
 use crate::expr::Args;
 use crate::ir::{Flow, Next};
@@ -8,7 +9,7 @@ use crate::layout::{HeaderIx, Home};
 use crate::load::{Label, Labels};
 use crate::phv::Phv;
 use crate::program::Program;
-use crate::table::{Found, KeyBuffer, Table, call_of};
+use crate::table::{Found, KeyBuffer, Table};
 
 /// Steps that are kept of one packet; its copies are many, or its parser loops, when it has more.
 const MAX_STEPS: usize = 4096;

@@ -7,6 +7,7 @@
 
 mod bits;
 mod bitstream;
+mod bound;
 mod calculation;
 mod carry;
 mod cells;
@@ -15,6 +16,7 @@ mod entry;
 mod error;
 mod expr;
 mod externs;
+mod flow;
 mod hash;
 mod idle;
 mod ir;

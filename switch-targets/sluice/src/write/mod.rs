@@ -49,7 +49,13 @@ pub async fn write(device: &Device, request: p4rt::WriteRequest) -> Result<(), S
         Some(saved) => (&saved.device, &mut saved.installed),
         None => (device, installed.as_mut().ok_or_else(no_program)?),
     };
-    let results = batch(device, installed, &access, request.atomicity, request.updates)?;
+    let results = batch(
+        device,
+        installed,
+        &access,
+        request.atomicity,
+        request.updates,
+    )?;
     batch_status("Write", &results)
 }
 

@@ -463,7 +463,11 @@ fn replication(input: &mut Input) -> Entity {
             port => Some(PortKind::Port(vec![port % 8])),
         };
         p4rt::Replica {
-            instance: if kind & 64 == 0 { at as u32 } else { small_id(input) },
+            instance: if kind & 64 == 0 {
+                at as u32
+            } else {
+                small_id(input)
+            },
             port_kind,
             ..Default::default()
         }
@@ -474,7 +478,11 @@ fn replication(input: &mut Input) -> Entity {
         0 | 1 => Some(Engine::MulticastGroupEntry(p4rt::MulticastGroupEntry {
             multicast_group_id: small_id(input),
             replicas,
-            metadata: if kind & 128 == 0 { Vec::new() } else { input.bytes().to_vec() },
+            metadata: if kind & 128 == 0 {
+                Vec::new()
+            } else {
+                input.bytes().to_vec()
+            },
         })),
         _ => Some(Engine::CloneSessionEntry(p4rt::CloneSessionEntry {
             session_id: small_id(input),

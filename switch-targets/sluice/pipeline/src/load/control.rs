@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::bits::byte_len;
+use crate::bound::bind_args;
 use crate::cond::Cond;
 use crate::entry::{ActionCall, Entry};
 use crate::error::LoadError;
@@ -16,7 +17,6 @@ use crate::load::objects::Objects;
 use crate::load::profile::Profiles;
 use crate::load::reference::constant_bytes;
 use crate::spec::{ActionId, KeySpec, MatchKind, ProfileId, TableSpec};
-use crate::table::bind_args;
 
 /// What the pipelines define for the control plane.
 #[derive(Debug, Default)]

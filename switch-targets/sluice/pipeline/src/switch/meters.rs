@@ -1,10 +1,11 @@
 //! Meters as a control plane configures and reads them.
 
+use super::tables::parts;
 use crate::entry::MatchValue;
 use crate::error::TableError;
 use crate::meter::Meter;
 use crate::spec::{MeterId, TableId};
-use crate::switch::{Switch, parts};
+use crate::switch::Switch;
 
 impl Switch {
     pub fn meter(&self, meter: MeterId, index: usize) -> Result<Meter, TableError> {
