@@ -11,6 +11,7 @@ use std::time::Duration;
 use esp::nat_t::KEEPALIVE;
 
 use offload::{Link, Merger, Segments};
+use precedence::Precedence;
 
 use crate::arrivals::Arrivals;
 use crate::device::{Signal, monotonic, wait};
@@ -162,11 +163,12 @@ impl Mover {
             udp: true,
             tun: true,
         };
+        let mut precedence = Precedence::new(0);
         while !shared.stop.load(Ordering::Relaxed) {
             match self.turn(&mut ready) {
-                Ok(()) if ready.udp || ready.tun => {}
-                Ok(()) => ready = self.sleep(None),
-                Err(_) => ready = self.sleep(Some(RETRY)),
+                Ok(()) if ready.udp || ready.tun => precedence.rest(|| ()),
+                Ok(()) => ready = self.sleep(&mut precedence, None),
+                Err(_) => ready = self.sleep(&mut precedence, Some(RETRY)),
             }
         }
     }
@@ -258,7 +260,7 @@ impl Mover {
     }
 
     /// Sends what keepalives are due, then waits: for a packet, `apply`, the next keepalive, or `pause`.
-    fn sleep(&mut self, pause: Option<Duration>) -> Ready {
+    fn sleep(&mut self, precedence: &mut Precedence, pause: Option<Duration>) -> Ready {
         let now = monotonic();
         let (due, deadline) = {
             let mut tunnels = self.shared.tunnels();
@@ -283,7 +285,8 @@ impl Mover {
             // A millisecond more, so that the deadline is behind when the clock is read again.
             let until = deadline.map(|at| Duration::from_secs_f64((at - now).max(0.0) + 1e-3));
             let fds = [wake, self.udp.as_raw_fd(), self.tun.as_raw_fd()];
-            let [woken, udp, tun] = wait(fds.map(|fd| (fd, libc::POLLIN)), until);
+            let [woken, udp, tun] =
+                precedence.rest(|| wait(fds.map(|fd| (fd, libc::POLLIN)), until));
             (woken, Ready { udp, tun })
         };
         if woken {

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use precedence::Precedence;
 use sluice_pipeline::Outcome;
 use tokio::sync::mpsc;
 use tracing::info;
@@ -17,6 +18,8 @@ use crate::dataplane::DataPlane;
 use crate::packet_io::PacketIo;
 use crate::ports::{self, Outgoing, Port};
 
+/// Of a busy thread: who receives a frame must not take its place before it has sent the others of a batch.
+const NICENESS: i32 = -10;
 /// How often closed ports are looked at.
 const TICK: Duration = Duration::from_secs(1);
 /// How often descriptors are looked at while frames keep coming, and interfaces at most.
@@ -98,7 +101,8 @@ fn forward(
     stopped: &UnixStream,
 ) -> io::Result<()> {
     let traffic = &plane.traffic;
-    if !ports::go_first() {
+    let mut precedence = Precedence::new(NICENESS);
+    if !precedence.is_allowed() {
         info!("the data plane has no priority: give CAP_SYS_NICE for more throughput");
     }
     let mut outcome = Outcome::new();
@@ -136,6 +140,7 @@ fn forward(
         }
         if !wait(
             &mut ports,
+            &mut precedence,
             stopped,
             (thread == 0).then_some(&*plane.packet_io),
             if came > 0 { Duration::ZERO } else { TICK },
@@ -168,6 +173,7 @@ fn forward(
 /// Waits until a frame comes in, and closes ports that have failed. False: the thread is to end.
 fn wait(
     ports: &mut [Port],
+    precedence: &mut Precedence,
     stopped: &UnixStream,
     packet_io: Option<&PacketIo>,
     timeout: Duration,
@@ -179,7 +185,7 @@ fn wait(
     // `stopped` is readable when its peer is dropped.
     let others = [Some(stopped.as_fd()), packet_io.map(PacketIo::fd)];
     let descriptors: Vec<_> = descriptors.chain(others.into_iter().flatten()).collect();
-    let ready = ports::wait(&descriptors, timeout)?;
+    let ready = precedence.rest(|| ports::wait(&descriptors, timeout))?;
     let now = Instant::now();
     let (ready, others) = ready.split_at(open.len());
     if let (Some(packet_io), Some(true)) = (packet_io, others.get(1)) {

@@ -26,7 +26,7 @@ use attachment::{Attachment, Way};
 use fanout::{Group, Share};
 use frames::Intake;
 pub use frames::Outgoing;
-pub use socket::{Sent, go_first, wait};
+pub use socket::{Sent, wait};
 
 use crate::config::PortArg;
 

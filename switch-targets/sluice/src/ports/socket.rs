@@ -21,8 +21,6 @@ const BATCH: usize = 64;
 const QUEUE: c_int = 4 << 20;
 /// Room for the longest super-frame: Ethernet, two VLAN tags, an IP packet.
 const LARGE: usize = 14 + 2 * TAG + 65535;
-/// Of the thread that forwards: who receives a frame must not take its place before it has sent the others of a batch.
-const NICENESS: c_int = -10;
 
 pub struct PacketSocket {
     /// None: it sends only.
@@ -338,12 +336,6 @@ fn vector(bytes: &[u8]) -> iovec {
         iov_base: bytes.as_ptr().cast_mut().cast(),
         iov_len: bytes.len(),
     }
-}
-
-/// Lets the calling thread go before others, where CAP_SYS_NICE allows it. Returns whether it does.
-pub fn go_first() -> bool {
-    // SAFETY: no pointers. On Linux 0 is the calling thread alone.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICENESS) == 0 }
 }
 
 /// Waits until a descriptor can be read or is broken. Returns for each whether it is.
