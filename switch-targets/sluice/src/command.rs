@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config;
-use crate::trace::{Filter, Format};
+use crate::trace::{FieldTest, Filter, Format, Pattern};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -13,7 +13,8 @@ Examples:
       --cert gateway.pem --key gateway.key --client-ca ca.pem --client-name controller --kek kek.bin
   sluice check gateway.json gateway.p4info.txtpb
   sluice trace --json gateway.json --p4info gateway.p4info.txtpb --entries entries.txtpb --port 1 packets.pcap
-  sluice trace --control /run/sluice/control --port 1 --count 5 --match 12:0800
+  sluice trace --control /run/sluice/control --port 1 --count 5 --where ipv4.dst=10.0.0.0/8
+  sluice trace --control /run/sluice/control --dropped --match 12:0800
 
 Environment:
   RUST_LOG       level of the log: error, warn, info (default), debug, trace
@@ -73,12 +74,29 @@ pub struct TraceArgs {
     pub control: Option<PathBuf>,
 
     /// How many packets of the running switch to wait for
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=crate::trace::control::MAX_COUNT))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=crate::trace::control::MAX_COUNT), conflicts_with = "json")]
     pub count: u64,
 
-    /// Only packets with these bytes at this offset, for example 12:0800
-    #[arg(long = "match", value_name = "OFFSET:HEX", value_parser = pattern, conflicts_with = "json")]
-    pub pattern: Option<(usize, Vec<u8>)>,
+    /// Only packets with these bytes at this offset, under a mask of the same length: 12:0800, 14:40/f0
+    #[arg(
+        long = "match",
+        value_name = "OFFSET:HEX[/MASK]",
+        help_heading = "Filters"
+    )]
+    pub pattern: Option<Pattern>,
+
+    /// Only packets with this value in a field that the parser extracts: ethernet.type=0x0800, ipv4.dst=10.0.0.0/8. Repeat it: all
+    /// must hold
+    #[arg(
+        long = "where",
+        value_name = "HEADER.FIELD=VALUE[/BITS]",
+        help_heading = "Filters"
+    )]
+    pub fields: Vec<FieldTest>,
+
+    /// Only packets that are dropped, or of which a copy is
+    #[arg(long, help_heading = "Filters")]
+    pub dropped: bool,
 
     /// The program as p4c's bmv2 back end writes it
     #[arg(long, value_name = "FILE", required_unless_present = "control")]
@@ -92,9 +110,9 @@ pub struct TraceArgs {
     #[arg(long, value_name = "FILE")]
     pub entries: Option<PathBuf>,
 
-    /// The port that packets come in at
-    #[arg(long, value_name = "NUMBER")]
-    pub port: u16,
+    /// The port that packets come in at; any port of a running switch without
+    #[arg(long, value_name = "NUMBER", required_unless_present = "control")]
+    pub port: Option<u16>,
 
     /// How to tell it
     #[arg(long, value_enum, default_value_t)]
@@ -111,19 +129,10 @@ impl TraceArgs {
             port: self.port,
             count: usize::try_from(self.count).unwrap_or(1),
             pattern: self.pattern.clone(),
+            fields: self.fields.clone(),
+            dropped: self.dropped,
         }
     }
-}
-
-fn pattern(text: &str) -> Result<(usize, Vec<u8>), String> {
-    let (offset, bytes) = text
-        .split_once(':')
-        .ok_or("must be OFFSET:HEX, for example 12:0800")?;
-    let offset = offset
-        .parse()
-        .map_err(|_| "the offset must be a number of bytes")?;
-    let bytes = unhex(bytes).ok_or("the bytes must be hex, two digits each")?;
-    Ok((offset, bytes))
 }
 
 /// `None` when it is not hex; colons and white space may stand between bytes.
@@ -164,17 +173,18 @@ mod tests {
 
     #[test]
     fn a_trace_has_one_source() {
-        assert!(parse("trace --control p --port 1").is_ok());
+        assert!(parse("trace --control p").is_ok());
         assert!(parse("trace --json a --p4info b --port 1 00ff").is_ok());
         for (words, reason) in [
             ("trace --port 1", "--json"),
+            ("trace --json a --p4info b 00", "--port"),
             ("trace --control p --json a --port 1", "cannot be used with"),
             (
-                "trace --json a --p4info b --port 1 --match 0:00 00",
+                "trace --json a --p4info b --port 1 --count 2 00",
                 "cannot be used with",
             ),
             ("trace --control p --port 1 --match 0800", "OFFSET:HEX"),
-            ("trace --control p --port 1 --match 0:080", "two digits"),
+            ("trace --control p --where ipv4", "HEADER.FIELD=VALUE"),
             ("trace --control p --port 1 --count 0", "0 is not in"),
         ] {
             let error = parse(words).unwrap_err();

@@ -1,6 +1,6 @@
 //! sluice: reads the command line, opens the ports, serves P4Runtime until told to end.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
@@ -113,12 +113,19 @@ fn trace(args: &TraceArgs) -> Result<(), Fault> {
             )
         })?;
         stream.write_all(control::request(&args.filter(), args.format).as_bytes())?;
+        let mut stream = BufReader::new(stream);
+        let mut answer = String::new();
+        stream.read_line(&mut answer)?;
+        if answer.trim_end() != control::TAKEN {
+            return Err(answer.trim_end().into());
+        }
         std::io::copy(&mut stream, &mut out)?;
         return Ok(());
     }
-    let (Some(json), Some(p4info)) = (&args.json, &args.p4info) else {
-        return Err("name a program: --json and --p4info".into());
+    let (Some(json), Some(p4info), Some(port)) = (&args.json, &args.p4info, args.port) else {
+        return Err("name a program and a port: --json, --p4info and --port".into());
     };
+    let filter = args.filter();
     let mut bench = Bench::load(json, p4info, externs_without_keys())?;
     if let Some(entries) = &args.entries {
         bench.write(entries)?;
@@ -131,7 +138,13 @@ fn trace(args: &TraceArgs) -> Result<(), Fault> {
         };
         for frame in frames {
             number += 1;
-            let explained = bench.explain(args.port, &frame);
+            if !filter.takes(port, &frame) {
+                continue;
+            }
+            let explained = bench.explain(port, &frame);
+            if !filter.wants(&explained.steps) {
+                continue;
+            }
             out.write_all(render(args.format, number, &explained).as_bytes())?;
         }
     }

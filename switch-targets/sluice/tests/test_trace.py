@@ -7,6 +7,7 @@ import stat
 import subprocess
 import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,23 @@ def test_a_key_is_not_told(program: Path, tmp_path: Path) -> None:
     assert bytes(range(1, 33)).hex() not in said
 
 
+def test_only_packets_that_fit_are_told(program: Path) -> None:
+    other = FRAME.replace("1234", "9999")
+    for words, told in [
+        ([], ["packet 1:", "packet 2:"]),
+        (["--where", "ethernet.type=0x1234"], ["packet 1:"]),
+        (
+            ["--where", "hdr.ethernet.dst=02:00:00:00:00:01/40", "--where", "ethernet.type=39321"],
+            ["packet 2:"],
+        ),
+        (["--match", "12:9000/f000"], ["packet 2:"]),
+        (["--dropped"], []),
+    ]:
+        code, said = offline(program, "--port", "1", *words, FRAME, other)
+        assert code == 0
+        assert [line[:9] for line in said.splitlines() if line.startswith("packet")] == told
+
+
 def test_a_refused_entry_is_named(program: Path, tmp_path: Path) -> None:
     entries = tmp_path / "entries.txtpb"
     entries.write_text(ENTRY.format(table=id_of("Hash.job"), action=12345, key="\\001"))
@@ -106,21 +124,42 @@ def control(arguments: dict[str, str], tmp_path: Path) -> str:
     return arguments["--control"]
 
 
+class Tracing:
+    """`sluice trace` on the running switch."""
+
+    def __init__(self, program: Path, control: str, sluice: Sluice) -> None:
+        self._words = [str(program), "trace", "--control", control]
+        self._sluice = sluice
+        self._started: list[subprocess.Popen[str]] = []
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        begun = self._sluice.log.read_text().count("a trace begins")
+        process = subprocess.Popen([*self._words, *words], stdout=subprocess.PIPE, text=True)
+        self._started.append(process)
+        deadline = time.monotonic() + 5
+        while self._sluice.log.read_text().count("a trace begins") == begun and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return process
+
+    def says(self, *words: str) -> tuple[int, str]:
+        return sluice_says(Path(self._words[0]), *self._words[1:], *words)
+
+    def stop(self) -> None:
+        for process in self._started:
+            process.kill()
+            process.wait()
+
+
 @pytest.fixture
-def client(control: str, program: Path, sluice: Sluice) -> Iterator[subprocess.Popen[str]]:
-    """Waits for two packets at the WAN port that have IPv4's type."""
-    words = ["trace", "--control", control, "--port", "1", "--count", "2", "--match", "12:0800"]
-    process = subprocess.Popen([program, *words], stdout=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 5
-    while "a trace begins" not in sluice.log.read_text() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    yield process
-    process.kill()
-    process.wait()
+def tracing(control: str, program: Path, sluice: Sluice) -> Iterator[Tracing]:
+    tracing = Tracing(program, control, sluice)
+    yield tracing
+    tracing.stop()
 
 
 @pytest.mark.slow
-async def test_real_packets_are_told_and_forwarded(client: subprocess.Popen[str], wired: Gateway) -> None:
+async def test_real_packets_are_told_and_forwarded(tracing: Tracing, wired: Gateway) -> None:
+    client = tracing.start("--port", "1", "--count", "2", "--match", "12:0800")
     tunnel = new_tunnel()
     await wired.insert(tunnel.entries())
     for sequence in (1, 2, 3):
@@ -133,6 +172,26 @@ async def test_real_packets_are_told_and_forwarded(client: subprocess.Popen[str]
     assert "<576 bits>" in said
     assert "recirculated" in said
     assert "sent to port 2" in said
+
+
+@pytest.mark.slow
+async def test_a_packet_is_found_in_traffic(tracing: Tracing, wired: Gateway) -> None:
+    tunnel = new_tunnel()
+    await wired.insert(tunnel.entries())
+    sequence = count(1)
+    for words, told in [
+        (["--dropped"], "bad_spi"),
+        # Of the inner packet: it is extracted once it is opened.
+        (["--where", f"ipv4.dst={V4.server}/24"], "sent to port 2"),
+    ]:
+        client = tracing.start(*words)
+        code, said = tracing.says("--port", "1")
+        assert (code, "another trace is under way" in said) == (1, True)
+        wired.wan.send(wired.sealed(tunnel, to_server(V4), next(sequence)))
+        wired.wan.send(wired.sealed(new_tunnel(spi_in=0x7777), to_server(V4), next(sequence)))
+        said, _ = client.communicate(timeout=5)
+        assert said.count("packet ") == 1
+        assert told in said
 
 
 @pytest.mark.slow

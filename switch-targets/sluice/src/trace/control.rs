@@ -1,7 +1,7 @@
 //! The control socket: `sluice trace --control PATH` asks, the running switch tells.
 //!
-//! The request is one line of JSON, the answer is what the client prints. One client at a time; root and the switch's own
-//! user alone may ask, whatever the socket's mode is.
+//! The request is one line of JSON. The answer's first line is [`TAKEN`], or why it is not; behind it comes what the client
+//! prints. One trace at a time; root and the switch's own user alone may ask, whatever the socket's mode is.
 
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
@@ -23,6 +23,8 @@ use crate::dataplane::DataPlane;
 const MAX_REQUEST: u64 = 16384;
 /// Packets that one request may ask for.
 pub const MAX_COUNT: u64 = 100_000;
+/// What a request that is served is answered with.
+pub const TAKEN: &str = "taken";
 /// Packets between the data plane and the client.
 const BACKLOG: usize = 64;
 /// How long a client may take for its request.
@@ -54,14 +56,17 @@ impl Control {
         })
     }
 
-    /// Answers one client after the other.
+    /// Answers clients.
     pub async fn run(self, plane: Arc<DataPlane>) {
         loop {
             match self.listener.accept().await {
                 Ok((stream, _)) if may_ask(&stream) => {
-                    if let Err(error) = answer(&plane, stream).await {
-                        info!(%error, "a trace ended");
-                    }
+                    let plane = Arc::clone(&plane);
+                    tokio::spawn(async move {
+                        if let Err(error) = answer(&plane, stream).await {
+                            info!(%error, "a trace ended");
+                        }
+                    });
                 }
                 Ok(_) => warn!("a user other than root was refused on the control socket"),
                 Err(error) => {
@@ -92,14 +97,16 @@ async fn answer(plane: &DataPlane, mut stream: UnixStream) -> io::Result<()> {
     let mut line = String::new();
     timeout(PATIENCE, read.read_line(&mut line)).await??;
     let Some((filter, format)) = parse(&line) else {
-        return write.write_all(b"the request is malformed\n").await;
+        let text = b"the request is malformed: is the switch of another version?\n";
+        return write.write_all(text).await;
     };
-    info!(port = filter.port, count = filter.count, "a trace begins");
     let (to, mut explained) = mpsc::channel(BACKLOG);
-    if !plane.tap.open(filter, to) {
+    let Some(ticket) = plane.tap.open(filter, to) else {
         return write.write_all(b"another trace is under way\n").await;
-    }
+    };
+    info!("a trace begins");
     let tell = async {
+        write.write_all(format!("{TAKEN}\n").as_bytes()).await?;
         let mut number = 0;
         while let Some(packet) = explained.recv().await {
             number += 1;
@@ -115,16 +122,16 @@ async fn answer(plane: &DataPlane, mut stream: UnixStream) -> io::Result<()> {
         // The client is gone, and with it the wish.
         _ = read.read_to_end(&mut rest) => Ok(()),
     };
-    plane.tap.shut();
+    plane.tap.shut(ticket);
     told
 }
 
-/// What a client sends.
+/// What a client sends. Tests are sent as they are written on the command line.
 pub fn request(filter: &Filter, format: Format) -> String {
-    let pattern = filter.pattern.as_ref();
-    let pattern = pattern.map(|(offset, bytes)| json!({"offset": offset, "bytes": bytes}));
+    let fields = filter.fields.iter().map(ToString::to_string);
     let line = json!({
-        "port": filter.port, "count": filter.count, "match": pattern, "json": format == Format::Json,
+        "port": filter.port, "count": filter.count, "match": filter.pattern.as_ref().map(ToString::to_string),
+        "where": fields.collect::<Vec<_>>(), "dropped": filter.dropped, "json": format == Format::Json,
     });
     format!("{line}\n")
 }
@@ -132,21 +139,23 @@ pub fn request(filter: &Filter, format: Format) -> String {
 fn parse(line: &str) -> Option<(Filter, Format)> {
     let request: Value = serde_json::from_str(line).ok()?;
     let count = request["count"].as_u64()?;
-    let pattern = match &request["match"] {
-        Value::Null => None,
-        pattern => {
-            let bytes = pattern["bytes"].as_array()?.iter();
-            let bytes = bytes.map(|byte| u8::try_from(byte.as_u64()?).ok());
-            let offset = usize::try_from(pattern["offset"].as_u64()?).ok()?;
-            Some((offset, bytes.collect::<Option<_>>()?))
-        }
-    };
+    let fields = request["where"].as_array()?.iter();
     let filter = Filter {
-        port: u16::try_from(request["port"].as_u64()?).ok()?,
+        port: match &request["port"] {
+            Value::Null => None,
+            port => Some(u16::try_from(port.as_u64()?).ok()?),
+        },
         count: usize::try_from(count)
             .ok()
             .filter(|_| (1..=MAX_COUNT).contains(&count))?,
-        pattern,
+        pattern: match &request["match"] {
+            Value::Null => None,
+            pattern => Some(pattern.as_str()?.parse().ok()?),
+        },
+        fields: fields
+            .map(|field| field.as_str()?.parse().ok())
+            .collect::<Option<_>>()?,
+        dropped: request["dropped"].as_bool()?,
     };
     let format = match request["json"].as_bool()? {
         true => Format::Json,
@@ -162,18 +171,21 @@ mod tests {
     #[test]
     fn a_request_is_what_was_asked_for() {
         let filter = Filter {
-            port: 3,
+            port: Some(3),
             count: 5,
-            pattern: Some((12, vec![0x08, 0x00])),
+            pattern: "12:0800".parse().ok(),
+            fields: "ipv4.dst=10.0.0.0/8".parse().into_iter().collect(),
+            dropped: true,
         };
         let line = request(&filter, Format::Json);
         assert_eq!(parse(&line), Some((filter, Format::Json)));
         for bad in [
             "",
             "{}",
-            r#"{"port":70000,"count":1,"match":null,"json":false}"#,
-            r#"{"port":1,"count":0,"match":null,"json":false}"#,
-            r#"{"port":1,"count":1,"match":{"offset":0,"bytes":[256]},"json":false}"#,
+            r#"{"port":70000,"count":1,"match":null,"where":[],"dropped":false,"json":false}"#,
+            r#"{"port":1,"count":0,"match":null,"where":[],"dropped":false,"json":false}"#,
+            r#"{"port":1,"count":1,"match":"0:8","where":[],"dropped":false,"json":false}"#,
+            r#"{"port":1,"count":1,"match":null,"where":["x"],"dropped":false,"json":false}"#,
         ] {
             assert_eq!(parse(bad), None, "{bad}");
         }

@@ -2,13 +2,15 @@
 //!
 //! ```text
 //!   offline   program + entries + packets ─► Switch::explain ─► render ─► stdout
-//!   live      data plane ─► Tap ─► control (Unix socket) ─► render ─► the client's stdout
+//!   live      data plane ─► Tap, Filter ─► control (Unix socket) ─► render ─► the client's stdout
 //! ```
 
 pub mod control;
+mod filter;
 pub mod offline;
 mod render;
 mod tap;
 
+pub use filter::{FieldTest, Filter, Pattern};
 pub use render::{Format, render};
-pub use tap::{Explained, Filter, Tap};
+pub use tap::{Explained, Tap};

@@ -31,7 +31,11 @@ pub fn render(format: Format, number: usize, packet: &Explained) -> String {
 fn text(number: usize, packet: &Explained) -> String {
     let mut out = String::new();
     if packet.lost > 0 {
-        let _ = writeln!(out, "({} packets came too fast to be told)", packet.lost);
+        let _ = writeln!(
+            out,
+            "({} packets came too fast to be looked at)",
+            packet.lost
+        );
     }
     let _ = writeln!(
         out,

@@ -1,11 +1,13 @@
 //! Takes the ways of real packets out of the data plane.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use sluice_pipeline::{Lane, Outcome, Step};
 use tokio::sync::mpsc;
+
+use super::Filter;
 
 /// A packet and its way.
 #[derive(Debug)]
@@ -13,35 +15,39 @@ pub struct Explained {
     pub port: u16,
     pub frame: Vec<u8>,
     pub steps: Vec<Step>,
-    /// Packets before it that came faster than they were taken, and are not told.
+    /// Packets before it that came too fast to be looked at.
     pub lost: u64,
 }
 
-/// Which packets are told.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
-    pub port: u16,
-    /// How many.
-    pub count: usize,
-    /// Bytes that must stand at an offset.
-    pub pattern: Option<(usize, Vec<u8>)>,
-}
-
-impl Filter {
-    fn takes(&self, port: u16, frame: &[u8]) -> bool {
-        let fits = |(offset, bytes): &(usize, Vec<u8>)| {
-            frame
-                .get(*offset..)
-                .is_some_and(|rest| rest.starts_with(bytes))
-        };
-        port == self.port && self.pattern.as_ref().is_none_or(fits)
-    }
-}
+/// Packets of one second whose way is looked at for a filter that needs it: it costs several times what the packet costs.
+const LOOKS_A_SECOND: u32 = 2000;
 
 struct Open {
+    ticket: u64,
     filter: Filter,
     to: mpsc::Sender<Explained>,
     lost: u64,
+    /// Ways looked at since then.
+    looks: (Duration, u32),
+}
+
+impl Open {
+    /// Whether it looks at this packet's way.
+    fn looks(&mut self, port: u16, frame: &[u8], now: Duration) -> bool {
+        if !self.filter.takes(port, frame) {
+            return false;
+        }
+        let (since, looks) = self.looks;
+        if !self.filter.looks_at_steps() || now.saturating_sub(since) >= Duration::from_secs(1) {
+            self.looks = (now, 1);
+        } else if looks < LOOKS_A_SECOND {
+            self.looks.1 += 1;
+        } else {
+            self.lost += 1;
+            return false;
+        }
+        true
+    }
 }
 
 /// One look into the data plane at a time. Shut, it costs a load a packet.
@@ -49,28 +55,35 @@ struct Open {
 pub struct Tap {
     is_open: AtomicBool,
     open: Mutex<Option<Open>>,
+    opened: AtomicU64,
 }
 
 impl Tap {
-    /// False: another one is open.
-    pub fn open(&self, filter: Filter, to: mpsc::Sender<Explained>) -> bool {
+    /// Returns what shuts it; `None` while another one is open.
+    pub fn open(&self, filter: Filter, to: mpsc::Sender<Explained>) -> Option<u64> {
         let mut open = self.open.lock();
         if open.is_some() {
-            return false;
+            return None;
         }
+        let ticket = self.opened.fetch_add(1, Ordering::Relaxed);
         *open = Some(Open {
+            ticket,
             filter,
             to,
             lost: 0,
+            looks: Default::default(),
         });
         self.is_open.store(true, Ordering::Relaxed);
-        true
+        Some(ticket)
     }
 
-    /// No packet is told any more.
-    pub fn shut(&self) {
-        *self.open.lock() = None;
-        self.is_open.store(false, Ordering::Relaxed);
+    /// Nothing is told any more, if that one is still open.
+    pub fn shut(&self, ticket: u64) {
+        let mut open = self.open.lock();
+        if open.as_ref().is_some_and(|open| open.ticket == ticket) {
+            *open = None;
+            self.is_open.store(false, Ordering::Relaxed);
+        }
     }
 
     /// Runs the packet through the program, and tells its way if it is asked for.
@@ -99,10 +112,14 @@ impl Tap {
         outcome: &mut Outcome,
     ) {
         let mut guard = self.open.lock();
-        let Some(open) = guard.as_mut().filter(|open| open.filter.takes(port, frame)) else {
+        let open = guard.as_mut();
+        let Some(open) = open.and_then(|open| open.looks(port, frame, now).then_some(open)) else {
             return lane.process(port, frame, now, outcome);
         };
         let steps = lane.explain(port, frame, now, outcome);
+        if !open.filter.wants(&steps) {
+            return;
+        }
         let explained = Explained {
             port,
             frame: frame.to_vec(),
