@@ -16,11 +16,11 @@ use std::ops::Range;
 use std::time::Duration;
 
 use crate::inbound::{InboundSa, OpenError};
-use crate::key::{Kek, WrappedKey};
+use crate::key::{Kek, KeyMaterial, WrappedKey};
 use crate::limits::Limits;
 use crate::outbound::{OutboundSa, SealError, Sealed};
 use crate::slots::{Identity, Slots};
-use crate::suite::{AdmittedSuite, AllowedSuites, Suite};
+use crate::suite::{AllowedSuites, Suite};
 use crate::wire::Spi;
 
 /// As `Verdict` in p4/gateway/esp_engine.p4.
@@ -119,26 +119,26 @@ impl Engine {
         seal: impl FnOnce(&mut OutboundSa) -> Result<Sealed, SealError>,
     ) -> SealOutcome {
         let failed = |verdict| SealOutcome { verdict, len: 0 };
-        let Some((identity, suite)) = self.admit(entry) else {
-            return failed(Verdict::Key);
-        };
-        let (kek, (soft, hard)) = (&self.kek, (entry.soft, entry.hard));
+        let (soft, hard) = (entry.soft, entry.hard);
         let make = || {
-            let key = kek.unwrap(suite, entry.wrapped_key)?;
-            OutboundSa::new(identity.spi, &key, entry.esn, soft, hard)
+            let (identity, key) = self.admit(entry)?;
+            let sa = OutboundSa::new(identity.spi, &key, identity.esn, soft, hard).ok()?;
+            Some((identity, sa))
         };
-        let sealed = self.outbound.with(entry.slot, &identity, make, |sa| {
+        let sealed = self.outbound.with(entry, make, |sa| {
             sa.set_limits(soft, hard);
             seal(sa)
         });
         match sealed {
-            Ok(Ok(sealed)) => SealOutcome {
+            Some(Ok(sealed)) => SealOutcome {
                 verdict: done(sealed.soft_limit),
                 len: sealed.len,
             },
-            Ok(Err(SealError::Malformed | SealError::BufferTooSmall)) => failed(Verdict::Malformed),
-            Ok(Err(SealError::HardLimit)) => failed(Verdict::HardLimit),
-            Ok(Err(SealError::NoRandomness)) | Err(_) => failed(Verdict::Key),
+            Some(Err(SealError::Malformed | SealError::BufferTooSmall)) => {
+                failed(Verdict::Malformed)
+            }
+            Some(Err(SealError::HardLimit)) => failed(Verdict::HardLimit),
+            Some(Err(SealError::NoRandomness)) | None => failed(Verdict::Key),
         }
     }
 
@@ -155,21 +155,20 @@ impl Engine {
             range: 0..0,
             newest,
         };
-        let Some((identity, suite)) = self.admit(entry) else {
-            return failed(Verdict::Key, false);
-        };
-        let (kek, (soft, hard)) = (&self.kek, (entry.soft, entry.hard));
+        let (soft, hard) = (entry.soft, entry.hard);
         let make = || {
-            let key = kek.unwrap(suite, entry.wrapped_key)?;
-            InboundSa::new(identity.spi, &key, entry.esn, replay_window, soft, hard)
+            let (identity, key) = self.admit(entry)?;
+            let (spi, esn) = (identity.spi, identity.esn);
+            let sa = InboundSa::new(spi, &key, esn, replay_window, soft, hard).ok()?;
+            Some((identity, sa))
         };
-        let opened = self.inbound.with(entry.slot, &identity, make, |sa| {
+        let opened = self.inbound.with(entry, make, |sa| {
             sa.set_limits(soft, hard);
             let before = sa.top();
             let result = sa.open(packet, now);
             (result, sa.top() > before)
         });
-        let Ok((result, newest)) = opened else {
+        let Some((result, newest)) = opened else {
             return failed(Verdict::Key, false);
         };
         match result {
@@ -186,7 +185,8 @@ impl Engine {
         }
     }
 
-    fn admit(&self, entry: &SaEntry<'_>) -> Option<(Identity, AdmittedSuite)> {
+    /// What an SA of this entry is made of, if one may be made.
+    fn admit(&self, entry: &SaEntry<'_>) -> Option<(Identity, KeyMaterial)> {
         if entry.slot >= self.slots {
             return None;
         }
@@ -197,7 +197,8 @@ impl Engine {
             suite: suite.suite(),
             esn: entry.esn,
         };
-        Some((identity, suite))
+        let key = self.kek.unwrap(suite, entry.wrapped_key).ok()?;
+        Some((identity, key))
     }
 }
 

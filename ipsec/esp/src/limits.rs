@@ -59,13 +59,13 @@ impl Lifetime {
     /// Counts one packet; `true` when a soft limit notice is due. `now` is on any clock that never goes back.
     pub(crate) fn count(&mut self, bytes: usize, now: Duration) -> Result<bool, HardLimitReached> {
         let first = *self.used.first.get_or_insert(now);
-        let age = now.saturating_sub(first).as_secs();
+        let age = || now.saturating_sub(first).as_secs();
         let packets = self.used.packets.saturating_add(1);
         let bytes = self.used.bytes.saturating_add(bytes as u64);
         let exceeds = |limits: Limits| {
             (limits.packets != 0 && packets > limits.packets)
                 || (limits.bytes != 0 && bytes > limits.bytes)
-                || (limits.seconds != 0 && age >= limits.seconds)
+                || (limits.seconds != 0 && age() >= limits.seconds)
         };
         if exceeds(self.hard) {
             return Err(HardLimitReached);

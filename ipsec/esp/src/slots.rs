@@ -12,18 +12,28 @@ use std::sync::OnceLock;
 use hashbrown::HashTable;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::key::{KeyError, WrappedKey};
+use crate::engine::SaEntry;
+use crate::key::WrappedKey;
 use crate::retired::{Resumable, Retired, Spent};
 use crate::suite::Suite;
 use crate::wire::Spi;
 
 /// What makes an SA another one. The wrapped key alone names the key.
-#[derive(Clone, PartialEq)]
+#[derive(PartialEq)]
 pub(crate) struct Identity {
     pub(crate) wrapped: WrappedKey,
     pub(crate) spi: Spi,
     pub(crate) suite: Suite,
     pub(crate) esn: bool,
+}
+
+impl Identity {
+    fn is_of(&self, entry: &SaEntry<'_>) -> bool {
+        self.spi.get() == entry.spi
+            && self.suite as u8 == entry.suite
+            && self.esn == entry.esn
+            && self.wrapped == *entry.wrapped_key
+    }
 }
 
 /// Slots that are made together.
@@ -70,41 +80,35 @@ impl<S: Resumable> Slots<S> {
         }
     }
 
-    /// Runs `work` on the SA in `slot`, alone; `make` builds it when the slot holds another one, or none.
+    /// Runs `work` on the SA of an entry, alone; `make` builds it when the slot holds another one, or none.
     #[inline]
     pub(crate) fn with<R>(
         &self,
-        slot: u32,
-        identity: &Identity,
-        make: impl FnOnce() -> Result<S, KeyError>,
+        entry: &SaEntry<'_>,
+        make: impl FnOnce() -> Option<(Identity, S)>,
         work: impl FnOnce(&mut S) -> R,
-    ) -> Result<R, KeyError> {
-        if let Some(place) = self.place(slot)
+    ) -> Option<R> {
+        // What is in a slot was admitted once, and an entry of the same words is again.
+        if let Some(place) = self.place(entry.slot)
             && let Some(held) = &mut *place.lock()
-            && held.identity == *identity
+            && held.identity.is_of(entry)
         {
-            return Ok(work(&mut held.sa));
+            return Some(work(&mut held.sa));
         }
-        let (sa, identity) = (make()?, identity.clone());
-        match &mut *self.install(slot, Held { identity, sa })? {
-            Some(held) => Ok(work(&mut held.sa)),
-            None => Err(KeyError::Refused),
-        }
+        let (identity, sa) = make()?;
+        let mut held = self.install(entry.slot, Held { identity, sa })?;
+        held.as_mut().map(|held| work(&mut held.sa))
     }
 
     /// The slot, locked, with `new` in it.
-    fn install(
-        &self,
-        slot: u32,
-        mut new: Held<S>,
-    ) -> Result<MutexGuard<'_, Option<Held<S>>>, KeyError> {
-        let place = self.place_for(slot).ok_or(KeyError::Refused)?;
+    fn install(&self, slot: u32, mut new: Held<S>) -> Option<MutexGuard<'_, Option<Held<S>>>> {
+        let place = self.place_for(slot)?;
         let wrapped = new.identity.wrapped;
         let mut keys = self.keys.lock();
         let held = place.lock();
         // Another thread may have been faster, and have used the key already.
         if matches!(&*held, Some(held) if held.identity == new.identity) {
-            return Ok(held);
+            return Some(held);
         }
         drop(held);
         if let Some(spent) = self.forget(&mut keys, &wrapped) {
@@ -121,7 +125,7 @@ impl<S: Resumable> Slots<S> {
         let hash = self.hasher.hash_one(wrapped);
         keys.live
             .insert_unique(hash, Live { hash, slot }, |live| live.hash);
-        Ok(held)
+        Some(held)
     }
 
     /// Takes a key out of whatever holds it: a slot, or the memory of retired keys.

@@ -79,7 +79,7 @@ impl Shape {
     /// Could this be an ESP packet at all: a whole header, whole blocks with a trailer in them, an ICV.
     pub(crate) fn plausible_len(&self, len: usize) -> bool {
         let around = self.header() + self.icv;
-        len >= around + self.block && (len - around) % self.block == 0
+        len >= around + self.block && (len - around) & (self.block - 1) == 0
     }
 }
 
@@ -87,8 +87,9 @@ pub(crate) const fn sealed_len(shape: &Shape, payload_len: usize) -> usize {
     shape.header() + payload_len + pad_len(shape, payload_len) + TRAILER_LEN + shape.icv
 }
 
+/// A block is a power of two, so no division is needed.
 const fn pad_len(shape: &Shape, payload_len: usize) -> usize {
-    (payload_len + TRAILER_LEN).next_multiple_of(shape.block) - payload_len - TRAILER_LEN
+    (payload_len + TRAILER_LEN).wrapping_neg() & (shape.block - 1)
 }
 
 /// The SPI of an ESP packet, before anything is known of it.
@@ -137,8 +138,9 @@ pub(crate) fn write_trailer(plain: &mut [u8], payload_len: usize, pad_to: usize,
     let (zeros, trailer) = rest.split_at_mut(zeros);
     zeros.fill(0);
     let pad = trailer.len().saturating_sub(TRAILER_LEN);
-    for (value, byte) in (1..=u8::MAX).zip(trailer.iter_mut()) {
-        *byte = value;
+    // Less than a block, so that no number wraps around.
+    for (at, byte) in trailer.iter_mut().enumerate() {
+        *byte = at as u8 + 1;
     }
     if let Some([length, next]) = trailer.last_chunk_mut() {
         *length = pad as u8;
