@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::bits::{self, Bits};
+use crate::bitstream::mask;
 use crate::packet::Packet;
 
 /// An extern object. Its methods are named once, at load; packets call them by index, from several threads at once.
@@ -26,18 +27,21 @@ pub trait Extern: Send + Sync {
 #[derive(Clone, Debug, Default)]
 pub struct ExternArg {
     width: u32,
-    bytes: Vec<u8>,
     pub(crate) changed: bool,
+    /// The low 128 bits.
+    low: u128,
+    /// The same, big-endian.
+    narrow: [u8; 16],
+    /// All bytes, if the value has more than 128 bits.
+    wide: Vec<u8>,
 }
 
 impl ExternArg {
     /// For an extern's own tests.
     pub fn new(value: &Bits) -> ExternArg {
-        ExternArg {
-            width: value.width(),
-            bytes: value.bytes().to_vec(),
-            changed: false,
-        }
+        let mut arg = ExternArg::default();
+        arg.fill_with(value.width(), |bytes| bytes.copy_from_slice(value.bytes()));
+        arg
     }
 
     /// In bits.
@@ -46,21 +50,28 @@ impl ExternArg {
     }
 
     /// Big-endian, `width` rounded up to whole bytes.
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+        match self.width {
+            0..=128 => &self.narrow[16 - bits::byte_len(self.width)..],
+            _ => &self.wide,
+        }
     }
 
     /// The low 64 bits.
+    #[inline]
     pub fn as_u64(&self) -> u64 {
-        bits::read_low(&self.bytes) as u64
+        self.low as u64
     }
 
     /// The low 128 bits.
+    #[inline]
     pub fn as_u128(&self) -> u128 {
-        bits::read_low(&self.bytes)
+        self.low
     }
 
     /// Sets the value, cut to the argument's width.
+    #[inline]
     pub fn set(&mut self, value: u128) {
         self.fill(self.width, value);
         self.changed = true;
@@ -68,19 +79,26 @@ impl ExternArg {
 
     /// Sets the value from big-endian bytes, cut to the argument's width.
     pub fn set_bytes(&mut self, big_endian: &[u8]) {
-        bits::copy_low(big_endian, &mut self.bytes);
-        if let Some(first) = self.bytes.first_mut() {
-            *first &= bits::first_byte_mask(self.width);
-        }
+        let width = self.width;
+        self.fill_with(width, |bytes| {
+            bits::copy_low(big_endian, bytes);
+            if let Some(first) = bytes.first_mut() {
+                *first &= bits::first_byte_mask(width);
+            }
+        });
         self.changed = true;
     }
 
+    #[inline]
     pub(crate) fn fill(&mut self, width: u32, value: u128) {
         self.width = width;
-        self.bytes.resize(bits::byte_len(width), 0);
-        bits::write_low(&mut self.bytes, value);
-        if let Some(first) = self.bytes.first_mut() {
-            *first &= bits::first_byte_mask(width);
+        self.low = value & mask(width);
+        match width {
+            0..=128 => self.narrow = self.low.to_be_bytes(),
+            _ => {
+                self.wide.resize(bits::byte_len(width), 0);
+                bits::write_low(&mut self.wide, value);
+            }
         }
         self.changed = false;
     }
@@ -88,8 +106,18 @@ impl ExternArg {
     /// `write` fills the bytes, and leaves no bit outside the width.
     pub(crate) fn fill_with(&mut self, width: u32, write: impl FnOnce(&mut [u8])) {
         self.width = width;
-        self.bytes.resize(bits::byte_len(width), 0);
-        write(&mut self.bytes);
+        match width {
+            0..=128 => {
+                self.narrow = [0; 16];
+                write(&mut self.narrow[16 - bits::byte_len(width)..]);
+                self.low = u128::from_be_bytes(self.narrow);
+            }
+            _ => {
+                self.wide.resize(bits::byte_len(width), 0);
+                write(&mut self.wide);
+                self.low = bits::read_low(&self.wide);
+            }
+        }
         self.changed = false;
     }
 }
