@@ -13,7 +13,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
 use super::path::{Path, Shape};
-use super::{Entrance, INPUT};
+use super::{Entrance, Input};
 use crate::table::Table;
 
 /// Paths at once. When there are more, all are forgotten: those in use come back soon.
@@ -31,8 +31,9 @@ struct Kept {
     entrance: usize,
     shape: Shape,
     hash: u64,
-    words: Box<[u64]>,
-    initial: Box<[u128]>,
+    /// As the shape's.
+    words: Box<[Word]>,
+    initial: Box<[(u32, u128, u128)]>,
     path: Path,
     /// The state of the tables when the path was last known to hold.
     checked: u64,
@@ -62,15 +63,21 @@ impl Kept {
 
     /// Whether the packet has the path's bits.
     #[inline]
-    fn fits(&self, entrance: &Entrance, input: &[u8; INPUT], len: usize) -> bool {
-        let word = |((at, mask), value): (&(u32, u64), &u64)| load(input, *at) & mask == *value;
-        let initial = |((index, mask), value): (&(u32, u128), &u128)| {
+    fn fits(&self, entrance: &Entrance, input: &Input, len: usize) -> bool {
+        let word = |it: &Word| load(input, it.at.into()) & it.mask == it.value;
+        let initial = |(index, mask, value): &(u32, u128, u128)| {
             entrance.initial[*index as usize] & mask == *value
         };
-        self.path.min_len <= len
-            && self.shape.words.iter().zip(&self.words).all(word)
-            && self.shape.initial.iter().zip(&self.initial).all(initial)
+        self.path.min_len <= len && self.words.iter().all(word) && self.initial.iter().all(initial)
     }
+}
+
+/// What eight bytes of a packet are under a mask.
+#[derive(Debug)]
+struct Word {
+    at: u8,
+    mask: u64,
+    value: u64,
 }
 
 #[derive(Debug)]
@@ -154,7 +161,7 @@ impl PathCache {
     pub fn find(
         &mut self,
         entrance: &Entrance,
-        input: &[u8; INPUT],
+        input: &Input,
         len: usize,
         (tables, version): (&[Table], u64),
         last: Option<At>,
@@ -177,7 +184,7 @@ impl PathCache {
     fn search(
         &mut self,
         entrance: &Entrance,
-        input: &[u8; INPUT],
+        input: &Input,
         len: usize,
         (tables, version): (&[Table], u64),
         last: Option<At>,
@@ -261,7 +268,7 @@ impl PathCache {
     pub fn insert(
         &mut self,
         entrance: &Entrance,
-        input: &[u8; INPUT],
+        input: &Input,
         shape: Shape,
         path: Path,
         (tables, version): (&[Table], u64),
@@ -304,9 +311,15 @@ impl PathCache {
         let kept = Kept {
             entrance: number,
             hash,
-            words: words.map(|(at, mask)| load(input, *at) & mask).collect(),
+            words: words
+                .map(|(at, mask)| Word {
+                    at: *at as u8,
+                    mask: *mask,
+                    value: load(input, *at) & mask,
+                })
+                .collect(),
             initial: initial
-                .map(|(index, mask)| entrance.initial[*index as usize] & mask)
+                .map(|(index, mask)| (*index, *mask, entrance.initial[*index as usize] & mask))
                 .collect(),
             shape,
             path,
@@ -361,7 +374,7 @@ impl PathCache {
 }
 
 #[inline]
-fn load(input: &[u8; INPUT], at: u32) -> u64 {
+fn load(input: &Input, at: u32) -> u64 {
     let word = input.get(at as usize..).and_then(|rest| rest.first_chunk());
     word.map_or(0, |word| u64::from_be_bytes(*word))
 }
@@ -372,7 +385,7 @@ fn hash_of(kept: &[Option<Kept>], index: u32) -> u64 {
 }
 
 /// Of the bits under a shape.
-fn hash(shape: &Shape, entrance: &Entrance, input: &[u8; INPUT]) -> u64 {
+fn hash(shape: &Shape, entrance: &Entrance, input: &Input) -> u64 {
     let mut hasher = FixedState::with_seed(0).build_hasher();
     for (at, mask) in &shape.words {
         hasher.write_u64(load(input, *at) & mask);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::headers::Headers;
 use super::node::{Graph, Node, NodeId};
-use super::path::{Call, CallArg, Check, Emit, End, Exit, Instr, Path, Put};
+use super::path::{Call, Constant, Emit, End, Exit, Instr, Number, PLACES, Path, PlaceIx, Put};
 use super::record::{RecordedArg, RecordedCall, Recorder, Snapshot, Step};
 use super::walk::Ended;
 use crate::cond::CmpOp;
@@ -12,42 +12,45 @@ use crate::expr::BinOp;
 
 struct Lowering<'a> {
     graph: &'a Graph,
-    /// Constants first, then what is computed.
+    /// Nodes that always have the value that was recorded: constants, what the shape's bits decide, and what has been
+    /// required or guarded so far.
+    known: Vec<bool>,
+    places: HashMap<NodeId, PlaceIx>,
+    computed: usize,
+    /// From the last place back.
     constants: Vec<u128>,
-    places: HashMap<NodeId, u32>,
     code: Vec<Instr>,
     nodes: Vec<Node>,
-    /// The place of 0.
-    zero: u32,
 }
 
-/// A path, from a recorder that has recorded a whole pass.
-pub fn lower(recorder: Recorder, ended: Ended, next_call: &mut u64) -> Path {
+/// A path, from a recorder that has recorded a whole pass. `None`: it is too long.
+pub fn lower(recorder: Recorder, ended: Ended, next_call: &mut u64) -> Option<Path> {
     let requirements = recorder.pins.requirements(&recorder.graph);
     let graph = &recorder.graph;
     let mut lowering = Lowering {
         graph,
-        constants: Vec::new(),
+        known: (0..)
+            .zip(graph.nodes())
+            .map(|(id, node)| recorder.pins.decides_leaf(node, graph.bits(id)))
+            .collect(),
         places: HashMap::new(),
+        computed: 0,
+        constants: Vec::new(),
         code: Vec::new(),
         nodes: Vec::new(),
-        zero: 0,
     };
-    for (id, node) in graph.nodes().enumerate() {
-        if let Node::Const(value) = node {
-            let place = lowering.constants.len() as u32;
-            lowering.places.insert(id as NodeId, place);
-            lowering.constants.push(value);
-            if value == 0 {
-                lowering.zero = place;
-            }
-        }
-    }
+    lowering.infer();
     for (cond, holds) in requirements {
-        let check = lowering.check(cond, holds);
-        lowering.code.push(Instr::Require(check));
+        lowering.check(cond, holds, None);
     }
-    lowering.code.push(Instr::Trim(recorder.cursor as u32));
+    for id in 0..lowering.known.len() {
+        let id_of = id as NodeId;
+        lowering.known[id] |= recorder.pins.is_fixed(id_of) && graph.is_pure(id_of);
+    }
+    lowering.infer();
+    if recorder.cursor > 0 {
+        lowering.code.push(Instr::Trim(recorder.cursor as u32));
+    }
     let mut calls = Vec::new();
     for step in &recorder.steps {
         lowering.step(step, &recorder.calls, &mut calls);
@@ -94,9 +97,13 @@ pub fn lower(recorder: Recorder, ended: Ended, next_call: &mut u64) -> Path {
         }
     };
     let exits: Box<[Exit]> = recorder.exits.iter().map(exit).collect();
-    Path {
+    let (computed, constants) = (lowering.computed, lowering.constants.len());
+    if computed + constants > PLACES || exits.len() > usize::from(u16::MAX) {
+        return None;
+    }
+    lowering.constants.reverse();
+    Some(Path {
         min_len: recorder.min_len,
-        places: lowering.places.len(),
         code: lowering.code.into(),
         nodes: lowering.nodes.into(),
         constants: lowering.constants.into(),
@@ -110,64 +117,186 @@ pub fn lower(recorder: Recorder, ended: Ended, next_call: &mut u64) -> Path {
         effects: recorder.effects(),
         tables: recorder.looked_into.into(),
         counted: recorder.counted.into(),
-    }
+    })
 }
 
 impl Lowering<'_> {
-    /// The place where a node's value is from now on.
-    fn need(&mut self, id: NodeId) -> u32 {
+    /// The place where a node's value is from now on. Places beyond the last make the path too long.
+    fn need(&mut self, id: NodeId) -> PlaceIx {
         if let Some(place) = self.places.get(&id) {
             return *place;
         }
-        let node = self.placed(id);
-        let to = self.places.len() as u32;
-        self.places.insert(id, to);
-        let instr = match node {
-            Node::Input { at, width } => Instr::Input { at, width },
+        let place = match self.constant(id) {
+            Some(value) => {
+                self.constants.push(value);
+                PLACES.wrapping_sub(self.constants.len())
+            }
+            None => {
+                let instr = self.instr(self.graph.node(id));
+                self.code.push(instr);
+                self.computed += 1;
+                self.computed - 1
+            }
+        };
+        let place = place as PlaceIx;
+        self.places.insert(id, place);
+        place
+    }
+
+    fn constant(&self, id: NodeId) -> Option<u128> {
+        self.known[id as usize].then(|| self.graph.value(id))
+    }
+
+    /// What is known of operands is known of what is computed of them.
+    fn infer(&mut self) {
+        for (id, node) in self.graph.nodes().enumerate() {
+            let mut operands = node.operands().peekable();
+            let computed = operands.peek().is_some();
+            self.known[id] |= computed && operands.all(|operand| self.known[operand as usize]);
+        }
+    }
+
+    /// What computes a node.
+    fn instr(&mut self, node: Node) -> Instr {
+        match node {
+            Node::Input { at, width } => {
+                let (first, end) = (at / 8, at % 8 + width);
+                if let (Ok(first), 1.., ..=64) = (u8::try_from(first), width, end) {
+                    let (right, width) = ((64 - end) as u8, width as u8);
+                    return Instr::Input {
+                        first,
+                        right,
+                        width,
+                    };
+                }
+            }
+            Node::Words { at, len } => {
+                if let (Ok(at), Ok(len)) = (u8::try_from(at), u8::try_from(len)) {
+                    return Instr::Words { at, len };
+                }
+            }
+            Node::Len => return Instr::Len,
+            Node::Initial(index) => {
+                if let Ok(index) = u16::try_from(index) {
+                    return Instr::Initial(index);
+                }
+            }
+            Node::Effect(index) => {
+                if let Ok(index) = u16::try_from(index) {
+                    return Instr::Effect(index);
+                }
+            }
+            Node::Fold(sum) => return Instr::Fold(self.need(sum)),
             Node::Bin {
                 op,
                 signed: false,
                 left,
                 right,
-            } => match op {
-                BinOp::Add => Instr::Add(left, right),
-                BinOp::And => Instr::And(left, right),
-                BinOp::Shl => Instr::Shl(left, right),
-                BinOp::Shr => Instr::Shr(left, right),
-                _ => self.compute(node),
-            },
-            _ => self.compute(node),
-        };
-        self.code.push(instr);
-        to
-    }
-
-    fn compute(&mut self, node: Node) -> Instr {
+            } => {
+                let by = self.constant(right);
+                let narrow = by.and_then(|by| u64::try_from(by).ok());
+                let shift = by.filter(|by| *by < 128).map(|by| by as u8);
+                let signed = by.and_then(|by| i64::try_from(by as i128).ok());
+                match (op, signed, narrow, shift) {
+                    (BinOp::Add, Some(by), ..) => {
+                        let left = self.need(left);
+                        return Instr::AddBy { left, by };
+                    }
+                    (BinOp::And, _, Some(by), _) => {
+                        let left = self.need(left);
+                        return Instr::AndBy { left, by };
+                    }
+                    (BinOp::Shl, .., Some(by)) => {
+                        let left = self.need(left);
+                        return Instr::ShlBy { left, by };
+                    }
+                    (BinOp::Shr, .., Some(by)) => {
+                        let left = self.need(left);
+                        return Instr::ShrBy { left, by };
+                    }
+                    (BinOp::Add, ..) => return Instr::Add(self.need(left), self.need(right)),
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+        let node = self.placed(node);
         self.nodes.push(node);
         Instr::Compute(self.nodes.len() as u32 - 1)
     }
 
-    /// What must hold for a condition to be as it was.
-    fn check(&mut self, cond: NodeId, holds: bool) -> Check {
-        if let Node::Compare {
-            op,
-            signed: false,
-            left,
-            right,
-        } = self.placed(cond)
-        {
-            let op = if holds { op } else { op.opposite() };
-            return Check { op, left, right };
+    /// Requires that a condition is as it was; with an exit, guards it.
+    fn check(&mut self, cond: NodeId, holds: bool, exit: Option<u16>) {
+        if self.known[cond as usize] {
+            return;
         }
-        let op = if holds { CmpOp::Ne } else { CmpOp::Eq };
-        let (left, right) = (self.need(cond), self.zero);
-        Check { op, left, right }
+        let (op, left, right) = match self.graph.node(cond) {
+            Node::Compare {
+                op,
+                signed: false,
+                left,
+                right,
+            } => (if holds { op } else { op.opposite() }, left, Some(right)),
+            _ => (if holds { CmpOp::Ne } else { CmpOp::Eq }, cond, None),
+        };
+        let by = right.map_or(Some(0), |right| self.constant(right));
+        let left = self.need(left);
+        let instr = match (by.map(u64::try_from), right, exit) {
+            (Some(Ok(by)), _, None) => Instr::RequireBy { op, left, by },
+            (Some(Ok(by)), _, Some(exit)) => Instr::GuardBy { op, left, by, exit },
+            (_, right, exit) => {
+                let right = right.map_or(left, |right| self.need(right));
+                match exit {
+                    None => Instr::Require { op, left, right },
+                    Some(exit) => Instr::Guard {
+                        op,
+                        left,
+                        right,
+                        exit,
+                    },
+                }
+            }
+        };
+        if let Instr::GuardBy {
+            op: CmpOp::Eq,
+            left,
+            by,
+            exit,
+        } = instr
+        {
+            self.forget_implied(left, by, exit);
+        }
+        self.code.push(instr);
+        // Of a condition that is a number other than 0, more values than the recorded one hold.
+        self.known[cond as usize] = right.is_some() || op == CmpOp::Eq;
+        let equal = op == CmpOp::Eq && right.is_some_and(|right| self.constant(right).is_some());
+        if let (Node::Compare { left, .. }, true) = (self.graph.node(cond), equal) {
+            self.known[left as usize] = true;
+            // What requirements tell is inferred once, behind the last.
+            if exit.is_some() {
+                self.infer();
+            }
+        }
+    }
+
+    /// Drops the guards just before one of equality that it implies: all lead to the same exit.
+    fn forget_implied(&mut self, equal: PlaceIx, to: u64, exit: u16) {
+        while let Some(Instr::GuardBy {
+            op,
+            left,
+            by,
+            exit: other,
+        }) = self.code.last()
+            && (*left, *other) == (equal, exit)
+            && op.holds(&to, by)
+        {
+            self.code.pop();
+        }
     }
 
     /// A node with its operands' places.
-    fn placed(&mut self, id: NodeId) -> Node {
-        let node = self.graph.node(id);
-        let mut at = |operand: NodeId| self.need(operand);
+    fn placed(&mut self, node: Node) -> Node {
+        let mut at = |operand: NodeId| NodeId::from(self.need(operand));
         match node {
             Node::Bin {
                 op,
@@ -212,7 +341,9 @@ impl Lowering<'_> {
 
     fn step(&mut self, step: &Step, recorded: &[RecordedCall], calls: &mut Vec<Call>) {
         let instr = match *step {
-            Step::Guard { cond, holds, exit } => Instr::Guard(self.check(cond, holds), exit as u32),
+            Step::Guard { cond, holds, exit } => {
+                return self.check(cond, holds, Some(exit as u16));
+            }
             Step::Count { counter, index } => Instr::Count {
                 counter: counter as u32,
                 index: self.need(index),
@@ -242,26 +373,31 @@ impl Lowering<'_> {
                     results,
                     grown,
                 } = &recorded[call];
-                let arg = |arg: &RecordedArg| match arg {
-                    RecordedArg::Number(node, width) => match self.graph.constant(*node) {
-                        Some(value) => CallArg::Constant {
-                            value,
-                            width: *width,
+                let (mut numbers, mut constants) = (Vec::new(), Vec::new());
+                for (at, arg) in (0..).zip(args) {
+                    match arg {
+                        RecordedArg::Number(node, width) => match self.constant(*node) {
+                            Some(value) => {
+                                let width = *width;
+                                constants.push(Some(Constant::Number { value, width }));
+                            }
+                            None => {
+                                let (from, width) = (self.need(*node), *width);
+                                numbers.push((at, Number { from, width }));
+                                constants.push(None);
+                            }
                         },
-                        None => CallArg::Number {
-                            from: self.need(*node),
-                            width: *width,
-                        },
-                    },
-                    RecordedArg::Bytes { value, width } => CallArg::Bytes {
-                        value: value.clone(),
-                        width: *width,
-                    },
-                };
+                        RecordedArg::Bytes { value, width } => {
+                            let (value, width) = (value.clone(), *width);
+                            constants.push(Some(Constant::Bytes { value, width }));
+                        }
+                    }
+                }
                 calls.push(Call {
                     id: 0,
                     site: *site,
-                    args: args.iter().map(arg).collect(),
+                    numbers: numbers.into(),
+                    constants: constants.into(),
                     results: results.clone().into(),
                     grown: *grown,
                 });
@@ -271,7 +407,9 @@ impl Lowering<'_> {
         self.code.push(instr);
     }
 
-    fn emit(&mut self, headers: Headers) -> Emit {
+    fn emit(&mut self, mut headers: Headers) -> Emit {
+        let varies = |put: &(NodeId, usize, u32)| !self.known[put.0 as usize];
+        headers.puts.retain(varies);
         let mut template = headers.bytes;
         for (_, at, width) in &headers.puts {
             for bit in *at..at + *width as usize {

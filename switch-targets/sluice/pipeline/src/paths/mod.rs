@@ -38,6 +38,9 @@ use walk::Ended;
 /// Bytes of a packet that a path may look at. Headers are shorter.
 pub const INPUT: usize = 256;
 
+/// A packet's first bytes, what is behind its end arbitrary; with room to read eight bytes at any of them.
+pub type Input = [u8; INPUT + 8];
+
 /// How a packet comes into a pass: from a port, or recirculated.
 #[derive(Debug, Default)]
 pub struct Entrance {
@@ -118,7 +121,7 @@ pub fn record(
     tables: &[Table],
     log: &mut Log,
     entrance: &Entrance,
-    input: &[u8; INPUT],
+    input: &Input,
     len: usize,
     actual: &Actual,
 ) -> Option<(Shape, Path)> {
@@ -140,5 +143,5 @@ pub fn record(
         return None;
     }
     let shape = recorder.pins.shape();
-    Some((shape, lower::lower(recorder, ended, &mut log.calls)))
+    Some((shape, lower::lower(recorder, ended, &mut log.calls)?))
 }

@@ -229,6 +229,25 @@ impl Graph {
             (Node::Const(_), _) if commutes => (right, left),
             _ => (left, right),
         };
+        // Constants go to the outside of a sum, where they meet.
+        if let (BinOp::Add, false) = (op, signed) {
+            let by = |id| self.added_constant(id);
+            match (by(left), by(right), self.constant(right)) {
+                (Some((inner, by)), _, Some(right)) => {
+                    let by = self.number(self.value(by).wrapping_add(right));
+                    return self.bin(op, false, inner, by);
+                }
+                (Some((inner, by)), _, None) => {
+                    let sum = self.bin(op, false, inner, right);
+                    return self.bin(op, false, sum, by);
+                }
+                (None, Some((inner, by)), _) => {
+                    let sum = self.bin(op, false, left, inner);
+                    return self.bin(op, false, sum, by);
+                }
+                _ => {}
+            }
+        }
         let (a, b) = (self.known[left as usize], self.known[right as usize]);
         if let Node::Const(right) = b.node {
             let covers = |bits: u32| right & mask(bits) == mask(bits);
@@ -260,6 +279,19 @@ impl Graph {
             right,
         };
         self.compute(node, bits)
+    }
+
+    /// What a sum adds a constant to, and the constant.
+    fn added_constant(&self, id: NodeId) -> Option<(NodeId, NodeId)> {
+        match self.node(id) {
+            Node::Bin {
+                op: BinOp::Add,
+                signed: false,
+                left,
+                right,
+            } if self.constant(right).is_some() => Some((left, right)),
+            _ => None,
+        }
     }
 
     pub fn compare(&mut self, op: CmpOp, signed: bool, left: NodeId, right: NodeId) -> NodeId {

@@ -5,49 +5,90 @@ use crate::cond::CmpOp;
 use crate::layout::HeaderIx;
 use crate::table::Found;
 
-/// One thing to do. Operands are places in the numbers of the run: first the constants, then what is computed, in order.
+/// Numbers of a run at once, a power of two.
+pub const PLACES: usize = 1024;
+
+/// A place in the numbers of a run: what is computed from the first on, in order; constants from the last back.
+pub type PlaceIx = u16;
+
+/// One thing to do. Comparisons are of numbers without sign. From [`Instr::Input`] on each computes a number. `by` is a constant.
 #[derive(Clone, Copy, Debug)]
+#[repr(u8)]
 pub enum Instr {
-    /// Computes one number: the operations that most are, and all others.
-    Input {
-        at: u32,
-        width: u32,
-    },
-    Add(u32, u32),
-    And(u32, u32),
-    Shl(u32, u32),
-    Shr(u32, u32),
-    /// Of [`Path::nodes`].
-    Compute(u32),
     /// Fails before anything has changed: the packet takes another way.
-    Require(Check),
+    Require {
+        op: CmpOp,
+        left: PlaceIx,
+        right: PlaceIx,
+    },
+    RequireBy {
+        op: CmpOp,
+        left: PlaceIx,
+        by: u64,
+    },
     /// Fails after something has changed: the interpreter goes on from the exit.
-    Guard(Check, u32),
+    Guard {
+        op: CmpOp,
+        left: PlaceIx,
+        right: PlaceIx,
+        exit: u16,
+    },
+    GuardBy {
+        op: CmpOp,
+        left: PlaceIx,
+        by: u64,
+        exit: u16,
+    },
     /// Leaves the parsed headers behind.
     Trim(u32),
     Count {
         counter: u32,
-        index: u32,
+        index: PlaceIx,
     },
     ReadRegister {
         register: u32,
-        index: u32,
+        index: PlaceIx,
         effect: u32,
     },
     WriteRegister {
         register: u32,
-        index: u32,
-        value: u32,
+        index: PlaceIx,
+        value: PlaceIx,
     },
     Call(u32),
-}
-
-/// A comparison of two numbers without sign that must hold.
-#[derive(Clone, Copy, Debug)]
-pub struct Check {
-    pub op: CmpOp,
-    pub left: u32,
-    pub right: u32,
+    /// Of the packet: `width` bits that end `right` bits before the end of the eight bytes from `first`.
+    Input {
+        first: u8,
+        right: u8,
+        width: u8,
+    },
+    /// Of [`Path::nodes`].
+    Compute(u32),
+    Len,
+    Initial(u16),
+    Effect(u16),
+    Words {
+        at: u8,
+        len: u8,
+    },
+    Fold(PlaceIx),
+    Add(PlaceIx, PlaceIx),
+    AddBy {
+        left: PlaceIx,
+        by: i64,
+    },
+    AndBy {
+        left: PlaceIx,
+        by: u64,
+    },
+    ShlBy {
+        left: PlaceIx,
+        by: u8,
+    },
+    ShrBy {
+        left: PlaceIx,
+        by: u8,
+    },
 }
 
 /// A call of an extern.
@@ -57,7 +98,9 @@ pub struct Call {
     pub id: u64,
     /// In [`crate::ir::Ir::calls`].
     pub site: usize,
-    pub args: Box<[CallArg]>,
+    /// With the argument's index.
+    pub numbers: Box<[(u32, Number)]>,
+    pub constants: Box<[Option<Constant>]>,
     /// Argument and effect: what the extern changed goes there.
     pub results: Box<[(u32, u32)]>,
     /// Which effect tells by how many bytes the payload grew, modulo 2¹²⁸.
@@ -65,9 +108,14 @@ pub struct Call {
 }
 
 #[derive(Debug)]
-pub enum CallArg {
-    Number { from: u32, width: u32 },
-    Constant { value: u128, width: u32 },
+pub struct Number {
+    pub from: PlaceIx,
+    pub width: u32,
+}
+
+#[derive(Debug)]
+pub enum Constant {
+    Number { value: u128, width: u32 },
     Bytes { value: Box<[u8]>, width: u32 },
 }
 
@@ -82,7 +130,7 @@ pub enum End {
     Recirculate {
         /// The list of preserved fields, and their values.
         list: usize,
-        carry: Box<[u32]>,
+        carry: Box<[PlaceIx]>,
         headers: Emit,
     },
 }
@@ -106,10 +154,10 @@ pub struct Copied {
 /// In bits, but for the sizes that most fields have.
 #[derive(Clone, Copy, Debug)]
 pub enum Put {
-    Byte { value: u32, at: u32 },
-    Word { value: u32, at: u32 },
-    Long { value: u32, at: u32 },
-    Bits { value: u32, at: u32, width: u32 },
+    Byte { value: PlaceIx, at: u32 },
+    Word { value: PlaceIx, at: u32 },
+    Long { value: PlaceIx, at: u32 },
+    Bits { value: PlaceIx, at: u32, width: u32 },
 }
 
 /// Where the interpreter goes on.
@@ -158,10 +206,9 @@ pub struct Shape {
 pub struct Path {
     /// A packet has this many bytes at least.
     pub min_len: usize,
+    /// At the last places.
     pub constants: Box<[u128]>,
     pub code: Box<[Instr]>,
-    /// Constants and computed numbers together.
-    pub places: usize,
     /// With places as operands.
     pub nodes: Box<[Node]>,
     pub calls: Box<[Call]>,

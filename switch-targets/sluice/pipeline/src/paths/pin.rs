@@ -140,14 +140,20 @@ impl Pins {
 
     /// Whether the pinned bits alone decide a value.
     fn decides(&self, graph: &Graph, id: NodeId) -> bool {
-        if self.is_fixed(id) {
-            return true;
-        }
-        match graph.node(id) {
+        let node = graph.node(id);
+        let mut operands = node.operands().peekable();
+        // That the length is fixed is a requirement itself.
+        self.is_fixed(id) && node != Node::Len
+            || self.decides_leaf(node, graph.bits(id))
+            || operands.peek().is_some() && operands.all(|operand| self.decides(graph, operand))
+    }
+
+    /// The same of a node without operands that has so many bits; of no other.
+    pub fn decides_leaf(&self, node: Node, bits: u32) -> bool {
+        match node {
             Node::Const(_) => true,
-            Node::Len | Node::Effect(_) => false,
             Node::Initial(index) => {
-                let wanted = mask(graph.bits(id));
+                let wanted = mask(bits);
                 self.initial[index as usize] & wanted == wanted
             }
             Node::Input { at, width } => (at..at + width).all(|at| {
@@ -158,7 +164,7 @@ impl Pins {
                 let bytes = &self.input[at as usize..(at + len) as usize];
                 bytes.iter().all(|byte| *byte == 0xff)
             }
-            node => node.operands().all(|operand| self.decides(graph, operand)),
+            _ => false,
         }
     }
 
@@ -192,5 +198,29 @@ impl Pins {
             }
         }
         shape
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_that_decided_is_required() {
+        let (mut graph, mut pins) = (Graph::default(), Pins::new(0));
+        let len = graph.leaf(Node::Len, 100, 32);
+        pins.pin(&mut graph, len, u128::MAX);
+        let required = pins.requirements(&graph);
+        let right = graph.number(100);
+        let equal = Node::Compare {
+            op: CmpOp::Eq,
+            signed: false,
+            left: len,
+            right,
+        };
+        let held = required
+            .iter()
+            .map(|(cond, holds)| (graph.node(*cond), *holds));
+        assert_eq!(held.collect::<Vec<_>>(), [(equal, true)]);
     }
 }

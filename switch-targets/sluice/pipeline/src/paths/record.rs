@@ -10,7 +10,7 @@
 use super::node::{Graph, Node, NodeId};
 use super::path::{Resume, WideInput};
 use super::pin::Pins;
-use super::{Entrance, INPUT};
+use super::{Entrance, Input};
 use crate::bits;
 use crate::bitstream::mask;
 use crate::cond::CmpOp;
@@ -117,7 +117,7 @@ impl<'a> Recorder<'a> {
         tables: &'a [Table],
         log: &'a [u128],
         entrance: &Entrance,
-        input: &'a [u8; INPUT],
+        input: &'a Input,
         packet_len: usize,
     ) -> Recorded<Recorder<'a>> {
         let mut graph = Graph::default();

@@ -1,10 +1,10 @@
 //! Does what a recorded path left to do.
 
 use super::node::Ground;
-use super::path::{Call, CallArg, Check, Emit, Exit, Instr, Path, Put};
-use super::{Entrance, INPUT};
-use crate::bitstream::{mask, read};
-use crate::expr::{BinOp, binary};
+use super::path::{Call, Constant, Emit, Exit, Instr, Number, PLACES, Path, PlaceIx, Put};
+use super::{Entrance, INPUT, Input};
+use crate::bitstream::mask;
+use crate::hash;
 use crate::layout::Layout;
 use crate::machine::{Machine, Objects, Own};
 use crate::packet::Packet;
@@ -13,20 +13,32 @@ use crate::work::{Signals, Work};
 /// The numbers of a run.
 #[derive(Debug)]
 pub struct Scratch {
-    /// The packet's first bytes; what is behind its end is arbitrary.
-    pub input: [u8; INPUT],
-    pub numbers: Vec<u128>,
+    pub input: Input,
+    numbers: Box<[u128; PLACES]>,
     effects: Vec<u128>,
 }
 
 impl Default for Scratch {
     fn default() -> Scratch {
         Scratch {
-            input: [0; INPUT],
-            numbers: Vec::new(),
+            input: [0; INPUT + 8],
+            numbers: Box::new([0; PLACES]),
             effects: Vec::new(),
         }
     }
+}
+
+impl Scratch {
+    #[inline]
+    pub fn number(&self, at: PlaceIx) -> u128 {
+        number(&self.numbers, at)
+    }
+}
+
+/// The remainder is the place itself, and tells the compiler that it exists.
+#[inline]
+fn number(numbers: &[u128; PLACES], at: PlaceIx) -> u128 {
+    numbers[usize::from(at) % PLACES]
 }
 
 pub enum Replayed {
@@ -51,24 +63,33 @@ pub fn replay(
         effects,
     } = scratch;
     let len = work.ingress_len;
-    let constants = path.constants.len();
-    if numbers.len() < path.places {
-        numbers.resize(path.places, 0);
-    }
     if effects.len() < path.effects {
         effects.resize(path.effects, 0);
     }
-    let numbers = &mut numbers[..path.places];
-    numbers[..constants].copy_from_slice(&path.constants);
-    let mut next = constants;
+    if !path.constants.is_empty() {
+        numbers[PLACES - path.constants.len()..].copy_from_slice(&path.constants);
+    }
+    let mut next = 0;
     for instr in &path.code {
-        let of = |at: u32| numbers[at as usize];
+        let of = |at: PlaceIx| number(numbers, at);
         let value = match *instr {
-            Instr::Input { at, width } => read(input, at as usize, width).unwrap_or(0),
+            Instr::Input {
+                first,
+                right,
+                width,
+            } => u128::from(eight(input, first) >> (right & 63) & u64::MAX >> (64 - width & 63)),
+            Instr::Len => len as u128,
+            Instr::Initial(index) => entrance.initial[usize::from(index)],
+            Instr::Effect(index) => effects[usize::from(index)],
+            Instr::Words { at, len } => u128::from(hash::words_sum(
+                &input[usize::from(at)..usize::from(at) + usize::from(len)],
+            )),
+            Instr::Fold(sum) => u128::from(hash::fold(of(sum) as u64)),
             Instr::Add(left, right) => of(left).wrapping_add(of(right)),
-            Instr::And(left, right) => of(left) & of(right),
-            Instr::Shl(left, right) => binary(BinOp::Shl, false, of(left), of(right)),
-            Instr::Shr(left, right) => binary(BinOp::Shr, false, of(left), of(right)),
+            Instr::AddBy { left, by } => of(left).wrapping_add(i128::from(by) as u128),
+            Instr::AndBy { left, by } => of(left) & u128::from(by),
+            Instr::ShlBy { left, by } => of(left) << (by & 127),
+            Instr::ShrBy { left, by } => of(left) >> (by & 127),
             Instr::Compute(at) => {
                 let ground = Ground {
                     input: input.as_slice(),
@@ -76,20 +97,29 @@ pub fn replay(
                     len,
                     effects,
                 };
-                path.nodes[at as usize].eval(&ground, of)
+                path.nodes[at as usize].eval(&ground, |at| of(at as PlaceIx))
             }
-            Instr::Require(Check { op, left, right }) => {
-                if !op.holds(&of(left), &of(right)) {
-                    return Replayed::Unmet;
-                }
-                continue;
-            }
-            Instr::Guard(Check { op, left, right }, exit) => {
-                if !op.holds(&of(left), &of(right)) {
-                    return Replayed::Exited(exit as usize);
-                }
-                continue;
-            }
+            Instr::Require { op, left, right } => match op.holds(&of(left), &of(right)) {
+                true => continue,
+                false => return Replayed::Unmet,
+            },
+            Instr::RequireBy { op, left, by } => match op.holds(&of(left), &by.into()) {
+                true => continue,
+                false => return Replayed::Unmet,
+            },
+            Instr::Guard {
+                op,
+                left,
+                right,
+                exit,
+            } => match op.holds(&of(left), &of(right)) {
+                true => continue,
+                false => return Replayed::Exited(exit.into()),
+            },
+            Instr::GuardBy { op, left, by, exit } => match op.holds(&of(left), &by.into()) {
+                true => continue,
+                false => return Replayed::Exited(exit.into()),
+            },
             Instr::Trim(headers) => {
                 work.payload.trim_front(headers as usize);
                 continue;
@@ -120,16 +150,22 @@ pub fn replay(
                 continue;
             }
         };
-        numbers[next] = value;
+        numbers[next % PLACES] = value;
         next += 1;
     }
     Replayed::Done
 }
 
+#[inline]
+fn eight(input: &Input, first: u8) -> u64 {
+    let bytes = input[usize::from(first)..].first_chunk();
+    bytes.map_or(0, |bytes| u64::from_be_bytes(*bytes))
+}
+
 fn call(
     call: &Call,
     machine: &mut Machine,
-    numbers: &[u128],
+    numbers: &[u128; PLACES],
     effects: &mut [u128],
     work: &mut Work,
 ) {
@@ -139,14 +175,19 @@ fn call(
     let Own { args, args_of, .. } = &mut *machine.own;
     let args = &mut args[call.site];
     let constants_are_there = std::mem::replace(&mut args_of[call.site], call.id) == call.id;
-    for (given, arg) in call.args.iter().zip(args.iter_mut()) {
-        match given {
-            CallArg::Number { from, width } => arg.fill(*width, numbers[*from as usize]),
-            _ if constants_are_there && !arg.changed => {}
-            CallArg::Constant { value, width } => arg.fill(*width, *value),
-            CallArg::Bytes { value, width } => {
+    for (at, Number { from, width }) in &call.numbers {
+        args[*at as usize].fill(*width, number(numbers, *from));
+    }
+    for (constant, arg) in call.constants.iter().zip(args.iter_mut()) {
+        if constants_are_there && !arg.changed {
+            continue;
+        }
+        match constant {
+            Some(Constant::Number { value, width }) => arg.fill(*width, *value),
+            Some(Constant::Bytes { value, width }) => {
                 arg.fill_with(*width, |bytes| bytes.copy_from_slice(value));
             }
+            None => {}
         }
     }
     let before = work.payload.len();
@@ -159,10 +200,9 @@ fn call(
     effects[call.grown as usize] = (work.payload.len() as u128).wrapping_sub(before as u128);
 }
 
-/// The headers that a path ends with.
-pub fn emit(headers: &Emit, scratch: &Scratch, out: &mut Vec<u8>) {
-    out.clear();
-    out.extend_from_slice(&headers.template);
+/// Fills the headers in that a path ends with, where their template stands at the front of `out`.
+#[inline]
+pub fn fill_in(headers: &Emit, scratch: &Scratch, out: &mut [u8]) {
     for copied in &headers.copies {
         let (from, to, len) = (
             copied.from as usize,
@@ -172,7 +212,7 @@ pub fn emit(headers: &Emit, scratch: &Scratch, out: &mut Vec<u8>) {
         out[to..to + len].copy_from_slice(&scratch.input[from..from + len]);
     }
     for put in &headers.puts {
-        let of = |value: u32| scratch.numbers[value as usize];
+        let of = |value: PlaceIx| scratch.number(value);
         let mut store = |at: u32, bytes: &[u8]| {
             out[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
         };

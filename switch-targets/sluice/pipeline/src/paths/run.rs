@@ -2,7 +2,7 @@
 
 use super::cache::At;
 use super::path::{End, Resume};
-use super::replay::{Replayed, emit, replay, restore};
+use super::replay::{Replayed, fill_in, replay, restore};
 use super::{Actual, Entrance, INPUT, record};
 use crate::journal::Half;
 use crate::process::{Buffers, Run, Then};
@@ -78,17 +78,15 @@ impl Run<'_> {
     /// The end of a replayed pass.
     fn finish(&mut self, at: At, work: &mut Work) -> Then {
         let Buffers {
-            entrance,
-            scratch,
-            headers,
-            ..
+            entrance, scratch, ..
         } = &mut *self.buffers;
         match self.paths.path(at).map(|path| &path.end) {
             Some(End::Send { port, headers: end }) => {
-                emit(end, scratch, headers);
-                self.machine
-                    .out
-                    .send(*port, [headers, work.payload.bytes()]);
+                let out = &mut self.machine.out;
+                out.send(*port, [&end.template, work.payload.bytes()]);
+                if let Some(sent) = out.sent.last_mut() {
+                    fill_in(end, scratch, &mut sent.bytes);
+                }
                 Then::End
             }
             Some(End::Recirculate {
@@ -96,14 +94,13 @@ impl Run<'_> {
                 carry,
                 headers: end,
             }) => {
-                emit(end, scratch, headers);
                 entrance.list = Some(*list);
                 entrance.initial.truncate(1);
-                let carried = carry.iter().map(|at| scratch.numbers[*at as usize]);
+                let carried = carry.iter().map(|at| scratch.number(*at));
                 entrance.initial.extend(carried);
-                work.payload
-                    .grow_front(headers.len())
-                    .copy_from_slice(headers);
+                let front = work.payload.grow_front(end.template.len());
+                front.copy_from_slice(&end.template);
+                fill_in(end, scratch, front);
                 match self.may_pass_again(work) {
                     true => Then::Enter,
                     false => Then::End,
