@@ -35,6 +35,8 @@ pub struct Device {
     pub digests_changed: Notify,
     pub requests: Requests,
     pub memory: Arc<Budget>,
+    /// Reads take turns: one may keep a thread busy for long, and other clients are served meanwhile.
+    pub reading: tokio::sync::Mutex<()>,
 }
 
 /// The program that runs, as the control plane sees it.
@@ -75,6 +77,7 @@ impl Device {
             digests_changed: Notify::new(),
             requests: Requests::default(),
             memory: Arc::default(),
+            reading: tokio::sync::Mutex::default(),
         }
     }
 

@@ -86,6 +86,7 @@ impl P4Runtime for Service {
         &self,
         request: Request<ReadRequest>,
     ) -> Result<Response<Self::ReadStream>, Status> {
+        let _turn = self.0.reading.lock().await;
         let responses = read::read(&self.0, request.into_inner()).await?;
         let mut share = self.0.memory.share();
         share.grow(read::size(&responses))?;
