@@ -11,8 +11,10 @@ use sluice_pipeline::{ExternRegistry, Program, Switch};
 use zeroize::Zeroizing;
 
 /// Cells of an array, and entries of a table: the gateway has many, and is made as often as there are inputs.
-const MANY: i32 = 1 << 16;
-const FEW: i32 = 256;
+fn few(size: i64) -> i64 {
+    if size == 1 << 16 { 256 } else { size }
+}
+
 pub const KEK: [u8; 32] = [7; 32];
 
 macro_rules! source {
@@ -83,9 +85,10 @@ impl Name {
             let info = DynamicMessage::parse_text_format(info, source.p4info).unwrap();
             let mut info: P4Info = info.transcode_to().unwrap();
             for register in &mut info.registers {
-                if register.size == MANY {
-                    register.size = FEW;
-                }
+                register.size = few(register.size.into()) as i32;
+            }
+            for table in &mut info.tables {
+                table.size = few(table.size);
             }
             Loaded {
                 json,
@@ -114,7 +117,11 @@ fn strip(value: &mut Value) {
             members.remove("source_info");
             members.values_mut().for_each(strip);
         }
-        Value::Number(number) if number.as_i64() == Some(MANY.into()) => *value = FEW.into(),
+        Value::Number(number) => {
+            if let Some(size) = number.as_i64() {
+                *value = few(size).into();
+            }
+        }
         _ => {}
     }
 }

@@ -26,6 +26,9 @@ mod updates;
 
 const BATCHES: usize = 24;
 const BATCH: usize = 6;
+/// Of a register.
+const MANY_CELLS: usize = 64;
+const FEW_CELLS: usize = 4;
 
 pub fn write(input: &[u8]) {
     let mut input = Input::new(input);
@@ -135,7 +138,7 @@ impl Bench {
         }
     }
 
-    /// All that a client can read. `whole`: every cell of every register.
+    /// All that a client can read, but for most cells of a register: without `whole` it is the first ones alone.
     fn state(&self, whole: bool) -> Vec<Entity> {
         let mut asked = vec![
             Entity::TableEntry(everything_of(p4rt::TableEntry::default())),
@@ -159,9 +162,9 @@ impl Bench {
             asked.push(Entity::TableEntry(everything_of(key)));
         }
         for (register_id, register) in &self.installed.schema.registers {
-            let cells = if whole { 0..1 } else { 0..register.size.min(4) };
-            asked.extend(cells.map(|cell| {
-                let index = (!whole).then_some(p4rt::Index { index: cell as i64 });
+            let most = if whole { MANY_CELLS } else { FEW_CELLS };
+            asked.extend((0..register.size.min(most)).map(|cell| {
+                let index = Some(p4rt::Index { index: cell as i64 });
                 Entity::RegisterEntry(p4rt::RegisterEntry {
                     register_id: *register_id,
                     index,

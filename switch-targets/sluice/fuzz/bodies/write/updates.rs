@@ -165,7 +165,6 @@ impl<'a> Client<'a> {
             meter_counter_data: (extras == 0xe0).then(|| counts(input)).flatten(),
             time_since_last_hit: (extras == 0xe1).then(Default::default),
             is_const: extras == 0xe2,
-            ..Default::default()
         }
     }
 
