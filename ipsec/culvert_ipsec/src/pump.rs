@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use esp::nat_t::KEEPALIVE;
 
@@ -165,10 +165,11 @@ impl Mover {
         };
         let mut precedence = Precedence::new(0);
         while !shared.stop.load(Ordering::Relaxed) {
+            precedence.review(Instant::now());
             match self.turn(&mut ready) {
-                Ok(()) if ready.udp || ready.tun => precedence.rest(|| ()),
-                Ok(()) => ready = self.sleep(&mut precedence, None),
-                Err(_) => ready = self.sleep(&mut precedence, Some(RETRY)),
+                Ok(()) if ready.udp || ready.tun => {}
+                Ok(()) => ready = self.sleep(None),
+                Err(_) => ready = self.sleep(Some(RETRY)),
             }
         }
     }
@@ -260,7 +261,7 @@ impl Mover {
     }
 
     /// Sends what keepalives are due, then waits: for a packet, `apply`, the next keepalive, or `pause`.
-    fn sleep(&mut self, precedence: &mut Precedence, pause: Option<Duration>) -> Ready {
+    fn sleep(&mut self, pause: Option<Duration>) -> Ready {
         let now = monotonic();
         let (due, deadline) = {
             let mut tunnels = self.shared.tunnels();
@@ -285,8 +286,7 @@ impl Mover {
             // A millisecond more, so that the deadline is behind when the clock is read again.
             let until = deadline.map(|at| Duration::from_secs_f64((at - now).max(0.0) + 1e-3));
             let fds = [wake, self.udp.as_raw_fd(), self.tun.as_raw_fd()];
-            let [woken, udp, tun] =
-                precedence.rest(|| wait(fds.map(|fd| (fd, libc::POLLIN)), until));
+            let [woken, udp, tun] = wait(fds.map(|fd| (fd, libc::POLLIN)), until);
             (woken, Ready { udp, tun })
         };
         if woken {

@@ -17,9 +17,9 @@ pub struct Precedence {
     urgent: bool,
     /// The system lets it be.
     allowed: bool,
-    window: Instant,
+    since: Instant,
+    /// Processor time until then.
     worked: Duration,
-    woke: Instant,
 }
 
 impl Precedence {
@@ -27,14 +27,12 @@ impl Precedence {
     pub fn new(niceness: i32) -> Self {
         // SAFETY: no pointers. On Linux 0 is the calling thread alone.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, niceness) };
-        let now = Instant::now();
         let allowed = schedule(true);
         Self {
             urgent: allowed,
             allowed,
-            window: now,
-            worked: Duration::ZERO,
-            woke: now,
+            since: Instant::now(),
+            worked: worked(),
         }
     }
 
@@ -42,23 +40,31 @@ impl Precedence {
         self.allowed
     }
 
-    /// Waits with `wait`: the time between is work. A thread that finds no time to wait calls it all the same.
-    pub fn rest<T>(&mut self, wait: impl FnOnce() -> T) -> T {
-        let now = Instant::now();
-        self.worked += now - self.woke;
-        let window = now - self.window;
-        if window >= WINDOW {
-            let urgent = self.worked * SHARE < window;
-            if self.allowed && urgent != self.urgent {
-                self.allowed = schedule(urgent);
-                self.urgent = urgent;
-            }
-            (self.window, self.worked) = (now, Duration::ZERO);
+    /// Call it every round, at `now`.
+    pub fn review(&mut self, now: Instant) {
+        let window = now - self.since;
+        if window < WINDOW || !self.allowed {
+            return;
         }
-        let waited = wait();
-        self.woke = Instant::now();
-        waited
+        let worked = worked();
+        let urgent = worked.saturating_sub(self.worked) * SHARE < window;
+        (self.since, self.worked) = (now, worked);
+        if urgent != self.urgent {
+            self.urgent = urgent;
+            self.allowed = schedule(urgent);
+        }
     }
+}
+
+/// Processor time of the calling thread.
+fn worked() -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: it writes one `timespec`.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 fn schedule(urgent: bool) -> bool {
@@ -78,6 +84,8 @@ fn schedule(urgent: bool) -> bool {
 mod tests {
     use super::*;
 
+    const PATIENCE: Duration = Duration::from_secs(10);
+
     fn policy() -> libc::c_int {
         // SAFETY: no pointers.
         unsafe { libc::sched_getscheduler(0) }
@@ -93,12 +101,14 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(policy(), libc::SCHED_FIFO);
             let began = Instant::now();
-            while began.elapsed() < 2 * WINDOW {
-                precedence.rest(|| ());
+            while policy() == libc::SCHED_FIFO && began.elapsed() < PATIENCE {
+                precedence.review(Instant::now());
             }
             assert_eq!(policy(), libc::SCHED_OTHER);
-            precedence.rest(|| std::thread::sleep(8 * WINDOW));
-            precedence.rest(|| ());
+            for _ in 0..3 {
+                std::thread::sleep(WINDOW);
+                precedence.review(Instant::now());
+            }
         }
     }
 }

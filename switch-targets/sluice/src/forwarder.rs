@@ -140,7 +140,6 @@ fn forward(
         }
         if !wait(
             &mut ports,
-            &mut precedence,
             stopped,
             (thread == 0).then_some(&*plane.packet_io),
             if came > 0 { Duration::ZERO } else { TICK },
@@ -148,6 +147,7 @@ fn forward(
             break;
         }
         looked = Instant::now();
+        precedence.review(looked);
         traffic.beat(thread);
         if published.elapsed() >= PUBLISH {
             published = looked;
@@ -173,7 +173,6 @@ fn forward(
 /// Waits until a frame comes in, and closes ports that have failed. False: the thread is to end.
 fn wait(
     ports: &mut [Port],
-    precedence: &mut Precedence,
     stopped: &UnixStream,
     packet_io: Option<&PacketIo>,
     timeout: Duration,
@@ -185,7 +184,7 @@ fn wait(
     // `stopped` is readable when its peer is dropped.
     let others = [Some(stopped.as_fd()), packet_io.map(PacketIo::fd)];
     let descriptors: Vec<_> = descriptors.chain(others.into_iter().flatten()).collect();
-    let ready = precedence.rest(|| ports::wait(&descriptors, timeout))?;
+    let ready = ports::wait(&descriptors, timeout)?;
     let now = Instant::now();
     let (ready, others) = ready.split_at(open.len());
     if let (Some(packet_io), Some(true)) = (packet_io, others.get(1)) {
