@@ -112,12 +112,20 @@ impl Device {
         self.check_id(device_id)?;
         let sessions = self.sessions.lock();
         let access = sessions.access(role).ok_or_else(|| unknown_role(role))?;
-        match sessions.is_primary(role, election_id.map(election_id_of)) {
-            true => Ok(access),
-            false => Err(Fault::denied(
-                "only the primary client may change this switch",
-            )),
+        let given = election_id.map(election_id_of);
+        if sessions.is_primary(role, given) {
+            return Ok(access);
         }
+        let why = match (sessions.primary_id(role), given) {
+            (None, _) => "no client is primary".to_owned(),
+            (Some(_), None) => "the request has no election id".to_owned(),
+            (Some(ElectionId(primary)), Some(ElectionId(given))) => {
+                format!("its election id is {primary}, that of the request {given}")
+            }
+        };
+        Err(Fault::denied(format!(
+            "only the primary client may change this switch: {why}"
+        )))
     }
 }
 

@@ -110,7 +110,9 @@ pub fn build(device: &Device, config: Option<ForwardingPipelineConfig>) -> Resul
         Fault::invalid(error.to_string()).at("p4_device_config")
     };
     let program = Program::load(json).map_err(in_json)?;
-    let schema = Schema::new(p4info, &program).map_err(|fault| fault.at("p4info"))?;
+    // Unsupported or wrong: a config that can't be realised is INVALID_ARGUMENT (section 14).
+    let schema = Schema::new(p4info, &program)
+        .map_err(|fault| Fault::invalid(fault.message).at("p4info"))?;
     let mut switch = Switch::new(program, &device.externs).map_err(in_json)?;
     schema.limit_profiles(&mut switch)?;
     let running = Running {

@@ -30,7 +30,7 @@ pub const OUTBOX: usize = 256;
 const REFUSAL: Duration = Duration::from_secs(5);
 
 /// How long an election id may still be held by a stream whose client has left.
-const LEAVING: Duration = Duration::from_millis(500);
+const LEAVING: Duration = Duration::from_secs(1);
 
 /// Streams that are open at once, whatever they have asked for.
 const MAX_OPEN: usize = 64;

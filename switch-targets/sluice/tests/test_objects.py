@@ -162,7 +162,7 @@ class TestLoading:
         register, members = "register 'ObjectsIngress.seen'", "value set 'ObjectsParser.members'"
         cases: list[tuple[Callable[[Any], object], int, str]] = [
             (wide, PROTO.INVALID_ARGUMENT, "p4_device_config: register_arrays[1].bitwidth"),
-            (structured, PROTO.UNIMPLEMENTED, f"{register}: type_spec"),
+            (structured, PROTO.INVALID_ARGUMENT, f"{register}: type_spec"),
             (
                 lambda config: setattr(config.p4info.registers[0], "size", 5),
                 PROTO.INVALID_ARGUMENT,
@@ -179,7 +179,7 @@ class TestLoading:
                 PROTO.INVALID_ARGUMENT,
                 f"{members}: match field 2 'src'",
             ),
-            (masked_name, PROTO.UNIMPLEMENTED, "table 'ObjectsIngress.vrf_route': match field 'special'"),
+            (masked_name, PROTO.INVALID_ARGUMENT, "table 'ObjectsIngress.vrf_route': match field 'special'"),
             (
                 lambda config: setattr(config.p4info.tables[1], "idle_timeout_behavior", 1),
                 PROTO.INVALID_ARGUMENT,

@@ -96,14 +96,24 @@ class TestArbitration:
             assert (code, "used by another live connection" in text) == (Code.INVALID_ARGUMENT, True)
             assert await primary.write(insert(forward(1))) == [Code.OK]
 
-    async def test_zero_is_an_election_id_and_none_is_not(self, client: RawClient) -> None:
+    async def test_without_an_election_id_nothing_is_written(self, client: RawClient) -> None:
         update = p4r.MasterArbitrationUpdate(device_id=1)
         await client.stream.write(p4r.StreamMessageRequest(arbitration=update))
         answer = (await client.hear("arbitration")).arbitration
         assert answer.status.code == Code.NOT_FOUND.value[0], "it has given up being primary"
         assert answer.election_id.low == 1
         request = p4r.WriteRequest(device_id=1)
-        assert (await client.refused(client.stub.Write(request)))[0] == Code.PERMISSION_DENIED
+        code, text = await client.refused(client.stub.Write(request))
+        assert (code, "no client is primary" in text) == (Code.PERMISSION_DENIED, True)
+        assert (await client.bid(3)).status.code == 0
+        for election_id, why in [
+            (None, "no election id"),
+            (p4r.Uint128(low=2), "is 3, that of the request 2"),
+        ]:
+            code, text = await client.refused(
+                client.stub.Write(p4r.WriteRequest(device_id=1, election_id=election_id))
+            )
+            assert (code, why in text) == (Code.PERMISSION_DENIED, True), text
 
     async def test_the_device_is_looked_at_first(self, address: str, infrastructure: Authority) -> None:
         async with RawClient(address, infrastructure, name="r") as stranger:
@@ -295,6 +305,7 @@ def _bent(whole: bytes) -> Iterator[tuple[bytes, str]]:
         (b'"max_size" : 64', b'"max_size" : 18446744073709551616', "pipelines[0].tables"),
         (b'"init_state" : "start"', b'"init_state" : "nowhere"', "parsers[0]"),
         (b'"init_table" : "', b'"init_table" : "no', "pipelines[0]"),
+        (b'"name" : "egress"', b'"name" : "ingress"', "pipelines[1].name: another one has the same name"),
         (b'"op" : "assign"', b'"op" : "asign"', "actions["),
     ]:
         assert old in whole, old

@@ -44,6 +44,12 @@ impl Sessions {
         self.arbitration.is_primary(role, election_id)
     }
 
+    /// Of the role's primary, if there is one.
+    pub fn primary_id(&self, role: &str) -> Option<ElectionId> {
+        self.arbitration.primary(role)?;
+        self.arbitration.highest(role)
+    }
+
     /// How many are open.
     pub fn streams(&self) -> usize {
         self.outboxes.len()

@@ -166,7 +166,7 @@ fn direct_resources(
 }
 
 /// What an entry's idle timeout is to be set to, if anything: a modification that gives no action changes nothing that it
-/// does not give, but entries of the program are always modified so. Zero: none.
+/// does not give. Zero: none.
 fn idle_timeout(table: &Table, entry: &p4rt::TableEntry) -> Result<Option<Duration>, Fault> {
     if entry.time_since_last_hit.is_some() {
         return Err(Fault::invalid("time_since_last_hit can't be written"));
@@ -174,7 +174,10 @@ fn idle_timeout(table: &Table, entry: &p4rt::TableEntry) -> Result<Option<Durati
     match u64::try_from(entry.idle_timeout_ns) {
         Err(_) => Err(Fault::invalid("an idle timeout can't be negative")),
         Ok(1..) if !table.idle_timeout => Err(Fault::invalid("the table has no idle timeout")),
-        Ok(0) if entry.action.is_none() && !table.is_const => Ok(None),
+        Ok(1..) if table.is_const => {
+            Err(Fault::denied("entries of the program have no idle timeout"))
+        }
+        Ok(0) if entry.action.is_none() => Ok(None),
         Ok(nanos) => Ok(table.idle_timeout.then_some(Duration::from_nanos(nanos))),
     }
 }

@@ -85,6 +85,11 @@ impl<'a> Node<'a> {
             .ok_or_else(|| self.error(format!("{key} is missing")))
     }
 
+    /// As it stands in the JSON.
+    pub fn shown(&self) -> String {
+        self.value.to_string()
+    }
+
     /// The elements of an array.
     pub fn items(&self) -> Loaded<Vec<Node<'a>>> {
         let array = self

@@ -8,6 +8,7 @@
 mod action;
 mod branch;
 mod control;
+mod distinct;
 mod entry;
 mod expr;
 mod json;
@@ -66,6 +67,7 @@ pub fn load(json: &[u8]) -> Result<Loaded, LoadError> {
     {
         return Err(version.error(format!("expected format version {FORMAT}")));
     }
+    distinct::check(&root)?;
     let names = layout::load(&root)?;
     let context = Context {
         names: &names,
