@@ -77,7 +77,7 @@ pub fn replay(
                 first,
                 right,
                 width,
-            } => u128::from(eight(input, first) >> (right & 63) & u64::MAX >> (64 - width & 63)),
+            } => u128::from(eight(input, first) >> (right & 63) & u64::MAX >> ((64 - width) & 63)),
             Instr::Len => len as u128,
             Instr::Initial(index) => entrance.initial[usize::from(index)],
             Instr::Effect(index) => effects[usize::from(index)],
