@@ -10,6 +10,9 @@ use super::walk::Ended;
 use crate::cond::CmpOp;
 use crate::expr::BinOp;
 
+/// Terms of one sum; longer ones are sums of sums.
+const MAX_TERMS: usize = 64;
+
 struct Lowering<'a> {
     graph: &'a Graph,
     /// Nodes that always have the value that was recorded: constants, what the shape's bits decide, and what has been
@@ -21,6 +24,7 @@ struct Lowering<'a> {
     constants: Vec<u128>,
     code: Vec<Instr>,
     nodes: Vec<Node>,
+    terms: Vec<PlaceIx>,
 }
 
 /// A path, from a recorder that has recorded a whole pass. `None`: it is too long.
@@ -38,6 +42,7 @@ pub fn lower(recorder: Recorder, ended: Ended, next_call: &mut u64) -> Option<Pa
         constants: Vec::new(),
         code: Vec::new(),
         nodes: Vec::new(),
+        terms: Vec::new(),
     };
     lowering.infer();
     for (cond, holds) in requirements {
@@ -106,6 +111,7 @@ pub fn lower(recorder: Recorder, ended: Ended, next_call: &mut u64) -> Option<Pa
         min_len: recorder.min_len,
         code: lowering.code.into(),
         nodes: lowering.nodes.into(),
+        terms: lowering.terms.into(),
         constants: lowering.constants.into(),
         calls: calls.into(),
         end,
@@ -186,7 +192,10 @@ impl Lowering<'_> {
                     return Instr::Effect(index);
                 }
             }
-            Node::Fold(sum) => return Instr::Fold(self.need(sum)),
+            Node::Fold(sum) => {
+                let (first, count, by) = self.sum([sum]);
+                return Instr::Checksum { count, first, by };
+            }
             Node::Bin {
                 op,
                 signed: false,
@@ -203,6 +212,10 @@ impl Lowering<'_> {
                         return Instr::AddBy { left, by };
                     }
                     (BinOp::And, _, Some(by), _) => {
+                        if let Some((left, add)) = self.added(left) {
+                            let left = self.need(left);
+                            return Instr::AddAndBy { left, add, by };
+                        }
                         let left = self.need(left);
                         return Instr::AndBy { left, by };
                     }
@@ -214,7 +227,10 @@ impl Lowering<'_> {
                         let left = self.need(left);
                         return Instr::ShrBy { left, by };
                     }
-                    (BinOp::Add, ..) => return Instr::Add(self.need(left), self.need(right)),
+                    (BinOp::Add, ..) => {
+                        let (first, count, by) = self.sum([left, right]);
+                        return Instr::Sum { count, first, by };
+                    }
                     _ => {}
                 }
             }
@@ -223,6 +239,50 @@ impl Lowering<'_> {
         let node = self.placed(node);
         self.nodes.push(node);
         Instr::Compute(self.nodes.len() as u32 - 1)
+    }
+
+    /// What a sum that nothing else has needed adds a small constant to, and the constant.
+    fn added(&self, sum: NodeId) -> Option<(NodeId, i32)> {
+        match self.graph.node(sum) {
+            Node::Bin {
+                op: BinOp::Add,
+                signed: false,
+                left,
+                right,
+            } if !self.places.contains_key(&sum) => {
+                let by = i32::try_from(self.constant(right)? as i128).ok()?;
+                Some((left, by))
+            }
+            _ => None,
+        }
+    }
+
+    /// The terms of a sum: where they stand, how many, and the constant among them.
+    fn sum<const N: usize>(&mut self, of: [NodeId; N]) -> (u32, u16, i64) {
+        let (mut open, mut terms, mut by) = (Vec::from(of), Vec::new(), 0i64);
+        while let Some(id) = open.pop() {
+            let value = self
+                .constant(id)
+                .and_then(|it| i64::try_from(it as i128).ok());
+            if let Some(sum) = value.and_then(|value| by.checked_add(value)) {
+                by = sum;
+                continue;
+            }
+            match self.graph.node(id) {
+                Node::Bin {
+                    op: BinOp::Add,
+                    signed: false,
+                    left,
+                    right,
+                } if !self.places.contains_key(&id) && terms.len() + open.len() < MAX_TERMS => {
+                    open.extend([left, right]);
+                }
+                _ => terms.push(self.need(id)),
+            }
+        }
+        let first = self.terms.len() as u32;
+        self.terms.extend(&terms);
+        (first, terms.len() as u16, by)
     }
 
     /// Requires that a condition is as it was; with an exit, guards it.
@@ -243,7 +303,7 @@ impl Lowering<'_> {
         let left = self.need(left);
         let instr = match (by.map(u64::try_from), right, exit) {
             (Some(Ok(by)), _, None) => Instr::RequireBy { op, left, by },
-            (Some(Ok(by)), _, Some(exit)) => Instr::GuardBy { op, left, by, exit },
+            (Some(Ok(by)), _, Some(exit)) => Instr::GuardBy { op, left, exit, by },
             (_, right, exit) => {
                 let right = right.map_or(left, |right| self.need(right));
                 match exit {

@@ -36,8 +36,8 @@ pub enum Instr {
     GuardBy {
         op: CmpOp,
         left: PlaceIx,
-        by: u64,
         exit: u16,
+        by: u64,
     },
     /// Leaves the parsed headers behind.
     Trim(u32),
@@ -71,11 +71,26 @@ pub enum Instr {
         at: u8,
         len: u8,
     },
-    Fold(PlaceIx),
-    Add(PlaceIx, PlaceIx),
+    /// Of `count` of [`Path::terms`] and a constant.
+    Sum {
+        count: u16,
+        first: u32,
+        by: i64,
+    },
+    /// The same, folded.
+    Checksum {
+        count: u16,
+        first: u32,
+        by: i64,
+    },
     AddBy {
         left: PlaceIx,
         by: i64,
+    },
+    AddAndBy {
+        left: PlaceIx,
+        add: i32,
+        by: u64,
     },
     AndBy {
         left: PlaceIx,
@@ -211,6 +226,7 @@ pub struct Path {
     pub code: Box<[Instr]>,
     /// With places as operands.
     pub nodes: Box<[Node]>,
+    pub terms: Box<[PlaceIx]>,
     pub calls: Box<[Call]>,
     pub end: End,
     pub exits: Box<[Exit]>,

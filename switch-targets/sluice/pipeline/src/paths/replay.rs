@@ -62,6 +62,7 @@ pub fn replay(
         numbers,
         effects,
     } = scratch;
+    let numbers = &mut **numbers;
     let len = work.ingress_len;
     if effects.len() < path.effects {
         effects.resize(path.effects, 0);
@@ -72,6 +73,11 @@ pub fn replay(
     let mut next = 0;
     for instr in &path.code {
         let of = |at: PlaceIx| number(numbers, at);
+        let sum = |count: u16, first: u32, by: i64| {
+            let terms = &path.terms[first as usize..first as usize + usize::from(count)];
+            let by = i128::from(by) as u128;
+            terms.iter().fold(by, |sum, at| sum.wrapping_add(of(*at)))
+        };
         let value = match *instr {
             Instr::Input {
                 first,
@@ -84,9 +90,14 @@ pub fn replay(
             Instr::Words { at, len } => u128::from(hash::words_sum(
                 &input[usize::from(at)..usize::from(at) + usize::from(len)],
             )),
-            Instr::Fold(sum) => u128::from(hash::fold(of(sum) as u64)),
-            Instr::Add(left, right) => of(left).wrapping_add(of(right)),
+            Instr::Sum { count, first, by } => sum(count, first, by),
+            Instr::Checksum { count, first, by } => {
+                u128::from(hash::fold(sum(count, first, by) as u64))
+            }
             Instr::AddBy { left, by } => of(left).wrapping_add(i128::from(by) as u128),
+            Instr::AddAndBy { left, add, by } => {
+                of(left).wrapping_add(i128::from(add) as u128) & u128::from(by)
+            }
             Instr::AndBy { left, by } => of(left) & u128::from(by),
             Instr::ShlBy { left, by } => of(left) << (by & 127),
             Instr::ShrBy { left, by } => of(left) >> (by & 127),
@@ -116,7 +127,7 @@ pub fn replay(
                 true => continue,
                 false => return Replayed::Exited(exit.into()),
             },
-            Instr::GuardBy { op, left, by, exit } => match op.holds(&of(left), &by.into()) {
+            Instr::GuardBy { op, left, exit, by } => match op.holds(&of(left), &by.into()) {
                 true => continue,
                 false => return Replayed::Exited(exit.into()),
             },
