@@ -1,7 +1,7 @@
 """Culvert's tables and migrations. SQL for a concept lives with the concept, not here."""
 
 from culvert_db.base import Base
-from culvert_db.dns import DnsRecord, DnsState
+from culvert_db.dns import DnsLease, DnsRecord, DnsState, DnsZone, DnsZoneResource, DnsZoneStatus
 from culvert_db.engine import Sessions, create_engine, create_sessions
 from culvert_db.identity import Device, DeviceState, Invitation, Totp, User
 from culvert_db.migrate import upgrade
@@ -10,16 +10,23 @@ from culvert_db.tunnels import Address, Direction, SecurityAssociation, Tunnel, 
 
 # Postgres NOTIFY channel, told after every change of `resources`.
 RESOURCES_CHANNEL = "culvert_resources"
+# Told after every change of `dns_zones` and of what each publishes.
+DNS_ZONES_CHANNEL = "culvert_dns_zones"
 
 __all__ = [
+    "DNS_ZONES_CHANNEL",
     "RESOURCES_CHANNEL",
     "Address",
     "Base",
     "Device",
     "DeviceState",
     "Direction",
+    "DnsLease",
     "DnsRecord",
     "DnsState",
+    "DnsZone",
+    "DnsZoneResource",
+    "DnsZoneStatus",
     "Gateway",
     "Grant",
     "Invitation",

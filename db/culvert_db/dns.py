@@ -1,29 +1,107 @@
-"""What has been published: one row for each name and type that dns-updater owns or wants to own."""
+"""Zones that dns-updater keeps, who keeps each now, and how each of their records fares."""
 
 from __future__ import annotations
 
 import datetime
 import enum
 
-from sqlalchemy import func
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, UniqueConstraint, func
 from sqlalchemy.orm import Mapped, mapped_column
 
-from culvert_db.base import Base, state_column
+from culvert_db.base import Base, CreatedAt, Number, state_column
 
 
 class DnsState(enum.StrEnum):
     PENDING = "pending"
     LIVE = "live"
     REFUSED = "refused"
+    FOREIGN = "foreign"
+    UNREACHABLE = "unreachable"
+
+
+class DnsZone(Base):
+    """A zone on a name server, or one view of it: the server tells views apart by the TSIG key, or by its port.
+
+    `key` names a file in dns-updater's key directory: the secret itself is in no table. A zone that retires stays until
+    its records have been withdrawn.
+    """
+
+    __tablename__ = "dns_zones"
+    __table_args__ = (
+        UniqueConstraint("origin", "view"),
+        CheckConstraint("origin = lower(origin) AND origin NOT LIKE '%.'", name="origin_is_canonical"),
+        CheckConstraint("port BETWEEN 1 AND 65535", name="port_is_a_port"),
+        CheckConstraint("ttl BETWEEN 0 AND 2147483647", name="ttl_is_31_bits"),
+    )
+
+    id: Mapped[Number]
+    name: Mapped[str] = mapped_column(unique=True)
+    origin: Mapped[str]
+    view: Mapped[str] = mapped_column(server_default="")
+    server: Mapped[str]
+    port: Mapped[int] = mapped_column(server_default="53")
+    key: Mapped[str]
+    # Seconds.
+    ttl: Mapped[int] = mapped_column(server_default="60")
+    # Tells our records from another Culvert's in the same zone.
+    instance: Mapped[str] = mapped_column(server_default="default")
+    # Otherwise those of dns_zone_resources.
+    all_resources: Mapped[bool] = mapped_column(server_default="true")
+    retiring: Mapped[bool] = mapped_column(server_default="false")
+    created_at: Mapped[CreatedAt]
+
+
+class DnsZoneResource(Base):
+    """A resource that a zone publishes, where it does not publish all."""
+
+    __tablename__ = "dns_zone_resources"
+
+    zone_id: Mapped[int] = mapped_column(ForeignKey("dns_zones.id", ondelete="CASCADE"), primary_key=True)
+    resource_id: Mapped[int] = mapped_column(
+        ForeignKey("resources.id", ondelete="CASCADE"), primary_key=True, index=True
+    )
+
+
+class DnsLease(Base):
+    """Which dns-updater keeps a zone, until when by the database's clock. `epoch` grows with each new holder."""
+
+    __tablename__ = "dns_leases"
+
+    zone_id: Mapped[int] = mapped_column(ForeignKey("dns_zones.id", ondelete="CASCADE"), primary_key=True)
+    holder: Mapped[str]
+    epoch: Mapped[int] = mapped_column(BigInteger)
+    ends_at: Mapped[datetime.datetime]
+
+
+class DnsZoneStatus(Base):
+    """What the zone's holder has last found. `behind_since` is unset while the zone is equal to the resources."""
+
+    __tablename__ = "dns_zone_status"
+
+    zone_id: Mapped[int] = mapped_column(ForeignKey("dns_zones.id", ondelete="CASCADE"), primary_key=True)
+    state: Mapped[DnsState] = mapped_column(state_column(DnsState))
+    reason: Mapped[str | None]
+    message: Mapped[str | None]
+    remedy: Mapped[str | None]
+    # The SOA's, of the last transfer (RFC 1035 §3.3.13).
+    serial: Mapped[int | None] = mapped_column(BigInteger)
+    checked_at: Mapped[datetime.datetime | None]
+    behind_since: Mapped[datetime.datetime | None]
+    # Passes that have failed in a row.
+    failures: Mapped[int] = mapped_column(server_default="0")
 
 
 class DnsRecord(Base):
-    """`reason` is the name of a culvert_proto Reason; it, `message` and `remedy` are set when the state is refused."""
+    """One name and type that dns-updater owns or wants to own.
+
+    `reason` is the name of a culvert_proto Reason; it, `message` and `remedy` say why the record is not live.
+    """
 
     __tablename__ = "dns_records"
 
     # Absolute, lower case, without the final dot, as in resources.fqdn.
     name: Mapped[str] = mapped_column(primary_key=True)
+    # The name of a DnsZone; empty for a name that none of them publishes.
     zone: Mapped[str] = mapped_column(primary_key=True)
     type: Mapped[str] = mapped_column(primary_key=True)
     state: Mapped[DnsState] = mapped_column(state_column(DnsState), default=DnsState.PENDING)

@@ -10,14 +10,19 @@ import argparse
 import asyncio
 import contextlib
 import logging
+import os
+import secrets
 import signal
+import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
+from culvert_dns_updater.keeper import Means, Outcome
 from culvert_dns_updater.settings import Settings, SettingsError, load
 from culvert_dns_updater.store import Store, StoreError
-from culvert_dns_updater.updater import Outcome, Updater
+from culvert_dns_updater.tsig_key import KeyDirectory
+from culvert_dns_updater.updater import Updater
 
 _log = logging.getLogger(__name__)
 
@@ -58,19 +63,20 @@ async def _run(settings: Settings) -> int:
     async with _updater(settings) as updater:
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, updater.stop)
-        _log.info("ready: zones %s on %s port %d", ", ".join(settings.zones), settings.server, settings.port)
-        await updater.run(settings.poll_seconds)
+        _log.info("ready: keys in %s", settings.key_dir)
+        await updater.run(settings.poll_seconds, settings.lease_seconds)
     return 0
 
 
 @contextlib.asynccontextmanager
-async def _updater(settings: Settings):
-    zones = settings.make_zones()
+async def _updater(settings: Settings) -> AsyncGenerator[Updater]:
+    # Unlike a host's name and a process's number, it is never another's.
+    holder = f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(4)}"
     try:
-        store = Store(settings.database())
+        store = Store(settings.database(), holder, settings.lease_seconds)
     except ValueError as error:
         raise SettingsError(f"database_url: {error}") from None
     try:
-        yield Updater(store, zones)
+        yield Updater(Means(store, KeyDirectory(settings.key_dir), settings.timeout_seconds))
     finally:
         await store.close()

@@ -6,9 +6,9 @@
     owner mark other's   foreign               foreign
 
 A name that carries our mark and is no longer desired is withdrawn. Of an owned name we own the address RRsets,
-the tunnel mark and the owner mark; whatever else somebody put beside them stays. Each change is one RFC 2136
-message: atomic, and guarded by prerequisites, so that what happens between our reading and our writing makes the
-change fail, not harm.
+the tunnel mark and the owner mark; whatever else somebody put beside them stays. Each change is guarded by
+prerequisites, so that what happens between our reading and our writing makes it fail, not harm. Changes are of one
+name each, and independent: any number of them can share an RFC 2136 message, which is atomic.
 """
 
 from __future__ import annotations
@@ -134,8 +134,15 @@ def _wanted(addresses: frozenset[Address], ownership: Ownership) -> dict[str, Rr
 
 def _equals(here: Mapping[str, Rrset], addresses: frozenset[Address], ownership: Ownership) -> bool:
     mark = here.get("TXT")
-    has = {t: here[t] for t in _ADDRESS_TYPES if t in here}
-    return has == _wanted(addresses, ownership) and mark is not None and TUNNEL_MARK in mark.rdata
+    if mark is None or TUNNEL_MARK not in mark.rdata or mark.ttl != _mark_ttl(here, ownership):
+        return False
+    return {t: here[t] for t in _ADDRESS_TYPES if t in here} == _wanted(addresses, ownership)
+
+
+def _mark_ttl(here: Mapping[str, Rrset], ownership: Ownership) -> int:
+    """All records of an RRset share one TTL (RFC 2181 §5.2): beside somebody's TXT our mark takes theirs."""
+    texts = here.get("TXT")
+    return ownership.ttl if texts is None or texts.rdata == frozenset({TUNNEL_MARK}) else texts.ttl
 
 
 def _records(
@@ -164,15 +171,14 @@ def _publish(name: str, addresses: frozenset[Address], ownership: Ownership) -> 
 def _replace(
     name: str, addresses: frozenset[Address], here: Mapping[str, Rrset], ownership: Ownership
 ) -> Change:
-    # All records of an RRset share one TTL (RFC 2181 §5.2): beside somebody's TXT our mark takes theirs.
-    mark_ttl = here["TXT"].ttl if "TXT" in here else ownership.ttl
     return Change(
         "replace",
         name,
         (_still_ours(name, ownership),),
         (
             *(DeleteRrset(name, t) for t in _ADDRESS_TYPES),
-            *_records(name, addresses, mark_ttl, ownership),
+            DeleteRecord(name, "TXT", TUNNEL_MARK),
+            *_records(name, addresses, _mark_ttl(here, ownership), ownership),
         ),
     )
 

@@ -12,7 +12,7 @@ Names are lower case, absolute and without the trailing dot. RDATA is in present
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import dns.exception
@@ -64,7 +64,7 @@ def parse_name(text: str) -> str | None:
     return absolute.to_text(omit_final_dot=True) if absolute != dns.name.root else None
 
 
-def zone_of(name: str, zones: tuple[str, ...]) -> str | None:
+def zone_of(name: str, zones: Sequence[str]) -> str | None:
     """The most specific of `zones` that holds the name."""
     holding = [zone for zone in zones if name == zone or name.endswith(f".{zone}")]
     return max(holding, key=len, default=None)

@@ -1,24 +1,111 @@
-"""The database as this part sees it: resources in, the state of each record out, and word of changes. All SQL is here."""
+"""The database as this part sees it: what is wanted, who keeps which zone, how all fares, word of changes. All its SQL."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import ipaddress
+import time
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
 from typing import Protocol, cast
 
 from asyncpg import InterfaceError, PostgresError
-from culvert_db import RESOURCES_CHANNEL, DnsRecord, DnsState, Resource, create_engine, create_sessions
-from sqlalchemy import select
+from culvert_db import (
+    DNS_ZONES_CHANNEL,
+    RESOURCES_CHANNEL,
+    DnsLease,
+    DnsRecord,
+    DnsZone,
+    DnsZoneResource,
+    Resource,
+    create_engine,
+    create_sessions,
+)
+from culvert_proto import CulvertError
+from sqlalchemy import delete, func, select, text, update
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncSession
 
-from culvert_dns_updater.records import Address
-from culvert_dns_updater.zone import RecordState, State, States
+from culvert_dns_updater.desired import Intent, ZoneProfile
+from culvert_dns_updater.records import Ownership
+from culvert_dns_updater.zone import State, States
+
+# The zone of rows for names that none publishes.
+_NO_ZONE = ""
+
+# By the database's clock alone: updaters' clocks may differ.
+_CLAIM = text("""
+INSERT INTO dns_leases AS lease (zone_id, holder, epoch, ends_at)
+SELECT id, :holder, 1, now() + make_interval(secs => :seconds) FROM dns_zones ORDER BY id
+ON CONFLICT (zone_id) DO UPDATE SET holder = excluded.holder, ends_at = excluded.ends_at,
+    epoch = lease.epoch + CASE WHEN lease.holder = excluded.holder THEN 0 ELSE 1 END
+WHERE lease.holder = excluded.holder OR lease.ends_at <= now()
+RETURNING zone_id, epoch
+""")
+
+_FORGET_RECORDS = text("""
+DELETE FROM dns_records WHERE zone = :zone
+AND (name, type) NOT IN (SELECT * FROM unnest(CAST(:names AS text[]), CAST(:types AS text[])))
+""")
+
+_RECORDS = text("""
+INSERT INTO dns_records AS record (zone, name, type, state, reason, message, remedy, attempts)
+SELECT :zone, n, t, s, r, m, remedy, CASE WHEN s = 'live' OR NOT :finished THEN 0 ELSE 1 END
+FROM unnest(CAST(:names AS text[]), CAST(:types AS text[]), CAST(:states AS text[]), CAST(:reasons AS text[]),
+            CAST(:messages AS text[]), CAST(:remedies AS text[])) AS new (n, t, s, r, m, remedy)
+ON CONFLICT (zone, name, type) DO UPDATE SET state = excluded.state, reason = excluded.reason,
+    message = excluded.message, remedy = excluded.remedy, updated_at = now(),
+    attempts = CASE WHEN excluded.state = 'live' THEN 0 WHEN :finished THEN record.attempts + 1 ELSE record.attempts END
+WHERE record.state <> 'live' OR excluded.state <> 'live'
+""")
+
+_STATUS = text("""
+INSERT INTO dns_zone_status AS status
+    (zone_id, state, reason, message, remedy, serial, checked_at, behind_since, failures)
+VALUES (:zone_id, :state, :reason, :message, :remedy, :serial, CASE WHEN :checked THEN now() END,
+    CASE WHEN :behind THEN now() - make_interval(secs => :told_ago) END, :failures)
+ON CONFLICT (zone_id) DO UPDATE SET state = excluded.state, reason = excluded.reason, message = excluded.message,
+    remedy = excluded.remedy, serial = coalesce(excluded.serial, status.serial), failures = excluded.failures,
+    checked_at = coalesce(excluded.checked_at, status.checked_at),
+    behind_since = CASE WHEN :behind THEN coalesce(status.behind_since, excluded.behind_since) END
+""")
 
 
 class StoreError(Exception):
     """The database does not answer, or has no tables yet. The text names the kind of fault and no parameter."""
+
+
+class LeaseLostError(Exception):
+    """Another updater keeps the zone by now: nothing was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to write a zone. `until` is on our monotonic clock, and no later than the database's end."""
+
+    zone_id: int
+    epoch: int
+    until: float
+
+    def held(self) -> bool:
+        return time.monotonic() < self.until
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneReport:
+    """How a zone fares. `behind`: not equal to the resources, of whose change was heard `told_ago` seconds ago;
+    `serial`: of the transfer just made; `finished`: the pass has ended.
+    """
+
+    state: State
+    error: CulvertError | None
+    serial: int | None
+    behind: bool
+    told_ago: float
+    failures: int
+    finished: bool = True
 
 
 class _DriverConnection(Protocol):
@@ -29,18 +116,43 @@ class _DriverConnection(Protocol):
 
 
 class Store:
-    def __init__(self, database_url: str) -> None:
-        self._engine = create_engine(database_url, pool_size=2)
+    def __init__(self, database_url: str, holder: str, lease_seconds: float) -> None:
+        self._engine = create_engine(database_url, pool_size=4)
         self._sessions = create_sessions(self._engine)
+        self._holder = holder
+        self._lease_seconds = lease_seconds
 
     async def close(self) -> None:
         await self._engine.dispose()
 
-    async def resources(self) -> list[tuple[str, Address]]:
-        """(fqdn, address) of each resource. Raises StoreError."""
-        async with _faults(), self._sessions() as session:
-            rows = await session.execute(select(Resource.fqdn, Resource.address))
-            return [(fqdn, ipaddress.ip_interface(address).ip) for fqdn, address in rows]
+    async def claim(self) -> dict[int, Lease]:
+        """Every zone that is free or ours, for another lease's time. Raises StoreError."""
+        until = time.monotonic() + self._lease_seconds
+        async with _faults(), self._sessions.begin() as session:
+            found = await session.execute(_CLAIM, {"holder": self._holder, "seconds": self._lease_seconds})
+            return {zone_id: Lease(zone_id, epoch, until) for zone_id, epoch in found}
+
+    async def release(self) -> None:
+        """Ends our leases, so that another takes over at once. Raises StoreError."""
+        async with _faults(), self._sessions.begin() as session:
+            ours = update(DnsLease).where(DnsLease.holder == self._holder)
+            await session.execute(ours.values(ends_at=func.now()))
+
+    async def intent(self) -> Intent:
+        """Raises StoreError."""
+        async with _faults(), self._sessions.begin() as session:
+            await session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
+            resources = await session.execute(select(Resource.id, Resource.fqdn, Resource.address))
+            rows = [(number, fqdn, ipaddress.ip_interface(address).ip) for number, fqdn, address in resources]
+            names = {number: fqdn for number, fqdn, _ in rows}
+            only: defaultdict[int, set[str]] = defaultdict(set)
+            for chosen in await session.scalars(select(DnsZoneResource)):
+                only[chosen.zone_id].add(names[chosen.resource_id])
+            zones = [
+                _profile(zone, None if zone.all_resources else frozenset(only[zone.id]))
+                for zone in await session.scalars(select(DnsZone).order_by(DnsZone.name))
+            ]
+        return Intent(tuple(zones), tuple((fqdn, address) for _, fqdn, address in rows))
 
     async def known(self, zone: str) -> list[tuple[str, str]]:
         """(name, type) of each record whose state is on file. Raises StoreError."""
@@ -48,23 +160,46 @@ class Store:
             rows = await session.execute(select(DnsRecord.name, DnsRecord.type).where(DnsRecord.zone == zone))
             return [(name, rtype) for name, rtype in rows]
 
-    async def record(self, zone: str, states: States) -> None:
-        """Make the zone's rows equal to `states`; rows that are right already stay untouched. Raises StoreError."""
+    async def record(self, zone: str, lease: Lease, states: States, report: ZoneReport) -> None:
+        """Make what is on file of the zone equal to `states` and `report`. Raises StoreError, LeaseLostError."""
         async with _faults(), self._sessions.begin() as session:
-            rows = (await session.scalars(select(DnsRecord).where(DnsRecord.zone == zone))).all()
-            present = {(row.name, row.type): row for row in rows}
-            for gone in present.keys() - states.keys():
-                await session.delete(present[gone])
-            for (name, rtype), state in states.items():
-                row = present.get((name, rtype))
-                if row is None:
-                    row = DnsRecord(name=name, zone=zone, type=rtype, attempts=0)
-                    session.add(row)
-                _write(row, state)
+            await self._still_held(session, lease)
+            await _write_records(session, zone, states, report.finished)
+            values = {
+                "zone_id": lease.zone_id,
+                "state": report.state.value,
+                "serial": report.serial,
+                "checked": report.serial is not None,
+                "behind": report.behind,
+                "told_ago": report.told_ago,
+                "failures": report.failures,
+            }
+            await session.execute(_STATUS, values | _words(report.error))
+
+    async def record_unplaced(self, states: States) -> None:
+        """The states of the names that no zone publishes. Raises StoreError."""
+        async with _faults(), self._sessions.begin() as session:
+            await _write_records(session, _NO_ZONE, states, finished=True)
+
+    async def retire(self, zone: str, lease: Lease) -> None:
+        """Forget a zone in which nothing of ours is left. Raises StoreError, LeaseLostError."""
+        async with _faults(), self._sessions.begin() as session:
+            await self._still_held(session, lease)
+            await session.execute(delete(DnsRecord).where(DnsRecord.zone == zone))
+            await session.execute(delete(DnsZone).where(DnsZone.id == lease.zone_id, DnsZone.retiring))
+
+    async def _still_held(self, session: AsyncSession, lease: Lease) -> None:
+        # The lock makes one who would take over wait for our commit.
+        ours = (DnsLease.zone_id == lease.zone_id, DnsLease.holder == self._holder)
+        query = select(DnsLease.epoch).where(*ours, DnsLease.epoch == lease.epoch).with_for_update(read=True)
+        if await session.scalar(query) is None:
+            raise LeaseLostError
 
     @contextlib.asynccontextmanager
-    async def changes(self, told: Callable[[], None]) -> AsyncGenerator[asyncio.Event]:
-        """While open, `told` is called after each change of the resources. The event is set when the connection is lost.
+    async def changes(
+        self, resources: Callable[[], None], zones: Callable[[], None]
+    ) -> AsyncGenerator[asyncio.Event]:
+        """While open, `resources` and `zones` are called after each change. The event is set when the connection is lost.
 
         Raises StoreError.
         """
@@ -73,20 +208,52 @@ class Store:
             driver = cast(_DriverConnection, (await connection.get_raw_connection()).driver_connection)
             try:
                 driver.add_termination_listener(lambda *_: lost.set())
-                await driver.add_listener(RESOURCES_CHANNEL, lambda *_: told())
+                await driver.add_listener(RESOURCES_CHANNEL, lambda *_: resources())
+                await driver.add_listener(DNS_ZONES_CHANNEL, lambda *_: zones())
                 yield lost
             finally:
                 # The connection carries our listener: it must not go back to the pool.
                 await connection.invalidate()
 
 
-def _write(row: DnsRecord, state: RecordState) -> None:
-    row.state = DnsState(state.state.value)
-    row.attempts = 0 if state.state is State.LIVE else (row.attempts or 0) + 1
-    error = state.error
-    row.reason = None if error is None else error.reason.name
-    row.message = None if error is None else error.message
-    row.remedy = None if error is None else error.remedy
+def _profile(zone: DnsZone, only: frozenset[str] | None) -> ZoneProfile:
+    return ZoneProfile(
+        id=zone.id,
+        name=zone.name,
+        origin=zone.origin,
+        server=zone.server,
+        port=zone.port,
+        key=zone.key,
+        ownership=Ownership(zone.instance, zone.ttl),
+        only=only,
+        retiring=zone.retiring,
+    )
+
+
+async def _write_records(session: AsyncSession, zone: str, states: States, finished: bool) -> None:
+    # In one order for all who write, so that no two wait for each other.
+    rows = sorted(states.items(), key=lambda item: item[0])
+    keys: dict[str, object] = {
+        "zone": zone,
+        "names": [name for (name, _), _ in rows],
+        "types": [rtype for (_, rtype), _ in rows],
+    }
+    await session.execute(_FORGET_RECORDS, keys)
+    words = [_words(state.error) for _, state in rows]
+    values: dict[str, object] = {
+        "states": [state.state.value for _, state in rows],
+        "reasons": [word["reason"] for word in words],
+        "messages": [word["message"] for word in words],
+        "remedies": [word["remedy"] for word in words],
+        "finished": finished,
+    }
+    await session.execute(_RECORDS, keys | values)
+
+
+def _words(error: CulvertError | None) -> dict[str, str | None]:
+    if error is None:
+        return {"reason": None, "message": None, "remedy": None}
+    return {"reason": error.reason.name, "message": error.message, "remedy": error.remedy}
 
 
 @contextlib.asynccontextmanager

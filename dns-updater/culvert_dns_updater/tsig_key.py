@@ -1,7 +1,7 @@
 """The TSIG key (RFC 8945), read from a file that only its owner can read.
 
 Two forms: BIND's own, as `tsig-keygen` prints it (key "NAME" { algorithm ALG; secret "BASE64"; };), or the base64
-secret alone, whose name and algorithm then come from the settings.
+secret alone, which is then of hmac-sha256 and named as its file is, without `.key`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ _COMMENT = re.compile(r'("[^"\n]*")|/\*.*?\*/|//[^\n]*|#[^\n]*', re.DOTALL)
 _BIND_KEY = re.compile(r'\s*key\s+"?(?P<name>[^"\s{]+)"?\s*\{(?P<body>[^}]*)\}\s*;?\s*')
 _STATEMENT = re.compile(r'\s*(?P<key>algorithm|secret)\s+"?(?P<value>[^"\s;]+)"?\s*')
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+
+# A name from the database leads to no file outside of the directory.
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 
 _ALGORITHMS = {
     name.to_text(omit_final_dot=True): name
@@ -36,7 +39,7 @@ class KeyFileError(Exception):
     """The key file can't be used; the text says why and never quotes the file."""
 
 
-def load(path: Path, *, name: str | None, algorithm: str) -> TsigKey:
+def load(path: Path) -> TsigKey:
     """Raises KeyFileError."""
     try:
         mode = path.stat().st_mode & 0o777
@@ -49,11 +52,9 @@ def load(path: Path, *, name: str | None, algorithm: str) -> TsigKey:
         raise KeyFileError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise KeyFileError(f"{path} is not a TSIG key file") from None
-    secret = text.strip()
+    name, algorithm, secret = path.stem, "hmac-sha256", text.strip()
     if not _BASE64.fullmatch(secret):
         name, algorithm, secret = _parse_bind(text, path, algorithm)
-    if name is None:
-        raise KeyFileError(f"{path} holds a bare secret: set CULVERT_DNS_KEY_NAME")
     if algorithm.lower().rstrip(".") not in _ALGORITHMS:
         raise KeyFileError(f"{path}: the algorithm is none of {', '.join(sorted(_ALGORITHMS))}")
     try:
@@ -75,3 +76,16 @@ def _parse_bind(text: str, path: Path, algorithm: str) -> tuple[str, str, str]:
     if "secret" not in values:
         raise KeyFileError(f"{path} holds no secret")
     return found["name"], values.get("algorithm", algorithm), values["secret"]
+
+
+class KeyDirectory:
+    """Keys by name, each read again at every use: a corrected one needs no restart."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def __call__(self, name: str) -> TsigKey:
+        """Raises KeyFileError."""
+        if not _FILE_NAME.fullmatch(name):
+            raise KeyFileError("its name is not that of a file")
+        return load(self._directory / f"{name}.key")

@@ -46,8 +46,14 @@ _WHY_TSIG: dict[type[dns.exception.DNSException], str] = {
 }
 
 
-def encode(change: Change, zone: str, key: TsigKey) -> dns.update.UpdateMessage:
+def encode(changes: Iterable[Change], zone: str, key: TsigKey) -> dns.update.UpdateMessage:
     message = dns.update.UpdateMessage(zone, keyring=key)
+    for change in changes:
+        _add(change, message)
+    return message
+
+
+def _add(change: Change, message: dns.update.UpdateMessage) -> None:
     for prerequisite in change.prerequisites:
         match prerequisite:
             case NameFree(name):
@@ -62,7 +68,6 @@ def encode(change: Change, zone: str, key: TsigKey) -> dns.update.UpdateMessage:
                 message.delete(_absolute(name), rtype)
             case DeleteRecord(name, rtype, rdata):
                 message.delete(_absolute(name), rtype, rdata)
-    return message
 
 
 def decode(zone: dns.zone.Zone) -> ZoneContent:

@@ -1,34 +1,57 @@
 """One zone on one name server: `apply(desired)` makes our part of it equal to the desired names.
 
-AXFR ──► diff ──► UPDATE, one a name ──► AXFR ──► diff ──► state of each record
-(all over TCP with TSIG)                 verified: what the server serves, not what it said
+AXFR ──► diff ──► UPDATE, many names each ──► AXFR ──► diff ──► state of each record
+(all over TCP with TSIG)                      verified: what the server serves, not what it said
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Protocol, cast
 
+import dns.asyncbackend
 import dns.asyncquery
 import dns.exception
 import dns.rcode
 import dns.xfr
 import dns.zone
 from culvert_proto import CulvertError, Reason
+from dns._asyncbackend import StreamSocket
 
 from culvert_dns_updater import wire
+from culvert_dns_updater.batch import Batch, Dispatch
+from culvert_dns_updater.desired import Names, ZoneProfile
 from culvert_dns_updater.diff import Change, Plan, diff
-from culvert_dns_updater.records import Address, Ownership, ZoneContent, rrtype
+from culvert_dns_updater.records import Address, ZoneContent, rrtype
 from culvert_dns_updater.tsig_key import TsigKey
+
+
+class _Backend(Protocol):
+    """What we use of dnspython's, which has no annotations there."""
+
+    async def make_socket(
+        self,
+        af: int,
+        socktype: int,
+        proto: int,
+        source: None,
+        destination: tuple[str, int],
+        lifetime: float,
+        /,
+    ) -> StreamSocket: ...
 
 
 class State(Enum):
     LIVE = "live"
     PENDING = "pending"
     REFUSED = "refused"
+    FOREIGN = "foreign"
+    UNREACHABLE = "unreachable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,95 +69,127 @@ States = Mapping[tuple[str, str], RecordState]
 @dataclass(frozen=True, slots=True)
 class Applied:
     states: States
-    sent: tuple[Change, ...]
+    serial: int
+    sent: int
+
+
+class WriteDeniedError(Exception):
+    """The zone is another's to write by now."""
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
-    """`host` is a name or an address; `timeout` in seconds for one exchange."""
+class Writing:
+    """`announce` is told what is about to be written; `allowed` is asked before every message."""
 
-    host: str
-    port: int
-    timeout: float
-
-    async def address(self) -> str:
-        loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
-        return str(found[0][4][0])
+    announce: Callable[[States], Awaitable[None]]
+    allowed: Callable[[], bool]
 
 
 class Zone:
-    def __init__(self, origin: str, server: Server, ownership: Ownership, key: Callable[[], TsigKey]) -> None:
-        """`key` is asked at each `apply`, so that a key that was corrected is used without a restart."""
-        self.origin = origin
-        self._server = server
-        self._ownership = ownership
+    def __init__(self, profile: ZoneProfile, key: TsigKey, timeout: float) -> None:
+        """`timeout` in seconds, for one exchange."""
+        self._profile = profile
         self._key = key
+        self._timeout = timeout
 
-    async def apply(self, desired: Mapping[str, frozenset[Address]]) -> Applied:
-        """Idempotent. Raises CulvertError when nothing can be said of the zone: DNS_UPDATE_REFUSED, _UNREACHABLE.
+    async def apply(self, desired: Names, writing: Writing) -> Applied:
+        """Idempotent. Raises CulvertError when nothing can be said of the zone: DNS_UPDATE_REFUSED, _UNREACHABLE;
+        and WriteDeniedError.
 
         A server that fails on the way leaves each name as it was or as desired: an update is one message.
         """
-        key = self._key()
+        ownership = self._profile.ownership
+        refusals: dict[str, CulvertError] = {}
         try:
-            address = await self._server.address()
-            observed = await self._transfer(address, key)
-            plan = diff(desired, observed, self._ownership)
-            refusals: dict[str, CulvertError] = {}
-            for change in plan.changes:
-                error = await self._send(change, address, key)
-                if error is not None:
-                    refusals[change.name] = error
+            address = await self._address()
+            observed, serial = await self._transfer(address)
+            plan = diff(desired, observed, ownership)
             if plan.changes:
-                observed = await self._transfer(address, key)
+                await writing.announce(self._states(desired, observed, plan, {}))
+                refusals = await self._update(address, plan.changes, writing.allowed)
+                observed, serial = await self._transfer(address)
         except (dns.exception.DNSException, OSError, EOFError) as error:
-            raise wire.fault(error, server=self._server.host, zone=self.origin, key=key) from error
-        after = diff(desired, observed, self._ownership)
-        return Applied(self._states(desired, observed, after, refusals), plan.changes)
+            raise wire.fault(
+                error, server=self._profile.server, zone=self._profile.origin, key=self._key
+            ) from error
+        after = diff(desired, observed, ownership)
+        return Applied(self._states(desired, observed, after, refusals), serial, len(plan.changes))
 
-    async def _transfer(self, address: str, key: TsigKey) -> ZoneContent:
-        zone = dns.zone.Zone(self.origin, relativize=False)
-        query, _ = dns.xfr.make_query(zone, serial=None, keyring=key)
-        timeout = self._server.timeout
+    async def _address(self) -> str:
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(self._profile.server, self._profile.port, type=socket.SOCK_STREAM)
+        return str(found[0][4][0])
+
+    async def _transfer(self, address: str) -> tuple[ZoneContent, int]:
+        zone = dns.zone.Zone(self._profile.origin, relativize=False)
+        query, _ = dns.xfr.make_query(zone, serial=None, keyring=self._key)
         await dns.asyncquery.inbound_xfr(
-            address, zone, query, port=self._server.port, timeout=timeout, lifetime=timeout
+            address,
+            zone,
+            query,
+            port=self._profile.port,
+            timeout=self._timeout,
+            # Of a whole transfer, which a large zone needs many messages for.
+            lifetime=6 * self._timeout,
         )
-        return wire.decode(zone)
+        return wire.decode(zone), zone.get_soa().serial
 
-    async def _send(self, change: Change, address: str, key: TsigKey) -> CulvertError | None:
-        message = wire.encode(change, self.origin, key)
-        answer = await dns.asyncquery.tcp(
-            message, address, timeout=self._server.timeout, port=self._server.port
-        )
+    async def _update(
+        self, address: str, changes: tuple[Change, ...], allowed: Callable[[], bool]
+    ) -> dict[str, CulvertError]:
+        """What was refused, by name. All messages share one connection."""
+        refusals: dict[str, CulvertError] = {}
+        dispatch = Dispatch(changes)
+        async with self._connection(address) as connection:
+            while batch := dispatch.next():
+                if not allowed():
+                    raise WriteDeniedError
+                rcode = await self._send(batch, address, connection)
+                if rcode == dns.rcode.NOERROR:
+                    dispatch.accepted()
+                elif rcode in wire.PREREQUISITE_FAILED and len(batch) == 1:
+                    # Somebody was faster. The transfer that follows shows what they did.
+                    dispatch.accepted()
+                else:
+                    error = wire.refused(rcode, server=self._profile.server, zone=self._profile.origin)
+                    refusals |= {change.name: error for change in dispatch.refused(batch)}
+        return refusals
+
+    @contextlib.asynccontextmanager
+    async def _connection(self, address: str) -> AsyncGenerator[StreamSocket]:
+        backend = cast(_Backend, dns.asyncbackend.get_default_backend())
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        where = (address, self._profile.port)
+        made = await backend.make_socket(family, socket.SOCK_STREAM, 0, None, where, self._timeout)
+        async with made as connection:
+            yield connection
+
+    async def _send(self, batch: Batch, address: str, connection: StreamSocket) -> dns.rcode.Rcode:
+        message = wire.encode(batch, self._profile.origin, self._key)
+        answer = await dns.asyncquery.tcp(message, address, timeout=self._timeout, sock=connection)
         rcode = answer.rcode()
-        if rcode in wire.PREREQUISITE_FAILED:
-            # Somebody was faster. The transfer that follows shows what they did.
-            return None
-        if rcode != dns.rcode.NOERROR:
-            return wire.refused(rcode, server=self._server.host, zone=self.origin)
-        if not answer.had_tsig:
+        if rcode == dns.rcode.NOERROR and not answer.had_tsig:
             raise dns.exception.FormError("the answer is not signed")
-        return None
+        return rcode
 
     def _states(
         self,
         desired: Mapping[str, frozenset[Address]],
         observed: ZoneContent,
-        after: Plan,
+        plan: Plan,
         refusals: Mapping[str, CulvertError],
     ) -> States:
         states: dict[tuple[str, str], RecordState] = {}
         for name, addresses in desired.items():
-            if name in after.live:
+            if name in plan.live:
                 state = RecordState(State.LIVE)
-            elif name in after.foreign:
-                error = CulvertError(Reason.DNS_RECORD_FOREIGN, name=name, zone=self.origin)
-                state = RecordState(State.REFUSED, error)
+            elif name in plan.foreign:
+                error = CulvertError(Reason.DNS_RECORD_FOREIGN, name=name, zone=self._profile.origin)
+                state = RecordState(State.FOREIGN, error)
             else:
                 state = _unfinished(refusals.get(name))
             states |= dict.fromkeys([(name, t) for t in record_types(addresses)], state)
-        for change in after.changes:
+        for change in plan.changes:
             if change.kind == "withdraw":
                 left = [(change.name, t) for t in observed.get(change.name, {}) if t in {"A", "AAAA", "TXT"}]
                 states |= dict.fromkeys(left, _unfinished(refusals.get(change.name)))

@@ -1,29 +1,65 @@
-"""Fixtures: a real BIND 9, and a real Postgres with Culvert's tables."""
+"""Fixtures: real name servers, a Postgres for the whole run, and a database with Culvert's tables for each test."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+import secrets
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 
 import pytest
-from culvert_db import create_engine, upgrade
+import pytest_asyncio
+from culvert_db import Sessions, create_engine, create_sessions, upgrade
 from culvert_db.embedded import EmbeddedPostgres
+from sqlalchemy import text
 
-from .name_server import NameServer
+from .name_server import Bind, Knot, NameServer, PowerDns
+from .world import World
 
 
 @pytest.fixture
-def name_server(tmp_path: Path) -> Iterator[NameServer]:
-    server = NameServer(tmp_path / "named")
+def bind(tmp_path: Path) -> Iterator[Bind]:
+    server = Bind(tmp_path / "named")
     server.start()
     yield server
     server.stop()
 
 
-@pytest.fixture
-async def database_url(tmp_path: Path) -> AsyncIterator[str]:
-    async with EmbeddedPostgres(tmp_path / "pg") as url:
-        engine = create_engine(url)
-        await upgrade(engine)
-        await engine.dispose()
+@pytest.fixture(params=[Bind, Knot, PowerDns])
+def any_server(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[NameServer]:
+    server: NameServer = request.param(tmp_path / "server")
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[str]:
+    async with EmbeddedPostgres(tmp_path_factory.mktemp("pg")) as url:
         yield url
+
+
+@pytest.fixture
+async def database_url(cluster: str) -> AsyncGenerator[str]:
+    name = f"t{secrets.token_hex(8)}"
+    engine = create_engine(cluster).execution_options(isolation_level="AUTOCOMMIT")
+    async with engine.connect() as connection:
+        await connection.execute(text(f"CREATE DATABASE {name}"))
+        url = cluster.replace("/postgres?", f"/{name}?")
+        tables = create_engine(url)
+        await upgrade(tables)
+        await tables.dispose()
+        yield url
+        await connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+    await engine.dispose()
+
+
+@pytest.fixture
+async def sessions(database_url: str) -> AsyncGenerator[Sessions]:
+    engine = create_engine(database_url)
+    yield create_sessions(engine)
+    await engine.dispose()
+
+
+@pytest.fixture
+def world(database_url: str, sessions: Sessions, tmp_path: Path) -> World:
+    return World(database_url, sessions, tmp_path)

@@ -1,12 +1,14 @@
-"""A real BIND 9 on a free loopback port, in a directory of its own: TSIG for updates and transfers, nothing else."""
+"""Real name servers, each on a free loopback port and in a directory of its own: TSIG for updates and transfers."""
 
 from __future__ import annotations
 
+import abc
 import base64
 import secrets
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import time
 from collections.abc import Iterable
@@ -16,6 +18,7 @@ from typing import cast
 import dns.exception
 import dns.message
 import dns.query
+import dns.rcode
 import dns.rdata
 import dns.rdatatype
 import dns.tsig
@@ -24,97 +27,232 @@ import dns.update
 KEY_NAME = "culvert-dns"
 ZONE = "corp.example"
 
-_START_SECONDS = 15.0
+_START_SECONDS = 40.0
+# Loaded machines are slow to answer.
+_LOOKUP_SECONDS = 10
+# A zone of the SOA, an NS, and a host that is not ours.
+_ZONE_FILE = """\
+$TTL 300
+@ SOA ns hostmaster 1 3600 600 86400 60
+@ NS ns
+ns A 127.0.0.1
+mail A 192.0.2.25
+mail TXT "kept by hand"
+"""
 
 
-class NameServer:
-    """`key_file` is what a client needs; `bare_zone` content is the SOA, an NS, and a host that is not ours."""
+class NameServer(abc.ABC):
+    """`key_dir` holds the client's key as KEY_NAME.key. `updates`: whether that key may change the zone."""
+
+    package: str
+    program: str
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        directory.mkdir()
+        self.directory = directory
         self.address = "127.0.0.1"
         self.port = _free_port()
-        self.key_file = directory / "client.key"
-        self._secret = base64.b64encode(secrets.token_bytes(32)).decode()
-        self._process: subprocess.Popen[bytes] | None = None
+        self.key_dir = directory / "keys"
+        self.key_dir.mkdir(parents=True)
+        self.key_file = self.key_dir / f"{KEY_NAME}.key"
+        self.secret = base64.b64encode(secrets.token_bytes(32)).decode()
+        self.process: subprocess.Popen[bytes] | None = None
         self.key_file.touch(mode=0o600)
-        self.key_file.write_text(self._key_text())
-        (directory / "db.corp.example").write_text(
-            "$TTL 300\n"
-            "@ SOA ns hostmaster 1 3600 600 86400 60\n"
-            "@ NS ns\n"
-            "ns A 127.0.0.1\n"
-            "mail A 192.0.2.25\n"
-            'mail TXT "kept by hand"\n'
-        )
-        self.configure(update_policy=f"allow-update {{ key {KEY_NAME}; }};")
+        self.key_file.write_text(self.key_text())
+        self.reset()
+        self.configure(updates=True)
 
-    def configure(self, *, update_policy: str) -> None:
-        (self._directory / "named.conf").write_text(
-            f"""
-            {self._key_text()}
-            options {{
-                directory "{self._directory}"; pid-file none; session-keyfile none; recursion no; dnssec-validation no;
-                listen-on port {self.port} {{ {self.address}; }}; listen-on-v6 {{ none; }};
-                allow-transfer {{ key {KEY_NAME}; }}; notify no;
-            }};
-            controls {{}};
-            zone "{ZONE}" {{ type primary; file "db.corp.example"; {update_policy} }};
-            """
-        )
+    @abc.abstractmethod
+    def configure(self, *, updates: bool) -> None:
+        """Counts from the next start on."""
+
+    @abc.abstractmethod
+    def command(self) -> list[str]: ...
+
+    def reset(self) -> None:
+        """The zone as it was at first, from the next start on."""
+        for left in self.directory.glob(f"{ZONE}.zone*"):
+            left.unlink()
+        (self.directory / f"{ZONE}.zone").write_text(_ZONE_FILE)
 
     def start(self) -> None:
-        named = shutil.which("named", path="/usr/sbin:/usr/bin")
-        assert named is not None, "install bind9"
-        with (self._directory / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [named, "-g", "-n", "1", "-c", str(self._directory / "named.conf")], stdout=log, stderr=log
-            )
+        with (self.directory / "log").open("ab") as log:
+            self.process = subprocess.Popen(self.command(), stdout=log, stderr=log)
         deadline = time.monotonic() + _START_SECONDS
         while not self._answers():
-            assert self._process.poll() is None, (self._directory / "log").read_text()
-            assert time.monotonic() < deadline, "named did not start"
+            assert self.process.poll() is None, (self.directory / "log").read_text()
+            assert time.monotonic() < deadline, (self.directory / "log").read_text()
             time.sleep(0.05)
 
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.send_signal(signal.SIGTERM)
-            self._process.wait(10)
-            self._process = None
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        if self.process is not None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.send_signal(number)
+            self.process.wait(20)
+            self.process = None
+
+    def freeze(self) -> None:
+        """It takes connections, because the kernel does, and answers nothing."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
 
     def lookup(self, name: str, rtype: str) -> list[str]:
         """What a resolver would be told now."""
         query = dns.message.make_query(name, rtype)
-        answer = dns.query.udp(query, self.address, port=self.port, timeout=5)
+        answer = dns.query.udp(query, self.address, port=self.port, timeout=_LOOKUP_SECONDS)
         records = [record for rrset in answer.answer for record in cast(Iterable[dns.rdata.Rdata], rrset)]
         return sorted(record.to_text() for record in records)
 
-    def edit(self, *edits: tuple[str, str, str]) -> None:
-        """Add (name, type, rdata) behind the updater's back, as an administrator with nsupdate would."""
-        key = dns.tsig.Key(KEY_NAME, self._secret)
-        update = dns.update.UpdateMessage(ZONE, keyring=key)
+    def edit(self, *edits: tuple[str, str, str], delete: Iterable[tuple[str, str]] = ()) -> None:
+        """Change the zone behind the updater's back, as an administrator with nsupdate would."""
+        update = dns.update.UpdateMessage(ZONE, keyring=dns.tsig.Key(KEY_NAME, self.secret))
+        for name, rtype in delete:
+            update.delete(f"{name}.", rtype)
         for name, rtype, rdata in edits:
             update.add(f"{name}.", 300, rtype, rdata)
-        dns.query.tcp(update, self.address, port=self.port, timeout=5)
+        answer = dns.query.tcp(update, self.address, port=self.port, timeout=_LOOKUP_SECONDS)
+        assert answer.rcode() == dns.rcode.NOERROR, answer
 
     def spoil_key(self) -> str:
         """Puts another secret into the client's key file; returns the right content."""
         right = self.key_file.read_text()
         other = base64.b64encode(secrets.token_bytes(32)).decode()
-        self.key_file.write_text(right.replace(self._secret, other))
+        self.key_file.write_text(right.replace(self.secret, other))
         return right
 
-    def _key_text(self) -> str:
-        return f'key "{KEY_NAME}" {{ algorithm hmac-sha256; secret "{self._secret}"; }};\n'
+    def key_text(self) -> str:
+        return f'key "{KEY_NAME}" {{ algorithm hmac-sha256; secret "{self.secret}"; }};\n'
+
+    def found(self) -> str:
+        path = shutil.which(self.program, path="/usr/sbin:/usr/bin")
+        assert path is not None, f"install {self.package}"
+        return path
 
     def _answers(self) -> bool:
         query = dns.message.make_query(ZONE, dns.rdatatype.SOA)
         try:
-            dns.query.udp(query, self.address, port=self.port, timeout=0.5)
+            answer = dns.query.udp(query, self.address, port=self.port, timeout=0.5)
         except (dns.exception.Timeout, OSError):
             return False
-        return True
+        return answer.rcode() == dns.rcode.NOERROR
+
+
+class Bind(NameServer):
+    package, program = "bind9", "named"
+
+    def configure(self, *, updates: bool, journal: str = f"{ZONE}.zone.jnl") -> None:
+        who = f"key {KEY_NAME}" if updates else "none"
+        (self.directory / "named.conf").write_text(
+            f"""
+            {self.key_text()}
+            options {{
+                directory "{self.directory}"; pid-file none; session-keyfile none; recursion no; dnssec-validation no;
+                listen-on port {self.port} {{ {self.address}; }}; listen-on-v6 {{ none; }};
+                allow-transfer {{ key {KEY_NAME}; }}; notify no;
+            }};
+            controls {{}};
+            zone "{ZONE}" {{
+                type primary; file "{ZONE}.zone"; journal "{journal}"; allow-update {{ {who}; }};
+            }};
+            """
+        )
+
+    def command(self) -> list[str]:
+        return [self.found(), "-g", "-n", "1", "-c", str(self.directory / "named.conf")]
+
+
+class Knot(NameServer):
+    package, program = "knot", "knotd"
+
+    def configure(self, *, updates: bool) -> None:
+        actions = "[transfer, update]" if updates else "transfer"
+        (self.directory / "knot.conf").write_text(
+            f"""
+server:
+    rundir: "{self.directory}"
+    listen: {self.address}@{self.port}
+    udp-workers: 1
+    tcp-workers: 1
+    background-workers: 1
+log:
+  - target: stderr
+    any: info
+database:
+    storage: "{self.directory}"
+key:
+  - id: {KEY_NAME}
+    algorithm: hmac-sha256
+    secret: {self.secret}
+acl:
+  - id: culvert
+    key: {KEY_NAME}
+    action: {actions}
+template:
+  - id: default
+    storage: "{self.directory}"
+    acl: culvert
+    # The journal is what a change is written to.
+    zonefile-sync: -1
+    zonefile-load: difference
+    journal-content: all
+zone:
+  - domain: {ZONE}
+    file: "{ZONE}.zone"
+"""
+        )
+
+    def reset(self) -> None:
+        super().reset()
+        shutil.rmtree(self.directory / "journal", ignore_errors=True)
+
+    def command(self) -> list[str]:
+        return [self.found(), "-c", str(self.directory / "knot.conf")]
+
+
+class PowerDns(NameServer):
+    """On SQLite. The zone's metadata say which key may do what."""
+
+    package, program = "pdns-server pdns-backend-sqlite3", "pdns_server"
+
+    def configure(self, *, updates: bool) -> None:
+        (self.directory / "pdns.conf").write_text(
+            f"""
+launch=gsqlite3
+gsqlite3-database={self.directory}/pdns.sqlite
+local-address={self.address}
+local-port={self.port}
+socket-dir={self.directory}
+dnsupdate=yes
+allow-dnsupdate-from=127.0.0.0/8
+receiver-threads=1
+distributor-threads=1
+cache-ttl=0
+query-cache-ttl=0
+negquery-cache-ttl=0
+zone-cache-refresh-interval=0
+disable-axfr=no
+security-poll-suffix=
+"""
+        )
+        if not (self.directory / "pdns.sqlite").exists():
+            schema = "/usr/share/pdns-backend-sqlite3/schema/schema.sqlite3.sql"
+            with sqlite3.connect(self.directory / "pdns.sqlite") as database:
+                database.executescript(Path(schema).read_text())
+            self._util("load-zone", ZONE, str(self.directory / f"{ZONE}.zone"))
+            self._util("import-tsig-key", KEY_NAME, "hmac-sha256", self.secret)
+            self._util("set-meta", ZONE, "TSIG-ALLOW-AXFR", KEY_NAME)
+        self._util("set-meta", ZONE, "TSIG-ALLOW-DNSUPDATE", KEY_NAME if updates else "nobody")
+
+    def reset(self) -> None:
+        super().reset()
+        (self.directory / "pdns.sqlite").unlink(missing_ok=True)
+
+    def command(self) -> list[str]:
+        return [self.found(), f"--config-dir={self.directory}", "--daemon=no", "--guardian=no"]
+
+    def _util(self, *arguments: str) -> None:
+        command = ["/usr/bin/pdnsutil", f"--config-dir={self.directory}", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def _free_port() -> int:

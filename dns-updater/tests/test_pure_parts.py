@@ -7,11 +7,13 @@ import ipaddress
 from pathlib import Path
 
 import pytest
-from culvert_dns_updater import schedule, settings, tsig_key
-from culvert_dns_updater.desired import desired
-from culvert_dns_updater.records import parse_name
+from culvert_dns_updater import schedule, settings, tsig_key, wire
+from culvert_dns_updater.batch import MESSAGE_BYTES, Dispatch, batches
+from culvert_dns_updater.desired import Intent, ZoneProfile, unplaced, wanted
+from culvert_dns_updater.diff import Change, diff
+from culvert_dns_updater.records import Ownership, parse_name
 from culvert_dns_updater.settings import SettingsError
-from culvert_dns_updater.tsig_key import KeyFileError
+from culvert_dns_updater.tsig_key import KeyDirectory, KeyFileError, TsigKey
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,19 +45,81 @@ def test_names_take_one_form() -> None:
     assert parse_name(".".join(["x" * 49] * 5)) is None  # no room for the owner name
 
 
+def _zone(
+    origin: str, *, name: str = "", only: frozenset[str] | None = None, retiring: bool = False
+) -> ZoneProfile:
+    return ZoneProfile(
+        id=0,
+        name=name or origin,
+        origin=origin,
+        server="192.0.2.53",
+        port=53,
+        key="k",
+        ownership=Ownership("default", 60),
+        only=only,
+        retiring=retiring,
+    )
+
+
+def _placed(*zones: ZoneProfile) -> tuple[list[set[str]], set[str]]:
+    names = ("wiki.corp.example", "a.lab.corp.example", "notcorp.example")
+    intent = Intent(zones, tuple((name, ipaddress.ip_address("10.20.0.10")) for name in names))
+    return [set(wanted(zone, intent)) for zone in zones], set(unplaced(intent))
+
+
 def test_resources_go_into_the_most_specific_zone() -> None:
-    address = ipaddress.ip_address("10.20.0.10")
-    resources = [
-        ("wiki.corp.example", address),
-        ("a.lab.corp.example", address),
-        ("notcorp.example", address),
-    ]
-    found = desired(resources, ("corp.example", "lab.corp.example"))
-    assert {zone: set(names) for zone, names in found.zones.items()} == {
-        "corp.example": {"wiki.corp.example"},
-        "lab.corp.example": {"a.lab.corp.example"},
-    }
-    assert found.outside == {"notcorp.example"}
+    found = _placed(_zone("corp.example"), _zone("lab.corp.example"))
+    assert found == ([{"wiki.corp.example"}, {"a.lab.corp.example"}], {"notcorp.example"})
+
+
+def test_a_view_holds_what_was_chosen_for_it() -> None:
+    inside = _zone("corp.example", name="inside")
+    outside = _zone("corp.example", name="outside", only=frozenset({"wiki.corp.example"}))
+    both = {"wiki.corp.example", "a.lab.corp.example"}
+    assert _placed(inside, outside) == ([both, {"wiki.corp.example"}], {"notcorp.example"})
+    assert _placed(outside)[1] == {"a.lab.corp.example", "notcorp.example"}
+
+
+def test_a_zone_that_retires_holds_nothing() -> None:
+    placed, left = _placed(_zone("corp.example", retiring=True))
+    assert (placed, len(left)) == ([set()], 3)
+
+
+def _changes(count: int) -> list[Change]:
+    names = {f"host-{i}.corp.example": frozenset({ipaddress.ip_address("2001:db8::1")}) for i in range(count)}
+    return list(diff(names, {}, Ownership("default", 60)).changes)
+
+
+def test_a_message_is_never_longer_than_tcp_carries() -> None:
+    key = TsigKey("k", SECRET, "hmac-sha512")
+    sent = batches(_changes(1000))
+    assert [change for batch in sent for change in batch] == _changes(1000)
+    assert len(sent) < 10
+    assert all(len(wire.encode(batch, "corp.example", key).to_wire()) < MESSAGE_BYTES for batch in sent)
+
+
+@given(st.integers(1, 300), st.sets(st.integers(0, 299), max_size=5))
+def test_who_is_to_blame_is_found_and_the_others_get_through(count: int, bad: set[int]) -> None:
+    changes = _changes(count)
+    blamed = {changes[i].name for i in bad if i < count}
+    dispatch, done, refused = Dispatch(changes), list[str](), list[str]()
+    while batch := dispatch.next():
+        names = [change.name for change in batch]
+        if blamed & set(names):
+            refused += [change.name for change in dispatch.refused(batch)]
+        else:
+            dispatch.accepted()
+            done += names
+    assert sorted(refused) == sorted(blamed)
+    assert sorted(done + refused) == sorted(change.name for change in changes)
+
+
+def test_a_server_that_refuses_everything_is_not_asked_name_by_name() -> None:
+    dispatch, asked, refused = Dispatch(_changes(1000)), 0, 0
+    while batch := dispatch.next():
+        asked += 1
+        refused += len(dispatch.refused(batch))
+    assert (refused, asked < 40) == (1000, True)
 
 
 def _write(path: Path, text: str, mode: int = 0o600) -> Path:
@@ -68,15 +132,24 @@ def _write(path: Path, text: str, mode: int = 0o600) -> Path:
 def test_every_secret_is_read_back(tmp_path_factory: pytest.TempPathFactory, secret: bytes) -> None:
     text = base64.b64encode(secret).decode()
     file = _write(tmp_path_factory.mktemp("key") / "key", BIND_KEY.replace(SECRET, text))
-    assert tsig_key.load(file, name=None, algorithm="hmac-sha256").secret == secret
+    assert tsig_key.load(file).secret == secret
 
 
 def test_both_forms_of_the_key_are_one_key(tmp_path: Path) -> None:
-    bind = tsig_key.load(_write(tmp_path / "bind", BIND_KEY), name=None, algorithm="hmac-sha512")
-    bare = tsig_key.load(
-        _write(tmp_path / "bare", SECRET + "\n"), name="culvert-dns", algorithm="hmac-sha256"
-    )
+    bind = tsig_key.load(_write(tmp_path / "bind.key", BIND_KEY))
+    bare = tsig_key.load(_write(tmp_path / "culvert-dns.key", SECRET + "\n"))
     assert bind == bare
+
+
+def test_a_keys_name_leads_out_of_no_directory(tmp_path: Path) -> None:
+    (tmp_path / "keys").mkdir()
+    _write(tmp_path / "other.key", BIND_KEY)
+    _write(tmp_path / "keys" / "right.key", BIND_KEY)
+    keys = KeyDirectory(tmp_path / "keys")
+    assert keys("right").name.to_text() == "culvert-dns."
+    for name in ("../other", "/etc/passwd", "", "."):
+        with pytest.raises(KeyFileError):
+            keys(name)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +157,6 @@ def test_both_forms_of_the_key_are_one_key(tmp_path: Path) -> None:
     [
         (BIND_KEY, 0o640, "mode 0640"),
         ("", 0o600, "not a TSIG key file"),
-        (SECRET, 0o600, "CULVERT_DNS_KEY_NAME"),
         (BIND_KEY.replace("hmac-sha256", "hmac-md5"), 0o600, "algorithm"),
         (BIND_KEY.replace(SECRET, "A"), 0o600, "malformed"),
         (BIND_KEY.replace("secret", "server"), 0o600, "not a TSIG key file"),
@@ -94,32 +166,31 @@ def test_an_unusable_key_file_is_refused_without_quoting_it(
     tmp_path: Path, text: str, mode: int, why: str
 ) -> None:
     with pytest.raises(KeyFileError, match=why) as caught:
-        tsig_key.load(_write(tmp_path / "key", text, mode), name=None, algorithm="hmac-sha256")
+        tsig_key.load(_write(tmp_path / "key", text, mode))
     assert SECRET not in str(caught.value)
 
 
 def test_the_key_does_not_show_its_secret(tmp_path: Path) -> None:
-    key = tsig_key.load(_write(tmp_path / "key", BIND_KEY), name=None, algorithm="hmac-sha256")
+    key = tsig_key.load(_write(tmp_path / "key", BIND_KEY))
     assert SECRET not in f"{key!r} {key}"
 
 
 def test_the_environment_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = _write(
         tmp_path / "updater.toml",
-        'server = "192.0.2.53"\nzones = ["corp.example"]\nkey_file = "/k"\ndatabase_url_file = "/d"\n',
+        'key_dir = "/k"\npoll_seconds = 7\ndatabase_url_file = "/d"\n',
     )
-    monkeypatch.setenv("CULVERT_DNS_ZONES", "Corp.Example., lab.example")
+    monkeypatch.setenv("CULVERT_DNS_KEY_DIR", "/other")
     found = settings.load(file)
-    assert found.server == "192.0.2.53"
-    assert found.zones == ("corp.example", "lab.example")
+    assert (found.poll_seconds, found.key_dir) == (7, Path("/other"))
 
 
 def test_wrong_settings_are_told_without_the_password(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CULVERT_DNS_DATABASE_URL", "postgresql://culvert:hunter2@db/culvert")
-    monkeypatch.setenv("CULVERT_DNS_PORT", "hunter2")
-    with pytest.raises(SettingsError, match="port") as caught:
+    monkeypatch.setenv("CULVERT_DNS_POLL_SECONDS", "hunter2")
+    with pytest.raises(SettingsError, match="poll_seconds") as caught:
         settings.load(None)
     assert "hunter2" not in str(caught.value)
     with pytest.raises(SettingsError, match="cannot be read"):

@@ -50,6 +50,7 @@ class Reason(enum.IntEnum):
     TIMEOUT = error_pb2.REASON_TIMEOUT
     INTERNAL = error_pb2.REASON_INTERNAL
     CONTROLLER_UNTRUSTED = error_pb2.REASON_CONTROLLER_UNTRUSTED
+    DNS_KEY_UNUSABLE = error_pb2.REASON_DNS_KEY_UNUSABLE
     CLOSED_BY_USER = error_pb2.REASON_CLOSED_BY_USER
     CLOSED_IDLE = error_pb2.REASON_CLOSED_IDLE
     CLOSED_BY_ADMIN = error_pb2.REASON_CLOSED_BY_ADMIN
@@ -253,6 +254,12 @@ CATALOGUE: dict[Reason, Entry] = {
         "{controller} is not the controller that the invitation names. Nothing was sent to it.",
         "Check the link with your administrator: somebody may be in between.",
         _G.UNAUTHENTICATED,
+        _H.BAD_GATEWAY,
+    ),
+    Reason.DNS_KEY_UNUSABLE: Entry(
+        "The TSIG key {key} of the zone {zone} cannot be used: {why}.",
+        "Put the key into the DNS updater's key directory as {key}.key, mode 0600. Culvert tries again by itself.",
+        _G.FAILED_PRECONDITION,
         _H.BAD_GATEWAY,
     ),
     Reason.CLOSED_BY_USER: Entry(

@@ -30,6 +30,7 @@ from culvert_service import private_files
 from culvert_service.agent.servicer import AgentServicer
 from culvert_service.config import ConfigurationError, Settings, split_listen
 from culvert_service.dns import endpoints as dns_endpoints
+from culvert_service.dns.service import Dns
 from culvert_service.gateways import endpoints as gateway_endpoints
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.link import Credentials, Hooks, Link, Program
@@ -123,7 +124,7 @@ class Controller:
                 identity_endpoints.router(self._identity, self._tunnels.close_of_device),
                 resource_endpoints.router(self._resources),
                 tunnel_endpoints.router(self._tunnels),
-                dns_endpoints.router(sessions),
+                dns_endpoints.router(Dns(sessions)),
             ],
             public=[identity_endpoints.public_router(self._identity)],
         )

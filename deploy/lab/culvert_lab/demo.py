@@ -90,7 +90,7 @@ async def join(lab: Lab, progress: Progress) -> Joined:
     async with progress.step("Gateway online: P4 program pushed over P4Runtime, entries written"):
         await parts.gateway_online(controller.admin)
     async with progress.step(f"DNS: {net.WIKI_NAME} published, A and TXT {parts.TXT}"):
-        await parts.start_dns_updater(lab, bind)
+        await parts.start_dns_updater(lab, controller.admin, bind)
         await parts.create_user(controller.admin)
         rekey = {"soft_packets": SOFT_PACKETS}
         await parts.create_resource(controller.admin, idle_seconds=IDLE_SECONDS, rekey=rekey)

@@ -112,12 +112,17 @@ async def gateway_online(admin: Admin) -> None:
     await admin.until(f"/gateways/{GATEWAY}", lambda answer: answer["state"] == "online", "A gateway online")
 
 
-async def start_dns_updater(lab: Lab, bind: Bind9) -> Running:
-    """Start the part that keeps the zone equal to the resources. Raises ProgramError."""
+async def start_dns_updater(lab: Lab, admin: Admin, bind: Bind9) -> Running:
+    """Have the zone kept equal to the resources, and start the part that does. Raises ProgramError, StepError."""
+    zone: dict[str, object] = {
+        "name": "lab",
+        "origin": bind.zone,
+        "server": bind.address,
+        "key": bind.tsig_file.stem,
+    }
+    await admin.post("/dns/zones", zone)
     env = {
-        "CULVERT_DNS_SERVER": bind.address,
-        "CULVERT_DNS_ZONES": bind.zone,
-        "CULVERT_DNS_KEY_FILE": str(bind.tsig_file),
+        "CULVERT_DNS_KEY_DIR": str(bind.tsig_file.parent),
         "CULVERT_DNS_DATABASE_URL_FILE": "/run/controller/database-url",
     }
     argv = [str(PROGRAMS / "culvert-dns-updater"), "run"]

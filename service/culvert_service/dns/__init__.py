@@ -1,1 +1,1 @@
-"""What dns-updater has published, for reading."""
+"""Which zones are published to, and how what dns-updater publishes there fares."""

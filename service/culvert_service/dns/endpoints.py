@@ -1,41 +1,51 @@
-"""REST: the state of published names."""
+"""REST: zones, and the state of published names."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from culvert_db import DnsState
+from fastapi import APIRouter, status
 
-from culvert_db import DnsRecord, Sessions
-from fastapi import APIRouter
-from pydantic import BaseModel
-
-from culvert_service.dns import repository
+from culvert_service.dns.schemas import DnsRecordOut, ZoneChange, ZoneIn, ZoneOut
+from culvert_service.dns.service import Dns
 
 
-class DnsRecordOut(BaseModel):
-    """One name and type; `reason`, `message` and `remedy` say why it is refused."""
-
-    name: str
-    zone: str
-    type: str
-    state: str
-    reason: str | None
-    message: str | None
-    remedy: str | None
-    attempts: int
-    updated_at: datetime
-
-    @classmethod
-    def of(cls, record: DnsRecord) -> DnsRecordOut:
-        return cls.model_validate(record, from_attributes=True)
-
-
-def router(sessions: Sessions) -> APIRouter:
+def router(dns: Dns) -> APIRouter:
     routes = APIRouter(prefix="/dns", tags=["dns"])
 
     @routes.get("", summary="List the published names and their state")
-    async def list_all() -> list[DnsRecordOut]:
-        async with sessions() as session:
-            return [DnsRecordOut.of(record) for record in await repository.records(session)]
+    async def list_records(zone: str | None = None, state: DnsState | None = None) -> list[DnsRecordOut]:
+        return await dns.records(zone, state)
 
-    _ = list_all
+    @routes.post(
+        "/zones", status_code=status.HTTP_201_CREATED, summary="Publish to a zone, or to a view of one"
+    )
+    async def create(asked: ZoneIn) -> ZoneOut:
+        return await dns.create(asked)
+
+    @routes.get("/zones", summary="List the zones and how they fare")
+    async def list_zones() -> list[ZoneOut]:
+        return await dns.zones()
+
+    @routes.get("/zones/{name}", summary="Show a zone")
+    async def get(name: str) -> ZoneOut:
+        return await dns.get(name)
+
+    @routes.put("/zones/{name}", summary="Change a zone's server, key, TTL or resources")
+    async def change(name: str, asked: ZoneChange) -> ZoneOut:
+        return await dns.change(name, asked)
+
+    @routes.delete(
+        "/zones/{name}",
+        status_code=status.HTTP_202_ACCEPTED,
+        summary="Withdraw a zone's records and forget it",
+    )
+    async def delete(name: str, keep_records: bool = False) -> None:
+        """With `keep_records` it is forgotten at once, for a server that is gone."""
+        await dns.delete(name, keep_records=keep_records)
+
+    @routes.post("/zones/{name}/check", status_code=status.HTTP_202_ACCEPTED, summary="Check a zone now")
+    async def check(name: str) -> None:
+        await dns.check(name)
+
+    _ = (list_records, create, list_zones, get, change, delete, check)
     return routes

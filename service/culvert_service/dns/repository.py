@@ -1,13 +1,89 @@
-"""SQL about published names."""
+"""SQL about zones and published names."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 
-from culvert_db import DnsRecord
-from sqlalchemy import select
+from culvert_db import (
+    DNS_ZONES_CHANNEL,
+    DnsLease,
+    DnsRecord,
+    DnsState,
+    DnsZone,
+    DnsZoneResource,
+    DnsZoneStatus,
+    Resource,
+)
+from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 
-async def records(session: AsyncSession) -> Sequence[DnsRecord]:
-    return (await session.scalars(select(DnsRecord).order_by(DnsRecord.name, DnsRecord.type))).all()
+@dataclass(frozen=True, slots=True)
+class ZoneRow:
+    zone: DnsZone
+    status: DnsZoneStatus | None
+    keeper: str | None
+    resources: list[str]
+    records: dict[DnsState, int]
+    now: datetime
+
+
+async def records(session: AsyncSession, zone: str | None, state: DnsState | None) -> Sequence[DnsRecord]:
+    query = select(DnsRecord).order_by(DnsRecord.name, DnsRecord.zone, DnsRecord.type)
+    if zone is not None:
+        query = query.where(DnsRecord.zone == zone)
+    if state is not None:
+        query = query.where(DnsRecord.state == state)
+    return (await session.scalars(query)).all()
+
+
+async def zones(session: AsyncSession, name: str | None = None) -> list[ZoneRow]:
+    """All, or the one of that name."""
+    query = (
+        select(DnsZone, DnsZoneStatus, DnsLease.holder, func.now())
+        .outerjoin(DnsZoneStatus, DnsZoneStatus.zone_id == DnsZone.id)
+        .outerjoin(DnsLease, (DnsLease.zone_id == DnsZone.id) & (DnsLease.ends_at > func.now()))
+        .order_by(DnsZone.name)
+    )
+    if name is not None:
+        query = query.where(DnsZone.name == name)
+    rows = (await session.execute(query)).all()
+    chosen: dict[int, list[str]] = {}
+    names = select(DnsZoneResource.zone_id, Resource.name).join(Resource).order_by(Resource.name)
+    for zone_id, resource in await session.execute(names):
+        chosen.setdefault(zone_id, []).append(resource)
+    counts: dict[str, dict[DnsState, int]] = {}
+    counting = select(DnsRecord.zone, DnsRecord.state, func.count()).group_by(DnsRecord.zone, DnsRecord.state)
+    for zone, state, count in await session.execute(counting):
+        counts.setdefault(zone, {})[state] = count
+    return [
+        ZoneRow(zone, status, keeper, chosen.get(zone.id, []), counts.get(zone.name, {}), now)
+        for zone, status, keeper, now in rows
+    ]
+
+
+async def lock(session: AsyncSession, name: str) -> DnsZone | None:
+    return await session.scalar(select(DnsZone).where(DnsZone.name == name).with_for_update())
+
+
+async def choose(session: AsyncSession, zone_id: int, resources: Sequence[int]) -> None:
+    """What a zone publishes, in place of what it did."""
+    await session.execute(delete(DnsZoneResource).where(DnsZoneResource.zone_id == zone_id))
+    session.add_all(DnsZoneResource(zone_id=zone_id, resource_id=number) for number in resources)
+
+
+async def resources_named(session: AsyncSession, names: Sequence[str]) -> dict[str, int]:
+    found = await session.execute(select(Resource.name, Resource.id).where(Resource.name.in_(names)))
+    return {row.name: row.id for row in found}
+
+
+async def forget(session: AsyncSession, zone: DnsZone) -> None:
+    await session.execute(delete(DnsRecord).where(DnsRecord.zone == zone.name))
+    await session.delete(zone)
+
+
+async def hurry(session: AsyncSession) -> None:
+    """Has the zones looked at now, whatever backoff they are in."""
+    await session.execute(select(func.pg_notify(DNS_ZONES_CHANNEL, "")))

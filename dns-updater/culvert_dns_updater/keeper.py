@@ -1,0 +1,201 @@
+"""One zone, kept while its lease is held: a pass at each change, at the poll, and after a failure as scheduled.
+
+resources change ──┐ (not while backing off)
+zones change ──────┼─► pass: intent ─► zone ─► states ─► wait
+poll or backoff ───┘
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from culvert_proto import CulvertError, Reason
+
+from culvert_dns_updater import schedule
+from culvert_dns_updater.desired import Intent, Names, ZoneProfile, wanted
+from culvert_dns_updater.store import Lease, LeaseLostError, Store, StoreError, ZoneReport
+from culvert_dns_updater.tsig_key import KeyFileError, TsigKey
+from culvert_dns_updater.zone import (
+    RecordState,
+    State,
+    States,
+    WriteDeniedError,
+    Writing,
+    Zone,
+    record_types,
+)
+
+_log = logging.getLogger(__name__)
+
+# A zone is as bad as the worst of its records.
+_FROM_WORST = (State.UNREACHABLE, State.REFUSED, State.PENDING, State.FOREIGN, State.LIVE)
+
+
+class Outcome(Enum):
+    """What a pass came to. Only FAILED is tried again sooner than the poll: a foreign name waits for a person."""
+
+    LIVE = "live"
+    INCOMPLETE = "incomplete"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What all keepers share. `timeout` in seconds for one exchange with a name server."""
+
+    store: Store
+    keys: Callable[[str], TsigKey]
+    timeout: float
+
+
+class Keeper:
+    def __init__(self, lease: Lease, means: Means) -> None:
+        self.lease: Lease = lease
+        self._means = means
+        self._wake = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._stopping = False
+        self._failures = 0
+        self._told_at = time.monotonic()
+        self._reported = ""
+
+    def resources_changed(self) -> None:
+        self._told_at = min(self._told_at, time.monotonic()) if self._wake.is_set() else time.monotonic()
+        self._wake.set()
+
+    def zones_changed(self) -> None:
+        """Whatever a person has changed may be what was wrong: no backoff."""
+        self.resources_changed()
+        self._hurry.set()
+
+    def stop(self) -> None:
+        """Ends `run` after the pass that is under way: a pass is short, and none is left half done."""
+        self._stopping = True
+        self._wake.set()
+        self._hurry.set()
+
+    async def run(self, poll: float) -> None:
+        """Until `stop`, or until the zone is gone. `poll` in seconds."""
+        while not self._stopping:
+            self._wake.clear()
+            self._hurry.clear()
+            try:
+                intent = await self._means.store.intent()
+                outcome = await self.once(intent)
+            except StoreError as error:
+                self._report(str(error))
+                outcome = Outcome.FAILED
+            except (LeaseLostError, WriteDeniedError):
+                self._report("another updater keeps the zone by now")
+                return
+            if outcome is None:
+                return
+            self._failures = self._failures + 1 if outcome is Outcome.FAILED else 0
+            await self._wait(poll)
+
+    async def once(self, intent: Intent) -> Outcome | None:
+        """One pass; None when there is no such zone any more. Raises StoreError, LeaseLostError, WriteDeniedError."""
+        profile = next((zone for zone in intent.zones if zone.id == self.lease.zone_id), None)
+        if profile is None:
+            return None
+        names = wanted(profile, intent)
+        try:
+            applied = await self._zone(profile).apply(names, Writing(self._announce(profile), self._held))
+        except CulvertError as error:
+            return await self._failed(profile, names, error)
+        if profile.retiring and not applied.states:
+            await self._means.store.retire(profile.name, self.lease)
+            self._report(f"{profile.name}: retired")
+            return None
+        if applied.sent:
+            _log.info("%s: %d names written", profile.name, applied.sent)
+        state, error = _worst(applied.states)
+        await self._record(profile, applied.states, state, error, serial=applied.serial)
+        self._report(f"{profile.name}: {_say(applied.states)}")
+        if state is State.LIVE:
+            return Outcome.LIVE
+        return Outcome.INCOMPLETE if state is State.FOREIGN else Outcome.FAILED
+
+    async def _wait(self, poll: float) -> None:
+        # Jitter, not a secret.
+        seconds = schedule.wait(self._failures, poll, random.random())  # noqa: S311
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await (self._hurry if self._failures else self._wake).wait()
+
+    def _zone(self, profile: ZoneProfile) -> Zone:
+        try:
+            key = self._means.keys(profile.key)
+        except KeyFileError as error:
+            raise CulvertError(
+                Reason.DNS_KEY_UNUSABLE, key=profile.key, zone=profile.name, why=error
+            ) from None
+        return Zone(profile, key, self._means.timeout)
+
+    def _held(self) -> bool:
+        return self.lease.held()
+
+    def _announce(self, profile: ZoneProfile):
+        async def announce(states: States) -> None:
+            await self._record(profile, states, State.PENDING, None, finished=False)
+
+        return announce
+
+    async def _failed(self, profile: ZoneProfile, names: Names, error: CulvertError) -> Outcome:
+        self._report(f"{profile.name}: {error}")
+        state = State.UNREACHABLE if error.reason is Reason.DNS_UPDATE_UNREACHABLE else State.REFUSED
+        keys = {(name, t) for name, addresses in names.items() for t in record_types(addresses)}
+        keys |= set(await self._means.store.known(profile.name))
+        states = dict.fromkeys(keys, RecordState(state, error))
+        await self._record(profile, states, state, error)
+        return Outcome.FAILED
+
+    async def _record(
+        self,
+        profile: ZoneProfile,
+        states: States,
+        state: State,
+        error: CulvertError | None,
+        *,
+        serial: int | None = None,
+        finished: bool = True,
+    ) -> None:
+        failed = finished and state not in {State.LIVE, State.FOREIGN}
+        report = ZoneReport(
+            state,
+            error,
+            serial,
+            behind=state not in {State.LIVE, State.FOREIGN},
+            told_ago=time.monotonic() - self._told_at,
+            failures=self._failures + 1 if failed else 0,
+            finished=finished,
+        )
+        await self._means.store.record(profile.name, self.lease, states, report)
+
+    def _report(self, said: str) -> None:
+        """Log what is new; a fault that lasts is told once."""
+        if self._reported != said:
+            self._reported = said
+            _log.info("%s", said)
+
+
+def _worst(states: States) -> tuple[State, CulvertError | None]:
+    worst = min(states.values(), key=lambda state: _FROM_WORST.index(state.state), default=None)
+    return (State.LIVE, None) if worst is None else (worst.state, worst.error)
+
+
+def _say(states: States) -> str:
+    waiting = {name: state for (name, _), state in sorted(states.items()) if state.state is not State.LIVE}
+    if not waiting:
+        return f"{len({name for name, _ in states})} names live"
+    why = sorted({str(state.error) for state in waiting.values() if state.error is not None})
+    # Each foreign name has words of its own, and there may be thousands.
+    more = f" (and {len(why) - 3} more)" if len(why) > 3 else ""
+    return f"{len(waiting)} names not live: {' '.join(why[:3]) or 'trying again'}{more}"

@@ -1,0 +1,95 @@
+"""Zones and published names as REST says them."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from datetime import datetime
+from typing import Annotated, Literal
+
+from culvert_db import DnsState
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+_LABEL = re.compile(r"^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?$")
+# RFC 1035 §2.3.4, less the length octets.
+_NAME_MAX = 253
+
+
+def _origin(value: str) -> str:
+    name = value.strip().rstrip(".").lower()
+    if len(name) > _NAME_MAX or not all(_LABEL.match(label) for label in name.split(".")):
+        raise ValueError("must be a DNS name such as corp.example")
+    return name
+
+
+def _server(value: str) -> str:
+    try:
+        return str(ipaddress.ip_address(value.strip()))
+    except ValueError:
+        return _origin(value)
+
+
+Slug = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
+State = Literal["pending", "live", "refused", "foreign", "unreachable"]
+
+
+class ZoneChange(BaseModel):
+    """What of a zone can be changed in place."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    # The primary's name or address.
+    server: Annotated[str, AfterValidator(_server)]
+    port: Annotated[int, Field(ge=1, le=65535)] = 53
+    # Of a file in dns-updater's key directory, without `.key`.
+    key: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")]
+    # Seconds.
+    ttl: Annotated[int, Field(ge=0, le=86400)] = 60
+    # Names of resources; all of the zone's when it is not set.
+    resources: Annotated[list[str], Field(max_length=10_000)] | None = None
+
+
+class ZoneIn(ZoneChange):
+    name: Slug
+    origin: Annotated[str, AfterValidator(_origin)]
+    # Of several zones of one origin; the server tells them apart by the key or the port.
+    view: Annotated[str, Field(pattern=r"^[a-z0-9-]{0,63}$")] = ""
+    # Tells our records from another Culvert's in the same zone.
+    instance: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,63}$")] = "default"
+
+
+class ZoneOut(ZoneIn):
+    """`state` is that of the worst record, and `reason`, `message` and `remedy` say why it is not live."""
+
+    retiring: bool
+    state: State
+    reason: str | None
+    message: str | None
+    remedy: str | None
+    serial: int | None
+    # The last transfer that ended with the zone known.
+    checked_at: datetime | None
+    # Seconds since the oldest change that the zone does not show yet; 0 when it shows all.
+    lag_seconds: float
+    # Passes that have failed in a row.
+    failures: int
+    # Which dns-updater keeps the zone; none when no lease is in force.
+    keeper: str | None
+    # How many records are in each state.
+    records: dict[DnsState, int]
+
+
+class DnsRecordOut(BaseModel):
+    """One name and type. `zone` is a zone's name, empty for a name that none publishes."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    name: str
+    zone: str
+    type: str
+    state: State
+    reason: str | None
+    message: str | None
+    remedy: str | None
+    attempts: int
+    updated_at: datetime

@@ -1,0 +1,122 @@
+"""Zones as an administrator describes them. dns-updater hears of each change from Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from culvert_db import DnsState, DnsZone, Sessions
+from culvert_proto import CulvertError, Reason
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from culvert_service.dns import repository
+from culvert_service.dns.schemas import DnsRecordOut, ZoneChange, ZoneIn, ZoneOut
+
+
+class Dns:
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    async def records(self, zone: str | None, state: DnsState | None) -> list[DnsRecordOut]:
+        async with self._sessions() as session:
+            found = await repository.records(session, zone, state)
+        return [DnsRecordOut.model_validate(record) for record in found]
+
+    async def create(self, asked: ZoneIn) -> ZoneOut:
+        """Raises CulvertError NOT_FOUND or ALREADY_EXISTS."""
+        try:
+            async with self._sessions.begin() as session:
+                zone = DnsZone(name=asked.name, origin=asked.origin, view=asked.view, instance=asked.instance)
+                session.add(zone)
+                await _describe(session, zone, asked)
+        except IntegrityError:
+            what = f"A zone named {asked.name}, or that view of {asked.origin},"
+            raise CulvertError(Reason.ALREADY_EXISTS, what=what) from None
+        return await self.get(asked.name)
+
+    async def zones(self) -> list[ZoneOut]:
+        async with self._sessions() as session:
+            return [_out(row) for row in await repository.zones(session)]
+
+    async def get(self, name: str) -> ZoneOut:
+        async with self._sessions() as session:
+            for row in await repository.zones(session, name):
+                return _out(row)
+        raise _unknown(name)
+
+    async def change(self, name: str, asked: ZoneChange) -> ZoneOut:
+        """Raises CulvertError NOT_FOUND."""
+        async with self._sessions.begin() as session:
+            await _describe(session, await _locked(session, name), asked)
+        return await self.get(name)
+
+    async def delete(self, name: str, *, keep_records: bool) -> None:
+        """The zone retires: dns-updater withdraws its records and then forgets it; at once if they are to be kept.
+
+        Raises CulvertError NOT_FOUND.
+        """
+        async with self._sessions.begin() as session:
+            zone = await _locked(session, name)
+            if keep_records:
+                await repository.forget(session, zone)
+            else:
+                zone.retiring = True
+
+    async def check(self, name: str) -> None:
+        """Raises CulvertError NOT_FOUND."""
+        async with self._sessions.begin() as session:
+            await _locked(session, name)
+            await repository.hurry(session)
+
+
+async def _locked(session: AsyncSession, name: str) -> DnsZone:
+    zone = await repository.lock(session, name)
+    if zone is None:
+        raise _unknown(name)
+    return zone
+
+
+async def _describe(session: AsyncSession, zone: DnsZone, asked: ZoneChange) -> None:
+    zone.server, zone.port, zone.key, zone.ttl = asked.server, asked.port, asked.key, asked.ttl
+    zone.all_resources = asked.resources is None
+    await session.flush()
+    await repository.choose(session, zone.id, await _numbers(session, asked.resources or ()))
+
+
+async def _numbers(session: AsyncSession, names: Sequence[str]) -> list[int]:
+    found = await repository.resources_named(session, names)
+    for name in names:
+        if name not in found:
+            raise CulvertError(Reason.NOT_FOUND, what=f"The resource {name}")
+    return sorted(found.values())
+
+
+def _unknown(name: str) -> CulvertError:
+    return CulvertError(Reason.NOT_FOUND, what=f"The zone {name}")
+
+
+def _out(row: repository.ZoneRow) -> ZoneOut:
+    zone, status = row.zone, row.status
+    behind = status.behind_since if status else zone.created_at
+    return ZoneOut(
+        name=zone.name,
+        origin=zone.origin,
+        view=zone.view,
+        instance=zone.instance,
+        server=zone.server,
+        port=zone.port,
+        key=zone.key,
+        ttl=zone.ttl,
+        resources=None if zone.all_resources else row.resources,
+        retiring=zone.retiring,
+        state=(status.state if status else DnsState.PENDING).value,
+        reason=status.reason if status else None,
+        message=status.message if status else None,
+        remedy=status.remedy if status else None,
+        serial=status.serial if status else None,
+        checked_at=status.checked_at if status else None,
+        lag_seconds=max(0.0, (row.now - behind).total_seconds()) if behind else 0.0,
+        failures=status.failures if status else 0,
+        keeper=row.keeper,
+        records=row.records,
+    )

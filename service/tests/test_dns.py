@@ -1,0 +1,79 @@
+"""Zones over REST: described, changed, retired; what dns-updater tells of them is shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from culvert_db import DnsRecord, DnsState, DnsZone, DnsZoneStatus
+from sqlalchemy import select
+
+from .conftest import World
+from .switch import Switch
+
+pytestmark = pytest.mark.slow
+
+ZONE: dict[str, Any] = {"name": "corp", "origin": "Corp.Example.", "server": "192.0.2.53", "key": "corp"}
+OUTSIDE: dict[str, Any] = ZONE | {"name": "outside", "view": "outside", "resources": []}
+
+
+async def refused(world: World, method: str, path: str, body: object = None) -> tuple[int, str]:
+    answer = await world.admin.request(method, f"/api/v1{path}", json=body)
+    return answer.status_code, answer.json()["reason"]
+
+
+async def test_a_zone_is_made_changed_and_retired(world: World) -> None:
+    made = await world.rest("POST", "/dns/zones", ZONE)
+    assert (made["origin"], made["port"], made["ttl"], made["resources"]) == ("corp.example", 53, 60, None)
+    assert (made["state"], made["keeper"], made["lag_seconds"] >= 0) == ("pending", None, True)
+    assert await refused(world, "POST", "/dns/zones", ZONE) == (409, "ALREADY_EXISTS")
+    assert await refused(world, "POST", "/dns/zones", ZONE | {"name": "again"}) == (409, "ALREADY_EXISTS")
+    await world.rest("POST", "/dns/zones", OUTSIDE)
+    assert [zone["name"] for zone in await world.rest("GET", "/dns/zones")] == ["corp", "outside"]
+
+    changed = await world.rest(
+        "PUT", "/dns/zones/corp", {"server": "ns.corp.example", "key": "k", "ttl": 300}
+    )
+    assert (changed["server"], changed["key"], changed["ttl"]) == ("ns.corp.example", "k", 300)
+    await world.rest("POST", "/dns/zones/corp/check")
+    await world.rest("DELETE", "/dns/zones/corp")
+    assert (await world.rest("GET", "/dns/zones/corp"))["retiring"]
+    await world.rest("DELETE", "/dns/zones/corp?keep_records=true")
+    assert await refused(world, "GET", "/dns/zones/corp") == (404, "NOT_FOUND")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"key": "../master"},
+        {"key": "/etc/passwd"},
+        {"server": "a b"},
+        {"port": 0},
+        {"origin": "."},
+        {"ttl": -1},
+    ],
+)
+async def test_what_cannot_be_a_zone_is_refused(world: World, change: dict[str, Any]) -> None:
+    assert await refused(world, "POST", "/dns/zones", ZONE | change) == (422, "REQUEST_INVALID")
+
+
+async def test_a_view_publishes_the_resources_that_it_names(world: World, switch: Switch) -> None:
+    assert await refused(world, "POST", "/dns/zones", ZONE | {"resources": ["nothing"]}) == (404, "NOT_FOUND")
+    made = await world.rest("POST", "/dns/zones", ZONE | {"resources": ["wiki"]})
+    assert made["resources"] == ["wiki"]
+    await world.rest("DELETE", "/resources/wiki")
+    assert (await world.rest("GET", "/dns/zones/corp"))["resources"] == []
+
+
+async def test_how_a_zone_fares_is_shown(world: World) -> None:
+    await world.rest("POST", "/dns/zones", ZONE)
+    async with world.sessions.begin() as session:
+        number = await session.scalar(select(DnsZone.id))
+        words = {"reason": "DNS_RECORD_FOREIGN", "message": "m", "remedy": "r"}
+        session.add(DnsZoneStatus(zone_id=number, state=DnsState.FOREIGN, serial=7, failures=0, **words))
+        session.add(DnsRecord(name="a", zone="corp", type="A", state=DnsState.LIVE))
+        session.add(DnsRecord(name="b", zone="corp", type="A", state=DnsState.FOREIGN, **words))
+    found = await world.rest("GET", "/dns/zones/corp")
+    assert (found["state"], found["serial"], found["lag_seconds"]) == ("foreign", 7, 0)
+    assert found["records"] == {"live": 1, "foreign": 1}
+    assert [row["name"] for row in await world.rest("GET", "/dns?zone=corp&state=foreign")] == ["b"]
