@@ -67,7 +67,8 @@ class Keeper:
         self._reported = ""
 
     def resources_changed(self) -> None:
-        self._told_at = min(self._told_at, time.monotonic()) if self._wake.is_set() else time.monotonic()
+        if not self._wake.is_set():
+            self._told_at = time.monotonic()
         self._wake.set()
 
     def zones_changed(self) -> None:
@@ -84,6 +85,9 @@ class Keeper:
     async def run(self, poll: float) -> None:
         """Until `stop`, or until the zone is gone. `poll` in seconds."""
         while not self._stopping:
+            if not self._wake.is_set():
+                # Nobody told of what this pass may find.
+                self._told_at = time.monotonic()
             self._wake.clear()
             self._hurry.clear()
             try:
