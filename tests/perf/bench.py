@@ -16,7 +16,9 @@ import sys
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "switch-targets/conformance"))
+sys.path.append(str(Path(__file__).resolve().parents[2] / "dns-updater/tests"))
 
+import dns_zone
 import esp
 import hash
 import lab
@@ -32,7 +34,7 @@ BUILD = esp.ROOT / "build"
 NAMES = (
     *lab.NAMES,
     *("esp_1400_mbit_s", *hash.NAMES, *pipeline.NAMES, *p4runtime_inserts.NAMES),
-    *(*site_to_site.NAMES, "scale_ratio", "rekey_lost"),
+    *(*site_to_site.NAMES, "scale_ratio", "rekey_lost", "dns_1000_s"),
 )
 
 
@@ -55,6 +57,8 @@ async def measure(names: list[str]) -> list[Figure]:
         figures += await scale.measure()
     if "rekey_lost" in names:
         figures += await rekey.measure()
+    if "dns_1000_s" in names:
+        figures += await dns_zone.measure()
     return figures
 
 
