@@ -5,7 +5,8 @@ from culvert_db.dns import DnsLease, DnsRecord, DnsState, DnsZone, DnsZoneResour
 from culvert_db.engine import Sessions, create_engine, create_sessions
 from culvert_db.identity import Device, DeviceState, Invitation, Totp, User
 from culvert_db.migrate import upgrade
-from culvert_db.network import Gateway, Grant, Resource, ResourceGateway
+from culvert_db.network import Gateway, Resource, ResourceGateway
+from culvert_db.policies import Group, GroupMember, Policy, PolicyResource, PolicyVersion
 from culvert_db.tunnels import Address, Direction, SecurityAssociation, Tunnel, TunnelState
 
 # Postgres NOTIFY channel, told after every change of `resources`.
@@ -28,8 +29,12 @@ __all__ = [
     "DnsZoneResource",
     "DnsZoneStatus",
     "Gateway",
-    "Grant",
+    "Group",
+    "GroupMember",
     "Invitation",
+    "Policy",
+    "PolicyResource",
+    "PolicyVersion",
     "Resource",
     "ResourceGateway",
     "SecurityAssociation",

@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime
 import enum
 import uuid
+from typing import Any
 
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, text
+from sqlalchemy.dialects.postgresql import INET
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from culvert_db.base import Base, CreatedAt, Number, state_column
@@ -22,7 +24,10 @@ class User(Base):
 
 
 class DeviceState(enum.StrEnum):
-    ACTIVE = "active"
+    """PENDING: enrolled with an invitation, and no administrator has approved it. Policies may ask for more than that."""
+
+    PENDING = "pending"
+    APPROVED = "approved"
     REVOKED = "revoked"
 
 
@@ -35,13 +40,19 @@ class Device(Base):
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
     user_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
     name: Mapped[str]
-    state: Mapped[DeviceState] = mapped_column(state_column(DeviceState), default=DeviceState.ACTIVE)
+    state: Mapped[DeviceState] = mapped_column(state_column(DeviceState), default=DeviceState.PENDING)
     fingerprint: Mapped[bytes] = mapped_column(unique=True)
     certificate_serial: Mapped[str] = mapped_column(unique=True)
     certificate_expires_at: Mapped[datetime.datetime]
+    code_proven_at: Mapped[datetime.datetime | None]
     code_valid_until: Mapped[datetime.datetime | None]
     created_at: Mapped[CreatedAt]
     revoked_at: Mapped[datetime.datetime | None]
+    # When, from where and with what it began to watch last; posture is what it says of itself.
+    last_seen_at: Mapped[datetime.datetime | None]
+    last_seen_address: Mapped[str | None] = mapped_column(INET)
+    client_version: Mapped[str | None]
+    posture: Mapped[dict[str, Any]] = mapped_column(default=dict, server_default=text("'{}'"))
 
     user: Mapped[User] = relationship(lazy="raise")
 

@@ -1,4 +1,4 @@
-"""What can be reached and through what: gateways, resources, and who is allowed."""
+"""What can be reached and through what: gateways and resources."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from sqlalchemy.dialects.postgresql import ARRAY, CIDR, INET
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from culvert_db.base import Base, CreatedAt, Number
-from culvert_db.identity import User
 
 
 class Gateway(Base):
@@ -63,9 +62,6 @@ class Resource(Base):
     gateways: Mapped[list[ResourceGateway]] = relationship(
         lazy="raise", order_by="ResourceGateway.position", cascade="all, delete-orphan", passive_deletes=True
     )
-    grants: Mapped[list[Grant]] = relationship(
-        lazy="raise", cascade="all, delete-orphan", passive_deletes=True
-    )
 
 
 class ResourceGateway(Base):
@@ -79,16 +75,3 @@ class ResourceGateway(Base):
     position: Mapped[int]
 
     gateway: Mapped[Gateway] = relationship(lazy="raise")
-
-
-class Grant(Base):
-    """A person may reach a resource."""
-
-    __tablename__ = "grants"
-
-    resource_id: Mapped[int] = mapped_column(ForeignKey("resources.id", ondelete="CASCADE"), primary_key=True)
-    user_id: Mapped[int] = mapped_column(
-        ForeignKey("users.id", ondelete="CASCADE"), primary_key=True, index=True
-    )
-
-    user: Mapped[User] = relationship(lazy="raise")

@@ -71,6 +71,9 @@ class Tunnel(Base):
     # Where the gateway keeps the peer that it has authenticated.
     endpoint: Mapped[int]
     opened_at: Mapped[CreatedAt]
+    # Until when, and under which PolicyVersion, it was last permitted. 0: what it was permitted on has changed since.
+    permitted_until: Mapped[datetime.datetime]
+    policy_version: Mapped[int] = mapped_column(BigInteger)
 
     sas: Mapped[list[SecurityAssociation]] = relationship(
         lazy="raise", order_by="SecurityAssociation.generation", passive_deletes=True

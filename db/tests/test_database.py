@@ -23,8 +23,10 @@ from culvert_db import (
     Address,
     Base,
     Device,
+    DeviceState,
     Direction,
     Gateway,
+    PolicyVersion,
     Resource,
     SecurityAssociation,
     Sessions,
@@ -35,7 +37,7 @@ from culvert_db import (
     upgrade,
 )
 from culvert_db.embedded import EmbeddedPostgres, PostgresFailedError
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, text
 from sqlalchemy.exc import IntegrityError
 
 # It has no type stubs.
@@ -110,6 +112,8 @@ async def _tunnel(sessions: Sessions) -> Tunnel:
             peer_address="203.0.113.10",
             peer_port=4500,
             endpoint=7,
+            permitted_until=datetime.datetime.now(datetime.UTC),
+            policy_version=1,
         )
         session.add(tunnel)
     return tunnel
@@ -191,6 +195,8 @@ async def test_an_endpoint_is_one_tunnels_alone_on_its_gateway(sessions: Session
             peer_address="2001:db8::10",
             peer_port=0,
             endpoint=first.endpoint if taken else first.endpoint + 1,
+            permitted_until=first.permitted_until,
+            policy_version=1,
         )
         session.add(second)
         if taken:
@@ -216,6 +222,73 @@ async def test_tunnels_of_before_the_endpoints_keep_their_rows(url: str) -> None
     await engine.dispose()
     assert found == [(tunnel.id, 1)]
     assert len(tags) == 1
+
+
+_GRANTED = """
+INSERT INTO grants SELECT resources.id, users.id FROM resources, users;
+UPDATE devices SET code_valid_until = '2026-01-01 12:00+00'
+"""
+_LED = """
+SELECT policies.name, policies.enabled, policies.conditions, users.name, resources.name
+FROM policies JOIN users ON users.id = policies.user_id
+JOIN policy_resources ON policy_resources.policy_id = policies.id
+JOIN resources ON resources.id = policy_resources.resource_id
+"""
+
+
+async def test_a_grant_becomes_a_policy_of_that_person_and_back(url: str) -> None:
+    engine = create_engine(url)
+    await upgrade(engine)
+    tunnel = await _tunnel(create_sessions(engine))
+    await engine.dispose()
+    async with engine.begin() as connection:
+        await connection.run_sync(_migrate, command.downgrade, "0002")
+        for statement in _GRANTED.split(";"):
+            await connection.execute(text(statement))
+        await connection.run_sync(_migrate, command.upgrade, "head")
+        assert (await connection.execute(text(_LED))).all() == [("alice to wiki", True, {}, "alice", "wiki")]
+        device = (await connection.execute(select(Device.state, Device.code_proven_at))).one()
+        assert device == (DeviceState.APPROVED, datetime.datetime(2026, 1, 1, 4, tzinfo=datetime.UTC))
+        assert (await connection.execute(select(Tunnel.id, Tunnel.policy_version))).one() == (tunnel.id, 0)
+        await connection.execute(
+            text("INSERT INTO policies (name, user_id, enabled) SELECT 'off', id, false FROM users")
+        )
+        await connection.execute(
+            text(
+                "INSERT INTO policy_resources SELECT p.id, r.id FROM policies p, resources r WHERE p.name = 'off'"
+            )
+        )
+        await connection.run_sync(_migrate, command.downgrade, "0002")
+        assert len((await connection.execute(text("SELECT * FROM grants"))).all()) == 1
+        await connection.run_sync(_migrate, command.upgrade, "head")
+        await connection.execute(text("UPDATE policies SET conditions = '{\"device_approved\": true}'"))
+        await connection.run_sync(_migrate, command.downgrade, "0002")
+        assert (await connection.execute(text("SELECT * FROM grants"))).all() == []
+    await engine.dispose()
+
+
+async def test_every_change_of_what_permissions_rest_on_is_counted(sessions: Sessions) -> None:
+    await _tunnel(sessions)
+    changes = (
+        "INSERT INTO groups (name) VALUES ('writers')",
+        "INSERT INTO group_members SELECT groups.id, users.id FROM groups, users",
+        "INSERT INTO policies (name, group_id) SELECT 'all', id FROM groups",
+        "INSERT INTO policy_resources SELECT policies.id, resources.id FROM policies, resources",
+        "UPDATE policies SET enabled = false",
+        "DELETE FROM policy_resources",
+        "DELETE FROM group_members",
+        "UPDATE devices SET state = 'approved'",
+        "UPDATE devices SET state = 'pending'",
+        "DELETE FROM groups",
+    )
+    counted: list[bool] = []
+    for change in changes:
+        async with sessions.begin() as session:
+            before = await session.scalar(select(PolicyVersion.version))
+            await session.execute(text(change))
+            counted.append(await session.scalar(select(PolicyVersion.version)) != before)
+    # An empty group, and an approval, take nothing from anybody; the last deletes the policy with its group.
+    assert counted == [False, True, True, True, True, True, True, False, True, True]
 
 
 def _migrate(connection: Connection, move: Callable[[Config, str], None], revision: str) -> None:

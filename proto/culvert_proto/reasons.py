@@ -38,6 +38,10 @@ class Reason(enum.IntEnum):
     ALREADY_EXISTS = error_pb2.REASON_ALREADY_EXISTS
     NOT_FOUND = error_pb2.REASON_NOT_FOUND
     SUITE_LEGACY = error_pb2.REASON_SUITE_LEGACY
+    DEVICE_NOT_APPROVED = error_pb2.REASON_DEVICE_NOT_APPROVED
+    CODE_TOO_OLD = error_pb2.REASON_CODE_TOO_OLD
+    OUTSIDE_HOURS = error_pb2.REASON_OUTSIDE_HOURS
+    SOURCE_NOT_ALLOWED = error_pb2.REASON_SOURCE_NOT_ALLOWED
     GATEWAY_DOWN = error_pb2.REASON_GATEWAY_DOWN
     GATEWAY_REFUSED = error_pb2.REASON_GATEWAY_REFUSED
     POOL_EXHAUSTED = error_pb2.REASON_POOL_EXHAUSTED
@@ -183,6 +187,30 @@ CATALOGUE: dict[Reason, Entry] = {
         "Use aes-gcm-256; or, accepting that it is weaker, add {suite} to the legacy_suites of {where}.",
         _G.FAILED_PRECONDITION,
         _H.UNPROCESSABLE_ENTITY,
+    ),
+    Reason.DEVICE_NOT_APPROVED: Entry(
+        "The device {device} has not been approved yet, and {name} asks for that.",
+        "Ask your administrator to approve it.",
+        _G.PERMISSION_DENIED,
+        _H.FORBIDDEN,
+    ),
+    Reason.CODE_TOO_OLD: Entry(
+        "The last code is too old for {name}, which asks for one of the last {age}.",
+        "Type the six digits that your authenticator shows into the tray, or run: culvert code",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
+    ),
+    Reason.OUTSIDE_HOURS: Entry(
+        "{name} is not open at this hour. It opens {opens}.",
+        "Come back then, or ask {owner}, who owns it.",
+        _G.PERMISSION_DENIED,
+        _H.FORBIDDEN,
+    ),
+    Reason.SOURCE_NOT_ALLOWED: Entry(
+        "{name} may not be opened from the address {address}.",
+        "Connect from a network that it allows, or ask {owner}, who owns it.",
+        _G.PERMISSION_DENIED,
+        _H.FORBIDDEN,
     ),
     Reason.GATEWAY_DOWN: Entry(
         "The gateway {gateway} cannot be reached.",

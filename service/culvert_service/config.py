@@ -64,6 +64,8 @@ class Settings(BaseSettings):
     protected_prefixes: Prefixes = ()
     # Holds gateway.json and gateway.p4info.txtpb.
     p4_artifacts: Path = _ARTIFACTS
+    # Every policy asks for a device that an administrator has approved, not only those that say so.
+    device_approval: bool = False
     log_json: bool = False
 
     @property

@@ -1,11 +1,11 @@
 """The controller as one process: what it is made of, how it starts, how it stops.
 
 state_dir ─► CAs, master key, admin token
-Postgres  ─► tables ─► Identity   Resources   Gateways   Tunnels
-                          │           │           │         │
-                      Watch hub ◄─────┴───────────┴─────────┤
-                                                            ▼
-REST (uvicorn, TLS)   agent API (grpc.aio, mTLS)   Fleet: a P4Runtime link for each gateway
+Postgres  ─► tables ─► Identity   Policies   Resources   Gateways   Tunnels
+                          │          │           │           │         │
+                      Watch hub ◄────┴───────────┴───────────┴─────────┤
+                                                                       ▼
+REST (uvicorn, TLS)   agent API (grpc.aio, mTLS)              Fleet: a P4Runtime link for each gateway
 """
 
 from __future__ import annotations
@@ -40,6 +40,9 @@ from culvert_service.identity import endpoints as identity_endpoints
 from culvert_service.identity.service import Identity
 from culvert_service.pki.authority import Authority, PrivateKey
 from culvert_service.pki.master_key import MasterKey
+from culvert_service.policies import endpoints as policy_endpoints
+from culvert_service.policies.service import Groups, Policies
+from culvert_service.policies.tracer import Tracer
 from culvert_service.resources import endpoints as resource_endpoints
 from culvert_service.resources.service import Resources
 from culvert_service.rest.admin_token import AdminToken
@@ -97,7 +100,9 @@ class Controller:
             agent_address=settings.agent_address,
             now=now,
         )
-        self._tunnels = Tunnels(sessions, self._fleet, self._hub, now)
+        approval = settings.device_approval
+        self._tunnels = Tunnels(sessions, self._fleet, self._hub, now, approval=approval)
+        enforce = self._tunnels.enforcement.enforce
         self._gateways = Gateways(sessions, self._fleet, self._infrastructure, master_key)
         self._resources = Resources(
             sessions, self._hub, self._tunnels.close_to_resource, settings.managed_zones
@@ -121,7 +126,12 @@ class Controller:
             self._infrastructure.pem.decode(),
             admin=[
                 gateway_endpoints.router(self._gateways),
-                identity_endpoints.router(self._identity, self._tunnels.close_of_device),
+                identity_endpoints.router(self._identity, self._tunnels.close_of_device, enforce),
+                policy_endpoints.groups_router(Groups(sessions, enforce)),
+                policy_endpoints.policies_router(Policies(sessions, enforce)),
+                policy_endpoints.access_router(
+                    Tracer(sessions, self._fleet.is_online, now, approval=approval)
+                ),
                 resource_endpoints.router(self._resources),
                 tunnel_endpoints.router(self._tunnels),
                 dns_endpoints.router(Dns(sessions)),

@@ -92,9 +92,10 @@ class Device:
         request = agent_pb2.CloseTunnelRequest(tunnel_id=tunnel_id, reason=int(Reason.CLOSED_BY_USER))  # pyright: ignore[reportArgumentType]
         await self.call(self.stub.CloseTunnel(request))
 
-    async def watch(self) -> AsyncGenerator[agent_pb2.WatchResponse]:
+    async def watch(self, posture: dict[str, str] | None = None) -> AsyncGenerator[agent_pb2.WatchResponse]:
+        request = agent_pb2.WatchRequest(client_version="test", posture=posture)
         try:
-            async for event in self.stub.Watch(agent_pb2.WatchRequest(client_version="test")):
+            async for event in self.stub.Watch(request):
                 yield event
         except grpc.aio.AioRpcError as error:
             raise from_rpc_error(error, peer="controller") from None

@@ -59,7 +59,9 @@ APPLY_RETRY = 5.0
 
 # The controller shuts this device out: its tunnels are gone on the gateways.
 SHUT_OUT = frozenset({Reason.DEVICE_REVOKED, Reason.CERTIFICATE_UNKNOWN})
-_CODE = frozenset({Reason.CODE_NEEDED, Reason.CODE_WRONG, Reason.CODE_USED, Reason.CODE_LOCKED})
+_CODE = frozenset(
+    {Reason.CODE_NEEDED, Reason.CODE_TOO_OLD, Reason.CODE_WRONG, Reason.CODE_USED, Reason.CODE_LOCKED}
+)
 _WANTED = frozenset({Reason.CLOSED_BY_USER, Reason.CLOSED_IDLE})
 _CONTROLLER = "controller"
 _DATAPATH = "datapath"

@@ -173,6 +173,10 @@ _EDE = {
     Reason.GATEWAY_DOWN: dns.edns.EDECode.NETWORK_ERROR,
     Reason.NO_POLICY: dns.edns.EDECode.PROHIBITED,
     Reason.CODE_NEEDED: dns.edns.EDECode.PROHIBITED,
+    Reason.CODE_TOO_OLD: dns.edns.EDECode.PROHIBITED,
+    Reason.DEVICE_NOT_APPROVED: dns.edns.EDECode.PROHIBITED,
+    Reason.OUTSIDE_HOURS: dns.edns.EDECode.PROHIBITED,
+    Reason.SOURCE_NOT_ALLOWED: dns.edns.EDECode.PROHIBITED,
     Reason.DEVICE_REVOKED: dns.edns.EDECode.PROHIBITED,
 }
 

@@ -52,7 +52,9 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         self, request: agent_pb2.WatchRequest, context: Context
     ) -> AsyncIterator[agent_pb2.WatchResponse]:
         fingerprint = caller.fingerprint(context)
-        device = await self._identity.known(fingerprint)
+        device = await self._identity.seen(
+            fingerprint, caller.outer_address(context), request.client_version, request.posture
+        )
         watcher = self._hub.open(device.id)
         _log.info("device watches", extra={"device": str(device.id), "client": request.client_version[:40]})
         try:
@@ -126,9 +128,9 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def _profile(self, fingerprint: bytes) -> agent_pb2.Profile:
         device = await self._identity.known(fingerprint)
         async with self._sessions() as session:
-            granted = await resources.granted_to(session, device.user_id)
+            reachable = await resources.reachable_by(session, device.user_id)
         return messages.profile(
-            device, granted, self._fleet, self._managed_zones, self._protected_prefixes, self._now()
+            device, reachable, self._fleet, self._managed_zones, self._protected_prefixes, self._now()
         )
 
 

@@ -1,34 +1,42 @@
-"""The one decision: may this device open this name now, and through which gateways. Pure.
+"""The one decision: may this device open this name now, until when, and through which gateways. Pure.
 
-The order of the checks is the order of what the person can do about them: a code helps nobody whom no policy lets in.
+    device ─► name ─► policies ─► gateways ─► Permit
+      │        │         │           │
+    revoked  unknown   none, or    none is
+                       conditions  online
+
+Of several policies any that permits is enough, and the one that does for longest counts. When none does, the denial tells
+of the policy that the person can do most about; and of that policy what stands in the way most firmly: a code helps
+nobody who comes at the wrong hour. Every step is kept, for whoever asks why.
 """
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from culvert_proto import CulvertError, Reason
+from culvert_proto import Reason
+
+from culvert_service.decision.conditions import EASE, Asker, Check, Conditions, Denial, Fails, examine
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
-    """Device and person behind a call."""
+class Policy:
+    """One that names both the person, or a group of theirs, and the resource."""
 
-    device: str
-    user: str
-    revoked: bool
-    code_valid_until: datetime.datetime | None
+    name: str
+    enabled: bool
+    conditions: Conditions
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The resource that carries the asked name, and whether the person is on its list."""
+    """The resource that carries the asked name, and the policies about it and the person."""
 
     fqdn: str
     owner: str
-    granted: bool
+    policies: tuple[Policy, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +47,26 @@ class GatewayFact:
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """Gateways to try, in this order; never empty."""
+    """Gateways to try, in this order; never empty. After `until` it has to be decided anew."""
 
     gateways: tuple[str, ...]
+    until: datetime.datetime
 
 
 @dataclass(frozen=True, slots=True)
-class Denial:
-    reason: Reason
-    fields: dict[str, object] = field(default_factory=dict[str, object])
+class Step:
+    """One thing that was looked at: which (a device, a policy, …), and what stood in the way there, if anything."""
 
-    def error(self) -> CulvertError:
-        return CulvertError(self.reason, **self.fields)
+    check: Check
+    subject: str
+    denial: Denial | None = None
+    until: datetime.datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    verdict: Permit | Denial
+    steps: tuple[Step, ...]
 
 
 def decide(
@@ -60,18 +76,75 @@ def decide(
     gateways: Sequence[GatewayFact],
     pinned: str,
     now: datetime.datetime,
-) -> Permit | Denial:
+) -> Decision:
     """`gateways` are those that serve the target, in order. A pinned one that serves it is the only one tried."""
-    if asker.revoked:
-        return Denial(Reason.DEVICE_REVOKED, {"device": asker.device})
+    steps: list[Step] = []
+    verdict = _walk(steps, asker, name, target, gateways, pinned, now)
+    return Decision(verdict, tuple(steps))
+
+
+def _walk(
+    steps: list[Step],
+    asker: Asker,
+    name: str,
+    target: Target | None,
+    gateways: Sequence[GatewayFact],
+    pinned: str,
+    now: datetime.datetime,
+) -> Permit | Denial:
+    revoked = Denial(Reason.DEVICE_REVOKED, {"device": asker.device}) if asker.revoked else None
+    steps.append(Step(Check.DEVICE, asker.device, revoked))
+    if revoked is not None:
+        return revoked
+    unknown = Denial(Reason.NAME_UNKNOWN, {"name": name}) if target is None else None
+    steps.append(Step(Check.NAME, name, unknown))
     if target is None:
         return Denial(Reason.NAME_UNKNOWN, {"name": name})
-    if not target.granted:
-        return Denial(Reason.NO_POLICY, {"user": asker.user, "name": target.fqdn, "owner": target.owner})
-    if asker.code_valid_until is None or asker.code_valid_until <= now:
-        return Denial(Reason.CODE_NEEDED)
+    permitted = _permitted(steps, asker, target, now)
+    if isinstance(permitted, Denial):
+        return permitted
     serving = [gateway for gateway in gateways if gateway.name == pinned] or list(gateways)
+    for gateway in serving:
+        down = None if gateway.online else Denial(Reason.GATEWAY_DOWN, {"gateway": gateway.name})
+        steps.append(Step(Check.GATEWAY, gateway.name, down))
     online = tuple(gateway.name for gateway in serving if gateway.online)
     if not online:
-        return Denial(Reason.GATEWAY_DOWN, {"gateway": serving[0].name if serving else f"for {target.fqdn}"})
-    return Permit(online)
+        which = serving[0].name if serving else f"for {target.fqdn}"
+        return Denial(Reason.GATEWAY_DOWN, {"gateway": which})
+    return Permit(online, permitted)
+
+
+def _permitted(
+    steps: list[Step], asker: Asker, target: Target, now: datetime.datetime
+) -> datetime.datetime | Denial:
+    """Until when the policies let the person in."""
+    nobody = Denial(Reason.NO_POLICY, {"user": asker.user, "name": target.fqdn, "owner": target.owner})
+    permits: list[datetime.datetime] = []
+    obstacles: list[Fails] = []
+    for policy in target.policies:
+        steps.append(Step(Check.POLICY, policy.name, None if policy.enabled else nobody))
+        if not policy.enabled:
+            continue
+        until, failures = datetime.datetime.max.replace(tzinfo=datetime.UTC), list[Fails]()
+        for found in examine(policy.conditions, asker, target.fqdn, target.owner, now):
+            if isinstance(found, Fails):
+                failures.append(found)
+                steps.append(Step(found.check, policy.name, found.denial))
+            else:
+                until = min(until, found.until or until)
+                steps.append(Step(found.check, policy.name, until=found.until))
+        if failures:
+            obstacles.append(max(failures, key=_hardness))
+        else:
+            permits.append(until)
+    if permits:
+        return max(permits)
+    if not obstacles:
+        if not target.policies:
+            steps.append(Step(Check.POLICY, "", nobody))
+        return nobody
+    return min(obstacles, key=lambda one: (_hardness(one), one.again or now)).denial
+
+
+def _hardness(obstacle: Fails) -> int:
+    return EASE.index(obstacle.check)

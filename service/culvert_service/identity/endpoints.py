@@ -16,10 +16,10 @@ from culvert_service.identity.schemas import (
     UserIn,
     UserOut,
 )
-from culvert_service.identity.service import CloseTunnels, Identity
+from culvert_service.identity.service import CloseTunnels, Enforce, Identity
 
 
-def router(identity: Identity, close_tunnels: CloseTunnels) -> APIRouter:
+def router(identity: Identity, close_tunnels: CloseTunnels, enforce: Enforce) -> APIRouter:
     """For the admin."""
     routes = APIRouter(tags=["people and devices"])
 
@@ -41,11 +41,26 @@ def router(identity: Identity, close_tunnels: CloseTunnels) -> APIRouter:
     async def list_devices() -> list[DeviceOut]:
         return await identity.devices()
 
+    @routes.get("/devices/{device_id}", summary="Show a device")
+    async def get_device(device_id: uuid.UUID) -> DeviceOut:
+        return await identity.device(device_id)
+
+    @routes.post("/devices/{device_id}/approve", summary="Approve a device")
+    async def approve(device_id: uuid.UUID) -> DeviceOut:
+        return await identity.approve(device_id)
+
+    @routes.post(
+        "/devices/{device_id}/unapprove",
+        summary="Take the approval of a device back and close the tunnels that need it",
+    )
+    async def unapprove(device_id: uuid.UUID) -> DeviceOut:
+        return await identity.unapprove(device_id, enforce)
+
     @routes.post("/devices/{device_id}/revoke", summary="Revoke a device and close its tunnels")
     async def revoke(device_id: uuid.UUID) -> RevokedOut:
         return await identity.revoke(device_id, close_tunnels)
 
-    _ = (create_user, list_users, invite, list_devices, revoke)
+    _ = (create_user, list_users, invite, list_devices, get_device, approve, unapprove, revoke)
     return routes
 
 

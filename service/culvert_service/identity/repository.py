@@ -36,6 +36,20 @@ async def devices(session: AsyncSession) -> Sequence[Device]:
     return (await session.scalars(query)).all()
 
 
+async def device(session: AsyncSession, device_id: uuid.UUID) -> Device | None:
+    query = (
+        select(Device).join(Device.user).options(contains_eager(Device.user)).where(Device.id == device_id)
+    )
+    return await session.scalar(query)
+
+
+async def judge(session: AsyncSession, device_id: uuid.UUID, state: DeviceState) -> bool:
+    """Approved, or pending again; False when it is revoked or not there."""
+    which = (Device.id == device_id, Device.state != DeviceState.REVOKED)
+    found = await session.scalar(update(Device).where(*which).values(state=state).returning(Device.id))
+    return found is not None
+
+
 async def device_by_fingerprint(
     session: AsyncSession, fingerprint: bytes, *, hold: bool = False
 ) -> Device | None:
@@ -53,7 +67,7 @@ async def revoke(session: AsyncSession, device_id: uuid.UUID, now: datetime.date
     return await session.scalar(
         update(Device)
         .where(Device.id == device_id)
-        .values(state=DeviceState.REVOKED, revoked_at=now, code_valid_until=None)
+        .values(state=DeviceState.REVOKED, revoked_at=now, code_proven_at=None, code_valid_until=None)
         .returning(Device)
     )
 

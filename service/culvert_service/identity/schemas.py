@@ -62,7 +62,15 @@ class DeviceOut(BaseModel):
     id: uuid.UUID
     name: str
     user: str
-    state: Literal["active", "revoked"]
+    # Pending: nobody has approved it. It opens what asks for no approval, unless the controller asks for it everywhere.
+    state: Literal["pending", "approved", "revoked"]
+    # Whether it is connected to this controller; last_seen_at and last_seen_address are of its last connection.
+    online: bool
+    last_seen_at: datetime | None
+    last_seen_address: str | None
+    client_version: str | None
+    # What it says of itself.
+    posture: dict[str, str]
     certificate_expires_at: datetime
     code_valid_until: datetime | None
     created_at: datetime

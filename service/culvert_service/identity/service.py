@@ -7,7 +7,7 @@ import hashlib
 import logging
 import secrets
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from urllib.parse import urlencode
 
 from culvert_db import Device, DeviceState, Invitation, Sessions, Totp, User
@@ -34,9 +34,15 @@ _log = logging.getLogger(__name__)
 INVITATION_LIFETIME = datetime.timedelta(days=7)
 _TOKEN_BYTES = 32
 
+# What a device may say of itself (proto/culvert/agent/v1); lengths in characters.
+_POSTURE_FACTS, _POSTURE_NAME, _POSTURE_VALUE = 32, 64, 256
+_VERSION_LENGTH = 40
+
 Now = Callable[[], datetime.datetime]
 # Closes every tunnel of a device; says how many.
 CloseTunnels = Callable[[uuid.UUID], Awaitable[int]]
+# Closes every tunnel that is not permitted any more; says how many.
+Enforce = Callable[[], Awaitable[int]]
 
 
 class Identity:
@@ -128,7 +134,33 @@ class Identity:
 
     async def devices(self) -> list[DeviceOut]:
         async with self._sessions() as session:
-            return [_device_out(device) for device in await repository.devices(session)]
+            return [self._device_out(device) for device in await repository.devices(session)]
+
+    async def device(self, device_id: uuid.UUID) -> DeviceOut:
+        async with self._sessions() as session:
+            device = await repository.device(session, device_id)
+        if device is None:
+            raise CulvertError(Reason.NOT_FOUND, what=f"The device {device_id}")
+        return self._device_out(device)
+
+    async def approve(self, device_id: uuid.UUID) -> DeviceOut:
+        """Raises CulvertError NOT_FOUND, or DEVICE_REVOKED: that is for ever."""
+        return await self._judge(device_id, DeviceState.APPROVED)
+
+    async def unapprove(self, device_id: uuid.UUID, enforce: Enforce) -> DeviceOut:
+        """Closes what needs the approval. Raises the same."""
+        found = await self._judge(device_id, DeviceState.PENDING)
+        await enforce()
+        return found
+
+    async def _judge(self, device_id: uuid.UUID, state: DeviceState) -> DeviceOut:
+        async with self._sessions.begin() as session:
+            changed = await repository.judge(session, device_id, state)
+        found = await self.device(device_id)
+        if not changed:
+            raise CulvertError(Reason.DEVICE_REVOKED, device=found.name)
+        _log.info("device judged", extra={"device": str(device_id), "state": state.value})
+        return found
 
     async def revoke(self, device_id: uuid.UUID, close_tunnels: CloseTunnels) -> RevokedOut:
         """From its return on, no call of the device is served, its tunnels are closed, and its Watch has ended."""
@@ -140,6 +172,25 @@ class Identity:
         closed = await close_tunnels(device_id)
         _log.info("device revoked", extra={"device": str(device_id), "tunnels_closed": closed})
         return RevokedOut(tunnels_closed=closed)
+
+    async def seen(
+        self, fingerprint: bytes, address: str, client_version: str, posture: Mapping[str, str]
+    ) -> Device:
+        """The device that begins to watch. Raises CulvertError as `known`, or REQUEST_INVALID."""
+        if len(posture) > _POSTURE_FACTS or any(
+            not 0 < len(name) <= _POSTURE_NAME or len(value) > _POSTURE_VALUE
+            for name, value in posture.items()
+        ):
+            raise CulvertError(Reason.REQUEST_INVALID, why="posture has too many facts, or too long ones")
+        if not all(map(str.isprintable, (client_version, *posture.keys(), *posture.values()))):
+            raise CulvertError(Reason.REQUEST_INVALID, why="what the device says of itself is not text")
+        now = self._now()
+        async with self._sessions.begin() as session:
+            device = admitted(await repository.device_by_fingerprint(session, fingerprint), now)
+            device.last_seen_at, device.last_seen_address = now, address
+            device.client_version = client_version[:_VERSION_LENGTH]
+            device.posture = dict(posture)
+        return device
 
     async def known(self, fingerprint: bytes) -> Device:
         """The device behind a certificate. Raises CulvertError CERTIFICATE_UNKNOWN or DEVICE_REVOKED."""
@@ -163,7 +214,7 @@ class Identity:
                 row.locked_until = verdict.guard.locked_until
             until = now + totp.WINDOW
             if isinstance(verdict, totp.Proven):
-                device.code_valid_until = until
+                device.code_proven_at, device.code_valid_until = now, until
         # Raised after the commit: a wrong guess counts.
         match verdict:
             case totp.Proven():
@@ -176,6 +227,23 @@ class Identity:
                 raise CulvertError(Reason.CODE_USED)
             case totp.Locked(seconds):
                 raise CulvertError(Reason.CODE_LOCKED, seconds=seconds)
+
+    def _device_out(self, device: Device) -> DeviceOut:
+        return DeviceOut(
+            id=device.id,
+            name=device.name,
+            user=device.user.name,
+            state=device.state.value,
+            online=self._hub.watches(device.id),
+            last_seen_at=device.last_seen_at,
+            last_seen_address=device.last_seen_address,
+            client_version=device.client_version,
+            posture=device.posture,
+            certificate_expires_at=device.certificate_expires_at,
+            code_valid_until=device.code_valid_until,
+            created_at=device.created_at,
+            revoked_at=device.revoked_at,
+        )
 
 
 def admitted(device: Device | None, now: datetime.datetime) -> Device:
@@ -196,16 +264,3 @@ def _hash(token: str) -> bytes:
 
 def _totp_context(device_id: uuid.UUID) -> str:
     return f"totp {device_id}"
-
-
-def _device_out(device: Device) -> DeviceOut:
-    return DeviceOut(
-        id=device.id,
-        name=device.name,
-        user=device.user.name,
-        state=device.state.value,
-        certificate_expires_at=device.certificate_expires_at,
-        code_valid_until=device.code_valid_until,
-        created_at=device.created_at,
-        revoked_at=device.revoked_at,
-    )

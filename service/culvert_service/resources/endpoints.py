@@ -23,7 +23,10 @@ def router(resources: Resources) -> APIRouter:
     async def get(name: str) -> ResourceOut:
         return await resources.get(name)
 
-    @routes.delete("/{name}", summary="Withdraw a resource and close its tunnels")
+    @routes.delete(
+        "/{name}",
+        summary="Withdraw a resource, close its tunnels, delete the policies that lead nowhere else",
+    )
     async def delete(name: str) -> DeletedOut:
         return await resources.delete(name)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from culvert_db import Gateway, Grant, Resource, ResourceGateway, User
-from sqlalchemy import Select, select
+from culvert_db import Gateway, Policy, PolicyResource, Resource, ResourceGateway, User
+from sqlalchemy import Select, delete, exists, select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import selectinload
+
+from culvert_service.decision.facts import concerns
 
 
 async def all_resources(session: AsyncSession) -> Sequence[Resource]:
@@ -23,9 +25,35 @@ async def lock(session: AsyncSession, name: str) -> Resource | None:
     return await session.scalar(select(Resource).where(Resource.name == name).with_for_update())
 
 
-async def granted_to(session: AsyncSession, user_id: int) -> Sequence[Resource]:
-    query = select(Resource).join(Grant).where(Grant.user_id == user_id).order_by(Resource.fqdn)
-    return (await session.scalars(query)).all()
+async def reachable_by(session: AsyncSession, user_id: int) -> Sequence[Resource]:
+    """What some enabled policy leads the person to, whatever its conditions are at the moment."""
+    leads = exists().where(
+        PolicyResource.resource_id == Resource.id,
+        PolicyResource.policy_id == Policy.id,
+        Policy.enabled,
+        concerns(user_id),
+    )
+    return (await session.scalars(select(Resource).where(leads).order_by(Resource.fqdn))).all()
+
+
+async def people_of(session: AsyncSession, resource_ids: Sequence[int]) -> dict[int, list[str]]:
+    """For each resource the names of those who have an enabled policy of their own to it."""
+    query = (
+        select(PolicyResource.resource_id, User.name)
+        .join(Policy, Policy.id == PolicyResource.policy_id)
+        .join(User, User.id == Policy.user_id)
+        .where(Policy.enabled, PolicyResource.resource_id.in_(resource_ids))
+        .distinct()
+    )
+    found: dict[int, list[str]] = {}
+    for resource_id, name in await session.execute(query):
+        found.setdefault(resource_id, []).append(name)
+    return found
+
+
+async def delete_policies_without_resources(session: AsyncSession) -> None:
+    leads = exists().where(PolicyResource.policy_id == Policy.id)
+    await session.execute(delete(Policy).where(~leads))
 
 
 async def gateways_named(session: AsyncSession, names: Sequence[str]) -> dict[str, Gateway]:
@@ -41,5 +69,4 @@ async def users_named(session: AsyncSession, names: Sequence[str]) -> dict[str, 
 def _whole() -> Select[Resource]:
     return select(Resource).options(
         selectinload(Resource.gateways).joinedload(ResourceGateway.gateway),
-        selectinload(Resource.grants).joinedload(Grant.user),
     )

@@ -43,6 +43,7 @@ class ResourceIn(BaseModel):
     address: Annotated[str, AfterValidator(_ipv4)]
     # In the order in which they are tried.
     gateways: Annotated[list[str], Field(min_length=1)]
+    # Each gets a policy of their own, without conditions: "alice to wiki". Shown are those who have one of their own.
     users: list[str] = []
     # Whom people ask who may not reach it.
     owner: Annotated[str, Field(min_length=1, max_length=254)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from culvert_db import Grant, Resource, ResourceGateway, Sessions
+from culvert_db import Policy, Resource, ResourceGateway, Sessions
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -39,23 +39,28 @@ class Resources:
             )
         try:
             async with self._sessions.begin() as session:
-                session.add(await self._resource(session, asked))
+                resource = await self._resource(session, asked)
+                session.add(resource)
+                session.add_all(await _policies(session, resource, asked.users))
         except IntegrityError:
-            what = f"A resource named {asked.name}, or with the name {asked.fqdn},"
+            what = f"A resource named {asked.name}, or with the name {asked.fqdn}, or a policy for it"
             raise CulvertError(Reason.ALREADY_EXISTS, what=what) from None
         self._hub.profiles_changed()
         return await self.get(asked.name)
 
     async def list(self) -> list[ResourceOut]:
         async with self._sessions() as session:
-            return [_out(resource) for resource in await repository.all_resources(session)]
+            found = await repository.all_resources(session)
+            people = await repository.people_of(session, [resource.id for resource in found])
+            return [_out(resource, people.get(resource.id, [])) for resource in found]
 
     async def get(self, name: str) -> ResourceOut:
         async with self._sessions() as session:
             resource = await repository.by_name(session, name)
-        if resource is None:
-            raise CulvertError(Reason.NOT_FOUND, what=f"The resource {name}")
-        return _out(resource)
+            if resource is None:
+                raise CulvertError(Reason.NOT_FOUND, what=f"The resource {name}")
+            people = await repository.people_of(session, [resource.id])
+        return _out(resource, people.get(resource.id, []))
 
     async def delete(self, name: str) -> DeletedOut:
         async with self._sessions.begin() as session:
@@ -64,13 +69,14 @@ class Resources:
                 raise CulvertError(Reason.NOT_FOUND, what=f"The resource {name}")
             finish = await self._close_tunnels(session, resource.id)
             await session.delete(resource)
+            await session.flush()
+            await repository.delete_policies_without_resources(session)
         closed = await finish()
         self._hub.profiles_changed()
         return DeletedOut(tunnels_closed=closed)
 
     async def _resource(self, session: AsyncSession, asked: ResourceIn) -> Resource:
         gateways = await repository.gateways_named(session, asked.gateways)
-        users = await repository.users_named(session, asked.users)
         serving = [_found(gateways, name, "gateway") for name in dict.fromkeys(asked.gateways)]
         for gateway in serving:
             if not site_of(gateway).serves(asked.address):
@@ -89,8 +95,15 @@ class Resources:
                 ResourceGateway(gateway_id=gateway.id, position=position)
                 for position, gateway in enumerate(serving)
             ],
-            grants=[Grant(user_id=_found(users, name, "user").id) for name in dict.fromkeys(asked.users)],
         )
+
+
+async def _policies(session: AsyncSession, resource: Resource, people: Sequence[str]) -> list[Policy]:
+    users = await repository.users_named(session, people)
+    return [
+        Policy(name=f"{name} to {resource.name}", user=_found(users, name, "user"), resources=[resource])
+        for name in dict.fromkeys(people)
+    ]
 
 
 def _found(rows: dict[str, _Row], name: str, kind: str) -> _Row:
@@ -99,13 +112,13 @@ def _found(rows: dict[str, _Row], name: str, kind: str) -> _Row:
     return rows[name]
 
 
-def _out(resource: Resource) -> ResourceOut:
+def _out(resource: Resource, people: Sequence[str]) -> ResourceOut:
     return ResourceOut(
         name=resource.name,
         fqdn=resource.fqdn,
         address=resource.address,
         gateways=[link.gateway.name for link in resource.gateways],
-        users=sorted(grant.user.name for grant in resource.grants),
+        users=sorted(people),
         owner=resource.owner,
         idle_seconds=resource.idle_seconds,
         rekey=Rekey(

@@ -12,12 +12,14 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from culvert_db import Device, Resource, Sessions, Tunnel, TunnelState
+from culvert_db import Device, Sessions, Tunnel, TunnelState
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from culvert_service.decision.decision import Asker, Denial, GatewayFact, Permit, Target, decide
+from culvert_service.decision import facts as decision_facts
+from culvert_service.decision.conditions import Denial
+from culvert_service.decision.decision import GatewayFact, Permit, decide
 from culvert_service.gateways.entry import Kind, Update, inserts
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.link import Link
@@ -76,10 +78,12 @@ class _RaceError(Exception):
 
 
 class Opening:
-    def __init__(self, sessions: Sessions, fleet: Fleet, now: Now) -> None:
+    def __init__(self, sessions: Sessions, fleet: Fleet, now: Now, *, approval: bool) -> None:
+        """`approval`: no policy lets in a device that no administrator has approved."""
         self._sessions = sessions
         self._fleet = fleet
         self._now = now
+        self._approval = approval
 
     async def warm_up(self) -> None:
         """The first click need not wait for statements to be compiled and a connection to be made."""
@@ -114,7 +118,6 @@ class Opening:
             serving = await self._serving(session, facts, device)
             permit = self._decide(request, facts, device, serving, failed)
             timeline.decided()
-            assert facts.resource is not None
             existing = await repository.locked(session, facts.tunnel_id) if facts.tunnel_id else None
             if (
                 existing is not None
@@ -122,13 +125,13 @@ class Opening:
                 and existing.faces(request.peer_address)
             ):
                 link = self._link(existing.gateway)
-                job = await self._reopen(session, existing, link, request)
+                job = await self._reopen(session, existing, link, request, permit.until, facts.version)
             else:
                 chosen = _named(serving, permit.gateways[0])
                 link = self._link(chosen.gateway.name)
                 if existing is not None:
                     await repository.take(session, Tunnel.id == existing.id)
-                job = await self._fresh(session, facts.resource, device, chosen, link, request, existing)
+                job = await self._fresh(session, facts, device, chosen, link, request, permit.until, existing)
             try:
                 await program_and_commit(session, link, job.batches, timeline.programmed)
             except CulvertError as error:
@@ -138,7 +141,7 @@ class Opening:
         return Opened(job.tunnel, timeline, job.draining, job.replaced, job.leftovers)
 
     async def _serving(self, session: AsyncSession, facts: OpenFacts, device: Device) -> list[Serving]:
-        if facts.resource is None or not facts.granted:
+        if facts.resource is None or facts.policies is None:
             return []
         return await repository.serving(session, facts.resource.id, device.id)
 
@@ -152,13 +155,13 @@ class Opening:
     ) -> Permit:
         resource = facts.resource
         verdict = decide(
-            Asker(device.name, device.user.name, revoked=False, code_valid_until=device.code_valid_until),
+            decision_facts.asker(device, device.user, request.peer_address),
             request.fqdn,
-            Target(resource.fqdn, resource.owner, facts.granted) if resource else None,
+            decision_facts.target(resource, facts.policies, approval=self._approval) if resource else None,
             [GatewayFact(one.gateway.name, self._usable(one.gateway.name, failed)) for one in serving],
             request.pinned,
             self._now(),
-        )
+        ).verdict
         if isinstance(verdict, Denial):
             raise verdict.error()
         return verdict
@@ -175,14 +178,16 @@ class Opening:
     async def _fresh(
         self,
         session: AsyncSession,
-        resource: Resource,
+        facts: OpenFacts,
         device: Device,
         serving: Serving,
         link: Link,
         request: OpenRequest,
+        until: datetime.datetime,
         replaced: TunnelRecord | None,
     ) -> _Job:
-        gateway = serving.gateway
+        resource, gateway = facts.resource, serving.gateway
+        assert resource is not None
         inner = serving.inner_address or await repository.assign_address(session, gateway, device.id)
         tunnel = Tunnel(
             id=uuid.uuid4(),
@@ -193,6 +198,8 @@ class Opening:
             generation=1,
             peer_address=request.peer_address,
             peer_port=request.peer_port,
+            permitted_until=until,
+            policy_version=facts.version,
         )
         match await repository.insert_tunnel(session, tunnel):
             case Inserted.EXISTS:
@@ -227,6 +234,8 @@ class Opening:
         existing: TunnelRecord,
         link: Link,
         request: OpenRequest,
+        permitted_until: datetime.datetime,
+        policy_version: int,
     ) -> _Job:
         """The device has no keys any more, or wants new ones: the same tunnel with a fresh pair."""
         step = advance(existing.session, Reopen())
@@ -244,6 +253,8 @@ class Opening:
             state=TunnelState.UP,
             peer_address=request.peer_address,
             peer_port=request.peer_port,
+            permitted_until=permitted_until,
+            policy_version=policy_version,
         )
         path = existing.path.seen_from(request.peer_address, request.peer_port)
         keys = PairKeys.new(path.suite)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import enum
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -13,7 +14,6 @@ from culvert_db import (
     Device,
     Direction,
     Gateway,
-    Grant,
     Resource,
     ResourceGateway,
     SecurityAssociation,
@@ -21,11 +21,12 @@ from culvert_db import (
     User,
 )
 from culvert_proto import CulvertError, Reason
-from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, delete, select, update
+from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, delete, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager, selectinload
 
+from culvert_service.decision.facts import POLICIES, VERSION
 from culvert_service.gateways.sa import Tag, draw, draw_endpoint
 from culvert_service.gateways.tunnel_entries import Pair
 from culvert_service.sessions.pool import free_address
@@ -36,12 +37,21 @@ _TUNNELS = cast("Table", Tunnel.__table__)
 _SAS = cast("Table", SecurityAssociation.__table__)
 _INSERT_TUNNEL = insert(_TUNNELS).on_conflict_do_nothing().returning(_TUNNELS.c.id)
 _INSERT_SAS = insert(_SAS).on_conflict_do_nothing().returning(_SAS.c.id)
+_PERMIT = (
+    update(_TUNNELS)
+    .where(
+        _TUNNELS.c.id == bindparam("was_id"),
+        _TUNNELS.c.generation == bindparam("was_generation"),
+        _TUNNELS.c.peer_address == bindparam("was_at"),
+        _TUNNELS.c.policy_version == bindparam("was_version"),
+    )
+    .values(permitted_until=bindparam("permitted_until"), policy_version=bindparam("policy_version"))
+)
 _OPEN_FACTS = (
-    select(Device, Resource, Grant.user_id, Tunnel.id)
+    select(Device, Resource, POLICIES, VERSION, Tunnel.id)
     .join(Device.user)
     .options(contains_eager(Device.user))
     .outerjoin(Resource, Resource.fqdn == bindparam("asked_fqdn"))
-    .outerjoin(Grant, and_(Grant.resource_id == Resource.id, Grant.user_id == Device.user_id))
     .outerjoin(Tunnel, and_(Tunnel.device_id == Device.id, Tunnel.resource_id == Resource.id))
     .where(Device.fingerprint == bindparam("asked_fingerprint"))
     .with_for_update(read=True, of=Device)
@@ -62,11 +72,12 @@ _TRIES = 16
 
 @dataclass(frozen=True, slots=True)
 class OpenFacts:
-    """What the decision needs, and what is there already."""
+    """What the decision needs, and what is there already. `policies` is for decision.facts to parse."""
 
     device: Device | None
     resource: Resource | None
-    granted: bool
+    policies: object
+    version: int
     tunnel_id: uuid.UUID | None
 
 
@@ -91,9 +102,8 @@ async def open_facts(session: AsyncSession, fingerprint: bytes, fqdn: str) -> Op
     found = await session.execute(_OPEN_FACTS, {"asked_fingerprint": fingerprint, "asked_fqdn": fqdn})
     row = found.one_or_none()
     if row is None:
-        return OpenFacts(None, None, granted=False, tunnel_id=None)
-    device, resource, granted_user, tunnel_id = row
-    return OpenFacts(device, resource, granted_user == device.user_id, tunnel_id)
+        return OpenFacts(None, None, None, 0, None)
+    return OpenFacts(*row)
 
 
 async def serving(session: AsyncSession, resource_id: int, device_id: uuid.UUID) -> list[Serving]:
@@ -133,6 +143,8 @@ async def insert_tunnel(session: AsyncSession, tunnel: Tunnel) -> Inserted:
         "generation": tunnel.generation,
         "peer_address": tunnel.peer_address,
         "peer_port": tunnel.peer_port,
+        "permitted_until": tunnel.permitted_until,
+        "policy_version": tunnel.policy_version,
     }
     for _ in range(_TRIES):
         tunnel.endpoint = draw_endpoint()
@@ -244,6 +256,78 @@ async def by_sa(session: AsyncSession, gateway_id: int, sa_id: int) -> TunnelRec
     tunnel_id = await tunnel_of_sa(session, gateway_id, sa_id)
     found = await _records(session, Tunnel.id == tunnel_id) if tunnel_id else []
     return found[0] if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A tunnel that has to be decided about anew, with what the decision needs."""
+
+    id: uuid.UUID
+    generation: int
+    peer_address: str
+    old_version: int
+    gateway: str
+    device: Device
+    resource: Resource
+    policies: object
+    version: int
+
+    def as_it_was(self) -> ColumnElement[bool]:
+        """Not one that was opened anew, or has moved again, since."""
+        return and_(
+            Tunnel.id == self.id,
+            Tunnel.generation == self.generation,
+            Tunnel.peer_address == self.peer_address,
+            Tunnel.policy_version == self.old_version,
+        )
+
+
+async def due(session: AsyncSession, now: datetime.datetime, limit: int) -> list[Due]:
+    query = (
+        select(
+            Tunnel.id,
+            Tunnel.generation,
+            Tunnel.peer_address,
+            Tunnel.policy_version,
+            Gateway.name,
+            Device,
+            Resource,
+            POLICIES,
+            VERSION,
+        )
+        .join(Device, Device.id == Tunnel.device_id)
+        .join(Device.user)
+        .options(contains_eager(Device.user))
+        .join(Resource, Resource.id == Tunnel.resource_id)
+        .join(Gateway, Gateway.id == Tunnel.gateway_id)
+        .where(or_(Tunnel.permitted_until <= now, Tunnel.policy_version != VERSION))
+        .limit(limit)
+    )
+    return [Due(*row) for row in await session.execute(query)]
+
+
+async def permit(session: AsyncSession, permitted: Sequence[tuple[Due, datetime.datetime]]) -> None:
+    """Until when. What has changed in the meantime stays due."""
+    rows = [
+        {
+            "was_id": tunnel.id,
+            "was_generation": tunnel.generation,
+            "was_at": tunnel.peer_address,
+            "was_version": tunnel.old_version,
+            "permitted_until": until,
+            "policy_version": tunnel.version,
+        }
+        for tunnel, until in permitted
+    ]
+    await (await session.connection()).execute(_PERMIT, rows)
+
+
+async def doubt_all(session: AsyncSession) -> None:
+    await session.execute(update(Tunnel).values(policy_version=0))
+
+
+async def policy_version(session: AsyncSession) -> int:
+    return await session.scalar(select(VERSION)) or 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,10 @@ class Roaming:
             changes = await _changes(link, record, path)
             if path == record.path and not changes:
                 return
-            await repository.update_tunnel(session, record.id, peer_address=peer.address, peer_port=peer.port)
+            # Policies may ask where a device is: the tunnel is to be decided anew.
+            await repository.update_tunnel(
+                session, record.id, peer_address=peer.address, peer_port=peer.port, policy_version=0
+            )
             await program_and_commit(session, link, [changes])
         _log.info("tunnel moved", extra={"tunnel": str(record.id), "peer": peer.address, "port": peer.port})
         if path.inner_mtu != record.path.inner_mtu:

@@ -23,11 +23,13 @@ from culvert_service.gateways.tunnel_entries import install_pair, policy_entry, 
 from culvert_service.identity import repository as identity
 from culvert_service.identity.service import admitted
 from culvert_service.sessions import repository
+from culvert_service.sessions.enforcement import Enforcement
 from culvert_service.sessions.grant import DRAIN_MS, GrantedPair, PairKeys, Timeline
 from culvert_service.sessions.lifecycle import Activate, Drained, Renew, advance
 from culvert_service.sessions.opening import Now, Opened, Opening, OpenRequest
 from culvert_service.sessions.programming import allocate_pair, program_and_commit
 from culvert_service.sessions.record import TunnelRecord
+from culvert_service.sessions.repository import Due
 from culvert_service.sessions.roaming import Peer, Roaming
 from culvert_service.sessions.schemas import TunnelOut
 from culvert_service.watch.hub import Hub
@@ -44,12 +46,14 @@ _Result = TypeVar("_Result")
 
 
 class Tunnels:
-    def __init__(self, sessions: Sessions, fleet: Fleet, hub: Hub, now: Now) -> None:
+    def __init__(self, sessions: Sessions, fleet: Fleet, hub: Hub, now: Now, *, approval: bool) -> None:
+        """`approval`: no policy lets in a device that no administrator has approved."""
         self._sessions = sessions
         self._fleet = fleet
         self._hub = hub
         self._now = now
-        self._opening = Opening(sessions, fleet, now)
+        self._opening = Opening(sessions, fleet, now, approval=approval)
+        self.enforcement = Enforcement(sessions, hub, self._close_due, now, approval=approval)
         self._roaming = Roaming(sessions, self._spawn)
         self._in_flight: dict[OpenRequest, asyncio.Task[Opened]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -57,6 +61,7 @@ class Tunnels:
 
     async def start(self) -> None:
         await self._opening.warm_up()
+        await self.enforcement.start()
 
     async def open(self, request: OpenRequest) -> Opened:
         """Idempotent for a device and a name; equal requests at once share one answer. Raises CulvertError."""
@@ -88,18 +93,19 @@ class Tunnels:
     async def close(self, why: CulvertError, *which: ColumnElement[bool]) -> int:
         """Closes the tunnels that match, and tells their devices why. How many."""
         async with self._sessions.begin() as session:
-            finish = await self.close_within(session, why, *which)
+            finish = await self.close_within(session, lambda _: why, *which)
         return await finish()
 
     async def close_within(
-        self, session: AsyncSession, why: CulvertError, *which: ColumnElement[bool]
+        self, session: AsyncSession, why: Callable[[TunnelRecord], CulvertError], *which: ColumnElement[bool]
     ) -> Finish:
         """The same inside a transaction; call what it returns after the commit."""
         taken = await repository.take(session, *which)
 
         async def finish() -> int:
             for record in taken:
-                self._hub.tunnel_closed(record.device_id, record.id, why)
+                _log.info("tunnel closes", extra={"tunnel": str(record.id), "why": why(record).reason.name})
+                self._hub.tunnel_closed(record.device_id, record.id, why(record))
             await asyncio.shield(self._spawn(self._clear(taken)))
             return len(taken)
 
@@ -113,7 +119,7 @@ class Tunnels:
     async def close_to_resource(self, session: AsyncSession, resource_id: int) -> Finish:
         """For a resource's deletion, in its transaction."""
         why = CulvertError(Reason.CLOSED_BY_ADMIN, why="the resource was withdrawn")
-        return await self.close_within(session, why, Tunnel.resource_id == resource_id)
+        return await self.close_within(session, lambda _: why, Tunnel.resource_id == resource_id)
 
     async def list(self) -> list[TunnelOut]:
         async with self._sessions() as session:
@@ -158,6 +164,7 @@ class Tunnels:
 
     async def stop(self) -> None:
         """Lets what is under way finish; what drains is finished by the next start's reconciliation."""
+        await self.enforcement.stop()
         for task in self._tasks:
             if task.get_name().startswith("drain"):
                 task.cancel()
@@ -234,6 +241,13 @@ class Tunnels:
             await repository.delete_generations(session, tunnel_id, gone)
         removal = [update for one in gone for update in remove_pair(record.path, record.pairs[one])]
         await self._remove(record.gateway, [removal])
+
+    async def _close_due(self, denied: Sequence[tuple[Due, CulvertError]]) -> int:
+        why = {tunnel.id: error for tunnel, error in denied}
+        which = or_(*(tunnel.as_it_was() for tunnel, _ in denied))
+        async with self._sessions.begin() as session:
+            finish = await self.close_within(session, lambda record: why[record.id], which)
+        return await finish()
 
     async def _own(self, session: AsyncSession, fingerprint: bytes, tunnel_id: uuid.UUID) -> TunnelRecord:
         device = admitted(await identity.device_by_fingerprint(session, fingerprint, hold=True), self._now())

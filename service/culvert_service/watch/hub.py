@@ -89,6 +89,9 @@ class Hub:
             watcher.tell(event)
         return watcher
 
+    def watches(self, device_id: uuid.UUID) -> bool:
+        return device_id in self._watchers
+
     def close(self, device_id: uuid.UUID, watcher: Watcher) -> None:
         if self._watchers.get(device_id) is watcher:
             del self._watchers[device_id]

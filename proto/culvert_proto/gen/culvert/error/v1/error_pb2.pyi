@@ -47,6 +47,10 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_ALREADY_EXISTS: _Reason.ValueType  # 25
     REASON_NOT_FOUND: _Reason.ValueType  # 26
     REASON_SUITE_LEGACY: _Reason.ValueType  # 27
+    REASON_DEVICE_NOT_APPROVED: _Reason.ValueType  # 28
+    REASON_CODE_TOO_OLD: _Reason.ValueType  # 29
+    REASON_OUTSIDE_HOURS: _Reason.ValueType  # 30
+    REASON_SOURCE_NOT_ALLOWED: _Reason.ValueType  # 31
     REASON_GATEWAY_DOWN: _Reason.ValueType  # 40
     """What stands in the way."""
     REASON_GATEWAY_REFUSED: _Reason.ValueType  # 41
@@ -92,6 +96,10 @@ REASON_REQUEST_INVALID: Reason.ValueType  # 24
 REASON_ALREADY_EXISTS: Reason.ValueType  # 25
 REASON_NOT_FOUND: Reason.ValueType  # 26
 REASON_SUITE_LEGACY: Reason.ValueType  # 27
+REASON_DEVICE_NOT_APPROVED: Reason.ValueType  # 28
+REASON_CODE_TOO_OLD: Reason.ValueType  # 29
+REASON_OUTSIDE_HOURS: Reason.ValueType  # 30
+REASON_SOURCE_NOT_ALLOWED: Reason.ValueType  # 31
 REASON_GATEWAY_DOWN: Reason.ValueType  # 40
 """What stands in the way."""
 REASON_GATEWAY_REFUSED: Reason.ValueType  # 41

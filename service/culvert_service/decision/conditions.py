@@ -1,0 +1,143 @@
+"""What a policy asks for beside the person and the resource, and whether it is so. Pure."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import ipaddress
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from culvert_proto import CulvertError, Reason
+from pydantic import BaseModel, ConfigDict, Field
+
+from culvert_service.decision.hours import Hours, Open, state
+
+# A code opens tunnels for eight hours (identity/totp.py); conditions make that shorter.
+_CODE_AGE_MAX = 8 * 3600
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class Conditions(BaseModel):
+    """All of them have to hold. What is absent is not asked for."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    # The last code was proven at most this long ago.
+    code_max_age_seconds: Annotated[int, Field(ge=60, le=_CODE_AGE_MAX)] | None = None
+    hours: Hours | None = None
+    # An administrator has approved the device.
+    device_approved: bool = False
+    # The device's outer address is in one of these; empty: any.
+    sources: Annotated[tuple[Network, ...], Field(max_length=64)] = ()
+
+
+class Check(enum.StrEnum):
+    """What a step of the decision looked at."""
+
+    DEVICE = "device"
+    NAME = "name"
+    POLICY = "policy"
+    CODE = "code"
+    SOURCE = "source"
+    HOURS = "hours"
+    APPROVAL = "approval"
+    GATEWAY = "gateway"
+
+
+# From what the person can do most about, and at once, to what somebody else has to do.
+EASE = (Check.CODE, Check.SOURCE, Check.HOURS, Check.APPROVAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    reason: Reason
+    fields: dict[str, object] = field(default_factory=dict[str, object])
+
+    def error(self) -> CulvertError:
+        return CulvertError(self.reason, **self.fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """`until` bounds it; None: nothing that passes by itself."""
+
+    check: Check
+    until: datetime.datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fails:
+    """`again` is when it holds by itself."""
+
+    check: Check
+    denial: Denial
+    again: datetime.datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Device and person behind a call. `source` is the address that the device's packets come from, if that is known."""
+
+    device: str
+    user: str
+    revoked: bool
+    approved: bool
+    code_proven_at: datetime.datetime | None
+    code_valid_until: datetime.datetime | None
+    source: str | None
+
+
+def examine(
+    conditions: Conditions, asker: Asker, name: str, owner: str, now: datetime.datetime
+) -> Iterator[Holds | Fails]:
+    """Every condition that is asked for; a valid code always is."""
+    if conditions.device_approved:
+        denial = Denial(Reason.DEVICE_NOT_APPROVED, {"device": asker.device, "name": name})
+        yield Holds(Check.APPROVAL) if asker.approved else Fails(Check.APPROVAL, denial)
+    if conditions.sources:
+        fields: dict[str, object] = {"name": name, "address": asker.source or "(unknown)", "owner": owner}
+        inside = _inside(asker.source, conditions.sources)
+        yield (
+            Holds(Check.SOURCE) if inside else Fails(Check.SOURCE, Denial(Reason.SOURCE_NOT_ALLOWED, fields))
+        )
+    if conditions.hours is not None:
+        yield _hours(conditions.hours, name, owner, now)
+    yield _code(conditions.code_max_age_seconds, asker, name, now)
+
+
+def _inside(source: str | None, networks: tuple[Network, ...]) -> bool:
+    if source is None:
+        return False
+    address = ipaddress.ip_address(source)
+    return any(address in network for network in networks)
+
+
+def _hours(hours: Hours, name: str, owner: str, now: datetime.datetime) -> Holds | Fails:
+    found = state(hours, now)
+    if isinstance(found, Open):
+        return Holds(Check.HOURS, found.until)
+    opens = f"{found.opens:%A, %d %B, %H:%M} ({hours.zone})"
+    denial = Denial(Reason.OUTSIDE_HOURS, {"name": name, "opens": opens, "owner": owner})
+    return Fails(Check.HOURS, denial, found.opens)
+
+
+def _code(max_age: int | None, asker: Asker, name: str, now: datetime.datetime) -> Holds | Fails:
+    until = asker.code_valid_until
+    if until is None or asker.code_proven_at is None or until <= now:
+        return Fails(Check.CODE, Denial(Reason.CODE_NEEDED))
+    if max_age is None:
+        return Holds(Check.CODE, until)
+    fresh_until = asker.code_proven_at + datetime.timedelta(seconds=max_age)
+    if fresh_until <= now:
+        return Fails(Check.CODE, Denial(Reason.CODE_TOO_OLD, {"name": name, "age": _spoken(max_age)}))
+    return Holds(Check.CODE, min(until, fresh_until))
+
+
+def _spoken(seconds: int) -> str:
+    for unit, length in (("hours", 3600), ("minutes", 60)):
+        if seconds % length == 0 and seconds > length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} seconds"

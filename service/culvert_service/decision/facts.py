@@ -1,0 +1,65 @@
+"""The policies between a device and a resource, as part of whatever statement has both; and their parsing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from culvert_db import Device, DeviceState, GroupMember, PolicyResource, PolicyVersion, Resource, User
+from culvert_db import Policy as PolicyRow
+from sqlalchemy import ColumnElement, exists, func, or_, select
+from sqlalchemy.dialects.postgresql import JSONB
+
+from culvert_service.decision.conditions import Asker, Conditions
+from culvert_service.decision.decision import Policy, Target
+
+
+def concerns(user_id: ColumnElement[int] | Any) -> ColumnElement[bool]:
+    """Whether a policy is the person's, or a group's of which the person is a member."""
+    member = exists().where(GroupMember.group_id == PolicyRow.group_id, GroupMember.user_id == user_id)
+    return or_(PolicyRow.user_id == user_id, member)
+
+
+_SHOWN = func.jsonb_build_object(
+    "name", PolicyRow.name, "enabled", PolicyRow.enabled, "conditions", PolicyRow.conditions
+)
+# For a statement that has Device and Resource: what `parse` takes, or null when there is none.
+POLICIES = (
+    select(func.jsonb_agg(_SHOWN, type_=JSONB))
+    .select_from(PolicyRow)
+    .join(PolicyResource, PolicyResource.policy_id == PolicyRow.id)
+    .where(PolicyResource.resource_id == Resource.id, concerns(Device.user_id))
+    .correlate(Device, Resource)
+    .scalar_subquery()
+)
+# Read in the same statement: what has changed since then has another.
+VERSION = select(PolicyVersion.version).scalar_subquery()
+
+
+def parse(rows: object, *, approval: bool) -> tuple[Policy, ...]:
+    """`approval`: every policy asks for an approved device. Raises ValueError for a condition that is not known here."""
+    found = cast("Sequence[dict[str, Any]]", rows or ())
+    policies = [
+        Policy(row["name"], row["enabled"], _conditions(row["conditions"], approval)) for row in found
+    ]
+    return tuple(sorted(policies, key=lambda policy: policy.name))
+
+
+def target(resource: Resource, rows: object, *, approval: bool) -> Target:
+    return Target(resource.fqdn, resource.owner, parse(rows, approval=approval))
+
+
+def asker(device: Device, user: User, source: str | None) -> Asker:
+    return Asker(
+        device.name,
+        user.name,
+        device.state is DeviceState.REVOKED,
+        device.state is DeviceState.APPROVED,
+        device.code_proven_at,
+        device.code_valid_until,
+        source,
+    )
+
+
+def _conditions(stored: dict[str, Any], approval: bool) -> Conditions:
+    return Conditions.model_validate(stored | {"device_approved": True} if approval else stored)

@@ -1,0 +1,93 @@
+"""Hours of the week in a time zone: whether they are open, and when that ends or begins. Pure."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal
+from zoneinfo import ZoneInfo
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+_DAYS: tuple[Day, ...] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+# A window that began yesterday may still be open. The same hours come again after a week; or, where a change of the
+# clocks swallows them, after two.
+_FROM_DAY, _TO_DAY = -1, 15
+
+_TIME = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
+
+
+def _zone(value: str) -> str:
+    try:
+        ZoneInfo(value)
+    except (KeyError, OSError, ValueError):
+        raise ValueError("must be a time zone such as Europe/Berlin") from None
+    return value
+
+
+class Window(BaseModel):
+    """From `opens` to `closes` by the clock on the wall; `closes` not after `opens` is on the next day."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    days: Annotated[tuple[Day, ...], Field(min_length=1, max_length=7)]
+    opens: Annotated[str, Field(pattern=_TIME)]
+    closes: Annotated[str, Field(pattern=_TIME)]
+
+
+class Hours(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    zone: Annotated[str, Field(max_length=64), AfterValidator(_zone)]
+    windows: Annotated[tuple[Window, ...], Field(min_length=1, max_length=50)]
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Windows that touch are one: `until` is at most some two weeks ahead."""
+
+    until: datetime.datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """`opens` is in the time zone of the hours."""
+
+    opens: datetime.datetime
+
+
+def state(hours: Hours, now: datetime.datetime) -> Open | Closed:
+    """What is compared is time in UTC: a change of the clocks makes a window longer or shorter, as it does the day."""
+    spans = sorted(_spans(hours, now))
+    until = now
+    for start, end in spans:
+        if start <= until < end:
+            until = end
+    if until > now:
+        return Open(until)
+    opens = min(start for start, _ in spans if start > now)
+    return Closed(opens.astimezone(ZoneInfo(hours.zone)))
+
+
+def _spans(hours: Hours, now: datetime.datetime) -> Iterator[tuple[datetime.datetime, datetime.datetime]]:
+    zone = ZoneInfo(hours.zone)
+    today = now.astimezone(zone).date()
+    for ahead in range(_FROM_DAY, _TO_DAY):
+        day = today + datetime.timedelta(days=ahead)
+        name = _DAYS[day.weekday()]
+        for window in hours.windows:
+            if name in window.days:
+                next_day = window.closes <= window.opens
+                last = day + datetime.timedelta(days=1) if next_day else day
+                start, end = _at(day, window.opens, zone), _at(last, window.closes, zone)
+                # What the spring's change of the clocks has swallowed whole.
+                if start < end:
+                    yield start, end
+
+
+def _at(day: datetime.date, clock: str, zone: ZoneInfo) -> datetime.datetime:
+    wall = datetime.datetime.combine(day, datetime.time.fromisoformat(clock), zone)
+    return wall.astimezone(datetime.UTC)

@@ -1,0 +1,110 @@
+"""REST: groups, policies, and the access tracer."""
+
+from __future__ import annotations
+
+import uuid
+from ipaddress import IPv4Address, IPv6Address
+from typing import Annotated
+
+from fastapi import APIRouter, Query, status
+
+from culvert_service.identity.schemas import UserName
+from culvert_service.policies.schemas import (
+    ClosedOut,
+    GroupIn,
+    GroupName,
+    GroupOut,
+    PolicyIn,
+    PolicyName,
+    PolicyOut,
+    TraceOut,
+)
+from culvert_service.policies.service import Groups, Policies
+from culvert_service.policies.tracer import Tracer
+
+
+def groups_router(groups: Groups) -> APIRouter:
+    routes = APIRouter(prefix="/groups", tags=["groups"])
+
+    @routes.post("", status_code=status.HTTP_201_CREATED, summary="Make a group")
+    async def create(asked: GroupIn) -> GroupOut:
+        return await groups.create(asked)
+
+    @routes.get("", summary="List the groups")
+    async def list_all() -> list[GroupOut]:
+        return await groups.list()
+
+    @routes.get("/{name}", summary="Show a group")
+    async def get(name: GroupName) -> GroupOut:
+        return await groups.get(name)
+
+    @routes.put("/{name}/members/{user}", summary="Take a person into a group")
+    async def add(name: GroupName, user: UserName) -> GroupOut:
+        return await groups.add(name, user)
+
+    @routes.delete(
+        "/{name}/members/{user}",
+        summary="Take a person out of a group and close the tunnels that this ends the permission of",
+    )
+    async def remove(name: GroupName, user: UserName) -> ClosedOut:
+        return await groups.remove(name, user)
+
+    @routes.delete("/{name}", summary="Delete a group, its policies, and the tunnels that these permitted")
+    async def delete(name: GroupName) -> ClosedOut:
+        return await groups.delete(name)
+
+    _ = (create, list_all, get, add, remove, delete)
+    return routes
+
+
+def policies_router(policies: Policies) -> APIRouter:
+    routes = APIRouter(prefix="/policies", tags=["policies"])
+
+    @routes.post("", status_code=status.HTTP_201_CREATED, summary="Let people reach resources")
+    async def create(asked: PolicyIn) -> PolicyOut:
+        return await policies.create(asked)
+
+    @routes.get("", summary="List the policies")
+    async def list_all() -> list[PolicyOut]:
+        return await policies.list()
+
+    @routes.get("/{name}", summary="Show a policy")
+    async def get(name: PolicyName) -> PolicyOut:
+        return await policies.get(name)
+
+    @routes.put("/{name}", summary="Replace a policy and close the tunnels that are not permitted any more")
+    async def replace(name: PolicyName, asked: PolicyIn) -> PolicyOut:
+        return await policies.replace(name, asked)
+
+    @routes.delete("/{name}", summary="Delete a policy and close the tunnels that only it permitted")
+    async def delete(name: PolicyName) -> ClosedOut:
+        return await policies.delete(name)
+
+    _ = (create, list_all, get, replace, delete)
+    return routes
+
+
+def access_router(tracer: Tracer) -> APIRouter:
+    routes = APIRouter(prefix="/access", tags=["policies"])
+
+    @routes.get("", summary="Tell what each device of a person would be answered, and why")
+    async def trace(
+        user: UserName,
+        name: Annotated[
+            str,
+            Query(
+                pattern=r"^[^\x00-\x1f\x7f]{1,254}$", description="As it would be typed: wiki.corp.example"
+            ),
+        ],
+        device: uuid.UUID | None = None,
+        address: Annotated[
+            IPv4Address | IPv6Address | None, Query(description="Where the device is; else where it was last")
+        ] = None,
+        gateway: Annotated[
+            str, Query(max_length=63, description="The one that the person has chosen, if any")
+        ] = "",
+    ) -> list[TraceOut]:
+        return await tracer.trace(user, name, device, str(address) if address else None, gateway)
+
+    _ = trace
+    return routes

@@ -1,0 +1,86 @@
+"""SQL about groups, policies, and what a trace needs."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from culvert_db import Device, Gateway, Group, GroupMember, Policy, Resource, ResourceGateway, User
+from sqlalchemy import ColumnElement, delete, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import contains_eager, joinedload, selectinload
+
+from culvert_service.decision.facts import POLICIES
+
+
+async def groups(session: AsyncSession, *which: ColumnElement[bool]) -> Sequence[Group]:
+    query = select(Group).options(selectinload(Group.members)).where(*which).order_by(Group.name)
+    return (await session.scalars(query)).all()
+
+
+async def add_member(session: AsyncSession, group_id: int, user_id: int) -> None:
+    values = {"group_id": group_id, "user_id": user_id}
+    await session.execute(insert(GroupMember).values(values).on_conflict_do_nothing())
+
+
+async def remove_member(session: AsyncSession, group_id: int, user_id: int) -> None:
+    which = (GroupMember.group_id == group_id, GroupMember.user_id == user_id)
+    await session.execute(delete(GroupMember).where(*which))
+
+
+async def policies(session: AsyncSession, *which: ColumnElement[bool]) -> Sequence[Policy]:
+    query = (
+        select(Policy)
+        .options(joinedload(Policy.group), joinedload(Policy.user), selectinload(Policy.resources))
+        .where(*which)
+        .order_by(Policy.name)
+    )
+    return (await session.scalars(query)).all()
+
+
+async def user(session: AsyncSession, name: str) -> User | None:
+    return await session.scalar(select(User).where(User.name == name))
+
+
+async def resources_named(session: AsyncSession, names: Sequence[str]) -> dict[str, Resource]:
+    found = await session.scalars(select(Resource).where(Resource.name.in_(names)))
+    return {resource.name: resource for resource in found}
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """What the decision about one device and a name needs."""
+
+    device: Device
+    resource: Resource | None
+    policies: object
+
+
+async def traced(
+    session: AsyncSession, user: str, fqdn: str, device_id: uuid.UUID | None
+) -> Sequence[Traced]:
+    """The person's devices, or the one that is asked for if it is theirs."""
+    query = (
+        select(Device, Resource, POLICIES)
+        .join(Device.user)
+        .options(contains_eager(Device.user))
+        .outerjoin(Resource, Resource.fqdn == fqdn)
+        .where(User.name == user)
+        .order_by(Device.created_at)
+    )
+    if device_id is not None:
+        query = query.where(Device.id == device_id)
+    return [Traced(*row) for row in await session.execute(query)]
+
+
+async def gateways_of(session: AsyncSession, fqdn: str) -> Sequence[str]:
+    query = (
+        select(Gateway.name)
+        .join(ResourceGateway, ResourceGateway.gateway_id == Gateway.id)
+        .join(Resource, Resource.id == ResourceGateway.resource_id)
+        .where(Resource.fqdn == fqdn)
+        .order_by(ResourceGateway.position)
+    )
+    return (await session.scalars(query)).all()

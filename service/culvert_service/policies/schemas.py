@@ -1,0 +1,84 @@
+"""Groups, policies and traces as REST says them."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from culvert_service.decision.conditions import Check, Conditions
+from culvert_service.identity.schemas import UserName
+
+GroupName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
+ResourceName = GroupName
+# Words to show; it stands in a path.
+PolicyName = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f/\s][^\x00-\x1f\x7f/]{0,150}$")]
+
+
+class GroupIn(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    name: GroupName
+    members: list[UserName] = []
+
+
+class GroupOut(GroupIn):
+    created_at: datetime
+
+
+class PolicyIn(BaseModel):
+    """Lets the members of `group`, or `user` alone, reach `resources` while all conditions hold."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: PolicyName
+    enabled: bool = True
+    group: GroupName | None = None
+    user: UserName | None = None
+    resources: Annotated[list[ResourceName], Field(min_length=1)]
+    conditions: Conditions = Conditions()
+
+    @model_validator(mode="after")
+    def _is_for_one(self) -> Self:
+        if (self.group is None) == (self.user is None):
+            raise ValueError("name either a group or a user")
+        return self
+
+
+class PolicyOut(PolicyIn):
+    created_at: datetime
+
+
+class ClosedOut(BaseModel):
+    tunnels_closed: int
+
+
+class StepOut(BaseModel):
+    """One thing that the decision looked at. `subject` is the device, name, policy or gateway that it belongs to."""
+
+    check: Check
+    subject: str
+    holds: bool
+    # In its way there.
+    reason: str | None
+    message: str | None
+    # Until when it holds, if the clock ends it.
+    until: datetime | None
+
+
+class TraceOut(BaseModel):
+    """What an opening by this device would be answered now, and every step to it."""
+
+    device_id: uuid.UUID
+    device: str
+    # Where the device was taken to be; null: it has not been seen yet.
+    address: str | None
+    verdict: Literal["permit", "deny"]
+    gateways: list[str]
+    permitted_until: datetime | None
+    reason: str | None
+    message: str | None
+    remedy: str | None
+    steps: list[StepOut]

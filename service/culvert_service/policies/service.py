@@ -1,0 +1,150 @@
+"""Groups and policies: changed whole; what is not permitted any more is closed before the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from culvert_db import Group, Policy, Resource, Sessions, User
+from culvert_proto import CulvertError, Reason
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from culvert_service.decision.conditions import Conditions
+from culvert_service.policies import repository
+from culvert_service.policies.schemas import ClosedOut, GroupIn, GroupOut, PolicyIn, PolicyOut
+
+# Closes every tunnel that is not permitted any more; says how many.
+Enforce = Callable[[], Awaitable[int]]
+
+
+class Groups:
+    def __init__(self, sessions: Sessions, enforce: Enforce) -> None:
+        self._sessions = sessions
+        self._enforce = enforce
+
+    async def create(self, asked: GroupIn) -> GroupOut:
+        """Raises CulvertError NOT_FOUND or ALREADY_EXISTS."""
+        try:
+            async with self._sessions.begin() as session:
+                members = [await _user(session, name) for name in dict.fromkeys(asked.members)]
+                session.add(Group(name=asked.name, members=members))
+        except IntegrityError:
+            raise CulvertError(Reason.ALREADY_EXISTS, what=f"The group {asked.name}") from None
+        return await self.get(asked.name)
+
+    async def list(self) -> list[GroupOut]:
+        async with self._sessions() as session:
+            return [_group_out(group) for group in await repository.groups(session)]
+
+    async def get(self, name: str) -> GroupOut:
+        async with self._sessions() as session:
+            return _group_out(await _group(session, name))
+
+    async def add(self, name: str, member: str) -> GroupOut:
+        async with self._sessions.begin() as session:
+            group, user = await _group(session, name), await _user(session, member)
+            await repository.add_member(session, group.id, user.id)
+        await self._enforce()
+        return await self.get(name)
+
+    async def remove(self, name: str, member: str) -> ClosedOut:
+        """Who is no member is fine."""
+        async with self._sessions.begin() as session:
+            group, user = await _group(session, name), await _user(session, member)
+            await repository.remove_member(session, group.id, user.id)
+        return ClosedOut(tunnels_closed=await self._enforce())
+
+    async def delete(self, name: str) -> ClosedOut:
+        async with self._sessions.begin() as session:
+            await session.delete(await _group(session, name))
+        return ClosedOut(tunnels_closed=await self._enforce())
+
+
+class Policies:
+    def __init__(self, sessions: Sessions, enforce: Enforce) -> None:
+        self._sessions = sessions
+        self._enforce = enforce
+
+    async def create(self, asked: PolicyIn) -> PolicyOut:
+        """Raises CulvertError NOT_FOUND or ALREADY_EXISTS."""
+        return await self._write(None, asked)
+
+    async def replace(self, name: str, asked: PolicyIn) -> PolicyOut:
+        """Raises the same."""
+        return await self._write(name, asked)
+
+    async def list(self) -> list[PolicyOut]:
+        async with self._sessions() as session:
+            return [_policy_out(policy) for policy in await repository.policies(session)]
+
+    async def get(self, name: str) -> PolicyOut:
+        async with self._sessions() as session:
+            return _policy_out(await _policy(session, name))
+
+    async def delete(self, name: str) -> ClosedOut:
+        async with self._sessions.begin() as session:
+            await session.delete(await _policy(session, name))
+        return ClosedOut(tunnels_closed=await self._enforce())
+
+    async def _write(self, name: str | None, asked: PolicyIn) -> PolicyOut:
+        try:
+            async with self._sessions.begin() as session:
+                group = await _group(session, asked.group) if asked.group else None
+                user = await _user(session, asked.user) if asked.user else None
+                resources = await _resources(session, asked.resources)
+                policy = Policy() if name is None else await _policy(session, name)
+                policy.name, policy.enabled = asked.name, asked.enabled
+                policy.group, policy.user, policy.resources = group, user, resources
+                policy.conditions = asked.conditions.model_dump(mode="json", exclude_defaults=True)
+                session.add(policy)
+        except IntegrityError:
+            raise CulvertError(Reason.ALREADY_EXISTS, what=f"The policy {asked.name}") from None
+        await self._enforce()
+        return await self.get(asked.name)
+
+
+async def _group(session: AsyncSession, name: str) -> Group:
+    found = await repository.groups(session, Group.name == name)
+    if not found:
+        raise CulvertError(Reason.NOT_FOUND, what=f"The group {name}")
+    return found[0]
+
+
+async def _policy(session: AsyncSession, name: str) -> Policy:
+    found = await repository.policies(session, Policy.name == name)
+    if not found:
+        raise CulvertError(Reason.NOT_FOUND, what=f"The policy {name}")
+    return found[0]
+
+
+async def _user(session: AsyncSession, name: str) -> User:
+    user = await repository.user(session, name)
+    if user is None:
+        raise CulvertError(Reason.NOT_FOUND, what=f"The user {name}")
+    return user
+
+
+async def _resources(session: AsyncSession, names: Sequence[str]) -> list[Resource]:
+    found = await repository.resources_named(session, names)
+    for name in names:
+        if name not in found:
+            raise CulvertError(Reason.NOT_FOUND, what=f"The resource {name}")
+    return list(found.values())
+
+
+def _group_out(group: Group) -> GroupOut:
+    return GroupOut(
+        name=group.name, members=[user.name for user in group.members], created_at=group.created_at
+    )
+
+
+def _policy_out(policy: Policy) -> PolicyOut:
+    return PolicyOut(
+        name=policy.name,
+        enabled=policy.enabled,
+        group=policy.group.name if policy.group else None,
+        user=policy.user.name if policy.user else None,
+        resources=[resource.name for resource in policy.resources],
+        conditions=Conditions.model_validate(policy.conditions),
+        created_at=policy.created_at,
+    )

@@ -1,0 +1,95 @@
+"""Why can't Alice reach git? The decision that an opening takes, asked without opening anything, with every step."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from collections.abc import Callable, Sequence
+
+from culvert_db import Sessions
+from culvert_proto import CulvertError, Reason
+
+from culvert_service.decision import facts
+from culvert_service.decision.conditions import Check, Denial
+from culvert_service.decision.decision import Decision, GatewayFact, Permit, Step, decide
+from culvert_service.policies import repository
+from culvert_service.policies.repository import Traced
+from culvert_service.policies.schemas import StepOut, TraceOut
+
+
+class Tracer:
+    """`online` says of a gateway whether it is; `approval` as for the openings."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        online: Callable[[str], bool],
+        now: Callable[[], datetime.datetime],
+        *,
+        approval: bool,
+    ) -> None:
+        self._sessions = sessions
+        self._online = online
+        self._now = now
+        self._approval = approval
+
+    async def trace(
+        self, user: str, name: str, device_id: uuid.UUID | None, address: str | None, gateway: str
+    ) -> list[TraceOut]:
+        """For each device of the person. Without `address`, where it was seen last. Raises CulvertError NOT_FOUND."""
+        fqdn = name.rstrip(".").lower()
+        async with self._sessions() as session:
+            if await repository.user(session, user) is None:
+                raise CulvertError(Reason.NOT_FOUND, what=f"The user {user}")
+            found = await repository.traced(session, user, fqdn, device_id)
+            serving = await repository.gateways_of(session, fqdn)
+        if device_id is not None and not found:
+            raise CulvertError(Reason.NOT_FOUND, what=f"The device {device_id} of {user}")
+        return [self._one(traced, fqdn, address, serving, gateway) for traced in found]
+
+    def _one(
+        self, traced: Traced, fqdn: str, address: str | None, serving: Sequence[str], pinned: str
+    ) -> TraceOut:
+        device, resource = traced.device, traced.resource
+        source = address or device.last_seen_address
+        decision = decide(
+            facts.asker(device, device.user, source),
+            fqdn,
+            facts.target(resource, traced.policies, approval=self._approval) if resource else None,
+            [GatewayFact(name, self._online(name)) for name in serving],
+            pinned,
+            self._now(),
+        )
+        return _out(device.id, device.name, source, decision)
+
+
+def _out(device_id: uuid.UUID, device: str, address: str | None, decision: Decision) -> TraceOut:
+    permit = decision.verdict if isinstance(decision.verdict, Permit) else None
+    error = decision.verdict.error() if isinstance(decision.verdict, Denial) else None
+    return TraceOut(
+        device_id=device_id,
+        device=device,
+        address=address,
+        verdict="permit" if permit else "deny",
+        gateways=list(permit.gateways) if permit else [],
+        permitted_until=permit.until if permit else None,
+        reason=error.reason.name if error else None,
+        message=error.message if error else None,
+        remedy=error.remedy if error else None,
+        steps=[_step(step) for step in decision.steps],
+    )
+
+
+def _step(step: Step) -> StepOut:
+    error = step.denial.error() if step.denial else None
+    message = error.message if error else None
+    if step.check is Check.POLICY and error is not None and step.subject:
+        message = f"The policy {step.subject} is turned off."
+    return StepOut(
+        check=step.check,
+        subject=step.subject,
+        holds=error is None,
+        reason=error.reason.name if error else None,
+        message=message,
+        until=step.until,
+    )

@@ -1,0 +1,121 @@
+"""Permissions that end: by the clock, by a change of what they rest on, by a move of the device.
+
+Every tunnel knows until when and under which count of policy changes it was permitted. What is past either is decided
+anew by the same function as at its opening: it goes on, or it is closed and its device told why. A controller that dies
+between a change and this leaves tunnels that the next one finds in the same way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from culvert_db import Sessions
+from culvert_proto import CulvertError
+
+from culvert_service.decision import facts
+from culvert_service.decision.conditions import Denial
+from culvert_service.decision.decision import GatewayFact, Permit, decide
+from culvert_service.sessions import repository
+from culvert_service.sessions.repository import Due
+from culvert_service.watch.hub import Hub
+
+_log = logging.getLogger(__name__)
+
+# A permission that ends by the clock is over this much later, at most.
+_SWEEP_SECONDS = 0.5
+# Decided in one go: the event loop has other work between two goes.
+_BATCH = 200
+
+# Closes those that are still as they were when they were decided about, and tells their devices why; says how many.
+Close = Callable[[Sequence[tuple[Due, CulvertError]]], Awaitable[int]]
+
+
+class Enforcement:
+    def __init__(
+        self,
+        sessions: Sessions,
+        hub: Hub,
+        close: Close,
+        now: Callable[[], datetime.datetime],
+        *,
+        approval: bool,
+    ) -> None:
+        self._sessions = sessions
+        self._hub = hub
+        self._close = close
+        self._now = now
+        self._approval = approval
+        self._one_at_a_time = asyncio.Lock()
+        self._version = 0
+        self._stopping = asyncio.Event()
+        self._sweeps: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Every tunnel is decided anew: settings that count may have changed since the last start."""
+        async with self._sessions.begin() as session:
+            await repository.doubt_all(session)
+        self._sweeps = asyncio.create_task(self._sweep_for_ever(), name="permissions")
+
+    async def stop(self) -> None:
+        """Lets a sweep that is under way finish."""
+        self._stopping.set()
+        if self._sweeps is not None:
+            await self._sweeps
+
+    async def enforce(self) -> int:
+        """After a change is committed: closes what is not permitted any more, tells of new profiles. How many closed."""
+        async with self._one_at_a_time:
+            await self._tell()
+            closed = 0
+            while due := await self._due():
+                closed += await self._settle(due)
+            return closed
+
+    async def _tell(self) -> None:
+        async with self._sessions() as session:
+            version = await repository.policy_version(session)
+        if version != self._version:
+            self._version = version
+            self._hub.profiles_changed()
+
+    async def _due(self) -> list[Due]:
+        async with self._sessions() as session:
+            return await repository.due(session, self._now(), _BATCH)
+
+    async def _settle(self, due: Sequence[Due]) -> int:
+        permitted: list[tuple[Due, datetime.datetime]] = []
+        denied: list[tuple[Due, CulvertError]] = []
+        for tunnel in due:
+            match self._decide(tunnel):
+                case Permit(until=until):
+                    permitted.append((tunnel, until))
+                case Denial() as denial:
+                    denied.append((tunnel, denial.error()))
+        if permitted:
+            async with self._sessions.begin() as session:
+                await repository.permit(session, permitted)
+        return await self._close(denied) if denied else 0
+
+    def _decide(self, tunnel: Due) -> Permit | Denial:
+        # Whether its gateway answers is not a matter of permission: the reconciler sees to that.
+        return decide(
+            facts.asker(tunnel.device, tunnel.device.user, tunnel.peer_address),
+            tunnel.resource.fqdn,
+            facts.target(tunnel.resource, tunnel.policies, approval=self._approval),
+            [GatewayFact(tunnel.gateway, online=True)],
+            "",
+            self._now(),
+        ).verdict
+
+    async def _sweep_for_ever(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                await self.enforce()
+            except Exception:
+                _log.exception("permissions could not be looked at")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), _SWEEP_SECONDS)

@@ -1,0 +1,286 @@
+"""Groups and policies over REST, what they do to tunnels that are up, and the tracer beside real openings."""
+
+from __future__ import annotations
+
+import datetime
+import random
+import time
+from typing import Any
+from urllib.parse import quote
+
+import culvert_db
+import pytest
+from culvert_db import Tunnel
+from culvert_proto import CulvertError, Reason
+from sqlalchemy import select, update
+
+from .conftest import Device, World, refused, running, settings_in, until
+from .switch import Switch
+from .test_tunnels import next_event, tunnel_entries, tunnels
+
+pytestmark = pytest.mark.slow
+
+OWN = quote("alice to wiki")
+NOBODYS = {"hours": {"zone": "UTC", "windows": [{"days": ["mon"], "opens": "00:00", "closes": "00:01"}]}}
+
+
+def policy(**fields: Any) -> dict[str, Any]:
+    return {"name": "people of the wiki", "group": "writers", "resources": ["wiki"]} | fields
+
+
+@pytest.fixture
+async def device(world: World, switch: Switch) -> Device:
+    device = await world.enrol()
+    await device.prove()
+    return device
+
+
+@pytest.fixture
+async def writers(world: World, device: Device) -> None:
+    """Alice reaches the wiki as a member of a group, and in no other way."""
+    await world.rest("POST", "/groups", {"name": "writers", "members": ["alice"]})
+    await world.rest("POST", "/policies", policy())
+    await world.rest("DELETE", f"/policies/{OWN}")
+
+
+async def problem(world: World, method: str, path: str, body: object = None) -> tuple[int, str]:
+    answer = await world.admin.request(method, f"/api/v1{path}", json=body)
+    return answer.status_code, answer.json()["reason"]
+
+
+async def test_what_is_written_is_read(world: World, device: Device) -> None:
+    await world.rest("POST", "/groups", {"name": "writers"})
+    assert (await world.rest("PUT", "/groups/writers/members/alice"))["members"] == ["alice"]
+    assert (await world.rest("PUT", "/groups/writers/members/alice"))["members"] == ["alice"]
+    conditions = NOBODYS | {"code_max_age_seconds": 600, "device_approved": True, "sources": ["10.0.0.0/8"]}
+    made = await world.rest("POST", "/policies", policy(conditions=conditions))
+    assert made["conditions"] == conditions
+    path = f"/policies/{quote(made['name'])}"
+    assert await world.rest("GET", path) == made
+    changed = await world.rest("PUT", path, policy(name="writers", enabled=False))
+    assert (changed["name"], changed["enabled"], changed["conditions"]["sources"]) == ("writers", False, [])
+    assert [one["name"] for one in await world.rest("GET", "/policies")] == ["alice to wiki", "writers"]
+    await world.rest("DELETE", "/groups/writers")
+    assert [one["name"] for one in await world.rest("GET", "/policies")] == ["alice to wiki"]
+    await world.rest("DELETE", "/resources/wiki")
+    assert await world.rest("GET", "/policies") == []
+
+
+async def test_what_is_wrong_is_refused(world: World, device: Device) -> None:
+    await world.rest("POST", "/groups", {"name": "writers"})
+    await world.rest("POST", "/policies", policy())
+    for body, refusal in [
+        (policy(), (409, "ALREADY_EXISTS")),
+        (policy(name="b", group="readers"), (404, "NOT_FOUND")),
+        (policy(name="b", user="alice"), (422, "REQUEST_INVALID")),
+        (policy(name="b", group=None), (422, "REQUEST_INVALID")),
+        (policy(name="b", resources=["git"]), (404, "NOT_FOUND")),
+        (policy(name="b", resources=[]), (422, "REQUEST_INVALID")),
+        (policy(name="a/b"), (422, "REQUEST_INVALID")),
+        (policy(name="b", conditions={"sources": ["10.0.0.1/8"]}), (422, "REQUEST_INVALID")),
+        (policy(name="b", conditions={"moon": "full"}), (422, "REQUEST_INVALID")),
+        (policy(name="b", conditions={"code_max_age_seconds": 8 * 3600 + 1}), (422, "REQUEST_INVALID")),
+    ]:
+        assert await problem(world, "POST", "/policies", body) == refusal
+    assert await problem(world, "PUT", f"/policies/{OWN}", policy()) == (409, "ALREADY_EXISTS")
+    assert await problem(world, "POST", "/groups", {"name": "writers"}) == (409, "ALREADY_EXISTS")
+    assert await problem(world, "POST", "/groups", {"name": "b", "members": ["bob"]}) == (404, "NOT_FOUND")
+    assert await problem(world, "DELETE", "/groups/readers") == (404, "NOT_FOUND")
+    assert await problem(world, "GET", "/access?user=bob&name=wiki.corp.example") == (404, "NOT_FOUND")
+
+
+async def test_a_group_opens_what_its_policies_say(world: World, device: Device, writers: None) -> None:
+    await device.open()
+    assert await world.rest("DELETE", "/groups/writers/members/alice") == {"tunnels_closed": 1}
+    assert (await refused(device.open())).reason is Reason.NO_POLICY
+    await world.rest("PUT", "/groups/writers/members/alice")
+    await device.open()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (("PUT", "/policies/people%20of%20the%20wiki", policy(enabled=False)), Reason.NO_POLICY),
+        (("PUT", "/policies/people%20of%20the%20wiki", policy(conditions=NOBODYS)), Reason.OUTSIDE_HOURS),
+        (
+            ("PUT", "/policies/people%20of%20the%20wiki", policy(conditions={"sources": ["192.0.2.0/24"]})),
+            Reason.SOURCE_NOT_ALLOWED,
+        ),
+        (
+            ("PUT", "/policies/people%20of%20the%20wiki", policy(conditions={"device_approved": True})),
+            Reason.DEVICE_NOT_APPROVED,
+        ),
+        (("DELETE", "/policies/people%20of%20the%20wiki", None), Reason.NO_POLICY),
+        (("DELETE", "/groups/writers/members/alice", None), Reason.NO_POLICY),
+        (("DELETE", "/groups/writers", None), Reason.NO_POLICY),
+    ],
+)
+async def test_a_change_closes_the_tunnel_within_a_second_and_tells_why(
+    world: World, device: Device, writers: None, change: tuple[str, str, object], reason: Reason
+) -> None:
+    if reason is Reason.OUTSIDE_HOURS and f"{datetime.datetime.now(datetime.UTC):%a %H:%M}" == "Mon 00:00":
+        pytest.skip("the one minute of the week that it is open")
+    tunnel_id = (await device.open()).tunnel.tunnel_id
+    events = device.watch()
+    await next_event(events, "profile")
+    began = time.monotonic()
+    await world.rest(*change)
+    told = (await next_event(events, "tunnel_closed")).tunnel_closed
+    assert time.monotonic() - began < 1
+    assert (told.tunnel_id, told.why.reason) == (tunnel_id, reason)
+    assert told.why.remedy
+    assert (await tunnels(world), await tunnel_entries(world)) == ([], 0)
+    assert (await refused(device.open())).reason is reason
+    await events.aclose()
+
+
+async def test_what_another_policy_permits_stays(world: World, device: Device) -> None:
+    await world.rest("POST", "/groups", {"name": "writers", "members": ["alice"]})
+    await world.rest("POST", "/policies", policy())
+    tunnel_id = (await device.open()).tunnel.tunnel_id
+    assert await world.rest("DELETE", f"/policies/{OWN}") == {"tunnels_closed": 0}
+    assert [one["id"] for one in await tunnels(world)] == [tunnel_id]
+
+
+async def test_a_tunnel_ends_with_its_code_unless_there_is_a_newer_one(world: World, device: Device) -> None:
+    tunnel_id = (await device.open()).tunnel.tunnel_id
+    events = device.watch()
+    now = datetime.datetime.now(datetime.UTC)
+    async with world.sessions.begin() as session:
+        await session.execute(update(Tunnel).values(permitted_until=now))
+    await until(lambda: permitted_until(world), lambda found: found > now)
+    async with world.sessions.begin() as session:
+        await session.execute(update(culvert_db.Device).values(code_valid_until=now))
+        await session.execute(update(Tunnel).values(permitted_until=now))
+    told = (await next_event(events, "tunnel_closed")).tunnel_closed
+    assert (told.tunnel_id, told.why.reason) == (tunnel_id, Reason.CODE_NEEDED)
+    await events.aclose()
+
+
+async def permitted_until(world: World) -> datetime.datetime:
+    async with world.sessions() as session:
+        return (await session.scalars(select(Tunnel.permitted_until))).one()
+
+
+async def test_a_device_is_approved_and_not_any_more(world: World, device: Device) -> None:
+    body = policy(name="alice to wiki", group=None, user="alice", conditions={"device_approved": True})
+    await world.rest("PUT", f"/policies/{OWN}", body)
+    assert (await world.rest("GET", f"/devices/{device.id}"))["state"] == "pending"
+    assert (await refused(device.open())).reason is Reason.DEVICE_NOT_APPROVED
+    assert (await world.rest("POST", f"/devices/{device.id}/approve"))["state"] == "approved"
+    await device.open()
+    events = device.watch()
+    assert (await world.rest("POST", f"/devices/{device.id}/unapprove"))["state"] == "pending"
+    told = (await next_event(events, "tunnel_closed")).tunnel_closed
+    assert told.why.reason == Reason.DEVICE_NOT_APPROVED
+    await events.aclose()
+    await world.rest("POST", f"/devices/{device.id}/revoke")
+    assert await problem(world, "POST", f"/devices/{device.id}/approve") == (403, "DEVICE_REVOKED")
+
+
+async def test_a_change_whose_controller_died_after_the_commit_is_seen_to(
+    world: World, device: Device
+) -> None:
+    await device.open()
+    async with world.sessions.begin() as session:
+        await session.execute(update(culvert_db.Policy).values(enabled=False))
+    await until(lambda: tunnels(world), lambda found: found == [], seconds=1.5)
+    await until(lambda: tunnel_entries(world), lambda count: count == 0)
+
+
+async def verdict(device: Device) -> Reason | None:
+    try:
+        await device.open()
+    except CulvertError as error:
+        return error.reason
+    return None
+
+
+async def test_tracer_and_opening_agree(world: World, device: Device) -> None:
+    draw = random.Random(7)  # noqa: S311
+    await world.rest("POST", "/groups", {"name": "writers", "members": ["alice"]})
+    await world.rest("DELETE", f"/policies/{OWN}")
+    seen: set[Reason | None] = set()
+    always = {
+        "zone": "UTC",
+        "windows": [
+            {"days": ["mon", "tue", "wed", "thu", "fri", "sat", "sun"], "opens": "00:00", "closes": "00:00"}
+        ],
+    }
+    for _ in range(40):
+        names: list[str] = []
+        for number in range(draw.randrange(3)):
+            conditions = draw.choice(
+                [
+                    {},
+                    {"device_approved": True},
+                    {"sources": [draw.choice(["127.0.0.0/8", "192.0.2.0/24"])]},
+                    {"hours": draw.choice([always, NOBODYS["hours"]])},
+                    {"code_max_age_seconds": draw.choice([60, 28800])},
+                ]
+            )
+            names.append(f"p{number}")
+            enabled = draw.random() < 0.8
+            await world.rest(
+                "POST", "/policies", policy(name=names[-1], conditions=conditions, enabled=enabled)
+            )
+        await world.rest("POST", f"/devices/{device.id}/{draw.choice(['approve', 'unapprove'])}")
+        ago = datetime.timedelta(minutes=draw.choice([0, 30, 500]))
+        now = datetime.datetime.now(datetime.UTC)
+        async with world.sessions.begin() as session:
+            proven = {
+                "code_proven_at": now - ago,
+                "code_valid_until": now - ago + datetime.timedelta(hours=8),
+            }
+            await session.execute(update(culvert_db.Device).values(proven))
+        path = f"/access?user=alice&device={device.id}&name=Wiki.corp.example.&address=127.0.0.1"
+        [trace] = await world.rest("GET", path)
+        found = await verdict(device)
+        assert (trace["verdict"] == "permit", trace["reason"]) == (
+            found is None,
+            found.name if found else None,
+        )
+        assert trace["steps"]
+        seen.add(found)
+        for name in names:
+            await world.rest("DELETE", f"/policies/{name}")
+    assert len(seen) > 4, seen
+
+
+async def test_a_device_is_shown_as_it_was_seen(world: World, device: Device) -> None:
+    events = device.watch(posture={"os": "Debian 13"})
+    await next_event(events, "profile")
+    found = await world.rest("GET", f"/devices/{device.id}")
+    assert (found["online"], found["last_seen_address"], found["client_version"]) == (
+        True,
+        "127.0.0.1",
+        "test",
+    )
+    assert found["posture"] == {"os": "Debian 13"}
+    assert found["last_seen_at"] is not None
+    for posture in ({str(n): "" for n in range(33)}, {"os": "x" * 257}, {"x" * 65: ""}, {"os": "\0"}):
+        assert (await refused(anext(device.watch(posture=posture)))).reason is Reason.REQUEST_INVALID
+    await device.channel.close()
+    await until(lambda: world.rest("GET", f"/devices/{device.id}"), lambda found: not found["online"])
+
+
+async def test_where_every_device_has_to_be_approved(tmp_path: Any, database_url: str) -> None:
+    settings = settings_in(tmp_path, database_url=database_url, device_approval=True)
+    async with running(settings) as world:
+        await world.rest("POST", "/users", {"name": "alice", "email": "alice@corp.example"})
+        await world.add_gateway("gw-berlin", 1)
+        await world.add_wiki(["gw-berlin"])
+        device = await world.enrol()
+        await device.prove()
+        assert (await refused(device.open())).reason is Reason.DEVICE_NOT_APPROVED
+        await world.rest("POST", f"/devices/{device.id}/approve")
+        assert (await refused(device.open())).reason is Reason.GATEWAY_DOWN
+        [trace] = await world.rest("GET", "/access?user=alice&name=wiki.corp.example")
+        assert [(step["check"], step["holds"]) for step in trace["steps"]] == [
+            ("device", True),
+            ("name", True),
+            ("policy", True),
+            ("approval", True),
+            ("code", True),
+            ("gateway", False),
+        ]
