@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import random
 import time
@@ -12,10 +13,12 @@ import culvert_db
 import pytest
 from culvert_db import Tunnel
 from culvert_proto import CulvertError, Reason
+from culvert_service.gateways import mapped
 from sqlalchemy import select, update
 
 from .conftest import Device, World, refused, running, settings_in, until
 from .switch import Switch
+from .test_roaming import seals
 from .test_tunnels import next_event, tunnel_entries, tunnels
 
 pytestmark = pytest.mark.slow
@@ -176,6 +179,25 @@ async def test_a_device_is_approved_and_not_any_more(world: World, device: Devic
     await events.aclose()
     await world.rest("POST", f"/devices/{device.id}/revoke")
     assert await problem(world, "POST", f"/devices/{device.id}/approve") == (403, "DEVICE_REVOKED")
+
+
+async def test_a_tunnel_that_moves_out_of_the_allowed_prefixes_is_closed(
+    world: World, device: Device, switch: Switch
+) -> None:
+    body = policy(name="alice to wiki", group=None, user="alice", conditions={"sources": ["127.0.0.0/8"]})
+    await world.rest("PUT", f"/policies/{OWN}", body)
+    tunnel_id = (await device.open()).tunnel.tunnel_id
+    events = device.watch()
+    (seal,) = await seals(world)
+    switch.digest("moved_t", seal["sa_id"], mapped.number("127.0.0.9"), 4500, 0)
+    await until(lambda: tunnels(world), lambda found: found[0]["peer_address"] == "127.0.0.9")
+    await asyncio.sleep(1)
+    assert [one["id"] for one in await tunnels(world)] == [tunnel_id]
+    switch.digest("moved_t", seal["sa_id"], mapped.number("203.0.113.77"), 4500, 0)
+    told = (await next_event(events, "tunnel_closed")).tunnel_closed
+    assert (told.tunnel_id, told.why.reason) == (tunnel_id, Reason.SOURCE_NOT_ALLOWED)
+    assert "203.0.113.77" in told.why.message
+    await events.aclose()
 
 
 async def test_a_change_whose_controller_died_after_the_commit_is_seen_to(

@@ -12,6 +12,7 @@ import grpc.aio
 from culvert_proto import CulvertError, Reason, agent_pb2, agent_pb2_grpc, error_pb2
 from culvert_proto.grpc_errors import from_rpc_error
 
+from culvert_client.controller.posture import posture
 from culvert_client.state_dir import Identity
 
 Answer = TypeVar("Answer")
@@ -54,7 +55,8 @@ class Agent:
         """Every event, for ever; an error each time that the stream ends. Waits longer after each failure, with jitter."""
         attempt = 0
         while True:
-            call = self._stub.Watch(agent_pb2.WatchRequest(client_version=self._version))
+            request = agent_pb2.WatchRequest(client_version=self._version, posture=posture())
+            call = self._stub.Watch(request)
             try:
                 async with asyncio.timeout(FIRST_EVENT_TIMEOUT) as patience:
                     async for event in call:

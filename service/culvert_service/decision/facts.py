@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, cast
+import functools
+import json
+from typing import Any
 
 from culvert_db import Device, DeviceState, GroupMember, PolicyResource, PolicyVersion, Resource, User
 from culvert_db import Policy as PolicyRow
-from sqlalchemy import ColumnElement, exists, func, or_, select
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import ColumnElement, Text, cast, exists, func, or_, select
 
 from culvert_service.decision.conditions import Asker, Conditions
 from culvert_service.decision.decision import Policy, Target
@@ -23,9 +23,9 @@ def concerns(user_id: ColumnElement[int] | Any) -> ColumnElement[bool]:
 _SHOWN = func.jsonb_build_object(
     "name", PolicyRow.name, "enabled", PolicyRow.enabled, "conditions", PolicyRow.conditions
 )
-# For a statement that has Device and Resource: what `parse` takes, or null when there is none.
+# For a statement that has Device and Resource: what `parse` takes; null when there is none.
 POLICIES = (
-    select(func.jsonb_agg(_SHOWN, type_=JSONB))
+    select(cast(func.jsonb_agg(_SHOWN), Text))
     .select_from(PolicyRow)
     .join(PolicyResource, PolicyResource.policy_id == PolicyRow.id)
     .where(PolicyResource.resource_id == Resource.id, concerns(Device.user_id))
@@ -36,17 +36,17 @@ POLICIES = (
 VERSION = select(PolicyVersion.version).scalar_subquery()
 
 
-def parse(rows: object, *, approval: bool) -> tuple[Policy, ...]:
+# Many devices share what few policies say: most openings find them parsed.
+@functools.lru_cache(maxsize=4096)
+def parse(found: str | None, *, approval: bool) -> tuple[Policy, ...]:
     """`approval`: every policy asks for an approved device. Raises ValueError for a condition that is not known here."""
-    found = cast("Sequence[dict[str, Any]]", rows or ())
-    policies = [
-        Policy(row["name"], row["enabled"], _conditions(row["conditions"], approval)) for row in found
-    ]
+    rows: list[dict[str, Any]] = json.loads(found) if found else []
+    policies = [Policy(row["name"], row["enabled"], _conditions(row["conditions"], approval)) for row in rows]
     return tuple(sorted(policies, key=lambda policy: policy.name))
 
 
-def target(resource: Resource, rows: object, *, approval: bool) -> Target:
-    return Target(resource.fqdn, resource.owner, parse(rows, approval=approval))
+def target(resource: Resource, policies: str | None, *, approval: bool) -> Target:
+    return Target(resource.fqdn, resource.owner, parse(policies, approval=approval))
 
 
 def asker(device: Device, user: User, source: str | None) -> Asker:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -16,6 +17,8 @@ _DAYS: tuple[Day, ...] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 # A window that began yesterday may still be open. The same hours come again after a week; or, where a change of the
 # clocks swallows them, after two.
 _FROM_DAY, _TO_DAY = -1, 15
+
+_Span = tuple[datetime.datetime, datetime.datetime]
 
 _TIME = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
 
@@ -61,7 +64,8 @@ class Closed:
 
 def state(hours: Hours, now: datetime.datetime) -> Open | Closed:
     """What is compared is time in UTC: a change of the clocks makes a window longer or shorter, as it does the day."""
-    spans = sorted(_spans(hours, now))
+    zone = ZoneInfo(hours.zone)
+    spans = _spans(hours.zone, hours.windows, now.astimezone(zone).date())
     until = now
     for start, end in spans:
         if start <= until < end:
@@ -69,16 +73,20 @@ def state(hours: Hours, now: datetime.datetime) -> Open | Closed:
     if until > now:
         return Open(until)
     opens = min(start for start, _ in spans if start > now)
-    return Closed(opens.astimezone(ZoneInfo(hours.zone)))
+    return Closed(opens.astimezone(zone))
 
 
-def _spans(hours: Hours, now: datetime.datetime) -> Iterator[tuple[datetime.datetime, datetime.datetime]]:
-    zone = ZoneInfo(hours.zone)
-    today = now.astimezone(zone).date()
+@functools.lru_cache(maxsize=1024)
+def _spans(zone: str, windows: tuple[Window, ...], today: datetime.date) -> tuple[_Span, ...]:
+    """In order. They stay the same for a day: openings must not wait for them."""
+    return tuple(sorted(_around(ZoneInfo(zone), windows, today)))
+
+
+def _around(zone: ZoneInfo, windows: tuple[Window, ...], today: datetime.date) -> Iterator[_Span]:
     for ahead in range(_FROM_DAY, _TO_DAY):
         day = today + datetime.timedelta(days=ahead)
         name = _DAYS[day.weekday()]
-        for window in hours.windows:
+        for window in windows:
             if name in window.days:
                 next_day = window.closes <= window.opens
                 last = day + datetime.timedelta(days=1) if next_day else day

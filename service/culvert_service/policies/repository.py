@@ -55,7 +55,7 @@ class Traced:
 
     device: Device
     resource: Resource | None
-    policies: object
+    policies: str | None
 
 
 async def traced(

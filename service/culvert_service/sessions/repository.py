@@ -76,7 +76,7 @@ class OpenFacts:
 
     device: Device | None
     resource: Resource | None
-    policies: object
+    policies: str | None
     version: int
     tunnel_id: uuid.UUID | None
 
@@ -269,7 +269,7 @@ class Due:
     gateway: str
     device: Device
     resource: Resource
-    policies: object
+    policies: str | None
     version: int
 
     def as_it_was(self) -> ColumnElement[bool]:
