@@ -9,6 +9,7 @@ import pytest
 from culvert_proto import Reason
 from culvert_service.decision.conditions import Asker, Check, Conditions, Denial
 from culvert_service.decision.decision import Decision, GatewayFact, Permit, Policy, Target, decide
+from culvert_service.decision.facts import parse
 from culvert_service.decision.hours import Hours
 from hypothesis import given
 from hypothesis import strategies as st
@@ -141,6 +142,13 @@ def test_a_denial_says_when_it_opens_by_the_clock_there() -> None:
     found = decided(asker(), wiki(Conditions(hours=hours))).verdict
     assert isinstance(found, Denial)
     assert "Friday, 02 January, 08:00 (Asia/Tokyo)" in found.error().message
+
+
+def test_a_condition_of_a_newer_controller_lets_nobody_in_and_stops_nothing() -> None:
+    stored = '[{"name": "p", "enabled": true, "conditions": {"moon": "full"}}]'
+    assert decided(asker(), Target(WIKI, "bob", parse(stored, approval=False))).verdict == Denial(
+        Reason.NO_POLICY, {"user": "alice", "name": WIKI, "owner": "bob"}
+    )
 
 
 _CONDITIONS = st.builds(

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import functools
 import json
+import logging
 from typing import Any
 
 from culvert_db import Device, DeviceState, GroupMember, PolicyResource, PolicyVersion, Resource, User
 from culvert_db import Policy as PolicyRow
+from pydantic import ValidationError
 from sqlalchemy import ColumnElement, Text, cast, exists, func, or_, select
 
 from culvert_service.decision.conditions import Asker, Conditions
 from culvert_service.decision.decision import Policy, Target
+
+_log = logging.getLogger(__name__)
 
 
 def concerns(user_id: ColumnElement[int] | Any) -> ColumnElement[bool]:
@@ -39,10 +43,9 @@ VERSION = select(PolicyVersion.version).scalar_subquery()
 # Many devices share what few policies say: most openings find them parsed.
 @functools.lru_cache(maxsize=4096)
 def parse(found: str | None, *, approval: bool) -> tuple[Policy, ...]:
-    """`approval`: every policy asks for an approved device. Raises ValueError for a condition that is not known here."""
+    """`approval`: every policy asks for an approved device. One with a condition that is not known here lets nobody in."""
     rows: list[dict[str, Any]] = json.loads(found) if found else []
-    policies = [Policy(row["name"], row["enabled"], _conditions(row["conditions"], approval)) for row in rows]
-    return tuple(sorted(policies, key=lambda policy: policy.name))
+    return tuple(sorted((_policy(row, approval) for row in rows), key=lambda policy: policy.name))
 
 
 def target(resource: Resource, policies: str | None, *, approval: bool) -> Target:
@@ -61,5 +64,11 @@ def asker(device: Device, user: User, source: str | None) -> Asker:
     )
 
 
-def _conditions(stored: dict[str, Any], approval: bool) -> Conditions:
-    return Conditions.model_validate(stored | {"device_approved": True} if approval else stored)
+def _policy(row: dict[str, Any], approval: bool) -> Policy:
+    stored: dict[str, Any] = row["conditions"]
+    try:
+        conditions = Conditions.model_validate(stored | {"device_approved": True} if approval else stored)
+    except ValidationError:
+        _log.exception("a policy cannot be read", extra={"policy": row["name"]})
+        return Policy(row["name"], enabled=False, conditions=Conditions())
+    return Policy(row["name"], row["enabled"], conditions)
