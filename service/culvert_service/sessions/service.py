@@ -106,7 +106,8 @@ class Tunnels:
             for record in taken:
                 _log.info("tunnel closes", extra={"tunnel": str(record.id), "why": why(record).reason.name})
                 self._hub.tunnel_closed(record.device_id, record.id, why(record))
-            await asyncio.shield(self._spawn(self._clear(taken)))
+            # Not its outcome: a link that ends cancels what waits for it, and the reconciler does the rest.
+            await asyncio.wait([self._spawn(self._clear(taken))])
             return len(taken)
 
         return finish
