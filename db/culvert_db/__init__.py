@@ -1,5 +1,6 @@
 """Culvert's tables and migrations. SQL for a concept lives with the concept, not here."""
 
+from culvert_db.audit import ActorKind, AuditLine, Outcome
 from culvert_db.base import Base
 from culvert_db.dns import DnsLease, DnsRecord, DnsState, DnsZone, DnsZoneResource, DnsZoneStatus
 from culvert_db.engine import Sessions, create_engine, create_sessions
@@ -17,7 +18,9 @@ DNS_ZONES_CHANNEL = "culvert_dns_zones"
 __all__ = [
     "DNS_ZONES_CHANNEL",
     "RESOURCES_CHANNEL",
+    "ActorKind",
     "Address",
+    "AuditLine",
     "Base",
     "Device",
     "DeviceState",
@@ -32,6 +35,7 @@ __all__ = [
     "Group",
     "GroupMember",
     "Invitation",
+    "Outcome",
     "Policy",
     "PolicyResource",
     "PolicyVersion",

@@ -58,6 +58,17 @@ class EmbeddedPostgres:
         """For `culvert_db.create_engine`."""
         return f"postgresql://{_USER}@/{_DATABASE}?host={quote(str(self._directory))}"
 
+    @property
+    def exists(self) -> bool:
+        """A cluster has been made here."""
+        return self._data.exists()
+
+    @property
+    def serves(self) -> bool:
+        """A server runs on this cluster, whoever has started it."""
+        process, state = self._status()
+        return state == "ready" and _program(int(process)) == "postgres"
+
     async def __aenter__(self) -> str:
         await self.start()
         return self.url

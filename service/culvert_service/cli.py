@@ -1,4 +1,4 @@
-"""culvert-controller: serve, migrate."""
+"""culvert-controller: serve, migrate, audit verify."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import asyncio
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from culvert_db.embedded import PostgresFailedError
 
 from culvert_service import config, controller, log
+from culvert_service.audit import command as audit_command
 from culvert_service.pki.master_key import MasterKeyError
+
+_Result = TypeVar("_Result")
 
 app = typer.Typer(
     help="The Culvert controller. Settings come from CULVERT_* in the environment and from a TOML file.",
@@ -20,6 +23,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+audit_commands = typer.Typer(help="The audit log.", no_args_is_help=True)
+app.add_typer(audit_commands, name="audit")
 ConfigFile = Annotated[
     Path | None,
     typer.Option("--config", envvar="CULVERT_CONFIG", help="TOML file; the environment wins over it."),
@@ -38,10 +43,19 @@ def migrate(config_file: ConfigFile = None) -> None:
     _run(controller.migrate, config_file)
 
 
-def _run(work: Callable[[config.Settings], Coroutine[Any, Any, None]], config_file: Path | None) -> None:
+@audit_commands.command()
+def verify(config_file: ConfigFile = None) -> None:
+    """Check the hash of every line. Exits with 1 at the first that is not as it was written."""
+    if not _run(audit_command.verify, config_file):
+        sys.exit(1)
+
+
+def _run(
+    work: Callable[[config.Settings], Coroutine[Any, Any, _Result]], config_file: Path | None
+) -> _Result:
     try:
         settings = config.load(config_file)
         log.configure(as_json=settings.log_json)
-        asyncio.run(work(settings))
+        return asyncio.run(work(settings))
     except (config.ConfigurationError, PostgresFailedError, MasterKeyError, OSError) as error:
         sys.exit(f"culvert-controller: {error}")

@@ -28,6 +28,7 @@ from culvert_proto import agent_pb2_grpc
 
 from culvert_service import private_files
 from culvert_service.agent.servicer import AgentServicer
+from culvert_service.audit import endpoints as audit_endpoints
 from culvert_service.config import ConfigurationError, Settings, split_listen
 from culvert_service.dns import endpoints as dns_endpoints
 from culvert_service.dns.service import Dns
@@ -76,6 +77,23 @@ async def database(settings: Settings) -> AsyncGenerator[Sessions]:
         stack.push_async_callback(engine.dispose)
         await upgrade(engine)
         private_files.write(settings.state_dir / "database-url", url.encode() + b"\n")
+        yield create_sessions(engine)
+
+
+@asynccontextmanager
+async def reading(settings: Settings) -> AsyncGenerator[Sessions]:
+    """The database as it is, beside a controller that may be running. Raises ConfigurationError."""
+    async with AsyncExitStack() as stack:
+        if settings.database_url is not None:
+            engine = create_engine(settings.database_url.get_secret_value())
+        else:
+            embedded = EmbeddedPostgres(settings.state_dir / "postgres")
+            if not embedded.exists:
+                raise ConfigurationError(f"state_dir: {settings.state_dir} holds no database")
+            if not embedded.serves:
+                await stack.enter_async_context(embedded)
+            engine = create_engine(embedded.url)
+        stack.push_async_callback(engine.dispose)
         yield create_sessions(engine)
 
 
@@ -135,6 +153,7 @@ class Controller:
                 resource_endpoints.router(self._resources),
                 tunnel_endpoints.router(self._tunnels),
                 dns_endpoints.router(Dns(sessions)),
+                audit_endpoints.router(sessions),
             ],
             public=[identity_endpoints.public_router(self._identity)],
         )

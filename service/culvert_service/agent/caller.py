@@ -10,18 +10,26 @@ from typing import Any, cast
 from urllib.parse import unquote
 
 import grpc.aio
+from culvert_db import ActorKind
 from culvert_proto import CulvertError, Reason
+
+from culvert_service.audit.log import Actor, acting
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
 def fingerprint(context: Context) -> bytes:
-    """SHA-256 of the DER of the peer's certificate. Raises CulvertError CERTIFICATE_UNKNOWN."""
+    """SHA-256 of the DER of the peer's certificate, who is from now on the one that acts.
+
+    Raises CulvertError CERTIFICATE_UNKNOWN, or REQUEST_INVALID when the connection does not come from IP.
+    """
     properties = cast("Mapping[str, list[bytes]]", context.auth_context())
     shown = properties.get("x509_pem_cert")
     if not shown:
         raise CulvertError(Reason.CERTIFICATE_UNKNOWN)
-    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(shown[0].decode())).digest()
+    found = hashlib.sha256(ssl.PEM_cert_to_DER_cert(shown[0].decode())).digest()
+    acting.set(Actor(ActorKind.DEVICE, f"sha256:{found.hex()}", outer_address(context)))
+    return found
 
 
 def outer_address(context: Context) -> str:

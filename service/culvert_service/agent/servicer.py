@@ -122,7 +122,8 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         fingerprint, tunnel_id = caller.fingerprint(context), _tunnel_id(request.tunnel_id)
         if request.reason not in _CLOSE_REASONS:
             raise CulvertError(Reason.REQUEST_INVALID, why="reason is not one that a device closes for")
-        await self._tunnels.close_by_device(fingerprint, tunnel_id)
+        why = CulvertError(Reason(request.reason))
+        await self._tunnels.close_by_device(fingerprint, tunnel_id, why)
         return agent_pb2.CloseTunnelResponse()
 
     async def _profile(self, fingerprint: bytes) -> agent_pb2.Profile:

@@ -9,6 +9,9 @@ from culvert_proto import CulvertError, Reason
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from culvert_service.audit import log as audit
+from culvert_service.audit.line import Detail
+from culvert_service.audit.log import Line
 from culvert_service.dns import repository
 from culvert_service.dns.schemas import DnsRecordOut, ZoneChange, ZoneIn, ZoneOut
 
@@ -29,6 +32,12 @@ class Dns:
                 zone = DnsZone(name=asked.name, origin=asked.origin, view=asked.view, instance=asked.instance)
                 session.add(zone)
                 await _describe(session, zone, asked)
+                told: dict[str, Detail] = {
+                    "origin": asked.origin,
+                    "view": asked.view,
+                    "instance": asked.instance,
+                }
+                audit.tell(session, Line("zone.create", _object(asked.name), told | _described(asked)))
         except IntegrityError:
             what = f"A zone named {asked.name}, or that view of {asked.origin},"
             raise CulvertError(Reason.ALREADY_EXISTS, what=what) from None
@@ -48,6 +57,7 @@ class Dns:
         """Raises CulvertError NOT_FOUND."""
         async with self._sessions.begin() as session:
             await _describe(session, await _locked(session, name), asked)
+            audit.tell(session, Line("zone.replace", _object(name), _described(asked)))
         return await self.get(name)
 
     async def delete(self, name: str, *, keep_records: bool) -> None:
@@ -61,12 +71,15 @@ class Dns:
                 await repository.forget(session, zone)
             else:
                 zone.retiring = True
+            told: dict[str, Detail] = {"records": "kept" if keep_records else "withdrawn"}
+            audit.tell(session, Line("zone.delete", _object(name), told))
 
     async def check(self, name: str) -> None:
         """Raises CulvertError NOT_FOUND."""
         async with self._sessions.begin() as session:
             await _locked(session, name)
             await repository.hurry(session)
+            audit.tell(session, Line("zone.check", _object(name)))
 
 
 async def _locked(session: AsyncSession, name: str) -> DnsZone:
@@ -89,6 +102,20 @@ async def _numbers(session: AsyncSession, names: Sequence[str]) -> list[int]:
         if name not in found:
             raise CulvertError(Reason.NOT_FOUND, what=f"The resource {name}")
     return sorted(found.values())
+
+
+def _object(name: str) -> str:
+    return f"zone/{name}"
+
+
+def _described(asked: ZoneChange) -> dict[str, Detail]:
+    return {
+        "server": asked.server,
+        "port": asked.port,
+        "key": asked.key,
+        "ttl": asked.ttl,
+        "resources": "all" if asked.resources is None else " ".join(asked.resources),
+    }
 
 
 def _unknown(name: str) -> CulvertError:

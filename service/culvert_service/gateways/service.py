@@ -9,6 +9,8 @@ from culvert_db import Gateway, Sessions
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.exc import IntegrityError
 
+from culvert_service.audit import log as audit
+from culvert_service.audit.log import Line
 from culvert_service.gateways import repository
 from culvert_service.gateways.entry import Entry
 from culvert_service.gateways.fleet import Fleet
@@ -65,6 +67,8 @@ class Gateways:
                 session.add(gateway)
                 await session.flush()
                 await session.refresh(gateway)
+                told = asked.model_dump(mode="json", include={"address", "p4runtime", "pool", "suite"})
+                audit.tell(session, Line("gateway.create", f"gateway/{asked.name}", told))
         except IntegrityError:
             raise CulvertError(
                 Reason.ALREADY_EXISTS, what=f"A gateway named {asked.name}, or with its address,"
@@ -83,6 +87,8 @@ class Gateways:
         gateway = await self._named(name)
         host = gateway.p4runtime_address.rpartition(":")[0].strip("[]")
         issued = self._authority.issue_server(gateway.name, [gateway.name, host])
+        async with self._sessions.begin() as session:
+            audit.tell(session, Line("gateway.bundle", f"gateway/{name}"))
         return BundleOut(
             ca_pem=self._authority.pem.decode(),
             certificate_pem=issued.certificate.pem.decode(),

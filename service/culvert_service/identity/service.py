@@ -10,10 +10,13 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from urllib.parse import urlencode
 
-from culvert_db import Device, DeviceState, Invitation, Sessions, Totp, User
+from culvert_db import ActorKind, Device, DeviceState, Invitation, Outcome, Sessions, Totp, User
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.exc import IntegrityError
 
+from culvert_service.audit import log as audit
+from culvert_service.audit.line import Detail
+from culvert_service.audit.log import Actor, Line, acting
 from culvert_service.identity import repository, totp
 from culvert_service.identity.schemas import (
     DeviceOut,
@@ -74,6 +77,7 @@ class Identity:
                 session.add(user)
                 await session.flush()
                 await session.refresh(user)
+                audit.tell(session, Line("user.create", f"user/{user.name}", {"email": user.email}))
         except IntegrityError:
             raise CulvertError(Reason.ALREADY_EXISTS, what=f"The user {asked.name}") from None
         return UserOut.model_validate(user, from_attributes=True)
@@ -91,6 +95,7 @@ class Identity:
             if user is None:
                 raise CulvertError(Reason.NOT_FOUND, what=f"The user {name}")
             session.add(Invitation(user_id=user.id, token_hash=_hash(token), expires_at=expires_at))
+            audit.tell(session, Line("user.invite", f"user/{name}"))
         query = {
             "controller": self._rest_url,
             "token": token,
@@ -100,8 +105,16 @@ class Identity:
 
     async def enrol(self, asked: EnrolmentIn) -> EnrolmentOut:
         """Raises CulvertError CSR_INVALID (the invitation stays good) or INVITATION_INVALID."""
-        public_key = request.public_key(asked.csr_pem)
         device_id = uuid.uuid4()
+        try:
+            return await self._enrol(asked, device_id)
+        except CulvertError as error:
+            line = Line("device.enrol", f"device/{asked.device_name}", actor=_invited("unknown"))
+            await audit.denied(self._sessions, line, error)
+            raise
+
+    async def _enrol(self, asked: EnrolmentIn, device_id: uuid.UUID) -> EnrolmentOut:
+        public_key = request.public_key(asked.csr_pem)
         secret = totp.new_secret()
         async with self._sessions.begin() as session:
             token_hash = _hash(asked.token.get_secret_value())
@@ -122,6 +135,8 @@ class Identity:
             await session.flush()
             sealed = self._master_key.seal(secret, _totp_context(device_id))
             session.add(Totp(device_id=device_id, secret_ciphertext=sealed))
+            named: dict[str, Detail] = {"name": asked.device_name, "user": user.name}
+            audit.tell(session, Line("device.enrol", f"device/{device_id}", named, actor=_invited(user.name)))
         _log.info("device enrolled", extra={"device": str(device_id), "user": user.name})
         return EnrolmentOut(
             device_id=device_id,
@@ -156,6 +171,9 @@ class Identity:
     async def _judge(self, device_id: uuid.UUID, state: DeviceState) -> DeviceOut:
         async with self._sessions.begin() as session:
             changed = await repository.judge(session, device_id, state)
+            if changed:
+                action = "device.approve" if state is DeviceState.APPROVED else "device.unapprove"
+                audit.tell(session, Line(action, f"device/{device_id}"))
         found = await self.device(device_id)
         if not changed:
             raise CulvertError(Reason.DEVICE_REVOKED, device=found.name)
@@ -168,6 +186,7 @@ class Identity:
             device = await repository.revoke(session, device_id, self._now())
             if device is None:
                 raise CulvertError(Reason.NOT_FOUND, what=f"The device {device_id}")
+            audit.tell(session, Line("device.revoke", f"device/{device_id}", {"name": device.name}))
         self._hub.end(device_id, CulvertError(Reason.DEVICE_REVOKED, device=device.name))
         closed = await close_tunnels(device_id)
         _log.info("device revoked", extra={"device": str(device_id), "tunnels_closed": closed})
@@ -215,18 +234,23 @@ class Identity:
             until = now + totp.WINDOW
             if isinstance(verdict, totp.Proven):
                 device.code_proven_at, device.code_valid_until = now, until
+            why = _refusal(verdict)
+            audit.tell(
+                session,
+                Line(
+                    "device.prove",
+                    f"device/{device.id}",
+                    {"user": device.user.name},
+                    why,
+                    Outcome.DENIED if why else Outcome.DONE,
+                    audit.by_device(device.id),
+                ),
+            )
         # Raised after the commit: a wrong guess counts.
-        match verdict:
-            case totp.Proven():
-                self._hub.profile_changed(device.id)
-                return until
-            case totp.Wrong():
-                _log.warning("wrong code", extra={"device": str(device.id)})
-                raise CulvertError(Reason.CODE_WRONG)
-            case totp.Used():
-                raise CulvertError(Reason.CODE_USED)
-            case totp.Locked(seconds):
-                raise CulvertError(Reason.CODE_LOCKED, seconds=seconds)
+        if why is not None:
+            raise why
+        self._hub.profile_changed(device.id)
+        return until
 
     def _device_out(self, device: Device) -> DeviceOut:
         return DeviceOut(
@@ -256,6 +280,23 @@ def admitted(device: Device | None, now: datetime.datetime) -> Device:
     if device.state is DeviceState.REVOKED:
         raise CulvertError(Reason.DEVICE_REVOKED, device=device.name)
     return device
+
+
+def _refusal(verdict: totp.Verdict) -> CulvertError | None:
+    match verdict:
+        case totp.Proven():
+            return None
+        case totp.Wrong():
+            return CulvertError(Reason.CODE_WRONG)
+        case totp.Used():
+            return CulvertError(Reason.CODE_USED)
+        case totp.Locked(seconds):
+            return CulvertError(Reason.CODE_LOCKED, seconds=seconds)
+
+
+def _invited(user: str) -> Actor:
+    """Who has an invitation of this person's and nothing else."""
+    return Actor(ActorKind.INVITATION, user, acting.get().source)
 
 
 def _hash(token: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
 
 from culvert_db import Group, Policy, Resource, Sessions, User
@@ -9,6 +10,9 @@ from culvert_proto import CulvertError, Reason
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from culvert_service.audit import log as audit
+from culvert_service.audit.line import Detail
+from culvert_service.audit.log import Line
 from culvert_service.decision.conditions import Conditions
 from culvert_service.policies import repository
 from culvert_service.policies.schemas import ClosedOut, GroupIn, GroupOut, PolicyIn, PolicyOut
@@ -28,6 +32,8 @@ class Groups:
             async with self._sessions.begin() as session:
                 members = [await _user(session, name) for name in dict.fromkeys(asked.members)]
                 session.add(Group(name=asked.name, members=members))
+                told: dict[str, Detail] = {"members": " ".join(user.name for user in members)}
+                audit.tell(session, Line("group.create", f"group/{asked.name}", told))
         except IntegrityError:
             raise CulvertError(Reason.ALREADY_EXISTS, what=f"The group {asked.name}") from None
         return await self.get(asked.name)
@@ -44,6 +50,7 @@ class Groups:
         async with self._sessions.begin() as session:
             group, user = await _group(session, name), await _user(session, member)
             await repository.add_member(session, group.id, user.id)
+            audit.tell(session, Line("group.add", f"group/{name}", {"user": member}))
         await self._enforce()
         return await self.get(name)
 
@@ -52,11 +59,13 @@ class Groups:
         async with self._sessions.begin() as session:
             group, user = await _group(session, name), await _user(session, member)
             await repository.remove_member(session, group.id, user.id)
+            audit.tell(session, Line("group.remove", f"group/{name}", {"user": member}))
         return ClosedOut(tunnels_closed=await self._enforce())
 
     async def delete(self, name: str) -> ClosedOut:
         async with self._sessions.begin() as session:
             await session.delete(await _group(session, name))
+            audit.tell(session, Line("group.delete", f"group/{name}"))
         return ClosedOut(tunnels_closed=await self._enforce())
 
 
@@ -84,6 +93,7 @@ class Policies:
     async def delete(self, name: str) -> ClosedOut:
         async with self._sessions.begin() as session:
             await session.delete(await _policy(session, name))
+            audit.tell(session, Line("policy.delete", f"policy/{name}"))
         return ClosedOut(tunnels_closed=await self._enforce())
 
     async def _write(self, name: str | None, asked: PolicyIn) -> PolicyOut:
@@ -97,10 +107,24 @@ class Policies:
                 policy.group, policy.user, policy.resources = group, user, resources
                 policy.conditions = asked.conditions.model_dump(mode="json", exclude_defaults=True)
                 session.add(policy)
+                audit.tell(session, _line(name, policy, asked))
         except IntegrityError:
             raise CulvertError(Reason.ALREADY_EXISTS, what=f"The policy {asked.name}") from None
         await self._enforce()
         return await self.get(asked.name)
+
+
+def _line(name: str | None, policy: Policy, asked: PolicyIn) -> Line:
+    """`name` is the one that it had before, if it was there."""
+    told: dict[str, Detail] = {
+        "name": asked.name,
+        "enabled": "yes" if asked.enabled else "no",
+        "for": f"group/{asked.group}" if asked.group else f"user/{asked.user}",
+        "resources": " ".join(asked.resources),
+        "conditions": json.dumps(policy.conditions),
+    }
+    action = "policy.create" if name is None else "policy.replace"
+    return Line(action, f"policy/{name or asked.name}", told)
 
 
 async def _group(session: AsyncSession, name: str) -> Group:

@@ -10,6 +10,8 @@ from culvert_proto import CulvertError, Reason
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from culvert_service.audit import log as audit
+from culvert_service.audit.log import Line
 from culvert_service.gateways.record import site_of
 from culvert_service.resources import repository
 from culvert_service.resources.schemas import DeletedOut, Rekey, ResourceIn, ResourceOut
@@ -42,6 +44,9 @@ class Resources:
                 resource = await self._resource(session, asked)
                 session.add(resource)
                 session.add_all(await _policies(session, resource, asked.users))
+                told = asked.model_dump(include={"fqdn", "address", "owner"})
+                told |= {"gateways": " ".join(asked.gateways), "users": " ".join(asked.users)}
+                audit.tell(session, Line("resource.create", f"resource/{asked.name}", told))
         except IntegrityError:
             what = f"A resource named {asked.name}, or with the name {asked.fqdn}, or a policy for it"
             raise CulvertError(Reason.ALREADY_EXISTS, what=what) from None
@@ -71,6 +76,7 @@ class Resources:
             await session.delete(resource)
             await session.flush()
             await repository.delete_policies_without_resources(session)
+            audit.tell(session, Line("resource.delete", f"resource/{name}", {"fqdn": resource.fqdn}))
         closed = await finish()
         self._hub.profiles_changed()
         return DeletedOut(tunnels_closed=closed)

@@ -8,11 +8,14 @@ import secrets
 from pathlib import Path
 from typing import Annotated
 
+from culvert_db import ActorKind
 from culvert_proto import CulvertError, Reason
-from fastapi import Depends
+from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from culvert_service import private_files
+from culvert_service.audit.log import Actor, acting
+from culvert_service.rest.source import source
 
 _TOKEN_BYTES = 32
 _BEARER = HTTPBearer(
@@ -33,12 +36,13 @@ class AdminToken:
         return cls(made.decode().strip())
 
     async def __call__(
-        self, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
+        self, request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
     ) -> None:
         """A FastAPI dependency. Raises CulvertError ADMIN_TOKEN_INVALID. Takes the same time for any wrong token."""
         shown = _digest(credentials.credentials if credentials else "")
         if not hmac.compare_digest(shown, self._digest):
             raise CulvertError(Reason.ADMIN_TOKEN_INVALID)
+        acting.set(Actor(ActorKind.TOKEN, "admin-token", source(request)))
 
 
 def _digest(token: str) -> bytes:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from culvert_db import Sessions
-from fastapi import APIRouter, Depends, FastAPI
+from culvert_db import ActorKind, Sessions
+from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi_offline import FastAPIOffline
 from pydantic import BaseModel
 from sqlalchemy import text
 from starlette.responses import PlainTextResponse, RedirectResponse
 
+from culvert_service.audit.log import Actor, acting
 from culvert_service.rest import problem
 from culvert_service.rest.admin_token import AdminToken
+from culvert_service.rest.source import source
 
 _DESCRIPTION = """
 The administration of a Culvert controller. Send `Authorization: Bearer TOKEN` with the content of `admin-token` in the
@@ -22,6 +24,10 @@ controller's state directory; enrolment needs an invitation's token instead.
 Every refusal is `application/problem+json` with a `reason` to branch on, a `detail` and a `remedy` to show.
 """
 _PREFIX = "/api/v1"
+
+
+async def _anyone(request: Request) -> None:
+    acting.set(Actor(ActorKind.INVITATION, "unknown", source(request)))
 
 
 class Health(BaseModel):
@@ -47,7 +53,7 @@ def application(
     for router in admin:
         app.include_router(router, prefix=_PREFIX, dependencies=[Depends(token)])
     for router in public:
-        app.include_router(router, prefix=_PREFIX)
+        app.include_router(router, prefix=_PREFIX, dependencies=[Depends(_anyone)])
 
     @app.get(f"{_PREFIX}/ca", tags=["enrolment"], summary="The infrastructure CA, in PEM")
     async def ca() -> PlainTextResponse:

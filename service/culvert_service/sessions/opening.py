@@ -17,6 +17,9 @@ from culvert_proto import CulvertError, Reason
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from culvert_service.audit import log as audit
+from culvert_service.audit.line import Detail
+from culvert_service.audit.log import Line
 from culvert_service.decision import facts as decision_facts
 from culvert_service.decision.conditions import Denial
 from culvert_service.decision.decision import GatewayFact, Permit, decide
@@ -132,6 +135,16 @@ class Opening:
                 if existing is not None:
                     await repository.take(session, Tunnel.id == existing.id)
                 job = await self._fresh(session, facts, device, chosen, link, request, permit.until, existing)
+            told: dict[str, Detail] = {
+                "name": job.tunnel.fqdn,
+                "user": device.user.name,
+                "gateway": job.tunnel.gateway,
+                "address": job.tunnel.inner_address,
+            }
+            if job.replaced is not None:
+                told["replaces"] = str(job.replaced.id)
+            line = Line("tunnel.open", f"tunnel/{job.tunnel.id}", told, actor=audit.by_device(device.id))
+            audit.tell(session, line)
             try:
                 await program_and_commit(session, link, job.batches, timeline.programmed)
             except CulvertError as error:

@@ -15,6 +15,9 @@ from culvert_proto import CulvertError, Reason
 from sqlalchemy import ColumnElement, and_, or_
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from culvert_service.audit import log as audit
+from culvert_service.audit.line import Detail
+from culvert_service.audit.log import Actor, Line
 from culvert_service.gateways.diff import DesiredTunnel
 from culvert_service.gateways.entry import Kind, Update
 from culvert_service.gateways.fleet import Fleet
@@ -80,7 +83,7 @@ class Tunnels:
         """Moves the gateway's outbound traffic; the pair before drains. Idempotent."""
         await asyncio.shield(self._spawn(self._activate(fingerprint, tunnel_id, generation)))
 
-    async def close_by_device(self, fingerprint: bytes, tunnel_id: uuid.UUID) -> None:
+    async def close_by_device(self, fingerprint: bytes, tunnel_id: uuid.UUID, why: CulvertError) -> None:
         """A tunnel that is closed already is fine; another device's is TUNNEL_UNKNOWN."""
         async with self._sessions.begin() as session:
             device = admitted(await identity.device_by_fingerprint(session, fingerprint), self._now())
@@ -88,6 +91,7 @@ class Tunnels:
             if record is not None and record.device_id != device.id:
                 raise CulvertError(Reason.TUNNEL_UNKNOWN)
             taken = await repository.take(session, Tunnel.id == tunnel_id)
+            _tell_closed(session, taken, lambda _: why, audit.by_device(device.id))
         await asyncio.shield(self._spawn(self._clear(taken)))
 
     async def close(self, why: CulvertError, *which: ColumnElement[bool]) -> int:
@@ -101,6 +105,7 @@ class Tunnels:
     ) -> Finish:
         """The same inside a transaction; call what it returns after the commit."""
         taken = await repository.take(session, *which)
+        _tell_closed(session, taken, why, None)
 
         async def finish() -> int:
             for record in taken:
@@ -134,14 +139,16 @@ class Tunnels:
         if over := [record for record in records if record.ends_at is not None and record.ends_at <= now]:
             which = or_(*(_as_it_was(record.id, record.session.current) for record in over))
             # Beside: whoever reconciles has the gateway to itself.
-            self._spawn(self.close(CulvertError(Reason.CLOSED_IDLE), which))
+            with audit.controller_acts():
+                self._spawn(self.close(CulvertError(Reason.CLOSED_IDLE), which))
         return [record.desired() for record in records]
 
     async def lost(self, link: Link, tunnels: Sequence[DesiredTunnel]) -> None:
         """For the reconciler: these SAs are gone from the gateway."""
         if tunnels:
             which = or_(*(_as_it_was(one.tunnel_id, one.generation) for one in tunnels))
-            await self.close(CulvertError(Reason.SA_LOST, gateway=link.name), which)
+            with audit.controller_acts():
+                await self.close(CulvertError(Reason.SA_LOST, gateway=link.name), which)
 
     async def soft_limit(self, link: Link, sa_id: int) -> None:
         """For a gateway's digest: asks the device to renew."""
@@ -172,7 +179,11 @@ class Tunnels:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _open(self, request: OpenRequest) -> Opened:
-        opened = await self._opening.open(request, Timeline())
+        try:
+            opened = await self._opening.open(request, Timeline())
+        except CulvertError as error:
+            await self._tell_denied(request, error)
+            raise
         tunnel = opened.tunnel
         _log.info(
             "tunnel opened",
@@ -192,6 +203,15 @@ class Tunnels:
         if opened.replaced is not None:
             self._spawn(self._clear([opened.replaced]))
         return opened
+
+    async def _tell_denied(self, request: OpenRequest, why: CulvertError) -> None:
+        async with self._sessions() as session:
+            device = await identity.device_by_fingerprint(session, request.fingerprint)
+        named: dict[str, Detail] = {"user": device.user.name} if device else {}
+        # Who shows a certificate that is not known is known by it alone.
+        actor = audit.by_device(device.id) if device else None
+        line = Line("tunnel.open", f"name/{request.fqdn}", named, actor=actor)
+        await audit.denied(self._sessions, line, why)
 
     async def _renew(self, fingerprint: bytes, tunnel_id: uuid.UUID, generation: int) -> GrantedPair:
         async with self._sessions() as session:
@@ -246,8 +266,10 @@ class Tunnels:
     async def _close_due(self, denied: Sequence[tuple[Due, CulvertError]]) -> int:
         why = {tunnel.id: error for tunnel, error in denied}
         which = or_(*(tunnel.as_it_was() for tunnel, _ in denied))
-        async with self._sessions.begin() as session:
-            finish = await self.close_within(session, lambda record: why[record.id], which)
+        # Whoever looks first closes: the call that ended a permission, or the clock's sweep of any controller.
+        with audit.controller_acts():
+            async with self._sessions.begin() as session:
+                finish = await self.close_within(session, lambda record: why[record.id], which)
         return await finish()
 
     async def _own(self, session: AsyncSession, fingerprint: bytes, tunnel_id: uuid.UUID) -> TunnelRecord:
@@ -287,6 +309,21 @@ class Tunnels:
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, CulvertError):
             _log.error("a tunnel's task failed", exc_info=error, extra={"task": task.get_name()})
+
+
+def _tell_closed(
+    session: AsyncSession,
+    taken: Sequence[TunnelRecord],
+    why: Callable[[TunnelRecord], CulvertError],
+    actor: Actor | None,
+) -> None:
+    for record in taken:
+        told: dict[str, Detail] = {
+            "device": str(record.device_id),
+            "name": record.fqdn,
+            "gateway": record.gateway,
+        }
+        audit.tell(session, Line("tunnel.close", f"tunnel/{record.id}", told, why(record), actor=actor))
 
 
 def _as_it_was(tunnel_id: uuid.UUID, generation: int) -> ColumnElement[bool]:

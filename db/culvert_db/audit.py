@@ -1,0 +1,49 @@
+"""The audit log: who did what, why, from where, in chains of hashes that nobody may change."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+
+from sqlalchemy import BigInteger, Index, SmallInteger
+from sqlalchemy.orm import Mapped, mapped_column
+
+from culvert_db.base import Base, state_column
+
+
+class ActorKind(enum.StrEnum):
+    TOKEN = "token"  # noqa: S105
+    DEVICE = "device"
+    INVITATION = "invitation"
+    SYSTEM = "system"
+
+
+class Outcome(enum.StrEnum):
+    DONE = "done"
+    DENIED = "denied"
+
+
+class AuditLine(Base):
+    """`chain`, `seq`, `at` and `hash` are the database's, whatever an insertion says; no line is changed or deleted.
+
+    A connection appends to one chain, so that transactions seldom wait for each other's commit. `details` is a JSON
+    object in the canonical form of RFC 8785: a text, because the hash covers its bytes.
+    """
+
+    __tablename__ = "audit_lines"
+    __table_args__ = (Index(None, "at", "chain", "seq"),)
+
+    chain: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    seq: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    at: Mapped[datetime.datetime]
+    actor_kind: Mapped[ActorKind] = mapped_column(state_column(ActorKind))
+    actor: Mapped[str]
+    source: Mapped[str | None]
+    action: Mapped[str]
+    object: Mapped[str]
+    outcome: Mapped[Outcome] = mapped_column(state_column(Outcome))
+    # The name of a culvert_proto Reason, and its words for this case.
+    reason: Mapped[str | None]
+    why: Mapped[str | None]
+    details: Mapped[str]
+    hash: Mapped[bytes]

@@ -1,0 +1,81 @@
+"""REST: the audit log, to read and to take away."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from culvert_db import Outcome, Sessions
+from culvert_proto import CulvertError, Reason
+from fastapi import APIRouter, Depends, Query
+from pydantic import AwareDatetime
+from starlette.responses import StreamingResponse
+
+from culvert_service.audit import repository
+from culvert_service.audit.repository import Filter, Place
+from culvert_service.audit.schemas import AuditLineOut
+from culvert_service.rest.page import Page
+
+_Text = Annotated[str | None, Query(max_length=253, pattern=r"^[^\x00]+$")]
+
+
+def _filter(
+    actor: _Text = None,
+    action: _Text = None,
+    object: _Text = None,
+    outcome: Outcome | None = None,
+    reason: _Text = None,
+    since: AwareDatetime | None = None,
+    until: AwareDatetime | None = None,
+) -> Filter:
+    return Filter(actor, action, object, outcome, reason, since, until)
+
+
+def router(sessions: Sessions) -> APIRouter:
+    routes = APIRouter(prefix="/audit", tags=["audit"])
+
+    @routes.get("", summary="List the audit log, newest first")
+    async def list_newest(
+        page: Annotated[Page, Depends()], which: Annotated[Filter, Depends(_filter)]
+    ) -> list[AuditLineOut]:
+        async with sessions() as session:
+            found = await repository.newest(session, which, _place(page.after), page.limit + 1)
+        lines = [AuditLineOut.of(line) for line in found]
+        last = lines[: page.limit][-1:]
+        return page.cut(
+            lines, [part for line in last for part in (line.at.isoformat(), line.chain, line.seq)]
+        )
+
+    @routes.get(
+        "/export",
+        summary="Export the audit log as JSON lines, chain by chain",
+        response_class=StreamingResponse,
+        responses={200: {"content": {"application/jsonl": {}}}},
+    )
+    async def export(which: Annotated[Filter, Depends(_filter)]) -> StreamingResponse:
+        """With each line's hash. Without filters, docs/audit.md says how to check it with nothing but this file."""
+        return StreamingResponse(_export(sessions, which), media_type="application/jsonl")
+
+    _ = (list_newest, export)
+    return routes
+
+
+async def _export(sessions: Sessions, which: Filter) -> AsyncIterator[str]:
+    async with sessions() as session:
+        async for batch in repository.chained(session, which):
+            yield "".join(f"{AuditLineOut.of(line).model_dump_json()}\n" for line in batch)
+
+
+def _place(after: list[str | int] | None) -> Place | None:
+    match after:
+        case None:
+            return None
+        case [str(at), int(chain), int(seq)]:
+            try:
+                return datetime.datetime.fromisoformat(at), chain, seq
+            except ValueError:
+                pass
+        case _:
+            pass
+    raise CulvertError(Reason.REQUEST_INVALID, why="the cursor is not one that this list has given out")

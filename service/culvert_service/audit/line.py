@@ -1,0 +1,80 @@
+"""A line's bytes and hash, as the database's trigger makes them, and the check of chains of them. Pure."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from culvert_db import AuditLine
+
+# What the first line of a chain has before it.
+GENESIS = bytes(32)
+
+Detail = str | int
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """The first line of a chain that is not as it was written, or is not there."""
+
+    chain: int
+    seq: int
+    why: str
+
+
+def canonical(details: Mapping[str, Detail]) -> str:
+    """RFC 8785, for an object of ASCII names with texts and integers below 2^53."""
+    return json.dumps(details, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def timestamp(at: datetime.datetime) -> str:
+    """To the microsecond, in UTC, always as long."""
+    return at.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def digest(before: bytes, line: AuditLine) -> bytes:
+    """SHA-256 over the hash before and a netstring for each field; "-" for what is absent."""
+    fields = (
+        str(line.chain),
+        str(line.seq),
+        timestamp(line.at),
+        line.actor_kind.value,
+        line.actor,
+        line.source,
+        line.action,
+        line.object,
+        line.outcome.value,
+        line.reason,
+        line.why,
+        line.details,
+    )
+    return hashlib.sha256(before + b"".join(map(_field, fields))).digest()
+
+
+class Verification:
+    """Takes lines by chain and place, from the first on. `ends` is each chain's last place and hash."""
+
+    def __init__(self) -> None:
+        self.ends: dict[int, tuple[int, bytes]] = {}
+        self.lines = 0
+
+    def take(self, lines: Iterable[AuditLine]) -> Broken | None:
+        for line in lines:
+            seq, before = self.ends.get(line.chain, (0, GENESIS))
+            if line.seq != seq + 1:
+                return Broken(line.chain, seq + 1, "it is not there")
+            if digest(before, line) != line.hash:
+                return Broken(line.chain, line.seq, "its hash does not match its content and the line before")
+            self.ends[line.chain] = (line.seq, line.hash)
+            self.lines += 1
+        return None
+
+
+def _field(value: str | None) -> bytes:
+    if value is None:
+        return b"-"
+    encoded = value.encode()
+    return b"%d:%s," % (len(encoded), encoded)

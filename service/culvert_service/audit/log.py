@@ -1,0 +1,119 @@
+"""Telling the audit log. Lines wait with their session and are written as the last thing before its commit:
+
+the chain's end is locked for the length of one commit, whatever else the transaction did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+from uuid import UUID
+
+from culvert_db import ActorKind, AuditLine, Outcome, Sessions
+from culvert_proto import CulvertError
+from sqlalchemy import Table, event, insert
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import Session
+
+from culvert_service.audit.line import Detail, canonical
+
+_INSERT = insert(cast("Table", AuditLine.__table__))
+_WAITING = "culvert_audit"
+# A caller chooses the names that it asks for: the log keeps what a name of DNS can be long.
+_TEXT_MAX = 253
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who acts, and the address that the call comes from."""
+
+    kind: ActorKind
+    name: str
+    source: str | None = None
+
+
+CONTROLLER = Actor(ActorKind.SYSTEM, "controller")
+# Set where a call comes in; a task that serves no call acts for the controller.
+acting: ContextVar[Actor] = ContextVar("acting", default=CONTROLLER)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """`action` is OBJECT.VERB, `object` is KIND/NAME. No field may hold a secret."""
+
+    action: str
+    object: str
+    details: dict[str, Detail] = field(default_factory=dict[str, Detail])
+    why: CulvertError | None = None
+    outcome: Outcome = Outcome.DONE
+    actor: Actor | None = None
+
+
+def tell(session: AsyncSession, line: Line) -> None:
+    """The line is in the log if, and only if, the session's transaction, which has begun, commits."""
+    assert session.in_transaction()
+    actor = line.actor or acting.get()
+    waiting: list[dict[str, Any]] = session.sync_session.info.setdefault(_WAITING, [])
+    waiting.append(
+        {
+            # The trigger's to fill; the table wants them present.
+            "chain": 0,
+            "seq": 0,
+            "actor_kind": actor.kind,
+            "actor": _text(actor.name),
+            "source": actor.source,
+            "action": line.action,
+            "object": _text(line.object),
+            "outcome": line.outcome,
+            "reason": line.why.reason.name if line.why else None,
+            "why": _text(line.why.message) if line.why else None,
+            "details": canonical(
+                {
+                    key: _text(value) if isinstance(value, str) else value
+                    for key, value in line.details.items()
+                }
+            ),
+        }
+    )
+
+
+async def denied(sessions: Sessions, line: Line, why: CulvertError) -> None:
+    """In a transaction of its own: that of the refused request is gone."""
+    async with sessions.begin() as session:
+        tell(session, replace(line, why=why, outcome=Outcome.DENIED))
+
+
+def by_device(device_id: UUID) -> Actor:
+    """The device behind this call."""
+    return Actor(ActorKind.DEVICE, str(device_id), acting.get().source)
+
+
+@contextmanager
+def controller_acts() -> Generator[None]:
+    """For work that the controller does on its own, in a task that an admin's call may have started."""
+    token = acting.set(CONTROLLER)
+    try:
+        yield
+    finally:
+        acting.reset(token)
+
+
+@event.listens_for(Session, "before_commit")
+def _write(session: Session) -> None:
+    if lines := session.info.pop(_WAITING, None):
+        session.flush()
+        # One line alone is not sent as a batch, which would be prepared anew.
+        session.execute(_INSERT, lines if len(lines) > 1 else lines[0])
+
+
+@event.listens_for(Session, "after_soft_rollback")
+def _forget(session: Session, _previous: object) -> None:
+    session.info.pop(_WAITING, None)
+
+
+def _text(value: str) -> str:
+    # Postgres has no NUL in texts.
+    return value.replace("\0", "�")[:_TEXT_MAX]

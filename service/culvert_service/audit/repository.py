@@ -1,0 +1,75 @@
+"""SQL about the audit log. Writing is log.py's."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from culvert_db import AuditLine, Outcome
+from sqlalchemy import ColumnElement, select, tuple_
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from culvert_service.audit.line import Broken, Verification
+
+_BATCH = 1000
+
+# Time, chain and number of a line.
+Place = tuple[datetime.datetime, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    actor: str | None = None
+    action: str | None = None
+    object: str | None = None
+    outcome: Outcome | None = None
+    reason: str | None = None
+    since: datetime.datetime | None = None
+    until: datetime.datetime | None = None
+
+    def clauses(self) -> list[ColumnElement[bool]]:
+        equal = (
+            (AuditLine.actor, self.actor),
+            (AuditLine.action, self.action),
+            (AuditLine.object, self.object),
+            (AuditLine.outcome, self.outcome),
+            (AuditLine.reason, self.reason),
+        )
+        found = [column == value for column, value in equal if value is not None]
+        if self.since is not None:
+            found.append(AuditLine.at >= self.since)
+        if self.until is not None:
+            found.append(AuditLine.at < self.until)
+        return found
+
+
+async def newest(
+    session: AsyncSession, which: Filter, before: Place | None, count: int
+) -> Sequence[AuditLine]:
+    """Newest first."""
+    place = tuple_(AuditLine.at, AuditLine.chain, AuditLine.seq)
+    query = select(AuditLine).where(*which.clauses())
+    if before is not None:
+        query = query.where(place < before)
+    query = query.order_by(AuditLine.at.desc(), AuditLine.chain.desc(), AuditLine.seq.desc())
+    return (await session.scalars(query.limit(count))).all()
+
+
+async def chained(session: AsyncSession, which: Filter) -> AsyncIterator[Sequence[AuditLine]]:
+    """Chain by chain, oldest first, in batches, as of one moment."""
+    await session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
+    query = select(AuditLine).where(*which.clauses()).order_by(AuditLine.chain, AuditLine.seq)
+    found = await session.stream_scalars(query.execution_options(yield_per=_BATCH))
+    async for batch in found.partitions():
+        yield batch
+        session.expunge_all()
+
+
+async def verify(session: AsyncSession) -> tuple[Verification, Broken | None]:
+    """Up to the first line that is broken."""
+    verification = Verification()
+    async for batch in chained(session, Filter()):
+        if broken := verification.take(batch):
+            return verification, broken
+    return verification, None

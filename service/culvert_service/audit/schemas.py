@@ -1,0 +1,48 @@
+"""The audit log as REST says it."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Annotated, Literal
+
+from culvert_db import AuditLine
+from pydantic import BaseModel, PlainSerializer
+
+from culvert_service.audit.line import timestamp
+
+
+class AuditLineOut(BaseModel):
+    """`hash` covers the line and the hash of the line before it in its chain (docs/audit.md)."""
+
+    chain: int
+    seq: int
+    at: Annotated[datetime, PlainSerializer(timestamp, when_used="json")]
+    actor_kind: Literal["token", "device", "invitation", "system"]
+    actor: str
+    source: str | None
+    action: str
+    object: str
+    outcome: Literal["done", "denied"]
+    reason: str | None
+    why: str | None
+    details: dict[str, str | int]
+    hash: str
+
+    @classmethod
+    def of(cls, line: AuditLine) -> AuditLineOut:
+        return cls(
+            chain=line.chain,
+            seq=line.seq,
+            at=line.at,
+            actor_kind=line.actor_kind.value,
+            actor=line.actor,
+            source=line.source,
+            action=line.action,
+            object=line.object,
+            outcome=line.outcome.value,
+            reason=line.reason,
+            why=line.why,
+            details=json.loads(line.details),
+            hash=line.hash.hex(),
+        )

@@ -1,0 +1,279 @@
+"""The audit log: what it tells, that it cannot be changed, and that a change is found."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import hashlib
+import json
+from typing import Any
+
+import pytest
+from culvert_db import ActorKind, AuditLine, Outcome
+from culvert_proto import Reason
+from culvert_service.audit import repository
+from culvert_service.audit.command import verify
+from culvert_service.audit.line import GENESIS, Broken, Verification, canonical, digest
+from culvert_service.audit.log import Actor, Line, tell
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from .conftest import World, refused
+from .switch import Switch
+
+slow = pytest.mark.slow
+
+
+def chain(length: int) -> list[AuditLine]:
+    """A chain as the database makes it."""
+    lines: list[AuditLine] = []
+    for seq in range(1, length + 1):
+        line = AuditLine(
+            chain=3,
+            seq=seq,
+            at=datetime.datetime(2026, 1, 31, 9, tzinfo=datetime.UTC),
+            actor_kind=ActorKind.TOKEN,
+            actor="ci",
+            source=None,
+            action="user.create",
+            object=f"user/{seq}",
+            outcome=Outcome.DONE,
+            reason=None,
+            why=None,
+            details="{}",
+        )
+        line.hash = digest(lines[-1].hash if lines else GENESIS, line)
+        lines.append(line)
+    return lines
+
+
+@given(st.integers(1, 8), st.data())
+def test_the_first_line_that_was_changed_or_taken_out_is_named(length: int, data: st.DataObject) -> None:
+    assert Verification().take(chain(length)) is None
+    place = data.draw(st.integers(0, length - 1))
+    changed = chain(length)
+    changed[place].actor = "someone else"
+    found = Verification().take(changed)
+    assert found is not None
+    assert found.seq == place + 1
+    if place + 1 < length:
+        without = chain(length)
+        del without[place]
+        assert Verification().take(without) == Broken(3, place + 1, "it is not there")
+
+
+async def log(world: World, **which: str) -> list[dict[str, Any]]:
+    answer = await world.admin.get("/api/v1/audit", params=which)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def exported(world: World) -> list[dict[str, Any]]:
+    answer = await world.admin.get("/api/v1/audit/export")
+    assert answer.headers["content-type"].startswith("application/jsonl")
+    return [json.loads(line) for line in answer.text.rstrip("\n").split("\n")]
+
+
+@slow
+async def test_each_change_and_decision_is_told_with_who_why_and_from_where(
+    world: World, switch: Switch
+) -> None:
+    device = await world.enrol()
+    needed = await refused(device.open())
+    await device.prove()
+    opened = await device.open()
+    await device.close(opened.tunnel.tunnel_id)
+    opened = await device.open()
+    await world.rest("POST", f"/devices/{device.id}/revoke")
+    assert (await refused(device.open())).reason is Reason.DEVICE_REVOKED
+
+    told = [(line["action"], line["outcome"], line["reason"]) for line in reversed(await log(world))]
+    assert told == [
+        ("user.create", "done", None),
+        ("gateway.create", "done", None),
+        ("gateway.bundle", "done", None),
+        ("resource.create", "done", None),
+        ("user.invite", "done", None),
+        ("device.enrol", "done", None),
+        ("tunnel.open", "denied", "CODE_NEEDED"),
+        ("device.prove", "done", None),
+        ("tunnel.open", "done", None),
+        ("tunnel.close", "done", "CLOSED_BY_USER"),
+        ("tunnel.open", "done", None),
+        ("device.revoke", "done", None),
+        ("tunnel.close", "done", "CLOSED_BY_ADMIN"),
+        ("tunnel.open", "denied", "DEVICE_REVOKED"),
+    ]
+    by_device = await log(world, actor=device.id, outcome="denied", reason="CODE_NEEDED")
+    assert [(line["object"], line["source"], line["why"]) for line in by_device] == [
+        ("name/wiki.corp.example", "127.0.0.1", needed.message)
+    ]
+    (enrolled,) = await log(world, action="device.enrol")
+    assert (enrolled["actor_kind"], enrolled["actor"]) == ("invitation", "alice")
+    (closed,) = await log(
+        world, action="tunnel.close", object=f"tunnel/{opened.tunnel.tunnel_id}", actor="admin-token"
+    )
+    assert closed["details"] == {"device": device.id, "gateway": "gw-berlin", "name": "wiki.corp.example"}
+
+
+@slow
+async def test_what_permissions_rest_on_is_told_with_what_it_closes(world: World, switch: Switch) -> None:
+    device = await world.enrol()
+    await device.prove()
+    tunnel = (await device.open()).tunnel.tunnel_id
+    begin = len(await log(world))
+    await world.rest("POST", "/groups", {"name": "writers", "members": ["alice"]})
+    await world.rest("DELETE", "/groups/writers/members/alice")
+    await world.rest("PUT", "/groups/writers/members/alice")
+    policy: dict[str, Any] = {"name": "wiki", "group": "writers", "resources": ["wiki"]}
+    await world.rest("POST", "/policies", policy)
+    await world.rest("DELETE", "/policies/alice%20to%20wiki")
+    await world.rest("POST", f"/devices/{device.id}/approve")
+    conditions = {"device_approved": True}
+    await world.rest("PUT", "/policies/wiki", policy | {"conditions": conditions})
+    await world.rest("POST", f"/devices/{device.id}/unapprove")
+    await world.rest("DELETE", "/groups/writers")
+    lines = (await log(world))[:-begin][::-1]
+    assert [(line["action"], line["actor"], line["reason"]) for line in lines] == [
+        ("group.create", "admin-token", None),
+        ("group.remove", "admin-token", None),
+        ("group.add", "admin-token", None),
+        ("policy.create", "admin-token", None),
+        ("policy.delete", "admin-token", None),
+        ("device.approve", "admin-token", None),
+        ("policy.replace", "admin-token", None),
+        ("device.unapprove", "admin-token", None),
+        ("tunnel.close", "controller", "DEVICE_NOT_APPROVED"),
+        ("group.delete", "admin-token", None),
+    ]
+    assert lines[6]["details"] == {
+        "name": "wiki",
+        "enabled": "yes",
+        "for": "group/writers",
+        "resources": "wiki",
+        "conditions": json.dumps(conditions),
+    }
+    assert lines[8]["object"] == f"tunnel/{tunnel}"
+
+
+@slow
+async def test_what_is_done_to_zones_is_told(world: World) -> None:
+    zone = {"name": "corp", "origin": "corp.example", "server": "192.0.2.53", "key": "corp"}
+    begin = len(await log(world))
+    await world.rest("POST", "/dns/zones", zone)
+    assert (await world.admin.post("/api/v1/dns/zones", json=zone)).status_code == 409
+    await world.rest("PUT", "/dns/zones/corp", {"server": "192.0.2.54", "key": "corp"})
+    await world.rest("POST", "/dns/zones/corp/check")
+    await world.rest("DELETE", "/dns/zones/corp")
+    lines = (await log(world))[:-begin][::-1]
+    assert [line["action"] for line in lines] == ["zone.create", "zone.replace", "zone.check", "zone.delete"]
+    assert {line["object"] for line in lines} == {"zone/corp"}
+    assert (lines[1]["details"]["server"], lines[3]["details"]) == ("192.0.2.54", {"records": "withdrawn"})
+
+
+@slow
+async def test_a_refused_enrolment_and_a_wrong_code_are_told(world: World) -> None:
+    body = {"token": "guess", "device_name": "laptop", "csr_pem": "nonsense"}
+    await world.anyone.post("/api/v1/enrolments", json=body)
+    (line,) = await log(world, action="device.enrol")
+    assert (line["outcome"], line["reason"], line["source"]) == ("denied", "CSR_INVALID", "127.0.0.1")
+    device = await world.enrol()
+    await refused(device.prove("000000x"))
+    (line,) = await log(world, action="device.prove")
+    assert (line["outcome"], line["reason"], line["details"]) == ("denied", "CODE_WRONG", {"user": "alice"})
+
+
+@slow
+async def test_a_line_is_there_only_with_what_it_tells(world: World) -> None:
+    before = len(await log(world))
+    async with world.sessions() as session:
+        await session.begin()
+        tell(session, Line("user.create", "user/nobody"))
+        await session.rollback()
+        await session.commit()
+    answer = await world.admin.post("/api/v1/users", json={"name": "alice", "email": "a@corp.example"})
+    assert answer.status_code == 409
+    assert len(await log(world)) == before
+
+
+@slow
+async def test_pages_hold_every_line_once_in_order(world: World) -> None:
+    for number in range(12):
+        await world.rest("POST", "/users", {"name": f"u{number}", "email": "u@corp.example"})
+    whole, url, seen = await log(world), "/api/v1/audit?limit=5&action=user.create", list[Any]()
+    while url:
+        answer = await world.admin.get(url)
+        assert len(answer.json()) <= 5
+        seen += answer.json()
+        url = answer.links.get("next", {}).get("url", "")
+    assert seen == whole
+    assert len(seen) == 13
+    for bad in ("limit=501", "limit=0", "cursor=nonsense", "cursor=WzFd", "cursor=WyJ4IiwxLDFd", "since=now"):
+        answer = await world.admin.get(f"/api/v1/audit?{bad}")
+        assert (answer.status_code, answer.json()["reason"]) == (422, "REQUEST_INVALID"), bad
+
+
+@slow
+async def test_lines_of_many_at_once_make_whole_chains_and_the_export_alone_proves_it(world: World) -> None:
+    async def append(number: int) -> None:
+        async with world.sessions.begin() as session:
+            odd = Line("user.create", f"user/{number}:ü,-", {"email": 'a"\\\n\u2028', "n": number})
+            tell(session, odd)
+            tell(session, Line("user.invite", "", actor=Actor(ActorKind.SYSTEM, "x\0y")))
+
+    await asyncio.gather(*(append(number) for number in range(60)))
+    lines = await exported(world)
+    assert len(lines) >= 120
+    ends: dict[int, tuple[int, bytes]] = {}
+    for line in lines:
+        seq, before = ends.get(line["chain"], (0, bytes(32)))
+        fields = [
+            str(line["chain"]),
+            str(line["seq"]),
+            line["at"],
+            *(line[name] for name in ("actor_kind", "actor", "source", "action", "object", "outcome")),
+            *(line[name] for name in ("reason", "why")),
+            canonical(line["details"]),
+        ]
+        netstrings = (
+            b"-" if field is None else f"{len(field.encode())}:{field},".encode() for field in fields
+        )
+        assert line["seq"] == seq + 1
+        assert line["hash"] == hashlib.sha256(before + b"".join(netstrings)).hexdigest()
+        ends[line["chain"]] = (line["seq"], bytes.fromhex(line["hash"]))
+
+
+@slow
+@pytest.mark.parametrize(
+    "change", ["UPDATE audit_lines SET actor = 'x'", "DELETE FROM audit_lines", "TRUNCATE audit_lines"]
+)
+async def test_the_database_refuses_a_change(world: World, change: str) -> None:
+    with pytest.raises(DBAPIError, match="append-only"):
+        async with world.sessions.begin() as session:
+            await session.execute(text(change))
+
+
+@slow
+async def test_verify_finds_what_was_done_behind_the_triggers(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with world.sessions.begin() as session:
+        for number in range(3):
+            tell(session, Line("user.create", f"user/{number}"))
+    assert await verify(world.settings)
+    assert "lines are as they were written" in capsys.readouterr().out
+    async with world.sessions.begin() as session:
+        await session.execute(text("ALTER TABLE audit_lines DISABLE TRIGGER USER"))
+        place = (
+            await session.execute(
+                text("UPDATE audit_lines SET why = 'x' WHERE object = 'user/1' RETURNING chain, seq")
+            )
+        ).one()
+    assert not await verify(world.settings)
+    assert f"chain {place.chain}, line {place.seq}: its hash" in capsys.readouterr().out
+    async with world.sessions.begin() as session:
+        await session.execute(text("DELETE FROM audit_lines WHERE object = 'user/1'"))
+    async with world.sessions() as session:
+        assert (await repository.verify(session))[1] == Broken(place.chain, place.seq, "it is not there")
