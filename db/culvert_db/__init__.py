@@ -1,5 +1,6 @@
 """Culvert's tables and migrations. SQL for a concept lives with the concept, not here."""
 
+from culvert_db.admins import Admin, AdminInvitation, AdminSession, ApiToken, Role, SignInGuesses
 from culvert_db.audit import ActorKind, AuditLine, Outcome
 from culvert_db.base import Base
 from culvert_db.dns import DnsLease, DnsRecord, DnsState, DnsZone, DnsZoneResource, DnsZoneStatus
@@ -20,6 +21,10 @@ __all__ = [
     "RESOURCES_CHANNEL",
     "ActorKind",
     "Address",
+    "Admin",
+    "AdminInvitation",
+    "AdminSession",
+    "ApiToken",
     "AuditLine",
     "Base",
     "Device",
@@ -41,8 +46,10 @@ __all__ = [
     "PolicyVersion",
     "Resource",
     "ResourceGateway",
+    "Role",
     "SecurityAssociation",
     "Sessions",
+    "SignInGuesses",
     "Totp",
     "Tunnel",
     "TunnelState",

@@ -12,6 +12,7 @@ from culvert_db.base import Base, state_column
 
 
 class ActorKind(enum.StrEnum):
+    ADMIN = "admin"
     TOKEN = "token"  # noqa: S105
     DEVICE = "device"
     INVITATION = "invitation"

@@ -30,6 +30,11 @@ class Reason(enum.IntEnum):
     CODE_LOCKED = error_pb2.REASON_CODE_LOCKED
     LOCAL_PERMISSION = error_pb2.REASON_LOCAL_PERMISSION
     ADMIN_TOKEN_INVALID = error_pb2.REASON_ADMIN_TOKEN_INVALID
+    SIGN_IN_WRONG = error_pb2.REASON_SIGN_IN_WRONG
+    SIGN_IN_LOCKED = error_pb2.REASON_SIGN_IN_LOCKED
+    SESSION_INVALID = error_pb2.REASON_SESSION_INVALID
+    CSRF_INVALID = error_pb2.REASON_CSRF_INVALID
+    NOT_PERMITTED = error_pb2.REASON_NOT_PERMITTED
     NO_POLICY = error_pb2.REASON_NO_POLICY
     NAME_UNKNOWN = error_pb2.REASON_NAME_UNKNOWN
     TUNNEL_UNKNOWN = error_pb2.REASON_TUNNEL_UNKNOWN
@@ -42,6 +47,7 @@ class Reason(enum.IntEnum):
     CODE_TOO_OLD = error_pb2.REASON_CODE_TOO_OLD
     OUTSIDE_HOURS = error_pb2.REASON_OUTSIDE_HOURS
     SOURCE_NOT_ALLOWED = error_pb2.REASON_SOURCE_NOT_ALLOWED
+    LAST_OWNER = error_pb2.REASON_LAST_OWNER
     GATEWAY_DOWN = error_pb2.REASON_GATEWAY_DOWN
     GATEWAY_REFUSED = error_pb2.REASON_GATEWAY_REFUSED
     POOL_EXHAUSTED = error_pb2.REASON_POOL_EXHAUSTED
@@ -146,6 +152,33 @@ CATALOGUE: dict[Reason, Entry] = {
         _G.UNAUTHENTICATED,
         _H.UNAUTHORIZED,
     ),
+    Reason.SIGN_IN_WRONG: Entry(
+        "Name, password and code do not belong together, or the code was used already.",
+        "Check the name and the password, wait for the next code and try again.",
+        _G.UNAUTHENTICATED,
+        _H.UNAUTHORIZED,
+    ),
+    Reason.SIGN_IN_LOCKED: Entry(
+        "Too many wrong sign-ins with this name from this address.",
+        "Wait {seconds} seconds and try again.",
+        _G.RESOURCE_EXHAUSTED,
+        _H.TOO_MANY_REQUESTS,
+    ),
+    Reason.SESSION_INVALID: Entry(
+        "The session has ended.", "Sign in again.", _G.UNAUTHENTICATED, _H.UNAUTHORIZED
+    ),
+    Reason.CSRF_INVALID: Entry(
+        "The request does not come from a page that this session has opened.",
+        "Reload the page. A program sends the session's csrf_token in the header X-CSRF-Token.",
+        _G.PERMISSION_DENIED,
+        _H.FORBIDDEN,
+    ),
+    Reason.NOT_PERMITTED: Entry(
+        "{who} may not {verb} {what}: that needs {needed}.",
+        "Ask an owner to do it, or for the right to.",
+        _G.PERMISSION_DENIED,
+        _H.FORBIDDEN,
+    ),
     Reason.NO_POLICY: Entry(
         "No policy lets {user} reach {name}.", "Ask {owner}, who owns it.", _G.PERMISSION_DENIED, _H.FORBIDDEN
     ),
@@ -211,6 +244,12 @@ CATALOGUE: dict[Reason, Entry] = {
         "Connect from a network that it allows, or ask {owner}, who owns it.",
         _G.PERMISSION_DENIED,
         _H.FORBIDDEN,
+    ),
+    Reason.LAST_OWNER: Entry(
+        "{name} is the last owner.",
+        "Invite another owner first, and let them sign in.",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
     ),
     Reason.GATEWAY_DOWN: Entry(
         "The gateway {gateway} cannot be reached.",

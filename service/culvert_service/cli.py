@@ -1,4 +1,4 @@
-"""culvert-controller: serve, migrate, audit verify."""
+"""culvert-controller: init, serve, migrate, audit verify."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import typer
 from culvert_db.embedded import PostgresFailedError
 
 from culvert_service import config, controller, log
+from culvert_service.admins import command as admin_command
 from culvert_service.audit import command as audit_command
 from culvert_service.pki.master_key import MasterKeyError
 
@@ -29,6 +30,12 @@ ConfigFile = Annotated[
     Path | None,
     typer.Option("--config", envvar="CULVERT_CONFIG", help="TOML file; the environment wins over it."),
 ]
+
+
+@app.command()
+def init(config_file: ConfigFile = None) -> None:
+    """Make the state and the database, and print a one-time token for the first owner's account."""
+    _run(admin_command.init, config_file)
 
 
 @app.command()

@@ -27,6 +27,8 @@ from culvert_db.embedded import EmbeddedPostgres
 from culvert_proto import agent_pb2_grpc
 
 from culvert_service import private_files
+from culvert_service.admins import endpoints as admin_endpoints
+from culvert_service.admins.service import Admins
 from culvert_service.agent.servicer import AgentServicer
 from culvert_service.audit import endpoints as audit_endpoints
 from culvert_service.config import ConfigurationError, Settings, split_listen
@@ -46,6 +48,7 @@ from culvert_service.policies.service import Groups, Policies
 from culvert_service.policies.tracer import Tracer
 from culvert_service.resources import endpoints as resource_endpoints
 from culvert_service.resources.service import Resources
+from culvert_service.rest.access import Access
 from culvert_service.rest.admin_token import AdminToken
 from culvert_service.rest.application import application
 from culvert_service.sessions import endpoints as tunnel_endpoints
@@ -97,6 +100,15 @@ async def reading(settings: Settings) -> AsyncGenerator[Sessions]:
         yield create_sessions(engine)
 
 
+@asynccontextmanager
+async def administering(settings: Settings) -> AsyncGenerator[Sessions]:
+    """The database to change, made and migrated unless a controller runs on it already."""
+    embedded = EmbeddedPostgres(settings.state_dir / "postgres")
+    running = settings.database_url is None and embedded.exists and embedded.serves
+    async with reading(settings) if running else database(settings) as sessions:
+        yield sessions
+
+
 class Controller:
     """`async with Controller(settings, sessions)`: serves from its entry to its exit."""
 
@@ -138,9 +150,10 @@ class Controller:
             protected_prefixes=settings.protected_prefixes,
             now=now,
         )
+        admins = Admins(sessions, master_key, now)
         self._app = application(
             sessions,
-            AdminToken.load(state),
+            Access(sessions, AdminToken.load(state), admins),
             self._infrastructure.pem.decode(),
             admin=[
                 gateway_endpoints.router(self._gateways),
@@ -154,8 +167,9 @@ class Controller:
                 tunnel_endpoints.router(self._tunnels),
                 dns_endpoints.router(Dns(sessions)),
                 audit_endpoints.router(sessions),
+                admin_endpoints.router(admins),
             ],
-            public=[identity_endpoints.public_router(self._identity)],
+            public=[identity_endpoints.public_router(self._identity), admin_endpoints.public_router(admins)],
         )
         self._stack = AsyncExitStack()
 

@@ -18,7 +18,7 @@ class AuditLineOut(BaseModel):
     chain: int
     seq: int
     at: Annotated[datetime, PlainSerializer(timestamp, when_used="json")]
-    actor_kind: Literal["token", "device", "invitation", "system"]
+    actor_kind: Literal["admin", "token", "device", "invitation", "system"]
     actor: str
     source: str | None
     action: str

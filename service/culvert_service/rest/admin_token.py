@@ -1,4 +1,4 @@
-"""The admin's bearer token: one for a controller, in state_dir/admin-token, mode 0600."""
+"""The owner's token for automation: one for a controller, in state_dir/admin-token, mode 0600."""
 
 from __future__ import annotations
 
@@ -6,21 +6,12 @@ import hashlib
 import hmac
 import secrets
 from pathlib import Path
-from typing import Annotated
-
-from culvert_db import ActorKind
-from culvert_proto import CulvertError, Reason
-from fastapi import Depends, Request
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from culvert_service import private_files
-from culvert_service.audit.log import Actor, acting
-from culvert_service.rest.source import source
 
+# In the audit log; no API token of the database may take it.
+NAME = "admin-token"
 _TOKEN_BYTES = 32
-_BEARER = HTTPBearer(
-    auto_error=False, description="The content of admin-token in the controller's state directory"
-)
 
 
 class AdminToken:
@@ -35,14 +26,9 @@ class AdminToken:
         )
         return cls(made.decode().strip())
 
-    async def __call__(
-        self, request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
-    ) -> None:
-        """A FastAPI dependency. Raises CulvertError ADMIN_TOKEN_INVALID. Takes the same time for any wrong token."""
-        shown = _digest(credentials.credentials if credentials else "")
-        if not hmac.compare_digest(shown, self._digest):
-            raise CulvertError(Reason.ADMIN_TOKEN_INVALID)
-        acting.set(Actor(ActorKind.TOKEN, "admin-token", source(request)))
+    def matches(self, token: str) -> bool:
+        """Takes the same time for any wrong token."""
+        return hmac.compare_digest(_digest(token), self._digest)
 
 
 def _digest(token: str) -> bytes:

@@ -14,12 +14,13 @@ from starlette.responses import PlainTextResponse, RedirectResponse
 
 from culvert_service.audit.log import Actor, acting
 from culvert_service.rest import problem
-from culvert_service.rest.admin_token import AdminToken
+from culvert_service.rest.access import Access
 from culvert_service.rest.source import source
 
 _DESCRIPTION = """
-The administration of a Culvert controller. Send `Authorization: Bearer TOKEN` with the content of `admin-token` in the
-controller's state directory; enrolment needs an invitation's token instead.
+The administration of a Culvert controller. Send `Authorization: Bearer TOKEN` with an API token, or with the content of
+`admin-token` in the controller's state directory; or sign in, and send the session's cookie, and with each write its
+`X-CSRF-Token`. Enrolment and setup need an invitation's token instead.
 
 Every refusal is `application/problem+json` with a `reason` to branch on, a `detail` and a `remedy` to show.
 """
@@ -36,7 +37,7 @@ class Health(BaseModel):
 
 def application(
     sessions: Sessions,
-    token: AdminToken,
+    access: Access,
     ca_pem: str,
     admin: Sequence[APIRouter],
     public: Sequence[APIRouter],
@@ -51,7 +52,7 @@ def application(
     )
     problem.install(app)
     for router in admin:
-        app.include_router(router, prefix=_PREFIX, dependencies=[Depends(token)])
+        app.include_router(router, prefix=_PREFIX, dependencies=[Depends(access)])
     for router in public:
         app.include_router(router, prefix=_PREFIX, dependencies=[Depends(_anyone)])
 

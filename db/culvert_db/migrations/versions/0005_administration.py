@@ -1,9 +1,10 @@
-"""The audit log. A trigger gives each line its place and hash; others refuse what would change one."""
+"""Administrators, and the audit log. A trigger gives each line its place and hash; others refuse what would change one."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 from alembic import op
+from sqlalchemy.dialects import postgresql
 
 revision = "0005"
 down_revision = "0004"
@@ -65,6 +66,10 @@ def _states(name: str, *values: str) -> sa.Enum:
     return sa.Enum(*values, name=name, native_enum=False, create_constraint=True, length=None)
 
 
+def _roles() -> sa.Enum:
+    return _states("role", "owner", "admin", "auditor")
+
+
 def upgrade() -> None:
     op.create_table(
         "audit_lines",
@@ -72,7 +77,9 @@ def upgrade() -> None:
         sa.Column("seq", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("at", sa.DateTime(timezone=True), nullable=False),
         sa.Column(
-            "actor_kind", _states("actorkind", "token", "device", "invitation", "system"), nullable=False
+            "actor_kind",
+            _states("actorkind", "admin", "token", "device", "invitation", "system"),
+            nullable=False,
         ),
         sa.Column("actor", sa.Text(), nullable=False),
         sa.Column("source", sa.Text(), nullable=True),
@@ -86,11 +93,74 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("chain", "seq", name="pk_audit_lines"),
     )
     op.create_index("ix_audit_lines_at_chain_seq", "audit_lines", ["at", "chain", "seq"])
+    op.create_table(
+        "admins",
+        sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("role", _roles(), nullable=False),
+        sa.Column("password_hash", sa.Text(), nullable=False),
+        sa.Column("secret_ciphertext", sa.LargeBinary(), nullable=False),
+        sa.Column("last_used_step", sa.BigInteger(), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column("confirmed_at", sa.DateTime(timezone=True), nullable=True),
+        sa.PrimaryKeyConstraint("id", name="pk_admins"),
+        sa.UniqueConstraint("name", name="uq_admins_name"),
+    )
+    op.create_table(
+        "admin_invitations",
+        sa.Column("token_hash", sa.LargeBinary(), nullable=False),
+        sa.Column("role", _roles(), nullable=False),
+        sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("token_hash", name="pk_admin_invitations"),
+    )
+    op.create_table(
+        "admin_sessions",
+        sa.Column("token_hash", sa.LargeBinary(), nullable=False),
+        sa.Column("admin_id", sa.BigInteger(), nullable=False),
+        sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["admin_id"], ["admins.id"], name="fk_admin_sessions_admin_id_admins", ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("token_hash", name="pk_admin_sessions"),
+    )
+    op.create_index("ix_admin_sessions_admin_id", "admin_sessions", ["admin_id"])
+    op.create_table(
+        "sign_in_guesses",
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("source", sa.Text(), nullable=False),
+        sa.Column("failures", sa.Integer(), nullable=False),
+        sa.Column("locked_until", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("last_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("name", "source", name="pk_sign_in_guesses"),
+    )
+    op.create_index("ix_sign_in_guesses_last_at", "sign_in_guesses", ["last_at"])
+    op.create_table(
+        "api_tokens",
+        sa.Column("id", sa.Uuid(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("token_hash", sa.LargeBinary(), nullable=False),
+        sa.Column("scopes", postgresql.ARRAY(sa.Text()), nullable=False),
+        sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("created_by", sa.Text(), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_api_tokens"),
+        sa.UniqueConstraint("name", name="uq_api_tokens_name"),
+        sa.UniqueConstraint("token_hash", name="uq_api_tokens_token_hash"),
+    )
     for statement in (_FIELD, _APPEND, _REFUSE, _APPEND_TRIGGER, _REFUSE_TRIGGER):
         op.execute(statement)
 
 
 def downgrade() -> None:
-    op.drop_table("audit_lines")
+    for table in (
+        "api_tokens",
+        "sign_in_guesses",
+        "admin_sessions",
+        "admin_invitations",
+        "admins",
+        "audit_lines",
+    ):
+        op.drop_table(table)
     for function in ("append_to_audit()", "refuse_change_of_audit()", "audit_field(text)"):
         op.execute(f"DROP FUNCTION {function}")

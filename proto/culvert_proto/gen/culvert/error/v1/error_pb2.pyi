@@ -38,6 +38,11 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_CODE_LOCKED: _Reason.ValueType  # 9
     REASON_LOCAL_PERMISSION: _Reason.ValueType  # 10
     REASON_ADMIN_TOKEN_INVALID: _Reason.ValueType  # 11
+    REASON_SIGN_IN_WRONG: _Reason.ValueType  # 12
+    REASON_SIGN_IN_LOCKED: _Reason.ValueType  # 13
+    REASON_SESSION_INVALID: _Reason.ValueType  # 14
+    REASON_CSRF_INVALID: _Reason.ValueType  # 15
+    REASON_NOT_PERMITTED: _Reason.ValueType  # 16
     REASON_NO_POLICY: _Reason.ValueType  # 20
     """What is asked for."""
     REASON_NAME_UNKNOWN: _Reason.ValueType  # 21
@@ -51,6 +56,7 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_CODE_TOO_OLD: _Reason.ValueType  # 29
     REASON_OUTSIDE_HOURS: _Reason.ValueType  # 30
     REASON_SOURCE_NOT_ALLOWED: _Reason.ValueType  # 31
+    REASON_LAST_OWNER: _Reason.ValueType  # 32
     REASON_GATEWAY_DOWN: _Reason.ValueType  # 40
     """What stands in the way."""
     REASON_GATEWAY_REFUSED: _Reason.ValueType  # 41
@@ -87,6 +93,11 @@ REASON_CODE_USED: Reason.ValueType  # 8
 REASON_CODE_LOCKED: Reason.ValueType  # 9
 REASON_LOCAL_PERMISSION: Reason.ValueType  # 10
 REASON_ADMIN_TOKEN_INVALID: Reason.ValueType  # 11
+REASON_SIGN_IN_WRONG: Reason.ValueType  # 12
+REASON_SIGN_IN_LOCKED: Reason.ValueType  # 13
+REASON_SESSION_INVALID: Reason.ValueType  # 14
+REASON_CSRF_INVALID: Reason.ValueType  # 15
+REASON_NOT_PERMITTED: Reason.ValueType  # 16
 REASON_NO_POLICY: Reason.ValueType  # 20
 """What is asked for."""
 REASON_NAME_UNKNOWN: Reason.ValueType  # 21
@@ -100,6 +111,7 @@ REASON_DEVICE_NOT_APPROVED: Reason.ValueType  # 28
 REASON_CODE_TOO_OLD: Reason.ValueType  # 29
 REASON_OUTSIDE_HOURS: Reason.ValueType  # 30
 REASON_SOURCE_NOT_ALLOWED: Reason.ValueType  # 31
+REASON_LAST_OWNER: Reason.ValueType  # 32
 REASON_GATEWAY_DOWN: Reason.ValueType  # 40
 """What stands in the way."""
 REASON_GATEWAY_REFUSED: Reason.ValueType  # 41

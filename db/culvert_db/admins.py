@@ -1,0 +1,82 @@
+"""Who administers: accounts, their sessions, guesses at them, invitations, API tokens. No secret rests here in clear."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import uuid
+
+from sqlalchemy import BigInteger, ForeignKey
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+from sqlalchemy.types import Text
+
+from culvert_db.base import Base, CreatedAt, Number, state_column
+
+
+class Role(enum.StrEnum):
+    OWNER = "owner"
+    ADMIN = "admin"
+    AUDITOR = "auditor"
+
+
+class Admin(Base):
+    """`password_hash` is argon2id's; the TOTP secret is sealed under the master key. Confirmed by its first sign-in."""
+
+    __tablename__ = "admins"
+
+    id: Mapped[Number]
+    name: Mapped[str] = mapped_column(unique=True)
+    role: Mapped[Role] = mapped_column(state_column(Role))
+    password_hash: Mapped[str]
+    secret_ciphertext: Mapped[bytes]
+    last_used_step: Mapped[int] = mapped_column(BigInteger, default=0)
+    created_at: Mapped[CreatedAt]
+    confirmed_at: Mapped[datetime.datetime | None]
+
+
+class AdminInvitation(Base):
+    """A one-time right to make an account. Only the token's SHA-256 is kept."""
+
+    __tablename__ = "admin_invitations"
+
+    token_hash: Mapped[bytes] = mapped_column(primary_key=True)
+    role: Mapped[Role] = mapped_column(state_column(Role))
+    expires_at: Mapped[datetime.datetime]
+
+
+class AdminSession(Base):
+    __tablename__ = "admin_sessions"
+
+    token_hash: Mapped[bytes] = mapped_column(primary_key=True)
+    admin_id: Mapped[int] = mapped_column(ForeignKey("admins.id", ondelete="CASCADE"), index=True)
+    expires_at: Mapped[datetime.datetime]
+    created_at: Mapped[CreatedAt]
+
+    admin: Mapped[Admin] = relationship(lazy="raise")
+
+
+class SignInGuesses(Base):
+    """Wrong sign-ins at one name from one address: others of the name, and of the address, are not held up."""
+
+    __tablename__ = "sign_in_guesses"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    source: Mapped[str] = mapped_column(primary_key=True)
+    failures: Mapped[int]
+    locked_until: Mapped[datetime.datetime | None]
+    last_at: Mapped[datetime.datetime] = mapped_column(index=True)
+
+
+class ApiToken(Base):
+    """Only the token's SHA-256 is kept. `scopes` are `read`, `write`, `AREA:read` or `AREA:write`."""
+
+    __tablename__ = "api_tokens"
+
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    token_hash: Mapped[bytes] = mapped_column(unique=True)
+    scopes: Mapped[list[str]] = mapped_column(ARRAY(Text()))
+    expires_at: Mapped[datetime.datetime]
+    created_by: Mapped[str]
+    created_at: Mapped[CreatedAt]

@@ -1,0 +1,1 @@
+"""Who administers, and what each may do: accounts, sessions, API tokens."""

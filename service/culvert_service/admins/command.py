@@ -1,0 +1,20 @@
+"""`culvert-controller init`."""
+
+from __future__ import annotations
+
+from culvert_service import controller
+from culvert_service.admins.service import Admins
+from culvert_service.config import Settings
+from culvert_service.pki.master_key import MasterKey
+
+
+async def init(settings: Settings) -> None:
+    """Makes the state and the database where they are not, and says how the first owner makes an account."""
+    async with controller.administering(settings) as sessions:
+        admins = Admins(sessions, MasterKey.load(settings.state_dir), controller.now)
+        token = await admins.first_owner()
+    if token is None:
+        print("There is an owner. Owners invite others: POST /api/v1/admins/invitations")
+        return
+    print(f"For the first owner's account, within a day: POST {settings.rest_url}/api/v1/setup")
+    print('  {"token": "%s", "name": "…", "password": "…"}' % token)  # noqa: UP031

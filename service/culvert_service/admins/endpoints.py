@@ -1,0 +1,111 @@
+"""REST: signing in and out, administrators, API tokens."""
+
+from __future__ import annotations
+
+import uuid
+
+from culvert_db import ActorKind
+from culvert_proto import CulvertError, Reason
+from fastapi import APIRouter, Request, Response, status
+
+from culvert_service.admins.schemas import (
+    AdminInvitationIn,
+    AdminInvitationOut,
+    AdminOut,
+    ApiTokenIn,
+    ApiTokenOut,
+    NewApiTokenOut,
+    SetupIn,
+    SetupOut,
+    SignedInOut,
+    SignInIn,
+)
+from culvert_service.admins.service import SESSION_LIFETIME, Admins
+from culvert_service.audit.log import Actor, acting
+from culvert_service.rest.access import COOKIE, CsrfToken, check_csrf
+from culvert_service.rest.source import source
+
+
+def public_router(admins: Admins) -> APIRouter:
+    """For whoever has an invitation, a password, or a session of whatever role."""
+    routes = APIRouter(tags=["sign-in"])
+
+    @routes.post("/setup", status_code=status.HTTP_201_CREATED, summary="Make an administrator's account")
+    async def set_up(asked: SetupIn) -> SetupOut:
+        return await admins.set_up(asked)
+
+    @routes.post("/session", summary="Sign in with password and code")
+    async def sign_in(asked: SignInIn, request: Request, response: Response) -> SignedInOut:
+        acting.set(Actor(ActorKind.ADMIN, asked.name, source(request)))
+        signed_in = await admins.sign_in(asked)
+        response.set_cookie(
+            COOKIE,
+            signed_in.token,
+            max_age=int(SESSION_LIFETIME.total_seconds()),
+            secure=True,
+            httponly=True,
+            samesite="strict",
+        )
+        return signed_in.answer
+
+    @routes.get("/session", summary="Show who is signed in")
+    async def show(request: Request) -> SignedInOut:
+        return (await _session(admins, request))[1]
+
+    @routes.delete("/session", status_code=status.HTTP_204_NO_CONTENT, summary="Sign out")
+    async def sign_out(request: Request, response: Response, csrf: CsrfToken = None) -> None:
+        token, signed_in = await _session(admins, request)
+        check_csrf(request, token, csrf)
+        acting.set(Actor(ActorKind.ADMIN, signed_in.name, source(request)))
+        await admins.sign_out(token)
+        response.delete_cookie(COOKIE, secure=True, httponly=True, samesite="strict")
+
+    _ = (set_up, sign_in, show, sign_out)
+    return routes
+
+
+def router(admins: Admins) -> APIRouter:
+    routes = APIRouter(tags=["administrators"])
+
+    @routes.post(
+        "/admins/invitations", status_code=status.HTTP_201_CREATED, summary="Invite an administrator"
+    )
+    async def invite(asked: AdminInvitationIn) -> AdminInvitationOut:
+        return await admins.invite(asked.role)
+
+    @routes.get("/admins", summary="List the administrators")
+    async def list_admins() -> list[AdminOut]:
+        return await admins.list()
+
+    @routes.delete(
+        "/admins/{name}",
+        status_code=status.HTTP_204_NO_CONTENT,
+        summary="Delete an administrator and end their sessions",
+    )
+    async def delete(name: str) -> None:
+        await admins.delete(name)
+
+    @routes.post("/tokens", status_code=status.HTTP_201_CREATED, summary="Make an API token")
+    async def create_token(asked: ApiTokenIn) -> NewApiTokenOut:
+        return await admins.create_token(asked)
+
+    @routes.get("/tokens", summary="List the API tokens")
+    async def list_tokens() -> list[ApiTokenOut]:
+        return await admins.tokens()
+
+    @routes.delete(
+        "/tokens/{token_id}", status_code=status.HTTP_204_NO_CONTENT, summary="Revoke an API token"
+    )
+    async def delete_token(token_id: uuid.UUID) -> None:
+        await admins.delete_token(token_id)
+
+    _ = (invite, list_admins, delete, create_token, list_tokens, delete_token)
+    return routes
+
+
+async def _session(admins: Admins, request: Request) -> tuple[str, SignedInOut]:
+    token = request.cookies.get(COOKIE)
+    signed_in = await admins.session(token) if token else None
+    if token is None or signed_in is None:
+        raise CulvertError(Reason.SESSION_INVALID)
+    return token, signed_in

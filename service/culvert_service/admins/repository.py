@@ -1,0 +1,111 @@
+"""SQL about administrators, their sessions and API tokens."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from collections.abc import Sequence
+
+from culvert_db import Admin, AdminInvitation, AdminSession, ApiToken, Role, SignInGuesses
+from sqlalchemy import delete, exists, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import contains_eager
+
+from culvert_service.admins.guesses import FORGET
+
+
+async def admins(session: AsyncSession) -> Sequence[Admin]:
+    return (await session.scalars(select(Admin).order_by(Admin.name))).all()
+
+
+async def locked(session: AsyncSession, name: str) -> Admin | None:
+    return await session.scalar(select(Admin).where(Admin.name == name).with_for_update())
+
+
+async def password_hash(session: AsyncSession, name: str) -> str | None:
+    return await session.scalar(select(Admin.password_hash).where(Admin.name == name))
+
+
+async def has_owner(session: AsyncSession) -> bool:
+    """One who has signed in."""
+    owner = exists().where(Admin.role == Role.OWNER, Admin.confirmed_at.is_not(None))
+    return bool(await session.scalar(select(owner)))
+
+
+async def lock_owners(session: AsyncSession) -> Sequence[Admin]:
+    """Those who have signed in; none of them goes away before this transaction ends."""
+    owners = select(Admin).where(Admin.role == Role.OWNER, Admin.confirmed_at.is_not(None))
+    return (await session.scalars(owners.order_by(Admin.id).with_for_update())).all()
+
+
+async def forget_unconfirmed(session: AsyncSession, name: str) -> None:
+    await session.execute(delete(Admin).where(Admin.name == name, Admin.confirmed_at.is_(None)))
+
+
+async def is_invited(session: AsyncSession, token_hash: bytes, now: datetime.datetime) -> bool:
+    good = exists().where(AdminInvitation.token_hash == token_hash, AdminInvitation.expires_at > now)
+    return bool(await session.scalar(select(good)))
+
+
+async def use_invitation(session: AsyncSession, token_hash: bytes, now: datetime.datetime) -> Role | None:
+    """Of two at once, one gets it."""
+    return await session.scalar(
+        delete(AdminInvitation)
+        .where(AdminInvitation.token_hash == token_hash, AdminInvitation.expires_at > now)
+        .returning(AdminInvitation.role)
+    )
+
+
+async def forget_owner_invitations(session: AsyncSession) -> None:
+    await session.execute(delete(AdminInvitation).where(AdminInvitation.role == Role.OWNER))
+
+
+async def session_of(session: AsyncSession, token_hash: bytes, now: datetime.datetime) -> AdminSession | None:
+    """With its admin."""
+    return await session.scalar(
+        select(AdminSession)
+        .join(AdminSession.admin)
+        .options(contains_eager(AdminSession.admin))
+        .where(AdminSession.token_hash == token_hash, AdminSession.expires_at > now)
+    )
+
+
+async def end_session(session: AsyncSession, token_hash: bytes) -> None:
+    await session.execute(delete(AdminSession).where(AdminSession.token_hash == token_hash))
+
+
+async def forget_expired(session: AsyncSession, now: datetime.datetime) -> None:
+    await session.execute(delete(AdminSession).where(AdminSession.expires_at <= now))
+    await session.execute(delete(SignInGuesses).where(SignInGuesses.last_at <= now - FORGET))
+
+
+async def lock_guesses(
+    session: AsyncSession, name: str, source: str, now: datetime.datetime
+) -> SignInGuesses:
+    """The row, to itself until this transaction ends."""
+    fresh = insert(SignInGuesses).values(name=name, source=source, failures=0, last_at=now)
+    await session.execute(fresh.on_conflict_do_nothing())
+    query = select(SignInGuesses).where(SignInGuesses.name == name, SignInGuesses.source == source)
+    return (await session.scalars(query.with_for_update())).one()
+
+
+async def forget_guesses(session: AsyncSession, name: str, source: str) -> None:
+    await session.execute(
+        delete(SignInGuesses).where(SignInGuesses.name == name, SignInGuesses.source == source)
+    )
+
+
+async def tokens(session: AsyncSession) -> Sequence[ApiToken]:
+    return (await session.scalars(select(ApiToken).order_by(ApiToken.name))).all()
+
+
+async def token_of(session: AsyncSession, token_hash: bytes, now: datetime.datetime) -> ApiToken | None:
+    return await session.scalar(
+        select(ApiToken).where(ApiToken.token_hash == token_hash, ApiToken.expires_at > now)
+    )
+
+
+async def delete_token(session: AsyncSession, token_id: uuid.UUID) -> str | None:
+    """Its name, when there was one."""
+    return await session.scalar(delete(ApiToken).where(ApiToken.id == token_id).returning(ApiToken.name))

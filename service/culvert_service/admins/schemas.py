@@ -1,0 +1,94 @@
+"""Administrators, their sessions and API tokens as REST says them."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from typing import Annotated, Literal
+
+from culvert_db import Role
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
+
+from culvert_service.admins.permission import SCOPES
+
+_Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
+_Password = Annotated[SecretStr, Field(min_length=12, max_length=1024)]
+_DAYS_MAX = 365
+
+
+def _scope(value: str) -> str:
+    if value not in SCOPES:
+        raise ValueError(f"must be one of {', '.join(SCOPES)}")
+    return value
+
+
+class _In(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class AdminInvitationIn(_In):
+    role: Role
+
+
+class AdminInvitationOut(BaseModel):
+    """The token makes one account, once. It is shown here and kept nowhere."""
+
+    token: str
+    expires_at: datetime
+
+
+class SetupIn(_In):
+    token: SecretStr
+    name: _Name
+    password: _Password
+
+
+class SetupOut(BaseModel):
+    # For the authenticator's QR code; shown once.
+    totp_uri: str
+
+
+class SignInIn(_In):
+    name: _Name
+    password: Annotated[SecretStr, Field(max_length=1024)]
+    code: Annotated[SecretStr, Field(max_length=16)]
+
+
+class SignedInOut(BaseModel):
+    """Writes with the session's cookie carry `csrf_token` in the header X-CSRF-Token."""
+
+    name: str
+    role: Literal["owner", "admin", "auditor"]
+    csrf_token: str
+    expires_at: datetime
+
+
+class AdminOut(BaseModel):
+    """`confirmed_at` is the first sign-in."""
+
+    name: str
+    role: Literal["owner", "admin", "auditor"]
+    created_at: datetime
+    confirmed_at: datetime | None
+
+
+class ApiTokenIn(_In):
+    name: _Name
+    scopes: Annotated[
+        list[Annotated[str, AfterValidator(_scope)]], Field(min_length=1, max_length=len(SCOPES))
+    ]
+    days: Annotated[int, Field(ge=1, le=_DAYS_MAX)] = 90
+
+
+class ApiTokenOut(BaseModel):
+    id: uuid.UUID
+    name: str
+    scopes: list[str]
+    expires_at: datetime
+    created_by: str
+    created_at: datetime
+
+
+class NewApiTokenOut(ApiTokenOut):
+    # Shown here and kept nowhere.
+    token: str

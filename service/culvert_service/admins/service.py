@@ -1,0 +1,244 @@
+"""Administrators: invited, set up, signed in, taken away; and their API tokens."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import hmac
+import secrets
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from culvert_db import Admin, AdminInvitation, AdminSession, ApiToken, Role, Sessions
+from culvert_proto import CulvertError, Reason
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from culvert_service.admins import repository
+from culvert_service.admins.guesses import FORGET, Guesses
+from culvert_service.admins.password import Passwords
+from culvert_service.admins.permission import ByRole, ByScopes
+from culvert_service.admins.schemas import (
+    AdminInvitationOut,
+    AdminOut,
+    ApiTokenIn,
+    ApiTokenOut,
+    NewApiTokenOut,
+    SetupIn,
+    SetupOut,
+    SignedInOut,
+    SignInIn,
+)
+from culvert_service.audit import log as audit
+from culvert_service.audit.log import Line, acting
+from culvert_service.identity import totp
+from culvert_service.pki.master_key import MasterKey
+from culvert_service.rest.admin_token import NAME as ROOT_NAME
+
+INVITATION_LIFETIME = datetime.timedelta(days=1)
+SESSION_LIFETIME = datetime.timedelta(hours=8)
+_TOKEN_BYTES = 32
+
+Now = Callable[[], datetime.datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class SignedIn:
+    """`token` is the cookie's value."""
+
+    token: str
+    answer: SignedInOut
+
+
+class Admins:
+    def __init__(self, sessions: Sessions, master_key: MasterKey, now: Now) -> None:
+        self._sessions = sessions
+        self._master_key = master_key
+        self._now = now
+        self._passwords = Passwords()
+
+    async def first_owner(self) -> str | None:
+        """A setup token, in place of any earlier one; None once an owner has signed in."""
+        async with self._sessions.begin() as session:
+            if await repository.has_owner(session):
+                return None
+            await repository.forget_owner_invitations(session)
+            return self._invite(session, Role.OWNER).token
+
+    async def invite(self, role: Role) -> AdminInvitationOut:
+        async with self._sessions.begin() as session:
+            return self._invite(session, role)
+
+    async def set_up(self, asked: SetupIn) -> SetupOut:
+        """Raises CulvertError INVITATION_INVALID or ALREADY_EXISTS (the invitation stays good)."""
+        try:
+            return await self._set_up(asked)
+        except CulvertError as error:
+            await audit.denied(self._sessions, Line("admin.create", f"admin/{asked.name}"), error)
+            raise
+
+    async def sign_in(self, asked: SignInIn) -> SignedIn:
+        """Raises CulvertError SIGN_IN_WRONG, which does not say what was wrong, or SIGN_IN_LOCKED."""
+        line = Line("admin.sign-in", f"admin/{asked.name}")
+        source = acting.get().source or ""
+        try:
+            signed_in = await self._sign_in(asked, source, line)
+        except CulvertError as error:
+            await audit.denied(self._sessions, line, error)
+            raise
+        return signed_in
+
+    async def session(self, token: str) -> SignedInOut | None:
+        async with self._sessions() as session:
+            found = await repository.session_of(session, _hash(token), self._now())
+        return _signed_in(token, found.admin, found.expires_at) if found else None
+
+    async def sign_out(self, token: str) -> None:
+        async with self._sessions.begin() as session:
+            await repository.end_session(session, _hash(token))
+            audit.tell(session, Line("admin.sign-out", f"admin/{acting.get().name}"))
+
+    async def list(self) -> list[AdminOut]:
+        async with self._sessions() as session:
+            return [
+                AdminOut.model_validate(one, from_attributes=True) for one in await repository.admins(session)
+            ]
+
+    async def delete(self, name: str) -> None:
+        """Ends the sessions too. Raises CulvertError NOT_FOUND or LAST_OWNER."""
+        async with self._sessions.begin() as session:
+            owners = await repository.lock_owners(session)
+            if [owner.name for owner in owners] == [name]:
+                raise CulvertError(Reason.LAST_OWNER, name=name)
+            admin = await repository.locked(session, name)
+            if admin is None:
+                raise CulvertError(Reason.NOT_FOUND, what=f"The administrator {name}")
+            await session.delete(admin)
+            audit.tell(session, Line("admin.delete", f"admin/{name}", {"role": admin.role.value}))
+
+    async def create_token(self, asked: ApiTokenIn) -> NewApiTokenOut:
+        if asked.name == ROOT_NAME:
+            raise CulvertError(Reason.ALREADY_EXISTS, what=f"The API token {asked.name}")
+        token = secrets.token_urlsafe(_TOKEN_BYTES)
+        scopes = sorted(set(asked.scopes))
+        row = ApiToken(
+            id=uuid.uuid4(),
+            name=asked.name,
+            token_hash=_hash(token),
+            scopes=scopes,
+            expires_at=self._now() + datetime.timedelta(days=asked.days),
+            created_by=acting.get().name,
+        )
+        try:
+            async with self._sessions.begin() as session:
+                session.add(row)
+                await session.flush()
+                await session.refresh(row)
+                audit.tell(session, Line("token.create", f"token/{row.name}", {"scopes": " ".join(scopes)}))
+        except IntegrityError:
+            raise CulvertError(Reason.ALREADY_EXISTS, what=f"The API token {asked.name}") from None
+        return NewApiTokenOut(**_token_out(row).model_dump(), token=token)
+
+    async def tokens(self) -> list[ApiTokenOut]:
+        async with self._sessions() as session:
+            return [_token_out(row) for row in await repository.tokens(session)]
+
+    async def delete_token(self, token_id: uuid.UUID) -> None:
+        async with self._sessions.begin() as session:
+            name = await repository.delete_token(session, token_id)
+            if name is None:
+                raise CulvertError(Reason.NOT_FOUND, what=f"The API token {token_id}")
+            audit.tell(session, Line("token.delete", f"token/{name}"))
+
+    async def by_token(self, token: str) -> ByScopes | None:
+        async with self._sessions() as session:
+            row = await repository.token_of(session, _hash(token), self._now())
+        return ByScopes(row.name, row.scopes) if row else None
+
+    def _invite(self, session: AsyncSession, role: Role) -> AdminInvitationOut:
+        token, expires_at = secrets.token_urlsafe(_TOKEN_BYTES), self._now() + INVITATION_LIFETIME
+        session.add(AdminInvitation(token_hash=_hash(token), role=role, expires_at=expires_at))
+        audit.tell(session, Line("admin.invite", f"role/{role.value}"))
+        return AdminInvitationOut(token=token, expires_at=expires_at)
+
+    async def _set_up(self, asked: SetupIn) -> SetupOut:
+        token_hash = _hash(asked.token.get_secret_value())
+        async with self._sessions() as session:
+            # Before a password is hashed, which costs.
+            if not await repository.is_invited(session, token_hash, self._now()):
+                raise CulvertError(Reason.INVITATION_INVALID)
+        secret = totp.new_secret()
+        hashed = await self._passwords.hash(asked.password.get_secret_value())
+        try:
+            async with self._sessions.begin() as session:
+                role = await repository.use_invitation(session, token_hash, self._now())
+                if role is None:
+                    raise CulvertError(Reason.INVITATION_INVALID)
+                await repository.forget_unconfirmed(session, asked.name)
+                sealed = self._master_key.seal(secret, _context(asked.name))
+                session.add(Admin(name=asked.name, role=role, password_hash=hashed, secret_ciphertext=sealed))
+                await session.flush()
+                audit.tell(session, Line("admin.create", f"admin/{asked.name}", {"role": role.value}))
+        except IntegrityError:
+            raise CulvertError(Reason.ALREADY_EXISTS, what=f"The administrator {asked.name}") from None
+        return SetupOut(totp_uri=totp.uri(secret, asked.name, "administration"))
+
+    async def _sign_in(self, asked: SignInIn, source: str, line: Line) -> SignedIn:
+        async with self._sessions.begin() as session:
+            # Counted before it is judged: guesses at once do not get more than those one by one.
+            row = await repository.lock_guesses(session, asked.name, source, self._now())
+            old = row.last_at <= self._now() - FORGET
+            guesses = Guesses() if old else Guesses(row.failures, row.locked_until)
+            if seconds := guesses.locked_seconds(self._now()):
+                raise CulvertError(Reason.SIGN_IN_LOCKED, seconds=seconds)
+            counted = guesses.failed(self._now())
+            row.failures, row.locked_until, row.last_at = counted.failures, counted.locked_until, self._now()
+            stored = await repository.password_hash(session, asked.name)
+        if not await self._passwords.match(stored, asked.password.get_secret_value()):
+            raise CulvertError(Reason.SIGN_IN_WRONG)
+        token = secrets.token_urlsafe(_TOKEN_BYTES)
+        now = self._now()
+        async with self._sessions.begin() as session:
+            admin = await repository.locked(session, asked.name)
+            if admin is None or admin.password_hash != stored:
+                raise CulvertError(Reason.SIGN_IN_WRONG)
+            secret = self._master_key.open(admin.secret_ciphertext, _context(admin.name))
+            verdict = totp.judge(totp.Guard(admin.last_used_step), secret, asked.code.get_secret_value(), now)
+            if not isinstance(verdict, totp.Proven):
+                raise CulvertError(Reason.SIGN_IN_WRONG)
+            admin.last_used_step = verdict.guard.last_used_step
+            admin.confirmed_at = admin.confirmed_at or now
+            expires_at = now + SESSION_LIFETIME
+            session.add(AdminSession(token_hash=_hash(token), admin_id=admin.id, expires_at=expires_at))
+            await repository.forget_guesses(session, asked.name, source)
+            await repository.forget_expired(session, now)
+            audit.tell(session, line)
+        return SignedIn(token, _signed_in(token, admin, expires_at))
+
+
+def csrf_token(token: str) -> str:
+    """What only a page of ours that has read it from an answer can send; the cookie alone does not give it away."""
+    return hmac.digest(token.encode(), b"csrf", "sha256").hex()
+
+
+def by_role(signed_in: SignedInOut) -> ByRole:
+    return ByRole(signed_in.name, Role(signed_in.role))
+
+
+def _signed_in(token: str, admin: Admin, expires_at: datetime.datetime) -> SignedInOut:
+    return SignedInOut(
+        name=admin.name, role=admin.role.value, csrf_token=csrf_token(token), expires_at=expires_at
+    )
+
+
+def _token_out(row: ApiToken) -> ApiTokenOut:
+    return ApiTokenOut.model_validate(row, from_attributes=True)
+
+
+def _hash(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
+
+
+def _context(name: str) -> str:
+    return f"admin {name}"

@@ -1,0 +1,256 @@
+"""Administrators: the first owner, sign-in, what each role and token may do, and guesses that lock nobody else out."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import httpx
+import pytest
+from culvert_db import AdminSession, ApiToken, Role
+from culvert_proto import CulvertError, Reason
+from culvert_service.admins import guesses
+from culvert_service.admins.command import init
+from culvert_service.admins.guesses import Guesses
+from culvert_service.admins.permission import AREAS, OWNERS_AREAS, SCOPES, ByRole, ByScopes, Caller, check
+from culvert_service.rest.access import COOKIE
+from hypothesis import given
+from hypothesis import strategies as st
+from pyotp import parse_uri
+from sqlalchemy import update
+
+from .conftest import World
+from .test_secrets import dump, spellings
+
+slow = pytest.mark.slow
+
+PASSWORD = "correct horse battery"
+NOW = datetime.datetime(2026, 1, 31, 9, tzinfo=datetime.UTC)
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+
+
+def permitted(caller: Caller, method: str, area: str) -> bool:
+    try:
+        check(caller, method, area)
+    except CulvertError as error:
+        return error.reason is not Reason.NOT_PERMITTED
+    return True
+
+
+@given(st.sampled_from(METHODS), st.sampled_from(AREAS + OWNERS_AREAS), st.sets(st.sampled_from(SCOPES)))
+def test_roles_and_scopes(method: str, area: str, scopes: set[str]) -> None:
+    reads, owners = method in ("GET", "HEAD"), area in OWNERS_AREAS
+    assert permitted(ByRole("x", Role.OWNER), method, area)
+    assert permitted(ByRole("x", Role.ADMIN), method, area) == (reads or not owners)
+    assert permitted(ByRole("x", Role.AUDITOR), method, area) == reads
+    enough = {"write", f"{area}:write"} | ({"read", f"{area}:read"} if reads else set[str]())
+    assert permitted(ByScopes("x", sorted(scopes)), method, area) == (not owners and bool(scopes & enough))
+
+
+def test_each_fifth_wrong_guess_locks_for_twice_as_long() -> None:
+    found, now, locks = Guesses(), NOW, list[int]()
+    for _ in range(25):
+        found = found.failed(now)
+        if seconds := found.locked_seconds(now):
+            locks.append(seconds)
+            now += datetime.timedelta(seconds=seconds)
+            assert not found.locked_seconds(now)
+    assert locks == [60, 120, 240, 480, 960]
+    assert Guesses(5 * 40 - 1).failed(NOW).locked_seconds(NOW) == guesses.FORGET.total_seconds()
+
+
+class Person:
+    """An administrator with a browser: cookies, a CSRF token, an authenticator."""
+
+    def __init__(self, name: str, client: httpx.AsyncClient) -> None:
+        self.name = name
+        self.client = client
+        self.csrf = ""
+        self._totp: Any = None
+        self._spent = 0
+
+    async def set_up(self, token: str) -> httpx.Response:
+        body = {"token": token, "name": self.name, "password": PASSWORD}
+        answer = await self.client.post("/api/v1/setup", json=body)
+        if answer.is_success:
+            self._totp = parse_uri(answer.json()["totp_uri"])
+        return answer
+
+    def code(self) -> str:
+        self._spent = max(int(time.time()) // 30, self._spent + 1)
+        return cast("str", self._totp.generate_otp(self._spent))
+
+    async def sign_in(self, password: str = PASSWORD, code: str | None = None) -> httpx.Response:
+        body = {"name": self.name, "password": password, "code": code or self.code()}
+        answer = await self.client.post("/api/v1/session", json=body)
+        if answer.is_success:
+            self.csrf = answer.json()["csrf_token"]
+        return answer
+
+    async def ask(self, method: str, path: str, body: object = None, **headers: str) -> httpx.Response:
+        sent = {"X-CSRF-Token": self.csrf} | headers
+        return await self.client.request(method, f"/api/v1{path}", json=body, headers=sent)
+
+
+@asynccontextmanager
+async def browser(world: World, name: str, address: str = "127.0.0.1") -> AsyncGenerator[Person]:
+    verify = cast("Any", world.anyone)._transport._pool._ssl_context
+    transport = httpx.AsyncHTTPTransport(verify=verify, local_address=address, trust_env=False)
+    async with httpx.AsyncClient(base_url=world.settings.rest_url, transport=transport) as client:
+        yield Person(name, client)
+
+
+@asynccontextmanager
+async def signed_in(world: World, name: str, role: str) -> AsyncGenerator[Person]:
+    async with browser(world, name) as person:
+        invitation = await world.rest("POST", "/admins/invitations", {"role": role})
+        assert (await person.set_up(invitation["token"])).status_code == 201
+        assert (await person.sign_in()).status_code == 200
+        yield person
+
+
+def refusal(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["reason"]
+
+
+@slow
+async def test_init_lets_the_first_owner_in_and_nobody_after(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await init(world.settings)
+    first = capsys.readouterr().out.split('"token": "')[1].split('"')[0]
+    await init(world.settings)
+    token = capsys.readouterr().out.split('"token": "')[1].split('"')[0]
+    async with browser(world, "ada") as ada:
+        assert refusal(await ada.set_up(first)) == (403, "INVITATION_INVALID")
+        assert (await ada.set_up(token)).status_code == 201
+        assert refusal(await ada.set_up(token)) == (403, "INVITATION_INVALID")
+        answer = await ada.sign_in()
+        assert answer.json()["role"] == "owner"
+        cookie = answer.headers["set-cookie"].lower()
+        assert cookie.startswith(f"{COOKIE.lower()}=")
+        assert {"secure", "httponly", "samesite=strict", "path=/"} <= set(cookie.split("; "))
+        await init(world.settings)
+        assert "There is an owner" in capsys.readouterr().out
+        assert refusal(await ada.ask("DELETE", "/admins/ada")) == (409, "LAST_OWNER")
+        assert (await ada.client.get("/api/v1/session")).json()["csrf_token"] == ada.csrf
+        assert (await ada.ask("DELETE", "/session")).status_code == 204
+        assert refusal(await ada.ask("GET", "/session")) == (401, "SESSION_INVALID")
+
+
+@slow
+async def test_a_write_with_the_cookie_needs_the_csrf_token(world: World) -> None:
+    async with signed_in(world, "ada", "owner") as ada:
+        body = {"name": "bob", "email": "bob@corp.example"}
+        for wrong in ("", "x" * 64):
+            answer = await ada.ask("POST", "/users", body, **{"X-CSRF-Token": wrong})
+            assert refusal(answer) == (403, "CSRF_INVALID")
+            assert refusal(await ada.ask("DELETE", "/session", **{"X-CSRF-Token": wrong}))[0] == 403
+        assert (await ada.ask("POST", "/users", body)).status_code == 201
+        (line,) = (await ada.ask("GET", "/audit?object=user/bob")).json()
+        assert (line["actor_kind"], line["actor"]) == ("admin", "ada")
+        assert (await world.admin.delete("/api/v1/admins/ada")).status_code == 409
+
+
+@slow
+async def test_an_auditor_reads_everything_and_changes_nothing(world: World) -> None:
+    paths = (await world.anyone.get("/openapi.json")).json()["paths"]
+    open_to_all = {"/healthz", "/api/v1/ca", "/api/v1/enrolments", "/api/v1/setup", "/api/v1/session"}
+    async with signed_in(world, "eve", "auditor") as eve:
+        for path, methods in paths.items():
+            if path in open_to_all:
+                continue
+            assert path.split("/")[3] in AREAS + OWNERS_AREAS, path
+            for method in methods:
+                answer = await eve.ask(method.upper(), path.removeprefix("/api/v1"))
+                if method == "get":
+                    assert answer.status_code in (200, 404, 422), path
+                else:
+                    assert refusal(answer) == (403, "NOT_PERMITTED"), path
+        denied = (await eve.ask("GET", "/audit?outcome=denied&actor=eve")).json()
+        assert {line["reason"] for line in denied} == {"NOT_PERMITTED"}
+
+
+@slow
+async def test_an_admin_administers_all_but_administrators(world: World) -> None:
+    async with signed_in(world, "ada", "owner"), signed_in(world, "bob", "admin") as bob:
+        body = {"name": "carol", "email": "carol@corp.example"}
+        assert (await bob.ask("POST", "/users", body)).status_code == 201
+        assert refusal(await bob.ask("POST", "/admins/invitations", {"role": "owner"})) == (
+            403,
+            "NOT_PERMITTED",
+        )
+        assert (await world.admin.delete("/api/v1/admins/bob")).status_code == 204
+        assert refusal(await bob.ask("GET", "/users")) == (401, "SESSION_INVALID")
+
+
+@slow
+async def test_guesses_lock_a_name_for_their_address_alone(world: World) -> None:
+    async with (
+        signed_in(world, "ada", "owner") as ada,
+        browser(world, "ada", "127.0.0.2") as thief,
+        browser(world, "nobody", "127.0.0.2") as other,
+    ):
+        for _ in range(5):
+            assert refusal(await thief.sign_in("wrong", "000000")) == (401, "SIGN_IN_WRONG")
+        code = ada.code()
+        assert refusal(await thief.sign_in(PASSWORD, code)) == (429, "SIGN_IN_LOCKED")
+        assert refusal(await other.sign_in("wrong", "000000")) == (401, "SIGN_IN_WRONG")
+        for wrong in ({"code": "000000x"}, {"password": "wrong"}):
+            assert refusal(await ada.sign_in(**wrong)) == (401, "SIGN_IN_WRONG")
+        if int(time.time()) // 30 + 1 >= ada._spent:
+            assert (await ada.sign_in(code=code)).status_code == 200
+            assert refusal(await ada.sign_in(code=code)) == (401, "SIGN_IN_WRONG")
+
+
+@slow
+async def test_a_session_ends(world: World) -> None:
+    async with signed_in(world, "ada", "owner") as ada:
+        past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=1)
+        async with world.sessions.begin() as session:
+            await session.execute(update(AdminSession).values(expires_at=past))
+        assert refusal(await ada.ask("GET", "/users")) == (401, "SESSION_INVALID")
+
+
+@slow
+async def test_a_token_does_what_its_scopes_say_until_it_expires(world: World) -> None:
+    made = await world.rest("POST", "/tokens", {"name": "ci", "scopes": ["users:write", "gateways:read"]})
+    bearer = {"Authorization": f"Bearer {made['token']}"}
+
+    async def ask(method: str, path: str, body: object = None) -> httpx.Response:
+        return await world.anyone.request(method, f"/api/v1{path}", json=body, headers=bearer)
+
+    assert (await ask("GET", "/users")).status_code == 200
+    assert (await ask("POST", "/users", {"name": "bob", "email": "bob@corp.example"})).status_code == 201
+    assert (await ask("GET", "/gateways")).status_code == 200
+    for method, path in (
+        ("POST", "/gateways"),
+        ("GET", "/resources"),
+        ("GET", "/tokens"),
+        ("POST", "/tokens"),
+    ):
+        assert refusal(await ask(method, path)) == (403, "NOT_PERMITTED"), path
+    assert "token" not in (await world.rest("GET", "/tokens"))[0]
+    async with world.sessions.begin() as session:
+        past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=1)
+        await session.execute(update(ApiToken).values(expires_at=past))
+    assert refusal(await ask("GET", "/users")) == (401, "ADMIN_TOKEN_INVALID")
+    await world.rest("DELETE", f"/tokens/{made['id']}")
+    for name in ("admin-token", "x"):
+        scopes = ["read"] if name == "admin-token" else ["everything"]
+        answer = await world.admin.post("/api/v1/tokens", json={"name": name, "scopes": scopes})
+        assert answer.status_code in (409, 422)
+
+
+@slow
+async def test_no_secret_of_an_administrator_rests_in_clear(world: World) -> None:
+    async with signed_in(world, "ada", "owner") as ada:
+        invited = await world.rest("POST", "/admins/invitations", {"role": "auditor"})
+        made = await world.rest("POST", "/tokens", {"name": "ci", "scopes": ["read"]})
+        stored = await dump(world)
+        secrets = {PASSWORD, ada.csrf, ada.client.cookies[COOKIE], invited["token"], made["token"]}
+        for secret in secrets | spellings(ada._totp.byte_secret()):
+            assert secret not in stored
