@@ -48,6 +48,7 @@ class Reason(enum.IntEnum):
     OUTSIDE_HOURS = error_pb2.REASON_OUTSIDE_HOURS
     SOURCE_NOT_ALLOWED = error_pb2.REASON_SOURCE_NOT_ALLOWED
     LAST_OWNER = error_pb2.REASON_LAST_OWNER
+    RATE_LIMITED = error_pb2.REASON_RATE_LIMITED
     GATEWAY_DOWN = error_pb2.REASON_GATEWAY_DOWN
     GATEWAY_REFUSED = error_pb2.REASON_GATEWAY_REFUSED
     POOL_EXHAUSTED = error_pb2.REASON_POOL_EXHAUSTED
@@ -251,6 +252,12 @@ CATALOGUE: dict[Reason, Entry] = {
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
     ),
+    Reason.RATE_LIMITED: Entry(
+        "Too many requests.",
+        "Wait {seconds} seconds and try again.",
+        _G.RESOURCE_EXHAUSTED,
+        _H.TOO_MANY_REQUESTS,
+    ),
     Reason.GATEWAY_DOWN: Entry(
         "The gateway {gateway} cannot be reached.",
         "Try again in a moment; if it lasts, tell your administrator.",
@@ -361,6 +368,9 @@ class CulvertError(Exception):
         self.reason = reason
         self.message = entry.message.format(**fields)
         self.remedy = entry.remedy.format(**fields)
+        seconds = fields.get("seconds")
+        # In seconds; of a reason that passes by itself.
+        self.retry_after = seconds if isinstance(seconds, int) else None
         super().__init__(f"{self.message} {self.remedy}")
 
     @classmethod
@@ -371,7 +381,7 @@ class CulvertError(Exception):
             self.reason = Reason(error.reason)
         except ValueError:
             self.reason = Reason.INTERNAL
-        self.message, self.remedy = error.message, error.remedy
+        self.message, self.remedy, self.retry_after = error.message, error.remedy, None
         Exception.__init__(self, f"{self.message} {self.remedy}")
         return self
 

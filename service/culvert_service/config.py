@@ -66,6 +66,9 @@ class Settings(BaseSettings):
     p4_artifacts: Path = _ARTIFACTS
     # Every policy asks for a device that an administrator has approved, not only those that say so.
     device_approval: bool = False
+    # Of one administrator or API token; of one address that shows neither. Ten seconds' worth may come at once.
+    rest_calls_per_second: float = Field(default=100, gt=0)
+    rest_strangers_calls_per_second: float = Field(default=20, gt=0)
     log_json: bool = False
 
     @property

@@ -51,6 +51,7 @@ from culvert_service.resources.service import Resources
 from culvert_service.rest.access import Access
 from culvert_service.rest.admin_token import AdminToken
 from culvert_service.rest.application import application
+from culvert_service.rest.rates import Rates
 from culvert_service.sessions import endpoints as tunnel_endpoints
 from culvert_service.sessions.service import Tunnels
 from culvert_service.watch.hub import Hub
@@ -151,9 +152,11 @@ class Controller:
             now=now,
         )
         admins = Admins(sessions, master_key, now)
+        rates = Rates(settings.rest_calls_per_second, settings.rest_strangers_calls_per_second)
         self._app = application(
             sessions,
-            Access(sessions, AdminToken.load(state), admins),
+            Access(sessions, AdminToken.load(state), admins, rates),
+            rates,
             self._infrastructure.pem.decode(),
             admin=[
                 gateway_endpoints.router(self._gateways),

@@ -15,6 +15,7 @@ from culvert_service.admins.service import Admins, by_role, csrf_token
 from culvert_service.audit import log as audit
 from culvert_service.audit.log import Actor, Line, acting
 from culvert_service.rest.admin_token import NAME, AdminToken
+from culvert_service.rest.rates import Rates
 from culvert_service.rest.source import source
 
 # The prefix binds it to this host, to TLS and to the path / (RFC 6265bis section 4.1.3.2).
@@ -30,10 +31,11 @@ _SAFE = ("GET", "HEAD")
 
 
 class Access:
-    def __init__(self, sessions: Sessions, root: AdminToken, admins: Admins) -> None:
+    def __init__(self, sessions: Sessions, root: AdminToken, admins: Admins, rates: Rates) -> None:
         self._sessions = sessions
         self._root = root
         self._admins = admins
+        self._rates = rates
 
     async def __call__(
         self,
@@ -41,12 +43,19 @@ class Access:
         credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)],
         csrf: CsrfToken = None,
     ) -> None:
-        """A FastAPI dependency. Raises CulvertError ADMIN_TOKEN_INVALID, SESSION_INVALID, CSRF_INVALID, NOT_PERMITTED."""
-        caller = await (
-            self._by_token(request, credentials.credentials)
-            if credentials
-            else self._by_session(request, csrf)
-        )
+        """A FastAPI dependency. Raises CulvertError ADMIN_TOKEN_INVALID, SESSION_INVALID, CSRF_INVALID, NOT_PERMITTED
+        or RATE_LIMITED.
+        """
+        try:
+            caller = await (
+                self._by_token(request, credentials.credentials)
+                if credentials
+                else self._by_session(request, csrf)
+            )
+        except CulvertError:
+            self._rates.stranger(request)
+            raise
+        self._rates.caller()
         area = request.url.path.removeprefix("/api/v1/").split("/", 1)[0]
         try:
             check(caller, request.method, area)

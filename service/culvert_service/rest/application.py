@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from culvert_db import ActorKind, Sessions
-from fastapi import APIRouter, Depends, FastAPI, Request
+from culvert_db import Sessions
+from fastapi import APIRouter, Depends, FastAPI
 from fastapi_offline import FastAPIOffline
 from pydantic import BaseModel
 from sqlalchemy import text
 from starlette.responses import PlainTextResponse, RedirectResponse
 
-from culvert_service.audit.log import Actor, acting
 from culvert_service.rest import problem
 from culvert_service.rest.access import Access
-from culvert_service.rest.source import source
+from culvert_service.rest.rates import Rates
 
 _DESCRIPTION = """
 The administration of a Culvert controller. Send `Authorization: Bearer TOKEN` with an API token, or with the content of
@@ -27,10 +26,6 @@ Every refusal is `application/problem+json` with a `reason` to branch on, a `det
 _PREFIX = "/api/v1"
 
 
-async def _anyone(request: Request) -> None:
-    acting.set(Actor(ActorKind.INVITATION, "unknown", source(request)))
-
-
 class Health(BaseModel):
     status: str
 
@@ -38,6 +33,7 @@ class Health(BaseModel):
 def application(
     sessions: Sessions,
     access: Access,
+    rates: Rates,
     ca_pem: str,
     admin: Sequence[APIRouter],
     public: Sequence[APIRouter],
@@ -54,9 +50,14 @@ def application(
     for router in admin:
         app.include_router(router, prefix=_PREFIX, dependencies=[Depends(access)])
     for router in public:
-        app.include_router(router, prefix=_PREFIX, dependencies=[Depends(_anyone)])
+        app.include_router(router, prefix=_PREFIX, dependencies=[Depends(rates.anyone)])
 
-    @app.get(f"{_PREFIX}/ca", tags=["enrolment"], summary="The infrastructure CA, in PEM")
+    @app.get(
+        f"{_PREFIX}/ca",
+        dependencies=[Depends(rates.anyone)],
+        tags=["enrolment"],
+        summary="The infrastructure CA, in PEM",
+    )
     async def ca() -> PlainTextResponse:
         """For a computer that compares it with the fingerprint in its invitation link, before it sends the token."""
         return PlainTextResponse(ca_pem, media_type="application/x-pem-file")

@@ -38,7 +38,11 @@ def problem(error: CulvertError) -> JSONResponse:
         reason=error.reason.name,
         remedy=error.remedy,
     )
-    headers = {"WWW-Authenticate": "Bearer"} if status is HTTPStatus.UNAUTHORIZED else None
+    headers: dict[str, str] = {}
+    if status is HTTPStatus.UNAUTHORIZED:
+        headers["WWW-Authenticate"] = "Bearer"
+    if error.retry_after is not None:
+        headers["Retry-After"] = str(error.retry_after)
     return JSONResponse(body.model_dump(), status, headers, MEDIA_TYPE)
 
 

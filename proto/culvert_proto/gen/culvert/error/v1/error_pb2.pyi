@@ -57,6 +57,7 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_OUTSIDE_HOURS: _Reason.ValueType  # 30
     REASON_SOURCE_NOT_ALLOWED: _Reason.ValueType  # 31
     REASON_LAST_OWNER: _Reason.ValueType  # 32
+    REASON_RATE_LIMITED: _Reason.ValueType  # 33
     REASON_GATEWAY_DOWN: _Reason.ValueType  # 40
     """What stands in the way."""
     REASON_GATEWAY_REFUSED: _Reason.ValueType  # 41
@@ -112,6 +113,7 @@ REASON_CODE_TOO_OLD: Reason.ValueType  # 29
 REASON_OUTSIDE_HOURS: Reason.ValueType  # 30
 REASON_SOURCE_NOT_ALLOWED: Reason.ValueType  # 31
 REASON_LAST_OWNER: Reason.ValueType  # 32
+REASON_RATE_LIMITED: Reason.ValueType  # 33
 REASON_GATEWAY_DOWN: Reason.ValueType  # 40
 """What stands in the way."""
 REASON_GATEWAY_REFUSED: Reason.ValueType  # 41
