@@ -5,6 +5,7 @@ from culvert_db.audit import ActorKind, AuditLine, Outcome
 from culvert_db.base import Base
 from culvert_db.dns import DnsLease, DnsRecord, DnsState, DnsZone, DnsZoneResource, DnsZoneStatus
 from culvert_db.engine import Sessions, create_engine, create_sessions
+from culvert_db.idempotency import IdempotencyKey
 from culvert_db.identity import Device, DeviceState, Invitation, Totp, User
 from culvert_db.migrate import upgrade
 from culvert_db.network import Gateway, Resource, ResourceGateway
@@ -39,6 +40,7 @@ __all__ = [
     "Gateway",
     "Group",
     "GroupMember",
+    "IdempotencyKey",
     "Invitation",
     "Outcome",
     "Policy",

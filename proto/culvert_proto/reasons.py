@@ -49,6 +49,8 @@ class Reason(enum.IntEnum):
     SOURCE_NOT_ALLOWED = error_pb2.REASON_SOURCE_NOT_ALLOWED
     LAST_OWNER = error_pb2.REASON_LAST_OWNER
     RATE_LIMITED = error_pb2.REASON_RATE_LIMITED
+    IDEMPOTENCY_KEY_REUSED = error_pb2.REASON_IDEMPOTENCY_KEY_REUSED
+    IDEMPOTENCY_KEY_BUSY = error_pb2.REASON_IDEMPOTENCY_KEY_BUSY
     GATEWAY_DOWN = error_pb2.REASON_GATEWAY_DOWN
     GATEWAY_REFUSED = error_pb2.REASON_GATEWAY_REFUSED
     POOL_EXHAUSTED = error_pb2.REASON_POOL_EXHAUSTED
@@ -257,6 +259,18 @@ CATALOGUE: dict[Reason, Entry] = {
         "Wait {seconds} seconds and try again.",
         _G.RESOURCE_EXHAUSTED,
         _H.TOO_MANY_REQUESTS,
+    ),
+    Reason.IDEMPOTENCY_KEY_REUSED: Entry(
+        "The idempotency key belongs to another request.",
+        "Send each request with a key of its own, and only its repetitions with the same.",
+        _G.INVALID_ARGUMENT,
+        _H.UNPROCESSABLE_ENTITY,
+    ),
+    Reason.IDEMPOTENCY_KEY_BUSY: Entry(
+        "The first request with this idempotency key is still under way.",
+        "Send it again in a moment, with the same key.",
+        _G.ABORTED,
+        _H.CONFLICT,
     ),
     Reason.GATEWAY_DOWN: Entry(
         "The gateway {gateway} cannot be reached.",

@@ -157,6 +157,8 @@ class Controller:
             sessions,
             Access(sessions, AdminToken.load(state), admins, rates),
             rates,
+            master_key,
+            now,
             self._infrastructure.pem.decode(),
             admin=[
                 gateway_endpoints.router(self._gateways),

@@ -20,8 +20,9 @@ from culvert_service.rest.source import source
 
 # The prefix binds it to this host, to TLS and to the path / (RFC 6265bis section 4.1.3.2).
 COOKIE = "__Host-culvert"
+CSRF_HEADER = "X-CSRF-Token"
 CsrfToken = Annotated[
-    str | None, Header(alias="X-CSRF-Token", description="With a session's cookie, for every write")
+    str | None, Header(alias=CSRF_HEADER, description="With a session's cookie, for every write")
 ]
 _BEARER = HTTPBearer(
     auto_error=False,
@@ -43,15 +44,23 @@ class Access:
         credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)],
         csrf: CsrfToken = None,
     ) -> None:
-        """A FastAPI dependency. Raises CulvertError ADMIN_TOKEN_INVALID, SESSION_INVALID, CSRF_INVALID, NOT_PERMITTED
-        or RATE_LIMITED.
+        """A FastAPI dependency, whose parameters are for the reference page.
+
+        Raises CulvertError ADMIN_TOKEN_INVALID, SESSION_INVALID, CSRF_INVALID, NOT_PERMITTED or RATE_LIMITED.
         """
+        _ = (credentials, csrf)
+        await self.admit(request)
+
+    def is_claimed(self, request: Request) -> bool:
+        """The request shows a token or a session, good or not."""
+        return "Authorization" in request.headers or COOKIE in request.cookies
+
+    async def admit(self, request: Request) -> None:
+        """Once for a request. From now on the caller is the one that acts. Raises what a call does."""
+        if getattr(request.state, "admitted", False):
+            return
         try:
-            caller = await (
-                self._by_token(request, credentials.credentials)
-                if credentials
-                else self._by_session(request, csrf)
-            )
+            caller = await self._caller(request)
         except CulvertError:
             self._rates.stranger(request)
             raise
@@ -63,6 +72,13 @@ class Access:
             line = Line(f"{area}.{request.method.lower()}", request.url.path)
             await audit.denied(self._sessions, line, error)
             raise
+        request.state.admitted = True
+
+    async def _caller(self, request: Request) -> Caller:
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            return await self._by_token(request, token.strip())
+        return await self._by_session(request, request.headers.get(CSRF_HEADER))
 
     async def _by_token(self, request: Request, token: str) -> Caller:
         caller = ByRole(NAME, Role.OWNER) if self._root.matches(token) else await self._admins.by_token(token)

@@ -12,14 +12,18 @@ from pydantic import BaseModel
 from sqlalchemy import text
 from starlette.responses import PlainTextResponse, RedirectResponse
 
+from culvert_service.pki.master_key import MasterKey
 from culvert_service.rest import problem
 from culvert_service.rest.access import Access
+from culvert_service.rest.idempotency import Idempotency, Now
 from culvert_service.rest.rates import Rates
 
 _DESCRIPTION = """
 The administration of a Culvert controller. Send `Authorization: Bearer TOKEN` with an API token, or with the content of
 `admin-token` in the controller's state directory; or sign in, and send the session's cookie, and with each write its
 `X-CSRF-Token`. Enrolment and setup need an invitation's token instead.
+
+A POST with an `Idempotency-Key` has one effect however often it is sent: for a day, each repetition gets the first answer.
 
 Every refusal is `application/problem+json` with a `reason` to branch on, a `detail` and a `remedy` to show.
 """
@@ -34,6 +38,8 @@ def application(
     sessions: Sessions,
     access: Access,
     rates: Rates,
+    master_key: MasterKey,
+    now: Now,
     ca_pem: str,
     admin: Sequence[APIRouter],
     public: Sequence[APIRouter],
@@ -47,6 +53,7 @@ def application(
         responses={"default": {"model": problem.Problem, "content": {problem.MEDIA_TYPE: {}}}},
     )
     problem.install(app)
+    app.add_middleware(Idempotency, sessions=sessions, access=access, master_key=master_key, now=now)
     for router in admin:
         app.include_router(router, prefix=_PREFIX, dependencies=[Depends(access)])
     for router in public:

@@ -148,12 +148,25 @@ def upgrade() -> None:
         sa.UniqueConstraint("name", name="uq_api_tokens_name"),
         sa.UniqueConstraint("token_hash", name="uq_api_tokens_token_hash"),
     )
+    op.create_table(
+        "idempotency_keys",
+        sa.Column("caller", sa.Text(), nullable=False),
+        sa.Column("key", sa.Text(), nullable=False),
+        sa.Column("fingerprint", sa.LargeBinary(), nullable=False),
+        sa.Column("claimed_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("status", sa.Integer(), nullable=True),
+        sa.Column("media_type", sa.Text(), nullable=True),
+        sa.Column("body_ciphertext", sa.LargeBinary(), nullable=True),
+        sa.PrimaryKeyConstraint("caller", "key", name="pk_idempotency_keys"),
+    )
+    op.create_index("ix_idempotency_keys_claimed_at", "idempotency_keys", ["claimed_at"])
     for statement in (_FIELD, _APPEND, _REFUSE, _APPEND_TRIGGER, _REFUSE_TRIGGER):
         op.execute(statement)
 
 
 def downgrade() -> None:
     for table in (
+        "idempotency_keys",
         "api_tokens",
         "sign_in_guesses",
         "admin_sessions",

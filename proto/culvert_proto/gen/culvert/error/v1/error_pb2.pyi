@@ -58,6 +58,8 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_SOURCE_NOT_ALLOWED: _Reason.ValueType  # 31
     REASON_LAST_OWNER: _Reason.ValueType  # 32
     REASON_RATE_LIMITED: _Reason.ValueType  # 33
+    REASON_IDEMPOTENCY_KEY_REUSED: _Reason.ValueType  # 34
+    REASON_IDEMPOTENCY_KEY_BUSY: _Reason.ValueType  # 35
     REASON_GATEWAY_DOWN: _Reason.ValueType  # 40
     """What stands in the way."""
     REASON_GATEWAY_REFUSED: _Reason.ValueType  # 41
@@ -114,6 +116,8 @@ REASON_OUTSIDE_HOURS: Reason.ValueType  # 30
 REASON_SOURCE_NOT_ALLOWED: Reason.ValueType  # 31
 REASON_LAST_OWNER: Reason.ValueType  # 32
 REASON_RATE_LIMITED: Reason.ValueType  # 33
+REASON_IDEMPOTENCY_KEY_REUSED: Reason.ValueType  # 34
+REASON_IDEMPOTENCY_KEY_BUSY: Reason.ValueType  # 35
 REASON_GATEWAY_DOWN: Reason.ValueType  # 40
 """What stands in the way."""
 REASON_GATEWAY_REFUSED: Reason.ValueType  # 41

@@ -1,0 +1,24 @@
+"""Answers that are kept, so that a request that is sent again has no second effect."""
+
+from __future__ import annotations
+
+import datetime
+
+from sqlalchemy.orm import Mapped, mapped_column
+
+from culvert_db.base import Base
+
+
+class IdempotencyKey(Base):
+    """Without `status`, the request is under way, or its controller died. The answer is sealed: it may hold a token."""
+
+    __tablename__ = "idempotency_keys"
+
+    caller: Mapped[str] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(primary_key=True)
+    # SHA-256 of what was asked.
+    fingerprint: Mapped[bytes]
+    claimed_at: Mapped[datetime.datetime] = mapped_column(index=True)
+    status: Mapped[int | None]
+    media_type: Mapped[str | None]
+    body_ciphertext: Mapped[bytes | None]

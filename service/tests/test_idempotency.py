@@ -1,0 +1,85 @@
+"""Idempotency-Key: a request that is sent again has no second effect, and gets the first one's answer."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from typing import Any
+
+import httpx
+import pytest
+from culvert_db import IdempotencyKey
+from sqlalchemy import update
+
+from .conftest import World
+from .test_secrets import dump
+
+pytestmark = pytest.mark.slow
+
+BOB = {"name": "bob", "email": "bob@corp.example"}
+
+
+async def post(world: World, path: str, body: object, key: str, **headers: str) -> httpx.Response:
+    sent = {"Idempotency-Key": key} | headers
+    return await world.admin.post(f"/api/v1{path}", json=body, headers=sent)
+
+
+def refusal(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["reason"]
+
+
+async def test_a_repeated_request_gets_the_first_answer(world: World) -> None:
+    for body in (BOB, BOB | {"name": "alice"}):
+        first = await post(world, "/users", body, f"key-{body['name']}")
+        again = await post(world, "/users", body, f"key-{body['name']}")
+        assert (again.status_code, again.content) == (first.status_code, first.content)
+        assert again.headers["content-type"] == first.headers["content-type"]
+        assert "idempotency-replayed" not in first.headers
+        assert again.headers["idempotency-replayed"] == "true"
+    assert refusal(first) == (409, "ALREADY_EXISTS")
+    assert refusal(await post(world, "/users", BOB | {"name": "carol"}, "key-bob")) == (
+        422,
+        "IDEMPOTENCY_KEY_REUSED",
+    )
+    assert refusal(await post(world, "/invitations", BOB, "key-bob")) == (422, "IDEMPOTENCY_KEY_REUSED")
+    assert refusal(await post(world, "/users", BOB, "k" * 129)) == (422, "REQUEST_INVALID")
+    told: Any = await world.rest("GET", "/audit?action=user.create&object=user/bob")
+    assert len(told) == 1
+
+
+async def test_of_many_at_once_one_is_run(world: World) -> None:
+    asked = {"user": "alice"}
+    answers = await asyncio.gather(*(post(world, "/invitations", asked, "k") for _ in range(8)))
+    made = [answer for answer in answers if answer.status_code == 201]
+    assert len({answer.json()["link"] for answer in made}) == 1
+    assert all(refusal(answer) == (409, "IDEMPOTENCY_KEY_BUSY") for answer in answers if answer not in made)
+    link = made[0].json()["link"]
+    assert (await post(world, "/invitations", asked, "k")).json()["link"] == link
+    assert link.split("token=")[1].split("&")[0] not in await dump(world)
+
+
+async def test_an_answer_is_its_callers_while_they_may_ask(world: World) -> None:
+    token = await world.rest("POST", "/tokens", {"name": "ci", "scopes": ["users:write"]})
+    bearer = f"Bearer {token['token']}"
+    assert (await post(world, "/users", BOB, "k", Authorization=bearer)).status_code == 201
+    assert refusal(await post(world, "/users", BOB, "k")) == (409, "ALREADY_EXISTS")
+    await world.rest("DELETE", f"/tokens/{token['id']}")
+    answer = await post(world, "/users", BOB, "k", Authorization=bearer)
+    assert refusal(answer) == (401, "ADMIN_TOKEN_INVALID")
+
+
+async def test_a_key_is_free_after_a_day_and_soon_after_a_crash(world: World) -> None:
+    async def age(**values: object) -> None:
+        async with world.sessions.begin() as session:
+            await session.execute(update(IdempotencyKey).values(**values))
+
+    now = datetime.datetime.now(datetime.UTC)
+    await post(world, "/users", BOB, "k")
+    await age(status=None, body_ciphertext=None)
+    assert refusal(await post(world, "/users", BOB, "k")) == (409, "IDEMPOTENCY_KEY_BUSY")
+    await age(claimed_at=now - datetime.timedelta(minutes=2))
+    assert refusal(await post(world, "/users", BOB, "k")) == (409, "ALREADY_EXISTS")
+    await age(claimed_at=now - datetime.timedelta(hours=23))
+    assert (await post(world, "/users", BOB, "k")).headers["idempotency-replayed"] == "true"
+    await age(claimed_at=now - datetime.timedelta(hours=25))
+    assert (await post(world, "/users", BOB | {"name": "carol"}, "k")).status_code == 201
