@@ -28,6 +28,8 @@ class Admin(Base):
     id: Mapped[Number]
     name: Mapped[str] = mapped_column(unique=True)
     role: Mapped[Role] = mapped_column(state_column(Role))
+    # Of what others may change: a sign-in leaves it as it is.
+    version: Mapped[int] = mapped_column(default=1)
     password_hash: Mapped[str]
     secret_ciphertext: Mapped[bytes]
     last_used_step: Mapped[int] = mapped_column(BigInteger, default=0)

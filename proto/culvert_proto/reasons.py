@@ -51,6 +51,8 @@ class Reason(enum.IntEnum):
     RATE_LIMITED = error_pb2.REASON_RATE_LIMITED
     IDEMPOTENCY_KEY_REUSED = error_pb2.REASON_IDEMPOTENCY_KEY_REUSED
     IDEMPOTENCY_KEY_BUSY = error_pb2.REASON_IDEMPOTENCY_KEY_BUSY
+    VERSION_NEEDED = error_pb2.REASON_VERSION_NEEDED
+    VERSION_STALE = error_pb2.REASON_VERSION_STALE
     GATEWAY_DOWN = error_pb2.REASON_GATEWAY_DOWN
     GATEWAY_REFUSED = error_pb2.REASON_GATEWAY_REFUSED
     POOL_EXHAUSTED = error_pb2.REASON_POOL_EXHAUSTED
@@ -271,6 +273,18 @@ CATALOGUE: dict[Reason, Entry] = {
         "Send it again in a moment, with the same key.",
         _G.ABORTED,
         _H.CONFLICT,
+    ),
+    Reason.VERSION_NEEDED: Entry(
+        "{what} can only be changed by who says which version of it they have seen.",
+        "Read it, and send its ETag in the header If-Match.",
+        _G.FAILED_PRECONDITION,
+        _H.PRECONDITION_REQUIRED,
+    ),
+    Reason.VERSION_STALE: Entry(
+        "{what} was changed meanwhile: it is at {current}, the request was made for {sent}.",
+        "Read it again, and decide again.",
+        _G.ABORTED,
+        _H.PRECONDITION_FAILED,
     ),
     Reason.GATEWAY_DOWN: Entry(
         "The gateway {gateway} cannot be reached.",

@@ -254,3 +254,27 @@ async def test_no_secret_of_an_administrator_rests_in_clear(world: World) -> Non
         secrets = {PASSWORD, ada.csrf, ada.client.cookies[COOKIE], invited["token"], made["token"]}
         for secret in secrets | spellings(ada._totp.byte_secret()):
             assert secret not in stored
+
+
+@slow
+async def test_a_role_is_changed_by_who_has_seen_the_one_before(world: World) -> None:
+    async with signed_in(world, "ada", "owner") as ada, signed_in(world, "bob", "auditor") as bob:
+        seen = (await ada.ask("GET", "/admins/bob")).headers["etag"]
+        asked = {"role": "admin"}
+        assert refusal(await ada.ask("PUT", "/admins/bob/role", asked)) == (428, "VERSION_NEEDED")
+        assert refusal(await bob.ask("PUT", "/admins/bob/role", asked)) == (403, "NOT_PERMITTED")
+        changed = await ada.ask("PUT", "/admins/bob/role", asked, **{"If-Match": seen})
+        assert (changed.status_code, changed.json()["role"]) == (200, "admin")
+        body = {"name": "carol", "email": "carol@corp.example"}
+        assert (await bob.ask("POST", "/users", body)).status_code == 201
+        for stale in (seen, f"W/{changed.headers['etag']}", '"99", "98"'):
+            answer = await ada.ask("PUT", "/admins/bob/role", {"role": "owner"}, **{"If-Match": stale})
+            assert refusal(answer) == (412, "VERSION_STALE")
+            assert answer.headers["etag"] == changed.headers["etag"]
+            assert stale in answer.json()["detail"]
+            assert changed.headers["etag"] in answer.json()["detail"]
+        anyone = {"If-Match": "*"}
+        assert refusal(await ada.ask("PUT", "/admins/ada/role", asked, **anyone)) == (409, "LAST_OWNER")
+        assert refusal(await ada.ask("PUT", "/admins/eve/role", asked, **anyone)) == (404, "NOT_FOUND")
+        assert (await ada.ask("PUT", "/admins/bob/role", {"role": "owner"}, **anyone)).status_code == 200
+        assert (await bob.ask("PUT", "/admins/ada/role", asked, **anyone)).status_code == 200

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import uuid
+from typing import Annotated
 
 from culvert_db import ActorKind
 from culvert_proto import CulvertError, Reason
-from fastapi import APIRouter, Request, Response, status
+from fastapi import APIRouter, Depends, Request, Response, status
 
 from culvert_service.admins.schemas import (
     AdminInvitationIn,
@@ -15,6 +16,7 @@ from culvert_service.admins.schemas import (
     ApiTokenIn,
     ApiTokenOut,
     NewApiTokenOut,
+    RoleIn,
     SetupIn,
     SetupOut,
     SignedInOut,
@@ -24,6 +26,7 @@ from culvert_service.admins.service import SESSION_LIFETIME, Admins
 from culvert_service.audit.log import Actor, acting
 from culvert_service.rest.access import COOKIE, CsrfToken, check_csrf
 from culvert_service.rest.source import source
+from culvert_service.rest.version import IfMatch, etag
 
 
 def public_router(admins: Admins) -> APIRouter:
@@ -77,6 +80,17 @@ def router(admins: Admins) -> APIRouter:
     async def list_admins() -> list[AdminOut]:
         return await admins.list()
 
+    @routes.get("/admins/{name}", summary="Show an administrator")
+    async def get(name: str, response: Response) -> AdminOut:
+        return _versioned(response, *await admins.get(name))
+
+    @routes.put("/admins/{name}/role", summary="Give an administrator another role")
+    async def change_role(
+        name: str, asked: RoleIn, seen: Annotated[IfMatch, Depends()], response: Response
+    ) -> AdminOut:
+        """It holds from the next call of the sessions that are open."""
+        return _versioned(response, *await admins.change_role(name, asked.role, seen))
+
     @routes.delete(
         "/admins/{name}",
         status_code=status.HTTP_204_NO_CONTENT,
@@ -99,8 +113,13 @@ def router(admins: Admins) -> APIRouter:
     async def delete_token(token_id: uuid.UUID) -> None:
         await admins.delete_token(token_id)
 
-    _ = (invite, list_admins, delete, create_token, list_tokens, delete_token)
+    _ = (invite, list_admins, get, change_role, delete, create_token, list_tokens, delete_token)
     return routes
+
+
+def _versioned(response: Response, admin: AdminOut, version: int) -> AdminOut:
+    response.headers["ETag"] = etag(version)
+    return admin
 
 
 async def _session(admins: Admins, request: Request) -> tuple[str, SignedInOut]:

@@ -19,6 +19,10 @@ async def admins(session: AsyncSession) -> Sequence[Admin]:
     return (await session.scalars(select(Admin).order_by(Admin.name))).all()
 
 
+async def by_name(session: AsyncSession, name: str) -> Admin | None:
+    return await session.scalar(select(Admin).where(Admin.name == name))
+
+
 async def locked(session: AsyncSession, name: str) -> Admin | None:
     return await session.scalar(select(Admin).where(Admin.name == name).with_for_update())
 

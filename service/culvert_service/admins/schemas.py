@@ -72,6 +72,10 @@ class AdminOut(BaseModel):
     confirmed_at: datetime | None
 
 
+class RoleIn(_In):
+    role: Role
+
+
 class ApiTokenIn(_In):
     name: _Name
     scopes: Annotated[

@@ -31,10 +31,12 @@ from culvert_service.admins.schemas import (
     SignInIn,
 )
 from culvert_service.audit import log as audit
+from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Line, acting
 from culvert_service.identity import totp
 from culvert_service.pki.master_key import MasterKey
 from culvert_service.rest.admin_token import NAME as ROOT_NAME
+from culvert_service.rest.version import IfMatch
 
 INVITATION_LIFETIME = datetime.timedelta(days=1)
 SESSION_LIFETIME = datetime.timedelta(hours=8)
@@ -101,19 +103,30 @@ class Admins:
 
     async def list(self) -> list[AdminOut]:
         async with self._sessions() as session:
-            return [
-                AdminOut.model_validate(one, from_attributes=True) for one in await repository.admins(session)
-            ]
+            return [_admin_out(one) for one in await repository.admins(session)]
+
+    async def get(self, name: str) -> tuple[AdminOut, int]:
+        """With its version."""
+        async with self._sessions() as session:
+            admin = await repository.by_name(session, name)
+        if admin is None:
+            raise CulvertError(Reason.NOT_FOUND, what=f"The administrator {name}")
+        return _admin_out(admin), admin.version
+
+    async def change_role(self, name: str, role: Role, seen: IfMatch) -> tuple[AdminOut, int]:
+        """With its version. Raises CulvertError NOT_FOUND, VERSION_STALE or LAST_OWNER."""
+        async with self._sessions.begin() as session:
+            admin = await self._taken(session, name, keeps_owner=role is Role.OWNER)
+            seen.check(f"The administrator {name}", admin.version)
+            told: dict[str, Detail] = {"from": admin.role.value, "to": role.value}
+            admin.role, admin.version = role, admin.version + 1
+            audit.tell(session, Line("admin.role", f"admin/{name}", told))
+        return _admin_out(admin), admin.version
 
     async def delete(self, name: str) -> None:
         """Ends the sessions too. Raises CulvertError NOT_FOUND or LAST_OWNER."""
         async with self._sessions.begin() as session:
-            owners = await repository.lock_owners(session)
-            if [owner.name for owner in owners] == [name]:
-                raise CulvertError(Reason.LAST_OWNER, name=name)
-            admin = await repository.locked(session, name)
-            if admin is None:
-                raise CulvertError(Reason.NOT_FOUND, what=f"The administrator {name}")
+            admin = await self._taken(session, name, keeps_owner=False)
             await session.delete(admin)
             audit.tell(session, Line("admin.delete", f"admin/{name}", {"role": admin.role.value}))
 
@@ -155,6 +168,16 @@ class Admins:
         async with self._sessions() as session:
             row = await repository.token_of(session, _hash(token), self._now())
         return ByScopes(row.name, row.scopes) if row else None
+
+    async def _taken(self, session: AsyncSession, name: str, *, keeps_owner: bool) -> Admin:
+        """To change. There is always an owner who has signed in."""
+        owners = await repository.lock_owners(session)
+        if not keeps_owner and [owner.name for owner in owners] == [name]:
+            raise CulvertError(Reason.LAST_OWNER, name=name)
+        admin = await repository.locked(session, name)
+        if admin is None:
+            raise CulvertError(Reason.NOT_FOUND, what=f"The administrator {name}")
+        return admin
 
     def _invite(self, session: AsyncSession, role: Role) -> AdminInvitationOut:
         token, expires_at = secrets.token_urlsafe(_TOKEN_BYTES), self._now() + INVITATION_LIFETIME
@@ -230,6 +253,10 @@ def _signed_in(token: str, admin: Admin, expires_at: datetime.datetime) -> Signe
     return SignedInOut(
         name=admin.name, role=admin.role.value, csrf_token=csrf_token(token), expires_at=expires_at
     )
+
+
+def _admin_out(admin: Admin) -> AdminOut:
+    return AdminOut.model_validate(admin, from_attributes=True)
 
 
 def _token_out(row: ApiToken) -> ApiTokenOut:

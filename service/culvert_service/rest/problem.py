@@ -12,6 +12,8 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
+from culvert_service.rest.version import VersionStaleError
+
 _log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
@@ -43,6 +45,8 @@ def problem(error: CulvertError) -> JSONResponse:
         headers["WWW-Authenticate"] = "Bearer"
     if error.retry_after is not None:
         headers["Retry-After"] = str(error.retry_after)
+    if isinstance(error, VersionStaleError):
+        headers["ETag"] = error.etag
     return JSONResponse(body.model_dump(), status, headers, MEDIA_TYPE)
 
 

@@ -98,6 +98,7 @@ def upgrade() -> None:
         sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("role", _roles(), nullable=False),
+        sa.Column("version", sa.Integer(), nullable=False),
         sa.Column("password_hash", sa.Text(), nullable=False),
         sa.Column("secret_ciphertext", sa.LargeBinary(), nullable=False),
         sa.Column("last_used_step", sa.BigInteger(), nullable=False),

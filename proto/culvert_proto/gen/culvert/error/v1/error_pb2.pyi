@@ -60,6 +60,8 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_RATE_LIMITED: _Reason.ValueType  # 33
     REASON_IDEMPOTENCY_KEY_REUSED: _Reason.ValueType  # 34
     REASON_IDEMPOTENCY_KEY_BUSY: _Reason.ValueType  # 35
+    REASON_VERSION_NEEDED: _Reason.ValueType  # 36
+    REASON_VERSION_STALE: _Reason.ValueType  # 37
     REASON_GATEWAY_DOWN: _Reason.ValueType  # 40
     """What stands in the way."""
     REASON_GATEWAY_REFUSED: _Reason.ValueType  # 41
@@ -118,6 +120,8 @@ REASON_LAST_OWNER: Reason.ValueType  # 32
 REASON_RATE_LIMITED: Reason.ValueType  # 33
 REASON_IDEMPOTENCY_KEY_REUSED: Reason.ValueType  # 34
 REASON_IDEMPOTENCY_KEY_BUSY: Reason.ValueType  # 35
+REASON_VERSION_NEEDED: Reason.ValueType  # 36
+REASON_VERSION_STALE: Reason.ValueType  # 37
 REASON_GATEWAY_DOWN: Reason.ValueType  # 40
 """What stands in the way."""
 REASON_GATEWAY_REFUSED: Reason.ValueType  # 41
