@@ -29,6 +29,18 @@ impl CmpOp {
         }
     }
 
+    /// What holds of the sides in the other order.
+    pub fn mirrored(self) -> CmpOp {
+        match self {
+            CmpOp::Eq | CmpOp::Ne => self,
+            CmpOp::Lt => CmpOp::Gt,
+            CmpOp::Gt => CmpOp::Lt,
+            CmpOp::Le => CmpOp::Ge,
+            CmpOp::Ge => CmpOp::Le,
+        }
+    }
+
+    #[inline]
     pub fn holds<T: Ord>(self, left: &T, right: &T) -> bool {
         match self {
             CmpOp::Eq => left == right,

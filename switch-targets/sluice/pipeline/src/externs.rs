@@ -103,6 +103,16 @@ impl ExternArg {
         self.changed = false;
     }
 
+    /// Takes another's width and value.
+    #[inline]
+    pub(crate) fn copy(&mut self, other: &ExternArg) {
+        (self.width, self.low, self.narrow) = (other.width, other.low, other.narrow);
+        if self.width > 128 {
+            self.wide.clone_from(&other.wide);
+        }
+        self.changed = false;
+    }
+
     /// `write` fills the bytes, and leaves no bit outside the width.
     pub(crate) fn fill_with(&mut self, width: u32, write: impl FnOnce(&mut [u8])) {
         self.width = width;

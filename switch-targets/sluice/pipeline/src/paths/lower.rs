@@ -1,14 +1,16 @@
 //! From what was recorded to what is replayed: nodes get places, and only those that something needs are computed.
 
+mod select;
+
 use std::collections::HashMap;
 
 use super::headers::Headers;
 use super::node::{Graph, Node, NodeId};
-use super::path::{Call, Constant, Emit, End, Exit, Instr, Number, PLACES, Path, PlaceIx, Put};
+use super::path::{Call, Emit, End, Exit, Instr, Number, PLACES, Path, PlaceIx, Put};
 use super::record::{RecordedArg, RecordedCall, Recorder, Snapshot, Step};
 use super::walk::Ended;
 use crate::cond::CmpOp;
-use crate::expr::BinOp;
+use crate::externs::ExternArg;
 
 /// Terms of one sum; longer ones are sums of sums.
 const MAX_TERMS: usize = 64;
@@ -20,8 +22,10 @@ struct Lowering<'a> {
     known: Vec<bool>,
     places: HashMap<NodeId, PlaceIx>,
     computed: usize,
+    wide_computed: usize,
     /// From the last place back.
-    constants: Vec<u128>,
+    constants: Vec<u64>,
+    wide_constants: Vec<u128>,
     code: Vec<Instr>,
     nodes: Vec<Node>,
     terms: Vec<PlaceIx>,
@@ -39,7 +43,9 @@ pub fn lower(recorder: Recorder, ended: Ended, next_call: &mut u64) -> Option<Pa
             .collect(),
         places: HashMap::new(),
         computed: 0,
+        wide_computed: 0,
         constants: Vec::new(),
+        wide_constants: Vec::new(),
         code: Vec::new(),
         nodes: Vec::new(),
         terms: Vec::new(),
@@ -102,17 +108,18 @@ pub fn lower(recorder: Recorder, ended: Ended, next_call: &mut u64) -> Option<Pa
         }
     };
     let exits: Box<[Exit]> = recorder.exits.iter().map(exit).collect();
-    let (computed, constants) = (lowering.computed, lowering.constants.len());
-    if computed + constants > PLACES || exits.len() > usize::from(u16::MAX) {
+    let narrow = lowering.computed + lowering.constants.len();
+    let wide = lowering.wide_computed + lowering.wide_constants.len();
+    if narrow.max(wide) > PLACES || exits.len() > usize::from(u16::MAX) {
         return None;
     }
-    lowering.constants.reverse();
     Some(Path {
         min_len: recorder.min_len,
         code: lowering.code.into(),
         nodes: lowering.nodes.into(),
         terms: lowering.terms.into(),
         constants: lowering.constants.into(),
+        wide_constants: lowering.wide_constants.into(),
         calls: calls.into(),
         end,
         graph: match exits.is_empty() {
@@ -127,32 +134,6 @@ pub fn lower(recorder: Recorder, ended: Ended, next_call: &mut u64) -> Option<Pa
 }
 
 impl Lowering<'_> {
-    /// The place where a node's value is from now on. Places beyond the last make the path too long.
-    fn need(&mut self, id: NodeId) -> PlaceIx {
-        if let Some(place) = self.places.get(&id) {
-            return *place;
-        }
-        let place = match self.constant(id) {
-            Some(value) => {
-                self.constants.push(value);
-                PLACES.wrapping_sub(self.constants.len())
-            }
-            None => {
-                let instr = self.instr(self.graph.node(id));
-                self.code.push(instr);
-                self.computed += 1;
-                self.computed - 1
-            }
-        };
-        let place = place as PlaceIx;
-        self.places.insert(id, place);
-        place
-    }
-
-    fn constant(&self, id: NodeId) -> Option<u128> {
-        self.known[id as usize].then(|| self.graph.value(id))
-    }
-
     /// What is known of operands is known of what is computed of them.
     fn infer(&mut self) {
         for (id, node) in self.graph.nodes().enumerate() {
@@ -162,145 +143,29 @@ impl Lowering<'_> {
         }
     }
 
-    /// What computes a node.
-    fn instr(&mut self, node: Node) -> Instr {
-        match node {
-            Node::Input { at, width } => {
-                let (first, end) = (at / 8, at % 8 + width);
-                if let (Ok(first), 1.., ..=64) = (u8::try_from(first), width, end) {
-                    let (right, width) = ((64 - end) as u8, width as u8);
-                    return Instr::Input {
-                        first,
-                        right,
-                        width,
-                    };
-                }
-            }
-            Node::Words { at, len } => {
-                if let (Ok(at), Ok(len)) = (u8::try_from(at), u8::try_from(len)) {
-                    return Instr::Words { at, len };
-                }
-            }
-            Node::Len => return Instr::Len,
-            Node::Initial(index) => {
-                if let Ok(index) = u16::try_from(index) {
-                    return Instr::Initial(index);
-                }
-            }
-            Node::Effect(index) => {
-                if let Ok(index) = u16::try_from(index) {
-                    return Instr::Effect(index);
-                }
-            }
-            Node::Fold(sum) => {
-                let (first, count, by) = self.sum([sum]);
-                return Instr::Checksum { count, first, by };
-            }
-            Node::Bin {
-                op,
-                signed: false,
-                left,
-                right,
-            } => {
-                let by = self.constant(right);
-                let narrow = by.and_then(|by| u64::try_from(by).ok());
-                let shift = by.filter(|by| *by < 128).map(|by| by as u8);
-                let signed = by.and_then(|by| i64::try_from(by as i128).ok());
-                match (op, signed, narrow, shift) {
-                    (BinOp::Add, Some(by), ..) => {
-                        let left = self.need(left);
-                        return Instr::AddBy { left, by };
-                    }
-                    (BinOp::And, _, Some(by), _) => {
-                        if let Some((left, add)) = self.added(left) {
-                            let left = self.need(left);
-                            return Instr::AddAndBy { left, add, by };
-                        }
-                        let left = self.need(left);
-                        return Instr::AndBy { left, by };
-                    }
-                    (BinOp::Shl, .., Some(by)) => {
-                        let left = self.need(left);
-                        return Instr::ShlBy { left, by };
-                    }
-                    (BinOp::Shr, .., Some(by)) => {
-                        let left = self.need(left);
-                        return Instr::ShrBy { left, by };
-                    }
-                    (BinOp::Add, ..) => {
-                        let (first, count, by) = self.sum([left, right]);
-                        return Instr::Sum { count, first, by };
-                    }
-                    _ => {}
-                }
-            }
-            _ => {}
-        }
-        let node = self.placed(node);
-        self.nodes.push(node);
-        Instr::Compute(self.nodes.len() as u32 - 1)
-    }
-
-    /// What a sum that nothing else has needed adds a small constant to, and the constant.
-    fn added(&self, sum: NodeId) -> Option<(NodeId, i32)> {
-        match self.graph.node(sum) {
-            Node::Bin {
-                op: BinOp::Add,
-                signed: false,
-                left,
-                right,
-            } if !self.places.contains_key(&sum) => {
-                let by = i32::try_from(self.constant(right)? as i128).ok()?;
-                Some((left, by))
-            }
-            _ => None,
-        }
-    }
-
-    /// The terms of a sum: where they stand, how many, and the constant among them.
-    fn sum<const N: usize>(&mut self, of: [NodeId; N]) -> (u32, u16, i64) {
-        let (mut open, mut terms, mut by) = (Vec::from(of), Vec::new(), 0i64);
-        while let Some(id) = open.pop() {
-            let value = self
-                .constant(id)
-                .and_then(|it| i64::try_from(it as i128).ok());
-            if let Some(sum) = value.and_then(|value| by.checked_add(value)) {
-                by = sum;
-                continue;
-            }
-            match self.graph.node(id) {
-                Node::Bin {
-                    op: BinOp::Add,
-                    signed: false,
-                    left,
-                    right,
-                } if !self.places.contains_key(&id) && terms.len() + open.len() < MAX_TERMS => {
-                    open.extend([left, right]);
-                }
-                _ => terms.push(self.need(id)),
-            }
-        }
-        let first = self.terms.len() as u32;
-        self.terms.extend(&terms);
-        (first, terms.len() as u16, by)
-    }
-
     /// Requires that a condition is as it was; with an exit, guards it.
     fn check(&mut self, cond: NodeId, holds: bool, exit: Option<u16>) {
         if self.known[cond as usize] {
             return;
         }
-        let (op, left, right) = match self.graph.node(cond) {
+        let node = self.graph.node(cond);
+        let (op, left, right) = match node {
             Node::Compare {
                 op,
                 signed: false,
                 left,
                 right,
-            } => (if holds { op } else { op.opposite() }, left, Some(right)),
+            } if self.is_narrow(left) && self.is_narrow(right) => {
+                let op = if holds { op } else { op.opposite() };
+                match self.constant(left) {
+                    Some(_) => (op.mirrored(), right, Some(left)),
+                    None => (op, left, Some(right)),
+                }
+            }
             _ => (if holds { CmpOp::Ne } else { CmpOp::Eq }, cond, None),
         };
         let by = right.map_or(Some(0), |right| self.constant(right));
-        let left = self.need(left);
+        let left = self.need_narrow(left);
         let instr = match (by.map(u64::try_from), right, exit) {
             (Some(Ok(by)), _, None) => Instr::RequireBy { op, left, by },
             (Some(Ok(by)), _, Some(exit)) => Instr::GuardBy { op, left, exit, by },
@@ -327,15 +192,23 @@ impl Lowering<'_> {
             self.forget_implied(left, by, exit);
         }
         self.code.push(instr);
-        // Of a condition that is a number other than 0, more values than the recorded one hold.
-        self.known[cond as usize] = right.is_some() || op == CmpOp::Eq;
-        let equal = op == CmpOp::Eq && right.is_some_and(|right| self.constant(right).is_some());
-        if let (Node::Compare { left, .. }, true) = (self.graph.node(cond), equal) {
-            self.known[left as usize] = true;
-            // What requirements tell is inferred once, behind the last.
-            if exit.is_some() {
-                self.infer();
+        match node {
+            Node::Compare {
+                op, left, right, ..
+            } => {
+                self.known[cond as usize] = true;
+                let equal = if holds { CmpOp::Eq } else { CmpOp::Ne };
+                if op == equal && self.constant(left).or(self.constant(right)).is_some() {
+                    self.known[left as usize] = true;
+                    self.known[right as usize] = true;
+                    // What requirements tell is inferred once, behind the last.
+                    if exit.is_some() {
+                        self.infer();
+                    }
+                }
             }
+            // Of a condition that is a number other than 0, more values than the recorded one hold.
+            _ => self.known[cond as usize] = !holds,
         }
     }
 
@@ -351,51 +224,6 @@ impl Lowering<'_> {
             && op.holds(&to, by)
         {
             self.code.pop();
-        }
-    }
-
-    /// A node with its operands' places.
-    fn placed(&mut self, node: Node) -> Node {
-        let mut at = |operand: NodeId| NodeId::from(self.need(operand));
-        match node {
-            Node::Bin {
-                op,
-                signed,
-                left,
-                right,
-            } => Node::Bin {
-                op,
-                signed,
-                left: at(left),
-                right: at(right),
-            },
-            Node::Compare {
-                op,
-                signed,
-                left,
-                right,
-            } => Node::Compare {
-                op,
-                signed,
-                left: at(left),
-                right: at(right),
-            },
-            Node::SignExtend { value, width } => Node::SignExtend {
-                value: at(value),
-                width,
-            },
-            Node::Saturate { value, signed, to } => Node::Saturate {
-                value: at(value),
-                signed,
-                to,
-            },
-            Node::Select { cond, yes, no } => Node::Select {
-                cond: at(cond),
-                yes: at(yes),
-                no: at(no),
-            },
-            Node::Fold(value) => Node::Fold(at(value)),
-            leaf => leaf,
         }
     }
 
@@ -438,8 +266,9 @@ impl Lowering<'_> {
                     match arg {
                         RecordedArg::Number(node, width) => match self.constant(*node) {
                             Some(value) => {
-                                let width = *width;
-                                constants.push(Some(Constant::Number { value, width }));
+                                let mut constant = ExternArg::default();
+                                constant.fill(*width, value);
+                                constants.push(Some(constant));
                             }
                             None => {
                                 let (from, width) = (self.need(*node), *width);
@@ -448,8 +277,9 @@ impl Lowering<'_> {
                             }
                         },
                         RecordedArg::Bytes { value, width } => {
-                            let (value, width) = (value.clone(), *width);
-                            constants.push(Some(Constant::Bytes { value, width }));
+                            let mut constant = ExternArg::default();
+                            constant.fill_with(*width, |bytes| bytes.copy_from_slice(value));
+                            constants.push(Some(constant));
                         }
                     }
                 }

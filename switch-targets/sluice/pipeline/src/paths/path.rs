@@ -2,16 +2,21 @@
 
 use super::node::{Node, NodeId};
 use crate::cond::CmpOp;
+use crate::externs::ExternArg;
 use crate::layout::HeaderIx;
 use crate::table::Found;
 
-/// Numbers of a run at once, a power of two.
+/// Numbers of a run at once, of at most 64 bits and of more; a power of two.
 pub const PLACES: usize = 1024;
 
 /// A place in the numbers of a run: what is computed from the first on, in order; constants from the last back.
 pub type PlaceIx = u16;
 
-/// One thing to do. Comparisons are of numbers without sign. From [`Instr::Input`] on each computes a number. `by` is a constant.
+/// Marks the places of numbers that may have more than 64 bits: they are apart.
+pub const WIDE: PlaceIx = 1 << 15;
+
+/// One thing to do. Comparisons are of numbers without sign. From [`Instr::Input`] on each computes a number, of numbers of at
+/// most 64 bits where it does not say otherwise. `by` is a constant.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub enum Instr {
@@ -62,8 +67,10 @@ pub enum Instr {
         right: u8,
         width: u8,
     },
-    /// Of [`Path::nodes`].
+    /// Of [`Path::nodes`]; operands of any size.
     Compute(u32),
+    /// The same, for a number that may have more than 64 bits.
+    Wide(u32),
     Len,
     Initial(u16),
     Effect(u16),
@@ -115,7 +122,7 @@ pub struct Call {
     pub site: usize,
     /// With the argument's index.
     pub numbers: Box<[(u32, Number)]>,
-    pub constants: Box<[Option<Constant>]>,
+    pub constants: Box<[Option<ExternArg>]>,
     /// Argument and effect: what the extern changed goes there.
     pub results: Box<[(u32, u32)]>,
     /// Which effect tells by how many bytes the payload grew, modulo 2¹²⁸.
@@ -126,12 +133,6 @@ pub struct Call {
 pub struct Number {
     pub from: PlaceIx,
     pub width: u32,
-}
-
-#[derive(Debug)]
-pub enum Constant {
-    Number { value: u128, width: u32 },
-    Bytes { value: Box<[u8]>, width: u32 },
 }
 
 /// How a pass ends.
@@ -222,7 +223,8 @@ pub struct Path {
     /// A packet has this many bytes at least.
     pub min_len: usize,
     /// At the last places.
-    pub constants: Box<[u128]>,
+    pub constants: Box<[u64]>,
+    pub wide_constants: Box<[u128]>,
     pub code: Box<[Instr]>,
     /// With places as operands.
     pub nodes: Box<[Node]>,

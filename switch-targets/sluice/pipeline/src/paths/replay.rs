@@ -1,7 +1,7 @@
 //! Does what a recorded path left to do.
 
 use super::node::Ground;
-use super::path::{Call, Constant, Emit, Exit, Instr, Number, PLACES, Path, PlaceIx, Put};
+use super::path::{Call, Emit, Exit, Instr, Number, PLACES, Path, PlaceIx, Put, WIDE};
 use super::{Entrance, INPUT, Input};
 use crate::bitstream::mask;
 use crate::hash;
@@ -10,19 +10,28 @@ use crate::machine::{Machine, Objects, Own};
 use crate::packet::Packet;
 use crate::work::{Signals, Work};
 
-/// The numbers of a run.
+/// What a run works with.
 #[derive(Debug)]
 pub struct Scratch {
     pub input: Input,
-    numbers: Box<[u128; PLACES]>,
+    numbers: Numbers,
     effects: Vec<u128>,
+}
+
+#[derive(Debug)]
+struct Numbers {
+    narrow: Box<[u64; PLACES]>,
+    wide: Box<[u128; PLACES]>,
 }
 
 impl Default for Scratch {
     fn default() -> Scratch {
         Scratch {
             input: [0; INPUT + 8],
-            numbers: Box::new([0; PLACES]),
+            numbers: Numbers {
+                narrow: Box::new([0; PLACES]),
+                wide: Box::new([0; PLACES]),
+            },
             effects: Vec::new(),
         }
     }
@@ -31,14 +40,24 @@ impl Default for Scratch {
 impl Scratch {
     #[inline]
     pub fn number(&self, at: PlaceIx) -> u128 {
-        number(&self.numbers, at)
+        self.numbers.any(at)
     }
 }
 
-/// The remainder is the place itself, and tells the compiler that it exists.
-#[inline]
-fn number(numbers: &[u128; PLACES], at: PlaceIx) -> u128 {
-    numbers[usize::from(at) % PLACES]
+/// Remainders are the places themselves, and tell the compiler that they exist.
+impl Numbers {
+    #[inline(always)]
+    fn narrow(&self, at: PlaceIx) -> u64 {
+        self.narrow[usize::from(at) % PLACES]
+    }
+
+    #[inline(always)]
+    fn any(&self, at: PlaceIx) -> u128 {
+        match at & WIDE {
+            0 => self.narrow(at).into(),
+            _ => self.wide[usize::from(at) % PLACES],
+        }
+    }
 }
 
 pub enum Replayed {
@@ -62,59 +81,55 @@ pub fn replay(
         numbers,
         effects,
     } = scratch;
-    let numbers = &mut **numbers;
     let len = work.ingress_len;
     if effects.len() < path.effects {
         effects.resize(path.effects, 0);
     }
-    if !path.constants.is_empty() {
-        numbers[PLACES - path.constants.len()..].copy_from_slice(&path.constants);
+    for (constant, at) in path.constants.iter().zip((0..PLACES).rev()) {
+        numbers.narrow[at] = *constant;
     }
-    let mut next = 0;
+    for (constant, at) in path.wide_constants.iter().zip((0..PLACES).rev()) {
+        numbers.wide[at] = *constant;
+    }
+    let (mut next, mut next_wide) = (0, 0);
     for instr in &path.code {
-        let of = |at: PlaceIx| number(numbers, at);
+        let of = |at: PlaceIx| numbers.narrow(at);
         let sum = |count: u16, first: u32, by: i64| {
             let terms = &path.terms[first as usize..first as usize + usize::from(count)];
-            let by = i128::from(by) as u128;
-            terms.iter().fold(by, |sum, at| sum.wrapping_add(of(*at)))
+            let terms = terms.iter().map(|at| of(*at));
+            terms.fold(by as u64, u64::wrapping_add)
         };
+        let compute = |at: u32| compute(path, at, input, entrance, len, effects, numbers);
         let value = match *instr {
             Instr::Input {
                 first,
                 right,
                 width,
-            } => u128::from(eight(input, first) >> (right & 63) & u64::MAX >> ((64 - width) & 63)),
-            Instr::Len => len as u128,
-            Instr::Initial(index) => entrance.initial[usize::from(index)],
-            Instr::Effect(index) => effects[usize::from(index)],
-            Instr::Words { at, len } => u128::from(hash::words_sum(
-                &input[usize::from(at)..usize::from(at) + usize::from(len)],
-            )),
+            } => eight(input, first) >> (right & 63) & u64::MAX >> ((64 - width) & 63),
+            Instr::Len => len as u64,
+            Instr::Initial(index) => entrance.initial[usize::from(index)] as u64,
+            Instr::Effect(index) => effects[usize::from(index)] as u64,
+            Instr::Words { at, len } => {
+                hash::words_sum(&input[usize::from(at)..usize::from(at) + usize::from(len)])
+            }
             Instr::Sum { count, first, by } => sum(count, first, by),
-            Instr::Checksum { count, first, by } => {
-                u128::from(hash::fold(sum(count, first, by) as u64))
-            }
-            Instr::AddBy { left, by } => of(left).wrapping_add(i128::from(by) as u128),
-            Instr::AddAndBy { left, add, by } => {
-                of(left).wrapping_add(i128::from(add) as u128) & u128::from(by)
-            }
-            Instr::AndBy { left, by } => of(left) & u128::from(by),
-            Instr::ShlBy { left, by } => of(left) << (by & 127),
-            Instr::ShrBy { left, by } => of(left) >> (by & 127),
-            Instr::Compute(at) => {
-                let ground = Ground {
-                    input: input.as_slice(),
-                    initial: &entrance.initial,
-                    len,
-                    effects,
-                };
-                path.nodes[at as usize].eval(&ground, |at| of(at as PlaceIx))
+            Instr::Checksum { count, first, by } => hash::fold(sum(count, first, by)).into(),
+            Instr::AddBy { left, by } => of(left).wrapping_add(by as u64),
+            Instr::AddAndBy { left, add, by } => of(left).wrapping_add(i64::from(add) as u64) & by,
+            Instr::AndBy { left, by } => of(left) & by,
+            Instr::ShlBy { left, by } => of(left) << (by & 63),
+            Instr::ShrBy { left, by } => of(left) >> (by & 63),
+            Instr::Compute(at) => compute(at) as u64,
+            Instr::Wide(at) => {
+                numbers.wide[next_wide % PLACES] = compute(at);
+                next_wide += 1;
+                continue;
             }
             Instr::Require { op, left, right } => match op.holds(&of(left), &of(right)) {
                 true => continue,
                 false => return Replayed::Unmet,
             },
-            Instr::RequireBy { op, left, by } => match op.holds(&of(left), &by.into()) {
+            Instr::RequireBy { op, left, by } => match op.holds(&of(left), &by) {
                 true => continue,
                 false => return Replayed::Unmet,
             },
@@ -127,7 +142,7 @@ pub fn replay(
                 true => continue,
                 false => return Replayed::Exited(exit.into()),
             },
-            Instr::GuardBy { op, left, exit, by } => match op.holds(&of(left), &by.into()) {
+            Instr::GuardBy { op, left, exit, by } => match op.holds(&of(left), &by) {
                 true => continue,
                 false => return Replayed::Exited(exit.into()),
             },
@@ -136,7 +151,7 @@ pub fn replay(
                 continue;
             }
             Instr::Count { counter, index } => {
-                machine.count(counter as usize, of(index), len);
+                machine.count(counter as usize, numbers.any(index), len);
                 continue;
             }
             Instr::ReadRegister {
@@ -145,7 +160,8 @@ pub fn replay(
                 effect,
             } => {
                 let cells = &machine.objects.registers[register as usize];
-                effects[effect as usize] = cells.read(of(index) as usize).unwrap_or(0);
+                let index = numbers.any(index) as usize;
+                effects[effect as usize] = cells.read(index).unwrap_or(0);
                 continue;
             }
             Instr::WriteRegister {
@@ -153,7 +169,8 @@ pub fn replay(
                 index,
                 value,
             } => {
-                machine.write_register(register as usize, of(index), of(value));
+                let (index, value) = (numbers.any(index), numbers.any(value));
+                machine.write_register(register as usize, index, value);
                 continue;
             }
             Instr::Call(at) => {
@@ -161,10 +178,30 @@ pub fn replay(
                 continue;
             }
         };
-        numbers[next % PLACES] = value;
+        numbers.narrow[next % PLACES] = value;
         next += 1;
     }
     Replayed::Done
+}
+
+/// Apart, so that what it needs is not made ready for every instruction.
+#[inline(never)]
+fn compute(
+    path: &Path,
+    at: u32,
+    input: &Input,
+    entrance: &Entrance,
+    len: usize,
+    effects: &[u128],
+    numbers: &Numbers,
+) -> u128 {
+    let ground = Ground {
+        input,
+        initial: &entrance.initial,
+        len,
+        effects,
+    };
+    path.nodes[at as usize].eval(&ground, |at| numbers.any(at as PlaceIx))
 }
 
 #[inline]
@@ -176,7 +213,7 @@ fn eight(input: &Input, first: u8) -> u64 {
 fn call(
     call: &Call,
     machine: &mut Machine,
-    numbers: &[u128; PLACES],
+    numbers: &Numbers,
     effects: &mut [u128],
     work: &mut Work,
 ) {
@@ -185,26 +222,32 @@ fn call(
     } = machine.objects;
     let Own { args, args_of, .. } = &mut *machine.own;
     let args = &mut args[call.site];
-    let constants_are_there = std::mem::replace(&mut args_of[call.site], call.id) == call.id;
     for (at, Number { from, width }) in &call.numbers {
-        args[*at as usize].fill(*width, number(numbers, *from));
+        args[*at as usize].fill(*width, numbers.any(*from));
     }
-    for (constant, arg) in call.constants.iter().zip(args.iter_mut()) {
-        if constants_are_there && !arg.changed {
-            continue;
-        }
-        match constant {
-            Some(Constant::Number { value, width }) => arg.fill(*width, *value),
-            Some(Constant::Bytes { value, width }) => {
-                arg.fill_with(*width, |bytes| bytes.copy_from_slice(value));
+    if std::mem::replace(&mut args_of[call.site], call.id) != call.id {
+        for (constant, arg) in call.constants.iter().zip(args.iter_mut()) {
+            if let Some(constant) = constant {
+                arg.copy(constant);
             }
-            None => {}
+        }
+    } else {
+        for (at, _) in &call.results {
+            if let Some(constant) = &call.constants[*at as usize] {
+                args[*at as usize].copy(constant);
+            }
         }
     }
     let before = work.payload.len();
     let instance = machine.ir.calls[call.site].instance;
     let mut packet = Packet::of(&mut work.payload);
     externs[instance].call(methods[call.site], args, &mut packet, machine.now);
+    debug_assert!(
+        args.iter()
+            .zip(0..)
+            .all(|(arg, at)| !arg.changed || call.results.iter().any(|it| it.0 == at)),
+        "an extern changes what it is only given"
+    );
     for (arg, effect) in &call.results {
         effects[*effect as usize] = args[*arg as usize].as_u128();
     }
@@ -220,7 +263,14 @@ pub fn fill_in(headers: &Emit, scratch: &Scratch, out: &mut [u8]) {
             copied.to as usize,
             copied.len as usize,
         );
-        out[to..to + len].copy_from_slice(&scratch.input[from..from + len]);
+        let (from, to) = (&scratch.input[from..from + len], &mut out[to..to + len]);
+        // Of the sizes that most fields have, without a call.
+        match len {
+            1 => to[0] = from[0],
+            4 => copy::<4>(from, to),
+            8 => copy::<8>(from, to),
+            _ => to.copy_from_slice(from),
+        }
     }
     for put in &headers.puts {
         let of = |value: PlaceIx| scratch.number(value);
@@ -241,6 +291,13 @@ pub fn fill_in(headers: &Emit, scratch: &Scratch, out: &mut [u8]) {
                 }
             }
         }
+    }
+}
+
+#[inline(always)]
+fn copy<const LEN: usize>(from: &[u8], to: &mut [u8]) {
+    if let (Some(from), Some(to)) = (from.first_chunk::<LEN>(), to.first_chunk_mut::<LEN>()) {
+        *to = *from;
     }
 }
 
