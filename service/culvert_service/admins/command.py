@@ -17,4 +17,4 @@ async def init(settings: Settings) -> None:
         print("There is an owner. Owners invite others: POST /api/v1/admins/invitations")
         return
     print(f"For the first owner's account, within a day: POST {settings.rest_url}/api/v1/setup")
-    print('  {"token": "%s", "name": "…", "password": "…"}' % token)  # noqa: UP031
+    print(f'  {{"token": "{token}", "name": "…", "password": "…"}}')

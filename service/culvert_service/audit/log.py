@@ -1,6 +1,7 @@
-"""Telling the audit log. Lines wait with their session and are written as the last thing before its commit:
+"""Telling the audit log.
 
-the chain's end is locked for the length of one commit, whatever else the transaction did.
+Lines wait with their session and are written as the last thing before its commit, so that the chain's end is locked for
+the length of one commit, whatever else the transaction did.
 """
 
 from __future__ import annotations
