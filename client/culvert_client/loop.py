@@ -26,7 +26,8 @@ from culvert_client import config
 from culvert_client.controller.agent import Agent
 from culvert_client.controller.calls import perform
 from culvert_client.controller.enrolment import enrol
-from culvert_client.controller.messages import profile_from
+from culvert_client.controller.messages import event_from, profile_from
+from culvert_client.controller.renewal import keep_renewed
 from culvert_client.core import tunnel_events as tunnel
 from culvert_client.core.client import Client
 from culvert_client.core.client_events import (
@@ -48,14 +49,11 @@ from culvert_client.core.client_events import (
     OpenAsked,
     ProfileReceived,
     Reply,
-    SaExpiring,
     Settle,
     Stopping,
     Ticked,
-    TunnelLost,
     TxtAnswered,
 )  # fmt: skip
-from culvert_client.core.grant import TunnelId
 from culvert_client.core.invitation import parse_invitation
 from culvert_client.core.profile import Profile
 from culvert_client.core.roles import Act, may
@@ -94,7 +92,7 @@ class Daemon:
         self._front = Front(settings.socket)
         self._grpc = grpc.aio.server()
         self._agent: Agent | None = None
-        self._watching: asyncio.Task[None] | None = None
+        self._connection: list[asyncio.Task[None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._applies: asyncio.Queue[Apply] = asyncio.Queue()
         self._requests: dict[int, asyncio.Future[str]] = {}
@@ -240,7 +238,15 @@ class Daemon:
     def _connect(self) -> None:
         if self._identity is not None:
             self._agent = Agent(self._identity, VERSION)
-            self._watching = self._spawn(self._watch(self._agent))
+            renewal = keep_renewed(self._agent, self._identity, self._renewed)
+            self._connection = [self._spawn(self._watch(self._agent)), self._spawn(renewal)]
+
+    def _renewed(self, identity: Identity) -> None:
+        # Kept before it is shown: then the one before is over.
+        self._state.keep_renewed(identity)
+        self._identity = identity
+        self._connection[0].cancel()
+        self._connect()
 
     async def _watch(self, agent: Agent) -> None:
         async for event in agent.watch():
@@ -254,19 +260,12 @@ class Daemon:
             if self._client.connected or self._client.controller_error is None:
                 log.warning("%s", event)
             return ControllerLost(event)
-        match event.WhichOneof("event"):
-            case "profile":
-                profile = profile_from(event.profile)
-                self._keep(lambda: self._state.keep_profile(event.profile))
-                return ProfileReceived(profile)
-            case "tunnel_closed":
-                lost = event.tunnel_closed
-                return TunnelLost(TunnelId(lost.tunnel_id), CulvertError.from_proto(lost.why))
-            case "sa_expiring":
-                return SaExpiring(TunnelId(event.sa_expiring.tunnel_id), event.sa_expiring.generation)
-            case _:
-                # An event of a newer controller.
-                return Ticked()
+        if event.HasField("profile"):
+            profile = profile_from(event.profile)
+            self._keep(lambda: self._state.keep_profile(event.profile))
+            return ProfileReceived(profile)
+        # None of them: an event of a newer controller.
+        return event_from(event) or Ticked()
 
     async def _call(self, call: Call) -> None:
         if self._agent is None:
@@ -329,8 +328,8 @@ class Daemon:
             return local_pb2.EnrollResponse(user=enrolment.identity.user, totp_uri=enrolment.totp_uri)
 
     async def _take(self, identity: Identity) -> None:
-        if self._watching is not None:
-            self._watching.cancel()
+        for task in self._connection:
+            task.cancel()
         if self._agent is not None:
             await self._agent.close()
         self.post(Enrolled())

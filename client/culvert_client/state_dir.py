@@ -51,6 +51,9 @@ class StateDir:
 
     def identity(self) -> Identity | None:
         directory = self._path / "identity"
+        if not directory.exists():
+            # A power cut came between the two renamings.
+            directory = self._path / "identity-old"
         try:
             facts: dict[str, Any] = json.loads((directory / _FACTS).read_text())
             facts |= {name: (directory / file).read_bytes() for name, file in _PEM_FILES.items()}
@@ -60,20 +63,24 @@ class StateDir:
 
     def keep_identity(self, identity: Identity) -> None:
         """Replace the identity, and forget what belonged to the one before."""
+        self.keep_renewed(identity)
+        for name in ("profile.json", "tunnels.json", "gateway"):
+            (self._path / name).unlink(missing_ok=True)
+
+    def keep_renewed(self, identity: Identity) -> None:
+        """The same device's next certificate and key."""
         fresh = Path(tempfile.mkdtemp(prefix="identity-", dir=self._path))
         values = asdict(identity)
-        # The invitation is spent: this must outlive a power cut. All else the controller tells again.
+        # Neither an invitation nor a certificate before the last is good again: this must outlive a power cut.
         for name, file in _PEM_FILES.items():
             _write(fresh / file, values.pop(name), durable=True)
         _write(fresh / _FACTS, json.dumps(values).encode(), durable=True)
         current, old = self._path / "identity", self._path / "identity-old"
-        shutil.rmtree(old, ignore_errors=True)
         if current.exists():
+            shutil.rmtree(old, ignore_errors=True)
             current.rename(old)
         fresh.rename(current)
         shutil.rmtree(old, ignore_errors=True)
-        for name in ("profile.json", "tunnels.json", "gateway"):
-            (self._path / name).unlink(missing_ok=True)
 
     def profile(self) -> agent_pb2.Profile | None:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import grpc
@@ -38,6 +38,9 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
             resources=[agent_pb2.Resource(name="wiki", fqdn="wiki.corp.example", addresses=["10.20.0.10"])],
         )
         self.refusal: CulvertError | None = None
+        self.renewal: Callable[[str], Awaitable[agent_pb2.RenewCertificateResponse]] = _refuses_renewal
+        # The certificates that have watched.
+        self.shown: list[bytes] = []
         self.open: dict[str, int] = {}
         self.calls: list[str] = []
         self._opened = 0
@@ -53,6 +56,7 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
     ) -> AsyncIterator[agent_pb2.WatchResponse]:
         events: asyncio.Queue[agent_pb2.WatchResponse] = asyncio.Queue()
         self._watchers.append(events)
+        self.shown += context.auth_context()["x509_pem_cert"]
         yield agent_pb2.WatchResponse(profile=self.profile)
         while True:
             yield await events.get()
@@ -113,6 +117,17 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
         self.calls.append(f"close {request.tunnel_id}")
         self.open.pop(request.tunnel_id, None)
         return agent_pb2.CloseTunnelResponse()
+
+    @unary
+    async def RenewCertificate(
+        self, request: agent_pb2.RenewCertificateRequest, _: Context
+    ) -> agent_pb2.RenewCertificateResponse:
+        self.calls.append("renew certificate")
+        return await self.renewal(request.csr_pem)
+
+
+async def _refuses_renewal(_: str) -> agent_pb2.RenewCertificateResponse:
+    raise CulvertError(Reason.CERTIFICATE_UNKNOWN)
 
 
 def _pair(generation: int) -> agent_pb2.SaPair:

@@ -19,11 +19,13 @@ _PEM = serialization.Encoding.PEM
 @dataclass
 class Authority:
     name: str
+    # How long what it issues lasts, after a first minute that is over.
+    lifetime: datetime.timedelta = datetime.timedelta(days=1)
 
     def __post_init__(self) -> None:
         self.key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, self.name)])
-        builder = _builder(subject, subject, self.key.public_key())
+        builder = _builder(subject, subject, self.key.public_key(), datetime.timedelta(days=1))
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         self.certificate = builder.sign(self.key, hashes.SHA256())
 
@@ -49,7 +51,7 @@ class Authority:
 
     def _issue(self, subject: x509.Name, public_key: object, address: str | None = None) -> x509.Certificate:
         assert isinstance(public_key, ec.EllipticCurvePublicKey)
-        builder = _builder(subject, self.certificate.subject, public_key)
+        builder = _builder(subject, self.certificate.subject, public_key, self.lifetime)
         if address is not None:
             names = [x509.IPAddress(ip_address(address))]
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
@@ -65,7 +67,7 @@ def write_chain(directory: Path, certificate: bytes, key: bytes, shown_ca: bytes
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, lifetime: datetime.timedelta
 ) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     return (
@@ -75,5 +77,5 @@ def _builder(
         .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(minutes=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
+        .not_valid_after(now + lifetime)
     )

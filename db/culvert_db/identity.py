@@ -7,7 +7,7 @@ import enum
 import uuid
 from typing import Any
 
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, text
+from sqlalchemy import BigInteger, CheckConstraint, ColumnElement, ForeignKey, or_, text
 from sqlalchemy.dialects.postgresql import INET
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
@@ -35,7 +35,10 @@ class Device(Base):
     """An enrolled computer. It is known by the SHA-256 fingerprint of its certificate's DER."""
 
     __tablename__ = "devices"
-    __table_args__ = (CheckConstraint("octet_length(fingerprint) = 32", name="fingerprint_is_sha256"),)
+    __table_args__ = (
+        CheckConstraint("octet_length(fingerprint) = 32", name="fingerprint_is_sha256"),
+        CheckConstraint("octet_length(next_fingerprint) = 32", name="next_fingerprint_is_sha256"),
+    )
 
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
     user_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
@@ -44,6 +47,10 @@ class Device(Base):
     fingerprint: Mapped[bytes] = mapped_column(unique=True)
     certificate_serial: Mapped[str] = mapped_column(unique=True)
     certificate_expires_at: Mapped[datetime.datetime]
+    # Of the certificate that it was given last, until it watches with that.
+    next_fingerprint: Mapped[bytes | None] = mapped_column(unique=True)
+    next_serial: Mapped[str | None]
+    next_expires_at: Mapped[datetime.datetime | None]
     code_proven_at: Mapped[datetime.datetime | None]
     code_valid_until: Mapped[datetime.datetime | None]
     created_at: Mapped[CreatedAt]
@@ -55,6 +62,11 @@ class Device(Base):
     posture: Mapped[dict[str, Any]] = mapped_column(default=dict, server_default=text("'{}'"))
 
     user: Mapped[User] = relationship(lazy="raise")
+
+    @classmethod
+    def shows(cls, fingerprint: ColumnElement[bytes] | bytes) -> ColumnElement[bool]:
+        """The device whose certificate this is: the one that it has, or the next."""
+        return or_(cls.fingerprint == fingerprint, cls.next_fingerprint == fingerprint)
 
 
 class Invitation(Base):

@@ -40,6 +40,7 @@ from culvert_service.gateways.link import Credentials, Hooks, Link, Program
 from culvert_service.gateways.reconcile import reconcile
 from culvert_service.gateways.service import Gateways
 from culvert_service.identity import endpoints as identity_endpoints
+from culvert_service.identity.renewal import Renewal
 from culvert_service.identity.service import Identity
 from culvert_service.pki.authority import Authority, PrivateKey
 from culvert_service.pki.master_key import MasterKey
@@ -144,6 +145,7 @@ class Controller:
         self._servicer = AgentServicer(
             sessions,
             self._identity,
+            Renewal(sessions, self._infrastructure, self._device_authority, now),
             self._tunnels,
             self._fleet,
             self._hub,

@@ -48,8 +48,9 @@ class Agent:
         self._channel = grpc.aio.secure_channel(self.address, credentials, options=_OPTIONS)
         self._stub = agent_pb2_grpc.AgentServiceStub(self._channel)
 
-    async def close(self) -> None:
-        await self._channel.close()
+    async def close(self, patience: float = 0) -> None:
+        """Takes no new calls. Those under way have that long, in seconds."""
+        await self._channel.close(patience)
 
     async def watch(self) -> AsyncIterator[agent_pb2.WatchResponse | CulvertError]:
         """Every event, for ever; an error each time that the stream ends. Waits longer after each failure, with jitter."""
@@ -106,6 +107,10 @@ class Agent:
     async def close_tunnel(self, tunnel_id: str, reason: Reason) -> None:
         request = agent_pb2.CloseTunnelRequest(tunnel_id=tunnel_id, reason=error_pb2.Reason.ValueType(reason))
         await self._answer(self._stub.CloseTunnel(request, timeout=CALL_TIMEOUT))
+
+    async def renew_certificate(self, csr_pem: str) -> agent_pb2.RenewCertificateResponse:
+        request = agent_pb2.RenewCertificateRequest(csr_pem=csr_pem)
+        return await self._answer(self._stub.RenewCertificate(request, timeout=CALL_TIMEOUT))
 
     async def _answer(self, call: Awaitable[Answer]) -> Answer:
         try:

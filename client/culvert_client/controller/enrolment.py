@@ -38,7 +38,7 @@ async def enrol(invitation: Invitation, *, device_name: str, owner: int) -> Enro
         {
             "token": invitation.token,
             "device_name": device_name,
-            "csr_pem": _request(key, device_name).decode(),
+            "csr_pem": request_pem(key, device_name),
         },
     )
     try:
@@ -65,18 +65,23 @@ async def enrol(invitation: Invitation, *, device_name: str, owner: int) -> Enro
         owner=owner,
         certificate_pem=certificate_pem,
         ca_pem=ca_pem,
-        key_pem=key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        ),
+        key_pem=key_pem(key),
     )
     return Enrolment(identity, texts["totp_uri"])
 
 
-def _request(key: ec.EllipticCurvePrivateKey, device_name: str) -> bytes:
+def request_pem(key: ec.EllipticCurvePrivateKey, name: str) -> str:
+    """PKCS #10. The controller takes its key and leaves the name."""
     # X.520 allows 64 characters in a common name.
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, device_name[:64])])
-    request = x509.CertificateSigningRequestBuilder().subject_name(name).sign(key, hashes.SHA256())
-    return request.public_bytes(serialization.Encoding.PEM)
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
+    request = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
+    return request.public_bytes(serialization.Encoding.PEM).decode()
+
+
+def key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
 
 
 async def _post(invitation: Invitation, context: ssl.SSLContext, body: dict[str, str]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TypeVar
 from culvert_proto import CulvertError, Reason, agent_pb2
 
 from culvert_client.core import grant, profile
+from culvert_client.core.client_events import SaExpiring, TunnelLost
 from culvert_client.core.profile import canonical
 from culvert_client.core.suite import LEGACY, Suite
 
@@ -42,6 +43,18 @@ def profile_from(message: agent_pb2.Profile) -> profile.Profile:
             code_valid_until=message.code_valid_until,
         )
     )
+
+
+def event_from(message: agent_pb2.WatchResponse) -> TunnelLost | SaExpiring | None:
+    match message.WhichOneof("event"):
+        case "tunnel_closed":
+            lost = message.tunnel_closed
+            return TunnelLost(grant.TunnelId(lost.tunnel_id), CulvertError.from_proto(lost.why))
+        case "sa_expiring":
+            expiring = message.sa_expiring
+            return SaExpiring(grant.TunnelId(expiring.tunnel_id), expiring.generation)
+        case _:
+            return None
 
 
 def tunnel_from(message: agent_pb2.Tunnel) -> grant.Tunnel:

@@ -13,6 +13,7 @@ from culvert_proto.grpc_errors import stream, unary
 from culvert_service.agent import caller, messages
 from culvert_service.agent.caller import Context
 from culvert_service.gateways.fleet import Fleet
+from culvert_service.identity.renewal import Renewal
 from culvert_service.identity.service import Identity, Now
 from culvert_service.resources import repository as resources
 from culvert_service.sessions.opening import OpenRequest
@@ -30,6 +31,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         self,
         sessions: Sessions,
         identity: Identity,
+        renewal: Renewal,
         tunnels: Tunnels,
         fleet: Fleet,
         hub: Hub,
@@ -40,6 +42,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     ) -> None:
         self._sessions = sessions
         self._identity = identity
+        self._renewal = renewal
         self._tunnels = tunnels
         self._fleet = fleet
         self._hub = hub
@@ -125,6 +128,15 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         why = CulvertError(Reason(request.reason))
         await self._tunnels.close_by_device(fingerprint, tunnel_id, why)
         return agent_pb2.CloseTunnelResponse()
+
+    @unary
+    async def RenewCertificate(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, request: agent_pb2.RenewCertificateRequest, context: Context
+    ) -> agent_pb2.RenewCertificateResponse:
+        renewed = await self._renewal.renew(caller.fingerprint(context), request.csr_pem)
+        return agent_pb2.RenewCertificateResponse(
+            certificate_pem=renewed.certificate_pem, ca_pem=renewed.ca_pem
+        )
 
     async def _profile(self, fingerprint: bytes) -> agent_pb2.Profile:
         device = await self._identity.known(fingerprint)

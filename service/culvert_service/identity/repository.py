@@ -55,12 +55,14 @@ async def device_by_fingerprint(
 ) -> Device | None:
     """With its user. `hold` keeps a revocation waiting until this transaction ends."""
     query = (
-        select(Device)
-        .join(Device.user)
-        .options(contains_eager(Device.user))
-        .where(Device.fingerprint == fingerprint)
+        select(Device).join(Device.user).options(contains_eager(Device.user)).where(Device.shows(fingerprint))
     )
     return await session.scalar(query.with_for_update(read=True, of=Device) if hold else query)
+
+
+async def device_to_renew(session: AsyncSession, fingerprint: bytes) -> Device | None:
+    """Held alone until this transaction ends; without its user."""
+    return await session.scalar(select(Device).where(Device.shows(fingerprint)).with_for_update())
 
 
 async def revoke(session: AsyncSession, device_id: uuid.UUID, now: datetime.datetime) -> Device | None:
@@ -74,3 +76,20 @@ async def revoke(session: AsyncSession, device_id: uuid.UUID, now: datetime.date
 
 async def totp_for_update(session: AsyncSession, device_id: uuid.UUID) -> Totp | None:
     return await session.scalar(select(Totp).where(Totp.device_id == device_id).with_for_update())
+
+
+async def take_next_certificate(session: AsyncSession, fingerprint: bytes) -> None:
+    """The device has shown its next certificate: from now on it is the only one."""
+    await session.execute(
+        update(Device)
+        .where(Device.next_fingerprint == fingerprint)
+        .values(
+            fingerprint=Device.next_fingerprint,
+            certificate_serial=Device.next_serial,
+            certificate_expires_at=Device.next_expires_at,
+            next_fingerprint=None,
+            next_serial=None,
+            next_expires_at=None,
+        )
+        .execution_options(synchronize_session=False)
+    )

@@ -205,6 +205,7 @@ class Identity:
             raise CulvertError(Reason.REQUEST_INVALID, why="what the device says of itself is not text")
         now = self._now()
         async with self._sessions.begin() as session:
+            await repository.take_next_certificate(session, fingerprint)
             device = admitted(await repository.device_by_fingerprint(session, fingerprint), now)
             device.last_seen_at, device.last_seen_address = now, address
             device.client_version = client_version[:_VERSION_LENGTH]

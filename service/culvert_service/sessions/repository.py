@@ -53,7 +53,7 @@ _OPEN_FACTS = (
     .options(contains_eager(Device.user))
     .outerjoin(Resource, Resource.fqdn == bindparam("asked_fqdn"))
     .outerjoin(Tunnel, and_(Tunnel.device_id == Device.id, Tunnel.resource_id == Resource.id))
-    .where(Device.fingerprint == bindparam("asked_fingerprint"))
+    .where(Device.shows(bindparam("asked_fingerprint")))
     .with_for_update(read=True, of=Device)
 )
 _SERVING = (

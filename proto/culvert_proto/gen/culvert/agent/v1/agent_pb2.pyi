@@ -10,6 +10,7 @@ Between a device's daemon and the controller, over gRPC with client certificates
     │ RenewSa(tunnel) ──────────────────────► │  gateway inbound on, answers with the next pair
     │ ActivateSa(tunnel, generation) ───────► │  gateway outbound moves; old pair is deleted after the drain
     │ CloseTunnel(tunnel) ──────────────────► │
+    │ RenewCertificate(request) ────────────► │  at half of the certificate's life
 
 A refusal is a gRPC status whose google.rpc.Status details hold one culvert.error.v1.Error.
 """
@@ -670,3 +671,46 @@ class CloseTunnelResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CloseTunnelResponse: _TypeAlias = CloseTunnelResponse  # noqa: Y015
+
+@_typing.final
+class RenewCertificateRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CSR_PEM_FIELD_NUMBER: _builtins.int
+    csr_pem: _builtins.str
+    """PKCS #10, PEM, for a P-256 key that was made on the device."""
+    def __init__(
+        self,
+        *,
+        csr_pem: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["csr_pem", b"csr_pem"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RenewCertificateRequest: _TypeAlias = RenewCertificateRequest  # noqa: Y015
+
+@_typing.final
+class RenewCertificateResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CERTIFICATE_PEM_FIELD_NUMBER: _builtins.int
+    CA_PEM_FIELD_NUMBER: _builtins.int
+    certificate_pem: _builtins.str
+    ca_pem: _builtins.str
+    """Every infrastructure CA to trust from now on, PEM."""
+    def __init__(
+        self,
+        *,
+        certificate_pem: _builtins.str = ...,
+        ca_pem: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ca_pem", b"ca_pem", "certificate_pem", b"certificate_pem"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RenewCertificateResponse: _TypeAlias = RenewCertificateResponse  # noqa: Y015

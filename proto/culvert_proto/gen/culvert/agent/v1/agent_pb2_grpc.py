@@ -65,6 +65,11 @@ class AgentServiceStub:
                 request_serializer=culvert_dot_agent_dot_v1_dot_agent__pb2.CloseTunnelRequest.SerializeToString,
                 response_deserializer=culvert_dot_agent_dot_v1_dot_agent__pb2.CloseTunnelResponse.FromString,
                 _registered_method=True)
+        self.RenewCertificate = channel.unary_unary(
+                '/culvert.agent.v1.AgentService/RenewCertificate',
+                request_serializer=culvert_dot_agent_dot_v1_dot_agent__pb2.RenewCertificateRequest.SerializeToString,
+                response_deserializer=culvert_dot_agent_dot_v1_dot_agent__pb2.RenewCertificateResponse.FromString,
+                _registered_method=True)
 
 
 class AgentServiceServicer:
@@ -113,6 +118,14 @@ class AgentServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RenewCertificate(self, request, context):
+        """The device's next certificate, for a new key. Both certificates are good until the device watches with the next one, which
+        ends the one before. Asked again, whether or not the first answer arrived: the newest answer counts.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AgentServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -145,6 +158,11 @@ def add_AgentServiceServicer_to_server(servicer, server):
                     servicer.CloseTunnel,
                     request_deserializer=culvert_dot_agent_dot_v1_dot_agent__pb2.CloseTunnelRequest.FromString,
                     response_serializer=culvert_dot_agent_dot_v1_dot_agent__pb2.CloseTunnelResponse.SerializeToString,
+            ),
+            'RenewCertificate': grpc.unary_unary_rpc_method_handler(
+                    servicer.RenewCertificate,
+                    request_deserializer=culvert_dot_agent_dot_v1_dot_agent__pb2.RenewCertificateRequest.FromString,
+                    response_serializer=culvert_dot_agent_dot_v1_dot_agent__pb2.RenewCertificateResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -310,6 +328,33 @@ class AgentService:
             '/culvert.agent.v1.AgentService/CloseTunnel',
             culvert_dot_agent_dot_v1_dot_agent__pb2.CloseTunnelRequest.SerializeToString,
             culvert_dot_agent_dot_v1_dot_agent__pb2.CloseTunnelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RenewCertificate(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/culvert.agent.v1.AgentService/RenewCertificate',
+            culvert_dot_agent_dot_v1_dot_agent__pb2.RenewCertificateRequest.SerializeToString,
+            culvert_dot_agent_dot_v1_dot_agent__pb2.RenewCertificateResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -10,6 +10,7 @@ Between a device's daemon and the controller, over gRPC with client certificates
     │ RenewSa(tunnel) ──────────────────────► │  gateway inbound on, answers with the next pair
     │ ActivateSa(tunnel, generation) ───────► │  gateway outbound moves; old pair is deleted after the drain
     │ CloseTunnel(tunnel) ──────────────────► │
+    │ RenewCertificate(request) ────────────► │  at half of the certificate's life
 
 A refusal is a gRPC status whose google.rpc.Status details hold one culvert.error.v1.Error.
 """
@@ -56,6 +57,10 @@ class AgentServiceStub:
     """Moves the gateway's outbound traffic to the pair of this generation. Call when the device can decrypt with it."""
     CloseTunnel: _grpc.UnaryUnaryMultiCallable[_agent_pb2.CloseTunnelRequest, _agent_pb2.CloseTunnelResponse]
     """Closes a tunnel. Closing one that is closed already is not an error."""
+    RenewCertificate: _grpc.UnaryUnaryMultiCallable[_agent_pb2.RenewCertificateRequest, _agent_pb2.RenewCertificateResponse]
+    """The device's next certificate, for a new key. Both certificates are good until the device watches with the next one, which
+    ends the one before. Asked again, whether or not the first answer arrived: the newest answer counts.
+    """
 
 @_typing.type_check_only
 class AgentServiceAsyncStub(AgentServiceStub):
@@ -74,6 +79,10 @@ class AgentServiceAsyncStub(AgentServiceStub):
     """Moves the gateway's outbound traffic to the pair of this generation. Call when the device can decrypt with it."""
     CloseTunnel: _aio.UnaryUnaryMultiCallable[_agent_pb2.CloseTunnelRequest, _agent_pb2.CloseTunnelResponse]  # type: ignore[assignment]
     """Closes a tunnel. Closing one that is closed already is not an error."""
+    RenewCertificate: _aio.UnaryUnaryMultiCallable[_agent_pb2.RenewCertificateRequest, _agent_pb2.RenewCertificateResponse]  # type: ignore[assignment]
+    """The device's next certificate, for a new key. Both certificates are good until the device watches with the next one, which
+    ends the one before. Asked again, whether or not the first answer arrived: the newest answer counts.
+    """
 
 class AgentServiceServicer(metaclass=_abc_1.ABCMeta):
     """What a device asks of the controller. Every call but Watch is one question with one answer."""
@@ -125,5 +134,15 @@ class AgentServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_agent_pb2.CloseTunnelResponse, _abc.Awaitable[_agent_pb2.CloseTunnelResponse]]:
         """Closes a tunnel. Closing one that is closed already is not an error."""
+
+    @_abc_1.abstractmethod
+    def RenewCertificate(
+        self,
+        request: _agent_pb2.RenewCertificateRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_agent_pb2.RenewCertificateResponse, _abc.Awaitable[_agent_pb2.RenewCertificateResponse]]:
+        """The device's next certificate, for a new key. Both certificates are good until the device watches with the next one, which
+        ends the one before. Asked again, whether or not the first answer arrived: the newest answer counts.
+        """
 
 def add_AgentServiceServicer_to_server(servicer: AgentServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
