@@ -8,7 +8,7 @@ import secrets
 import socket
 import ssl
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +34,7 @@ from finsy.proto import p4r_grpc
 from pyotp import parse_uri
 from sqlalchemy import text
 
-from . import wire
+from . import log_watch, wire
 from .switch import Switch
 
 
@@ -211,6 +211,13 @@ async def running(settings: Settings) -> AsyncGenerator[World]:
             finally:
                 for device in world.devices:
                     await device.channel.close()
+
+
+@pytest.fixture(autouse=True)
+def no_secret_is_logged(monkeypatch: pytest.MonkeyPatch) -> Generator[log_watch.LogWatch]:
+    with log_watch.watching(monkeypatch) as watch:
+        yield watch
+    assert watch.leaks() == []
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

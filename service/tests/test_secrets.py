@@ -12,6 +12,7 @@ from culvert_db import Base
 from sqlalchemy import select, text
 
 from .conftest import World, make_csr
+from .log_watch import spellings
 from .switch import Switch
 
 pytestmark = pytest.mark.slow
@@ -27,16 +28,6 @@ async def dump(world: World) -> str:
             )
             rows += [f"{table.name} {row[0]}" for row in found]
     return "\n".join(rows)
-
-
-def spellings(secret: bytes) -> set[str]:
-    return {
-        secret.hex(),
-        base64.b64encode(secret).decode(),
-        base64.b32encode(secret).decode().rstrip("="),
-        secret.decode("latin-1"),
-        repr(secret)[2:-1],
-    }
 
 
 async def test_no_secret_is_stored_or_logged(
