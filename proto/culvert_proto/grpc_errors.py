@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any, NoReturn, TypeVar
 
 import grpc
@@ -33,7 +33,22 @@ async def abort(context: grpc.aio.ServicerContext[Any, Any], error: CulvertError
 
 def from_rpc_error(error: grpc.aio.AioRpcError, *, peer: str) -> CulvertError:
     """The CulvertError that a call ended with; a transport fault becomes CONTROLLER_UNREACHABLE or TIMEOUT for `peer`."""
-    metadata = error.trailing_metadata()
+    if (told := _told(error.trailing_metadata())) is not None:
+        return told
+    if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return CulvertError(Reason.TIMEOUT, what=f"The answer of {peer}")
+    if error.code() is grpc.StatusCode.UNAVAILABLE:
+        return CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=peer)
+    return CulvertError(Reason.INTERNAL)
+
+
+def reason_of(metadata: Iterable[tuple[str, str | bytes]] | None) -> Reason | None:
+    """Why a call ended, as its trailing metadata says; None when they do not."""
+    told = _told(metadata)
+    return told.reason if told else None
+
+
+def _told(metadata: Iterable[tuple[str, str | bytes]] | None) -> CulvertError | None:
     for key, value in metadata or ():
         if key == _DETAILS_KEY and isinstance(value, bytes):
             status = status_pb2.Status.FromString(value)
@@ -41,11 +56,7 @@ def from_rpc_error(error: grpc.aio.AioRpcError, *, peer: str) -> CulvertError:
                 found = error_pb2.Error()
                 if detail.Unpack(found):
                     return CulvertError.from_proto(found)
-    if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return CulvertError(Reason.TIMEOUT, what=f"The answer of {peer}")
-    if error.code() is grpc.StatusCode.UNAVAILABLE:
-        return CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=peer)
-    return CulvertError(Reason.INTERNAL)
+    return None
 
 
 def unary(

@@ -42,6 +42,11 @@ from culvert_service.gateways.service import Gateways
 from culvert_service.identity import endpoints as identity_endpoints
 from culvert_service.identity.renewal import Renewal
 from culvert_service.identity.service import Identity
+from culvert_service.metrics import endpoints as metrics_endpoints
+from culvert_service.metrics.agent_calls import AgentCalls
+from culvert_service.metrics.instruments import Instruments
+from culvert_service.metrics.rest_calls import RestCalls
+from culvert_service.metrics.state import State
 from culvert_service.pki.authority import Authority, PrivateKey
 from culvert_service.pki.master_key import MasterKey
 from culvert_service.policies import endpoints as policy_endpoints
@@ -155,6 +160,9 @@ class Controller:
         )
         admins = Admins(sessions, master_key, now)
         rates = Rates(settings.rest_calls_per_second, settings.rest_strangers_calls_per_second)
+        self._instruments = Instruments()
+        authorities = {"infrastructure": self._infrastructure, "device": self._device_authority}
+        state_now = State(sessions, self._fleet, self._hub, authorities)
         self._app = application(
             sessions,
             Access(sessions, AdminToken.load(state), admins, rates),
@@ -175,9 +183,11 @@ class Controller:
                 dns_endpoints.router(Dns(sessions)),
                 audit_endpoints.router(sessions),
                 admin_endpoints.router(admins),
+                metrics_endpoints.router(self._instruments, state_now),
             ],
             public=[identity_endpoints.public_router(self._identity), admin_endpoints.public_router(admins)],
         )
+        self._app.add_middleware(RestCalls, instruments=self._instruments)
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Controller:
@@ -208,7 +218,9 @@ class Controller:
 
     @asynccontextmanager
     async def _agent_server(self, certificate: PrivateKey, chain: bytes) -> AsyncGenerator[None]:
-        server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+        server = grpc.aio.server(
+            interceptors=[AgentCalls(self._instruments)], options=[("grpc.so_reuseport", 0)]
+        )
         agent_pb2_grpc.add_AgentServiceServicer_to_server(self._servicer, server)
         credentials = grpc.ssl_server_credentials(
             [(certificate.key_pem, chain)],

@@ -19,6 +19,7 @@ AREAS = (
     "gateways",
     "groups",
     "invitations",
+    "metrics",
     "policies",
     "resources",
     "tunnels",

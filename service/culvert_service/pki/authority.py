@@ -77,6 +77,10 @@ class Authority:
     def fingerprint(self) -> bytes:
         return self._certificate.fingerprint(hashes.SHA256())
 
+    @property
+    def expires_at(self) -> datetime.datetime:
+        return self._certificate.not_valid_after_utc
+
     def issue_server(self, common_name: str, names: Sequence[str]) -> PrivateKey:
         """serverAuth, for DNS names and IP addresses."""
         key = ec.generate_private_key(ec.SECP256R1())

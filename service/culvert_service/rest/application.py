@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Any
 
 from culvert_db import Sessions
@@ -10,7 +12,8 @@ from fastapi import APIRouter, Depends, FastAPI
 from fastapi_offline import FastAPIOffline
 from pydantic import BaseModel
 from sqlalchemy import text
-from starlette.responses import PlainTextResponse, RedirectResponse
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from culvert_service.pki.master_key import MasterKey
 from culvert_service.rest import problem
@@ -30,8 +33,19 @@ Every refusal is `application/problem+json` with a `reason` to branch on, a `det
 _PREFIX = "/api/v1"
 
 
+# Of a database that does not answer.
+_PATIENCE_SECONDS = 2.0
+
+
 class Health(BaseModel):
     status: str
+
+
+class Readiness(BaseModel):
+    """`checks`: "ok", or what is wrong."""
+
+    ready: bool
+    checks: dict[str, str]
 
 
 def application(
@@ -73,11 +87,36 @@ def application(
     async def front() -> RedirectResponse:
         return RedirectResponse("/docs")
 
-    @app.get("/healthz", tags=["health"], summary="Whether the controller serves")
+    @app.get("/healthz", tags=["health"], summary="Whether the process lives")
     async def healthz() -> Health:
-        async with sessions() as session:
-            await session.execute(text("SELECT 1"))
+        """For who restarts what hangs: it stays good while the database is away, which a restart would not bring back."""
         return Health(status="ok")
 
-    _: Any = (ca, front, healthz)
+    @app.get(
+        "/readyz",
+        tags=["health"],
+        dependencies=[Depends(rates.anyone)],
+        summary="Whether it can serve now",
+        responses={HTTPStatus.SERVICE_UNAVAILABLE: {"model": Readiness}},
+    )
+    async def readyz(response: Response) -> Readiness:
+        """For who sends calls here or elsewhere."""
+        checks = {"database": await _database(sessions)}
+        ready = set(checks.values()) == {"ok"}
+        response.status_code = HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE
+        return Readiness(ready=ready, checks=checks)
+
+    _: Any = (ca, front, healthz, readyz)
     return app
+
+
+async def _database(sessions: Sessions) -> str:
+    try:
+        async with asyncio.timeout(_PATIENCE_SECONDS), sessions() as session:
+            await session.execute(text("SELECT 1"))
+    except TimeoutError:
+        return f"no answer within {_PATIENCE_SECONDS:.0f} s"
+    except (OSError, SQLAlchemyError) as error:
+        # Not its text: a driver may put the address with its password there.
+        return type(error).__name__
+    return "ok"

@@ -80,6 +80,9 @@ class Hub:
         self._watchers: dict[uuid.UUID, Watcher] = {}
         self._missed: dict[uuid.UUID, list[TunnelClosed]] = {}
 
+    def __len__(self) -> int:
+        return len(self._watchers)
+
     def open(self, device_id: uuid.UUID) -> Watcher:
         """A device's stream; an older one of the same device ends."""
         if older := self._watchers.get(device_id):

@@ -1,0 +1,69 @@
+"""What Prometheus scrapes and what a load balancer asks, of a controller that has had calls and loses its database."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from culvert_db.embedded import EmbeddedPostgres
+from culvert_proto import Reason
+from prometheus_client.parser import text_string_to_metric_families
+
+from .conftest import World, refused, running, settings_in, until
+from .switch import Switch
+
+pytestmark = pytest.mark.slow
+
+
+async def scraped(world: World) -> dict[tuple[str, tuple[str, ...]], float]:
+    """Values by name and label values."""
+    answer = await world.admin.get("/api/v1/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+    return {
+        (sample.name, tuple(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+
+
+async def test_calls_tunnels_and_gateways_are_counted(world: World, switch: Switch) -> None:
+    device = await world.enrol()
+    assert (await refused(device.open())).reason is Reason.CODE_NEEDED
+    await device.prove()
+    await device.open()
+    events = device.watch()
+    await anext(events)
+    assert (await world.anyone.get("/api/v1/devices/mallory/secret-name")).status_code == 404
+    found = await scraped(world)
+    assert found["culvert_agent_calls_total", ("OpenTunnel", "OK")] == 1
+    assert found["culvert_agent_calls_total", ("OpenTunnel", "CODE_NEEDED")] == 1
+    assert found["culvert_agent_call_seconds_count", ("OpenTunnel",)] == 2
+    assert found["culvert_tunnels", ("gw-berlin", "up")] == 1
+    assert found["culvert_devices", ("pending",)] == 1
+    assert found["culvert_devices_watching", ()] == 1
+    assert found["culvert_gateway_online", ("gw-berlin",)] == 1
+    assert found["culvert_ca_expires_timestamp_seconds", ("device",)] > 1.9e9
+    assert found["culvert_rest_calls_total", ("POST", "/enrolments", "201")] == 1
+    assert found["process_resident_memory_bytes", ()] > 0
+    labels = {label for _, values in found for label in values}
+    assert not {"alice", "mallory", "secret-name", device.id}.intersection(labels)
+    assert (await world.anyone.get("/api/v1/metrics")).status_code == 401
+    body = {"name": "prometheus", "scopes": ["metrics:read"], "days": 1}
+    token = (await world.rest("POST", "/tokens", body))["token"]
+    bearer = {"Authorization": f"Bearer {token}"}
+    assert (await world.anyone.get("/api/v1/metrics", headers=bearer)).status_code == 200
+    assert (await world.anyone.get("/api/v1/users", headers=bearer)).status_code == 403
+
+
+async def test_without_its_database_it_lives_and_is_not_ready(tmp_path: Path) -> None:
+    postgres = EmbeddedPostgres(tmp_path / "pg")
+    async with postgres as url, running(settings_in(tmp_path, database_url=url)) as world:
+        ready = {"ready": True, "checks": {"database": "ok"}}
+        assert (await world.anyone.get("/readyz")).json() == ready
+        await postgres.stop()
+        lost = await until(lambda: world.anyone.get("/readyz"), lambda answer: answer.status_code == 503)
+        assert lost.json()["ready"] is False
+        assert str(tmp_path) not in lost.text
+        assert (await world.anyone.get("/healthz")).json() == {"status": "ok"}
+        await postgres.start()
+        await until(lambda: world.anyone.get("/readyz"), lambda answer: answer.json() == ready)
