@@ -94,6 +94,19 @@ async def test_what_is_wrong_is_refused(world: World, device: Device) -> None:
     assert await problem(world, "GET", "/access?user=bob&name=wiki.corp.example") == (404, "NOT_FOUND")
 
 
+async def test_a_group_opens_nothing_to_who_is_not_in_it(world: World, device: Device, writers: None) -> None:
+    await world.rest("POST", "/users", {"name": "eve", "email": "eve@corp.example"})
+    eve = await world.enrol("eve")
+    await eve.prove()
+    await device.open()
+    assert (await refused(eve.open())).reason is Reason.NO_POLICY
+    events = eve.watch()
+    assert list((await next_event(events, "profile")).profile.resources) == []
+    await events.aclose()
+    traced = await world.rest("GET", "/access?user=eve&name=wiki.corp.example")
+    assert [found["reason"] for found in traced] == ["NO_POLICY"]
+
+
 async def test_a_group_opens_what_its_policies_say(world: World, device: Device, writers: None) -> None:
     await device.open()
     assert await world.rest("DELETE", "/groups/writers/members/alice") == {"tunnels_closed": 1}

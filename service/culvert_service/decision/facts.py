@@ -20,7 +20,12 @@ _log = logging.getLogger(__name__)
 
 def concerns(user_id: ColumnElement[int] | Any) -> ColumnElement[bool]:
     """Whether a policy is the person's, or a group's of which the person is a member."""
-    member = exists().where(GroupMember.group_id == PolicyRow.group_id, GroupMember.user_id == user_id)
+    member = (
+        exists()
+        .where(GroupMember.group_id == PolicyRow.group_id, GroupMember.user_id == user_id)
+        # The person is that of the statement around, however deep this stands in it; not anyone who has a device.
+        .correlate_except(GroupMember)
+    )
     return or_(PolicyRow.user_id == user_id, member)
 
 
