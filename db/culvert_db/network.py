@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Text, UniqueConstraint, text
-from sqlalchemy.dialects.postgresql import ARRAY, CIDR, INET
+from sqlalchemy.dialects.postgresql import ARRAY, CIDR, INET, JSONB
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from culvert_db.base import Base, CreatedAt, Number
@@ -37,11 +37,16 @@ class Gateway(Base):
 
 
 class Resource(Base):
-    """An internal name and its address. Limits of 0 mean none of that kind."""
+    """An internal name, or with "*." at its start all names below one, and what may be reached under it.
+
+    Each of the targets has a `prefix`, and where not everything there is meant, `protocol` and `ports`, as the REST API
+    took them. Limits of 0 mean none of that kind.
+    """
 
     __tablename__ = "resources"
     __table_args__ = (
         CheckConstraint("fqdn = lower(fqdn) AND fqdn NOT LIKE '%.'", name="fqdn_is_canonical"),
+        CheckConstraint("jsonb_typeof(targets) = 'array' AND targets <> '[]'", name="targets_are_a_list"),
         CheckConstraint("idle_seconds > 0", name="idle_is_positive"),
         CheckConstraint(
             "soft_packets >= 0 AND soft_bytes >= 0 AND soft_seconds >= 0", name="limits_are_not_negative"
@@ -51,7 +56,7 @@ class Resource(Base):
     id: Mapped[Number]
     name: Mapped[str] = mapped_column(unique=True)
     fqdn: Mapped[str] = mapped_column(unique=True)
-    address: Mapped[str] = mapped_column(INET)
+    targets: Mapped[list[dict[str, Any]]] = mapped_column(JSONB)
     owner: Mapped[str]
     idle_seconds: Mapped[int]
     soft_packets: Mapped[int] = mapped_column(BigInteger)

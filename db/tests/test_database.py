@@ -66,7 +66,7 @@ def _resource() -> Resource:
     return Resource(
         name="wiki",
         fqdn="wiki.corp.example",
-        address="10.20.0.10",
+        targets=[{"prefix": "10.20.0.10/32"}],
         owner="bob@corp.example",
         idle_seconds=300,
         soft_packets=0,

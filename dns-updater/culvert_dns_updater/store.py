@@ -7,9 +7,9 @@ import contextlib
 import ipaddress
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from asyncpg import InterfaceError, PostgresError
 from culvert_db import (
@@ -29,7 +29,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_dns_updater.desired import Intent, ZoneProfile
-from culvert_dns_updater.records import Ownership
+from culvert_dns_updater.records import Address, Ownership
 from culvert_dns_updater.zone import State, States
 
 # The zone of rows for names that none publishes.
@@ -142,8 +142,8 @@ class Store:
         """Raises StoreError."""
         async with _faults(), self._sessions.begin() as session:
             await session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
-            resources = await session.execute(select(Resource.id, Resource.fqdn, Resource.address))
-            rows = [(number, fqdn, ipaddress.ip_interface(address).ip) for number, fqdn, address in resources]
+            resources = await session.execute(select(Resource.id, Resource.fqdn, Resource.targets))
+            rows = [(number, fqdn, _addresses(targets)) for number, fqdn, targets in resources]
             names = {number: fqdn for number, fqdn, _ in rows}
             only: defaultdict[int, set[str]] = defaultdict(set)
             for chosen in await session.scalars(select(DnsZoneResource)):
@@ -152,7 +152,7 @@ class Store:
                 _profile(zone, None if zone.all_resources else frozenset(only[zone.id]))
                 for zone in await session.scalars(select(DnsZone).order_by(DnsZone.name))
             ]
-        return Intent(tuple(zones), tuple((fqdn, address) for _, fqdn, address in rows))
+        return Intent(tuple(zones), tuple((fqdn, at) for _, fqdn, addresses in rows for at in addresses))
 
     async def known(self, zone: str) -> list[tuple[str, str]]:
         """(name, type) of each record whose state is on file. Raises StoreError."""
@@ -214,6 +214,12 @@ class Store:
             finally:
                 # The connection carries our listener: it must not go back to the pool.
                 await connection.invalidate()
+
+
+def _addresses(targets: Sequence[Mapping[str, Any]]) -> list[Address]:
+    """The single addresses among a resource's targets."""
+    networks = [ipaddress.ip_network(target["prefix"]) for target in targets]
+    return [network.network_address for network in networks if network.num_addresses == 1]
 
 
 def _profile(zone: DnsZone, only: frozenset[str] | None) -> ZoneProfile:

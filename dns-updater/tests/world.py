@@ -8,7 +8,9 @@ import os
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from ipaddress import ip_network
 from pathlib import Path
+from typing import Any
 
 from culvert_db import DnsLease, DnsRecord, DnsZone, DnsZoneStatus, Resource, Sessions
 from culvert_dns_updater.keeper import Means
@@ -46,10 +48,10 @@ class World:
             present = {resource.fqdn: resource for resource in found}
             for fqdn, address in addresses.items():
                 if fqdn in present:
-                    present[fqdn].address = address
+                    present[fqdn].targets = _at(address)
                 else:
                     owner = "bob@corp.example"
-                    session.add(Resource(name=fqdn, fqdn=fqdn, address=address, owner=owner, **_LIMITS))
+                    session.add(Resource(name=fqdn, fqdn=fqdn, targets=_at(address), owner=owner, **_LIMITS))
 
     async def delete(self, names: Iterable[str]) -> None:
         async with self.sessions.begin() as session:
@@ -106,6 +108,10 @@ class World:
 
     def log(self) -> str:
         return (self.directory / "updater.log").read_text()
+
+
+def _at(address: str) -> list[dict[str, Any]]:
+    return [{"prefix": str(ip_network(address))}]
 
 
 async def until(condition: Callable[[], bool], seconds: float = 60) -> None:

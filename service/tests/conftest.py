@@ -159,10 +159,12 @@ class World:
         )
 
     async def add_wiki(self, gateways: list[str], **fields: object) -> None:
+        await self.add_resource("wiki", gateways, **{"address": "10.20.0.10"} | fields)
+
+    async def add_resource(self, name: str, gateways: list[str], **fields: object) -> None:
         body = {
-            "name": "wiki",
-            "fqdn": "wiki.corp.example",
-            "address": "10.20.0.10",
+            "name": name,
+            "fqdn": f"{name}.corp.example",
             "gateways": gateways,
             "users": ["alice"],
             "owner": "bob@corp.example",

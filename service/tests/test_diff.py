@@ -10,8 +10,9 @@ from culvert_service.gateways.diff import DesiredTunnel, Plan, plan
 from culvert_service.gateways.entry import Entry, EntryKey, Kind, entry
 from culvert_service.gateways.limits import Limits
 from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Slot, Spi, Tag
+from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import Lan, Site, Wan, static_entries
-from culvert_service.gateways.tunnel_entries import Pair, Path, WrappedKeys, pair_entries, policy_entry
+from culvert_service.gateways.tunnel_entries import Pair, Path, WrappedKeys, pair_entries, policy_entries
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +24,7 @@ SITE = Site(
 )
 STATIC = static_entries(SITE)
 UUID = uuid.UUID(int=1)
+WIKI = (Selector("10.20.0.10/32"), Selector("10.20.8.0/24", 6, (443, 443)))
 
 
 def numbers(n: int) -> SaNumbers:
@@ -34,7 +36,7 @@ def tunnel(n: int, *, drains: bool = False, peer: str = "203.0.113.10") -> Desir
         uuid.UUID(int=n),
         SITE.address,
         f"10.99.0.{n + 1}",
-        "10.20.0.10",
+        WIKI,
         peer,
         4500,
         Endpoint(n),
@@ -42,9 +44,9 @@ def tunnel(n: int, *, drains: bool = False, peer: str = "203.0.113.10") -> Desir
     )
     current = Pair(2, numbers(4 * n), numbers(4 * n + 1), Tag(9))
     old = Pair(1, numbers(4 * n + 2), numbers(4 * n + 3), Tag(9))
-    policy = policy_entry(path, current.to_device.sa_id)
+    policy = policy_entries(path, current.to_device.sa_id)
     return DesiredTunnel(
-        path.tunnel_id, 2, (*pair_entries(path, current), policy), pair_entries(path, old) if drains else ()
+        path.tunnel_id, 2, (*pair_entries(path, current), *policy), pair_entries(path, old) if drains else ()
     )
 
 
@@ -105,14 +107,14 @@ def test_an_sa_whose_peer_moved_is_kept_and_modified_with_the_key_that_is_there(
 
 
 def test_an_sa_under_another_tag_is_another_sa() -> None:
-    path = Path(UUID, SITE.address, "10.99.0.1", "10.20.0.10", "203.0.113.10", 4500, Endpoint(1), Limits())
+    path = Path(UUID, SITE.address, "10.99.0.1", WIKI, "203.0.113.10", 4500, Endpoint(1), Limits())
     old, new = (pair_entries(path, Pair(1, numbers(1), numbers(2), Tag(tag))) for tag in (7, 8))
     assert plan([], [DesiredTunnel(UUID, 1, new)], old).lost != ()
 
 
 def test_what_is_modified_carries_a_key() -> None:
     """An SAD entry that is written without its key would be one with a key of zeros."""
-    path = Path(UUID, SITE.address, "10.99.0.1", "10.20.0.10", "203.0.113.10", 4500, Endpoint(1), Limits())
+    path = Path(UUID, SITE.address, "10.99.0.1", WIKI, "203.0.113.10", 4500, Endpoint(1), Limits())
     pair = Pair(1, numbers(1), numbers(2), Tag(7))
     old = pair_entries(path, pair, WrappedKeys(b"in", b"out"))
     wider = pair_entries(replace(path, soft=Limits(5)), pair)

@@ -19,9 +19,10 @@ from culvert_service.gateways.guard import Guard
 from culvert_service.gateways.key_wrap import KeyWrap, new_kek, new_sa_key
 from culvert_service.gateways.limits import Limits, hard
 from culvert_service.gateways.sa import draw, draw_endpoint, draw_tag
+from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import Lan, Site, Wan, static_entries
 from culvert_service.gateways.suite import Suite, check_allowed, inner_mtu
-from culvert_service.gateways.tunnel_entries import Pair, pair_entries, policy_entry
+from culvert_service.gateways.tunnel_entries import Pair, pair_entries, policy_entries
 from culvert_service.gateways.tunnel_entries import Path as TunnelPath
 from culvert_service.sessions.grant import PairKeys
 from culvert_service.sessions.pool import free_address
@@ -46,13 +47,14 @@ SITE = Site(
 )
 
 
+WIKI = (Selector("10.20.0.10/32"), Selector("10.20.8.0/24", 6, (443, 443)))
+
+
 def path(suite: Suite, peer: str = "203.0.113.10") -> TunnelPath:
     outer = SITE.facing(peer)
     assert outer is not None
     soft = Limits(2**40, 2**50, 3600)
-    return TunnelPath(
-        *(uuid.uuid4(), outer, "10.99.0.1", "10.20.0.10", peer, 4500, draw_endpoint(), soft, suite)
-    )
+    return TunnelPath(*(uuid.uuid4(), outer, "10.99.0.1", WIKI, peer, 4500, draw_endpoint(), soft, suite))
 
 
 @pytest.mark.parametrize("peer", ["203.0.113.10", "2001:db8:9::10"])
@@ -65,7 +67,7 @@ def test_every_entry_survives_the_way_to_the_switch_and_back(suite: Suite, peer:
     entries = [
         *static_entries(SITE),
         *pair_entries(tunnel, pair, keys),
-        policy_entry(tunnel, pair.to_device.sa_id),
+        *policy_entries(tunnel, pair.to_device.sa_id),
     ]
     for item in entries:
         sent = p4runtime.to_update(Update(Kind.INSERT, item)).encode(schema)
@@ -185,7 +187,7 @@ def test_a_gateways_own_address_counts_for_its_mtu() -> None:
     assert replace(path(Suite.AES_GCM_256), lan_mtu=1400).inner_mtu == 1400
     raw = path(Suite.AES_GCM_256).seen_from("203.0.113.10", 0)
     assert raw.inner_mtu == 1446
-    seal = dict(pair_entries(raw, Pair(1, draw(), draw(), draw_tag()))[2].params)
+    seal = dict(pair_entries(raw, Pair(1, draw(), draw(), draw_tag()))[-1].params)
     assert (seal["sport"], seal["dport"]) == (0, 0)
 
 

@@ -11,13 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from culvert_proto import agent_pb2
 from culvert_service.gateways import mapped
 from culvert_service.sessions.roaming import Newest, Peer
 
 from .conftest import Device, World, free_port, until
 from .gateway_process import BMV2, SLUICE, Start, bmv2, sluice, unpack
+from .sealed import esp
 from .switch import Switch
 from .wire import Wires, frame, next_udp, udp
 
@@ -135,15 +134,6 @@ async def test_a_move_that_could_not_be_written_is_made_when_it_is_told_again(
     assert THERE not in await peers(world)
     switch.digest("moved_t", seal["sa_id"], mapped.number(THERE.address), THERE.port, 0)
     await until(lambda: peers(world), settled(THERE))
-
-
-def esp(sa: agent_pb2.Sa, number: int, inner: bytes) -> bytes:
-    """RFC 4303, 4106 with ESN: an implementation apart from the gateway's."""
-    pad = bytes(range(1, 1 + -(len(inner) + 2) % 4))
-    plain = inner + pad + bytes([len(pad), 4])
-    sequence = number.to_bytes(8)
-    sealed = AESGCM(sa.key[:32]).encrypt(sa.key[32:] + sequence, plain, sa.spi.to_bytes(4) + sequence)
-    return sa.spi.to_bytes(4) + sequence[4:] + sequence + sealed
 
 
 @pytest.mark.slow

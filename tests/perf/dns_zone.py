@@ -16,6 +16,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from culvert_db import DnsZone, Resource, Sessions, create_engine, create_sessions, upgrade
 from culvert_db.embedded import EmbeddedPostgres
@@ -55,15 +56,21 @@ async def _publish(sessions: Sessions, bind: Bind) -> None:
     async with sessions.begin() as session:
         session.add(DnsZone(name="corp", origin=ZONE, server=bind.address, port=bind.port, key=KEY_NAME))
         owner = "bob@corp.example"
-        session.add_all(Resource(name=n, fqdn=n, address="10.0.0.1", owner=owner, **limits) for n in NAMES)
+        session.add_all(
+            Resource(name=n, fqdn=n, targets=_at("10.0.0.1"), owner=owner, **limits) for n in NAMES
+        )
 
 
 async def _change(sessions: Sessions, bind: Bind, address: str) -> float:
     async with sessions.begin() as session:
-        await session.execute(update(Resource).values(address=address))
+        await session.execute(update(Resource).values(targets=_at(address)))
         began = time.monotonic()
     await asyncio.to_thread(_wait, bind, address)
     return time.monotonic() - began
+
+
+def _at(address: str) -> list[dict[str, Any]]:
+    return [{"prefix": f"{address}/32"}]
 
 
 def _wait(bind: Bind, address: str) -> None:

@@ -12,6 +12,7 @@ from culvert_service.gateways.limits import Limits, hard
 from culvert_service.gateways.link import Link
 from culvert_service.gateways.suite import Suite
 from culvert_service.gateways.tunnel_entries import ESP_IN_UDP_PORT, REPLAY_WINDOW
+from culvert_service.resources.target import hosts
 from culvert_service.sessions.grant import DRAIN_MS, GrantedPair, GrantedTunnel
 from culvert_service.watch.hub import SaExpiring, TunnelClosed
 
@@ -60,7 +61,8 @@ def profile(
             for link in sorted(links, key=lambda link: link.name)
         ],
         resources=[
-            agent_pb2.Resource(name=one.name, fqdn=one.fqdn, addresses=[one.address]) for one in resources
+            agent_pb2.Resource(name=one.name, fqdn=one.fqdn, addresses=hosts(one.targets))
+            for one in resources
         ],
         code_valid_until=int(until.timestamp()) if until is not None and until > now else 0,
     )

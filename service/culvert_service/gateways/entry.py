@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 # Exact: a number. Ternary: (value, mask). LPM: (value, prefix length).
@@ -83,6 +84,11 @@ class Update:
 
 def inserts(*entries: Entry) -> list[Update]:
     return [Update(Kind.INSERT, item) for item in entries]
+
+
+def modifies(entries: Sequence[Entry], before: Sequence[Entry]) -> list[Update]:
+    """Of both the keys are the same, in the same order."""
+    return [Update(Kind.MODIFY, item, old) for item, old in zip(entries, before, strict=True)]
 
 
 def deletes(*entries: Entry) -> list[Update]:

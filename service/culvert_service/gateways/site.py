@@ -10,11 +10,14 @@ does not exist, and so is dropped; only the rest goes to the WAN.
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from culvert_service.gateways import mapped
 from culvert_service.gateways.entry import Entry, entry
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 # Roles of p4/gateway, and the interfaces that bear them.
 WAN, LAN = 1, 2
@@ -63,8 +66,18 @@ class Site:
         """The outer address of a peer's family; None without one."""
         return self.address if mapped.family(peer) == 4 else self.address6
 
-    def serves(self, address: str) -> bool:
-        return address in self.lan.neighbours
+    def serves(self, prefix: str) -> bool:
+        """Whether the prefix lies on the LAN, and somebody in it can be reached."""
+        wanted = ipaddress.ip_network(prefix)
+        inside = map(ipaddress.ip_network, filter(None, (self.lan.prefix, self.lan.prefix6)))
+        return any(within(wanted, lan) for lan in inside) and any(
+            ipaddress.ip_address(address) in wanted for address in self.lan.neighbours
+        )
+
+
+def within(inner: Network, outer: Network) -> bool:
+    """Two families are never within each other."""
+    return inner.network_address in outer and inner.prefixlen >= outer.prefixlen
 
 
 def static_entries(site: Site) -> list[Entry]:

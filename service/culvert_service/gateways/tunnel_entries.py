@@ -1,9 +1,9 @@
 """The entries of one tunnel. Pure.
 
 sad_in  (gateway's address, SPI)              → open(slot, key, limits)    ┐
-spd_in  (SA, inner address → resource)        → permit                     ├ one pair of SAs
+spd_in  (SA, inner address → target), each    → permit                     ├ one pair of SAs
 sad_out (SA)                                  → seal(slot, key, SPI, peer) ┘
-spd_out (LAN, resource → inner address)       → protect(SA)                  the tunnel's outbound policy
+spd_out (LAN, target → inner address), each   → protect(SA)                  the tunnel's outbound policy
 
 The gateway follows the peer by itself: what an authenticated packet came from is kept in the tunnel's endpoint, under the
 pair's tag, and counts more than the peer in sad_out.
@@ -15,9 +15,10 @@ import uuid
 from dataclasses import dataclass, replace
 
 from culvert_service.gateways import mapped
-from culvert_service.gateways.entry import Entry, MatchValue, Update, deletes, entry, inserts
+from culvert_service.gateways.entry import Entry, Update, deletes, entry, inserts
 from culvert_service.gateways.limits import Limits, hard
 from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Tag
+from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import LAN
 from culvert_service.gateways.suite import Suite, inner_mtu
 
@@ -37,7 +38,7 @@ class Path:
     tunnel_id: uuid.UUID
     gateway_address: str
     inner_address: str
-    resource_address: str
+    selectors: tuple[Selector, ...]
     peer_address: str
     peer_port: int
     endpoint: Endpoint
@@ -52,6 +53,11 @@ class Path:
         family = mapped.family(self.gateway_address)
         sealed = inner_mtu(self.suite, link_mtu=self.link_mtu, outer_family=family, udp=self.peer_port != 0)
         return min(sealed, self.lan_mtu)
+
+    @property
+    def remote_prefixes(self) -> tuple[str, ...]:
+        """What the device sends into the tunnel."""
+        return tuple(dict.fromkeys(selector.prefix for selector in self.selectors))
 
     def seen_from(self, address: str, port: int) -> Path:
         """The same tunnel, its device elsewhere."""
@@ -74,8 +80,8 @@ class WrappedKeys:
     to_device: bytes
 
 
-def pair_entries(path: Path, pair: Pair, keys: WrappedKeys | None = None) -> tuple[Entry, Entry, Entry]:
-    """sad_in, spd_in, sad_out. Without keys they can be compared and deleted, but not written."""
+def pair_entries(path: Path, pair: Pair, keys: WrappedKeys | None = None) -> tuple[Entry, ...]:
+    """sad_in, spd_in for each selector, sad_out. Without keys they can be compared and deleted, but not written."""
     into, out = pair.to_gateway, pair.to_device
     shared = {"suite": path.suite.shape.number, "esn": 1, "endpoint": path.endpoint, "tag": pair.tag}
     shared |= _limits(path.soft)
@@ -86,12 +92,10 @@ def pair_entries(path: Path, pair: Pair, keys: WrappedKeys | None = None) -> tup
         shared | {"sa_id": into.sa_id, "slot": into.slot, "replay_window": REPLAY_WINDOW},
         wrapped_key=keys and keys.to_gateway,
     )
-    selectors: dict[str, MatchValue] = {
-        "sa_id": into.sa_id,
-        "src": (mapped.number(path.inner_address), mapped.HOST_MASK),
-        "dst": (mapped.number(path.resource_address), mapped.HOST_MASK),
-    }
-    spd_in = entry("spd_in", selectors, "permit", {"inner_mtu": path.inner_mtu}, priority=1)
+    permitted = [{"sa_id": into.sa_id, **it.towards(path.inner_address)} for it in path.selectors]
+    spd_in = [
+        entry("spd_in", match, "permit", {"inner_mtu": path.inner_mtu}, priority=1) for match in permitted
+    ]
     sad_out = entry(
         "sad_out",
         {"sa_id": out.sa_id},
@@ -102,7 +106,7 @@ def pair_entries(path: Path, pair: Pair, keys: WrappedKeys | None = None) -> tup
         | {"sport": ESP_IN_UDP_PORT if path.peer_port else 0, "dport": path.peer_port},
         wrapped_key=keys and keys.to_device,
     )
-    return sad_in, spd_in, sad_out
+    return sad_in, *spd_in, sad_out
 
 
 def same_sa(one: Entry, other: Entry) -> bool:
@@ -110,15 +114,12 @@ def same_sa(one: Entry, other: Entry) -> bool:
     return one.action == other.action and _identity(one) == _identity(other)
 
 
-def policy_entry(path: Path, sa_id: SaId) -> Entry:
-    """spd_out. Two resources of one device may share an address: each tunnel's policy then needs a priority of its own."""
-    match: dict[str, MatchValue] = {
-        "role": LAN,
-        "src": (mapped.number(path.resource_address), mapped.HOST_MASK),
-        "dst": (mapped.number(path.inner_address), mapped.HOST_MASK),
-    }
+def policy_entries(path: Path, sa_id: SaId) -> tuple[Entry, ...]:
+    """spd_out. Two resources of one device may share a target: each tunnel's policy then needs a priority of its own."""
+    priority = 1 + path.tunnel_id.int % (2**31 - 2)
     params = {"sa_id": sa_id, "inner_mtu": path.inner_mtu}
-    return entry("spd_out", match, "protect", params, priority=1 + path.tunnel_id.int % (2**31 - 2))
+    matches = [{"role": LAN, **it.back_to(path.inner_address)} for it in path.selectors]
+    return tuple(entry("spd_out", match, "protect", params, priority=priority) for match in matches)
 
 
 def install_pair(path: Path, pair: Pair, keys: WrappedKeys) -> list[Update]:

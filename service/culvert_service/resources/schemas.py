@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any, cast
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from culvert_service.resources.target import Target
 
 _LABEL = re.compile(r"^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?$")
 _NAME_MAX = 253
+_SELECTORS_MAX = 64
 
 
 def _fqdn(value: str) -> str:
@@ -19,10 +21,6 @@ def _fqdn(value: str) -> str:
     if len(name) > _NAME_MAX or len(labels) < 2 or not all(_LABEL.match(label) for label in labels):
         raise ValueError("must be a full DNS name such as wiki.corp.example")
     return name
-
-
-def _ipv4(value: str) -> str:
-    return str(ipaddress.IPv4Address(value))
 
 
 class Rekey(BaseModel):
@@ -40,7 +38,8 @@ class ResourceIn(BaseModel):
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
     fqdn: Annotated[str, AfterValidator(_fqdn)]
-    address: Annotated[str, AfterValidator(_ipv4)]
+    # `"address": "10.20.0.10"` is short for one target that is this host.
+    targets: Annotated[list[Target], Field(min_length=1, max_length=_SELECTORS_MAX)]
     # In the order in which they are tried.
     gateways: Annotated[list[str], Field(min_length=1)]
     # Each gets a policy of their own, without conditions: "alice to wiki". Shown are those who have one of their own.
@@ -50,6 +49,23 @@ class ResourceIn(BaseModel):
     # A tunnel without packets for this long is closed.
     idle_seconds: Annotated[int, Field(ge=1, le=86400)] = 300
     rekey: Rekey = Rekey()
+
+    @field_validator("targets")
+    @classmethod
+    def _few_selectors(cls, value: list[Target]) -> list[Target]:
+        """Each is two entries of a gateway for each tunnel."""
+        if sum(max(1, len(target.ports)) for target in value) > _SELECTORS_MAX:
+            raise ValueError(f"more than {_SELECTORS_MAX} prefixes and ranges of ports")
+        return value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_address(cls, value: object) -> object:
+        fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        if "address" not in fields or "targets" in fields:
+            return cast("object", value)
+        rest = {name: it for name, it in fields.items() if name != "address"}
+        return rest | {"targets": [{"prefix": fields["address"]}]}
 
 
 class ResourceOut(ResourceIn):

@@ -15,6 +15,7 @@ from culvert_service.audit.log import Line
 from culvert_service.gateways.record import site_of
 from culvert_service.resources import repository
 from culvert_service.resources.schemas import DeletedOut, Rekey, ResourceIn, ResourceOut
+from culvert_service.resources.target import Target
 from culvert_service.watch.hub import Hub
 
 # Closes every tunnel to a resource, in the transaction that deletes it; returns what to do after its commit.
@@ -44,7 +45,8 @@ class Resources:
                 resource = await self._resource(session, asked)
                 session.add(resource)
                 session.add_all(await _policies(session, resource, asked.users))
-                told = asked.model_dump(include={"fqdn", "address", "owner"})
+                told = asked.model_dump(include={"fqdn", "owner"})
+                told |= {"targets": " ".join(str(target) for target in asked.targets)}
                 told |= {"gateways": " ".join(asked.gateways), "users": " ".join(asked.users)}
                 audit.tell(session, Line("resource.create", f"resource/{asked.name}", told))
         except IntegrityError:
@@ -85,13 +87,14 @@ class Resources:
         gateways = await repository.gateways_named(session, asked.gateways)
         serving = [_found(gateways, name, "gateway") for name in dict.fromkeys(asked.gateways)]
         for gateway in serving:
-            if not site_of(gateway).serves(asked.address):
-                why = f"{gateway.name} has no neighbour {asked.address} on its LAN"
+            site = site_of(gateway)
+            if strange := [it.prefix for it in asked.targets if not site.serves(it.prefix)]:
+                why = f"{gateway.name} has no neighbour in {strange[0]} on its LAN"
                 raise CulvertError(Reason.REQUEST_INVALID, why=why)
         return Resource(
             name=asked.name,
             fqdn=asked.fqdn,
-            address=asked.address,
+            targets=[target.row() for target in asked.targets],
             owner=asked.owner,
             idle_seconds=asked.idle_seconds,
             soft_packets=asked.rekey.soft_packets,
@@ -122,7 +125,7 @@ def _out(resource: Resource, people: Sequence[str]) -> ResourceOut:
     return ResourceOut(
         name=resource.name,
         fqdn=resource.fqdn,
-        address=resource.address,
+        targets=[Target.model_validate(row) for row in resource.targets],
         gateways=[link.gateway.name for link in resource.gateways],
         users=sorted(people),
         owner=resource.owner,

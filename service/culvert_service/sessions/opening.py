@@ -23,11 +23,11 @@ from culvert_service.audit.log import Line
 from culvert_service.decision import facts as decision_facts
 from culvert_service.decision.conditions import Denial
 from culvert_service.decision.decision import GatewayFact, Permit, decide
-from culvert_service.gateways.entry import Kind, Update, inserts
+from culvert_service.gateways.entry import Update, inserts, modifies
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.link import Link
 from culvert_service.gateways.sa import draw_tag
-from culvert_service.gateways.tunnel_entries import install_pair, policy_entry, remove_pair
+from culvert_service.gateways.tunnel_entries import install_pair, policy_entries, remove_pair
 from culvert_service.identity.service import admitted
 from culvert_service.sessions import repository
 from culvert_service.sessions.grant import DRAIN_MS, GrantedPair, GrantedTunnel, PairKeys, Timeline
@@ -234,12 +234,14 @@ class Opening:
             gateway.name,
             path.gateway_address,
             inner,
-            (f"{resource.address}/32",),
+            path.remote_prefixes,
             path.inner_mtu,
             GrantedPair.of(pair, keys, path),
         )
         install = install_pair(path, pair, keys.wrapped(link.config.key_wrap))
-        return _Job(granted, [install, inserts(policy_entry(path, pair.to_device.sa_id))], replaced=replaced)
+        return _Job(
+            granted, [install, inserts(*policy_entries(path, pair.to_device.sa_id))], replaced=replaced
+        )
 
     async def _reopen(
         self,
@@ -271,7 +273,7 @@ class Opening:
         )
         path = existing.path.seen_from(request.peer_address, request.peer_port)
         keys = PairKeys.new(path.suite)
-        switch = Update(Kind.MODIFY, policy_entry(path, pair.to_device.sa_id), existing.policy())
+        switch = modifies(policy_entries(path, pair.to_device.sa_id), existing.policy())
         granted = GrantedTunnel(
             existing.id,
             existing.resource,
@@ -280,12 +282,12 @@ class Opening:
             existing.gateway,
             path.gateway_address,
             path.inner_address,
-            (f"{path.resource_address}/32",),
+            path.remote_prefixes,
             path.inner_mtu,
             GrantedPair.of(pair, keys, path),
         )
         leftovers = [update for gone in step.remove for update in remove_pair(path, existing.pairs[gone])]
-        batches = [install_pair(path, pair, keys.wrapped(link.config.key_wrap)), [switch]]
+        batches = [install_pair(path, pair, keys.wrapped(link.config.key_wrap)), switch]
         return _Job(granted, batches, draining=step.drain, leftovers=tuple(leftovers))
 
 

@@ -16,7 +16,8 @@ from culvert_service.gateways.limits import Limits, hard
 from culvert_service.gateways.record import site_of
 from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Slot, Spi, Tag
 from culvert_service.gateways.suite import Suite
-from culvert_service.gateways.tunnel_entries import Pair, Path, pair_entries, policy_entry, remove_pair
+from culvert_service.gateways.tunnel_entries import Pair, Path, pair_entries, policy_entries, remove_pair
+from culvert_service.resources.target import selectors
 from culvert_service.sessions.lifecycle import Session
 
 
@@ -46,17 +47,17 @@ class TunnelRecord:
         draining = [pair for generation, pair in self.pairs.items() if generation in self.session.draining]
         vital = [pair for generation, pair in self.pairs.items() if generation not in self.session.draining]
         return DesiredTunnel(
-            self.id, self.session.current, (*self._entries(vital), self.policy()), self._entries(draining)
+            self.id, self.session.current, (*self._entries(vital), *self.policy()), self._entries(draining)
         )
 
-    def policy(self) -> Entry:
-        """Its spd_out entry now."""
-        return policy_entry(self.path, self.pairs[self.session.current].to_device.sa_id)
+    def policy(self) -> tuple[Entry, ...]:
+        """Its spd_out entries now."""
+        return policy_entries(self.path, self.pairs[self.session.current].to_device.sa_id)
 
     def removal(self) -> list[list[Update]]:
         """Everything that it has on its gateway: first what sends traffic into it."""
         pairs = [update for pair in self.pairs.values() for update in remove_pair(self.path, pair)]
-        return [deletes(self.policy()), pairs]
+        return [deletes(*self.policy()), pairs]
 
     def _entries(self, pairs: list[Pair]) -> tuple[Entry, ...]:
         return tuple(entry for pair in pairs for entry in pair_entries(self.path, pair))
@@ -98,7 +99,7 @@ def path_of(tunnel: Tunnel, resource: Resource, gateway: Gateway, inner_address:
         tunnel.id,
         outer,
         inner_address,
-        resource.address,
+        selectors(resource.targets),
         tunnel.peer_address,
         tunnel.peer_port,
         Endpoint(tunnel.endpoint),

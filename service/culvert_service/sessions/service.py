@@ -19,10 +19,10 @@ from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Actor, Line
 from culvert_service.gateways.diff import DesiredTunnel
-from culvert_service.gateways.entry import Kind, Update
+from culvert_service.gateways.entry import Update, modifies
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.link import Link
-from culvert_service.gateways.tunnel_entries import install_pair, policy_entry, remove_pair
+from culvert_service.gateways.tunnel_entries import install_pair, policy_entries, remove_pair
 from culvert_service.identity import repository as identity
 from culvert_service.identity.service import admitted
 from culvert_service.sessions import repository
@@ -242,13 +242,13 @@ class Tunnels:
                 return
             link = self._online(record.gateway)
             sa_id = record.pairs[step.switch].to_device.sa_id
-            switch = Update(Kind.MODIFY, policy_entry(record.path, sa_id), record.policy())
+            switch = modifies(policy_entries(record.path, sa_id), record.policy())
             until = self._now() + datetime.timedelta(milliseconds=DRAIN_MS)
             await repository.drain_generation(session, record.id, step.drain, until)
             await repository.update_tunnel(
                 session, record.id, state=TunnelState.UP, generation=step.session.current
             )
-            await program_and_commit(session, link, [[switch]])
+            await program_and_commit(session, link, [switch])
         self._drain_later(tunnel_id, step.drain)
         _log.info("tunnel switched", extra={"tunnel": str(tunnel_id), "generation": generation})
 

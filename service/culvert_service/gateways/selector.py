@@ -1,0 +1,46 @@
+"""What a tunnel may carry, as SPD entries say it: the far side of its selectors (RFC 4301 section 4.4.1.1). Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from culvert_service.gateways import mapped
+from culvert_service.gateways.entry import MatchValue
+
+ALL_PORTS = (0, 65535)
+_PROTOCOL_MASK = 0xFF
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """`protocol` is IANA's number, None for all; `ports` are the first and the last one of the far side."""
+
+    prefix: str
+    protocol: int | None = None
+    ports: tuple[int, int] = ALL_PORTS
+
+    def towards(self, near: str) -> dict[str, MatchValue]:
+        """What packets from the address `near` match."""
+        return {"src": _host(near), "dst": _masked(self.prefix)} | self._transport("dport")
+
+    def back_to(self, near: str) -> dict[str, MatchValue]:
+        """What the answers match."""
+        return {"src": _masked(self.prefix), "dst": _host(near)} | self._transport("sport")
+
+    def _transport(self, port: str) -> dict[str, MatchValue]:
+        # P4Runtime section 9.1.1: what does not matter is left out.
+        match: dict[str, MatchValue] = {}
+        if self.protocol is not None:
+            match["protocol"] = (self.protocol, _PROTOCOL_MASK)
+        if self.ports != ALL_PORTS:
+            match[port] = self.ports
+        return match
+
+
+def _host(address: str) -> MatchValue:
+    return mapped.number(address), mapped.HOST_MASK
+
+
+def _masked(prefix: str) -> MatchValue:
+    value, length = mapped.prefix(prefix)
+    return value, mapped.HOST_MASK ^ (mapped.HOST_MASK >> length)

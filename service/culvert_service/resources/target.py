@@ -1,0 +1,83 @@
+"""What may be reached under a resource's name: prefixes, and of each what protocol and which ports. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from culvert_service.gateways.selector import ALL_PORTS, Selector
+
+_PORTS = re.compile(r"^(\d{1,5})(?:-(\d{1,5}))?$", re.ASCII)
+# IANA protocol numbers.
+_NUMBERS = {"tcp": 6, "udp": 17, "icmp": 1}
+_WITH_PORTS = ("tcp", "udp")
+
+
+def _prefix(value: str) -> str:
+    return str(ipaddress.IPv4Network(value))
+
+
+def _ports(value: str) -> str:
+    first, last = _range(value)
+    return f"{first}-{last}" if first < last else str(first)
+
+
+def _range(value: str) -> tuple[int, int]:
+    found = _PORTS.match(value)
+    first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+    if not 1 <= first <= last <= ALL_PORTS[1]:
+        raise ValueError("must be a port such as 443, or a range such as 8000-8100")
+    return first, last
+
+
+def _text(value: object) -> object:
+    return str(value) if isinstance(value, int) else value
+
+
+Ports = Annotated[str, BeforeValidator(_text), AfterValidator(_ports)]
+
+
+class Target(BaseModel):
+    """A host or a prefix; without `protocol` everything there, without `ports` all of the protocol's."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    prefix: Annotated[str, AfterValidator(_prefix)]
+    protocol: Literal["any", "tcp", "udp", "icmp"] = "any"
+    # Each one port, or a range as "8000-8100".
+    ports: Annotated[list[Ports], Field(max_length=16)] = []
+
+    @model_validator(mode="after")
+    def _ports_of_a_protocol(self) -> Self:
+        if self.ports and self.protocol not in _WITH_PORTS:
+            raise ValueError("only tcp and udp have ports")
+        return self
+
+    def __str__(self) -> str:
+        transport = (
+            [] if self.protocol == "any" else ["/".join([self.protocol, ",".join(self.ports)]).rstrip("/")]
+        )
+        return ":".join([self.prefix, *transport])
+
+    def row(self) -> dict[str, Any]:
+        return self.model_dump(exclude_defaults=True)
+
+
+def selectors(rows: Sequence[Mapping[str, Any]]) -> tuple[Selector, ...]:
+    """What a tunnel to the resource may carry, without repetition."""
+    found = (
+        Selector(row["prefix"], _NUMBERS.get(row.get("protocol", "any")), ports)
+        for row in rows
+        for ports in ([_range(ports) for ports in row.get("ports", ())] or [ALL_PORTS])
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def hosts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The single addresses among the targets: where the name leads to."""
+    networks = [ipaddress.ip_network(row["prefix"]) for row in rows]
+    return list(dict.fromkeys(str(it.network_address) for it in networks if it.num_addresses == 1))
