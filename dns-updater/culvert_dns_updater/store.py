@@ -152,7 +152,7 @@ class Store:
                 _profile(zone, None if zone.all_resources else frozenset(only[zone.id]))
                 for zone in await session.scalars(select(DnsZone).order_by(DnsZone.name))
             ]
-        return Intent(tuple(zones), tuple((fqdn, at) for _, fqdn, addresses in rows for at in addresses))
+        return Intent(tuple(zones), _published(rows))
 
     async def known(self, zone: str) -> list[tuple[str, str]]:
         """(name, type) of each record whose state is on file. Raises StoreError."""
@@ -214,6 +214,12 @@ class Store:
             finally:
                 # The connection carries our listener: it must not go back to the pool.
                 await connection.invalidate()
+
+
+def _published(rows: Sequence[tuple[int, str, list[Address]]]) -> tuple[tuple[str, Address], ...]:
+    # What a wildcard stands for has other owners: they publish its names.
+    exact = [(fqdn, addresses) for _, fqdn, addresses in rows if not fqdn.startswith("*.")]
+    return tuple((fqdn, address) for fqdn, addresses in exact for address in addresses)
 
 
 def _addresses(targets: Sequence[Mapping[str, Any]]) -> list[Address]:

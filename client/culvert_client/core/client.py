@@ -139,7 +139,7 @@ class Client:
             case UpstreamAnswered(query, addresses):
                 return self._follow(self._holds.answered(query, addresses, self.profile), now)
             case TxtAnswered(fqdn, says_yes):
-                self.clicks.step(fqdn, "txt", now)
+                self.clicks.step(self.profile.tunnel_of(fqdn), "txt", now)
                 return self._follow(self._holds.txt(fqdn, says_yes, self.profile), now)
             case OpenAsked(request, name):
                 return self._open_asked(request, name, now)
@@ -190,10 +190,11 @@ class Client:
     # ── demands ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _query_held(self, query: int, fqdn: str, now: float) -> list[Command]:
-        machine = self.machines.get(fqdn)
+        name = self.profile.tunnel_of(fqdn)
+        machine = self.machines.get(name)
         commands: list[Command] = []
         if machine is None or not machine.is_up:
-            self.clicks.step(fqdn, "query", now, starts=True)
+            self.clicks.step(name, "query", now, starts=True)
             if self._holds.asks_txt(fqdn):
                 commands.append(AskTxt(fqdn))
         return commands + self._follow(self._holds.hold(query, fqdn, self.profile, now), now)
@@ -216,15 +217,17 @@ class Client:
         for outcome in outcomes:
             match outcome:
                 case Demanded(query, fqdn):
-                    commands += self._demand(query, fqdn, now)
+                    commands += self._demand(query, self.profile.tunnel_of(fqdn), now)
                 case Replied(query, fqdn, connects):
                     if connects:
-                        self.clicks.step(fqdn, "released", now)
-                        self.clicks.end(fqdn)
+                        name = self.profile.tunnel_of(fqdn)
+                        self.clicks.step(name, "released", now)
+                        self.clicks.end(name)
                     commands.append(Reply(query))
                 case Failed(query, fqdn, error):
-                    self._note(fqdn, error)
-                    self.clicks.end(fqdn, error)
+                    name = self.profile.tunnel_of(fqdn)
+                    self._note(name, error)
+                    self.clicks.end(name, error)
                     commands.append(Fail(query, error))
         return commands
 
@@ -237,7 +240,7 @@ class Client:
             Settle(-query, fqdn) for query in sorted(queries) if self._asked.pop(query, None)
         ]
         commands += self._follow(self._holds.opened(queries, carried.tunnel, self.profile), now)
-        if not self._holds.holds(fqdn):
+        if not any(self.profile.tunnel_of(name) == fqdn for name in self._holds.names()):
             self.clicks.end(fqdn)
         return commands
 
@@ -276,8 +279,10 @@ class Client:
         return commands
 
     def _call_ended(self, ended: CallEnded, now: float) -> list[Command]:
+        commands: list[Command] = []
         match ended.event:
-            case tunnel.TunnelOpened(asked_at=asked_at, decided=decided, programmed=programmed):
+            case tunnel.TunnelOpened(asked_at=asked_at, decided=decided, programmed=programmed) as opened:
+                commands += self._end_others(ended.fqdn, opened.tunnel.tunnel_id, now)
                 self.clicks.step(ended.fqdn, "decided", asked_at + decided)
                 self.clicks.step(ended.fqdn, "programmed", asked_at + programmed)
                 self.clicks.step(ended.fqdn, "reply", now)
@@ -287,7 +292,13 @@ class Client:
                 self._note(ended.fqdn, error)
             case _:
                 pass
-        return self._to_tunnel(ended.fqdn, ended.event, now)
+        return commands + self._to_tunnel(ended.fqdn, ended.event, now)
+
+    def _end_others(self, fqdn: str, tunnel_id: TunnelId, now: float) -> list[Command]:
+        """A name that was opened before its resource was known: the same tunnel has a newer pair now, under this name."""
+        others = [name for name, held in self._held_tunnels().items() if held == tunnel_id and name != fqdn]
+        lost = tunnel.ClosedByController(tunnel_id, CulvertError(Reason.CLOSED_BY_USER))
+        return [command for name in others for command in self._to_tunnel(name, lost, now)]
 
     def _tunnel_lost(self, tunnel_id: TunnelId, error: CulvertError, now: float) -> list[Command]:
         fqdn = self._name_of(tunnel_id)

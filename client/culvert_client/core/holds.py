@@ -113,6 +113,10 @@ class Holds:
     def holds(self, fqdn: str) -> bool:
         return any(hold.fqdn == fqdn for hold in self._holds.values())
 
+    def names(self) -> frozenset[str]:
+        """What is held."""
+        return frozenset(hold.fqdn for hold in self._holds.values())
+
     def deadline(self) -> float | None:
         return min((hold.until for hold in self._holds.values()), default=None)
 

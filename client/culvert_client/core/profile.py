@@ -19,9 +19,14 @@ class Gateway:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
+    """`fqdn` is one name, or `*.` and a suffix for every name below it."""
+
     name: str
     fqdn: str
     addresses: tuple[str, ...]
+
+    def carries(self, fqdn: str) -> bool:
+        return fqdn == self.fqdn or (self.fqdn.startswith("*.") and fqdn.endswith(self.fqdn[1:]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +50,24 @@ class Profile:
 
     def knows(self, fqdn: str) -> bool:
         """Whether the name is a resource's, so that it needs a tunnel whatever DNS says."""
-        return any(resource.fqdn == fqdn for resource in self.resources)
+        return any(resource.carries(fqdn) for resource in self.resources)
+
+    def tunnel_of(self, fqdn: str) -> str:
+        """The name of the tunnel that carries a name: its resource's, of several the nearest one's."""
+        carrying = [resource.fqdn for resource in self.resources if resource.carries(fqdn)]
+        return fqdn if fqdn in carrying else max(carrying, key=len, default=fqdn)
 
     def protects(self, address: Address) -> bool:
         """Whether the address must never be reached outside of a tunnel."""
         return any(address in prefix for prefix in self.protected_prefixes)
 
     def fqdn_of(self, name: str) -> str | None:
-        """The domain name that a person means by a resource's name or by a name inside a managed zone."""
+        """The tunnel that a person means by a resource's name or by a name inside a managed zone."""
         wanted = canonical(name)
         for resource in self.resources:
-            if wanted in (canonical(resource.name), resource.fqdn):
+            if wanted == canonical(resource.name):
                 return resource.fqdn
-        return wanted if self.manages(wanted) else None
+        return self.tunnel_of(wanted) if self.knows(wanted) or self.manages(wanted) else None
 
     def with_code(self, valid_until: int) -> Profile:
         return replace(self, code_valid_until=valid_until)

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from culvert_db import Device, Gateway, Group, GroupMember, Policy, Resource, ResourceGateway, User
-from sqlalchemy import ColumnElement, delete, select
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import ColumnElement, ScalarSelect, Text, bindparam, delete, select
+from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager, joinedload, selectinload
 
 from culvert_service.decision.facts import POLICIES
+from culvert_service.resources.name import candidates
+from culvert_service.resources.repository import meant_by
 
 
 async def groups(session: AsyncSession, *which: ColumnElement[bool]) -> Sequence[Group]:
@@ -66,7 +68,7 @@ async def traced(
         select(Device, Resource, POLICIES)
         .join(Device.user)
         .options(contains_eager(Device.user))
-        .outerjoin(Resource, Resource.fqdn == fqdn)
+        .outerjoin(Resource, Resource.id == _meant_by(fqdn))
         .where(User.name == user)
         .order_by(Device.created_at)
     )
@@ -80,7 +82,11 @@ async def gateways_of(session: AsyncSession, fqdn: str) -> Sequence[str]:
         select(Gateway.name)
         .join(ResourceGateway, ResourceGateway.gateway_id == Gateway.id)
         .join(Resource, Resource.id == ResourceGateway.resource_id)
-        .where(Resource.fqdn == fqdn)
+        .where(Resource.id == _meant_by(fqdn))
         .order_by(ResourceGateway.position)
     )
     return (await session.scalars(query)).all()
+
+
+def _meant_by(fqdn: str) -> ScalarSelect[int]:
+    return meant_by(bindparam("asked_names", candidates(fqdn), type_=ARRAY(Text)))

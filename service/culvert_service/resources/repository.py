@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from culvert_db import Gateway, Policy, PolicyResource, Resource, ResourceGateway, User
-from sqlalchemy import Select, delete, exists, select
+from sqlalchemy import BindParameter, ScalarSelect, Select, any_, delete, exists, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import selectinload
+from sqlalchemy.orm import aliased, selectinload
 
 from culvert_service.decision.facts import concerns
+
+
+def meant_by(names: BindParameter[Sequence[str]]) -> ScalarSelect[int]:
+    """The id of the resource that name.candidates mean."""
+    named = aliased(Resource)
+    found = select(named.id).where(named.fqdn == any_(names))
+    return found.order_by(func.array_position(names, named.fqdn)).limit(1).scalar_subquery()
 
 
 async def all_resources(session: AsyncSession) -> Sequence[Resource]:

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from typing import Annotated, Any, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from culvert_service.resources.name import parse
 from culvert_service.resources.target import Target
 
-_LABEL = re.compile(r"^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?$")
-_NAME_MAX = 253
 _SELECTORS_MAX = 64
-
-
-def _fqdn(value: str) -> str:
-    name = value.strip().rstrip(".").lower()
-    labels = name.split(".")
-    if len(name) > _NAME_MAX or len(labels) < 2 or not all(_LABEL.match(label) for label in labels):
-        raise ValueError("must be a full DNS name such as wiki.corp.example")
-    return name
 
 
 class Rekey(BaseModel):
@@ -37,7 +27,7 @@ class ResourceIn(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
-    fqdn: Annotated[str, AfterValidator(_fqdn)]
+    fqdn: Annotated[str, AfterValidator(parse)]
     # `"address": "10.20.0.10"` is short for one target that is this host.
     targets: Annotated[list[Target], Field(min_length=1, max_length=_SELECTORS_MAX)]
     # In the order in which they are tried.

@@ -136,7 +136,7 @@ class Opening:
                     await repository.take(session, Tunnel.id == existing.id)
                 job = await self._fresh(session, facts, device, chosen, link, request, permit.until, existing)
             told: dict[str, Detail] = {
-                "name": job.tunnel.fqdn,
+                "name": request.fqdn,
                 "user": device.user.name,
                 "gateway": job.tunnel.gateway,
                 "address": job.tunnel.inner_address,

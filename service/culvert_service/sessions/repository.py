@@ -21,14 +21,16 @@ from culvert_db import (
     User,
 )
 from culvert_proto import CulvertError, Reason
-from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, delete, or_, select, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import ColumnElement, Select, Table, Text, and_, bindparam, delete, or_, select, update
+from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager, selectinload
 
 from culvert_service.decision.facts import POLICIES, VERSION
 from culvert_service.gateways.sa import Tag, draw, draw_endpoint
 from culvert_service.gateways.tunnel_entries import Pair
+from culvert_service.resources.name import candidates
+from culvert_service.resources.repository import meant_by
 from culvert_service.sessions.pool import free_address
 from culvert_service.sessions.record import TunnelRecord, parse
 
@@ -51,7 +53,7 @@ _OPEN_FACTS = (
     select(Device, Resource, POLICIES, VERSION, Tunnel.id)
     .join(Device.user)
     .options(contains_eager(Device.user))
-    .outerjoin(Resource, Resource.fqdn == bindparam("asked_fqdn"))
+    .outerjoin(Resource, Resource.id == meant_by(bindparam("asked_names", type_=ARRAY(Text))))
     .outerjoin(Tunnel, and_(Tunnel.device_id == Device.id, Tunnel.resource_id == Resource.id))
     .where(Device.shows(bindparam("asked_fingerprint")))
     .with_for_update(read=True, of=Device)
@@ -99,7 +101,9 @@ class Serving:
 
 async def open_facts(session: AsyncSession, fingerprint: bytes, fqdn: str) -> OpenFacts:
     """Keeps a revocation of the device waiting until this transaction ends: it then finds the new tunnel."""
-    found = await session.execute(_OPEN_FACTS, {"asked_fingerprint": fingerprint, "asked_fqdn": fqdn})
+    found = await session.execute(
+        _OPEN_FACTS, {"asked_fingerprint": fingerprint, "asked_names": candidates(fqdn)}
+    )
     row = found.one_or_none()
     if row is None:
         return OpenFacts(None, None, None, 0, None)

@@ -235,8 +235,11 @@ class Resource(_message.Message):
     ADDRESSES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     fqdn: _builtins.str
+    """One name, or "*." and a suffix: every name below it that no other resource is nearer to."""
     @_builtins.property
-    def addresses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def addresses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Where the name leads to; none for a wildcard, whose names others publish."""
+
     def __init__(
         self,
         *,
@@ -413,6 +416,7 @@ class Tunnel(_message.Message):
     tunnel_id: _builtins.str
     resource: _builtins.str
     fqdn: _builtins.str
+    """The resource's: with "*." one tunnel carries every name that it stands for."""
     inner_address: _builtins.str
     """The device's address inside this gateway's network, without a prefix length."""
     outer_address: _builtins.str
