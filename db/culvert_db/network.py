@@ -62,6 +62,8 @@ class Resource(Base):
     soft_packets: Mapped[int] = mapped_column(BigInteger)
     soft_bytes: Mapped[int] = mapped_column(BigInteger)
     soft_seconds: Mapped[int]
+    # Of its tunnels' SAs; unset: the gateway's.
+    suite: Mapped[str | None]
     created_at: Mapped[CreatedAt]
 
     gateways: Mapped[list[ResourceGateway]] = relationship(

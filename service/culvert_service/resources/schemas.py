@@ -7,6 +7,7 @@ from typing import Annotated, Any, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from culvert_service.gateways.suite import Suite
 from culvert_service.resources.name import parse
 from culvert_service.resources.target import Target
 
@@ -39,6 +40,8 @@ class ResourceIn(BaseModel):
     # A tunnel without packets for this long is closed.
     idle_seconds: Annotated[int, Field(ge=1, le=86400)] = 300
     rekey: Rekey = Rekey()
+    # Unset: each gateway's own. A legacy one needs the permission of every gateway of the resource.
+    suite: Suite | None = None
 
     @field_validator("targets")
     @classmethod

@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from culvert_service.audit import log as audit
 from culvert_service.audit.log import Line
 from culvert_service.gateways.record import site_of
+from culvert_service.gateways.suite import Suite, check_allowed
 from culvert_service.resources import repository
 from culvert_service.resources.schemas import DeletedOut, Rekey, ResourceIn, ResourceOut
 from culvert_service.resources.target import Target
@@ -34,7 +35,7 @@ class Resources:
         self._zones = tuple(managed_zones)
 
     async def create(self, asked: ResourceIn) -> ResourceOut:
-        """Raises CulvertError REQUEST_INVALID, NOT_FOUND or ALREADY_EXISTS."""
+        """Raises CulvertError REQUEST_INVALID, SUITE_LEGACY, NOT_FOUND or ALREADY_EXISTS."""
         if not any(asked.fqdn == zone or asked.fqdn.endswith(f".{zone}") for zone in self._zones):
             zones = ", ".join(self._zones) or "none are configured"
             raise CulvertError(
@@ -87,6 +88,9 @@ class Resources:
         gateways = await repository.gateways_named(session, asked.gateways)
         serving = [_found(gateways, name, "gateway") for name in dict.fromkeys(asked.gateways)]
         for gateway in serving:
+            if asked.suite is not None:
+                permitted = [Suite(name) for name in gateway.legacy_suites]
+                check_allowed(asked.suite, permitted, f"the gateway {gateway.name}")
             site = site_of(gateway)
             if strange := [it.prefix for it in asked.targets if not site.serves(it.prefix)]:
                 why = f"{gateway.name} has no neighbour in {strange[0]} on its LAN"
@@ -100,6 +104,7 @@ class Resources:
             soft_packets=asked.rekey.soft_packets,
             soft_bytes=asked.rekey.soft_bytes,
             soft_seconds=asked.rekey.soft_seconds,
+            suite=asked.suite and asked.suite.value,
             gateways=[
                 ResourceGateway(gateway_id=gateway.id, position=position)
                 for position, gateway in enumerate(serving)
@@ -135,5 +140,6 @@ def _out(resource: Resource, people: Sequence[str]) -> ResourceOut:
             soft_bytes=resource.soft_bytes,
             soft_seconds=resource.soft_seconds,
         ),
+        suite=Suite(resource.suite) if resource.suite else None,
         created_at=resource.created_at,
     )

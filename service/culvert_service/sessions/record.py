@@ -104,7 +104,7 @@ def path_of(tunnel: Tunnel, resource: Resource, gateway: Gateway, inner_address:
         tunnel.peer_port,
         Endpoint(tunnel.endpoint),
         soft,
-        Suite(gateway.suite),
+        Suite(resource.suite or gateway.suite),
         site.wan.mtu,
         site.lan.mtu,
     )

@@ -21,7 +21,7 @@ from culvert_db import (
     User,
 )
 from culvert_proto import CulvertError, Reason
-from sqlalchemy import ColumnElement, Select, Table, Text, and_, bindparam, delete, or_, select, update
+from sqlalchemy import ColumnElement, Select, Table, Text, and_, bindparam, delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager, selectinload
@@ -348,8 +348,9 @@ class Listed:
 
 
 async def listed(session: AsyncSession) -> list[Listed]:
+    suite = func.coalesce(Resource.suite, Gateway.suite)
     query = (
-        select(Tunnel, Device.name, User.name, Resource, Gateway.name, Gateway.suite, Address.address)
+        select(Tunnel, Device.name, User.name, Resource, Gateway.name, suite, Address.address)
         .join(Device, Device.id == Tunnel.device_id)
         .join(User, User.id == Device.user_id)
         .join(Resource, Resource.id == Tunnel.resource_id)

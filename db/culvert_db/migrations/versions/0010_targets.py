@@ -1,4 +1,4 @@
-"""What a resource is: several targets instead of one address."""
+"""What a resource is: several targets instead of one address, a suite of its own."""
 
 from __future__ import annotations
 
@@ -39,9 +39,11 @@ def upgrade() -> None:
         "jsonb_typeof(targets) = 'array' AND targets <> '[]'",
     )
     op.drop_column("resources", "address")
+    op.add_column("resources", sa.Column("suite", sa.Text(), nullable=True))
 
 
 def downgrade() -> None:
+    op.drop_column("resources", "suite")
     op.add_column("resources", sa.Column("address", postgresql.INET(), nullable=True))
     op.execute(_NARROW)
     for statement in _FORGET:
