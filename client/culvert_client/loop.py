@@ -54,6 +54,7 @@ from culvert_client.core.client_events import (
     Ticked,
     TxtAnswered,
 )  # fmt: skip
+from culvert_client.core.code import check_code
 from culvert_client.core.invitation import parse_invitation
 from culvert_client.core.profile import Profile
 from culvert_client.core.roles import Act, may
@@ -325,7 +326,7 @@ class Daemon:
             await self._until(lambda: self._client.is_quiet, STOP_PATIENCE)
             await self._take(enrolment.identity)
             log.info("enrolled with %s as %s", enrolment.identity.controller, enrolment.identity.user)
-            return local_pb2.EnrollResponse(user=enrolment.identity.user, totp_uri=enrolment.totp_uri)
+            return enrolment.response()
 
     async def _take(self, identity: Identity) -> None:
         for task in self._connection:
@@ -339,8 +340,7 @@ class Daemon:
 
     async def submit_code(self, code: str) -> int:
         agent = self._enrolled()
-        if len(code) != 6 or not (code.isascii() and code.isdecimal()):
-            raise CulvertError(Reason.REQUEST_INVALID, why="a code has six digits")
+        check_code(code)
         valid_until = await agent.prove_code(code)
         self.post(CodeProven(valid_until))
         return valid_until

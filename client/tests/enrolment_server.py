@@ -18,6 +18,8 @@ from .pki import Authority, write_chain
 TOKEN = "one-time-token"
 TOTP_URI = "otpauth://totp/Culvert:alice?secret=JBSWY3DPEHPK3PXP&issuer=Culvert"
 
+RECOVERY_CODES = ["abcd-efgh-ijkl-mn23", "abcd-efgh-ijkl-mn24"]
+
 Answer = Callable[[dict[str, Any]], tuple[int, dict[str, Any]]]
 
 
@@ -76,6 +78,7 @@ def accepts(issuer: Authority, devices: Authority, agent_address: str) -> Answer
             "ca_pem": issuer.pem.decode(),
             "agent_address": agent_address,
             "totp_uri": TOTP_URI,
+            "recovery_codes": RECOVERY_CODES,
         }
 
     return answer

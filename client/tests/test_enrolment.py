@@ -12,7 +12,7 @@ from culvert_client.controller.enrolment import Enrolment, enrol
 from culvert_client.core.invitation import parse_invitation
 from culvert_proto import CulvertError, Reason
 
-from .enrolment_server import TOKEN, TOTP_URI, accepts, enrolment_server, refuses
+from .enrolment_server import RECOVERY_CODES, TOKEN, TOTP_URI, accepts, enrolment_server, refuses
 from .pki import Authority
 
 
@@ -29,6 +29,8 @@ async def test_the_key_is_made_here_and_certified(tmp_path: Path) -> None:
     assert x509.load_pem_x509_certificate(identity.certificate_pem).public_key() == key.public_key()
     assert (identity.user, identity.owner, identity.agent_address) == ("alice", 1000, "127.0.0.1:8444")
     assert enrolment.totp_uri == TOTP_URI
+    assert enrolment.response().recovery_codes == RECOVERY_CODES
+    assert RECOVERY_CODES[0] not in repr(enrolment)
     assert "PRIVATE" not in str(server.bodies)
     assert TOTP_URI not in repr(enrolment)
 

@@ -18,7 +18,7 @@ from culvert_client.config import Endpoint
 from culvert_proto import CulvertError, Reason
 
 from .controller import CODE, Controller, serving
-from .enrolment_server import TOKEN, TOTP_URI, accepts, enrolment_server, refuses
+from .enrolment_server import RECOVERY_CODES, TOKEN, TOTP_URI, accepts, enrolment_server, refuses
 from .name_server import from_records, name_server
 from .pki import Authority
 from .running import Running, running
@@ -160,7 +160,8 @@ async def test_the_secret_can_go_to_a_file_that_only_its_owner_reads(lab: Lab, p
     ended = await culvert(lab.daemon, ALICE, "enroll", "--totp-uri-file", str(target), stdin=lab.link + "\n")
     assert ended.code == 0
     assert "otpauth" not in ended.out + ended.err
-    assert target.read_text().strip() == TOTP_URI
+    assert RECOVERY_CODES[0] not in ended.out + ended.err
+    assert target.read_text().splitlines() == [TOTP_URI, *RECOVERY_CODES]
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
 
 

@@ -6,7 +6,7 @@ from culvert_db.base import Base
 from culvert_db.dns import DnsLease, DnsRecord, DnsState, DnsZone, DnsZoneResource, DnsZoneStatus
 from culvert_db.engine import Sessions, create_engine, create_sessions
 from culvert_db.idempotency import IdempotencyKey
-from culvert_db.identity import Device, DeviceState, Invitation, Totp, User
+from culvert_db.identity import Device, DeviceState, Invitation, RecoveryCode, Totp, User
 from culvert_db.migrate import upgrade
 from culvert_db.network import Gateway, Resource, ResourceGateway
 from culvert_db.policies import Group, GroupMember, Policy, PolicyResource, PolicyVersion
@@ -46,6 +46,7 @@ __all__ = [
     "Policy",
     "PolicyResource",
     "PolicyVersion",
+    "RecoveryCode",
     "Resource",
     "ResourceGateway",
     "Role",

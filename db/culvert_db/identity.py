@@ -94,3 +94,16 @@ class Totp(Base):
     last_used_step: Mapped[int] = mapped_column(BigInteger, default=0)
     failures: Mapped[int] = mapped_column(default=0)
     locked_until: Mapped[datetime.datetime | None]
+    # Steps that its clock was ahead at the last code.
+    drift_steps: Mapped[int] = mapped_column(default=0, server_default="0")
+
+
+class RecoveryCode(Base):
+    """A code that stands in for a device's authenticator once; it goes when it is used. Only its SHA-256 is kept."""
+
+    __tablename__ = "recovery_codes"
+
+    device_id: Mapped[uuid.UUID] = mapped_column(
+        ForeignKey("devices.id", ondelete="CASCADE"), primary_key=True
+    )
+    code_hash: Mapped[bytes] = mapped_column(primary_key=True)

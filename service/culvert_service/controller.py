@@ -40,6 +40,7 @@ from culvert_service.gateways.link import Credentials, Hooks, Link, Program
 from culvert_service.gateways.reconcile import reconcile
 from culvert_service.gateways.service import Gateways
 from culvert_service.identity import endpoints as identity_endpoints
+from culvert_service.identity.authenticators import Authenticators
 from culvert_service.identity.renewal import Renewal
 from culvert_service.identity.service import Identity
 from culvert_service.metrics import endpoints as metrics_endpoints
@@ -147,9 +148,11 @@ class Controller:
         self._fleet.connect(
             Hooks(self._reconcile, self._tunnels.soft_limit, self._tunnels.moved, self._hub.profiles_changed)
         )
+        authenticators = Authenticators(sessions, master_key, self._hub, now)
         self._servicer = AgentServicer(
             sessions,
             self._identity,
+            authenticators,
             Renewal(sessions, self._infrastructure, self._device_authority, now),
             self._tunnels,
             self._fleet,
@@ -172,7 +175,9 @@ class Controller:
             self._infrastructure.pem.decode(),
             admin=[
                 gateway_endpoints.router(self._gateways),
-                identity_endpoints.router(self._identity, self._tunnels.close_of_device, enforce),
+                identity_endpoints.router(
+                    self._identity, authenticators, self._tunnels.close_of_device, enforce
+                ),
                 policy_endpoints.groups_router(Groups(sessions, enforce)),
                 policy_endpoints.policies_router(Policies(sessions, enforce)),
                 policy_endpoints.access_router(

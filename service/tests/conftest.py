@@ -55,9 +55,7 @@ class Device:
 
     def __init__(self, key: ec.EllipticCurvePrivateKey, enrolment: dict[str, Any]) -> None:
         self.id: str = enrolment["device_id"]
-        self.totp_uri: str = enrolment["totp_uri"]
-        self._totp = parse_uri(self.totp_uri)
-        self._spent = 0
+        self.use_authenticator(enrolment["totp_uri"])
         pem = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
@@ -66,6 +64,11 @@ class Device:
         )
         self.channel = grpc.aio.secure_channel(enrolment["agent_address"], self.credentials)
         self.stub = agent_pb2_grpc.AgentServiceStub(self.channel)
+
+    def use_authenticator(self, totp_uri: str) -> None:
+        self.totp_uri = totp_uri
+        self._totp = parse_uri(totp_uri)
+        self._spent = 0
 
     def code(self) -> str:
         """A code that has not been used: of this step, or of the next, which the drift allows."""

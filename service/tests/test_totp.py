@@ -6,7 +6,7 @@ import datetime
 
 import pytest
 from culvert_service.identity import totp
-from culvert_service.identity.totp import Guard, Locked, Proven, Used, Wrong, judge
+from culvert_service.identity.totp import DRIFT_MAX, STEP_SECONDS, Guard, Locked, Proven, Used, Wrong, judge
 from pyotp.totp import TOTP
 
 SECRET = b"12345678901234567890"
@@ -58,3 +58,35 @@ def test_what_is_no_code_is_a_wrong_guess(code: str) -> None:
 
 def test_digits_may_be_grouped() -> None:
     assert isinstance(judge(Guard(), SECRET, "287 082", at(59)), Proven)
+
+
+def test_each_lock_is_twice_as_long_up_to_an_hour_until_a_code_is_right() -> None:
+    guard, now, locks = Guard(), at(1_000_000), list[int]()
+    for _ in range(9 * totp.GUESSES):
+        verdict = judge(guard, SECRET, "000000", now)
+        assert isinstance(verdict, Wrong)
+        guard = verdict.guard
+        if locked := guard.locked(now):
+            locks.append(locked.seconds)
+            now += datetime.timedelta(seconds=locked.seconds)
+    assert locks == [60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]
+    right = judge(guard, SECRET, TOTP("GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ").at(now), now)
+    assert isinstance(right, Proven)
+    assert (right.guard.failures, right.guard.locked_until) == (0, None)
+
+
+def test_a_clock_that_drifts_is_followed_but_not_far() -> None:
+    authenticator, guard = TOTP("GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ"), Guard()
+    for steps in range(1, DRIFT_MAX + 2):
+        now = 1_000_000 + steps * 86_400
+        proven = judge(guard, SECRET, authenticator.at(now + steps * STEP_SECONDS), at(now))
+        assert isinstance(proven, Proven)
+        guard = proven.guard
+    assert guard.drift == DRIFT_MAX
+    now = 2_000_000
+    too_far = authenticator.at(now + (DRIFT_MAX + 2) * STEP_SECONDS)
+    assert isinstance(judge(guard, SECRET, too_far, at(now)), Wrong)
+    # It was set right.
+    proven = judge(guard, SECRET, authenticator.at(now), at(now))
+    assert isinstance(proven, Proven)
+    assert proven.guard.drift == 0

@@ -67,7 +67,8 @@ def enroll(
     link: Annotated[str | None, typer.Argument(help="culvert://enroll?…; asked for when left out.")] = None,
     name: Annotated[str, typer.Option(help="This computer's name; its host name when left out.")] = "",
     totp_uri_file: Annotated[
-        Path | None, typer.Option(help="Write the authenticator's URI there (0600) and show it nowhere.")
+        Path | None,
+        typer.Option(help="Write the authenticator's URI and the recovery codes there (0600), a line each."),
     ] = None,
 ) -> None:
     """Enrol this computer with an invitation link, and set up your authenticator."""
@@ -84,12 +85,16 @@ def enroll(
     words.out.print(f"Enrolled as {answer.user}.", markup=False)
     if target is not None:
         with os.fdopen(target, "w") as file:
-            file.write(answer.totp_uri + "\n")
+            file.write("".join(f"{line}\n" for line in (answer.totp_uri, *answer.recovery_codes)))
         return
     if sys.stdout.isatty():
         segno.make(answer.totp_uri, error="m").terminal(compact=True)
     words.out.print("Scan this with your authenticator; it is not shown again:")
     words.out.print(answer.totp_uri, markup=False)
+    if answer.recovery_codes:
+        words.out.print("Keep these for the day that your authenticator is gone. Each works once, as a code:")
+        for one in answer.recovery_codes:
+            words.out.print(f"  {one}", markup=False)
     if sys.stdin.isatty():
         _submit(context, _typed("Code"))
 
@@ -97,7 +102,9 @@ def enroll(
 @app.command()
 def code(
     context: typer.Context,
-    digits: Annotated[str | None, typer.Argument(help="Six digits; asked for when left out.")] = None,
+    digits: Annotated[
+        str | None, typer.Argument(help="Six digits, or a recovery code; asked for when left out.")
+    ] = None,
 ) -> None:
     """Prove a code of your authenticator, so that tunnels can be opened."""
     _submit(context, digits if digits is not None else _typed("Code"))

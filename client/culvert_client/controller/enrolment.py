@@ -12,7 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from culvert_proto import CulvertError, Reason, error_pb2
+from culvert_proto import CulvertError, Reason, error_pb2, local_pb2
 
 from culvert_client.controller.trust import trust, untrusted
 from culvert_client.core.invitation import Invitation
@@ -26,6 +26,13 @@ REQUEST_TIMEOUT = 15.0
 class Enrolment:
     identity: Identity
     totp_uri: str = field(repr=False)
+    recovery_codes: tuple[str, ...] = field(repr=False)
+
+    def response(self) -> local_pb2.EnrollResponse:
+        """What the person sees once."""
+        return local_pb2.EnrollResponse(
+            user=self.identity.user, totp_uri=self.totp_uri, recovery_codes=self.recovery_codes
+        )
 
 
 async def enrol(invitation: Invitation, *, device_name: str, owner: int) -> Enrolment:
@@ -48,6 +55,7 @@ async def enrol(invitation: Invitation, *, device_name: str, owner: int) -> Enro
             x509.load_pem_x509_certificate(ca_pem),
         )
         texts = {name: str(answer[name]) for name in ("agent_address", "device_id", "user", "totp_uri")}
+        recovery_codes = tuple(map(str, answer.get("recovery_codes", ())))
     except (KeyError, ValueError, AttributeError):
         raise CulvertError(Reason.INTERNAL) from None
     if (
@@ -67,7 +75,7 @@ async def enrol(invitation: Invitation, *, device_name: str, owner: int) -> Enro
         ca_pem=ca_pem,
         key_pem=key_pem(key),
     )
-    return Enrolment(identity, texts["totp_uri"])
+    return Enrolment(identity, texts["totp_uri"], recovery_codes)
 
 
 def request_pem(key: ec.EllipticCurvePrivateKey, name: str) -> str:

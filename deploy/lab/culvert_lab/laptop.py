@@ -43,7 +43,7 @@ async def enrol(lab: Lab, link: str, name: str = NAME) -> str:
     kept = f"/run/tmp/{name}.totp"
     await _culvert(lab, "enroll", "--name", name, "--totp-uri-file", kept, stdin=link)
     file = lab.run_directory(Site.LAPTOP) / "tmp" / f"{name}.totp"
-    uri = file.read_text().strip()
+    uri = file.read_text().splitlines()[0]
     file.unlink()
     return uri
 

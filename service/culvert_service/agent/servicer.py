@@ -13,6 +13,7 @@ from culvert_proto.grpc_errors import stream, unary
 from culvert_service.agent import caller, messages
 from culvert_service.agent.caller import Context
 from culvert_service.gateways.fleet import Fleet
+from culvert_service.identity.authenticators import Authenticators
 from culvert_service.identity.renewal import Renewal
 from culvert_service.identity.service import Identity, Now
 from culvert_service.resources import repository as resources
@@ -31,6 +32,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         self,
         sessions: Sessions,
         identity: Identity,
+        authenticators: Authenticators,
         renewal: Renewal,
         tunnels: Tunnels,
         fleet: Fleet,
@@ -42,6 +44,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     ) -> None:
         self._sessions = sessions
         self._identity = identity
+        self._authenticators = authenticators
         self._renewal = renewal
         self._tunnels = tunnels
         self._fleet = fleet
@@ -76,7 +79,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def ProveCode(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.ProveCodeRequest, context: Context
     ) -> agent_pb2.ProveCodeResponse:
-        until = await self._identity.prove(caller.fingerprint(context), request.code)
+        until = await self._authenticators.prove(caller.fingerprint(context), request.code)
         return agent_pb2.ProveCodeResponse(code_valid_until=int(until.timestamp()))
 
     @unary

@@ -6,7 +6,9 @@ import uuid
 
 from fastapi import APIRouter, status
 
+from culvert_service.identity.authenticators import Authenticators
 from culvert_service.identity.schemas import (
+    AuthenticatorOut,
     DeviceOut,
     EnrolmentIn,
     EnrolmentOut,
@@ -19,7 +21,9 @@ from culvert_service.identity.schemas import (
 from culvert_service.identity.service import CloseTunnels, Enforce, Identity
 
 
-def router(identity: Identity, close_tunnels: CloseTunnels, enforce: Enforce) -> APIRouter:
+def router(
+    identity: Identity, authenticators: Authenticators, close_tunnels: CloseTunnels, enforce: Enforce
+) -> APIRouter:
     """For the admin."""
     routes = APIRouter(tags=["people and devices"])
 
@@ -60,7 +64,26 @@ def router(identity: Identity, close_tunnels: CloseTunnels, enforce: Enforce) ->
     async def revoke(device_id: uuid.UUID) -> RevokedOut:
         return await identity.revoke(device_id, close_tunnels)
 
-    _ = (create_user, list_users, invite, list_devices, get_device, approve, unapprove, revoke)
+    @routes.post(
+        "/devices/{device_id}/authenticator",
+        status_code=status.HTTP_201_CREATED,
+        summary="Give a device a new authenticator and close the tunnels that rest on the old one's code",
+    )
+    async def replace_authenticator(device_id: uuid.UUID) -> AuthenticatorOut:
+        """For a person whose authenticator is lost. Hand the answer to them alone: it is all that a code proves."""
+        return await authenticators.replace(device_id, enforce)
+
+    _ = (
+        replace_authenticator,
+        create_user,
+        list_users,
+        invite,
+        list_devices,
+        get_device,
+        approve,
+        unapprove,
+        revoke,
+    )
     return routes
 
 

@@ -6,8 +6,8 @@ import datetime
 import uuid
 from collections.abc import Sequence
 
-from culvert_db import Device, DeviceState, Invitation, Totp, User
-from sqlalchemy import select, update
+from culvert_db import Device, DeviceState, Invitation, RecoveryCode, Totp, Tunnel, User
+from sqlalchemy import delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager
 
@@ -93,3 +93,24 @@ async def take_next_certificate(session: AsyncSession, fingerprint: bytes) -> No
         )
         .execution_options(synchronize_session=False)
     )
+
+
+async def spend_recovery_code(session: AsyncSession, device_id: uuid.UUID, code_hash: bytes) -> bool:
+    which = (RecoveryCode.device_id == device_id, RecoveryCode.code_hash == code_hash)
+    spent = await session.scalar(delete(RecoveryCode).where(*which).returning(RecoveryCode.device_id))
+    return spent is not None
+
+
+async def recovery_codes_left(session: AsyncSession, device_id: uuid.UUID) -> int:
+    query = select(func.count()).select_from(RecoveryCode).where(RecoveryCode.device_id == device_id)
+    return await session.scalar(query) or 0
+
+
+async def forget_authenticator(session: AsyncSession, device_id: uuid.UUID) -> None:
+    """With what was proven by it: its tunnels are decided about anew."""
+    await session.execute(delete(Totp).where(Totp.device_id == device_id))
+    await session.execute(delete(RecoveryCode).where(RecoveryCode.device_id == device_id))
+    await session.execute(
+        update(Device).where(Device.id == device_id).values(code_proven_at=None, code_valid_until=None)
+    )
+    await session.execute(update(Tunnel).where(Tunnel.device_id == device_id).values(policy_version=0))

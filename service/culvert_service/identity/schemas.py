@@ -56,6 +56,8 @@ class EnrolmentOut(BaseModel):
     agent_address: str
     # For the authenticator's QR code; shown once.
     totp_uri: str
+    # Each stands in for a code once, when the authenticator is gone; shown once.
+    recovery_codes: list[str]
 
 
 class DeviceOut(BaseModel):
@@ -75,6 +77,13 @@ class DeviceOut(BaseModel):
     code_valid_until: datetime | None
     created_at: datetime
     revoked_at: datetime | None
+
+
+class AuthenticatorOut(BaseModel):
+    """It is shown here and kept nowhere: `totp_uri` for the QR code, and what stands in for a code once each."""
+
+    totp_uri: str
+    recovery_codes: list[str]
 
 
 class RevokedOut(BaseModel):

@@ -10,14 +10,15 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from urllib.parse import urlencode
 
-from culvert_db import ActorKind, Device, DeviceState, Invitation, Outcome, Sessions, Totp, User
+from culvert_db import ActorKind, Device, DeviceState, Invitation, Sessions, User
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.exc import IntegrityError
 
 from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Actor, Line, acting
-from culvert_service.identity import repository, totp
+from culvert_service.identity import repository
+from culvert_service.identity.authenticator import issue
 from culvert_service.identity.schemas import (
     DeviceOut,
     EnrolmentIn,
@@ -115,26 +116,23 @@ class Identity:
 
     async def _enrol(self, asked: EnrolmentIn, device_id: uuid.UUID) -> EnrolmentOut:
         public_key = request.public_key(asked.csr_pem)
-        secret = totp.new_secret()
         async with self._sessions.begin() as session:
             token_hash = _hash(asked.token.get_secret_value())
             user = await repository.use_invitation(session, token_hash, self._now())
             if user is None:
                 raise CulvertError(Reason.INVITATION_INVALID)
             issued = self._devices.issue_device(public_key, str(device_id))
-            session.add(
-                Device(
-                    id=device_id,
-                    user_id=user.id,
-                    name=asked.device_name,
-                    fingerprint=issued.fingerprint,
-                    certificate_serial=issued.serial,
-                    certificate_expires_at=issued.expires_at,
-                )
+            device = Device(
+                id=device_id,
+                user=user,
+                name=asked.device_name,
+                fingerprint=issued.fingerprint,
+                certificate_serial=issued.serial,
+                certificate_expires_at=issued.expires_at,
             )
+            session.add(device)
             await session.flush()
-            sealed = self._master_key.seal(secret, _totp_context(device_id))
-            session.add(Totp(device_id=device_id, secret_ciphertext=sealed))
+            made = issue(session, self._master_key, device)
             named: dict[str, Detail] = {"name": asked.device_name, "user": user.name}
             audit.tell(session, Line("device.enrol", f"device/{device_id}", named, actor=_invited(user.name)))
         _log.info("device enrolled", extra={"device": str(device_id), "user": user.name})
@@ -144,7 +142,8 @@ class Identity:
             certificate_pem=issued.pem.decode(),
             ca_pem=self._infrastructure.pem.decode(),
             agent_address=self._agent_address,
-            totp_uri=totp.uri(secret, user.name, asked.device_name),
+            totp_uri=made.totp_uri,
+            recovery_codes=made.recovery_codes,
         )
 
     async def devices(self) -> list[DeviceOut]:
@@ -217,42 +216,6 @@ class Identity:
         async with self._sessions() as session:
             return admitted(await repository.device_by_fingerprint(session, fingerprint), self._now())
 
-    async def prove(self, fingerprint: bytes, code: str) -> datetime.datetime:
-        """Until when the code opens tunnels. Raises CulvertError CODE_WRONG, CODE_USED or CODE_LOCKED."""
-        now = self._now()
-        async with self._sessions.begin() as session:
-            device = admitted(await repository.device_by_fingerprint(session, fingerprint), self._now())
-            row = await repository.totp_for_update(session, device.id)
-            if row is None:
-                raise CulvertError(Reason.CERTIFICATE_UNKNOWN)
-            guard = totp.Guard(row.last_used_step, row.failures, row.locked_until)
-            secret = self._master_key.open(row.secret_ciphertext, _totp_context(device.id))
-            verdict = totp.judge(guard, secret, code, now)
-            if isinstance(verdict, totp.Proven | totp.Wrong):
-                row.last_used_step = verdict.guard.last_used_step
-                row.failures = verdict.guard.failures
-                row.locked_until = verdict.guard.locked_until
-            until = now + totp.WINDOW
-            if isinstance(verdict, totp.Proven):
-                device.code_proven_at, device.code_valid_until = now, until
-            why = _refusal(verdict)
-            audit.tell(
-                session,
-                Line(
-                    "device.prove",
-                    f"device/{device.id}",
-                    {"user": device.user.name},
-                    why,
-                    Outcome.DENIED if why else Outcome.DONE,
-                    audit.by_device(device.id),
-                ),
-            )
-        # Raised after the commit: a wrong guess counts.
-        if why is not None:
-            raise why
-        self._hub.profile_changed(device.id)
-        return until
-
     def _device_out(self, device: Device) -> DeviceOut:
         return DeviceOut(
             id=device.id,
@@ -283,18 +246,6 @@ def admitted(device: Device | None, now: datetime.datetime) -> Device:
     return device
 
 
-def _refusal(verdict: totp.Verdict) -> CulvertError | None:
-    match verdict:
-        case totp.Proven():
-            return None
-        case totp.Wrong():
-            return CulvertError(Reason.CODE_WRONG)
-        case totp.Used():
-            return CulvertError(Reason.CODE_USED)
-        case totp.Locked(seconds):
-            return CulvertError(Reason.CODE_LOCKED, seconds=seconds)
-
-
 def _invited(user: str) -> Actor:
     """Who has an invitation of this person's and nothing else."""
     return Actor(ActorKind.INVITATION, user, acting.get().source)
@@ -302,7 +253,3 @@ def _invited(user: str) -> Actor:
 
 def _hash(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
-
-
-def _totp_context(device_id: uuid.UUID) -> str:
-    return f"totp {device_id}"

@@ -1,4 +1,4 @@
-"""One-time codes (RFC 6238): one step of drift either way, each step once, and a lock after five wrong guesses. Pure."""
+"""One-time codes (RFC 6238): a clock that drifts is followed, each step works once, five wrong guesses lock. Pure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import datetime
 import hmac
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pyotp.totp import TOTP
@@ -14,8 +15,13 @@ from pyotp.totp import TOTP
 STEP_SECONDS = 30
 DRIFT_STEPS = 1
 
+# A clock is followed this far (RFC 6238 section 6).
+DRIFT_MAX = 4
+
 GUESSES = 5
+# Each lock after the first is twice as long.
 LOCK = datetime.timedelta(seconds=60)
+LOCK_MAX = datetime.timedelta(hours=1)
 # How long a proven code opens tunnels.
 WINDOW = datetime.timedelta(hours=8)
 
@@ -25,11 +31,27 @@ _SECRET_BYTES = 20
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What is remembered of a device's guesses."""
+    """What is remembered of a device's guesses. `drift`: steps that its clock was ahead at the last code."""
 
     last_used_step: int = 0
     failures: int = 0
     locked_until: datetime.datetime | None = None
+    drift: int = 0
+
+    def locked(self, now: datetime.datetime) -> Locked | None:
+        if self.locked_until is None or now >= self.locked_until:
+            return None
+        return Locked(max(1, round((self.locked_until - now).total_seconds())))
+
+    def failed(self, now: datetime.datetime) -> Guard:
+        failures = self.failures + 1
+        if failures % GUESSES:
+            return replace(self, failures=failures, locked_until=None)
+        lock = min(LOCK * 2 ** min(failures // GUESSES - 1, 10), LOCK_MAX)
+        return replace(self, failures=failures, locked_until=now + lock)
+
+    def proven(self) -> Guard:
+        return replace(self, failures=0, locked_until=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,23 +88,23 @@ def uri(secret: bytes, user: str, device: str) -> str:
 
 def judge(guard: Guard, secret: bytes, code: str, now: datetime.datetime) -> Verdict:
     """What this guess is, and what to remember of it."""
-    if guard.locked_until is not None and now < guard.locked_until:
-        return Locked(max(1, round((guard.locked_until - now).total_seconds())))
-    step = _matching_step(secret, code.replace(" ", ""), int(now.timestamp()) // STEP_SECONDS)
+    if locked := guard.locked(now):
+        return locked
+    current = int(now.timestamp()) // STEP_SECONDS
+    step = _matching_step(secret, code.replace(" ", ""), (current, current + guard.drift))
     if step is None:
-        failures = guard.failures + 1
-        if failures < GUESSES:
-            return Wrong(replace(guard, failures=failures, locked_until=None))
-        return Wrong(replace(guard, failures=0, locked_until=now + LOCK))
+        return Wrong(guard.failed(now))
     if step <= guard.last_used_step:
         return Used()
-    return Proven(Guard(last_used_step=step))
+    drift = max(-DRIFT_MAX, min(step - current, DRIFT_MAX))
+    return Proven(replace(guard.proven(), last_used_step=step, drift=drift))
 
 
-def _matching_step(secret: bytes, code: str, current: int) -> int | None:
+def _matching_step(secret: bytes, code: str, expected: Sequence[int]) -> int | None:
     totp = _totp(secret)
     found = None
-    for step in range(current - DRIFT_STEPS, current + DRIFT_STEPS + 1):
+    near = {step + off for step in expected for off in range(-DRIFT_STEPS, DRIFT_STEPS + 1)}
+    for step in sorted(near):
         # Every step is compared, in constant time each.
         if hmac.compare_digest(totp.generate_otp(step).encode(), code.encode()):
             found = step

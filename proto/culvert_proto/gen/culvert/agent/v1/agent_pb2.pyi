@@ -308,6 +308,7 @@ class ProveCodeRequest(_message.Message):
 
     CODE_FIELD_NUMBER: _builtins.int
     code: _builtins.str
+    """Six digits, or one of the recovery codes, which works once."""
     def __init__(
         self,
         *,

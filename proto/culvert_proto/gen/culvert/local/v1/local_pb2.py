@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from culvert_proto.gen.culvert.error.v1 import error_pb2 as culvert_dot_error_dot_v1_dot_error__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x63ulvert/local/v1/local.proto\x12\x10\x63ulvert.local.v1\x1a\x1c\x63ulvert/error/v1/error.proto\"\xaf\x03\n\x06Status\x12&\n\x05state\x18\x01 \x01(\x0e\x32\x17.culvert.local.v1.State\x12\x0c\n\x04user\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65vice_name\x18\x03 \x01(\t\x12\x12\n\ncontroller\x18\x04 \x01(\t\x12\x18\n\x10\x63ode_valid_until\x18\x05 \x01(\x03\x12)\n\x07tunnels\x18\x06 \x03(\x0b\x32\x18.culvert.local.v1.Tunnel\x12+\n\x08gateways\x18\x07 \x03(\x0b\x32\x19.culvert.local.v1.Gateway\x12\x18\n\x10selected_gateway\x18\x08 \x01(\t\x12-\n\tresources\x18\t \x03(\x0b\x32\x1a.culvert.local.v1.Resource\x12\x30\n\nlast_error\x18\n \x01(\x0b\x32\x17.culvert.error.v1.ErrorH\x00\x88\x01\x01\x12\'\n\x06\x63licks\x18\x0b \x03(\x0b\x32\x17.culvert.local.v1.Click\x12\x0f\n\x07version\x18\x0c \x01(\t\x12\x10\n\x08\x64\x61tapath\x18\r \x01(\tB\r\n\x0b_last_error\"\x80\x03\n\x06Tunnel\x12\x11\n\ttunnel_id\x18\x01 \x01(\t\x12\x10\n\x08resource\x18\x02 \x01(\t\x12\x0c\n\x04\x66qdn\x18\x03 \x01(\t\x12\x0f\n\x07gateway\x18\x04 \x01(\t\x12,\n\x05state\x18\x05 \x01(\x0e\x32\x1d.culvert.local.v1.TunnelState\x12\x15\n\rinner_address\x18\x06 \x01(\t\x12\x17\n\x0fremote_prefixes\x18\x07 \x03(\t\x12\x10\n\x08since_ms\x18\x08 \x01(\x03\x12\x12\n\npackets_in\x18\t \x01(\x04\x12\x13\n\x0bpackets_out\x18\n \x01(\x04\x12\x10\n\x08\x62ytes_in\x18\x0b \x01(\x04\x12\x11\n\tbytes_out\x18\x0c \x01(\x04\x12\x12\n\ngeneration\x18\r \x01(\r\x12\x32\n\x05\x64rops\x18\x0e \x03(\x0b\x32#.culvert.local.v1.Tunnel.DropsEntry\x1a,\n\nDropsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"8\n\x07Gateway\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x0e\n\x06online\x18\x03 \x01(\x08\"9\n\x08Resource\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x66qdn\x18\x02 \x01(\t\x12\x11\n\taddresses\x18\x03 \x03(\t\"\x87\x01\n\x05\x43lick\x12\x0c\n\x04\x66qdn\x18\x01 \x01(\t\x12\x12\n\nstarted_us\x18\x02 \x01(\x03\x12%\n\x05steps\x18\x03 \x03(\x0b\x32\x16.culvert.local.v1.Step\x12+\n\x05\x65rror\x18\x04 \x01(\x0b\x32\x17.culvert.error.v1.ErrorH\x00\x88\x01\x01\x42\x08\n\x06_error\"#\n\x04Step\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x61t_us\x18\x02 \x01(\x03\"\x12\n\x10GetStatusRequest\"=\n\x11GetStatusResponse\x12(\n\x06status\x18\x01 \x01(\x0b\x32\x18.culvert.local.v1.Status\"\x14\n\x12WatchStatusRequest\"?\n\x13WatchStatusResponse\x12(\n\x06status\x18\x01 \x01(\x0b\x32\x18.culvert.local.v1.Status\"2\n\rEnrollRequest\x12\x0c\n\x04link\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65vice_name\x18\x02 \x01(\t\"5\n\x0e\x45nrollResponse\x12\x0c\n\x04user\x18\x01 \x01(\t\x12\x15\n\x08totp_uri\x18\x02 \x01(\tB\x03\x80\x01\x01\"!\n\x11SubmitCodeRequest\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\".\n\x12SubmitCodeResponse\x12\x18\n\x10\x63ode_valid_until\x18\x01 \x01(\x03\"!\n\x11OpenTunnelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\">\n\x12OpenTunnelResponse\x12(\n\x06tunnel\x18\x01 \x01(\x0b\x32\x18.culvert.local.v1.Tunnel\"<\n\x12\x43loseTunnelRequest\x12\x0e\n\x04name\x18\x01 \x01(\tH\x00\x12\r\n\x03\x61ll\x18\x02 \x01(\x08H\x00\x42\x07\n\x05which\"%\n\x13\x43loseTunnelResponse\x12\x0e\n\x06\x63losed\x18\x01 \x01(\r\"\'\n\x14SelectGatewayRequest\x12\x0f\n\x07gateway\x18\x01 \x01(\t\"\x17\n\x15SelectGatewayResponse*\x9b\x01\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x16\n\x12STATE_NOT_ENROLLED\x10\x01\x12\x0f\n\x0bSTATE_READY\x10\x02\x12\x14\n\x10STATE_CONNECTING\x10\x03\x12\x13\n\x0fSTATE_CONNECTED\x10\x04\x12\x14\n\x10STATE_NEEDS_CODE\x10\x05\x12\x11\n\rSTATE_OFFLINE\x10\x06*\x8f\x01\n\x0bTunnelState\x12\x1c\n\x18TUNNEL_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14TUNNEL_STATE_OPENING\x10\x01\x12\x13\n\x0fTUNNEL_STATE_UP\x10\x02\x12\x19\n\x15TUNNEL_STATE_REKEYING\x10\x03\x12\x18\n\x14TUNNEL_STATE_CLOSING\x10\x04\x32\xff\x04\n\x0cLocalService\x12T\n\tGetStatus\x12\".culvert.local.v1.GetStatusRequest\x1a#.culvert.local.v1.GetStatusResponse\x12\\\n\x0bWatchStatus\x12$.culvert.local.v1.WatchStatusRequest\x1a%.culvert.local.v1.WatchStatusResponse0\x01\x12K\n\x06\x45nroll\x12\x1f.culvert.local.v1.EnrollRequest\x1a .culvert.local.v1.EnrollResponse\x12W\n\nSubmitCode\x12#.culvert.local.v1.SubmitCodeRequest\x1a$.culvert.local.v1.SubmitCodeResponse\x12W\n\nOpenTunnel\x12#.culvert.local.v1.OpenTunnelRequest\x1a$.culvert.local.v1.OpenTunnelResponse\x12Z\n\x0b\x43loseTunnel\x12$.culvert.local.v1.CloseTunnelRequest\x1a%.culvert.local.v1.CloseTunnelResponse\x12`\n\rSelectGateway\x12&.culvert.local.v1.SelectGatewayRequest\x1a\'.culvert.local.v1.SelectGatewayResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x63ulvert/local/v1/local.proto\x12\x10\x63ulvert.local.v1\x1a\x1c\x63ulvert/error/v1/error.proto\"\xaf\x03\n\x06Status\x12&\n\x05state\x18\x01 \x01(\x0e\x32\x17.culvert.local.v1.State\x12\x0c\n\x04user\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65vice_name\x18\x03 \x01(\t\x12\x12\n\ncontroller\x18\x04 \x01(\t\x12\x18\n\x10\x63ode_valid_until\x18\x05 \x01(\x03\x12)\n\x07tunnels\x18\x06 \x03(\x0b\x32\x18.culvert.local.v1.Tunnel\x12+\n\x08gateways\x18\x07 \x03(\x0b\x32\x19.culvert.local.v1.Gateway\x12\x18\n\x10selected_gateway\x18\x08 \x01(\t\x12-\n\tresources\x18\t \x03(\x0b\x32\x1a.culvert.local.v1.Resource\x12\x30\n\nlast_error\x18\n \x01(\x0b\x32\x17.culvert.error.v1.ErrorH\x00\x88\x01\x01\x12\'\n\x06\x63licks\x18\x0b \x03(\x0b\x32\x17.culvert.local.v1.Click\x12\x0f\n\x07version\x18\x0c \x01(\t\x12\x10\n\x08\x64\x61tapath\x18\r \x01(\tB\r\n\x0b_last_error\"\x80\x03\n\x06Tunnel\x12\x11\n\ttunnel_id\x18\x01 \x01(\t\x12\x10\n\x08resource\x18\x02 \x01(\t\x12\x0c\n\x04\x66qdn\x18\x03 \x01(\t\x12\x0f\n\x07gateway\x18\x04 \x01(\t\x12,\n\x05state\x18\x05 \x01(\x0e\x32\x1d.culvert.local.v1.TunnelState\x12\x15\n\rinner_address\x18\x06 \x01(\t\x12\x17\n\x0fremote_prefixes\x18\x07 \x03(\t\x12\x10\n\x08since_ms\x18\x08 \x01(\x03\x12\x12\n\npackets_in\x18\t \x01(\x04\x12\x13\n\x0bpackets_out\x18\n \x01(\x04\x12\x10\n\x08\x62ytes_in\x18\x0b \x01(\x04\x12\x11\n\tbytes_out\x18\x0c \x01(\x04\x12\x12\n\ngeneration\x18\r \x01(\r\x12\x32\n\x05\x64rops\x18\x0e \x03(\x0b\x32#.culvert.local.v1.Tunnel.DropsEntry\x1a,\n\nDropsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"8\n\x07Gateway\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x0e\n\x06online\x18\x03 \x01(\x08\"9\n\x08Resource\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x66qdn\x18\x02 \x01(\t\x12\x11\n\taddresses\x18\x03 \x03(\t\"\x87\x01\n\x05\x43lick\x12\x0c\n\x04\x66qdn\x18\x01 \x01(\t\x12\x12\n\nstarted_us\x18\x02 \x01(\x03\x12%\n\x05steps\x18\x03 \x03(\x0b\x32\x16.culvert.local.v1.Step\x12+\n\x05\x65rror\x18\x04 \x01(\x0b\x32\x17.culvert.error.v1.ErrorH\x00\x88\x01\x01\x42\x08\n\x06_error\"#\n\x04Step\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x61t_us\x18\x02 \x01(\x03\"\x12\n\x10GetStatusRequest\"=\n\x11GetStatusResponse\x12(\n\x06status\x18\x01 \x01(\x0b\x32\x18.culvert.local.v1.Status\"\x14\n\x12WatchStatusRequest\"?\n\x13WatchStatusResponse\x12(\n\x06status\x18\x01 \x01(\x0b\x32\x18.culvert.local.v1.Status\"2\n\rEnrollRequest\x12\x0c\n\x04link\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65vice_name\x18\x02 \x01(\t\"R\n\x0e\x45nrollResponse\x12\x0c\n\x04user\x18\x01 \x01(\t\x12\x15\n\x08totp_uri\x18\x02 \x01(\tB\x03\x80\x01\x01\x12\x1b\n\x0erecovery_codes\x18\x03 \x03(\tB\x03\x80\x01\x01\"!\n\x11SubmitCodeRequest\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\".\n\x12SubmitCodeResponse\x12\x18\n\x10\x63ode_valid_until\x18\x01 \x01(\x03\"!\n\x11OpenTunnelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\">\n\x12OpenTunnelResponse\x12(\n\x06tunnel\x18\x01 \x01(\x0b\x32\x18.culvert.local.v1.Tunnel\"<\n\x12\x43loseTunnelRequest\x12\x0e\n\x04name\x18\x01 \x01(\tH\x00\x12\r\n\x03\x61ll\x18\x02 \x01(\x08H\x00\x42\x07\n\x05which\"%\n\x13\x43loseTunnelResponse\x12\x0e\n\x06\x63losed\x18\x01 \x01(\r\"\'\n\x14SelectGatewayRequest\x12\x0f\n\x07gateway\x18\x01 \x01(\t\"\x17\n\x15SelectGatewayResponse*\x9b\x01\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x16\n\x12STATE_NOT_ENROLLED\x10\x01\x12\x0f\n\x0bSTATE_READY\x10\x02\x12\x14\n\x10STATE_CONNECTING\x10\x03\x12\x13\n\x0fSTATE_CONNECTED\x10\x04\x12\x14\n\x10STATE_NEEDS_CODE\x10\x05\x12\x11\n\rSTATE_OFFLINE\x10\x06*\x8f\x01\n\x0bTunnelState\x12\x1c\n\x18TUNNEL_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14TUNNEL_STATE_OPENING\x10\x01\x12\x13\n\x0fTUNNEL_STATE_UP\x10\x02\x12\x19\n\x15TUNNEL_STATE_REKEYING\x10\x03\x12\x18\n\x14TUNNEL_STATE_CLOSING\x10\x04\x32\xff\x04\n\x0cLocalService\x12T\n\tGetStatus\x12\".culvert.local.v1.GetStatusRequest\x1a#.culvert.local.v1.GetStatusResponse\x12\\\n\x0bWatchStatus\x12$.culvert.local.v1.WatchStatusRequest\x1a%.culvert.local.v1.WatchStatusResponse0\x01\x12K\n\x06\x45nroll\x12\x1f.culvert.local.v1.EnrollRequest\x1a .culvert.local.v1.EnrollResponse\x12W\n\nSubmitCode\x12#.culvert.local.v1.SubmitCodeRequest\x1a$.culvert.local.v1.SubmitCodeResponse\x12W\n\nOpenTunnel\x12#.culvert.local.v1.OpenTunnelRequest\x1a$.culvert.local.v1.OpenTunnelResponse\x12Z\n\x0b\x43loseTunnel\x12$.culvert.local.v1.CloseTunnelRequest\x1a%.culvert.local.v1.CloseTunnelResponse\x12`\n\rSelectGateway\x12&.culvert.local.v1.SelectGatewayRequest\x1a\'.culvert.local.v1.SelectGatewayResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,10 +36,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TUNNEL_DROPSENTRY']._serialized_options = b'8\001'
   _globals['_ENROLLRESPONSE'].fields_by_name['totp_uri']._loaded_options = None
   _globals['_ENROLLRESPONSE'].fields_by_name['totp_uri']._serialized_options = b'\200\001\001'
-  _globals['_STATE']._serialized_start=1820
-  _globals['_STATE']._serialized_end=1975
-  _globals['_TUNNELSTATE']._serialized_start=1978
-  _globals['_TUNNELSTATE']._serialized_end=2121
+  _globals['_ENROLLRESPONSE'].fields_by_name['recovery_codes']._loaded_options = None
+  _globals['_ENROLLRESPONSE'].fields_by_name['recovery_codes']._serialized_options = b'\200\001\001'
+  _globals['_STATE']._serialized_start=1849
+  _globals['_STATE']._serialized_end=2004
+  _globals['_TUNNELSTATE']._serialized_start=2007
+  _globals['_TUNNELSTATE']._serialized_end=2150
   _globals['_STATUS']._serialized_start=81
   _globals['_STATUS']._serialized_end=512
   _globals['_TUNNEL']._serialized_start=515
@@ -65,23 +67,23 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ENROLLREQUEST']._serialized_start=1363
   _globals['_ENROLLREQUEST']._serialized_end=1413
   _globals['_ENROLLRESPONSE']._serialized_start=1415
-  _globals['_ENROLLRESPONSE']._serialized_end=1468
-  _globals['_SUBMITCODEREQUEST']._serialized_start=1470
-  _globals['_SUBMITCODEREQUEST']._serialized_end=1503
-  _globals['_SUBMITCODERESPONSE']._serialized_start=1505
-  _globals['_SUBMITCODERESPONSE']._serialized_end=1551
-  _globals['_OPENTUNNELREQUEST']._serialized_start=1553
-  _globals['_OPENTUNNELREQUEST']._serialized_end=1586
-  _globals['_OPENTUNNELRESPONSE']._serialized_start=1588
-  _globals['_OPENTUNNELRESPONSE']._serialized_end=1650
-  _globals['_CLOSETUNNELREQUEST']._serialized_start=1652
-  _globals['_CLOSETUNNELREQUEST']._serialized_end=1712
-  _globals['_CLOSETUNNELRESPONSE']._serialized_start=1714
-  _globals['_CLOSETUNNELRESPONSE']._serialized_end=1751
-  _globals['_SELECTGATEWAYREQUEST']._serialized_start=1753
-  _globals['_SELECTGATEWAYREQUEST']._serialized_end=1792
-  _globals['_SELECTGATEWAYRESPONSE']._serialized_start=1794
-  _globals['_SELECTGATEWAYRESPONSE']._serialized_end=1817
-  _globals['_LOCALSERVICE']._serialized_start=2124
-  _globals['_LOCALSERVICE']._serialized_end=2763
+  _globals['_ENROLLRESPONSE']._serialized_end=1497
+  _globals['_SUBMITCODEREQUEST']._serialized_start=1499
+  _globals['_SUBMITCODEREQUEST']._serialized_end=1532
+  _globals['_SUBMITCODERESPONSE']._serialized_start=1534
+  _globals['_SUBMITCODERESPONSE']._serialized_end=1580
+  _globals['_OPENTUNNELREQUEST']._serialized_start=1582
+  _globals['_OPENTUNNELREQUEST']._serialized_end=1615
+  _globals['_OPENTUNNELRESPONSE']._serialized_start=1617
+  _globals['_OPENTUNNELRESPONSE']._serialized_end=1679
+  _globals['_CLOSETUNNELREQUEST']._serialized_start=1681
+  _globals['_CLOSETUNNELREQUEST']._serialized_end=1741
+  _globals['_CLOSETUNNELRESPONSE']._serialized_start=1743
+  _globals['_CLOSETUNNELRESPONSE']._serialized_end=1780
+  _globals['_SELECTGATEWAYREQUEST']._serialized_start=1782
+  _globals['_SELECTGATEWAYREQUEST']._serialized_end=1821
+  _globals['_SELECTGATEWAYRESPONSE']._serialized_start=1823
+  _globals['_SELECTGATEWAYRESPONSE']._serialized_end=1846
+  _globals['_LOCALSERVICE']._serialized_start=2153
+  _globals['_LOCALSERVICE']._serialized_end=2792
 # @@protoc_insertion_point(module_scope)

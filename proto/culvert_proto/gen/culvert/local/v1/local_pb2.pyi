@@ -437,18 +437,24 @@ class EnrollResponse(_message.Message):
 
     USER_FIELD_NUMBER: _builtins.int
     TOTP_URI_FIELD_NUMBER: _builtins.int
+    RECOVERY_CODES_FIELD_NUMBER: _builtins.int
     user: _builtins.str
     totp_uri: _builtins.str
     """otpauth:// URI for the person's authenticator. Shown once, kept nowhere on this computer."""
+    @_builtins.property
+    def recovery_codes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Each stands in for a code once, when the authenticator is gone. Shown once, kept nowhere on this computer."""
+
     def __init__(
         self,
         *,
         user: _builtins.str = ...,
         totp_uri: _builtins.str = ...,
+        recovery_codes: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["totp_uri", b"totp_uri", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["recovery_codes", b"recovery_codes", "totp_uri", b"totp_uri", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -460,6 +466,7 @@ class SubmitCodeRequest(_message.Message):
 
     CODE_FIELD_NUMBER: _builtins.int
     code: _builtins.str
+    """Six digits, or a recovery code."""
     def __init__(
         self,
         *,

@@ -1,0 +1,108 @@
+"""Each device's authenticator: codes proven, recovery codes spent, and a new one when the old is lost."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import uuid
+from collections.abc import Awaitable, Callable
+
+from culvert_db import DeviceState, Outcome, Sessions, Totp
+from culvert_proto import CulvertError, Reason
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from culvert_service.audit import log as audit
+from culvert_service.audit.line import Detail
+from culvert_service.audit.log import Line
+from culvert_service.identity import recovery, repository, totp
+from culvert_service.identity.authenticator import issue, secret_context
+from culvert_service.identity.schemas import AuthenticatorOut
+from culvert_service.identity.service import admitted
+from culvert_service.pki.master_key import MasterKey
+from culvert_service.watch.hub import Hub
+
+_log = logging.getLogger(__name__)
+
+Enforce = Callable[[], Awaitable[int]]
+
+
+class Authenticators:
+    def __init__(
+        self, sessions: Sessions, master_key: MasterKey, hub: Hub, now: Callable[[], datetime.datetime]
+    ) -> None:
+        self._sessions = sessions
+        self._master_key = master_key
+        self._hub = hub
+        self._now = now
+
+    async def prove(self, fingerprint: bytes, code: str) -> datetime.datetime:
+        """Until when the code opens tunnels. Raises CulvertError CODE_WRONG, CODE_USED or CODE_LOCKED."""
+        now = self._now()
+        async with self._sessions.begin() as session:
+            device = admitted(await repository.device_by_fingerprint(session, fingerprint), now)
+            row = await repository.totp_for_update(session, device.id)
+            if row is None:
+                raise CulvertError(Reason.CERTIFICATE_UNKNOWN)
+            told: dict[str, Detail] = {"user": device.user.name}
+            verdict = await self._judge(session, row, code, now, told)
+            if isinstance(verdict, totp.Proven | totp.Wrong):
+                row.last_used_step, row.drift_steps = verdict.guard.last_used_step, verdict.guard.drift
+                row.failures, row.locked_until = verdict.guard.failures, verdict.guard.locked_until
+            until = now + totp.WINDOW
+            if isinstance(verdict, totp.Proven):
+                device.code_proven_at, device.code_valid_until = now, until
+            why = _refusal(verdict)
+            outcome = Outcome.DENIED if why else Outcome.DONE
+            actor = audit.by_device(device.id)
+            audit.tell(session, Line("device.prove", f"device/{device.id}", told, why, outcome, actor))
+        # Raised after the commit: a wrong guess counts.
+        if why is not None:
+            raise why
+        self._hub.profile_changed(device.id)
+        return until
+
+    async def replace(self, device_id: uuid.UUID, enforce: Enforce) -> AuthenticatorOut:
+        """A new secret and new recovery codes; the old ones and the proven code end, and what rested on it is closed.
+
+        Raises CulvertError NOT_FOUND or DEVICE_REVOKED.
+        """
+        async with self._sessions.begin() as session:
+            device = await repository.device(session, device_id)
+            if device is None:
+                raise CulvertError(Reason.NOT_FOUND, what=f"The device {device_id}")
+            if device.state is DeviceState.REVOKED:
+                raise CulvertError(Reason.DEVICE_REVOKED, device=device.name)
+            await repository.forget_authenticator(session, device_id)
+            made = issue(session, self._master_key, device)
+            audit.tell(session, Line("device.authenticator", f"device/{device_id}"))
+        self._hub.profile_changed(device_id)
+        await enforce()
+        _log.info("authenticator replaced", extra={"device": str(device_id)})
+        return made
+
+    async def _judge(
+        self, session: AsyncSession, row: Totp, code: str, now: datetime.datetime, told: dict[str, Detail]
+    ) -> totp.Verdict:
+        guard = totp.Guard(row.last_used_step, row.failures, row.locked_until, row.drift_steps)
+        code_hash = recovery.hash_of(code)
+        if code_hash is None:
+            secret = self._master_key.open(row.secret_ciphertext, secret_context(row.device_id))
+            return totp.judge(guard, secret, code, now)
+        if locked := guard.locked(now):
+            return locked
+        if not await repository.spend_recovery_code(session, row.device_id, code_hash):
+            return totp.Wrong(guard.failed(now))
+        told["recovery_codes_left"] = await repository.recovery_codes_left(session, row.device_id)
+        return totp.Proven(guard.proven())
+
+
+def _refusal(verdict: totp.Verdict) -> CulvertError | None:
+    match verdict:
+        case totp.Proven():
+            return None
+        case totp.Wrong():
+            return CulvertError(Reason.CODE_WRONG)
+        case totp.Used():
+            return CulvertError(Reason.CODE_USED)
+        case totp.Locked(seconds):
+            return CulvertError(Reason.CODE_LOCKED, seconds=seconds)

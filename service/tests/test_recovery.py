@@ -1,0 +1,63 @@
+"""A person whose authenticator is gone: recovery codes, and a new authenticator from an administrator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from culvert_proto import Reason, error_pb2
+from culvert_service.identity import recovery
+
+from .conftest import Device, World, make_csr, refused
+from .switch import Switch
+
+pytestmark = pytest.mark.slow
+
+
+async def enrolled(world: World) -> tuple[Device, list[str]]:
+    """A device, and its recovery codes."""
+    key, csr = make_csr()
+    body = {"token": (await world.invite())["token"], "device_name": "laptop", "csr_pem": csr}
+    answer: dict[str, Any] = (await world.anyone.post("/api/v1/enrolments", json=body)).json()
+    world.devices.append(Device(key, answer))
+    return world.devices[-1], answer["recovery_codes"]
+
+
+async def test_each_works_once_and_counts_as_a_guess_when_it_is_wrong(world: World) -> None:
+    (device, codes), (other, others) = await enrolled(world), await enrolled(world)
+    assert len(set(codes)) == recovery.COUNT
+    await device.prove(codes[0])
+    await device.prove(codes[1].replace("-", "").upper())
+    lines = await world.rest("GET", "/audit?action=device.prove")
+    assert sorted(line["details"]["recovery_codes_left"] for line in lines) == [8, 9]
+    for wrong in (codes[0], others[0], codes[1], "aaaa-aaaa-aaaa-aaaa", others[1]):
+        assert (await refused(device.prove(wrong))).reason is Reason.CODE_WRONG
+    for code in (codes[2], device.code()):
+        assert (await refused(device.prove(code))).reason is Reason.CODE_LOCKED
+    await other.prove(others[0])
+
+
+async def test_a_new_authenticator_ends_the_old_one_and_what_it_opened(world: World, switch: Switch) -> None:
+    device, codes = await enrolled(world)
+    await device.prove()
+    opened = await device.open()
+    events = device.watch()
+    await anext(events)
+    old = device.code()
+    made = await world.rest("POST", f"/devices/{device.id}/authenticator")
+    assert await world.rest("GET", "/tunnels") == []
+    async for event in events:
+        if event.HasField("tunnel_closed"):
+            assert event.tunnel_closed.tunnel_id == opened.tunnel.tunnel_id
+            assert event.tunnel_closed.why.reason == error_pb2.REASON_CODE_NEEDED
+            break
+    for gone in (old, codes[0]):
+        assert (await refused(device.prove(gone))).reason is Reason.CODE_WRONG
+    assert (await refused(device.open())).reason is Reason.CODE_NEEDED
+    device.use_authenticator(made["totp_uri"])
+    await device.prove()
+    await device.prove(made["recovery_codes"][0])
+    await device.open()
+    await world.rest("POST", f"/devices/{device.id}/revoke")
+    refusal = await world.admin.post(f"/api/v1/devices/{device.id}/authenticator")
+    assert (refusal.status_code, refusal.json()["reason"]) == (403, "DEVICE_REVOKED")
