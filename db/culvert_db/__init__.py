@@ -9,6 +9,7 @@ from culvert_db.idempotency import IdempotencyKey
 from culvert_db.identity import Device, DeviceState, Invitation, RecoveryCode, Totp, User
 from culvert_db.migrate import upgrade
 from culvert_db.network import Gateway, Resource, ResourceGateway
+from culvert_db.ownership import GatewayHealth, GatewayLease
 from culvert_db.policies import Group, GroupMember, Policy, PolicyResource, PolicyVersion
 from culvert_db.tunnels import Address, Direction, SecurityAssociation, Tunnel, TunnelState
 
@@ -16,9 +17,12 @@ from culvert_db.tunnels import Address, Direction, SecurityAssociation, Tunnel, 
 RESOURCES_CHANNEL = "culvert_resources"
 # Told after every change of `dns_zones` and of what each publishes.
 DNS_ZONES_CHANNEL = "culvert_dns_zones"
+# Told after a gateway became another controller's, or free, or was found otherwise than before.
+GATEWAYS_CHANNEL = "culvert_gateways"
 
 __all__ = [
     "DNS_ZONES_CHANNEL",
+    "GATEWAYS_CHANNEL",
     "RESOURCES_CHANNEL",
     "ActorKind",
     "Address",
@@ -38,6 +42,8 @@ __all__ = [
     "DnsZoneResource",
     "DnsZoneStatus",
     "Gateway",
+    "GatewayHealth",
+    "GatewayLease",
     "Group",
     "GroupMember",
     "IdempotencyKey",

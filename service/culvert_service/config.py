@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import socket
 import tomllib
 from pathlib import Path
 from typing import Annotated
@@ -69,6 +70,10 @@ class Settings(BaseSettings):
     # Of one administrator or API token; of one address that shows neither. Ten seconds' worth may come at once.
     rest_calls_per_second: float = Field(default=100, gt=0)
     rest_strangers_calls_per_second: float = Field(default=20, gt=0)
+    # What people call this controller, among those that share its database.
+    controller_name: str = Field(default_factory=socket.gethostname, min_length=1)
+    # For how long a gateway stays its owner's after the last word of it; renewed three times in that.
+    lease_seconds: float = Field(default=3, ge=0.5, le=60)
     log_json: bool = False
 
     @property

@@ -22,22 +22,29 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import grpc
 import grpc.aio
 import uvicorn
-from culvert_db import Sessions, create_engine, create_sessions, upgrade
+from culvert_db import GATEWAYS_CHANNEL, Sessions, create_engine, create_sessions, upgrade
 from culvert_db.embedded import EmbeddedPostgres
 from culvert_proto import agent_pb2_grpc
 
 from culvert_service import private_files
 from culvert_service.admins import endpoints as admin_endpoints
 from culvert_service.admins.service import Admins
+from culvert_service.agent.handover import Handover
 from culvert_service.agent.servicer import AgentServicer
 from culvert_service.audit import endpoints as audit_endpoints
 from culvert_service.config import ConfigurationError, Settings, split_listen
+from culvert_service.controllers.calls import Calls
+from culvert_service.controllers.identity import ControllerId
+from culvert_service.controllers.listener import Listener
 from culvert_service.dns import endpoints as dns_endpoints
 from culvert_service.dns.service import Dns
 from culvert_service.gateways import endpoints as gateway_endpoints
+from culvert_service.gateways.config import config_of
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.link import Credentials, Hooks, Link, Program
+from culvert_service.gateways.ownership import Ownership
 from culvert_service.gateways.reconcile import reconcile
+from culvert_service.gateways.remote import Remote
 from culvert_service.gateways.service import Gateways
 from culvert_service.identity import endpoints as identity_endpoints
 from culvert_service.identity.authenticators import Authenticators
@@ -128,6 +135,9 @@ class Controller:
         master_key = MasterKey.load(state)
         self._hub = Hub()
         self._fleet = Fleet(_program(settings), self._credentials())
+        me = ControllerId(settings.controller_name)
+        self._calls = Calls(sessions, me, master_key)
+        remote = Remote(self._calls, self._fleet)
         self._identity = Identity(
             sessions,
             self._infrastructure,
@@ -139,14 +149,32 @@ class Controller:
             now=now,
         )
         approval = settings.device_approval
-        self._tunnels = Tunnels(sessions, self._fleet, self._hub, now, approval=approval)
+        self._tunnels = Tunnels(sessions, self._fleet, remote, self._hub, now, approval=approval)
         enforce = self._tunnels.enforcement.enforce
-        self._gateways = Gateways(sessions, self._fleet, self._infrastructure, master_key)
+        self._ownership = Ownership(
+            sessions,
+            self._fleet,
+            me,
+            lambda gateway: config_of(gateway, master_key),
+            self._hub.profiles_changed,
+            settings.lease_seconds,
+        )
+        self._listener = Listener(
+            sessions,
+            {GATEWAYS_CHANNEL: self._ownership.look_soon, self._calls.channel: self._calls.hear},
+        )
+        gateways = Gateways(sessions, self._fleet, self._ownership, self._infrastructure, master_key)
         self._resources = Resources(
             sessions, self._hub, self._tunnels.close_to_resource, settings.managed_zones
         )
         self._fleet.connect(
-            Hooks(self._reconcile, self._tunnels.soft_limit, self._tunnels.moved, self._hub.profiles_changed)
+            Hooks(
+                self._reconcile,
+                self._tunnels.soft_limit,
+                self._tunnels.moved,
+                self._ownership.fares,
+                self._ownership.outbid,
+            )
         )
         authenticators = Authenticators(sessions, master_key, self._hub, now)
         self._servicer = AgentServicer(
@@ -157,10 +185,12 @@ class Controller:
             self._tunnels,
             self._fleet,
             self._hub,
+            Handover(self._calls, self._fleet),
             managed_zones=settings.managed_zones,
             protected_prefixes=settings.protected_prefixes,
             now=now,
         )
+        self._calls.serve(self._servicer.serving() | remote.serving())
         admins = Admins(sessions, master_key, now)
         rates = Rates(settings.rest_calls_per_second, settings.rest_strangers_calls_per_second)
         self._instruments = Instruments()
@@ -174,7 +204,7 @@ class Controller:
             now,
             self._infrastructure.pem.decode(),
             admin=[
-                gateway_endpoints.router(self._gateways),
+                gateway_endpoints.router(gateways),
                 identity_endpoints.router(
                     self._identity, authenticators, self._tunnels.close_of_device, enforce
                 ),
@@ -201,9 +231,14 @@ class Controller:
         )
         chain = certificate.certificate.pem + self._infrastructure.pem
         async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._ownership.release)
             stack.push_async_callback(self._fleet.stop)
             stack.push_async_callback(self._tunnels.stop)
-            await self._gateways.start()
+            stack.push_async_callback(self._ownership.stop)
+            stack.push_async_callback(self._calls.stop)
+            stack.push_async_callback(self._listener.stop)
+            await self._ownership.start()
+            await self._listener.start()
             await self._tunnels.start()
             await stack.enter_async_context(self._agent_server(certificate, chain))
             await stack.enter_async_context(self._rest_server(certificate, chain))

@@ -199,23 +199,33 @@ def settings_in(directory: Path, **fields: Any) -> Settings:
 
 
 @asynccontextmanager
+async def administering(settings: Settings, sessions: Sessions) -> AsyncGenerator[World]:
+    """The admin of a controller that serves, or is about to."""
+    state = settings.state_dir
+    tls = ssl.create_default_context(cafile=str(state / "infrastructure-ca.pem"))
+    token = (state / "admin-token").read_text().strip()
+    bearer = {"Authorization": f"Bearer {token}"}
+    url = settings.rest_url
+    async with (
+        httpx.AsyncClient(base_url=url, verify=tls, headers=bearer, trust_env=False) as admin,
+        httpx.AsyncClient(base_url=url, verify=tls, trust_env=False) as anyone,
+    ):
+        world = World(settings, sessions, admin, anyone, [])
+        try:
+            yield world
+        finally:
+            for device in world.devices:
+                await device.channel.close()
+
+
+@asynccontextmanager
 async def running(settings: Settings) -> AsyncGenerator[World]:
-    async with database(settings) as sessions, Controller(settings, sessions):
-        state = settings.state_dir
-        tls = ssl.create_default_context(cafile=str(state / "infrastructure-ca.pem"))
-        token = (state / "admin-token").read_text().strip()
-        bearer = {"Authorization": f"Bearer {token}"}
-        url = settings.rest_url
-        async with (
-            httpx.AsyncClient(base_url=url, verify=tls, headers=bearer, trust_env=False) as admin,
-            httpx.AsyncClient(base_url=url, verify=tls, trust_env=False) as anyone,
-        ):
-            world = World(settings, sessions, admin, anyone, [])
-            try:
-                yield world
-            finally:
-                for device in world.devices:
-                    await device.channel.close()
+    async with (
+        database(settings) as sessions,
+        Controller(settings, sessions),
+        administering(settings, sessions) as world,
+    ):
+        yield world
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ import hashlib
 import ipaddress
 import ssl
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import unquote
 
@@ -18,6 +19,22 @@ from culvert_service.audit.log import Actor, acting
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Who:
+    """The SHA-256 of a certificate's DER, and the IP address that its call comes from."""
+
+    fingerprint: bytes
+    address: str
+
+    def actor(self) -> Actor:
+        return Actor(ActorKind.DEVICE, f"sha256:{self.fingerprint.hex()}", self.address)
+
+
+def who(context: Context) -> Who:
+    """Raises CulvertError as `fingerprint`."""
+    return Who(fingerprint(context), outer_address(context))
+
+
 def fingerprint(context: Context) -> bytes:
     """SHA-256 of the DER of the peer's certificate, who is from now on the one that acts.
 
@@ -28,7 +45,7 @@ def fingerprint(context: Context) -> bytes:
     if not shown:
         raise CulvertError(Reason.CERTIFICATE_UNKNOWN)
     found = hashlib.sha256(ssl.PEM_cert_to_DER_cert(shown[0].decode())).digest()
-    acting.set(Actor(ActorKind.DEVICE, f"sha256:{found.hex()}", outer_address(context)))
+    acting.set(Who(found, outer_address(context)).actor())
     return found
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from culvert_db import Device, Resource
 from culvert_proto import agent_pb2
 
+from culvert_service.gateways.fleet import Standing
 from culvert_service.gateways.limits import Limits, hard
-from culvert_service.gateways.link import Link
 from culvert_service.gateways.suite import Suite
 from culvert_service.gateways.tunnel_entries import ESP_IN_UDP_PORT, REPLAY_WINDOW
 from culvert_service.resources.target import hosts
@@ -44,7 +44,7 @@ def tunnel(granted: GrantedTunnel) -> agent_pb2.Tunnel:
 def profile(
     device: Device,
     resources: Sequence[Resource],
-    links: Iterable[Link],
+    gateways: Sequence[Standing],
     managed_zones: Sequence[str],
     protected_prefixes: Sequence[str],
     now: datetime.datetime,
@@ -57,8 +57,8 @@ def profile(
         managed_zones=managed_zones,
         protected_prefixes=protected_prefixes,
         gateways=[
-            agent_pb2.Gateway(name=link.name, address=link.config.site.address, online=link.online)
-            for link in sorted(links, key=lambda link: link.name)
+            agent_pb2.Gateway(name=one.config.name, address=one.config.site.address, online=one.online)
+            for one in gateways
         ],
         resources=[
             agent_pb2.Resource(name=one.name, fqdn=one.fqdn, addresses=hosts(one.targets))

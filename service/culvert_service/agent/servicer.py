@@ -11,8 +11,10 @@ from culvert_proto import CulvertError, Reason, agent_pb2, agent_pb2_grpc, error
 from culvert_proto.grpc_errors import stream, unary
 
 from culvert_service.agent import caller, messages
-from culvert_service.agent.caller import Context
-from culvert_service.gateways.fleet import Fleet
+from culvert_service.agent.caller import Context, Who
+from culvert_service.agent.handover import Handover, serving
+from culvert_service.controllers.calls import Serve
+from culvert_service.gateways.fleet import ElsewhereError, Fleet
 from culvert_service.identity.authenticators import Authenticators
 from culvert_service.identity.renewal import Renewal
 from culvert_service.identity.service import Identity, Now
@@ -37,6 +39,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         tunnels: Tunnels,
         fleet: Fleet,
         hub: Hub,
+        handover: Handover,
         *,
         managed_zones: Sequence[str],
         protected_prefixes: Sequence[str],
@@ -49,6 +52,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         self._tunnels = tunnels
         self._fleet = fleet
         self._hub = hub
+        self._handover = handover
         self._managed_zones = managed_zones
         self._protected_prefixes = protected_prefixes
         self._now = now
@@ -86,40 +90,40 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def OpenTunnel(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.OpenTunnelRequest, context: Context
     ) -> agent_pb2.OpenTunnelResponse:
-        fingerprint = caller.fingerprint(context)
-        if not 0 < request.udp_port <= _PORT_MAX:
-            raise CulvertError(Reason.REQUEST_INVALID, why="udp_port is not a port")
-        opened = await self._tunnels.open(
-            OpenRequest(
-                fingerprint,
-                request.fqdn.rstrip(".").lower(),
-                request.gateway,
-                caller.outer_address(context),
-                request.udp_port,
-            )
-        )
-        return agent_pb2.OpenTunnelResponse(
-            tunnel=messages.tunnel(opened.tunnel),
-            sas=messages.sa_pair(opened.tunnel.pair),
-            decided_us=opened.timeline.decided_us,
-            programmed_us=opened.timeline.programmed_us,
-        )
+        who, failed = caller.who(context), frozenset[str]()
+        while True:
+            try:
+                return await self._open(who, request, failed)
+            except ElsewhereError as elsewhere:
+                try:
+                    return await self._handover.ask(
+                        elsewhere.gateway, who, request, agent_pb2.OpenTunnelResponse
+                    )
+                except CulvertError as error:
+                    # The next gateway may be one that answers.
+                    if error.reason is not Reason.GATEWAY_DOWN:
+                        raise
+                    failed |= {elsewhere.gateway}
 
     @unary
     async def RenewSa(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.RenewSaRequest, context: Context
     ) -> agent_pb2.RenewSaResponse:
-        fingerprint, tunnel_id = caller.fingerprint(context), _tunnel_id(request.tunnel_id)
-        pair = await self._tunnels.renew(fingerprint, tunnel_id, request.generation)
-        return agent_pb2.RenewSaResponse(sas=messages.sa_pair(pair))
+        who = caller.who(context)
+        try:
+            return await self._renew(who, request)
+        except ElsewhereError as elsewhere:
+            return await self._handover.ask(elsewhere.gateway, who, request, agent_pb2.RenewSaResponse)
 
     @unary
     async def ActivateSa(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.ActivateSaRequest, context: Context
     ) -> agent_pb2.ActivateSaResponse:
-        fingerprint, tunnel_id = caller.fingerprint(context), _tunnel_id(request.tunnel_id)
-        await self._tunnels.activate(fingerprint, tunnel_id, request.generation)
-        return agent_pb2.ActivateSaResponse()
+        who = caller.who(context)
+        try:
+            return await self._activate(who, request)
+        except ElsewhereError as elsewhere:
+            return await self._handover.ask(elsewhere.gateway, who, request, agent_pb2.ActivateSaResponse)
 
     @unary
     async def CloseTunnel(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -141,12 +145,49 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             certificate_pem=renewed.certificate_pem, ca_pem=renewed.ca_pem
         )
 
+    def serving(self) -> dict[str, Serve]:
+        """What devices have asked of other controllers, about gateways of ours."""
+        return {
+            **serving(agent_pb2.OpenTunnelRequest, self._open),
+            **serving(agent_pb2.RenewSaRequest, self._renew),
+            **serving(agent_pb2.ActivateSaRequest, self._activate),
+        }
+
+    async def _open(
+        self, who: Who, request: agent_pb2.OpenTunnelRequest, failed: frozenset[str] = frozenset()
+    ) -> agent_pb2.OpenTunnelResponse:
+        if not 0 < request.udp_port <= _PORT_MAX:
+            raise CulvertError(Reason.REQUEST_INVALID, why="udp_port is not a port")
+        name = request.fqdn.rstrip(".").lower()
+        opened = await self._tunnels.open(
+            OpenRequest(who.fingerprint, name, request.gateway, who.address, request.udp_port, failed)
+        )
+        return agent_pb2.OpenTunnelResponse(
+            tunnel=messages.tunnel(opened.tunnel),
+            sas=messages.sa_pair(opened.tunnel.pair),
+            decided_us=opened.timeline.decided_us,
+            programmed_us=opened.timeline.programmed_us,
+        )
+
+    async def _renew(self, who: Who, request: agent_pb2.RenewSaRequest) -> agent_pb2.RenewSaResponse:
+        pair = await self._tunnels.renew(who.fingerprint, _tunnel_id(request.tunnel_id), request.generation)
+        return agent_pb2.RenewSaResponse(sas=messages.sa_pair(pair))
+
+    async def _activate(self, who: Who, request: agent_pb2.ActivateSaRequest) -> agent_pb2.ActivateSaResponse:
+        await self._tunnels.activate(who.fingerprint, _tunnel_id(request.tunnel_id), request.generation)
+        return agent_pb2.ActivateSaResponse()
+
     async def _profile(self, fingerprint: bytes) -> agent_pb2.Profile:
         device = await self._identity.known(fingerprint)
         async with self._sessions() as session:
             reachable = await resources.reachable_by(session, device.user_id)
         return messages.profile(
-            device, reachable, self._fleet, self._managed_zones, self._protected_prefixes, self._now()
+            device,
+            reachable,
+            self._fleet.standings(),
+            self._managed_zones,
+            self._protected_prefixes,
+            self._now(),
         )
 
 

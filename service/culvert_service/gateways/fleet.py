@@ -1,46 +1,117 @@
-"""All gateways' links of this controller."""
+"""All gateways: links to those that are this controller's, and what is known of the others."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from culvert_proto import CulvertError, Reason
 
 from culvert_service.gateways.link import Credentials, GatewayConfig, Hooks, Link, Program
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A gateway as every controller sees it. `owner` and `holder` are empty when nobody has it; `reason` says why it is
+    offline.
+    """
+
+    config: GatewayConfig
+    owner: str
+    holder: str
+    epoch: int
+    online: bool
+    reason: str
+
+
+class ElsewhereError(Exception):
+    """The gateway is online, and another controller's."""
+
+    def __init__(self, gateway: str) -> None:
+        super().__init__(f"{gateway} is another controller's")
+        self.gateway = gateway
+
+
 class Fleet:
-    """Starts a link for each gateway that it is given, and stops them together."""
+    """Runs a link for each gateway that is owned, and stops them together."""
 
     def __init__(self, program: Program, credentials: Credentials) -> None:
         self._program = program
         self._credentials = credentials
         self._links: dict[str, Link] = {}
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._standings: dict[str, Standing] = {}
         self._hooks: Hooks | None = None
 
     def connect(self, hooks: Hooks) -> None:
-        """Before the first gateway is added."""
+        """Before the first gateway is owned."""
         self._hooks = hooks
 
-    def add(self, config: GatewayConfig) -> Link:
+    def own(self, config: GatewayConfig, epoch: int) -> None:
+        """Another epoch, or another configuration, is a new link, which begins when the one before has ended."""
         assert self._hooks is not None
-        link = Link(config, self._program, self._credentials, self._hooks)
-        self._links[config.name] = link
-        self._tasks.append(asyncio.create_task(link.run(), name=f"gateway {config.name}"))
-        return link
+        link = self._links.get(config.name)
+        if link is not None and (link.epoch, link.config) == (epoch, config):
+            return
+        before = self._tasks.get(config.name)
+        link = self._links[config.name] = Link(config, epoch, self._program, self._credentials, self._hooks)
+        self._tasks[config.name] = asyncio.create_task(_after(before, link), name=f"gateway {config.name}")
+
+    async def leave(self, name: str) -> None:
+        """Leaves the gateway as it is."""
+        self._links.pop(name, None)
+        if task := self._tasks.pop(name, None):
+            await _end(task)
+
+    def tell(self, standings: Mapping[str, Standing]) -> None:
+        self._standings = dict(standings)
 
     def get(self, name: str) -> Link | None:
+        """The link, if the gateway is ours."""
         return self._links.get(name)
+
+    def ours(self, name: str) -> Link:
+        """The link. Raises ElsewhereError, or CulvertError GATEWAY_DOWN."""
+        link = self._links.get(name)
+        if link is None and self.is_online(name):
+            raise ElsewhereError(name)
+        if link is None:
+            raise CulvertError(Reason.GATEWAY_DOWN, gateway=name)
+        return link
 
     def __iter__(self) -> Iterator[Link]:
         return iter(self._links.values())
 
+    def standing(self, name: str) -> Standing | None:
+        """Of ours, what the link says now."""
+        standing, link = self._standings.get(name), self._links.get(name)
+        if standing is None or link is None:
+            return standing
+        return replace(standing, online=link.online, reason=link.reason)
+
+    def standings(self) -> Sequence[Standing]:
+        """By name."""
+        return [standing for name in sorted(self._standings) if (standing := self.standing(name))]
+
     def is_online(self, name: str) -> bool:
-        link = self._links.get(name)
-        return link is not None and link.online
+        standing = self.standing(name)
+        return standing is not None and standing.online
 
     async def stop(self) -> None:
         """Leaves the gateways as they are: running tunnels keep running."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        tasks = list(self._tasks.values())
+        self._links.clear()
+        self._tasks.clear()
+        await asyncio.gather(*map(_end, tasks))
+
+
+async def _after(before: asyncio.Task[None] | None, link: Link) -> None:
+    if before is not None:
+        await _end(before)
+    await link.run()
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -13,15 +13,17 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import finsy
 from culvert_proto import CulvertError, Reason
 
 from culvert_service.gateways import mapped, p4runtime
+from culvert_service.gateways.election import OneBid
 from culvert_service.gateways.entry import Entry, Update
 from culvert_service.gateways.guard import Guard
+from culvert_service.gateways.health import Drift, Report
 from culvert_service.gateways.key_wrap import KeyWrap
 from culvert_service.gateways.site import Site
 
@@ -50,7 +52,8 @@ class GatewayConfig:
     p4runtime: str
     device_id: int
     site: Site
-    key_wrap: KeyWrap
+    # A gateway's KEK is made with it and stays.
+    key_wrap: KeyWrap = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +79,13 @@ class Credentials:
 @dataclass(frozen=True, slots=True)
 class Hooks:
     """What the link asks of the rest: bring the gateway to its desired state; take a soft limit, and a peer's move (SA,
-    address, port); hear of a change."""
+    address, port); hear that it went online or offline, and of an election id that stood in its way."""
 
     reconcile: Callable[[Link], Awaitable[None]]
     soft_limit: Callable[[Link, int], Awaitable[None]]
     moved: Callable[[Link, int, str, int], None]
-    changed: Callable[[], None]
+    changed: Callable[[Link], None]
+    outbid: Callable[[Link, int], None]
 
 
 class _LostError(Exception):
@@ -92,9 +96,11 @@ class Link:
     """A gateway's link. `online` is true only once the gateway has answered and holds its desired state."""
 
     def __init__(
-        self, config: GatewayConfig, program: Program, credentials: Credentials, hooks: Hooks
+        self, config: GatewayConfig, epoch: int, program: Program, credentials: Credentials, hooks: Hooks
     ) -> None:
+        """`epoch` is that of the gateway's lease."""
         self.config = config
+        self.epoch = epoch
         self.guard = Guard()
         self.online = False
         self.reason: str = "not connected yet"
@@ -104,6 +110,9 @@ class Link:
         self._switch: finsy.Switch | None = None
         self._over: asyncio.Future[str] | None = None
         self._dirty = asyncio.Event()
+        self._reconciled = 0
+        self._drifts = 0
+        self._last_drift = Drift()
 
     @property
     def name(self) -> str:
@@ -123,6 +132,17 @@ class Link:
             finally:
                 self.online = False
             await asyncio.sleep(_RETRY_SECONDS)
+
+    def report(self) -> Report:
+        return Report(self.epoch, self.online, self.reason, self._reconciled, self._drifts, self._last_drift)
+
+    def reconciled(self, drift: Drift) -> None:
+        """For the reconciler: what it had to put right. At a gateway that comes online that is no drift."""
+        self._reconciled += 1
+        if drift and self.online:
+            self._drifts += 1
+            self._last_drift = drift
+            self._hooks.changed(self)
 
     def reconcile_soon(self) -> None:
         """For a writer that could not finish."""
@@ -236,12 +256,12 @@ class Link:
         self.online, self.reason = False, reason
         if changed:
             _log.warning("gateway is offline", extra={"gateway": self.name, "reason": reason})
-            self._hooks.changed()
+            self._hooks.changed(self)
 
     def _set_online(self) -> None:
         self.online, self.reason = True, ""
         _log.info("gateway is online", extra={"gateway": self.name})
-        self._hooks.changed()
+        self._hooks.changed(self)
 
     def _end(self, reason: str) -> None:
         """Ends the session from outside of it; it is not online from this moment on."""
@@ -252,13 +272,15 @@ class Link:
     async def _session(self) -> None:
         over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._over = over
-        switch = self._new_switch()
+        bid = OneBid(self.epoch)
+        switch = self._new_switch(bid)
 
         def broken(_: finsy.Switch) -> None:
             self._end("the connection broke")
 
         def demoted(_: finsy.Switch) -> None:
             self._end("another controller took over")
+            self._tell_outbid(bid)
 
         switch.ee.on(finsy.SwitchEvent.CHANNEL_DOWN, broken)
         switch.ee.on(finsy.SwitchEvent.BECOME_BACKUP, demoted)
@@ -266,6 +288,7 @@ class Link:
         tasks: list[asyncio.Task[None]] = []
         try:
             if not switch.is_primary:
+                self._tell_outbid(bid)
                 raise _LostError("another controller is in charge")
             self._switch = switch
             tasks = [asyncio.create_task(self._digests(switch, name)) for name in _DIGESTS]
@@ -286,7 +309,11 @@ class Link:
             with suppress(Exception):
                 await switch.__aexit__(None, None, None)
 
-    def _new_switch(self) -> finsy.Switch:
+    def _tell_outbid(self, bid: OneBid) -> None:
+        if bid.highest is not None and bid.highest >= self.epoch:
+            self._hooks.outbid(self, bid.highest)
+
+    def _new_switch(self, bid: OneBid) -> finsy.Switch:
         credentials = finsy.GRPCCredentialsTLS(
             cacert=self._credentials.ca_pem,
             cert=self._credentials.certificate_pem,
@@ -300,7 +327,10 @@ class Link:
             device_id=self.config.device_id,
             channel_credentials=credentials,
         )
-        return finsy.Switch(self.name, self.config.p4runtime, options)
+        switch = finsy.Switch(self.name, self.config.p4runtime, options)
+        # finsy offers no other way to choose how it bids.
+        switch._arbitrator = bid
+        return switch
 
     async def _open(self, switch: finsy.Switch) -> None:
         try:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
 from culvert_service.gateways.diff import DesiredTunnel, Plan, plan
 from culvert_service.gateways.entry import Kind
+from culvert_service.gateways.health import Drift
 from culvert_service.gateways.link import Link
 from culvert_service.gateways.site import static_entries
 
@@ -22,6 +24,7 @@ async def reconcile(link: Link, desired_tunnels: DesiredTunnels, tunnels_lost: T
     """Afterwards the gateway holds what it should. Raises CulvertError GATEWAY_DOWN, or what the link ends with."""
     # A first look disturbs nobody. It may see a set-up half-way; what it finds is looked at again alone.
     if await _difference(link, desired_tunnels) == Plan((), ()):
+        link.reconciled(Drift())
         return
     async with link.guard.exclusive():
         todo = await _difference(link, desired_tunnels)
@@ -29,6 +32,7 @@ async def reconcile(link: Link, desired_tunnels: DesiredTunnels, tunnels_lost: T
         # Two requests: within one, a switch may take updates in any order (P4Runtime section 12).
         await link.write_all(deletions)
         await link.write_all([update for update in todo.updates if update.kind is not Kind.DELETE])
+    link.reconciled(_drift(todo))
     if todo.updates or todo.lost:
         _log.info(
             "reconciled",
@@ -36,6 +40,12 @@ async def reconcile(link: Link, desired_tunnels: DesiredTunnels, tunnels_lost: T
         )
     # Outside of the guard: closing a tunnel waits for whoever works on it, who may wait for a turn at the gateway.
     await tunnels_lost(link, todo.lost)
+
+
+def _drift(todo: Plan) -> Drift:
+    """An SA that is missing is not written again: its tunnel counts with what else is missing."""
+    of = Counter(update.kind for update in todo.updates)
+    return Drift(of[Kind.INSERT] + len(todo.lost), of[Kind.DELETE], of[Kind.MODIFY])
 
 
 async def _difference(link: Link, desired_tunnels: DesiredTunnels) -> Plan:

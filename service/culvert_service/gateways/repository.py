@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from culvert_db import Gateway
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
-
-
-async def all_gateways(session: AsyncSession) -> Sequence[Gateway]:
-    return (await session.scalars(select(Gateway).order_by(Gateway.name))).all()
 
 
 async def by_name(session: AsyncSession, name: str) -> Gateway | None:

@@ -151,6 +151,18 @@ class GatewayIn(BaseModel):
         return self
 
 
+class DriftOut(BaseModel):
+    """What a reconciliation had to put right at the gateway while it was online: how often, and the last time's entries."""
+
+    repaired: int = 0
+    last_at: datetime | None = None
+    missing: int = 0
+    # Which nobody wants.
+    foreign: int = 0
+    # With other contents.
+    changed: int = 0
+
+
 class GatewayOut(BaseModel):
     name: str
     address: str
@@ -167,6 +179,12 @@ class GatewayOut(BaseModel):
     state: Literal["online", "offline"]
     # Why it is offline; empty when it is online.
     reason: str
+    # The name of the controller that writes it, empty while none does; and its P4Runtime election id.
+    owner: str
+    epoch: int
+    # When it last held everything that it should.
+    reconciled_at: datetime | None
+    drift: DriftOut
     created_at: datetime
 
 

@@ -5,20 +5,22 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 
-from culvert_db import Gateway, Sessions
+from culvert_db import Gateway, GatewayHealth, Sessions
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.exc import IntegrityError
 
 from culvert_service.audit import log as audit
 from culvert_service.audit.log import Line
-from culvert_service.gateways import repository
+from culvert_service.gateways import ownership_rows, repository
+from culvert_service.gateways.config import kek_context, kek_of
 from culvert_service.gateways.entry import Entry
 from culvert_service.gateways.fleet import Fleet
-from culvert_service.gateways.key_wrap import KeyWrap, new_kek
-from culvert_service.gateways.link import GatewayConfig
-from culvert_service.gateways.record import site_of
+from culvert_service.gateways.key_wrap import new_kek
+from culvert_service.gateways.ownership import Ownership
+from culvert_service.gateways.ownership_rows import Seen
 from culvert_service.gateways.schemas import (
     BundleOut,
+    DriftOut,
     EntriesOut,
     EntryOut,
     GatewayIn,
@@ -34,17 +36,19 @@ _TUNNEL_TABLES = ("sad_in", "spd_in", "spd_out", "sad_out")
 
 
 class Gateways:
-    def __init__(self, sessions: Sessions, fleet: Fleet, authority: Authority, master_key: MasterKey) -> None:
+    def __init__(
+        self,
+        sessions: Sessions,
+        fleet: Fleet,
+        ownership: Ownership,
+        authority: Authority,
+        master_key: MasterKey,
+    ) -> None:
         self._sessions = sessions
         self._fleet = fleet
+        self._ownership = ownership
         self._authority = authority
         self._master_key = master_key
-
-    async def start(self) -> None:
-        """Connects to every gateway that is registered."""
-        async with self._sessions() as session:
-            for gateway in await repository.all_gateways(session):
-                self._fleet.add(self._config(gateway))
 
     async def create(self, asked: GatewayIn) -> GatewayOut:
         """Raises CulvertError SUITE_LEGACY or ALREADY_EXISTS."""
@@ -60,7 +64,7 @@ class Gateways:
             lan=asked.lan.model_dump(),
             suite=asked.suite.value,
             legacy_suites=[suite.value for suite in asked.legacy_suites],
-            kek_ciphertext=self._master_key.seal(new_kek(), _kek_context(asked.name)),
+            kek_ciphertext=self._master_key.seal(new_kek(), kek_context(asked.name)),
         )
         try:
             async with self._sessions.begin() as session:
@@ -73,15 +77,19 @@ class Gateways:
             raise CulvertError(
                 Reason.ALREADY_EXISTS, what=f"A gateway named {asked.name}, or with its address,"
             ) from None
-        self._fleet.add(self._config(gateway))
-        return self._out(gateway)
+        await self._ownership.look()
+        return await self.get(asked.name)
 
     async def list(self) -> list[GatewayOut]:
         async with self._sessions() as session:
-            return [self._out(gateway) for gateway in await repository.all_gateways(session)]
+            return [self._out(seen) for seen in await ownership_rows.seen(session)]
 
     async def get(self, name: str) -> GatewayOut:
-        return self._out(await self._named(name))
+        async with self._sessions() as session:
+            found = await ownership_rows.seen(session, name)
+        if not found:
+            raise CulvertError(Reason.NOT_FOUND, what=f"The gateway {name}")
+        return self._out(found[0])
 
     async def bundle(self, name: str) -> BundleOut:
         gateway = await self._named(name)
@@ -93,7 +101,7 @@ class Gateways:
             ca_pem=self._authority.pem.decode(),
             certificate_pem=issued.certificate.pem.decode(),
             key_pem=issued.key_pem.decode(),
-            kek=base64.b64encode(self._kek(gateway)).decode(),
+            kek=base64.b64encode(kek_of(gateway, self._master_key)).decode(),
             client_name=P4RUNTIME_CLIENT_NAME,
             legacy_suites=[Suite(name) for name in gateway.legacy_suites],
         )
@@ -114,22 +122,11 @@ class Gateways:
             raise CulvertError(Reason.NOT_FOUND, what=f"The gateway {name}")
         return gateway
 
-    def _kek(self, gateway: Gateway) -> bytes:
-        return self._master_key.open(gateway.kek_ciphertext, _kek_context(gateway.name))
-
-    def _config(self, gateway: Gateway) -> GatewayConfig:
-        return GatewayConfig(
-            gateway.id,
-            gateway.name,
-            gateway.p4runtime_address,
-            gateway.p4runtime_device_id,
-            site_of(gateway),
-            KeyWrap(self._kek(gateway)),
-        )
-
-    def _out(self, gateway: Gateway) -> GatewayOut:
+    def _out(self, seen: Seen) -> GatewayOut:
+        gateway, health = seen.gateway, seen.health
         link = self._fleet.get(gateway.name)
-        online = link is not None and link.online
+        # Of our own we know more than was recorded.
+        known = link if link is not None and link.epoch == seen.epoch else seen
         return GatewayOut(
             name=gateway.name,
             address=gateway.address,
@@ -142,14 +139,24 @@ class Gateways:
             suite=Suite(gateway.suite),
             legacy=Suite(gateway.suite).legacy,
             legacy_suites=[Suite(name) for name in gateway.legacy_suites],
-            state="online" if online else "offline",
-            reason=link.reason if link else "not connected",
+            state="online" if known.online else "offline",
+            reason=known.reason,
+            owner=seen.owner,
+            epoch=seen.epoch,
+            reconciled_at=health.reconciled_at if health else None,
+            drift=_drift_out(health) if health else DriftOut(),
             created_at=gateway.created_at,
         )
 
 
-def _kek_context(name: str) -> str:
-    return f"gateway {name}"
+def _drift_out(health: GatewayHealth) -> DriftOut:
+    return DriftOut(
+        repaired=health.drifts,
+        last_at=health.drifted_at,
+        missing=health.missing,
+        foreign=health.foreign,
+        changed=health.changed,
+    )
 
 
 def _entries_out(found: Sequence[Entry]) -> list[EntryOut]:

@@ -45,13 +45,14 @@ Now = Callable[[], datetime.datetime]
 
 @dataclass(frozen=True, slots=True)
 class OpenRequest:
-    """Two equal requests at once share one answer."""
+    """Two equal requests at once share one answer. `without`: gateways that have been tried already."""
 
     fingerprint: bytes
     fqdn: str
     pinned: str
     peer_address: str
     peer_port: int
+    without: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +96,8 @@ class Opening:
             await repository.serving(session, 0, uuid.UUID(int=0))
 
     async def open(self, request: OpenRequest, timeline: Timeline) -> Opened:
-        """Tries the gateways in order. Raises CulvertError; nothing is then left behind."""
-        failed: set[str] = set()
+        """Tries the gateways in order. Raises CulvertError, or ElsewhereError; nothing is then left behind."""
+        failed = set(request.without)
         races = 0
         while True:
             tried = len(failed)
@@ -127,11 +128,11 @@ class Opening:
                 and existing.gateway in permit.gateways
                 and existing.faces(request.peer_address)
             ):
-                link = self._link(existing.gateway)
+                link = self._fleet.ours(existing.gateway)
                 job = await self._reopen(session, existing, link, request, permit.until, facts.version)
             else:
                 chosen = _named(serving, permit.gateways[0])
-                link = self._link(chosen.gateway.name)
+                link = self._fleet.ours(chosen.gateway.name)
                 if existing is not None:
                     await repository.take(session, Tunnel.id == existing.id)
                 job = await self._fresh(session, facts, device, chosen, link, request, permit.until, existing)
@@ -181,12 +182,6 @@ class Opening:
 
     def _usable(self, gateway: str, failed: set[str]) -> bool:
         return gateway not in failed and self._fleet.is_online(gateway)
-
-    def _link(self, gateway: str) -> Link:
-        link = self._fleet.get(gateway)
-        if link is None:
-            raise CulvertError(Reason.GATEWAY_DOWN, gateway=gateway)
-        return link
 
     async def _fresh(
         self,

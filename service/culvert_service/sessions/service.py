@@ -7,6 +7,7 @@ import datetime
 import logging
 import time
 import uuid
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
@@ -20,8 +21,9 @@ from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Actor, Line
 from culvert_service.gateways.diff import DesiredTunnel
 from culvert_service.gateways.entry import Update, modifies
-from culvert_service.gateways.fleet import Fleet
+from culvert_service.gateways.fleet import ElsewhereError, Fleet
 from culvert_service.gateways.link import Link
+from culvert_service.gateways.remote import Remote
 from culvert_service.gateways.tunnel_entries import install_pair, policy_entries, remove_pair
 from culvert_service.identity import repository as identity
 from culvert_service.identity.service import admitted
@@ -49,10 +51,13 @@ _Result = TypeVar("_Result")
 
 
 class Tunnels:
-    def __init__(self, sessions: Sessions, fleet: Fleet, hub: Hub, now: Now, *, approval: bool) -> None:
+    def __init__(
+        self, sessions: Sessions, fleet: Fleet, remote: Remote, hub: Hub, now: Now, *, approval: bool
+    ) -> None:
         """`approval`: no policy lets in a device that no administrator has approved."""
         self._sessions = sessions
         self._fleet = fleet
+        self._remote = remote
         self._hub = hub
         self._now = now
         self._opening = Opening(sessions, fleet, now, approval=approval)
@@ -67,7 +72,10 @@ class Tunnels:
         await self.enforcement.start()
 
     async def open(self, request: OpenRequest) -> Opened:
-        """Idempotent for a device and a name; equal requests at once share one answer. Raises CulvertError."""
+        """Idempotent for a device and a name; equal requests at once share one answer.
+
+        Raises CulvertError, or, as `renew` and `activate`, ElsewhereError when the gateway is another controller's.
+        """
         task = self._in_flight.get(request)
         if task is None:
             task = self._in_flight[request] = self._spawn(self._open(request))
@@ -280,20 +288,28 @@ class Tunnels:
         return record
 
     def _online(self, gateway: str) -> Link:
-        link = self._fleet.get(gateway)
-        if link is None or not link.online:
+        link = self._fleet.ours(gateway)
+        if not link.online:
             raise CulvertError(Reason.GATEWAY_DOWN, gateway=gateway)
         return link
 
     async def _clear(self, records: Sequence[TunnelRecord]) -> None:
         """Takes closed tunnels off their gateways; the reconciler does what cannot be done now."""
+        elsewhere: defaultdict[str, list[list[Update]]] = defaultdict(list)
         for record in records:
             _log.info("tunnel closed", extra={"tunnel": str(record.id), "gateway": record.gateway})
-            await self._remove(record.gateway, record.removal())
+            if self._fleet.get(record.gateway) is None:
+                elsewhere[record.gateway] += record.removal()
+            else:
+                await self._remove(record.gateway, record.removal())
+        for gateway, batches in elsewhere.items():
+            await self._remove(gateway, batches)
 
     async def _remove(self, gateway: str, batches: Sequence[Sequence[Update]]) -> None:
         if link := self._fleet.get(gateway):
             await link.remove(batches)
+        else:
+            await self._remote.remove(gateway, batches)
 
     def _drain_later(self, tunnel_id: uuid.UUID, generation: int) -> None:
         self._spawn(self._drain(tunnel_id, generation), name=f"drain {tunnel_id}")
@@ -307,7 +323,7 @@ class Tunnels:
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
-        if error is not None and not isinstance(error, CulvertError):
+        if error is not None and not isinstance(error, CulvertError | ElsewhereError):
             _log.error("a tunnel's task failed", exc_info=error, extra={"task": task.get_name()})
 
 

@@ -1,0 +1,47 @@
+"""Which controller writes each gateway, and how that one has found it."""
+
+from __future__ import annotations
+
+import datetime
+
+from sqlalchemy import BigInteger, ForeignKey
+from sqlalchemy.orm import Mapped, mapped_column
+
+from culvert_db.base import Base
+
+
+class GatewayLease(Base):
+    """Whose a gateway is, until when by the database's clock. `epoch` grows with each new holder, and is the holder's
+    P4Runtime election id (P4Runtime section 5.3).
+    """
+
+    __tablename__ = "gateway_leases"
+
+    gateway_id: Mapped[int] = mapped_column(ForeignKey("gateways.id", ondelete="CASCADE"), primary_key=True)
+    holder: Mapped[str]
+    # How people call the holder.
+    holder_name: Mapped[str]
+    epoch: Mapped[int] = mapped_column(BigInteger)
+    ends_at: Mapped[datetime.datetime]
+
+
+class GatewayHealth(Base):
+    """What the holder of `epoch` has last seen. A drift is what a reconciliation had to put right at a gateway that was
+    online: entries missing, entries that nobody wants, entries with other contents.
+    """
+
+    __tablename__ = "gateway_health"
+
+    gateway_id: Mapped[int] = mapped_column(ForeignKey("gateways.id", ondelete="CASCADE"), primary_key=True)
+    epoch: Mapped[int] = mapped_column(BigInteger)
+    online: Mapped[bool]
+    # Why it is offline; empty when it is online.
+    reason: Mapped[str]
+    since: Mapped[datetime.datetime]
+    reconciled_at: Mapped[datetime.datetime | None]
+    # Of all times, and of the last time that there was any.
+    drifts: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    drifted_at: Mapped[datetime.datetime | None]
+    missing: Mapped[int] = mapped_column(server_default="0")
+    foreign: Mapped[int] = mapped_column(server_default="0")
+    changed: Mapped[int] = mapped_column(server_default="0")

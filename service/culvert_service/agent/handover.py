@@ -1,0 +1,60 @@
+"""A device's call at a controller that does not own the gateway: carried out by the one that does.
+
+The owner looks at certificate, permission and state anew, as if the device had called there. It does not hand over again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from culvert_proto import CulvertError, Reason
+from google.protobuf.message import Message
+
+from culvert_service.agent.caller import Who
+from culvert_service.audit.log import acting
+from culvert_service.controllers.calls import Calls, NoAnswerError, Serve
+from culvert_service.gateways.fleet import ElsewhereError, Fleet
+
+_FINGERPRINT = 32
+
+
+_Request = TypeVar("_Request", bound=Message)
+_Response = TypeVar("_Response", bound=Message)
+
+
+class Handover:
+    def __init__(self, calls: Calls, fleet: Fleet) -> None:
+        self._calls = calls
+        self._fleet = fleet
+
+    async def ask(self, gateway: str, who: Who, request: Message, response: type[_Response]) -> _Response:
+        """Raises CulvertError: the owner's, or GATEWAY_DOWN."""
+        standing = self._fleet.standing(gateway)
+        down = CulvertError(Reason.GATEWAY_DOWN, gateway=gateway)
+        if standing is None or not standing.holder:
+            raise down
+        body = (
+            who.fingerprint + bytes([len(who.address)]) + who.address.encode() + request.SerializeToString()
+        )
+        try:
+            answer = await self._calls.ask(standing.holder, request.DESCRIPTOR.full_name, body)
+        except NoAnswerError:
+            raise down from None
+        return response.FromString(answer)
+
+
+def serving(kind: type[_Request], method: Callable[[Who, _Request], Awaitable[Message]]) -> dict[str, Serve]:
+    """The method as other controllers may call it, by the name of its request."""
+
+    async def serve(body: bytes) -> bytes:
+        fingerprint, rest = body[:_FINGERPRINT], body[_FINGERPRINT:]
+        end = 1 + rest[0]
+        who = Who(fingerprint, rest[1:end].decode())
+        acting.set(who.actor())
+        try:
+            return (await method(who, kind.FromString(rest[end:]))).SerializeToString()
+        except ElsewhereError as error:
+            raise CulvertError(Reason.GATEWAY_DOWN, gateway=error.gateway) from None
+
+    return {kind.DESCRIPTOR.full_name: serve}

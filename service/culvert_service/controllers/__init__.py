@@ -1,0 +1,1 @@
+"""Several controllers on one Postgres: how they hear of each other."""

@@ -1,0 +1,110 @@
+"""Calls from one controller to another, by NOTIFY: what only a gateway's owner can do.
+
+ ask ── sealed call ──► channel of the holder ──► serve
+  ▲                                                 │
+  └──────────── channel of the caller ◄── sealed answer
+
+A call or an answer that is lost is a call that was not answered in time: whoever asked may ask again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+from culvert_db import Sessions
+from culvert_proto import CulvertError, error_pb2
+from sqlalchemy import func, select
+
+from culvert_service.controllers import envelope
+from culvert_service.controllers.envelope import Answer, Call, Caller, EnvelopeError
+from culvert_service.controllers.identity import ControllerId
+from culvert_service.pki.master_key import MasterKey
+
+_log = logging.getLogger(__name__)
+
+# A person waits, and the owner has a gateway to write to meanwhile.
+_ANSWER_SECONDS = 1.5
+
+# Body of a call to body of its answer. Raises CulvertError, which goes back.
+Serve = Callable[[bytes], Awaitable[bytes]]
+
+
+class NoAnswerError(Exception):
+    """The other controller has not answered in time, if it is there at all."""
+
+
+class Calls:
+    def __init__(self, sessions: Sessions, me: ControllerId, master_key: MasterKey) -> None:
+        self._sessions = sessions
+        self._me = me
+        self._master_key = master_key
+        self._methods: dict[str, Serve] = {}
+        self._asked: dict[bytes, asyncio.Future[Answer]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def channel(self) -> str:
+        return _channel(self._me.holder)
+
+    def serve(self, methods: Mapping[str, Serve]) -> None:
+        """Before the channel is listened to."""
+        self._methods |= methods
+
+    async def ask(self, holder: str, method: str, body: bytes) -> bytes:
+        """Raises NoAnswerError, or the CulvertError that came back."""
+        caller = Caller()
+        answered = self._asked[caller.id] = asyncio.get_running_loop().create_future()
+        try:
+            await self._send(holder, caller.call(self._me.holder, method, body))
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                answer = await answered
+        except TimeoutError:
+            raise NoAnswerError(f"no answer to {method} within {_ANSWER_SECONDS} s") from None
+        finally:
+            del self._asked[caller.id]
+        opened = caller.open(answer)
+        if answer.done:
+            return opened
+        raise CulvertError.from_proto(error_pb2.Error.FromString(opened))
+
+    def hear(self, payload: str | None) -> None:
+        """For the listener."""
+        if payload is None:
+            return
+        try:
+            message = envelope.unpack(payload, self._me.holder, self._master_key)
+        except EnvelopeError as error:
+            _log.warning("a call was not taken", extra={"why": str(error)})
+            return
+        if isinstance(message, Call):
+            task = asyncio.create_task(self._answer(message), name=f"call {message.method}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        elif (asked := self._asked.get(message.id)) and not asked.done():
+            asked.set_result(message)
+
+    async def stop(self) -> None:
+        """Lets what is under way finish."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _answer(self, call: Call) -> None:
+        try:
+            answer = envelope.answer(call, True, await self._methods[call.method](call.body))
+        except CulvertError as error:
+            answer = envelope.answer(call, False, error.to_proto().SerializeToString())
+        except Exception:
+            # The caller's time runs out.
+            _log.exception("a call failed", extra={"method": call.method})
+            return
+        await self._send(call.holder, answer)
+
+    async def _send(self, holder: str, message: Call | Answer) -> None:
+        payload = envelope.pack(message, holder, self._master_key)
+        async with self._sessions.begin() as session:
+            await session.execute(select(func.pg_notify(_channel(holder), payload)))
+
+
+def _channel(holder: str) -> str:
+    return f"culvert_to_{holder}"

@@ -1,0 +1,117 @@
+"""Calls between controllers, and their answers, as Postgres carries them: NOTIFY payloads that only controllers can read.
+
+Everything is sealed under the master key, which the database does not have. An answer may hold keys of SAs: inside of that
+it is sealed to a key that the caller makes for this one call, so that who gets hold of the master key later learns nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from dataclasses import dataclass, field
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from culvert_service.pki.master_key import MasterKey, MasterKeyError
+
+# Postgres takes no longer ones.
+PAYLOAD_MAX = 7999
+_ID, _PUBLIC, _HOLDER = 16, 32, 16
+# The answer's key is used once.
+_NONCE = bytes(12)
+_CALL, _DONE, _REFUSED = b"C", b"D", b"R"
+
+
+class EnvelopeError(Exception):
+    """Not from a controller with our master key, or not for us, or not of this release; or longer than a payload may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`holder` says who calls; the answer goes there."""
+
+    id: bytes
+    holder: str
+    public: bytes
+    method: str
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`done`: the body is the method's; otherwise a culvert.error.v1.Error."""
+
+    id: bytes
+    done: bool
+    sealed: bytes = field(repr=False)
+
+
+class Caller:
+    """One call of ours, and the key that opens its answer."""
+
+    def __init__(self) -> None:
+        self.id = os.urandom(_ID)
+        self._private = X25519PrivateKey.generate()
+
+    def call(self, holder: str, method: str, body: bytes) -> Call:
+        return Call(self.id, holder, self._private.public_key().public_bytes_raw(), method, body)
+
+    def open(self, answer: Answer) -> bytes:
+        """Raises EnvelopeError."""
+        theirs = X25519PublicKey.from_public_bytes(answer.sealed[:_PUBLIC])
+        aead = _aead(self._private.exchange(theirs), self.id)
+        try:
+            return aead.decrypt(_NONCE, answer.sealed[_PUBLIC:], _kind(answer))
+        except InvalidTag:
+            raise EnvelopeError("an answer does not open") from None
+
+
+def answer(call: Call, done: bool, body: bytes) -> Answer:
+    ours = X25519PrivateKey.generate()
+    aead = _aead(ours.exchange(X25519PublicKey.from_public_bytes(call.public)), call.id)
+    kind = _DONE if done else _REFUSED
+    return Answer(call.id, done, ours.public_key().public_bytes_raw() + aead.encrypt(_NONCE, body, kind))
+
+
+def pack(message: Call | Answer, to: str, master_key: MasterKey) -> str:
+    """The payload for the controller `to`. Raises EnvelopeError when it is too long."""
+    if isinstance(message, Call):
+        method = message.method.encode()
+        head = _CALL + message.id + message.holder.encode() + message.public + bytes([len(method)]) + method
+        plain = head + message.body
+    else:
+        plain = _kind(message) + message.id + message.sealed
+    payload = base64.b64encode(master_key.seal(plain, _context(to))).decode()
+    if len(payload) > PAYLOAD_MAX:
+        raise EnvelopeError("longer than a notification may be")
+    return payload
+
+
+def unpack(payload: str, to: str, master_key: MasterKey) -> Call | Answer:
+    """Raises EnvelopeError."""
+    try:
+        plain = master_key.open(base64.b64decode(payload, validate=True), _context(to))
+    except (MasterKeyError, ValueError):
+        raise EnvelopeError("not from a controller of ours") from None
+    kind, number, rest = plain[:1], plain[1 : 1 + _ID], plain[1 + _ID :]
+    if kind != _CALL:
+        return Answer(number, kind == _DONE, rest)
+    holder, public, rest = rest[:_HOLDER], rest[_HOLDER : _HOLDER + _PUBLIC], rest[_HOLDER + _PUBLIC :]
+    end = 1 + rest[0]
+    return Call(number, holder.decode(), public, rest[1:end].decode(), rest[end:])
+
+
+def _aead(shared: bytes, call_id: bytes) -> AESGCM:
+    return AESGCM(HKDF(SHA256(), 32, None, b"culvert answer " + call_id).derive(shared))
+
+
+def _kind(message: Answer) -> bytes:
+    return _DONE if message.done else _REFUSED
+
+
+def _context(to: str) -> str:
+    return f"call to controller {to}"

@@ -1,0 +1,96 @@
+"""Word from Postgres (LISTEN), on a connection of its own that is made again when it is lost.
+
+A notification is lost with its connection and never otherwise, so everybody is called once after each connection is made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Protocol, cast
+
+from asyncpg import InterfaceError, PostgresError
+from culvert_db import Sessions
+from sqlalchemy.exc import SQLAlchemyError
+
+_log = logging.getLogger(__name__)
+
+_AGAIN_SECONDS = 0.5
+# A connection that only seems to be there is found out by a question.
+_ASK_EVERY_SECONDS = 2.0
+_ASK_SECONDS = 2.0
+_FAULTS = (SQLAlchemyError, PostgresError, InterfaceError, OSError, TimeoutError)
+
+# Called with a notification's payload; with None when notifications may have been lost.
+Hear = Callable[[str | None], None]
+
+
+class _DriverConnection(Protocol):
+    """What we use of asyncpg.Connection, which has no type stubs."""
+
+    async def add_listener(self, channel: str, callback: Callable[..., None]) -> None: ...
+    async def fetchval(self, query: str) -> Any: ...
+
+
+class Listener:
+    def __init__(self, sessions: Sessions, channels: Mapping[str, Hear]) -> None:
+        self._sessions = sessions
+        self._channels = channels
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Returns once it listens. Raises what the database does."""
+        ready = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._run(ready), name="listener")
+        await ready
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self, ready: asyncio.Future[None]) -> None:
+        while True:
+            try:
+                async with self._listening() as connection:
+                    if not ready.done():
+                        ready.set_result(None)
+                    for hear in self._channels.values():
+                        hear(None)
+                    while True:
+                        await asyncio.sleep(_ASK_EVERY_SECONDS)
+                        async with asyncio.timeout(_ASK_SECONDS):
+                            await connection.fetchval("SELECT 1")
+            except _FAULTS as error:
+                if not ready.done():
+                    ready.set_exception(error)
+                    return
+                _log.warning("the database is not heard", extra={"why": type(error).__name__})
+                await asyncio.sleep(_AGAIN_SECONDS)
+
+    @asynccontextmanager
+    async def _listening(self) -> AsyncGenerator[_DriverConnection]:
+        async with self._sessions() as session:
+            connection = await session.connection()
+            raw = await connection.get_raw_connection()
+            driver = cast(_DriverConnection, raw.driver_connection)
+            # The connection carries our listeners: it must not go back to the pool.
+            try:
+                # What SQLAlchemy has begun would hold every notification back.
+                await connection.commit()
+                for channel, hear in self._channels.items():
+                    await driver.add_listener(channel, _payload_to(hear))
+                yield driver
+            finally:
+                with contextlib.suppress(*_FAULTS):
+                    await connection.invalidate()
+
+
+def _payload_to(hear: Hear) -> Callable[..., None]:
+    def told(_connection: object, _pid: int, _channel: str, payload: str) -> None:
+        hear(payload)
+
+    return told

@@ -1,0 +1,29 @@
+"""What a link needs, and a gateway's KEK, from the gateway's row."""
+
+from __future__ import annotations
+
+from culvert_db import Gateway
+
+from culvert_service.gateways.key_wrap import KeyWrap
+from culvert_service.gateways.link import GatewayConfig
+from culvert_service.gateways.record import site_of
+from culvert_service.pki.master_key import MasterKey
+
+
+def kek_context(name: str) -> str:
+    return f"gateway {name}"
+
+
+def kek_of(gateway: Gateway, master_key: MasterKey) -> bytes:
+    return master_key.open(gateway.kek_ciphertext, kek_context(gateway.name))
+
+
+def config_of(gateway: Gateway, master_key: MasterKey) -> GatewayConfig:
+    return GatewayConfig(
+        gateway.id,
+        gateway.name,
+        gateway.p4runtime_address,
+        gateway.p4runtime_device_id,
+        site_of(gateway),
+        KeyWrap(kek_of(gateway, master_key)),
+    )

@@ -1,0 +1,158 @@
+"""Which gateways are this controller's to write, and what the others say of theirs.
+
+ every third of a lease, and at each word of a change:
+   raise the epochs that a gateway has outbid ─► claim: ours, and what is free ─► tell how ours fare ─► look at all
+
+A controller that dies, or whose database is out of its reach, loses its gateways when their leases end. One that does not
+know it yet is refused by the gateway: the epoch is the election id, and the next holder's is higher.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from asyncpg import InterfaceError, PostgresError
+from culvert_db import Gateway, Sessions
+from sqlalchemy.exc import SQLAlchemyError
+
+from culvert_service.controllers.identity import ControllerId
+from culvert_service.gateways import ownership_rows as rows
+from culvert_service.gateways.fleet import Fleet, Standing
+from culvert_service.gateways.health import Report
+from culvert_service.gateways.link import GatewayConfig, Link
+
+_log = logging.getLogger(__name__)
+
+Configure = Callable[[Gateway], GatewayConfig]
+
+
+class Ownership:
+    """`configure` parses a gateway's row; `changed` is called when a gateway came, went online or went offline."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        fleet: Fleet,
+        me: ControllerId,
+        configure: Configure,
+        changed: Callable[[], None],
+        lease_seconds: float,
+    ) -> None:
+        self._sessions = sessions
+        self._fleet = fleet
+        self._me = me
+        self._configure = configure
+        self._changed = changed
+        self._seconds = lease_seconds
+        self._parsed: dict[int, tuple[dict[str, Any], GatewayConfig]] = {}
+        self._outbid: dict[int, int] = {}
+        self._told: dict[int, Report] = {}
+        self._online: dict[str, bool] = {}
+        self._wake = asyncio.Event()
+        self._one_at_a_time = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Returns with links to all gateways that are ours. Raises what the database does."""
+        await self.look()
+        self._task = asyncio.create_task(self._look_for_ever(), name="ownership")
+
+    async def stop(self) -> None:
+        """Before the links end: nothing is claimed any more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def release(self) -> None:
+        """After the links have ended: others need not wait for the leases' end."""
+        with contextlib.suppress(SQLAlchemyError, PostgresError, InterfaceError, OSError):
+            async with self._sessions.begin() as session:
+                await rows.release(session, self._me.holder)
+
+    def look_soon(self, _payload: str | None = None) -> None:
+        self._wake.set()
+
+    def outbid(self, link: Link, highest: int) -> None:
+        """For a link: the gateway asks for more than `highest`. If the lease is still ours it gets it."""
+        self._outbid[link.config.id] = highest
+        self._wake.set()
+
+    def fares(self, _link: Link) -> None:
+        """For a link that went online or offline."""
+        self._wake.set()
+        self._tell_if_changed()
+
+    async def look(self) -> None:
+        """Raises what the database does; the links are then as before."""
+        async with self._one_at_a_time:
+            async with self._sessions.begin() as session:
+                for gateway_id, highest in self._outbid.items():
+                    await rows.raise_epoch(session, gateway_id, self._me.holder, highest)
+                held = await rows.claim(session, self._me, self._seconds)
+            self._outbid.clear()
+            await self._report(held)
+            async with self._sessions() as session:
+                seen = await rows.seen(session)
+            await self._settle(held, seen)
+        self._tell_if_changed()
+
+    async def _report(self, held: dict[int, int]) -> None:
+        told: dict[int, Report] = {}
+        for link in self._fleet:
+            if held.get(link.config.id) == link.epoch:
+                told[link.config.id] = link.report()
+        news = {key: report for key, report in told.items() if self._told.get(key) != report}
+        if news:
+            async with self._sessions.begin() as session:
+                for gateway_id, report in sorted(news.items()):
+                    await rows.record(session, gateway_id, report, self._told.get(gateway_id))
+        self._told = told
+
+    async def _settle(self, held: dict[int, int], seen: list[rows.Seen]) -> None:
+        standings: dict[str, Standing] = {}
+        for one in seen:
+            config = self._config(one.gateway)
+            standings[config.name] = Standing(
+                config, one.owner, one.holder, one.epoch, one.online, one.reason
+            )
+            if (epoch := held.get(config.id)) is not None:
+                self._fleet.own(config, epoch)
+        ours = {name for name, standing in standings.items() if standing.config.id in held}
+        for link in list(self._fleet):
+            if link.name not in ours:
+                _log.warning("gateway is another controller's", extra={"gateway": link.name})
+                await self._fleet.leave(link.name)
+        self._fleet.tell(standings)
+
+    def _config(self, gateway: Gateway) -> GatewayConfig:
+        row = {column.key: getattr(gateway, column.key) for column in Gateway.__table__.columns}
+        known = self._parsed.get(gateway.id)
+        if known is None or known[0] != row:
+            known = self._parsed[gateway.id] = (row, self._configure(gateway))
+        return known[1]
+
+    def _tell_if_changed(self) -> None:
+        online = {standing.config.name: standing.online for standing in self._fleet.standings()}
+        if online != self._online:
+            self._online = online
+            self._changed()
+
+    async def _look_for_ever(self) -> None:
+        failing = False
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), self._seconds / 3)
+            self._wake.clear()
+            try:
+                await self.look()
+                failing = False
+            except Exception as error:
+                # Once: it is tried three times in a lease.
+                if not failing:
+                    _log.warning("leases cannot be renewed", extra={"why": type(error).__name__})
+                failing = True
+                await asyncio.sleep(self._seconds / 10)

@@ -1,0 +1,75 @@
+"""Deletions at another controller's gateway: that one is told what to delete."""
+
+from __future__ import annotations
+
+import json
+import logging
+import zlib
+from collections.abc import Sequence
+
+from culvert_proto import CulvertError
+from sqlalchemy.exc import SQLAlchemyError
+
+from culvert_service.controllers.calls import Calls, NoAnswerError, Serve
+from culvert_service.gateways.entry import Entry, Match, Update, deletes
+from culvert_service.gateways.fleet import Fleet
+
+_log = logging.getLogger(__name__)
+
+_REMOVE, _RECONCILE = "gateway.remove", "gateway.reconcile"
+# Entries of about ten tunnels fit one call; with many more it is less work to look at the whole gateway.
+_ENTRIES = 40
+_CALLS = 10
+
+
+class Remote:
+    def __init__(self, calls: Calls, fleet: Fleet) -> None:
+        self._calls = calls
+        self._fleet = fleet
+
+    def serving(self) -> dict[str, Serve]:
+        return {_REMOVE: self._remove, _RECONCILE: self._reconcile}
+
+    async def remove(self, gateway: str, batches: Sequence[Sequence[Update]]) -> None:
+        """Does not fail: the owner's reconciler finishes what is left."""
+        standing = self._fleet.standing(gateway)
+        if standing is None or not standing.holder:
+            return
+        entries = [update.entry for batch in batches for update in batch]
+        parts = [entries[first : first + _ENTRIES] for first in range(0, len(entries), _ENTRIES)]
+        try:
+            if len(parts) > _CALLS:
+                await self._calls.ask(standing.holder, _RECONCILE, gateway.encode())
+                return
+            for part in parts:
+                await self._calls.ask(standing.holder, _REMOVE, _encode(gateway, part))
+        except (NoAnswerError, CulvertError, SQLAlchemyError, OSError) as error:
+            _log.warning("deletion is left to the owner", extra={"gateway": gateway, "why": str(error)})
+
+    async def _remove(self, body: bytes) -> bytes:
+        gateway, entries = _decode(body)
+        if link := self._fleet.get(gateway):
+            # What sends traffic into a tunnel first.
+            policies = [entry for entry in entries if entry.table == "spd_out"]
+            rest = [entry for entry in entries if entry.table != "spd_out"]
+            await link.remove([deletes(*policies), deletes(*rest)])
+        return b""
+
+    async def _reconcile(self, body: bytes) -> bytes:
+        if link := self._fleet.get(body.decode()):
+            link.reconcile_soon()
+        return b""
+
+
+def _encode(gateway: str, entries: Sequence[Entry]) -> bytes:
+    keys = [[entry.table, entry.match, entry.priority] for entry in entries]
+    return zlib.compress(json.dumps([gateway, keys]).encode())
+
+
+def _decode(body: bytes) -> tuple[str, list[Entry]]:
+    gateway, keys = json.loads(zlib.decompress(body))
+    return gateway, [Entry(table, _match(match), "", priority=priority) for table, match, priority in keys]
+
+
+def _match(fields: list[tuple[str, int | list[int]]]) -> Match:
+    return tuple((name, value if isinstance(value, int) else (value[0], value[1])) for name, value in fields)

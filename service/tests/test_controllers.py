@@ -1,0 +1,296 @@
+"""Several controllers on one Postgres and one gateway: who writes it, and what becomes of its tunnels when that one goes.
+
+admin ── one ──┐                ┌── one ──┐
+admin ── two ──┴── Postgres ────┴── two ──┴── sluice
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import finsy
+import pytest
+from culvert_proto import Reason
+from culvert_service.config import Settings
+from sqlalchemy import text
+
+from .conftest import World, administering, authority, free_port, refused, running, settings_in, until
+from .gateway_process import SLUICE, sluice, unpack
+from .switch import Switch
+from .wire import Wires
+
+pytestmark = pytest.mark.slow
+needs_sluice = pytest.mark.skipif(
+    os.geteuid() != 0 or not SLUICE.exists(), reason="needs root for interfaces, and a built sluice"
+)
+
+CONTROLLER = Path(sys.executable).with_name("culvert-controller")
+
+
+@pytest.fixture
+def settings(tmp_path: Path, database_url: str) -> tuple[Settings, Settings]:
+    """Two controllers with one state, as of one organisation."""
+    one = settings_in(tmp_path, database_url=database_url, controller_name="one")
+    return one, settings_in(tmp_path, database_url=database_url, controller_name="two")
+
+
+@asynccontextmanager
+async def process(settings: Settings) -> AsyncGenerator[asyncio.subprocess.Process]:
+    """A controller that can be killed, ready to serve."""
+    environment = os.environ | {
+        "CULVERT_STATE_DIR": str(settings.state_dir),
+        "CULVERT_REST_LISTEN": settings.rest_listen,
+        "CULVERT_AGENT_LISTEN": settings.agent_listen,
+        "CULVERT_DATABASE_URL": settings.database_url.get_secret_value() if settings.database_url else "",
+        "CULVERT_MANAGED_ZONES": ",".join(settings.managed_zones),
+        "CULVERT_CONTROLLER_NAME": settings.controller_name,
+    }
+    child = await asyncio.create_subprocess_exec(CONTROLLER, "serve", env=environment)
+    try:
+        await until(lambda: _listens(settings.rest_listen), bool, 30)
+        yield child
+    finally:
+        if child.returncode is None:
+            child.kill()
+        await child.wait()
+
+
+async def _listens(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    with contextlib.suppress(ConnectionRefusedError):
+        _, writer = await asyncio.open_connection(host, int(port))
+        writer.close()
+        return True
+    return False
+
+
+@asynccontextmanager
+async def behind(world: World, wires: Wires, directory: Path) -> AsyncGenerator[None]:
+    """sluice as gw-berlin, with the wiki behind it."""
+    port = free_port()
+    await world.rest("POST", "/users", {"name": "alice", "email": "alice@corp.example"})
+    await world.add_gateway("gw-berlin", port)
+    await world.add_wiki(["gw-berlin"])
+    unpack(await world.rest("POST", "/gateways/gw-berlin/bundle"), directory / "gateway")
+    async with sluice(directory / "gateway", wires.names, port):
+        await world.online("gw-berlin")
+        yield
+
+
+async def owned(world: World, name: str) -> int:
+    """Waits until that controller has brought the gateway to its desired state; the epoch."""
+    found = await until(
+        lambda: world.rest("GET", "/gateways/gw-berlin"),
+        lambda found: (found["owner"], found["state"]) == (name, "online"),
+        20,
+    )
+    return int(found["epoch"])
+
+
+async def tunnel_entries(world: World) -> int:
+    return int((await world.rest("GET", "/gateways/gw-berlin/entries"))["tunnel_entries"])
+
+
+async def entries(world: World) -> list[object]:
+    return list((await world.rest("GET", "/gateways/gw-berlin/entries"))["entries"])
+
+
+@needs_sluice
+async def test_a_gateway_has_one_owner_until_it_stops(
+    settings: tuple[Settings, Settings], wires: Wires, tmp_path: Path
+) -> None:
+    async with AsyncExitStack() as rest, AsyncExitStack() as first:
+        one = await first.enter_async_context(running(settings[0]))
+        await rest.enter_async_context(behind(one, wires, tmp_path))
+        two = await rest.enter_async_context(running(settings[1]))
+        epoch = await owned(two, "one")
+        assert epoch == await owned(one, "one")
+        device = await one.enrol()
+        await device.prove()
+        await device.open()
+        held = await entries(one)
+        await first.aclose()
+        assert await owned(two, "two") > epoch
+        assert await entries(two) == held
+        assert len(await two.rest("GET", "/tunnels")) == 1
+
+
+@needs_sluice
+async def test_when_the_owner_dies_its_tunnels_live_on_under_another(
+    settings: tuple[Settings, Settings], wires: Wires, tmp_path: Path
+) -> None:
+    async with AsyncExitStack() as rest:
+        async with running(settings[0]) as one:
+            await rest.enter_async_context(behind(one, wires, tmp_path))
+        child = await rest.enter_async_context(process(settings[0]))
+        two = await rest.enter_async_context(running(settings[1]))
+        one = await rest.enter_async_context(administering(settings[0], two.sessions))
+        epoch = await owned(one, "one")
+        device = await one.enrol()
+        await device.prove()
+        opened = await device.open()
+        child.send_signal(signal.SIGKILL)
+        assert await owned(two, "two") > epoch
+        assert [tunnel["id"] for tunnel in await two.rest("GET", "/tunnels")] == [opened.tunnel.tunnel_id]
+        other = await two.enrol()
+        await other.prove()
+        await other.open()
+        assert await tunnel_entries(two) == 8
+
+
+@pytest.fixture
+async def both(
+    settings: tuple[Settings, Settings], wires: Wires, tmp_path: Path
+) -> AsyncGenerator[tuple[World, World]]:
+    """Two controllers, of which the first owns the gateway."""
+    async with running(settings[0]) as one, behind(one, wires, tmp_path), running(settings[1]) as two:
+        assert await owned(two, "one") == await owned(one, "one")
+        yield one, two
+
+
+@needs_sluice
+async def test_a_device_may_call_any_controller(both: tuple[World, World]) -> None:
+    one, two = both
+    device = await two.enrol()
+    refusal = await refused(device.open())
+    assert refusal.reason is Reason.CODE_NEEDED
+    await device.prove()
+    opened = await device.open()
+    tunnel_id = opened.tunnel.tunnel_id
+    assert len(opened.sas.inbound.key) == 36
+    assert await tunnel_entries(one) == 4
+    again = await device.open()
+    assert (again.tunnel.tunnel_id, again.sas.generation) == (tunnel_id, 2)
+    renewed = await device.renew(tunnel_id, 2)
+    await device.activate(tunnel_id, renewed.generation)
+    await until(lambda: tunnel_entries(one), lambda count: count == 4)
+    assert (await refused(device.renew(tunnel_id, 1))).reason is Reason.GENERATION_STALE
+    other = await one.enrol()
+    await other.prove()
+    assert (await refused(other.renew(tunnel_id, renewed.generation))).reason is Reason.TUNNEL_UNKNOWN
+    await device.close(tunnel_id)
+    assert (await tunnel_entries(one), await two.rest("GET", "/tunnels")) == (0, [])
+
+
+@needs_sluice
+async def test_any_controller_closes_tunnels_before_it_says_so(both: tuple[World, World]) -> None:
+    one, two = both
+    devices = [await one.enrol() for _ in range(12)]
+    await asyncio.gather(*(device.prove() for device in devices))
+    await asyncio.gather(*(device.open() for device in devices))
+    assert await tunnel_entries(one) == 48
+    assert await two.rest("POST", f"/devices/{devices[0].id}/revoke") == {"tunnels_closed": 1}
+    assert await tunnel_entries(one) == 44
+    assert await two.rest("DELETE", "/resources/wiki") == {"tunnels_closed": 11}
+    assert await tunnel_entries(one) == 0
+
+
+@needs_sluice
+async def test_the_log_says_who_opened_wherever_it_was_carried_out(both: tuple[World, World]) -> None:
+    _, two = both
+    device = await two.enrol()
+    await device.prove()
+    await device.open()
+    lines = await two.rest("GET", "/audit?action=tunnel.open")
+    assert [(line["actor"], line["source"]) for line in lines] == [(device.id, "127.0.0.1")]
+
+
+async def test_an_owner_that_does_not_answer_is_a_gateway_that_is_down(world: World, switch: Switch) -> None:
+    device = await world.enrol()
+    await device.prove()
+    async with world.sessions.begin() as session:
+        await session.execute(
+            text(
+                "UPDATE gateway_leases SET holder = 'feedfacefeedface', epoch = epoch + 1,"
+                " ends_at = now() + interval '3 seconds'"
+            )
+        )
+        await session.execute(text("UPDATE gateway_health SET epoch = epoch + 1"))
+        await session.execute(text("NOTIFY culvert_gateways"))
+    await until(lambda: refused(device.open()), lambda error: error.reason is Reason.GATEWAY_DOWN)
+    assert await world.rest("GET", "/tunnels") == []
+    await world.online("gw-berlin", wanted="offline")
+    await world.online("gw-berlin")
+    await device.open()
+
+
+@needs_sluice
+async def test_who_outbids_the_owner_is_outbid(
+    settings: tuple[Settings, Settings], wires: Wires, tmp_path: Path
+) -> None:
+    async with running(settings[0]) as one, behind(one, wires, tmp_path):
+        epoch = await owned(one, "one")
+        credentials = authority(one, "infrastructure").issue_p4runtime_client()
+        options = finsy.SwitchOptions(
+            device_id=1,
+            initial_election_id=1000,
+            channel_credentials=finsy.GRPCCredentialsTLS(
+                cacert=authority(one, "infrastructure").pem,
+                cert=credentials.certificate.pem,
+                private_key=credentials.key_pem,
+                target_name_override="gw-berlin",
+            ),
+        )
+        address = (await one.rest("GET", "/gateways/gw-berlin"))["p4runtime"]
+        async with finsy.Switch("stranger", address, options) as stranger:
+            await until(lambda: one.rest("GET", "/gateways/gw-berlin"), lambda found: found["epoch"] == 1001)
+            await owned(one, "one")
+            assert not stranger.is_primary
+        assert epoch < 1000
+
+
+async def test_an_owner_that_was_replaced_lets_go(world: World, switch: Switch) -> None:
+    async with world.sessions.begin() as session:
+        await session.execute(
+            text(
+                "UPDATE gateway_leases SET holder = 'another', holder_name = 'another', epoch = epoch + 1,"
+                " ends_at = now() + interval '2 seconds'"
+            )
+        )
+    found = await until(
+        lambda: world.rest("GET", "/gateways/gw-berlin"), lambda found: found["owner"] == "another"
+    )
+    assert (found["state"], found["reason"]) == ("offline", "not connected yet")
+    taken = await until(
+        lambda: world.rest("GET", "/gateways/gw-berlin"), lambda found: found["state"] == "online"
+    )
+    assert taken["epoch"] == found["epoch"] + 1
+
+
+async def test_drift_is_repaired_and_shown(
+    world: World, switch: Switch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (await world.rest("GET", "/gateways/gw-berlin"))["drift"]["repaired"] == 0
+    before = dict(switch.entries)
+    monkeypatch.setattr("culvert_service.gateways.link._RECONCILE_SECONDS", 0.05)
+    gone = next(key for key, entry in before.items() if entry.table_id == switch.table("own_address"))
+    del switch.entries[gone]
+    # Any move of the link begins the next reconciliation.
+    switch.silent = True
+    await world.online("gw-berlin", wanted="offline")
+    switch.silent = False
+    await world.online("gw-berlin")
+    # What was amiss when it came online is no drift.
+    assert (switch.entries, (await world.rest("GET", "/gateways/gw-berlin"))["drift"]["repaired"]) == (
+        before,
+        0,
+    )
+    del switch.entries[gone]
+    found = await until(
+        lambda: world.rest("GET", "/gateways/gw-berlin"), lambda found: found["drift"]["repaired"]
+    )
+    assert {name: found["drift"][name] for name in ("repaired", "missing", "foreign", "changed")} == {
+        "repaired": 1,
+        "missing": 1,
+        "foreign": 0,
+        "changed": 0,
+    }
+    assert found["drift"]["last_at"]
+    assert switch.entries == before

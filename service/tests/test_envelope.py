@@ -1,0 +1,36 @@
+"""What controllers say to each other through a database that must not know it."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+
+import pytest
+from culvert_service.controllers.envelope import Answer, Call, Caller, EnvelopeError, answer, pack, unpack
+from culvert_service.pki.master_key import MasterKey
+
+
+def test_only_the_controller_that_is_called_and_the_one_that_called_can_read() -> None:
+    ours, others = MasterKey(bytes(32)), MasterKey(b"1" * 32)
+    caller = Caller()
+    payload = pack(caller.call("a" * 16, "open", b"who"), "b" * 16, ours)
+    assert b"who" not in base64.b64decode(payload)
+    for holder, key in (("c" * 16, ours), ("b" * 16, others)):
+        with pytest.raises(EnvelopeError):
+            unpack(payload, holder, key)
+    call = unpack(payload, "b" * 16, ours)
+    assert isinstance(call, Call)
+    assert (call.holder, call.method, call.body) == ("a" * 16, "open", b"who")
+    answered = unpack(pack(answer(call, True, b"keys"), "a" * 16, ours), "a" * 16, ours)
+    assert isinstance(answered, Answer)
+    assert caller.open(answered) == b"keys"
+    for bad in (replace(answered, done=False), replace(answered, sealed=answered.sealed[:-1])):
+        with pytest.raises(EnvelopeError):
+            caller.open(bad)
+    with pytest.raises(EnvelopeError):
+        Caller().open(answered)
+    with pytest.raises(EnvelopeError):
+        pack(answer(call, True, bytes(6000)), "a" * 16, ours)
+    for junk in ("", "junk", "ÿ", base64.b64encode(bytes(40)).decode()):
+        with pytest.raises(EnvelopeError):
+            unpack(junk, "a" * 16, ours)
