@@ -12,6 +12,7 @@ from culvert_db.network import Gateway, Resource, ResourceGateway
 from culvert_db.ownership import GatewayHealth, GatewayLease
 from culvert_db.policies import Group, GroupMember, Policy, PolicyResource, PolicyVersion
 from culvert_db.tunnels import Address, Direction, SecurityAssociation, Tunnel, TunnelState
+from culvert_db.watch import Push, PushKind
 
 # Postgres NOTIFY channel, told after every change of `resources`.
 RESOURCES_CHANNEL = "culvert_resources"
@@ -19,10 +20,13 @@ RESOURCES_CHANNEL = "culvert_resources"
 DNS_ZONES_CHANNEL = "culvert_dns_zones"
 # Told after a gateway became another controller's, or free, or was found otherwise than before.
 GATEWAYS_CHANNEL = "culvert_gateways"
+# Told with a push whose device has no stream at the controller that writes it.
+PUSHES_CHANNEL = "culvert_pushes"
 
 __all__ = [
     "DNS_ZONES_CHANNEL",
     "GATEWAYS_CHANNEL",
+    "PUSHES_CHANNEL",
     "RESOURCES_CHANNEL",
     "ActorKind",
     "Address",
@@ -52,6 +56,8 @@ __all__ = [
     "Policy",
     "PolicyResource",
     "PolicyVersion",
+    "Push",
+    "PushKind",
     "RecoveryCode",
     "Resource",
     "ResourceGateway",

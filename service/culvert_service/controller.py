@@ -22,7 +22,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import grpc
 import grpc.aio
 import uvicorn
-from culvert_db import GATEWAYS_CHANNEL, Sessions, create_engine, create_sessions, upgrade
+from culvert_db import GATEWAYS_CHANNEL, PUSHES_CHANNEL, Sessions, create_engine, create_sessions, upgrade
 from culvert_db.embedded import EmbeddedPostgres
 from culvert_proto import agent_pb2_grpc
 
@@ -69,6 +69,7 @@ from culvert_service.rest.rates import Rates
 from culvert_service.sessions import endpoints as tunnel_endpoints
 from culvert_service.sessions.service import Tunnels
 from culvert_service.watch.hub import Hub
+from culvert_service.watch.pushes import Pushes
 
 _log = logging.getLogger(__name__)
 
@@ -138,18 +139,22 @@ class Controller:
         me = ControllerId(settings.controller_name)
         self._calls = Calls(sessions, me, master_key)
         remote = Remote(self._calls, self._fleet)
+        self._pushes = Pushes(sessions, self._hub, me)
         self._identity = Identity(
             sessions,
             self._infrastructure,
             self._device_authority,
             master_key,
             self._hub,
+            self._pushes,
             rest_url=settings.rest_url,
             agent_address=settings.agent_address,
             now=now,
         )
         approval = settings.device_approval
-        self._tunnels = Tunnels(sessions, self._fleet, remote, self._hub, now, approval=approval)
+        self._tunnels = Tunnels(
+            sessions, self._fleet, remote, self._hub, self._pushes, now, approval=approval
+        )
         enforce = self._tunnels.enforcement.enforce
         self._ownership = Ownership(
             sessions,
@@ -161,7 +166,11 @@ class Controller:
         )
         self._listener = Listener(
             sessions,
-            {GATEWAYS_CHANNEL: self._ownership.look_soon, self._calls.channel: self._calls.hear},
+            {
+                GATEWAYS_CHANNEL: self._ownership.look_soon,
+                PUSHES_CHANNEL: self._pushes.hear,
+                self._calls.channel: self._calls.hear,
+            },
         )
         gateways = Gateways(sessions, self._fleet, self._ownership, self._infrastructure, master_key)
         self._resources = Resources(
@@ -176,7 +185,7 @@ class Controller:
                 self._ownership.outbid,
             )
         )
-        authenticators = Authenticators(sessions, master_key, self._hub, now)
+        authenticators = Authenticators(sessions, master_key, self._pushes, now)
         self._servicer = AgentServicer(
             sessions,
             self._identity,
@@ -185,6 +194,7 @@ class Controller:
             self._tunnels,
             self._fleet,
             self._hub,
+            self._pushes,
             Handover(self._calls, self._fleet),
             managed_zones=settings.managed_zones,
             protected_prefixes=settings.protected_prefixes,
@@ -236,9 +246,11 @@ class Controller:
             stack.push_async_callback(self._tunnels.stop)
             stack.push_async_callback(self._ownership.stop)
             stack.push_async_callback(self._calls.stop)
+            stack.push_async_callback(self._pushes.stop)
             stack.push_async_callback(self._listener.stop)
             await self._ownership.start()
             await self._listener.start()
+            await self._pushes.start()
             await self._tunnels.start()
             await stack.enter_async_context(self._agent_server(certificate, chain))
             await stack.enter_async_context(self._rest_server(certificate, chain))

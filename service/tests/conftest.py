@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import copy
 import secrets
 import socket
 import ssl
@@ -62,13 +63,22 @@ class Device:
         self.credentials = grpc.ssl_channel_credentials(
             enrolment["ca_pem"].encode(), pem, enrolment["certificate_pem"].encode()
         )
-        self.channel = grpc.aio.secure_channel(enrolment["agent_address"], self.credentials)
+        self._call_at(enrolment["agent_address"])
+
+    def _call_at(self, address: str) -> None:
+        self.channel = grpc.aio.secure_channel(address, self.credentials)
         self.stub = agent_pb2_grpc.AgentServiceStub(self.channel)
 
     def use_authenticator(self, totp_uri: str) -> None:
         self.totp_uri = totp_uri
         self._totp = parse_uri(totp_uri)
         self._spent = 0
+
+    def at(self, address: str) -> Device:
+        """The same device, calling another controller."""
+        other = copy.copy(self)
+        other._call_at(address)
+        return other
 
     def code(self) -> str:
         """A code that has not been used: of this step, or of the next, which the drift allows."""
@@ -295,6 +305,14 @@ async def switch(world: World) -> AsyncGenerator[Switch]:
 async def wires() -> AsyncGenerator[wire.Wires]:
     async with wire.laid() as laid:
         yield laid
+
+
+async def next_event(events: AsyncGenerator[agent_pb2.WatchResponse], kind: str) -> agent_pb2.WatchResponse:
+    async with asyncio.timeout(5):
+        async for event in events:
+            if event.WhichOneof("event") == kind:
+                return event
+    raise AssertionError("the stream ended")
 
 
 async def refused(call: Any) -> CulvertError:

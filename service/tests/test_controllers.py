@@ -17,11 +17,21 @@ from pathlib import Path
 
 import finsy
 import pytest
-from culvert_proto import Reason
+from culvert_proto import CulvertError, Reason
 from culvert_service.config import Settings
 from sqlalchemy import text
 
-from .conftest import World, administering, authority, free_port, refused, running, settings_in, until
+from .conftest import (
+    World,
+    administering,
+    authority,
+    free_port,
+    next_event,
+    refused,
+    running,
+    settings_in,
+    until,
+)
 from .gateway_process import SLUICE, sluice, unpack
 from .switch import Switch
 from .wire import Wires
@@ -200,6 +210,63 @@ async def test_the_log_says_who_opened_wherever_it_was_carried_out(both: tuple[W
     await device.open()
     lines = await two.rest("GET", "/audit?action=tunnel.open")
     assert [(line["actor"], line["source"]) for line in lines] == [(device.id, "127.0.0.1")]
+
+
+@needs_sluice
+async def test_what_one_controller_does_the_streams_of_another_tell(both: tuple[World, World]) -> None:
+    one, two = both
+    device = await two.enrol()
+    events = device.watch()
+    assert (await next_event(events, "profile")).profile.code_valid_until == 0
+    # As a device that has changed its controller does: the stream is at one, the call at the other.
+    elsewhere = device.at(one.settings.agent_address)
+    await elsewhere.prove()
+    assert (await next_event(events, "profile")).profile.code_valid_until > 0
+    opened = (await elsewhere.open()).tunnel
+    await one.rest("DELETE", f"/tunnels/{opened.tunnel_id}")
+    closed = (await next_event(events, "tunnel_closed")).tunnel_closed
+    assert (closed.tunnel_id, closed.why.reason) == (opened.tunnel_id, int(Reason.CLOSED_BY_ADMIN))
+    await one.rest("DELETE", "/resources/wiki")
+    assert list((await next_event(events, "profile")).profile.resources) == []
+    await one.rest("POST", f"/devices/{device.id}/revoke")
+    with pytest.raises(CulvertError) as ended:
+        await next_event(events, "tunnel_closed")
+    assert ended.value.reason is Reason.DEVICE_REVOKED
+
+
+@needs_sluice
+async def test_what_was_not_notified_is_found_by_its_number(
+    both: tuple[World, World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = both
+    device = await two.enrol()
+    events = device.watch()
+    await next_event(events, "profile")
+    await device.prove()
+    await next_event(events, "profile")
+    opened = (await device.open()).tunnel
+    monkeypatch.setattr("culvert_service.watch.pushes.PUSHES_CHANNEL", "nobody_listens")
+    await one.rest("DELETE", f"/tunnels/{opened.tunnel_id}")
+    assert (await next_event(events, "tunnel_closed")).tunnel_closed.tunnel_id == opened.tunnel_id
+
+
+@needs_sluice
+async def test_a_device_hears_at_its_next_controller_what_it_missed(
+    settings: tuple[Settings, Settings], wires: Wires, tmp_path: Path
+) -> None:
+    async with AsyncExitStack() as rest, AsyncExitStack() as first:
+        one = await first.enter_async_context(running(settings[0]))
+        await rest.enter_async_context(behind(one, wires, tmp_path))
+        two = await rest.enter_async_context(running(settings[1]))
+        device = await one.enrol()
+        await device.prove()
+        opened = (await device.open()).tunnel
+        await one.rest("DELETE", f"/tunnels/{opened.tunnel_id}")
+        elsewhere = device.at(two.settings.agent_address)
+        two.devices.append(elsewhere)
+        await first.aclose()
+        closed = (await next_event(elsewhere.watch(), "tunnel_closed")).tunnel_closed
+        assert closed.tunnel_id == opened.tunnel_id
 
 
 async def test_an_owner_that_does_not_answer_is_a_gateway_that_is_down(world: World, switch: Switch) -> None:

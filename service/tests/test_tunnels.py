@@ -6,15 +6,14 @@ import asyncio
 import datetime
 import time
 import uuid
-from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 from culvert_db import SecurityAssociation
-from culvert_proto import CulvertError, Reason, agent_pb2
+from culvert_proto import CulvertError, Reason
 from sqlalchemy import update
 
-from .conftest import Device, World, free_port, refused, running, serving, settings_in, until
+from .conftest import Device, World, free_port, next_event, refused, running, serving, settings_in, until
 from .switch import Switch
 
 pytestmark = pytest.mark.slow
@@ -35,14 +34,6 @@ async def device(world: World, switch: Switch) -> Device:
     device = await world.enrol()
     await device.prove()
     return device
-
-
-async def next_event(events: AsyncGenerator[agent_pb2.WatchResponse], kind: str) -> agent_pb2.WatchResponse:
-    async with asyncio.timeout(5):
-        async for event in events:
-            if event.WhichOneof("event") == kind:
-                return event
-    raise AssertionError("the stream ended")
 
 
 async def test_open_programs_the_gateway_and_answers(world: World, device: Device) -> None:

@@ -21,7 +21,8 @@ from culvert_service.identity.service import Identity, Now
 from culvert_service.resources import repository as resources
 from culvert_service.sessions.opening import OpenRequest
 from culvert_service.sessions.service import Tunnels
-from culvert_service.watch.hub import Hub, ProfileChanged, SaExpiring, TunnelClosed
+from culvert_service.watch.hub import Hub, Message, ProfileChanged, SaExpiring, TunnelClosed
+from culvert_service.watch.pushes import Pushes
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +40,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         tunnels: Tunnels,
         fleet: Fleet,
         hub: Hub,
+        pushes: Pushes,
         handover: Handover,
         *,
         managed_zones: Sequence[str],
@@ -52,6 +54,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         self._tunnels = tunnels
         self._fleet = fleet
         self._hub = hub
+        self._pushes = pushes
         self._handover = handover
         self._managed_zones = managed_zones
         self._protected_prefixes = protected_prefixes
@@ -68,6 +71,8 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         watcher = self._hub.open(device.id)
         _log.info("device watches", extra={"device": str(device.id), "client": request.client_version[:40]})
         try:
+            for missed in await self._pushes.missed(device.id):
+                watcher.tell(missed)
             async for event in watcher.events():
                 match event:
                     case ProfileChanged():
@@ -76,6 +81,8 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
                         yield messages.tunnel_closed(event)
                     case SaExpiring():
                         yield messages.sa_expiring(event)
+                    case Message(response):
+                        yield response
         finally:
             self._hub.close(device.id, watcher)
 

@@ -19,7 +19,8 @@ from culvert_service.identity.authenticator import issue, secret_context
 from culvert_service.identity.schemas import AuthenticatorOut
 from culvert_service.identity.service import admitted
 from culvert_service.pki.master_key import MasterKey
-from culvert_service.watch.hub import Hub
+from culvert_service.watch.hub import ProfileChanged
+from culvert_service.watch.pushes import Pushes
 
 _log = logging.getLogger(__name__)
 
@@ -28,11 +29,11 @@ Enforce = Callable[[], Awaitable[int]]
 
 class Authenticators:
     def __init__(
-        self, sessions: Sessions, master_key: MasterKey, hub: Hub, now: Callable[[], datetime.datetime]
+        self, sessions: Sessions, master_key: MasterKey, pushes: Pushes, now: Callable[[], datetime.datetime]
     ) -> None:
         self._sessions = sessions
         self._master_key = master_key
-        self._hub = hub
+        self._pushes = pushes
         self._now = now
 
     async def prove(self, fingerprint: bytes, code: str) -> datetime.datetime:
@@ -58,7 +59,7 @@ class Authenticators:
         # Raised after the commit: a wrong guess counts.
         if why is not None:
             raise why
-        self._hub.profile_changed(device.id)
+        await self._pushes.tell_elsewhere(device.id, ProfileChanged())
         return until
 
     async def replace(self, device_id: uuid.UUID, enforce: Enforce) -> AuthenticatorOut:
@@ -75,7 +76,7 @@ class Authenticators:
             await repository.forget_authenticator(session, device_id)
             made = issue(session, self._master_key, device)
             audit.tell(session, Line("device.authenticator", f"device/{device_id}"))
-        self._hub.profile_changed(device_id)
+        await self._pushes.tell_elsewhere(device_id, ProfileChanged())
         await enforce()
         _log.info("authenticator replaced", extra={"device": str(device_id)})
         return made

@@ -31,7 +31,8 @@ from culvert_service.identity.schemas import (
 from culvert_service.pki import request
 from culvert_service.pki.authority import Authority
 from culvert_service.pki.master_key import MasterKey
-from culvert_service.watch.hub import Hub
+from culvert_service.watch.hub import End, Hub
+from culvert_service.watch.pushes import Pushes
 
 _log = logging.getLogger(__name__)
 
@@ -57,6 +58,7 @@ class Identity:
         devices: Authority,
         master_key: MasterKey,
         hub: Hub,
+        pushes: Pushes,
         *,
         rest_url: str,
         agent_address: str,
@@ -67,6 +69,7 @@ class Identity:
         self._devices = devices
         self._master_key = master_key
         self._hub = hub
+        self._pushes = pushes
         self._rest_url = rest_url
         self._agent_address = agent_address
         self._now = now
@@ -186,7 +189,9 @@ class Identity:
             if device is None:
                 raise CulvertError(Reason.NOT_FOUND, what=f"The device {device_id}")
             audit.tell(session, Line("device.revoke", f"device/{device_id}", {"name": device.name}))
-        self._hub.end(device_id, CulvertError(Reason.DEVICE_REVOKED, device=device.name))
+            end = End(CulvertError(Reason.DEVICE_REVOKED, device=device.name))
+            await self._pushes.tell(session, [(device_id, end)])
+        self._hub.tell(device_id, end)
         closed = await close_tunnels(device_id)
         _log.info("device revoked", extra={"device": str(device_id), "tunnels_closed": closed})
         return RevokedOut(tunnels_closed=closed)

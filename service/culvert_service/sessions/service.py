@@ -37,7 +37,8 @@ from culvert_service.sessions.record import TunnelRecord
 from culvert_service.sessions.repository import Due
 from culvert_service.sessions.roaming import Peer, Roaming
 from culvert_service.sessions.schemas import TunnelOut
-from culvert_service.watch.hub import Hub
+from culvert_service.watch.hub import Hub, SaExpiring, TunnelClosed
+from culvert_service.watch.pushes import Pushes
 
 _log = logging.getLogger(__name__)
 
@@ -52,13 +53,22 @@ _Result = TypeVar("_Result")
 
 class Tunnels:
     def __init__(
-        self, sessions: Sessions, fleet: Fleet, remote: Remote, hub: Hub, now: Now, *, approval: bool
+        self,
+        sessions: Sessions,
+        fleet: Fleet,
+        remote: Remote,
+        hub: Hub,
+        pushes: Pushes,
+        now: Now,
+        *,
+        approval: bool,
     ) -> None:
         """`approval`: no policy lets in a device that no administrator has approved."""
         self._sessions = sessions
         self._fleet = fleet
         self._remote = remote
         self._hub = hub
+        self._pushes = pushes
         self._now = now
         self._opening = Opening(sessions, fleet, now, approval=approval)
         self.enforcement = Enforcement(sessions, hub, self._close_due, now, approval=approval)
@@ -114,11 +124,15 @@ class Tunnels:
         """The same inside a transaction; call what it returns after the commit."""
         taken = await repository.take(session, *which)
         _tell_closed(session, taken, why, None)
+        told = [(record.device_id, TunnelClosed(record.id, why(record))) for record in taken]
+        await self._pushes.tell(session, told)
 
         async def finish() -> int:
-            for record in taken:
-                _log.info("tunnel closes", extra={"tunnel": str(record.id), "why": why(record).reason.name})
-                self._hub.tunnel_closed(record.device_id, record.id, why(record))
+            for device_id, closed in told:
+                _log.info(
+                    "tunnel closes", extra={"tunnel": str(closed.tunnel_id), "why": closed.why.reason.name}
+                )
+                self._hub.tell(device_id, closed)
             # Not its outcome: a link that ends cancels what waits for it, and the reconciler does the rest.
             await asyncio.wait([self._spawn(self._clear(taken))])
             return len(taken)
@@ -172,7 +186,8 @@ class Tunnels:
             return
         current = record.pairs[record.session.current]
         if sa_id in (current.to_gateway.sa_id, current.to_device.sa_id):
-            self._hub.sa_expiring(record.device_id, record.id, record.session.current)
+            expiring = SaExpiring(record.id, record.session.current)
+            await self._pushes.tell_elsewhere(record.device_id, expiring)
 
     def moved(self, link: Link, sa_id: int, peer_address: str, peer_port: int) -> None:
         """For a gateway's digest: it has authenticated a packet from there."""

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from culvert_proto import CulvertError
+from culvert_proto import CulvertError, agent_pb2
 
 # A device that hears nothing for this many events is gone; it gets the profile anew when it comes back.
 _BACKLOG = 256
@@ -30,11 +30,20 @@ class SaExpiring:
     generation: int
 
 
-Event = ProfileChanged | TunnelClosed | SaExpiring
+@dataclass(frozen=True, slots=True)
+class Message:
+    """As another controller, or this one in earlier times, has put it."""
+
+    response: agent_pb2.WatchResponse
+
+
+Event = ProfileChanged | TunnelClosed | SaExpiring | Message
 
 
 @dataclass(frozen=True, slots=True)
-class _End:
+class End:
+    """The stream ends: with an error when the device may not watch any more."""
+
     error: CulvertError | None
 
 
@@ -42,7 +51,7 @@ class Watcher:
     """One device's stream of events; starts with ProfileChanged."""
 
     def __init__(self) -> None:
-        self._queue: asyncio.Queue[Event | _End] = asyncio.Queue()
+        self._queue: asyncio.Queue[Event | End] = asyncio.Queue()
         self._profile_waits = False
         self.tell(ProfileChanged())
 
@@ -50,7 +59,7 @@ class Watcher:
         """Ends when a newer stream takes over. Raises CulvertError when the device may not watch any more."""
         while True:
             event = await self._queue.get()
-            if isinstance(event, _End):
+            if isinstance(event, End):
                 if event.error is not None:
                     raise event.error
                 return
@@ -70,15 +79,14 @@ class Watcher:
             self._queue.put_nowait(event)
 
     def end(self, error: CulvertError | None) -> None:
-        self._queue.put_nowait(_End(error))
+        self._queue.put_nowait(End(error))
 
 
 class Hub:
-    """All watchers. What closes while a device is away is kept for its next stream, while this process lives."""
+    """All watchers of this controller. What others, and who is away, have to hear goes through pushes.py."""
 
     def __init__(self) -> None:
         self._watchers: dict[uuid.UUID, Watcher] = {}
-        self._missed: dict[uuid.UUID, list[TunnelClosed]] = {}
 
     def __len__(self) -> int:
         return len(self._watchers)
@@ -88,8 +96,6 @@ class Hub:
         if older := self._watchers.get(device_id):
             older.end(None)
         watcher = self._watchers[device_id] = Watcher()
-        for event in self._missed.pop(device_id, []):
-            watcher.tell(event)
         return watcher
 
     def watches(self, device_id: uuid.UUID) -> bool:
@@ -99,32 +105,20 @@ class Hub:
         if self._watchers.get(device_id) is watcher:
             del self._watchers[device_id]
 
-    def tunnel_closed(self, device_id: uuid.UUID, tunnel_id: uuid.UUID, why: CulvertError) -> None:
-        event = TunnelClosed(tunnel_id, why)
-        if watcher := self._watchers.get(device_id):
-            watcher.tell(event)
+    def tell(self, device_id: uuid.UUID, event: Event | End) -> None:
+        """Its stream, if it has one here."""
+        watcher = self._watchers.get(device_id)
+        if watcher is None:
+            return
+        if isinstance(event, End):
+            del self._watchers[device_id]
+            watcher.end(event.error)
         else:
-            missed = self._missed.setdefault(device_id, [])
-            missed.append(event)
-            del missed[:-_BACKLOG]
-
-    def sa_expiring(self, device_id: uuid.UUID, tunnel_id: uuid.UUID, generation: int) -> None:
-        if watcher := self._watchers.get(device_id):
-            watcher.tell(SaExpiring(tunnel_id, generation))
+            watcher.tell(event)
 
     def profiles_changed(self) -> None:
         for watcher in self._watchers.values():
             watcher.tell(ProfileChanged())
-
-    def profile_changed(self, device_id: uuid.UUID) -> None:
-        if watcher := self._watchers.get(device_id):
-            watcher.tell(ProfileChanged())
-
-    def end(self, device_id: uuid.UUID, error: CulvertError) -> None:
-        """The device may not watch any more."""
-        self._missed.pop(device_id, None)
-        if watcher := self._watchers.pop(device_id, None):
-            watcher.end(error)
 
     def end_all(self) -> None:
         """For the end of the process."""
