@@ -13,7 +13,7 @@ from culvert_service.gateways.limits import Limits, hard
 from culvert_service.gateways.suite import Suite
 from culvert_service.gateways.tunnel_entries import ESP_IN_UDP_PORT, REPLAY_WINDOW
 from culvert_service.resources.target import hosts
-from culvert_service.sessions.grant import DRAIN_MS, GrantedPair, GrantedTunnel
+from culvert_service.sessions.grant import DRAIN, GrantedPair, GrantedTunnel
 from culvert_service.watch.hub import SaExpiring, TunnelClosed
 
 
@@ -22,7 +22,7 @@ def sa_pair(pair: GrantedPair) -> agent_pb2.SaPair:
         generation=pair.generation,
         inbound=_sa(pair.to_device, pair.keys.to_device, pair.suite, pair.soft),
         outbound=_sa(pair.to_gateway, pair.keys.to_gateway, pair.suite, pair.soft),
-        drain_ms=DRAIN_MS,
+        drain_ms=round(DRAIN.total_seconds() * 1000),
     )
 
 

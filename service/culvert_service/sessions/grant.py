@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import time
 import uuid
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from culvert_service.gateways.suite import Suite
 from culvert_service.gateways.tunnel_entries import Pair, Path, WrappedKeys
 
 # How long the pair before stays good for inbound packets after an activation.
-DRAIN_MS = 3000
+DRAIN = datetime.timedelta(seconds=3)
 
 
 @dataclass(frozen=True, slots=True)

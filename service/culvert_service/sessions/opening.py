@@ -30,7 +30,7 @@ from culvert_service.gateways.sa import draw_tag
 from culvert_service.gateways.tunnel_entries import install_pair, policy_entries, remove_pair
 from culvert_service.identity.service import admitted
 from culvert_service.sessions import repository
-from culvert_service.sessions.grant import DRAIN_MS, GrantedPair, GrantedTunnel, PairKeys, Timeline
+from culvert_service.sessions.grant import DRAIN, GrantedPair, GrantedTunnel, PairKeys, Timeline
 from culvert_service.sessions.lifecycle import Reopen, advance
 from culvert_service.sessions.programming import allocate_pair, program_and_commit
 from culvert_service.sessions.record import TunnelRecord, path_of
@@ -254,8 +254,7 @@ class Opening:
         # Under a tag of its own: where the gateway saw the device before says nothing about where it is now.
         pair = await allocate_pair(session, existing.id, existing.device_id, link, step.install, draw_tag())
         await repository.delete_generations(session, existing.id, step.remove)
-        until = self._now() + datetime.timedelta(milliseconds=DRAIN_MS)
-        await repository.drain_generation(session, existing.id, step.drain, until)
+        await repository.drain_generation(session, existing.id, step.drain, DRAIN)
         await repository.update_tunnel(
             session,
             existing.id,

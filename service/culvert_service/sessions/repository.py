@@ -208,12 +208,12 @@ async def delete_generations(
 
 
 async def drain_generation(
-    session: AsyncSession, tunnel_id: uuid.UUID, generation: int, until: datetime.datetime
+    session: AsyncSession, tunnel_id: uuid.UUID, generation: int, after: datetime.timedelta
 ) -> None:
     await session.execute(
         update(SecurityAssociation)
         .where(SecurityAssociation.tunnel_id == tunnel_id, SecurityAssociation.generation == generation)
-        .values(drain_until=until)
+        .values(drain_until=func.now() + after)
     )
 
 
@@ -238,11 +238,16 @@ async def take(session: AsyncSession, *which: ColumnElement[bool]) -> list[Tunne
     return found
 
 
-async def on_gateway(session: AsyncSession, gateway_id: int, now: datetime.datetime) -> list[TunnelRecord]:
+async def clock(session: AsyncSession) -> datetime.datetime:
+    """The database's: what SAs' ages are told by. A controller's clock may jump."""
+    return (await session.execute(select(func.now()))).scalar_one()
+
+
+async def on_gateway(session: AsyncSession, gateway_id: int) -> list[TunnelRecord]:
     """The tunnels that a gateway should carry; SAs that have drained are forgotten."""
     await session.execute(
         delete(SecurityAssociation).where(
-            SecurityAssociation.gateway_id == gateway_id, SecurityAssociation.drain_until <= now
+            SecurityAssociation.gateway_id == gateway_id, SecurityAssociation.drain_until <= func.now()
         )
     )
     return await _records(session, Tunnel.gateway_id == gateway_id)

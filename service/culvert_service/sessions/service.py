@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
 import logging
 import time
 import uuid
@@ -29,7 +28,7 @@ from culvert_service.identity import repository as identity
 from culvert_service.identity.service import admitted
 from culvert_service.sessions import repository
 from culvert_service.sessions.enforcement import Enforcement
-from culvert_service.sessions.grant import DRAIN_MS, GrantedPair, PairKeys, Timeline
+from culvert_service.sessions.grant import DRAIN, GrantedPair, PairKeys, Timeline
 from culvert_service.sessions.lifecycle import Activate, Drained, Renew, advance
 from culvert_service.sessions.opening import Now, Opened, Opening, OpenRequest
 from culvert_service.sessions.programming import allocate_pair, program_and_commit
@@ -155,9 +154,9 @@ class Tunnels:
 
     async def desired(self, gateway_id: int) -> Sequence[DesiredTunnel]:
         """For the reconciler. A tunnel whose device has not renewed its keys in their whole life is closed."""
-        now = self._now()
         async with self._sessions.begin() as session:
-            records = await repository.on_gateway(session, gateway_id, now)
+            now = await repository.clock(session)
+            records = await repository.on_gateway(session, gateway_id)
         if over := [record for record in records if record.ends_at is not None and record.ends_at <= now]:
             which = or_(*(_as_it_was(record.id, record.session.current) for record in over))
             # Beside: whoever reconciles has the gateway to itself.
@@ -266,8 +265,7 @@ class Tunnels:
             link = self._online(record.gateway)
             sa_id = record.pairs[step.switch].to_device.sa_id
             switch = modifies(policy_entries(record.path, sa_id), record.policy())
-            until = self._now() + datetime.timedelta(milliseconds=DRAIN_MS)
-            await repository.drain_generation(session, record.id, step.drain, until)
+            await repository.drain_generation(session, record.id, step.drain, DRAIN)
             await repository.update_tunnel(
                 session, record.id, state=TunnelState.UP, generation=step.session.current
             )
@@ -276,7 +274,7 @@ class Tunnels:
         _log.info("tunnel switched", extra={"tunnel": str(tunnel_id), "generation": generation})
 
     async def _drain(self, tunnel_id: uuid.UUID, generation: int) -> None:
-        await asyncio.sleep(DRAIN_MS / 1000)
+        await asyncio.sleep(DRAIN.total_seconds())
         async with self._sessions.begin() as session:
             record = await repository.locked(session, tunnel_id)
             if record is None:

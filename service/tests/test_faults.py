@@ -1,0 +1,177 @@
+"""What breaks around a controller, on real parts: afterwards nothing is orphaned, and what could live on did.
+
+device ── controllers ──┬── Postgres            restarts, dies
+           clocks jump  └── proxy ── sluice     the link flaps
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import os
+import secrets
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from culvert_db.embedded import EmbeddedPostgres
+from culvert_proto import CulvertError
+
+from .conftest import Device, World, free_port, running, settings_in, until
+from .gateway_process import SLUICE, sluice, unpack
+from .test_controllers import behind, entries, owned, tunnel_entries
+from .wire import Wires
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        os.geteuid() != 0 or not SLUICE.exists(), reason="needs root for interfaces, and a built sluice"
+    ),
+]
+
+
+async def opens(device: Device, seconds: float = 20.0) -> Any:
+    """As a client does: again and again, until it may."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return await device.open()
+        except CulvertError:
+            if time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(0.1)
+
+
+async def consistent(world: World, tunnels: int) -> None:
+    """That many tunnels, each with its four entries, and no more."""
+    await until(lambda: world.rest("GET", "/tunnels"), lambda found: len(found) == tunnels, 20)
+    await until(lambda: tunnel_entries(world), lambda count: count == 4 * tunnels, 20)
+
+
+async def tunnel_ids(world: World) -> set[str]:
+    return {tunnel["id"] for tunnel in await world.rest("GET", "/tunnels")}
+
+
+async def test_postgres_dies_and_comes_back(wires: Wires, tmp_path: Path) -> None:
+    postgres = EmbeddedPostgres(tmp_path / "pg")
+    one = settings_in(tmp_path, database_url=postgres.url, controller_name="one")
+    two = settings_in(tmp_path, database_url=postgres.url, controller_name="two")
+    async with postgres, running(one) as first, behind(first, wires, tmp_path), running(two) as second:
+        device = await second.enrol()
+        await device.prove()
+        opened = await device.open()
+        held = await entries(first)
+        lock = (tmp_path / "pg/data/postmaster.pid").read_text()
+        os.kill(int(lock.split("\n", 1)[0]), signal.SIGKILL)
+        await postgres.stop()
+        with pytest.raises(CulvertError):
+            await device.open()
+        await postgres.start()
+        owner = await until(
+            lambda: _gateway(second), lambda found: found is not None and found["state"] == "online", 30
+        )
+        at = first if owner["owner"] == "one" else second
+        assert await entries(at) == held
+        assert await tunnel_ids(at) == {opened.tunnel.tunnel_id}
+        # One of the two is not the owner, and has to be heard by the other.
+        for world in (first, second):
+            other = await world.enrol()
+            await other.prove()
+            await opens(other)
+        await consistent(at, 3)
+
+
+async def _gateway(world: World) -> dict[str, Any] | None:
+    answer = await world.admin.get("/api/v1/gateways/gw-berlin")
+    return answer.json() if answer.is_success else None
+
+
+class Proxy:
+    """A way to the gateway that can be cut."""
+
+    def __init__(self, to: int) -> None:
+        self.to = to
+        self._open: set[asyncio.StreamWriter] = set()
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            far_reader, far = await asyncio.open_connection("127.0.0.1", self.to)
+            self._open |= {writer, far}
+            await asyncio.gather(_copy(reader, far), _copy(far_reader, writer))
+
+    def cut(self) -> None:
+        for writer in self._open:
+            writer.transport.abort()
+        self._open.clear()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+
+
+async def test_the_p4runtime_link_flaps(world: World, wires: Wires, tmp_path: Path) -> None:
+    port = free_port()
+    proxy = Proxy(port)
+    server = await asyncio.start_server(proxy, "127.0.0.1", 0)
+    await world.add_gateway("gw-berlin", server.sockets[0].getsockname()[1])
+    await world.add_wiki(["gw-berlin"])
+    unpack(await world.rest("POST", "/gateways/gw-berlin/bundle"), tmp_path / "gateway")
+    async with sluice(tmp_path / "gateway", wires.names, port):
+        await world.online("gw-berlin")
+        quiet = await world.enrol()
+        await quiet.prove()
+        before = (await quiet.open()).tunnel.tunnel_id
+        busy = await world.enrol()
+        await busy.prove()
+
+        async def use() -> None:
+            while True:
+                opened = await opens(busy)
+                with suppress(CulvertError):
+                    await busy.close(opened.tunnel.tunnel_id)
+
+        using = asyncio.create_task(use())
+        for _ in range(5):
+            await asyncio.sleep(0.1 + secrets.randbelow(10) / 10)
+            proxy.cut()
+        using.cancel()
+        await asyncio.gather(using, return_exceptions=True)
+        await world.online("gw-berlin")
+        opened = await opens(busy)
+        assert await tunnel_ids(world) == {before, opened.tunnel.tunnel_id}
+        await consistent(world, 2)
+        renewed = await quiet.renew(before, 1)
+        await quiet.activate(before, renewed.generation)
+        await consistent(world, 2)
+    server.close()
+
+
+async def test_a_controllers_clock_jumps(
+    database_url: str, wires: Wires, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = datetime.timedelta()
+    monkeypatch.setattr("culvert_service.controller.now", lambda: datetime.datetime.now(datetime.UTC) + wrong)
+    # Ages of keys are looked at with each reconciliation.
+    monkeypatch.setattr("culvert_service.gateways.link._RECONCILE_SECONDS", 0.1)
+    settings = settings_in(tmp_path, database_url=database_url, controller_name="one")
+    async with running(settings) as world, behind(world, wires, tmp_path):
+        epoch = await owned(world, "one")
+        device = await world.enrol()
+        await device.prove()
+        opened = (await device.open()).tunnel.tunnel_id
+        # Beyond the life of keys, and to before the tunnel was opened.
+        for hours in (3, -3, 0):
+            wrong = datetime.timedelta(hours=hours)
+            await asyncio.sleep(1)
+            renewed = (await device.open()).sas
+            assert (await owned(world, "one"), await tunnel_ids(world)) == (epoch, {opened})
+            again = await device.renew(opened, renewed.generation)
+            await device.activate(opened, again.generation)
+        await consistent(world, 1)
