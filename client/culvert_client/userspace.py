@@ -88,7 +88,7 @@ def to_ipsec(desired: Desired, settings: Config) -> culvert_ipsec.DatapathState:
         tun_name=settings.tun_name,
         udp_port=settings.udp_port,
         mtu=min((sas.tunnel.mtu for sas in desired.tunnels), default=MTU_WITHOUT_TUNNEL),
-        inner_addresses=frozenset(str(sas.tunnel.inner_address) for sas in desired.tunnels),
+        inner_addresses=frozenset(str(it) for sas in desired.tunnels for it in sas.tunnel.inner_addresses),
         blocked=frozenset(map(str, desired.blocked)),
         tunnels=tuple(map(_tunnel, desired.tunnels)),
     )
@@ -99,6 +99,7 @@ def _tunnel(sas: Sas) -> culvert_ipsec.TunnelState:
     return culvert_ipsec.TunnelState(
         tunnel_id=tunnel.tunnel_id,
         inner_address=str(tunnel.inner_address),
+        inner_address6=str(tunnel.inner_address6) if tunnel.inner_address6 else None,
         remote_prefixes=tuple(map(str, tunnel.remote_prefixes)),
         outer_address=str(tunnel.outer_address),
         outer_port=tunnel.outer_port,

@@ -27,6 +27,7 @@ class Gateway(Base):
     p4runtime_address: Mapped[str]
     p4runtime_device_id: Mapped[int] = mapped_column(BigInteger)
     pool: Mapped[str] = mapped_column(CIDR)
+    pool6: Mapped[str | None] = mapped_column(CIDR)
     wan: Mapped[dict[str, Any]]
     lan: Mapped[dict[str, Any]]
     suite: Mapped[str] = mapped_column(server_default="aes-gcm-256")

@@ -26,16 +26,17 @@ from culvert_db.base import Base, CreatedAt, Number, state_column
 
 
 class Address(Base):
-    """The inner address that a device has, and keeps, in a gateway's pool."""
+    """The inner address that a device has, and keeps, in a gateway's pool; with IPv6, one of each family."""
 
     __tablename__ = "addresses"
-    __table_args__ = (UniqueConstraint("gateway_id", "address"),)
+    __table_args__ = (UniqueConstraint("gateway_id", "address"), UniqueConstraint("gateway_id", "address6"))
 
     gateway_id: Mapped[int] = mapped_column(ForeignKey("gateways.id", ondelete="CASCADE"), primary_key=True)
     device_id: Mapped[uuid.UUID] = mapped_column(
         ForeignKey("devices.id", ondelete="CASCADE"), primary_key=True
     )
     address: Mapped[str] = mapped_column(INET)
+    address6: Mapped[str | None] = mapped_column(INET)
 
 
 class TunnelState(enum.StrEnum):

@@ -70,7 +70,8 @@ def udp(src: Peer, dst: Peer, payload: bytes) -> bytes:
 
 
 def frame(mac: str, packet: bytes) -> bytes:
-    return bytes.fromhex(mac.replace(":", "") + "02000000ffff" + "0800") + packet
+    ethertype = {4: "0800", 6: "86dd"}[packet[0] >> 4]
+    return bytes.fromhex(mac.replace(":", "") + "02000000ffff" + ethertype) + packet
 
 
 async def next_udp(end: socket.socket) -> tuple[Peer, bytes]:

@@ -71,6 +71,7 @@ def tunnel_from(message: agent_pb2.Tunnel) -> grant.Tunnel:
             idle=float(message.idle_seconds),
             # The least that IPv6 allows (RFC 8200 section 5); less is nonsense on IPv4 as well.
             mtu=_in(range(1280, 1 << 16), message.inner_mtu),
+            inner_address6=ip_address(message.inner_address6) if message.inner_address6 else None,
         )
     )
 

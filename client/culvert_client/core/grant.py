@@ -48,7 +48,10 @@ class SaPair:
 
 @dataclass(frozen=True, slots=True)
 class Tunnel:
-    """What stays the same over a tunnel's generations. `idle` in seconds, 0 for never; `mtu` in bytes of inner packet."""
+    """What stays the same over a tunnel's generations. `idle` in seconds, 0 for never; `mtu` in bytes of inner packet.
+
+    Without `inner_address6` it carries IPv4 alone.
+    """
 
     tunnel_id: TunnelId
     resource: str
@@ -60,6 +63,11 @@ class Tunnel:
     outer_port: int
     idle: float
     mtu: int
+    inner_address6: Address | None = None
+
+    @property
+    def inner_addresses(self) -> tuple[Address, ...]:
+        return tuple(filter(None, (self.inner_address, self.inner_address6)))
 
     def covers(self, address: Address) -> bool:
         """Whether packets to `address` go through this tunnel."""

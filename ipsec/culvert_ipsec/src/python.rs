@@ -53,6 +53,7 @@ struct PyTunnel {
     outer_port: u16,
     inbound: Vec<PyInboundSa>,
     outbound: Option<PyOutboundSa>,
+    inner_address6: Option<IpAddr>,
 }
 
 /// A TUN device, a UDP socket, and the thread between them.
@@ -216,7 +217,9 @@ fn desired(tunnel: PyTunnel, allowed: AllowedSuites) -> PyResult<Desired> {
     };
     Ok(Desired {
         id: tunnel.tunnel_id,
-        inner: tunnel.inner_address,
+        inner: std::iter::once(tunnel.inner_address)
+            .chain(tunnel.inner_address6)
+            .collect(),
         remote: tunnel
             .remote_prefixes
             .iter()

@@ -1,8 +1,8 @@
 //! Which tunnel a packet belongs to, and whether it may pass. No I/O.
 //!
 //! ```text
-//!  inner ─► longest prefix ─► tunnel ─► source is its inner address? ─► its outbound SA: seal ─► (ESP, outer address)
-//!  inner ◄─ source in its prefixes, destination its inner address? ◄─ open ◄─ inbound SA by SPI ◄─ UDP payload
+//!  inner ─► longest prefix ─► tunnel ─► source is an inner address of it? ─► its outbound SA: seal ─► (ESP, outer address)
+//!  inner ◄─ source in its prefixes, destination an inner address of it? ◄─ open ◄─ inbound SA by SPI ◄─ UDP payload
 //! ```
 
 use std::collections::{HashMap, HashSet};
@@ -28,7 +28,8 @@ const RETIRED_KEYS: usize = 4096;
 /// A tunnel as it shall be. Its SAs are new; `apply` prefers those that run already.
 pub struct Desired {
     pub id: String,
-    pub inner: IpAddr,
+    /// The device's own, of each family that the tunnel carries.
+    pub inner: Vec<IpAddr>,
     pub remote: Vec<Prefix>,
     pub outer: SocketAddrV4,
     pub inbound: Vec<Keyed<InboundSa>>,
@@ -55,7 +56,7 @@ pub struct SoftLimit {
 
 struct Tunnel {
     id: String,
-    inner: Address,
+    inner: Vec<Address>,
     remote: Vec<Prefix>,
     outer: SocketAddrV4,
     outbound: Option<Live<OutboundSa>>,
@@ -130,7 +131,7 @@ impl Tunnels {
             }
             self.tunnels.push(Tunnel {
                 id: new.id,
-                inner: new.inner.into(),
+                inner: new.inner.into_iter().map(Address::from).collect(),
                 remote: new.remote,
                 outer: new.outer,
                 outbound: new
@@ -161,7 +162,7 @@ impl Tunnels {
             return self.discard(Cause::NoPolicy, frame.skip_rest());
         };
         let tunnel = &mut self.tunnels[index];
-        if source != tunnel.inner {
+        if !tunnel.inner.contains(&source) {
             return self.discard_in(index, Cause::Selector, frame.skip_rest());
         }
         let Some(live) = &mut tunnel.outbound else {
@@ -245,7 +246,7 @@ impl Tunnels {
         }
         let inner = datagram.get_mut(opened.range.clone())?;
         let permitted = ends(inner).is_some_and(|(source, destination)| {
-            destination == tunnel.inner
+            tunnel.inner.contains(&destination)
                 && tunnel.remote.iter().any(|prefix| prefix.contains(source))
         });
         if !permitted {

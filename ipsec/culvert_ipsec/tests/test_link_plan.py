@@ -42,6 +42,16 @@ def test_a_new_tunnel_has_its_address_before_its_routes() -> None:
     ]
 
 
+def test_each_family_leaves_from_its_own_address() -> None:
+    six, net = ip_address("2001:db8:99::2"), ip_network("2001:db8:20::/64")
+    both = TunnelState("t1", str(A), (str(HOST), str(net)), "198.51.100.2", inner_address6=str(six))
+    link = wanted(DatapathState("tun0", 4500, 1438, tunnels=(both,)))
+    assert (link.addresses, link.routes, link.rules) == ({A, six}, {HOST: A, net: six}, {4, 6})
+    without = link.of({4})
+    assert (without.addresses, without.routes, without.rules) == ({A}, {HOST: A}, {4})
+    assert link.of({4, 6}) == link
+
+
 def test_a_tunnel_to_a_blocked_prefix_takes_its_route() -> None:
     before, after = wanted(state()), wanted(state(str(SITE)))
     assert list(steps(before, after)) == [AddAddress(A), ReplaceRoute(SITE, A)]

@@ -110,6 +110,32 @@ def test_ping_and_tcp_come_through_and_the_wire_shows_esp_only(ends: tuple[End, 
     assert 0 <= time.monotonic() - flow.last < 30
 
 
+SIXES = {"a": "fd00:99::2", "b": "fd00:20::10"}
+
+
+def test_both_families_go_through_one_tunnel_and_one_of_them_can_leave(ends: tuple[End, End]) -> None:
+    a, b = ends
+    only_ipv4 = [end.state for end in ends]
+    for end, peer in ((a, b), (b, a)):
+        own, theirs = SIXES[end.namespace[-1]], SIXES[peer.namespace[-1]]
+        tunnel = end.state.tunnels[0]
+        both = replace(tunnel, inner_address6=own, remote_prefixes=(*tunnel.remote_prefixes, f"{theirs}/128"))
+        end.state = replace(end.state, inner_addresses=frozenset({end.inner, own}), tunnels=(both,))
+        end.apply()
+        end.apply()
+    for there in (b.inner, SIXES["b"]):
+        subprocess.run(["ip", "netns", "exec", a.namespace, "ping", "-c1", "-W5", there], check=True)
+    assert a.datapath.counters().tunnels["t1"].outbound.packets >= 2
+    for end, state in zip(ends, only_ipv4, strict=True):
+        end.state = state
+        end.apply()
+        shown = subprocess.run(
+            ["ip", "-n", end.namespace, "-6", "route", "show", "table", "all"], capture_output=True
+        )
+        assert b"fd00:" not in shown.stdout
+    subprocess.run(["ip", "netns", "exec", a.namespace, "ping", "-c1", "-W5", b.inner], check=True)
+
+
 @pytest.mark.parametrize("esn", [True, False])
 def test_every_suite_carries_a_tunnel(ends: tuple[End, End], esn: bool) -> None:
     a, b = ends

@@ -1,7 +1,7 @@
 //! Which packets pass between a client's tunnels and a gateway, and what becomes of their SAs.
 #![allow(clippy::unwrap_used)]
 
-use std::net::SocketAddrV4;
+use std::net::{Ipv6Addr, SocketAddrV4};
 use std::time::Duration;
 
 use culvert_ipsec::address::Prefix;
@@ -52,7 +52,7 @@ fn outbound(spi: u32, fill: u8, soft: u64, hard: u64) -> Keyed<OutboundSa> {
 fn tunnel(id: &str, prefix: &str, outer_port: u16) -> Desired {
     Desired {
         id: id.into(),
-        inner: CLIENT.into(),
+        inner: vec![CLIENT.into()],
         remote: vec![Prefix::parse(prefix).unwrap()],
         outer: SocketAddrV4::new([198, 51, 100, 2].into(), outer_port),
         inbound: vec![],
@@ -66,6 +66,16 @@ fn packet(source: [u8; 4], destination: [u8; 4]) -> Vec<u8> {
     packet[3] = 40;
     packet[12..16].copy_from_slice(&source);
     packet[16..20].copy_from_slice(&destination);
+    packet
+}
+
+fn packet6(source: [u8; 16], destination: [u8; 16]) -> Vec<u8> {
+    let mut packet = vec![0; 48];
+    packet[0] = 0x60;
+    packet[5] = 8;
+    packet[6] = 59;
+    packet[8..24].copy_from_slice(&source);
+    packet[24..40].copy_from_slice(&destination);
     packet
 }
 
@@ -147,6 +157,37 @@ fn the_longest_prefix_takes_the_packet_and_nothing_leaks() {
     assert_eq!(dropped(&tunnels, Cause::Selector), 1);
     assert_eq!(send(&mut tunnels, b""), None);
     assert_eq!(dropped(&tunnels, Cause::Malformed), 1);
+}
+
+#[test]
+fn each_family_has_its_own_inner_address() {
+    let mut tunnels = Tunnels::new();
+    let ours: [u8; 16] = "2001:db8:99::2".parse::<Ipv6Addr>().unwrap().octets();
+    let theirs: [u8; 16] = "2001:db8:20::10".parse::<Ipv6Addr>().unwrap().octets();
+    let mut state = Desired {
+        inbound: vec![inbound(1000, 1)],
+        outbound: Some(outbound(1001, 2, 0, 0)),
+        ..tunnel("wiki", "10.20.0.10/32", 1)
+    };
+    state.inner.push(ours.into());
+    state
+        .remote
+        .push(Prefix::parse("2001:db8:20::/64").unwrap());
+    tunnels.apply(vec![state], 0.0).unwrap();
+    assert!(send(&mut tunnels, &packet(CLIENT, SERVER)).is_some());
+    assert!(send(&mut tunnels, &packet6(ours, theirs)).is_some());
+    assert_eq!(send(&mut tunnels, &packet6(theirs, theirs)), None);
+    let mut gateway = outbound(1000, 1, 0, 0).sa;
+    for (inner, passes) in [
+        (packet(SERVER, CLIENT), true),
+        (packet6(theirs, ours), true),
+        (packet6(theirs, theirs), false),
+        (packet6(ours, ours), false),
+    ] {
+        let received = receive(&mut tunnels, &from_gateway(&mut gateway, &inner));
+        assert_eq!(received, passes.then_some(inner));
+    }
+    assert_eq!(dropped(&tunnels, Cause::Selector), 3);
 }
 
 #[test]

@@ -26,4 +26,5 @@ def site_of(gateway: Gateway) -> Site:
             lan.mtu,
         ),
         gateway.address6,
+        gateway.pool6,
     )

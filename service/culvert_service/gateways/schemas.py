@@ -53,6 +53,8 @@ Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
 Port = Annotated[int, Field(ge=1, le=511)]
 # IEEE 802.1Q; 0 is for untagged frames.
 Vlan = Annotated[int, Field(ge=0, le=4094)]
+# The network's own address, and in IPv4 that of all hosts, are nobody's.
+_POOL_MIN = 4
 # Bytes of IP packet. Whatever is around it, 1280 have to be left inside of a tunnel (RFC 8200 section 5).
 WanMtu = Annotated[int, Field(ge=1400, le=9216)]
 LanMtu = Annotated[int, Field(ge=1280, le=9216)]
@@ -123,6 +125,8 @@ class GatewayIn(BaseModel):
     device_id: Annotated[int, Field(ge=1, le=2**63 - 1)] = 1
     # Inner addresses of devices; routed to this gateway by the intranet, no NAT.
     pool: Prefix
+    # The same for IPv6; without it tunnels carry IPv4 alone.
+    pool6: Prefix6 | None = None
     wan: WanPort
     lan: LanPort
     # What its tunnels are encrypted and authenticated with.
@@ -137,10 +141,10 @@ class GatewayIn(BaseModel):
             raise ValueError(f"{', '.join(others)}: not legacy, needs no permission")
         return list(dict.fromkeys(value))
 
-    @field_validator("pool")
+    @field_validator("pool", "pool6")
     @classmethod
-    def _not_empty(cls, value: str) -> str:
-        if ipaddress.IPv4Network(value).prefixlen > 30:
+    def _not_empty(cls, value: str | None) -> str | None:
+        if value is not None and ipaddress.ip_network(value).num_addresses < _POOL_MIN:
             raise ValueError("must have room for at least two addresses")
         return value
 
@@ -170,6 +174,7 @@ class GatewayOut(BaseModel):
     p4runtime: str
     device_id: int
     pool: str
+    pool6: str | None
     wan: WanPort
     lan: LanPort
     suite: Suite

@@ -19,6 +19,11 @@ class Selector:
     protocol: int | None = None
     ports: tuple[int, int] = ALL_PORTS
 
+    @property
+    def family(self) -> int:
+        """4 or 6."""
+        return 6 if ":" in self.prefix else 4
+
     def towards(self, near: str) -> dict[str, MatchValue]:
         """What packets from the address `near` match."""
         return {"src": _host(near), "dst": _masked(self.prefix)} | self._transport("dport")

@@ -60,6 +60,7 @@ class Gateways:
             p4runtime_address=asked.p4runtime,
             p4runtime_device_id=asked.device_id,
             pool=asked.pool,
+            pool6=asked.pool6,
             wan=asked.wan.model_dump(),
             lan=asked.lan.model_dump(),
             suite=asked.suite.value,
@@ -71,7 +72,9 @@ class Gateways:
                 session.add(gateway)
                 await session.flush()
                 await session.refresh(gateway)
-                told = asked.model_dump(mode="json", include={"address", "p4runtime", "pool", "suite"})
+                told = asked.model_dump(
+                    mode="json", include={"address", "p4runtime", "pool", "pool6", "suite"}, exclude_none=True
+                )
                 audit.tell(session, Line("gateway.create", f"gateway/{asked.name}", told))
         except IntegrityError:
             raise CulvertError(
@@ -134,6 +137,7 @@ class Gateways:
             p4runtime=gateway.p4runtime_address,
             device_id=gateway.p4runtime_device_id,
             pool=gateway.pool,
+            pool6=gateway.pool6,
             wan=WanPort.model_validate(gateway.wan),
             lan=LanPort.model_validate(gateway.lan),
             suite=Suite(gateway.suite),

@@ -54,21 +54,24 @@ class Lan:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """`address` is the gateway's outer address, `pool` the prefix of its devices' inner addresses."""
+    """`address` is the gateway's outer address, `pool` the prefix of its devices' inner addresses; the others for IPv6."""
 
     address: str
     pool: str
     wan: Wan
     lan: Lan
     address6: str | None = None
+    pool6: str | None = None
 
     def facing(self, peer: str) -> str | None:
         """The outer address of a peer's family; None without one."""
         return self.address if mapped.family(peer) == 4 else self.address6
 
     def serves(self, prefix: str) -> bool:
-        """Whether the prefix lies on the LAN, and somebody in it can be reached."""
+        """Whether the prefix lies on the LAN, somebody in it can be reached, and devices have addresses of its family."""
         wanted = ipaddress.ip_network(prefix)
+        if wanted.version == 6 and self.pool6 is None:
+            return False
         inside = map(ipaddress.ip_network, filter(None, (self.lan.prefix, self.lan.prefix6)))
         return any(within(wanted, lan) for lan in inside) and any(
             ipaddress.ip_address(address) in wanted for address in self.lan.neighbours
@@ -116,7 +119,7 @@ def _wan_routes(site: Site) -> Iterator[Entry]:
 
 def _inside_routes(site: Site) -> Iterator[Entry]:
     lan = site.lan
-    for inside in filter(None, (lan.prefix, lan.prefix6, site.pool)):
+    for inside in filter(None, (lan.prefix, lan.prefix6, site.pool, site.pool6)):
         yield _route(inside, "via", {"nexthop_id": _NOWHERE})
     first = len(site.wan.next_hops) + 1
     for hop_id, (address, mac) in enumerate(sorted(lan.neighbours.items()), start=first):

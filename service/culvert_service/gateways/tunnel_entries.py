@@ -12,6 +12,7 @@ pair's tag, and counts more than the peer in sad_out.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from culvert_service.gateways import mapped
@@ -46,6 +47,7 @@ class Path:
     suite: Suite = Suite.AES_GCM_256
     link_mtu: int = 1500
     lan_mtu: int = 1500
+    inner_address6: str | None = None
 
     @property
     def inner_mtu(self) -> int:
@@ -57,7 +59,14 @@ class Path:
     @property
     def remote_prefixes(self) -> tuple[str, ...]:
         """What the device sends into the tunnel."""
-        return tuple(dict.fromkeys(selector.prefix for selector in self.selectors))
+        return tuple(dict.fromkeys(selector.prefix for selector, _ in self.ends()))
+
+    def ends(self) -> Iterator[tuple[Selector, str]]:
+        """Each selector with the inner address of its family. What the device has none for is not carried."""
+        for selector in self.selectors:
+            inner = self.inner_address if selector.family == 4 else self.inner_address6
+            if inner is not None:
+                yield selector, inner
 
     def seen_from(self, address: str, port: int) -> Path:
         """The same tunnel, its device elsewhere."""
@@ -92,7 +101,7 @@ def pair_entries(path: Path, pair: Pair, keys: WrappedKeys | None = None) -> tup
         shared | {"sa_id": into.sa_id, "slot": into.slot, "replay_window": REPLAY_WINDOW},
         wrapped_key=keys and keys.to_gateway,
     )
-    permitted = [{"sa_id": into.sa_id, **it.towards(path.inner_address)} for it in path.selectors]
+    permitted = [{"sa_id": into.sa_id, **selector.towards(inner)} for selector, inner in path.ends()]
     spd_in = [
         entry("spd_in", match, "permit", {"inner_mtu": path.inner_mtu}, priority=1) for match in permitted
     ]
@@ -118,7 +127,7 @@ def policy_entries(path: Path, sa_id: SaId) -> tuple[Entry, ...]:
     """spd_out. Two resources of one device may share a target: each tunnel's policy then needs a priority of its own."""
     priority = 1 + path.tunnel_id.int % (2**31 - 2)
     params = {"sa_id": sa_id, "inner_mtu": path.inner_mtu}
-    matches = [{"role": LAN, **it.back_to(path.inner_address)} for it in path.selectors]
+    matches = [{"role": LAN, **selector.back_to(inner)} for selector, inner in path.ends()]
     return tuple(entry("spd_out", match, "protect", params, priority=priority) for match in matches)
 
 

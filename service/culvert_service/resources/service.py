@@ -93,7 +93,7 @@ class Resources:
                 check_allowed(asked.suite, permitted, f"the gateway {gateway.name}")
             site = site_of(gateway)
             if strange := [it.prefix for it in asked.targets if not site.serves(it.prefix)]:
-                why = f"{gateway.name} has no neighbour in {strange[0]} on its LAN"
+                why = f"{gateway.name} has no neighbour in {strange[0]} on its LAN, or no pool of its family"
                 raise CulvertError(Reason.REQUEST_INVALID, why=why)
         return Resource(
             name=asked.name,

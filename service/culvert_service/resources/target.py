@@ -14,11 +14,17 @@ from culvert_service.gateways.selector import ALL_PORTS, Selector
 _PORTS = re.compile(r"^(\d{1,5})(?:-(\d{1,5}))?$", re.ASCII)
 # IANA protocol numbers.
 _NUMBERS = {"tcp": 6, "udp": 17, "icmp": 1}
+_ICMPV6 = 58
+# RFC 4291 section 2.5.5.2: how the gateway's tables hold IPv4.
+_MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
 _WITH_PORTS = ("tcp", "udp")
 
 
 def _prefix(value: str) -> str:
-    return str(ipaddress.IPv4Network(value))
+    network = ipaddress.ip_network(value)
+    if network.version == 6 and network.overlaps(_MAPPED):
+        raise ValueError("IPv4 is written as IPv4")
+    return str(network)
 
 
 def _ports(value: str) -> str:
@@ -47,6 +53,7 @@ class Target(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     prefix: Annotated[str, AfterValidator(_prefix)]
+    # `icmp` is ICMPv6 where the prefix is of IPv6.
     protocol: Literal["any", "tcp", "udp", "icmp"] = "any"
     # Each one port, or a range as "8000-8100".
     ports: Annotated[list[Ports], Field(max_length=16)] = []
@@ -70,11 +77,16 @@ class Target(BaseModel):
 def selectors(rows: Sequence[Mapping[str, Any]]) -> tuple[Selector, ...]:
     """What a tunnel to the resource may carry, without repetition."""
     found = (
-        Selector(row["prefix"], _NUMBERS.get(row.get("protocol", "any")), ports)
+        Selector(row["prefix"], _number(row), ports)
         for row in rows
         for ports in ([_range(ports) for ports in row.get("ports", ())] or [ALL_PORTS])
     )
     return tuple(dict.fromkeys(found))
+
+
+def _number(row: Mapping[str, Any]) -> int | None:
+    number = _NUMBERS.get(row.get("protocol", "any"))
+    return _ICMPV6 if number == _NUMBERS["icmp"] and ":" in row["prefix"] else number
 
 
 def hosts(rows: Sequence[Mapping[str, Any]]) -> list[str]:

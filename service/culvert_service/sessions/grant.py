@@ -12,6 +12,7 @@ from culvert_service.gateways.limits import Limits
 from culvert_service.gateways.sa import Spi
 from culvert_service.gateways.suite import Suite
 from culvert_service.gateways.tunnel_entries import Pair, Path, WrappedKeys
+from culvert_service.sessions.pool import Inner
 
 # How long the pair before stays good for inbound packets after an activation.
 DRAIN = datetime.timedelta(seconds=3)
@@ -54,7 +55,7 @@ class GrantedTunnel:
     idle_seconds: int
     gateway: str
     gateway_address: str
-    inner_address: str
+    inner: Inner
     remote_prefixes: tuple[str, ...]
     inner_mtu: int
     pair: GrantedPair

@@ -32,6 +32,7 @@ from culvert_service.identity.service import admitted
 from culvert_service.sessions import repository
 from culvert_service.sessions.grant import DRAIN, GrantedPair, GrantedTunnel, PairKeys, Timeline
 from culvert_service.sessions.lifecycle import Reopen, advance
+from culvert_service.sessions.pool import Inner
 from culvert_service.sessions.programming import allocate_pair, program_and_commit
 from culvert_service.sessions.record import TunnelRecord, path_of
 from culvert_service.sessions.repository import Inserted, OpenFacts, Serving
@@ -140,8 +141,10 @@ class Opening:
                 "name": request.fqdn,
                 "user": device.user.name,
                 "gateway": job.tunnel.gateway,
-                "address": job.tunnel.inner_address,
+                "address": job.tunnel.inner.address,
             }
+            if job.tunnel.inner.address6 is not None:
+                told["address6"] = job.tunnel.inner.address6
             if job.replaced is not None:
                 told["replaces"] = str(job.replaced.id)
             line = Line("tunnel.open", f"tunnel/{job.tunnel.id}", told, actor=audit.by_device(device.id))
@@ -196,7 +199,7 @@ class Opening:
     ) -> _Job:
         resource, gateway = facts.resource, serving.gateway
         assert resource is not None
-        inner = serving.inner_address or await repository.assign_address(session, gateway, device.id)
+        inner = serving.inner or await repository.assign_address(session, gateway, device.id)
         tunnel = Tunnel(
             id=uuid.uuid4(),
             device_id=device.id,
@@ -275,7 +278,7 @@ class Opening:
             existing.idle_seconds,
             existing.gateway,
             path.gateway_address,
-            path.inner_address,
+            Inner(path.inner_address, path.inner_address6),
             path.remote_prefixes,
             path.inner_mtu,
             GrantedPair.of(pair, keys, path),

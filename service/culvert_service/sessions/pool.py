@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Collection
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """The inner addresses of a device at a gateway; IPv6 where the gateway has a pool of it."""
+
+    address: str
+    address6: str | None = None
 
 
 def free_address(pool: str, taken: Collection[str]) -> str | None:
-    """The lowest host address of the pool that nobody has."""
-    used = {ipaddress.IPv4Address(address) for address in taken}
-    return next((str(host) for host in ipaddress.IPv4Network(pool).hosts() if host not in used), None)
+    """The lowest host address of the pool, of either family, that nobody has."""
+    used = {ipaddress.ip_address(address) for address in taken}
+    return next((str(host) for host in ipaddress.ip_network(pool).hosts() if host not in used), None)

@@ -19,6 +19,7 @@ from culvert_service.gateways.suite import Suite
 from culvert_service.gateways.tunnel_entries import Pair, Path, pair_entries, policy_entries, remove_pair
 from culvert_service.resources.target import selectors
 from culvert_service.sessions.lifecycle import Session
+from culvert_service.sessions.pool import Inner
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +64,13 @@ class TunnelRecord:
         return tuple(entry for pair in pairs for entry in pair_entries(self.path, pair))
 
 
-def parse(tunnel: Tunnel, resource: Resource, gateway: Gateway, inner_address: str) -> TunnelRecord:
+def parse(tunnel: Tunnel, resource: Resource, gateway: Gateway, inner: Inner) -> TunnelRecord:
     """`tunnel.sas` must be loaded."""
     generations = {sa.generation for sa in tunnel.sas}
     draining = frozenset(sa.generation for sa in tunnel.sas if sa.drain_until is not None)
     pending = generations - draining - {tunnel.generation}
     renewing = max(pending) if tunnel.state is TunnelState.RENEWING and pending else None
-    path = path_of(tunnel, resource, gateway, inner_address)
+    path = path_of(tunnel, resource, gateway, inner)
     life = hard(path.soft).seconds
     made_at = max(sa.made_at for sa in tunnel.sas)
     return TunnelRecord(
@@ -86,7 +87,7 @@ def parse(tunnel: Tunnel, resource: Resource, gateway: Gateway, inner_address: s
     )
 
 
-def path_of(tunnel: Tunnel, resource: Resource, gateway: Gateway, inner_address: str) -> Path:
+def path_of(tunnel: Tunnel, resource: Resource, gateway: Gateway, inner: Inner) -> Path:
     """Raises CulvertError GATEWAY_REFUSED when the gateway has no outer address of the peer's family."""
     site = site_of(gateway)
     outer = site.facing(tunnel.peer_address)
@@ -98,7 +99,7 @@ def path_of(tunnel: Tunnel, resource: Resource, gateway: Gateway, inner_address:
     return Path(
         tunnel.id,
         outer,
-        inner_address,
+        inner.address,
         selectors(resource.targets),
         tunnel.peer_address,
         tunnel.peer_port,
@@ -107,6 +108,7 @@ def path_of(tunnel: Tunnel, resource: Resource, gateway: Gateway, inner_address:
         Suite(resource.suite or gateway.suite),
         site.wan.mtu,
         site.lan.mtu,
+        inner.address6,
     )
 
 

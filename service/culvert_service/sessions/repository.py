@@ -31,7 +31,7 @@ from culvert_service.gateways.sa import Tag, draw, draw_endpoint
 from culvert_service.gateways.tunnel_entries import Pair
 from culvert_service.resources.name import candidates
 from culvert_service.resources.repository import meant_by
-from culvert_service.sessions.pool import free_address
+from culvert_service.sessions.pool import Inner, free_address
 from culvert_service.sessions.record import TunnelRecord, parse
 
 # On the way of a click, what the mapper does for a statement can be measured: these are built once, and name tables.
@@ -59,7 +59,7 @@ _OPEN_FACTS = (
     .with_for_update(read=True, of=Device)
 )
 _SERVING = (
-    select(Gateway, Address.address)
+    select(Gateway, Address.address, Address.address6)
     .join(ResourceGateway, ResourceGateway.gateway_id == Gateway.id)
     .outerjoin(
         Address, and_(Address.gateway_id == Gateway.id, Address.device_id == bindparam("asked_device"))
@@ -93,10 +93,10 @@ class Inserted(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """A gateway of a resource, in order; `inner_address` is the one that the device has there."""
+    """A gateway of a resource, in order; `inner` is what the device has there."""
 
     gateway: Gateway
-    inner_address: str | None
+    inner: Inner | None
 
 
 async def open_facts(session: AsyncSession, fingerprint: bytes, fqdn: str) -> OpenFacts:
@@ -112,27 +112,34 @@ async def open_facts(session: AsyncSession, fingerprint: bytes, fqdn: str) -> Op
 
 async def serving(session: AsyncSession, resource_id: int, device_id: uuid.UUID) -> list[Serving]:
     asked = {"asked_resource": resource_id, "asked_device": device_id}
-    return [Serving(gateway, address) for gateway, address in await session.execute(_SERVING, asked)]
+    return [
+        Serving(gateway, Inner(address, address6) if address else None)
+        for gateway, address, address6 in await session.execute(_SERVING, asked)
+    ]
 
 
-async def assign_address(session: AsyncSession, gateway: Gateway, device_id: uuid.UUID) -> str:
-    """The device's address in the gateway's pool. Raises CulvertError POOL_EXHAUSTED."""
+async def assign_address(session: AsyncSession, gateway: Gateway, device_id: uuid.UUID) -> Inner:
+    """The device's addresses in the gateway's pools. Raises CulvertError POOL_EXHAUSTED."""
     for _ in range(_TRIES):
         rows = await session.execute(
-            select(Address.device_id, Address.address).where(Address.gateway_id == gateway.id)
+            select(Address.device_id, Address.address, Address.address6).where(
+                Address.gateway_id == gateway.id
+            )
         )
-        taken: dict[uuid.UUID, str] = {row[0]: row[1] for row in rows}
+        taken: dict[uuid.UUID, Inner] = {row[0]: Inner(row[1], row[2]) for row in rows}
         if mine := taken.get(device_id):
             return mine
-        address = free_address(gateway.pool, taken.values())
-        if address is None:
+        address = free_address(gateway.pool, [inner.address for inner in taken.values()])
+        used6 = [inner.address6 for inner in taken.values() if inner.address6]
+        address6 = free_address(gateway.pool6, used6) if gateway.pool6 else None
+        if address is None or (gateway.pool6 and address6 is None):
             break
-        values = {"gateway_id": gateway.id, "device_id": device_id, "address": address}
+        values = {"gateway_id": gateway.id, "device_id": device_id, "address": address, "address6": address6}
         # Someone may have been faster: then look again.
         if await session.scalar(
             insert(Address).values(values).on_conflict_do_nothing().returning(Address.address)
         ):
-            return address
+            return Inner(address, address6)
     raise CulvertError(Reason.POOL_EXHAUSTED, gateway=gateway.name)
 
 
@@ -350,12 +357,15 @@ class Listed:
     gateway: str
     suite: str
     inner_address: str
+    inner_address6: str | None
 
 
 async def listed(session: AsyncSession) -> list[Listed]:
     suite = func.coalesce(Resource.suite, Gateway.suite)
     query = (
-        select(Tunnel, Device.name, User.name, Resource, Gateway.name, suite, Address.address)
+        select(
+            Tunnel, Device.name, User.name, Resource, Gateway.name, suite, Address.address, Address.address6
+        )
         .join(Device, Device.id == Tunnel.device_id)
         .join(User, User.id == Device.user_id)
         .join(Resource, Resource.id == Tunnel.resource_id)
@@ -367,8 +377,8 @@ async def listed(session: AsyncSession) -> list[Listed]:
 
 
 async def _records(session: AsyncSession, *which: ColumnElement[bool]) -> list[TunnelRecord]:
-    query: Select[Tunnel, Resource, Gateway, str] = (
-        select(Tunnel, Resource, Gateway, Address.address)
+    query: Select[Tunnel, Resource, Gateway, str, str | None] = (
+        select(Tunnel, Resource, Gateway, Address.address, Address.address6)
         .join(Resource, Resource.id == Tunnel.resource_id)
         .join(Gateway, Gateway.id == Tunnel.gateway_id)
         .join(Address, _same_address())
@@ -376,7 +386,10 @@ async def _records(session: AsyncSession, *which: ColumnElement[bool]) -> list[T
         .where(*which)
         .execution_options(populate_existing=True)
     )
-    return [parse(*row) for row in await session.execute(query)]
+    return [
+        parse(tunnel, resource, gateway, Inner(address, address6))
+        for tunnel, resource, gateway, address, address6 in await session.execute(query)
+    ]
 
 
 def _same_address() -> ColumnElement[bool]:

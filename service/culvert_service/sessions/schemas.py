@@ -24,6 +24,7 @@ class TunnelOut(BaseModel):
     # Weaker than what is recommended; allowed by an administrator.
     legacy: bool
     inner_address: str
+    inner_address6: str | None
     # Where the gateway sends to: what the device's last authenticated move said. Port 0: ESP without UDP.
     peer_address: str
     peer_port: int
@@ -45,6 +46,7 @@ class TunnelOut(BaseModel):
             suite=Suite(listed.suite),
             legacy=Suite(listed.suite).legacy,
             inner_address=listed.inner_address,
+            inner_address6=listed.inner_address6,
             peer_address=tunnel.peer_address,
             peer_port=tunnel.peer_port,
             generation=tunnel.generation,

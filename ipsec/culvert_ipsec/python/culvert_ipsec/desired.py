@@ -54,8 +54,8 @@ class OutboundSa:
 class TunnelState:
     """One tunnel. Addresses and prefixes are text ("10.99.0.2", "10.20.0.10/32"); the outer address is IPv4.
 
-    Several inbound SAs live side by side during a rekey. Without an outbound SA, what goes to `remote_prefixes` is
-    dropped.
+    With `inner_address6` the tunnel carries both families, each from its own address. Several inbound SAs live side by
+    side during a rekey. Without an outbound SA, what goes to `remote_prefixes` is dropped.
     """
 
     tunnel_id: str
@@ -65,6 +65,7 @@ class TunnelState:
     outer_port: int = UDP_ENCAPSULATION_PORT
     inbound: tuple[InboundSa, ...] = ()
     outbound: OutboundSa | None = None
+    inner_address6: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ _LOCAL_TABLE, _LOCAL_TYPE, _HOST_SCOPE, _BLACKHOLE_TYPE = 255, 2, 254, 6
 _WALL_METRIC = 4500
 # What one message to the network has room for, in bytes and packets (UDP over IPv4, udp(7)); what ESP adds to a packet.
 _MESSAGE, _MESSAGE_PACKETS, _ESP_OVERHEAD = 65507, 64, 40
+_IPV6 = Path("/proc/sys/net/ipv6/conf")
 _VERSIONS = {family: version for version, family in _FAMILIES.items()}
 
 
@@ -52,6 +53,10 @@ class KernelLink:
             raise DatapathError(f"The device {name} is gone: another program removed or renamed it.")
         self._index = found[0]
 
+    def families(self) -> frozenset[int]:
+        """The IP versions that the kernel knows."""
+        return frozenset({4, 6}) if _IPV6.exists() else frozenset({4})
+
     def observe(self) -> Link:
         link = self._netlink.get_links(self._index)[0]
         return Link(
@@ -66,8 +71,12 @@ class KernelLink:
     def take(self, step: Step) -> None:
         match step:
             case SetLink(mtu):
-                self._no_link_local_address()
+                self._prepare_ipv6()
                 self._netlink.link("set", index=self._index, mtu=mtu, gso_max_segs=_segments(mtu), state="up")
+            case AddAddress(address) if address.version == 6:
+                self._netlink.addr("replace", **self._on_the_device(address))
+            case RemoveAddress(address) if address.version == 6:
+                self._netlink.addr("del", **self._on_the_device(address))
             case AddAddress(address):
                 self._netlink.route("replace", **self._local_route(address))
             case RemoveAddress(address):
@@ -112,7 +121,7 @@ class KernelLink:
         }
 
     def _local_route(self, address: Address) -> dict[str, Any]:
-        """Makes an address the host's own without putting it on the device.
+        """Makes an IPv4 address the host's own without putting it on the device.
 
         Browsers watch for addresses that come and go, and break off what they load when one does (Chromium's
         ERR_NETWORK_CHANGED): the very page for which the tunnel is opened. Nobody watches the local table.
@@ -126,10 +135,18 @@ class KernelLink:
             "scope": _HOST_SCOPE,
         }
 
-    def _no_link_local_address(self) -> None:
-        # Else the kernel sends router solicitations into the tunnel. Without IPv6 there is no such file.
+    def _on_the_device(self, address: Address) -> dict[str, Any]:
+        """An IPv6 route takes no preferred source that is in the local table alone."""
+        return {"index": self._index, "family": socket.AF_INET6, "address": str(address), "prefixlen": 128}
+
+    def _prepare_ipv6(self) -> None:
+        conf = _IPV6 / self._name
+        # Without IPv6 there are no such files.
         with suppress(FileNotFoundError):
-            Path(f"/proc/sys/net/ipv6/conf/{self._name}/addr_gen_mode").write_text("1")
+            # No link-local address: else the kernel sends router solicitations into the tunnel.
+            (conf / "addr_gen_mode").write_text("1")
+            # A host that uses no IPv6 elsewhere still has it inside.
+            (conf / "disable_ipv6").write_text("0")
 
 
 def _segments(mtu: int) -> int:

@@ -11,7 +11,7 @@ lose to it, e.g. to a home network that uses the same prefix.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
@@ -41,6 +41,17 @@ class Link:
     rules: frozenset[int]
     walls: frozenset[Network] = frozenset()
     """Routes to nowhere, which outlive the device: what may not go out in clear does not when the datapath is gone."""
+
+    def of(self, families: Collection[int]) -> Link:
+        """What of it there is on a host that knows these IP versions."""
+        return Link(
+            self.mtu,
+            self.up,
+            frozenset(address for address in self.addresses if address.version in families),
+            {prefix: source for prefix, source in self.routes.items() if prefix.version in families},
+            frozenset(version for version in self.rules if version in families),
+            frozenset(prefix for prefix in self.walls if prefix.version in families),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +105,11 @@ def wanted(state: DatapathState) -> Link:
     routes: dict[Network, Address | None] = {_network(prefix): None for prefix in state.blocked}
     addresses = {_address(address) for address in state.inner_addresses}
     for tunnel in state.tunnels:
-        inner = _address(tunnel.inner_address)
-        addresses.add(inner)
-        routes |= {_network(prefix): inner for prefix in tunnel.remote_prefixes}
+        given = filter(None, (tunnel.inner_address, tunnel.inner_address6))
+        inner = {address.version: address for address in map(_address, given)}
+        addresses.update(inner.values())
+        prefixes = map(_network, tunnel.remote_prefixes)
+        routes |= {prefix: inner.get(prefix.version) for prefix in prefixes}
     for tunnel in state.tunnels:
         outer = _address(tunnel.outer_address)
         if any(outer in prefix for prefix in routes):

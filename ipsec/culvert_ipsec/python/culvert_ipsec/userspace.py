@@ -124,6 +124,7 @@ class Userspace:
 
     def _bring_to(self, link: Link) -> None:
         device = KernelLink(self._opened_netlink(), self._tun_name)
+        link = link.of(device.families())
         known, self._known = self._known, None
         if known is not None:
             try:

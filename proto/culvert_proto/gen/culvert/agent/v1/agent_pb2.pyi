@@ -414,12 +414,13 @@ class Tunnel(_message.Message):
     OUTER_PORT_FIELD_NUMBER: _builtins.int
     IDLE_SECONDS_FIELD_NUMBER: _builtins.int
     INNER_MTU_FIELD_NUMBER: _builtins.int
+    INNER_ADDRESS6_FIELD_NUMBER: _builtins.int
     tunnel_id: _builtins.str
     resource: _builtins.str
     fqdn: _builtins.str
     """The resource's: with "*." one tunnel carries every name that it stands for."""
     inner_address: _builtins.str
-    """The device's address inside this gateway's network, without a prefix length."""
+    """The device's IPv4 address inside this gateway's network, without a prefix length."""
     outer_address: _builtins.str
     """Gateway's outer address and port for ESP-in-UDP."""
     outer_port: _builtins.int
@@ -427,6 +428,8 @@ class Tunnel(_message.Message):
     """The device closes the tunnel after this long without a packet."""
     inner_mtu: _builtins.int
     """Largest inner packet in bytes (RFC 4301 section 8)."""
+    inner_address6: _builtins.str
+    """The same for IPv6; empty when no IPv6 goes through this tunnel."""
     @_builtins.property
     def gateway(self) -> Global___Gateway: ...
     @_builtins.property
@@ -446,10 +449,11 @@ class Tunnel(_message.Message):
         outer_port: _builtins.int = ...,
         idle_seconds: _builtins.int = ...,
         inner_mtu: _builtins.int = ...,
+        inner_address6: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["gateway", b"gateway"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["fqdn", b"fqdn", "gateway", b"gateway", "idle_seconds", b"idle_seconds", "inner_address", b"inner_address", "inner_mtu", b"inner_mtu", "outer_address", b"outer_address", "outer_port", b"outer_port", "remote_prefixes", b"remote_prefixes", "resource", b"resource", "tunnel_id", b"tunnel_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fqdn", b"fqdn", "gateway", b"gateway", "idle_seconds", b"idle_seconds", "inner_address", b"inner_address", "inner_address6", b"inner_address6", "inner_mtu", b"inner_mtu", "outer_address", b"outer_address", "outer_port", b"outer_port", "remote_prefixes", b"remote_prefixes", "resource", b"resource", "tunnel_id", b"tunnel_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
