@@ -25,6 +25,7 @@ from culvert_service.admins.schemas import (
 from culvert_service.admins.service import SESSION_LIFETIME, Admins
 from culvert_service.audit.log import Actor, acting
 from culvert_service.rest.access import COOKIE, CsrfToken, check_csrf
+from culvert_service.rest.page import Page
 from culvert_service.rest.source import source
 from culvert_service.rest.version import IfMatch, etag
 
@@ -77,8 +78,8 @@ def router(admins: Admins) -> APIRouter:
         return await admins.invite(asked.role)
 
     @routes.get("/admins", summary="List the administrators")
-    async def list_admins() -> list[AdminOut]:
-        return await admins.list()
+    async def list_admins(page: Annotated[Page, Depends()]) -> list[AdminOut]:
+        return await admins.list(page)
 
     @routes.get("/admins/{name}", summary="Show an administrator")
     async def get(name: str, response: Response) -> AdminOut:
@@ -104,8 +105,8 @@ def router(admins: Admins) -> APIRouter:
         return await admins.create_token(asked)
 
     @routes.get("/tokens", summary="List the API tokens")
-    async def list_tokens() -> list[ApiTokenOut]:
-        return await admins.tokens()
+    async def list_tokens(page: Annotated[Page, Depends()]) -> list[ApiTokenOut]:
+        return await admins.tokens(page)
 
     @routes.delete(
         "/tokens/{token_id}", status_code=status.HTTP_204_NO_CONTENT, summary="Revoke an API token"

@@ -13,10 +13,11 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager
 
 from culvert_service.admins.guesses import FORGET
+from culvert_service.rest.page import Cut
 
 
-async def admins(session: AsyncSession) -> Sequence[Admin]:
-    return (await session.scalars(select(Admin).order_by(Admin.name))).all()
+async def admins(session: AsyncSession, cut: Cut) -> Sequence[Admin]:
+    return (await session.scalars(cut.of(select(Admin), Admin.name))).all()
 
 
 async def by_name(session: AsyncSession, name: str) -> Admin | None:
@@ -100,8 +101,8 @@ async def forget_guesses(session: AsyncSession, name: str, source: str) -> None:
     )
 
 
-async def tokens(session: AsyncSession) -> Sequence[ApiToken]:
-    return (await session.scalars(select(ApiToken).order_by(ApiToken.name))).all()
+async def tokens(session: AsyncSession, cut: Cut) -> Sequence[ApiToken]:
+    return (await session.scalars(cut.of(select(ApiToken), ApiToken.name))).all()
 
 
 async def token_of(session: AsyncSession, token_hash: bytes, now: datetime.datetime) -> ApiToken | None:

@@ -36,6 +36,7 @@ from culvert_service.audit.log import Line, acting
 from culvert_service.identity import totp
 from culvert_service.pki.master_key import MasterKey
 from culvert_service.rest.admin_token import NAME as ROOT_NAME
+from culvert_service.rest.page import Page
 from culvert_service.rest.version import IfMatch
 
 INVITATION_LIFETIME = datetime.timedelta(days=1)
@@ -101,9 +102,10 @@ class Admins:
             await repository.end_session(session, _hash(token))
             audit.tell(session, Line("admin.sign-out", f"admin/{acting.get().name}"))
 
-    async def list(self) -> list[AdminOut]:
+    async def list(self, page: Page) -> list[AdminOut]:
         async with self._sessions() as session:
-            return [_admin_out(one) for one in await repository.admins(session)]
+            found = await repository.admins(session, page.by(str))
+        return [_admin_out(one) for one in page.cut(found, lambda one: (one.name,))]
 
     async def get(self, name: str) -> tuple[AdminOut, int]:
         """With its version."""
@@ -153,9 +155,10 @@ class Admins:
             raise CulvertError(Reason.ALREADY_EXISTS, what=f"The API token {asked.name}") from None
         return NewApiTokenOut(**_token_out(row).model_dump(), token=token)
 
-    async def tokens(self) -> list[ApiTokenOut]:
+    async def tokens(self, page: Page) -> list[ApiTokenOut]:
         async with self._sessions() as session:
-            return [_token_out(row) for row in await repository.tokens(session)]
+            found = await repository.tokens(session, page.by(str))
+        return [_token_out(row) for row in page.cut(found, lambda row: (row.name,))]
 
     async def delete_token(self, token_id: uuid.UUID) -> None:
         async with self._sessions.begin() as session:

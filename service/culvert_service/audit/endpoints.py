@@ -7,17 +7,26 @@ from collections.abc import AsyncIterator
 from typing import Annotated
 
 from culvert_db import Outcome, Sessions
-from culvert_proto import CulvertError, Reason
 from fastapi import APIRouter, Depends, Query
-from pydantic import AwareDatetime
+from pydantic import AfterValidator, AwareDatetime
 from starlette.responses import StreamingResponse
 
 from culvert_service.audit import repository
-from culvert_service.audit.repository import Filter, Place
+from culvert_service.audit.repository import Filter
 from culvert_service.audit.schemas import AuditLineOut
 from culvert_service.rest.page import Page
 
 _Text = Annotated[str | None, Query(max_length=253, pattern=r"^[^\x00]+$")]
+
+
+def _utc(value: datetime.datetime) -> datetime.datetime:
+    try:
+        return value.astimezone(datetime.UTC)
+    except OverflowError:
+        raise ValueError("must be within the years 1 to 9999 of UTC") from None
+
+
+_Moment = Annotated[AwareDatetime, AfterValidator(_utc)]
 
 
 def _filter(
@@ -26,8 +35,8 @@ def _filter(
     object: _Text = None,
     outcome: Outcome | None = None,
     reason: _Text = None,
-    since: AwareDatetime | None = None,
-    until: AwareDatetime | None = None,
+    since: _Moment | None = None,
+    until: _Moment | None = None,
 ) -> Filter:
     return Filter(actor, action, object, outcome, reason, since, until)
 
@@ -40,12 +49,9 @@ def router(sessions: Sessions) -> APIRouter:
         page: Annotated[Page, Depends()], which: Annotated[Filter, Depends(_filter)]
     ) -> list[AuditLineOut]:
         async with sessions() as session:
-            found = await repository.newest(session, which, _place(page.after), page.limit + 1)
-        lines = [AuditLineOut.of(line) for line in found]
-        last = lines[: page.limit][-1:]
-        return page.cut(
-            lines, [part for line in last for part in (line.at.isoformat(), line.chain, line.seq)]
-        )
+            found = await repository.newest(session, which, page.by(datetime.datetime, int, int))
+        shown = page.cut(found, lambda line: (line.at, line.chain, line.seq))
+        return [AuditLineOut.of(line) for line in shown]
 
     @routes.get(
         "/export",
@@ -65,17 +71,3 @@ async def _export(sessions: Sessions, which: Filter) -> AsyncIterator[str]:
     async with sessions() as session:
         async for batch in repository.chained(session, which):
             yield "".join(f"{AuditLineOut.of(line).model_dump_json()}\n" for line in batch)
-
-
-def _place(after: list[str | int] | None) -> Place | None:
-    match after:
-        case None:
-            return None
-        case [str(at), int(chain), int(seq)]:
-            try:
-                return datetime.datetime.fromisoformat(at), chain, seq
-            except ValueError:
-                pass
-        case _:
-            pass
-    raise CulvertError(Reason.REQUEST_INVALID, why="the cursor is not one that this list has given out")

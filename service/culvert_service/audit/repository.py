@@ -7,15 +7,13 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from culvert_db import AuditLine, Outcome
-from sqlalchemy import ColumnElement, select, tuple_
+from sqlalchemy import ColumnElement, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit.line import Broken, Verification
+from culvert_service.rest.page import Cut
 
 _BATCH = 1000
-
-# Time, chain and number of a line.
-Place = tuple[datetime.datetime, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +42,11 @@ class Filter:
         return found
 
 
-async def newest(
-    session: AsyncSession, which: Filter, before: Place | None, count: int
-) -> Sequence[AuditLine]:
+async def newest(session: AsyncSession, which: Filter, cut: Cut) -> Sequence[AuditLine]:
     """Newest first."""
-    place = tuple_(AuditLine.at, AuditLine.chain, AuditLine.seq)
     query = select(AuditLine).where(*which.clauses())
-    if before is not None:
-        query = query.where(place < before)
-    query = query.order_by(AuditLine.at.desc(), AuditLine.chain.desc(), AuditLine.seq.desc())
-    return (await session.scalars(query.limit(count))).all()
+    query = cut.of(query, AuditLine.at, AuditLine.chain, AuditLine.seq, falling=True)
+    return (await session.scalars(query)).all()
 
 
 async def chained(session: AsyncSession, which: Filter) -> AsyncIterator[Sequence[AuditLine]]:

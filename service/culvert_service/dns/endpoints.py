@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from culvert_db import DnsState
-from fastapi import APIRouter, status
+from fastapi import APIRouter, Depends, status
 
 from culvert_service.dns.schemas import DnsRecordOut, ZoneChange, ZoneIn, ZoneOut
 from culvert_service.dns.service import Dns
+from culvert_service.rest.page import Page
 
 
 def router(dns: Dns) -> APIRouter:
     routes = APIRouter(prefix="/dns", tags=["dns"])
 
     @routes.get("", summary="List the published names and their state")
-    async def list_records(zone: str | None = None, state: DnsState | None = None) -> list[DnsRecordOut]:
-        return await dns.records(zone, state)
+    async def list_records(
+        page: Annotated[Page, Depends()], zone: str | None = None, state: DnsState | None = None
+    ) -> list[DnsRecordOut]:
+        return await dns.records(zone, state, page)
 
     @routes.post(
         "/zones", status_code=status.HTTP_201_CREATED, summary="Publish to a zone, or to a view of one"
@@ -23,8 +28,8 @@ def router(dns: Dns) -> APIRouter:
         return await dns.create(asked)
 
     @routes.get("/zones", summary="List the zones and how they fare")
-    async def list_zones() -> list[ZoneOut]:
-        return await dns.zones()
+    async def list_zones(page: Annotated[Page, Depends()]) -> list[ZoneOut]:
+        return await dns.zones(page)
 
     @routes.get("/zones/{name}", summary="Show a zone")
     async def get(name: str) -> ZoneOut:

@@ -16,8 +16,16 @@ from culvert_db import (
     DnsZoneStatus,
     Resource,
 )
-from sqlalchemy import delete, func, select
+from sqlalchemy import Select, delete, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
+
+from culvert_service.rest.page import Cut
+
+_ZONES = (
+    select(DnsZone, DnsZoneStatus, DnsLease.holder, func.now())
+    .outerjoin(DnsZoneStatus, DnsZoneStatus.zone_id == DnsZone.id)
+    .outerjoin(DnsLease, (DnsLease.zone_id == DnsZone.id) & (DnsLease.ends_at > func.now()))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +38,10 @@ class ZoneRow:
     now: datetime
 
 
-async def records(session: AsyncSession, zone: str | None, state: DnsState | None) -> Sequence[DnsRecord]:
-    query = select(DnsRecord).order_by(DnsRecord.name, DnsRecord.zone, DnsRecord.type)
+async def records(
+    session: AsyncSession, zone: str | None, state: DnsState | None, cut: Cut
+) -> Sequence[DnsRecord]:
+    query = cut.of(select(DnsRecord), DnsRecord.name, DnsRecord.zone, DnsRecord.type)
     if zone is not None:
         query = query.where(DnsRecord.zone == zone)
     if state is not None:
@@ -39,29 +49,12 @@ async def records(session: AsyncSession, zone: str | None, state: DnsState | Non
     return (await session.scalars(query)).all()
 
 
-async def zones(session: AsyncSession, name: str | None = None) -> list[ZoneRow]:
-    """All, or the one of that name."""
-    query = (
-        select(DnsZone, DnsZoneStatus, DnsLease.holder, func.now())
-        .outerjoin(DnsZoneStatus, DnsZoneStatus.zone_id == DnsZone.id)
-        .outerjoin(DnsLease, (DnsLease.zone_id == DnsZone.id) & (DnsLease.ends_at > func.now()))
-        .order_by(DnsZone.name)
-    )
-    if name is not None:
-        query = query.where(DnsZone.name == name)
-    rows = (await session.execute(query)).all()
-    chosen: dict[int, list[str]] = {}
-    names = select(DnsZoneResource.zone_id, Resource.name).join(Resource).order_by(Resource.name)
-    for zone_id, resource in await session.execute(names):
-        chosen.setdefault(zone_id, []).append(resource)
-    counts: dict[str, dict[DnsState, int]] = {}
-    counting = select(DnsRecord.zone, DnsRecord.state, func.count()).group_by(DnsRecord.zone, DnsRecord.state)
-    for zone, state, count in await session.execute(counting):
-        counts.setdefault(zone, {})[state] = count
-    return [
-        ZoneRow(zone, status, keeper, chosen.get(zone.id, []), counts.get(zone.name, {}), now)
-        for zone, status, keeper, now in rows
-    ]
+async def zone(session: AsyncSession, name: str) -> ZoneRow | None:
+    return next(iter(await _rows(session, _ZONES.where(DnsZone.name == name))), None)
+
+
+async def zones(session: AsyncSession, cut: Cut) -> list[ZoneRow]:
+    return await _rows(session, cut.of(_ZONES, DnsZone.name))
 
 
 async def lock(session: AsyncSession, name: str) -> DnsZone | None:
@@ -87,3 +80,19 @@ async def forget(session: AsyncSession, zone: DnsZone) -> None:
 async def hurry(session: AsyncSession) -> None:
     """Has the zones looked at now, whatever backoff they are in."""
     await session.execute(select(func.pg_notify(DNS_ZONES_CHANNEL, "")))
+
+
+async def _rows(session: AsyncSession, query: Select[DnsZone, DnsZoneStatus, str, datetime]) -> list[ZoneRow]:
+    rows = (await session.execute(query)).all()
+    chosen: dict[int, list[str]] = {}
+    names = select(DnsZoneResource.zone_id, Resource.name).join(Resource).order_by(Resource.name)
+    for zone_id, resource in await session.execute(names):
+        chosen.setdefault(zone_id, []).append(resource)
+    counts: dict[str, dict[DnsState, int]] = {}
+    counting = select(DnsRecord.zone, DnsRecord.state, func.count()).group_by(DnsRecord.zone, DnsRecord.state)
+    for zone, state, count in await session.execute(counting):
+        counts.setdefault(zone, {})[state] = count
+    return [
+        ZoneRow(zone, status, keeper, chosen.get(zone.id, []), counts.get(zone.name, {}), now)
+        for zone, status, keeper, now in rows
+    ]

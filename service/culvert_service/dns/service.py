@@ -14,16 +14,18 @@ from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Line
 from culvert_service.dns import repository
 from culvert_service.dns.schemas import DnsRecordOut, ZoneChange, ZoneIn, ZoneOut
+from culvert_service.rest.page import Page
 
 
 class Dns:
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
-    async def records(self, zone: str | None, state: DnsState | None) -> list[DnsRecordOut]:
+    async def records(self, zone: str | None, state: DnsState | None, page: Page) -> list[DnsRecordOut]:
         async with self._sessions() as session:
-            found = await repository.records(session, zone, state)
-        return [DnsRecordOut.model_validate(record) for record in found]
+            found = await repository.records(session, zone, state, page.by(str, str, str))
+        shown = page.cut(found, lambda record: (record.name, record.zone, record.type))
+        return [DnsRecordOut.model_validate(record) for record in shown]
 
     async def create(self, asked: ZoneIn) -> ZoneOut:
         """Raises CulvertError NOT_FOUND or ALREADY_EXISTS."""
@@ -43,15 +45,17 @@ class Dns:
             raise CulvertError(Reason.ALREADY_EXISTS, what=what) from None
         return await self.get(asked.name)
 
-    async def zones(self) -> list[ZoneOut]:
+    async def zones(self, page: Page) -> list[ZoneOut]:
         async with self._sessions() as session:
-            return [_out(row) for row in await repository.zones(session)]
+            found = await repository.zones(session, page.by(str))
+        return [_out(row) for row in page.cut(found, lambda row: (row.zone.name,))]
 
     async def get(self, name: str) -> ZoneOut:
         async with self._sessions() as session:
-            for row in await repository.zones(session, name):
-                return _out(row)
-        raise _unknown(name)
+            row = await repository.zone(session, name)
+        if row is None:
+            raise _unknown(name)
+        return _out(row)
 
     async def change(self, name: str, asked: ZoneChange) -> ZoneOut:
         """Raises CulvertError NOT_FOUND."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, status
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, status
 
 from culvert_service.gateways.schemas import BundleOut, EntriesOut, GatewayIn, GatewayOut
 from culvert_service.gateways.service import Gateways
+from culvert_service.rest.page import Page
 
 
 def router(gateways: Gateways) -> APIRouter:
@@ -16,8 +19,8 @@ def router(gateways: Gateways) -> APIRouter:
         return await gateways.create(asked)
 
     @routes.get("", summary="List the gateways")
-    async def list_all() -> list[GatewayOut]:
-        return await gateways.list()
+    async def list_all(page: Annotated[Page, Depends()]) -> list[GatewayOut]:
+        return await gateways.list(page)
 
     @routes.get("/{name}", summary="Show a gateway")
     async def get(name: str) -> GatewayOut:

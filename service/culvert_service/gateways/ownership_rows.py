@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.controllers.identity import ControllerId
 from culvert_service.gateways.health import Report
+from culvert_service.rest.page import Cut
 
 _CLAIM = text("""
 INSERT INTO gateway_leases AS lease (gateway_id, holder, holder_name, epoch, ends_at)
@@ -95,15 +96,15 @@ async def record(session: AsyncSession, gateway_id: int, report: Report, before:
         await session.execute(_TELL)
 
 
-async def seen(session: AsyncSession, name: str | None = None) -> list[Seen]:
-    """All gateways, or the one of that name."""
+async def seen(session: AsyncSession, name: str | None = None, cut: Cut | None = None) -> list[Seen]:
+    """All gateways, the one of that name, or some of them."""
     query = (
         select(Gateway, GatewayLease, GatewayHealth, GatewayLease.ends_at > func.now())
         .outerjoin(GatewayLease, GatewayLease.gateway_id == Gateway.id)
         .outerjoin(GatewayHealth, GatewayHealth.gateway_id == Gateway.id)
-        .order_by(Gateway.name)
         .execution_options(populate_existing=True)
     )
+    query = query.order_by(Gateway.name) if cut is None else cut.of(query, Gateway.name)
     if name is not None:
         query = query.where(Gateway.name == name)
     return [_seen(*row) for row in await session.execute(query)]

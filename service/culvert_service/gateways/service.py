@@ -31,6 +31,7 @@ from culvert_service.gateways.schemas import (
 from culvert_service.gateways.suite import Suite, check_allowed
 from culvert_service.pki.authority import P4RUNTIME_CLIENT_NAME, Authority
 from culvert_service.pki.master_key import MasterKey
+from culvert_service.rest.page import Page
 
 _TUNNEL_TABLES = ("sad_in", "spd_in", "spd_out", "sad_out")
 
@@ -83,9 +84,10 @@ class Gateways:
         await self._ownership.look()
         return await self.get(asked.name)
 
-    async def list(self) -> list[GatewayOut]:
+    async def list(self, page: Page) -> list[GatewayOut]:
         async with self._sessions() as session:
-            return [self._out(seen) for seen in await ownership_rows.seen(session)]
+            found = await ownership_rows.seen(session, cut=page.by(str))
+        return [self._out(seen) for seen in page.cut(found, lambda seen: (seen.gateway.name,))]
 
     async def get(self, name: str) -> GatewayOut:
         async with self._sessions() as session:

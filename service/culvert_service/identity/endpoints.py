@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
+from typing import Annotated
 
-from fastapi import APIRouter, status
+from fastapi import APIRouter, Depends, status
 
 from culvert_service.identity.authenticators import Authenticators
 from culvert_service.identity.schemas import (
@@ -19,6 +20,7 @@ from culvert_service.identity.schemas import (
     UserOut,
 )
 from culvert_service.identity.service import CloseTunnels, Enforce, Identity
+from culvert_service.rest.page import Page
 
 
 def router(
@@ -32,8 +34,8 @@ def router(
         return await identity.create_user(asked)
 
     @routes.get("/users", summary="List the people")
-    async def list_users() -> list[UserOut]:
-        return await identity.users()
+    async def list_users(page: Annotated[Page, Depends()]) -> list[UserOut]:
+        return await identity.users(page)
 
     @routes.post(
         "/invitations", status_code=status.HTTP_201_CREATED, summary="Invite a person to enrol a computer"
@@ -42,8 +44,8 @@ def router(
         return await identity.invite(asked.user)
 
     @routes.get("/devices", summary="List the devices")
-    async def list_devices() -> list[DeviceOut]:
-        return await identity.devices()
+    async def list_devices(page: Annotated[Page, Depends()]) -> list[DeviceOut]:
+        return await identity.devices(page)
 
     @routes.get("/devices/{device_id}", summary="Show a device")
     async def get_device(device_id: uuid.UUID) -> DeviceOut:

@@ -11,9 +11,11 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager
 
+from culvert_service.rest.page import Cut
 
-async def users(session: AsyncSession) -> Sequence[User]:
-    return (await session.scalars(select(User).order_by(User.name))).all()
+
+async def users(session: AsyncSession, cut: Cut) -> Sequence[User]:
+    return (await session.scalars(cut.of(select(User), User.name))).all()
 
 
 async def user_by_name(session: AsyncSession, name: str) -> User | None:
@@ -31,9 +33,9 @@ async def use_invitation(session: AsyncSession, token_hash: bytes, now: datetime
     return await session.get(User, user_id) if user_id is not None else None
 
 
-async def devices(session: AsyncSession) -> Sequence[Device]:
-    query = select(Device).join(Device.user).options(contains_eager(Device.user)).order_by(Device.created_at)
-    return (await session.scalars(query)).all()
+async def devices(session: AsyncSession, cut: Cut) -> Sequence[Device]:
+    query = select(Device).join(Device.user).options(contains_eager(Device.user))
+    return (await session.scalars(cut.of(query, Device.created_at, Device.id))).all()
 
 
 async def device(session: AsyncSession, device_id: uuid.UUID) -> Device | None:

@@ -31,6 +31,7 @@ from culvert_service.identity.schemas import (
 from culvert_service.pki import request
 from culvert_service.pki.authority import Authority
 from culvert_service.pki.master_key import MasterKey
+from culvert_service.rest.page import Page
 from culvert_service.watch.hub import End, Hub
 from culvert_service.watch.pushes import Pushes
 
@@ -86,10 +87,11 @@ class Identity:
             raise CulvertError(Reason.ALREADY_EXISTS, what=f"The user {asked.name}") from None
         return UserOut.model_validate(user, from_attributes=True)
 
-    async def users(self) -> list[UserOut]:
+    async def users(self, page: Page) -> list[UserOut]:
         async with self._sessions() as session:
-            found = await repository.users(session)
-            return [UserOut.model_validate(user, from_attributes=True) for user in found]
+            found = await repository.users(session, page.by(str))
+        shown = page.cut(found, lambda user: (user.name,))
+        return [UserOut.model_validate(user, from_attributes=True) for user in shown]
 
     async def invite(self, name: str) -> InvitationOut:
         token = secrets.token_urlsafe(_TOKEN_BYTES)
@@ -149,9 +151,11 @@ class Identity:
             recovery_codes=made.recovery_codes,
         )
 
-    async def devices(self) -> list[DeviceOut]:
+    async def devices(self, page: Page) -> list[DeviceOut]:
         async with self._sessions() as session:
-            return [self._device_out(device) for device in await repository.devices(session)]
+            found = await repository.devices(session, page.by(datetime.datetime, uuid.UUID))
+        shown = page.cut(found, lambda device: (device.created_at, device.id))
+        return [self._device_out(device) for device in shown]
 
     async def device(self, device_id: uuid.UUID) -> DeviceOut:
         async with self._sessions() as session:

@@ -6,7 +6,7 @@ import uuid
 from ipaddress import IPv4Address, IPv6Address
 from typing import Annotated
 
-from fastapi import APIRouter, Query, status
+from fastapi import APIRouter, Depends, Query, status
 
 from culvert_service.identity.schemas import UserName
 from culvert_service.policies.schemas import (
@@ -21,6 +21,7 @@ from culvert_service.policies.schemas import (
 )
 from culvert_service.policies.service import Groups, Policies
 from culvert_service.policies.tracer import Tracer
+from culvert_service.rest.page import Page
 
 
 def groups_router(groups: Groups) -> APIRouter:
@@ -31,8 +32,8 @@ def groups_router(groups: Groups) -> APIRouter:
         return await groups.create(asked)
 
     @routes.get("", summary="List the groups")
-    async def list_all() -> list[GroupOut]:
-        return await groups.list()
+    async def list_all(page: Annotated[Page, Depends()]) -> list[GroupOut]:
+        return await groups.list(page)
 
     @routes.get("/{name}", summary="Show a group")
     async def get(name: GroupName) -> GroupOut:
@@ -65,8 +66,8 @@ def policies_router(policies: Policies) -> APIRouter:
         return await policies.create(asked)
 
     @routes.get("", summary="List the policies")
-    async def list_all() -> list[PolicyOut]:
-        return await policies.list()
+    async def list_all(page: Annotated[Page, Depends()]) -> list[PolicyOut]:
+        return await policies.list(page)
 
     @routes.get("/{name}", summary="Show a policy")
     async def get(name: PolicyName) -> PolicyOut:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from culvert_db import Device, Gateway, Group, GroupMember, Policy, Resource, ResourceGateway, User
-from sqlalchemy import ColumnElement, ScalarSelect, Text, bindparam, delete, select
+from sqlalchemy import ScalarSelect, Text, bindparam, delete, select
 from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager, joinedload, selectinload
@@ -15,11 +15,19 @@ from sqlalchemy.orm import contains_eager, joinedload, selectinload
 from culvert_service.decision.facts import POLICIES
 from culvert_service.resources.name import candidates
 from culvert_service.resources.repository import meant_by
+from culvert_service.rest.page import Cut
+
+_WHOLE = (joinedload(Policy.group), joinedload(Policy.user), selectinload(Policy.resources))
 
 
-async def groups(session: AsyncSession, *which: ColumnElement[bool]) -> Sequence[Group]:
-    query = select(Group).options(selectinload(Group.members)).where(*which).order_by(Group.name)
+async def groups(session: AsyncSession, cut: Cut) -> Sequence[Group]:
+    query = cut.of(select(Group).options(selectinload(Group.members)), Group.name)
     return (await session.scalars(query)).all()
+
+
+async def group(session: AsyncSession, name: str) -> Group | None:
+    query = select(Group).options(selectinload(Group.members)).where(Group.name == name)
+    return await session.scalar(query)
 
 
 async def add_member(session: AsyncSession, group_id: int, user_id: int) -> None:
@@ -32,14 +40,12 @@ async def remove_member(session: AsyncSession, group_id: int, user_id: int) -> N
     await session.execute(delete(GroupMember).where(*which))
 
 
-async def policies(session: AsyncSession, *which: ColumnElement[bool]) -> Sequence[Policy]:
-    query = (
-        select(Policy)
-        .options(joinedload(Policy.group), joinedload(Policy.user), selectinload(Policy.resources))
-        .where(*which)
-        .order_by(Policy.name)
-    )
-    return (await session.scalars(query)).all()
+async def policies(session: AsyncSession, cut: Cut) -> Sequence[Policy]:
+    return (await session.scalars(cut.of(select(Policy).options(*_WHOLE), Policy.name))).all()
+
+
+async def policy(session: AsyncSession, name: str) -> Policy | None:
+    return await session.scalar(select(Policy).options(*_WHOLE).where(Policy.name == name))
 
 
 async def user(session: AsyncSession, name: str) -> User | None:

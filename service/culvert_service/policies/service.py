@@ -16,6 +16,7 @@ from culvert_service.audit.log import Line
 from culvert_service.decision.conditions import Conditions
 from culvert_service.policies import repository
 from culvert_service.policies.schemas import ClosedOut, GroupIn, GroupOut, PolicyIn, PolicyOut
+from culvert_service.rest.page import Page
 
 # Closes every tunnel that is not permitted any more; says how many.
 Enforce = Callable[[], Awaitable[int]]
@@ -38,9 +39,10 @@ class Groups:
             raise CulvertError(Reason.ALREADY_EXISTS, what=f"The group {asked.name}") from None
         return await self.get(asked.name)
 
-    async def list(self) -> list[GroupOut]:
+    async def list(self, page: Page) -> list[GroupOut]:
         async with self._sessions() as session:
-            return [_group_out(group) for group in await repository.groups(session)]
+            found = await repository.groups(session, page.by(str))
+        return [_group_out(group) for group in page.cut(found, lambda group: (group.name,))]
 
     async def get(self, name: str) -> GroupOut:
         async with self._sessions() as session:
@@ -82,9 +84,10 @@ class Policies:
         """Raises the same."""
         return await self._write(name, asked)
 
-    async def list(self) -> list[PolicyOut]:
+    async def list(self, page: Page) -> list[PolicyOut]:
         async with self._sessions() as session:
-            return [_policy_out(policy) for policy in await repository.policies(session)]
+            found = await repository.policies(session, page.by(str))
+        return [_policy_out(policy) for policy in page.cut(found, lambda policy: (policy.name,))]
 
     async def get(self, name: str) -> PolicyOut:
         async with self._sessions() as session:
@@ -128,17 +131,17 @@ def _line(name: str | None, policy: Policy, asked: PolicyIn) -> Line:
 
 
 async def _group(session: AsyncSession, name: str) -> Group:
-    found = await repository.groups(session, Group.name == name)
-    if not found:
+    found = await repository.group(session, name)
+    if found is None:
         raise CulvertError(Reason.NOT_FOUND, what=f"The group {name}")
-    return found[0]
+    return found
 
 
 async def _policy(session: AsyncSession, name: str) -> Policy:
-    found = await repository.policies(session, Policy.name == name)
-    if not found:
+    found = await repository.policy(session, name)
+    if found is None:
         raise CulvertError(Reason.NOT_FOUND, what=f"The policy {name}")
-    return found[0]
+    return found
 
 
 async def _user(session: AsyncSession, name: str) -> User:

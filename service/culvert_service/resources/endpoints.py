@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, status
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, status
 
 from culvert_service.resources.schemas import DeletedOut, ResourceIn, ResourceOut
 from culvert_service.resources.service import Resources
+from culvert_service.rest.page import Page
 
 
 def router(resources: Resources) -> APIRouter:
@@ -16,8 +19,8 @@ def router(resources: Resources) -> APIRouter:
         return await resources.create(asked)
 
     @routes.get("", summary="List the resources")
-    async def list_all() -> list[ResourceOut]:
-        return await resources.list()
+    async def list_all(page: Annotated[Page, Depends()]) -> list[ResourceOut]:
+        return await resources.list(page)
 
     @routes.get("/{name}", summary="Show a resource")
     async def get(name: str) -> ResourceOut:

@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased, selectinload
 
 from culvert_service.decision.facts import concerns
+from culvert_service.rest.page import Cut
 
 
 def meant_by(names: BindParameter[Sequence[str]]) -> ScalarSelect[int]:
@@ -19,8 +20,8 @@ def meant_by(names: BindParameter[Sequence[str]]) -> ScalarSelect[int]:
     return found.order_by(func.array_position(names, named.fqdn)).limit(1).scalar_subquery()
 
 
-async def all_resources(session: AsyncSession) -> Sequence[Resource]:
-    return (await session.scalars(_whole().order_by(Resource.fqdn))).all()
+async def resources(session: AsyncSession, cut: Cut) -> Sequence[Resource]:
+    return (await session.scalars(cut.of(_whole(), Resource.fqdn))).all()
 
 
 async def by_name(session: AsyncSession, name: str) -> Resource | None:

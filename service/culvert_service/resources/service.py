@@ -17,6 +17,7 @@ from culvert_service.gateways.suite import Suite, check_allowed
 from culvert_service.resources import repository
 from culvert_service.resources.schemas import DeletedOut, Rekey, ResourceIn, ResourceOut
 from culvert_service.resources.target import Target
+from culvert_service.rest.page import Page
 from culvert_service.watch.hub import Hub
 
 # Closes every tunnel to a resource, in the transaction that deletes it; returns what to do after its commit.
@@ -56,11 +57,12 @@ class Resources:
         self._hub.profiles_changed()
         return await self.get(asked.name)
 
-    async def list(self) -> list[ResourceOut]:
+    async def list(self, page: Page) -> list[ResourceOut]:
         async with self._sessions() as session:
-            found = await repository.all_resources(session)
-            people = await repository.people_of(session, [resource.id for resource in found])
-            return [_out(resource, people.get(resource.id, [])) for resource in found]
+            found = await repository.resources(session, page.by(str))
+            shown = page.cut(found, lambda resource: (resource.fqdn,))
+            people = await repository.people_of(session, [resource.id for resource in shown])
+        return [_out(resource, people.get(resource.id, [])) for resource in shown]
 
     async def get(self, name: str) -> ResourceOut:
         async with self._sessions() as session:

@@ -1,25 +1,52 @@
-"""Pages of a list: a limit, an opaque cursor, and a Link header (RFC 8288) to the next page."""
+"""Pages of a list: a limit, an opaque cursor, and a Link header (RFC 8288) to the next page.
+
+A list stands in an order that no two of its rows share, so that a page goes on where the one before ended, whatever was
+added or deleted meanwhile.
+"""
 
 from __future__ import annotations
 
 import base64
-import binascii
+import datetime
 import json
-from typing import Annotated, TypeVar
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
 
 from culvert_proto import CulvertError, Reason
 from fastapi import Query, Request, Response
+from sqlalchemy import Select, tuple_
 
 LIMIT_MAX = 500
 _LIMIT = 100
-_CURSOR_MAX = 512
+_CURSOR_MAX = 1024
+_BIGINT = range(-(2**63), 2**63)
 
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]
 _Row = TypeVar("_Row")
+_Query = TypeVar("_Query", bound=Select[*tuple[Any, ...]])
+# A value of a column that a list is ordered by, and how it stands in a cursor.
+Key = str | int | datetime.datetime | uuid.UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What a repository reads: `count` rows after `after` (None: from the start)."""
+
+    after: tuple[Key, ...] | None
+    count: int
+
+    def of(self, query: _Query, *order: Any, falling: bool = False) -> _Query:
+        """`order` are the columns whose values `after` has."""
+        if self.after is not None:
+            place = tuple_(*order)
+            query = query.where(place < self.after if falling else place > self.after)
+        return query.order_by(*(column.desc() for column in order) if falling else order).limit(self.count)
 
 
 class Page:
-    """A FastAPI dependency: what was asked for. A repository reads `limit` + 1 rows after `after`."""
+    """A FastAPI dependency: what was asked for."""
 
     def __init__(
         self,
@@ -30,29 +57,53 @@ class Page:
             str | None, Query(max_length=_CURSOR_MAX, description="From the Link header of the page before")
         ] = None,
     ) -> None:
-        self.limit = limit
-        self.after = _decoded(cursor) if cursor else None
+        self._limit = limit
+        self._cursor = cursor
         self._request = request
         self._response = response
 
-    def cut(self, rows: list[_Row], place: list[str | int]) -> list[_Row]:
-        """The page; `place` is where its last row stands, and goes into the Link header when there are more."""
-        if len(rows) <= self.limit:
-            return rows
-        url = self._request.url.include_query_params(cursor=_encoded(place))
-        self._response.headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
-        return rows[: self.limit]
+    def by(self, *kinds: type[Key]) -> Cut:
+        """For a list that is ordered by columns of these types. Raises CulvertError REQUEST_INVALID."""
+        # One more row than is shown tells whether there is a page after it.
+        return Cut(_decoded(self._cursor, kinds) if self._cursor else None, self._limit + 1)
+
+    def cut(self, rows: Sequence[_Row], place: Callable[[_Row], tuple[Key, ...]]) -> list[_Row]:
+        """The page, and the Link header to the next, if there is one. `place` is where a row stands in the order."""
+        shown = list(rows[: self._limit])
+        if len(rows) > self._limit:
+            url = self._request.url.include_query_params(cursor=_encoded(place(shown[-1])))
+            self._response.headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
+        return shown
 
 
-def _encoded(place: list[str | int]) -> str:
-    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
+def _encoded(place: tuple[Key, ...]) -> str:
+    values = [key if isinstance(key, int) else _text(key) for key in place]
+    return base64.urlsafe_b64encode(json.dumps(values).encode()).decode().rstrip("=")
 
 
-def _decoded(cursor: str) -> list[str | int]:
+def _text(key: str | datetime.datetime | uuid.UUID) -> str:
+    return key.isoformat() if isinstance(key, datetime.datetime) else str(key)
+
+
+def _decoded(cursor: str, kinds: Sequence[type[Key]]) -> tuple[Key, ...]:
     try:
-        place: object = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-    except (binascii.Error, ValueError):
-        place = None
-    if not isinstance(place, list) or not all(isinstance(part, str | int) for part in place):  # pyright: ignore[reportUnknownVariableType]
-        raise CulvertError(Reason.REQUEST_INVALID, why="the cursor is not one that this list has given out")
-    return place  # pyright: ignore[reportUnknownVariableType]
+        values: list[Any] = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        return tuple(_key(value, kind) for value, kind in zip(values, kinds, strict=True))
+    except (ValueError, TypeError, OverflowError):
+        why = "the cursor is not one that this list has given out"
+        raise CulvertError(Reason.REQUEST_INVALID, why=why) from None
+
+
+def _key(value: object, kind: type[Key]) -> Key:
+    """Raises ValueError."""
+    if kind is int and type(value) is int and value in _BIGINT:
+        return value
+    if kind is str and isinstance(value, str) and "\0" not in value:
+        return value.encode().decode()
+    if kind is datetime.datetime and isinstance(value, str):
+        at = datetime.datetime.fromisoformat(value)
+        if at.tzinfo is not None:
+            return at.astimezone(datetime.UTC)
+    if kind is uuid.UUID and isinstance(value, str):
+        return uuid.UUID(value)
+    raise ValueError(kind.__name__)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from typing import Annotated
 
 from culvert_db import Tunnel
 from culvert_proto import CulvertError, Reason
-from fastapi import APIRouter, status
+from fastapi import APIRouter, Depends, status
 
+from culvert_service.rest.page import Page
 from culvert_service.sessions.schemas import TunnelOut
 from culvert_service.sessions.service import Tunnels
 
@@ -16,8 +18,8 @@ def router(tunnels: Tunnels) -> APIRouter:
     routes = APIRouter(prefix="/tunnels", tags=["tunnels"])
 
     @routes.get("", summary="List the open tunnels")
-    async def list_all() -> list[TunnelOut]:
-        return await tunnels.list()
+    async def list_all(page: Annotated[Page, Depends()]) -> list[TunnelOut]:
+        return await tunnels.list(page)
 
     @routes.delete("/{tunnel_id}", status_code=status.HTTP_204_NO_CONTENT, summary="Close a tunnel")
     async def close(tunnel_id: uuid.UUID) -> None:

@@ -31,6 +31,7 @@ from culvert_service.gateways.sa import Tag, draw, draw_endpoint
 from culvert_service.gateways.tunnel_entries import Pair
 from culvert_service.resources.name import candidates
 from culvert_service.resources.repository import meant_by
+from culvert_service.rest.page import Cut
 from culvert_service.sessions.pool import Inner, free_address
 from culvert_service.sessions.record import TunnelRecord, parse
 
@@ -360,9 +361,9 @@ class Listed:
     inner_address6: str | None
 
 
-async def listed(session: AsyncSession) -> list[Listed]:
+async def listed(session: AsyncSession, cut: Cut) -> list[Listed]:
     suite = func.coalesce(Resource.suite, Gateway.suite)
-    query = (
+    query = cut.of(
         select(
             Tunnel, Device.name, User.name, Resource, Gateway.name, suite, Address.address, Address.address6
         )
@@ -370,8 +371,9 @@ async def listed(session: AsyncSession) -> list[Listed]:
         .join(User, User.id == Device.user_id)
         .join(Resource, Resource.id == Tunnel.resource_id)
         .join(Gateway, Gateway.id == Tunnel.gateway_id)
-        .join(Address, _same_address())
-        .order_by(Tunnel.opened_at)
+        .join(Address, _same_address()),
+        Tunnel.opened_at,
+        Tunnel.id,
     )
     return [Listed(*row) for row in await session.execute(query)]
 

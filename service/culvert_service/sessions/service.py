@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import logging
 import time
 import uuid
@@ -26,6 +27,7 @@ from culvert_service.gateways.remote import Remote
 from culvert_service.gateways.tunnel_entries import install_pair, policy_entries, remove_pair
 from culvert_service.identity import repository as identity
 from culvert_service.identity.service import admitted
+from culvert_service.rest.page import Page
 from culvert_service.sessions import repository
 from culvert_service.sessions.enforcement import Enforcement
 from culvert_service.sessions.grant import DRAIN, GrantedPair, PairKeys, Timeline
@@ -148,9 +150,11 @@ class Tunnels:
         why = CulvertError(Reason.CLOSED_BY_ADMIN, why="the resource was withdrawn")
         return await self.close_within(session, lambda _: why, Tunnel.resource_id == resource_id)
 
-    async def list(self) -> list[TunnelOut]:
+    async def list(self, page: Page) -> list[TunnelOut]:
         async with self._sessions() as session:
-            return [TunnelOut.of(listed) for listed in await repository.listed(session)]
+            found = await repository.listed(session, page.by(datetime.datetime, uuid.UUID))
+        shown = page.cut(found, lambda one: (one.tunnel.opened_at, one.tunnel.id))
+        return [TunnelOut.of(listed) for listed in shown]
 
     async def desired(self, gateway_id: int) -> Sequence[DesiredTunnel]:
         """For the reconciler. A tunnel whose device has not renewed its keys in their whole life is closed."""
