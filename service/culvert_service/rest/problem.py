@@ -9,6 +9,7 @@ from culvert_proto import CulvertError, Reason
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
+from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
@@ -17,6 +18,8 @@ from culvert_service.rest.version import VersionStaleError
 _log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
+# Appendix A of Postgres's manual: 22 is a value that a type cannot hold, such as a text with a NUL.
+_DATA_EXCEPTION = "22"
 
 
 class Problem(BaseModel):
@@ -75,7 +78,15 @@ def install(app: FastAPI) -> None:
         )
         return problem(CulvertError(Reason.INTERNAL))
 
+    async def database(request: Request, error: Exception) -> Response:
+        assert isinstance(error, DBAPIError)
+        if str(getattr(error.orig, "sqlstate", "")).startswith(_DATA_EXCEPTION):
+            why = "a text holds a NUL, or a number is too large to be stored"
+            return problem(CulvertError(Reason.REQUEST_INVALID, why=why))
+        return await fault(request, error)
+
     app.add_exception_handler(CulvertError, refused)
+    app.add_exception_handler(DBAPIError, database)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(Exception, fault)
