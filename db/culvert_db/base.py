@@ -33,6 +33,8 @@ class Base(DeclarativeBase):
 
 
 Number = Annotated[int, mapped_column(BigInteger, Identity(), primary_key=True)]
+# The count of changes by administrators, kept by triggers: what an ETag says.
+Version = Annotated[int, mapped_column(BigInteger, server_default="1")]
 CreatedAt = Annotated[datetime.datetime, mapped_column(DateTime(timezone=True), server_default=func.now())]
 
 

@@ -8,7 +8,7 @@ import enum
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, UniqueConstraint, func
 from sqlalchemy.orm import Mapped, mapped_column
 
-from culvert_db.base import Base, CreatedAt, Number, state_column
+from culvert_db.base import Base, CreatedAt, Number, Version, state_column
 
 
 class DnsState(enum.StrEnum):
@@ -48,6 +48,7 @@ class DnsZone(Base):
     # Otherwise those of dns_zone_resources.
     all_resources: Mapped[bool] = mapped_column(server_default="true")
     retiring: Mapped[bool] = mapped_column(server_default="false")
+    version: Mapped[Version]
     created_at: Mapped[CreatedAt]
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import BigInteger, CheckConstraint, ColumnElement, ForeignKey, o
 from sqlalchemy.dialects.postgresql import INET
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from culvert_db.base import Base, CreatedAt, Number, state_column
+from culvert_db.base import Base, CreatedAt, Number, Version, state_column
 
 
 class User(Base):
@@ -20,6 +20,7 @@ class User(Base):
     id: Mapped[Number]
     name: Mapped[str] = mapped_column(unique=True)
     email: Mapped[str]
+    version: Mapped[Version]
     created_at: Mapped[CreatedAt]
 
 
@@ -44,6 +45,7 @@ class Device(Base):
     user_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
     name: Mapped[str]
     state: Mapped[DeviceState] = mapped_column(state_column(DeviceState), default=DeviceState.PENDING)
+    version: Mapped[Version]
     fingerprint: Mapped[bytes] = mapped_column(unique=True)
     certificate_serial: Mapped[str] = mapped_column(unique=True)
     certificate_expires_at: Mapped[datetime.datetime]

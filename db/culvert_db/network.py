@@ -8,7 +8,7 @@ from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Text, UniqueCons
 from sqlalchemy.dialects.postgresql import ARRAY, CIDR, INET, JSONB
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from culvert_db.base import Base, CreatedAt, Number
+from culvert_db.base import Base, CreatedAt, Number, Version
 
 
 class Gateway(Base):
@@ -34,6 +34,7 @@ class Gateway(Base):
     legacy_suites: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'"))
     # Key-encryption key (DESIGN D2), encrypted under the controller's master key.
     kek_ciphertext: Mapped[bytes]
+    version: Mapped[Version]
     created_at: Mapped[CreatedAt]
 
 
@@ -65,6 +66,7 @@ class Resource(Base):
     soft_seconds: Mapped[int]
     # Of its tunnels' SAs; unset: the gateway's.
     suite: Mapped[str | None]
+    version: Mapped[Version]
     created_at: Mapped[CreatedAt]
 
     gateways: Mapped[list[ResourceGateway]] = relationship(

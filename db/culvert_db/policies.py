@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from culvert_db.base import Base, CreatedAt, Number
+from culvert_db.base import Base, CreatedAt, Number, Version
 from culvert_db.identity import User
 from culvert_db.network import Resource
 
@@ -17,6 +17,7 @@ class Group(Base):
 
     id: Mapped[Number]
     name: Mapped[str] = mapped_column(unique=True)
+    version: Mapped[Version]
     created_at: Mapped[CreatedAt]
 
     members: Mapped[list[User]] = relationship(
@@ -47,6 +48,7 @@ class Policy(Base):
     group_id: Mapped[int | None] = mapped_column(ForeignKey("groups.id", ondelete="CASCADE"), index=True)
     user_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
     conditions: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))
+    version: Mapped[Version]
     created_at: Mapped[CreatedAt]
 
     group: Mapped[Group | None] = relationship(lazy="raise")

@@ -6,7 +6,7 @@ import datetime
 import enum
 import uuid
 
-from sqlalchemy import ForeignKey, func
+from sqlalchemy import func
 from sqlalchemy.orm import Mapped, mapped_column
 
 from culvert_db.base import Base, Number, state_column
@@ -30,7 +30,8 @@ class Push(Base):
     __tablename__ = "pushes"
 
     id: Mapped[Number]
-    device_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("devices.id", ondelete="CASCADE"), index=True)
+    # No foreign key: a device that was deleted has to hear of it.
+    device_id: Mapped[uuid.UUID] = mapped_column(index=True)
     holder: Mapped[str]
     kind: Mapped[PushKind] = mapped_column(state_column(PushKind))
     body: Mapped[bytes]

@@ -48,6 +48,7 @@ from culvert_service.gateways.remote import Remote
 from culvert_service.gateways.service import Gateways
 from culvert_service.identity import endpoints as identity_endpoints
 from culvert_service.identity.authenticators import Authenticators
+from culvert_service.identity.people import People
 from culvert_service.identity.renewal import Renewal
 from culvert_service.identity.service import Identity
 from culvert_service.metrics import endpoints as metrics_endpoints
@@ -216,7 +217,11 @@ class Controller:
             admin=[
                 gateway_endpoints.router(gateways),
                 identity_endpoints.router(
-                    self._identity, authenticators, self._tunnels.close_of_device, enforce
+                    self._identity,
+                    authenticators,
+                    People(sessions, self._hub, self._pushes, self._tunnels.close_of_devices),
+                    self._tunnels.close_of_device,
+                    enforce,
                 ),
                 policy_endpoints.groups_router(Groups(sessions, enforce)),
                 policy_endpoints.policies_router(Policies(sessions, enforce)),

@@ -49,7 +49,7 @@ async def writers(world: World, device: Device) -> None:
 
 
 async def problem(world: World, method: str, path: str, body: object = None) -> tuple[int, str]:
-    answer = await world.admin.request(method, f"/api/v1{path}", json=body)
+    answer = await world.admin.request(method, f"/api/v1{path}", json=body, headers={"If-Match": "*"})
     return answer.status_code, answer.json()["reason"]
 
 

@@ -27,7 +27,7 @@ from culvert_service.audit.log import Actor, acting
 from culvert_service.rest.access import COOKIE, CsrfToken, check_csrf
 from culvert_service.rest.page import Page
 from culvert_service.rest.source import source
-from culvert_service.rest.version import IfMatch, etag
+from culvert_service.rest.version import IfMatch, MayMatch, tagged
 
 
 def public_router(admins: Admins) -> APIRouter:
@@ -83,22 +83,22 @@ def router(admins: Admins) -> APIRouter:
 
     @routes.get("/admins/{name}", summary="Show an administrator")
     async def get(name: str, response: Response) -> AdminOut:
-        return _versioned(response, *await admins.get(name))
+        return tagged(response, await admins.get(name))
 
     @routes.put("/admins/{name}/role", summary="Give an administrator another role")
     async def change_role(
         name: str, asked: RoleIn, seen: Annotated[IfMatch, Depends()], response: Response
     ) -> AdminOut:
         """It holds from the next call of the sessions that are open."""
-        return _versioned(response, *await admins.change_role(name, asked.role, seen))
+        return tagged(response, await admins.change_role(name, asked.role, seen))
 
     @routes.delete(
         "/admins/{name}",
         status_code=status.HTTP_204_NO_CONTENT,
         summary="Delete an administrator and end their sessions",
     )
-    async def delete(name: str) -> None:
-        await admins.delete(name)
+    async def delete(name: str, seen: Annotated[MayMatch, Depends()]) -> None:
+        await admins.delete(name, seen)
 
     @routes.post("/tokens", status_code=status.HTTP_201_CREATED, summary="Make an API token")
     async def create_token(asked: ApiTokenIn) -> NewApiTokenOut:
@@ -116,11 +116,6 @@ def router(admins: Admins) -> APIRouter:
 
     _ = (invite, list_admins, get, change_role, delete, create_token, list_tokens, delete_token)
     return routes
-
-
-def _versioned(response: Response, admin: AdminOut, version: int) -> AdminOut:
-    response.headers["ETag"] = etag(version)
-    return admin
 
 
 async def _session(admins: Admins, request: Request) -> tuple[str, SignedInOut]:

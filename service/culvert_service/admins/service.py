@@ -37,7 +37,7 @@ from culvert_service.identity import totp
 from culvert_service.pki.master_key import MasterKey
 from culvert_service.rest.admin_token import NAME as ROOT_NAME
 from culvert_service.rest.page import Page
-from culvert_service.rest.version import IfMatch
+from culvert_service.rest.version import MayMatch
 
 INVITATION_LIFETIME = datetime.timedelta(days=1)
 SESSION_LIFETIME = datetime.timedelta(hours=8)
@@ -115,7 +115,7 @@ class Admins:
             raise CulvertError(Reason.NOT_FOUND, what=f"The administrator {name}")
         return _admin_out(admin), admin.version
 
-    async def change_role(self, name: str, role: Role, seen: IfMatch) -> tuple[AdminOut, int]:
+    async def change_role(self, name: str, role: Role, seen: MayMatch) -> tuple[AdminOut, int]:
         """With its version. Raises CulvertError NOT_FOUND, VERSION_STALE or LAST_OWNER."""
         async with self._sessions.begin() as session:
             admin = await self._taken(session, name, keeps_owner=role is Role.OWNER)
@@ -125,10 +125,11 @@ class Admins:
             audit.tell(session, Line("admin.role", f"admin/{name}", told))
         return _admin_out(admin), admin.version
 
-    async def delete(self, name: str) -> None:
-        """Ends the sessions too. Raises CulvertError NOT_FOUND or LAST_OWNER."""
+    async def delete(self, name: str, seen: MayMatch) -> None:
+        """Ends the sessions too. Raises CulvertError NOT_FOUND, VERSION_STALE or LAST_OWNER."""
         async with self._sessions.begin() as session:
             admin = await self._taken(session, name, keeps_owner=False)
+            seen.check(f"The administrator {name}", admin.version)
             await session.delete(admin)
             audit.tell(session, Line("admin.delete", f"admin/{name}", {"role": admin.role.value}))
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 from culvert_db import DnsState
-from fastapi import APIRouter, Depends, status
+from fastapi import APIRouter, Depends, Response, status
 
 from culvert_service.dns.schemas import DnsRecordOut, ZoneChange, ZoneIn, ZoneOut
 from culvert_service.dns.service import Dns
 from culvert_service.rest.page import Page
+from culvert_service.rest.version import IfMatch, MayMatch, tagged
 
 
 def router(dns: Dns) -> APIRouter:
@@ -24,29 +25,31 @@ def router(dns: Dns) -> APIRouter:
     @routes.post(
         "/zones", status_code=status.HTTP_201_CREATED, summary="Publish to a zone, or to a view of one"
     )
-    async def create(asked: ZoneIn) -> ZoneOut:
-        return await dns.create(asked)
+    async def create(asked: ZoneIn, response: Response) -> ZoneOut:
+        return tagged(response, await dns.create(asked))
 
     @routes.get("/zones", summary="List the zones and how they fare")
     async def list_zones(page: Annotated[Page, Depends()]) -> list[ZoneOut]:
         return await dns.zones(page)
 
     @routes.get("/zones/{name}", summary="Show a zone")
-    async def get(name: str) -> ZoneOut:
-        return await dns.get(name)
+    async def get(name: str, response: Response) -> ZoneOut:
+        return tagged(response, await dns.get(name))
 
     @routes.put("/zones/{name}", summary="Change a zone's server, key, TTL or resources")
-    async def change(name: str, asked: ZoneChange) -> ZoneOut:
-        return await dns.change(name, asked)
+    async def change(
+        name: str, asked: ZoneChange, seen: Annotated[IfMatch, Depends()], response: Response
+    ) -> ZoneOut:
+        return tagged(response, await dns.change(name, asked, seen))
 
     @routes.delete(
         "/zones/{name}",
         status_code=status.HTTP_202_ACCEPTED,
         summary="Withdraw a zone's records and forget it",
     )
-    async def delete(name: str, keep_records: bool = False) -> None:
+    async def delete(name: str, seen: Annotated[MayMatch, Depends()], keep_records: bool = False) -> None:
         """With `keep_records` it is forgotten at once, for a server that is gone."""
-        await dns.delete(name, keep_records=keep_records)
+        await dns.delete(name, seen, keep_records=keep_records)
 
     @routes.post("/zones/{name}/check", status_code=status.HTTP_202_ACCEPTED, summary="Check a zone now")
     async def check(name: str) -> None:

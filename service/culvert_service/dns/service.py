@@ -15,6 +15,7 @@ from culvert_service.audit.log import Line
 from culvert_service.dns import repository
 from culvert_service.dns.schemas import DnsRecordOut, ZoneChange, ZoneIn, ZoneOut
 from culvert_service.rest.page import Page
+from culvert_service.rest.version import MayMatch
 
 
 class Dns:
@@ -27,8 +28,8 @@ class Dns:
         shown = page.cut(found, lambda record: (record.name, record.zone, record.type))
         return [DnsRecordOut.model_validate(record) for record in shown]
 
-    async def create(self, asked: ZoneIn) -> ZoneOut:
-        """Raises CulvertError NOT_FOUND or ALREADY_EXISTS."""
+    async def create(self, asked: ZoneIn) -> tuple[ZoneOut, int]:
+        """With its version. Raises CulvertError NOT_FOUND or ALREADY_EXISTS."""
         try:
             async with self._sessions.begin() as session:
                 zone = DnsZone(name=asked.name, origin=asked.origin, view=asked.view, instance=asked.instance)
@@ -50,27 +51,28 @@ class Dns:
             found = await repository.zones(session, page.by(str))
         return [_out(row) for row in page.cut(found, lambda row: (row.zone.name,))]
 
-    async def get(self, name: str) -> ZoneOut:
+    async def get(self, name: str) -> tuple[ZoneOut, int]:
+        """With its version. Raises CulvertError NOT_FOUND."""
         async with self._sessions() as session:
             row = await repository.zone(session, name)
         if row is None:
             raise _unknown(name)
-        return _out(row)
+        return _out(row), row.zone.version
 
-    async def change(self, name: str, asked: ZoneChange) -> ZoneOut:
-        """Raises CulvertError NOT_FOUND."""
+    async def change(self, name: str, asked: ZoneChange, seen: MayMatch) -> tuple[ZoneOut, int]:
+        """With its version. Raises CulvertError NOT_FOUND, VERSION_NEEDED or VERSION_STALE."""
         async with self._sessions.begin() as session:
-            await _describe(session, await _locked(session, name), asked)
+            await _describe(session, await _locked(session, name, seen), asked)
             audit.tell(session, Line("zone.replace", _object(name), _described(asked)))
         return await self.get(name)
 
-    async def delete(self, name: str, *, keep_records: bool) -> None:
+    async def delete(self, name: str, seen: MayMatch, *, keep_records: bool) -> None:
         """The zone retires: dns-updater withdraws its records and then forgets it; at once if they are to be kept.
 
-        Raises CulvertError NOT_FOUND.
+        Raises CulvertError NOT_FOUND or VERSION_STALE.
         """
         async with self._sessions.begin() as session:
-            zone = await _locked(session, name)
+            zone = await _locked(session, name, seen)
             if keep_records:
                 await repository.forget(session, zone)
             else:
@@ -81,15 +83,16 @@ class Dns:
     async def check(self, name: str) -> None:
         """Raises CulvertError NOT_FOUND."""
         async with self._sessions.begin() as session:
-            await _locked(session, name)
+            await _locked(session, name, MayMatch())
             await repository.hurry(session)
             audit.tell(session, Line("zone.check", _object(name)))
 
 
-async def _locked(session: AsyncSession, name: str) -> DnsZone:
+async def _locked(session: AsyncSession, name: str, seen: MayMatch) -> DnsZone:
     zone = await repository.lock(session, name)
     if zone is None:
         raise _unknown(name)
+    seen.check(f"The zone {name}", zone.version)
     return zone
 
 

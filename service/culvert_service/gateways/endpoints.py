@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, status
+from fastapi import APIRouter, Depends, Response, status
 
 from culvert_service.gateways.schemas import BundleOut, EntriesOut, GatewayIn, GatewayOut
 from culvert_service.gateways.service import Gateways
 from culvert_service.rest.page import Page
+from culvert_service.rest.version import tagged
 
 
 def router(gateways: Gateways) -> APIRouter:
@@ -23,8 +24,8 @@ def router(gateways: Gateways) -> APIRouter:
         return await gateways.list(page)
 
     @routes.get("/{name}", summary="Show a gateway")
-    async def get(name: str) -> GatewayOut:
-        return await gateways.get(name)
+    async def get(name: str, response: Response) -> GatewayOut:
+        return tagged(response, await gateways.get(name))
 
     @routes.post("/{name}/bundle", summary="Make a gateway's certificate, key and KEK")
     async def bundle(name: str) -> BundleOut:

@@ -82,19 +82,21 @@ class Gateways:
                 Reason.ALREADY_EXISTS, what=f"A gateway named {asked.name}, or with its address,"
             ) from None
         await self._ownership.look()
-        return await self.get(asked.name)
+        made, _ = await self.get(asked.name)
+        return made
 
     async def list(self, page: Page) -> list[GatewayOut]:
         async with self._sessions() as session:
             found = await ownership_rows.seen(session, cut=page.by(str))
         return [self._out(seen) for seen in page.cut(found, lambda seen: (seen.gateway.name,))]
 
-    async def get(self, name: str) -> GatewayOut:
+    async def get(self, name: str) -> tuple[GatewayOut, int]:
+        """With its version. Raises CulvertError NOT_FOUND."""
         async with self._sessions() as session:
             found = await ownership_rows.seen(session, name)
         if not found:
             raise CulvertError(Reason.NOT_FOUND, what=f"The gateway {name}")
-        return self._out(found[0])
+        return self._out(found[0]), found[0].gateway.version
 
     async def bundle(self, name: str) -> BundleOut:
         gateway = await self._named(name)

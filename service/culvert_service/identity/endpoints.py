@@ -5,9 +5,10 @@ from __future__ import annotations
 import uuid
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, status
+from fastapi import APIRouter, Depends, Response, status
 
 from culvert_service.identity.authenticators import Authenticators
+from culvert_service.identity.people import People
 from culvert_service.identity.schemas import (
     AuthenticatorOut,
     DeviceOut,
@@ -16,26 +17,47 @@ from culvert_service.identity.schemas import (
     InvitationIn,
     InvitationOut,
     RevokedOut,
+    UserChange,
     UserIn,
+    UserName,
     UserOut,
 )
 from culvert_service.identity.service import CloseTunnels, Enforce, Identity
 from culvert_service.rest.page import Page
+from culvert_service.rest.version import IfMatch, MayMatch, tagged
 
 
 def router(
-    identity: Identity, authenticators: Authenticators, close_tunnels: CloseTunnels, enforce: Enforce
+    identity: Identity,
+    authenticators: Authenticators,
+    people: People,
+    close_tunnels: CloseTunnels,
+    enforce: Enforce,
 ) -> APIRouter:
     """For the admin."""
     routes = APIRouter(tags=["people and devices"])
 
     @routes.post("/users", status_code=status.HTTP_201_CREATED, summary="Add a person")
-    async def create_user(asked: UserIn) -> UserOut:
-        return await identity.create_user(asked)
+    async def create_user(asked: UserIn, response: Response) -> UserOut:
+        return tagged(response, await people.create(asked))
 
     @routes.get("/users", summary="List the people")
     async def list_users(page: Annotated[Page, Depends()]) -> list[UserOut]:
-        return await identity.users(page)
+        return await people.list(page)
+
+    @routes.get("/users/{name}", summary="Show a person")
+    async def get_user(name: UserName, response: Response) -> UserOut:
+        return tagged(response, await people.get(name))
+
+    @routes.put("/users/{name}", summary="Change a person's address")
+    async def change_user(
+        name: UserName, asked: UserChange, seen: Annotated[IfMatch, Depends()], response: Response
+    ) -> UserOut:
+        return tagged(response, await people.change(name, asked, seen))
+
+    @routes.delete("/users/{name}", summary="Delete a person with their devices, policies and tunnels")
+    async def delete_user(name: UserName, seen: Annotated[MayMatch, Depends()]) -> RevokedOut:
+        return await people.delete(name, seen)
 
     @routes.post(
         "/invitations", status_code=status.HTTP_201_CREATED, summary="Invite a person to enrol a computer"
@@ -48,23 +70,27 @@ def router(
         return await identity.devices(page)
 
     @routes.get("/devices/{device_id}", summary="Show a device")
-    async def get_device(device_id: uuid.UUID) -> DeviceOut:
-        return await identity.device(device_id)
+    async def get_device(device_id: uuid.UUID, response: Response) -> DeviceOut:
+        return tagged(response, await identity.device(device_id))
 
     @routes.post("/devices/{device_id}/approve", summary="Approve a device")
-    async def approve(device_id: uuid.UUID) -> DeviceOut:
-        return await identity.approve(device_id)
+    async def approve(
+        device_id: uuid.UUID, seen: Annotated[MayMatch, Depends()], response: Response
+    ) -> DeviceOut:
+        return tagged(response, await identity.approve(device_id, seen))
 
     @routes.post(
         "/devices/{device_id}/unapprove",
         summary="Take the approval of a device back and close the tunnels that need it",
     )
-    async def unapprove(device_id: uuid.UUID) -> DeviceOut:
-        return await identity.unapprove(device_id, enforce)
+    async def unapprove(
+        device_id: uuid.UUID, seen: Annotated[MayMatch, Depends()], response: Response
+    ) -> DeviceOut:
+        return tagged(response, await identity.unapprove(device_id, enforce, seen))
 
     @routes.post("/devices/{device_id}/revoke", summary="Revoke a device and close its tunnels")
-    async def revoke(device_id: uuid.UUID) -> RevokedOut:
-        return await identity.revoke(device_id, close_tunnels)
+    async def revoke(device_id: uuid.UUID, seen: Annotated[MayMatch, Depends()]) -> RevokedOut:
+        return await identity.revoke(device_id, close_tunnels, seen)
 
     @routes.post(
         "/devices/{device_id}/authenticator",
@@ -75,17 +101,8 @@ def router(
         """For a person whose authenticator is lost. Hand the answer to them alone: it is all that a code proves."""
         return await authenticators.replace(device_id, enforce)
 
-    _ = (
-        replace_authenticator,
-        create_user,
-        list_users,
-        invite,
-        list_devices,
-        get_device,
-        approve,
-        unapprove,
-        revoke,
-    )
+    _ = (create_user, list_users, get_user, change_user, delete_user)
+    _ = (invite, list_devices, get_device, approve, unapprove, revoke, replace_authenticator)
     return routes
 
 

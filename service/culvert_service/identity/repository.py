@@ -13,9 +13,34 @@ from sqlalchemy.orm import contains_eager
 
 from culvert_service.rest.page import Cut
 
+# With how many devices they have, and when one of them was seen last.
+_PEOPLE = (
+    select(User, func.count(Device.id), func.max(Device.last_seen_at))
+    .outerjoin(Device, (Device.user_id == User.id) & (Device.state != DeviceState.REVOKED))
+    .group_by(User.id)
+)
+Person = tuple[User, int, datetime.datetime | None]
 
-async def users(session: AsyncSession, cut: Cut) -> Sequence[User]:
-    return (await session.scalars(cut.of(select(User), User.name))).all()
+
+async def people(session: AsyncSession, cut: Cut) -> list[Person]:
+    found = await session.execute(cut.of(_PEOPLE, User.name))
+    return [(user, devices, last_seen_at) for user, devices, last_seen_at in found]
+
+
+async def person(session: AsyncSession, name: str) -> Person | None:
+    for user, devices, last_seen_at in await session.execute(_PEOPLE.where(User.name == name)):
+        return user, devices, last_seen_at
+    return None
+
+
+async def lock_user(session: AsyncSession, name: str) -> User | None:
+    return await session.scalar(select(User).where(User.name == name).with_for_update())
+
+
+async def lock_devices(session: AsyncSession, user_id: int) -> dict[uuid.UUID, str]:
+    """Their names. None of them opens a tunnel until this transaction ends."""
+    query = select(Device.id, Device.name).where(Device.user_id == user_id).with_for_update()
+    return {row.id: row.name for row in await session.execute(query)}
 
 
 async def user_by_name(session: AsyncSession, name: str) -> User | None:
@@ -43,6 +68,10 @@ async def device(session: AsyncSession, device_id: uuid.UUID) -> Device | None:
         select(Device).join(Device.user).options(contains_eager(Device.user)).where(Device.id == device_id)
     )
     return await session.scalar(query)
+
+
+async def lock_version(session: AsyncSession, device_id: uuid.UUID) -> int | None:
+    return await session.scalar(select(Device.version).where(Device.id == device_id).with_for_update())
 
 
 async def judge(session: AsyncSession, device_id: uuid.UUID, state: DeviceState) -> bool:

@@ -11,16 +11,24 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 UserName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
 
 
-class UserIn(BaseModel):
+class UserChange(BaseModel):
+    """What of a person can be changed in place."""
+
     model_config = ConfigDict(extra="forbid")
 
+    email: Annotated[str, Field(pattern=r"^[^@\s\x00-\x1f\x7f]+@[^@\s\x00-\x1f\x7f]+$", max_length=254)]
+
+
+class UserIn(UserChange):
     name: UserName
-    email: Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+$", max_length=254)]
 
 
 class UserOut(BaseModel):
     name: str
     email: str
+    # That are not revoked, and when one of them began to watch last.
+    devices: int
+    last_seen_at: datetime | None
     created_at: datetime
 
 

@@ -10,9 +10,9 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from urllib.parse import urlencode
 
-from culvert_db import ActorKind, Device, DeviceState, Invitation, Sessions, User
+from culvert_db import ActorKind, Device, DeviceState, Invitation, Sessions
 from culvert_proto import CulvertError, Reason
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
@@ -25,13 +25,12 @@ from culvert_service.identity.schemas import (
     EnrolmentOut,
     InvitationOut,
     RevokedOut,
-    UserIn,
-    UserOut,
 )
 from culvert_service.pki import request
 from culvert_service.pki.authority import Authority
 from culvert_service.pki.master_key import MasterKey
 from culvert_service.rest.page import Page
+from culvert_service.rest.version import MayMatch
 from culvert_service.watch.hub import End, Hub
 from culvert_service.watch.pushes import Pushes
 
@@ -74,24 +73,6 @@ class Identity:
         self._rest_url = rest_url
         self._agent_address = agent_address
         self._now = now
-
-    async def create_user(self, asked: UserIn) -> UserOut:
-        user = User(name=asked.name, email=asked.email)
-        try:
-            async with self._sessions.begin() as session:
-                session.add(user)
-                await session.flush()
-                await session.refresh(user)
-                audit.tell(session, Line("user.create", f"user/{user.name}", {"email": user.email}))
-        except IntegrityError:
-            raise CulvertError(Reason.ALREADY_EXISTS, what=f"The user {asked.name}") from None
-        return UserOut.model_validate(user, from_attributes=True)
-
-    async def users(self, page: Page) -> list[UserOut]:
-        async with self._sessions() as session:
-            found = await repository.users(session, page.by(str))
-        shown = page.cut(found, lambda user: (user.name,))
-        return [UserOut.model_validate(user, from_attributes=True) for user in shown]
 
     async def invite(self, name: str) -> InvitationOut:
         token = secrets.token_urlsafe(_TOKEN_BYTES)
@@ -157,38 +138,43 @@ class Identity:
         shown = page.cut(found, lambda device: (device.created_at, device.id))
         return [self._device_out(device) for device in shown]
 
-    async def device(self, device_id: uuid.UUID) -> DeviceOut:
+    async def device(self, device_id: uuid.UUID) -> tuple[DeviceOut, int]:
+        """With its version. Raises CulvertError NOT_FOUND."""
         async with self._sessions() as session:
             device = await repository.device(session, device_id)
         if device is None:
             raise CulvertError(Reason.NOT_FOUND, what=f"The device {device_id}")
-        return self._device_out(device)
+        return self._device_out(device), device.version
 
-    async def approve(self, device_id: uuid.UUID) -> DeviceOut:
-        """Raises CulvertError NOT_FOUND, or DEVICE_REVOKED: that is for ever."""
-        return await self._judge(device_id, DeviceState.APPROVED)
+    async def approve(self, device_id: uuid.UUID, seen: MayMatch) -> tuple[DeviceOut, int]:
+        """Raises CulvertError NOT_FOUND, VERSION_STALE, or DEVICE_REVOKED: that is for ever."""
+        return await self._judge(device_id, DeviceState.APPROVED, seen)
 
-    async def unapprove(self, device_id: uuid.UUID, enforce: Enforce) -> DeviceOut:
+    async def unapprove(
+        self, device_id: uuid.UUID, enforce: Enforce, seen: MayMatch
+    ) -> tuple[DeviceOut, int]:
         """Closes what needs the approval. Raises the same."""
-        found = await self._judge(device_id, DeviceState.PENDING)
+        found = await self._judge(device_id, DeviceState.PENDING, seen)
         await enforce()
         return found
 
-    async def _judge(self, device_id: uuid.UUID, state: DeviceState) -> DeviceOut:
+    async def _judge(self, device_id: uuid.UUID, state: DeviceState, seen: MayMatch) -> tuple[DeviceOut, int]:
         async with self._sessions.begin() as session:
+            await _seen(session, device_id, seen)
             changed = await repository.judge(session, device_id, state)
             if changed:
                 action = "device.approve" if state is DeviceState.APPROVED else "device.unapprove"
                 audit.tell(session, Line(action, f"device/{device_id}"))
         found = await self.device(device_id)
         if not changed:
-            raise CulvertError(Reason.DEVICE_REVOKED, device=found.name)
+            raise CulvertError(Reason.DEVICE_REVOKED, device=found[0].name)
         _log.info("device judged", extra={"device": str(device_id), "state": state.value})
         return found
 
-    async def revoke(self, device_id: uuid.UUID, close_tunnels: CloseTunnels) -> RevokedOut:
+    async def revoke(self, device_id: uuid.UUID, close_tunnels: CloseTunnels, seen: MayMatch) -> RevokedOut:
         """From its return on, no call of the device is served, its tunnels are closed, and its Watch has ended."""
         async with self._sessions.begin() as session:
+            await _seen(session, device_id, seen)
             device = await repository.revoke(session, device_id, self._now())
             if device is None:
                 raise CulvertError(Reason.NOT_FOUND, what=f"The device {device_id}")
@@ -253,6 +239,14 @@ def admitted(device: Device | None, now: datetime.datetime) -> Device:
     if device.state is DeviceState.REVOKED:
         raise CulvertError(Reason.DEVICE_REVOKED, device=device.name)
     return device
+
+
+async def _seen(session: AsyncSession, device_id: uuid.UUID, seen: MayMatch) -> None:
+    """Raises CulvertError NOT_FOUND or VERSION_STALE."""
+    version = await repository.lock_version(session, device_id)
+    if version is None:
+        raise CulvertError(Reason.NOT_FOUND, what=f"The device {device_id}")
+    seen.check(f"The device {device_id}", version)
 
 
 def _invited(user: str) -> Actor:

@@ -6,7 +6,8 @@ import uuid
 from ipaddress import IPv4Address, IPv6Address
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, status
+from fastapi import APIRouter, Depends, Query, Response, status
+from pydantic import Field
 
 from culvert_service.identity.schemas import UserName
 from culvert_service.policies.schemas import (
@@ -22,39 +23,52 @@ from culvert_service.policies.schemas import (
 from culvert_service.policies.service import Groups, Policies
 from culvert_service.policies.tracer import Tracer
 from culvert_service.rest.page import Page
+from culvert_service.rest.version import IfMatch, MayMatch, tagged
 
 
 def groups_router(groups: Groups) -> APIRouter:
     routes = APIRouter(prefix="/groups", tags=["groups"])
 
     @routes.post("", status_code=status.HTTP_201_CREATED, summary="Make a group")
-    async def create(asked: GroupIn) -> GroupOut:
-        return await groups.create(asked)
+    async def create(asked: GroupIn, response: Response) -> GroupOut:
+        return tagged(response, await groups.create(asked))
 
     @routes.get("", summary="List the groups")
     async def list_all(page: Annotated[Page, Depends()]) -> list[GroupOut]:
         return await groups.list(page)
 
     @routes.get("/{name}", summary="Show a group")
-    async def get(name: GroupName) -> GroupOut:
-        return await groups.get(name)
+    async def get(name: GroupName, response: Response) -> GroupOut:
+        return tagged(response, await groups.get(name))
+
+    @routes.put("/{name}/members", summary="Replace a group's members")
+    async def replace_members(
+        name: GroupName,
+        asked: Annotated[list[UserName], Field(max_length=10_000)],
+        seen: Annotated[IfMatch, Depends()],
+        response: Response,
+    ) -> GroupOut:
+        """The tunnels that this ends the permission of are closed."""
+        return tagged(response, await groups.replace_members(name, asked, seen))
 
     @routes.put("/{name}/members/{user}", summary="Take a person into a group")
-    async def add(name: GroupName, user: UserName) -> GroupOut:
-        return await groups.add(name, user)
+    async def add(
+        name: GroupName, user: UserName, seen: Annotated[MayMatch, Depends()], response: Response
+    ) -> GroupOut:
+        return tagged(response, await groups.add(name, user, seen))
 
     @routes.delete(
         "/{name}/members/{user}",
         summary="Take a person out of a group and close the tunnels that this ends the permission of",
     )
-    async def remove(name: GroupName, user: UserName) -> ClosedOut:
-        return await groups.remove(name, user)
+    async def remove(name: GroupName, user: UserName, seen: Annotated[MayMatch, Depends()]) -> ClosedOut:
+        return await groups.remove(name, user, seen)
 
     @routes.delete("/{name}", summary="Delete a group, its policies, and the tunnels that these permitted")
-    async def delete(name: GroupName) -> ClosedOut:
-        return await groups.delete(name)
+    async def delete(name: GroupName, seen: Annotated[MayMatch, Depends()]) -> ClosedOut:
+        return await groups.delete(name, seen)
 
-    _ = (create, list_all, get, add, remove, delete)
+    _ = (create, list_all, get, replace_members, add, remove, delete)
     return routes
 
 
@@ -62,24 +76,26 @@ def policies_router(policies: Policies) -> APIRouter:
     routes = APIRouter(prefix="/policies", tags=["policies"])
 
     @routes.post("", status_code=status.HTTP_201_CREATED, summary="Let people reach resources")
-    async def create(asked: PolicyIn) -> PolicyOut:
-        return await policies.create(asked)
+    async def create(asked: PolicyIn, response: Response) -> PolicyOut:
+        return tagged(response, await policies.create(asked))
 
     @routes.get("", summary="List the policies")
     async def list_all(page: Annotated[Page, Depends()]) -> list[PolicyOut]:
         return await policies.list(page)
 
     @routes.get("/{name}", summary="Show a policy")
-    async def get(name: PolicyName) -> PolicyOut:
-        return await policies.get(name)
+    async def get(name: PolicyName, response: Response) -> PolicyOut:
+        return tagged(response, await policies.get(name))
 
     @routes.put("/{name}", summary="Replace a policy and close the tunnels that are not permitted any more")
-    async def replace(name: PolicyName, asked: PolicyIn) -> PolicyOut:
-        return await policies.replace(name, asked)
+    async def replace(
+        name: PolicyName, asked: PolicyIn, seen: Annotated[IfMatch, Depends()], response: Response
+    ) -> PolicyOut:
+        return tagged(response, await policies.replace(name, asked, seen))
 
     @routes.delete("/{name}", summary="Delete a policy and close the tunnels that only it permitted")
-    async def delete(name: PolicyName) -> ClosedOut:
-        return await policies.delete(name)
+    async def delete(name: PolicyName, seen: Annotated[MayMatch, Depends()]) -> ClosedOut:
+        return await policies.delete(name, seen)
 
     _ = (create, list_all, get, replace, delete)
     return routes

@@ -40,12 +40,22 @@ async def remove_member(session: AsyncSession, group_id: int, user_id: int) -> N
     await session.execute(delete(GroupMember).where(*which))
 
 
+async def lock_group(session: AsyncSession, name: str) -> int | None:
+    """Its version."""
+    return await session.scalar(select(Group.version).where(Group.name == name).with_for_update())
+
+
 async def policies(session: AsyncSession, cut: Cut) -> Sequence[Policy]:
     return (await session.scalars(cut.of(select(Policy).options(*_WHOLE), Policy.name))).all()
 
 
 async def policy(session: AsyncSession, name: str) -> Policy | None:
     return await session.scalar(select(Policy).options(*_WHOLE).where(Policy.name == name))
+
+
+async def lock_policy(session: AsyncSession, name: str) -> int | None:
+    """Its version."""
+    return await session.scalar(select(Policy.version).where(Policy.name == name).with_for_update())
 
 
 async def user(session: AsyncSession, name: str) -> User | None:

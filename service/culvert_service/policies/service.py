@@ -17,6 +17,7 @@ from culvert_service.decision.conditions import Conditions
 from culvert_service.policies import repository
 from culvert_service.policies.schemas import ClosedOut, GroupIn, GroupOut, PolicyIn, PolicyOut
 from culvert_service.rest.page import Page
+from culvert_service.rest.version import MayMatch
 
 # Closes every tunnel that is not permitted any more; says how many.
 Enforce = Callable[[], Awaitable[int]]
@@ -27,8 +28,8 @@ class Groups:
         self._sessions = sessions
         self._enforce = enforce
 
-    async def create(self, asked: GroupIn) -> GroupOut:
-        """Raises CulvertError NOT_FOUND or ALREADY_EXISTS."""
+    async def create(self, asked: GroupIn) -> tuple[GroupOut, int]:
+        """With its version. Raises CulvertError NOT_FOUND or ALREADY_EXISTS."""
         try:
             async with self._sessions.begin() as session:
                 members = [await _user(session, name) for name in dict.fromkeys(asked.members)]
@@ -44,28 +45,44 @@ class Groups:
             found = await repository.groups(session, page.by(str))
         return [_group_out(group) for group in page.cut(found, lambda group: (group.name,))]
 
-    async def get(self, name: str) -> GroupOut:
+    async def get(self, name: str) -> tuple[GroupOut, int]:
+        """With its version. Raises CulvertError NOT_FOUND."""
         async with self._sessions() as session:
-            return _group_out(await _group(session, name))
+            group = await _group(session, name)
+        return _group_out(group), group.version
 
-    async def add(self, name: str, member: str) -> GroupOut:
+    async def replace_members(self, name: str, names: Sequence[str], seen: MayMatch) -> tuple[GroupOut, int]:
+        """Raises CulvertError NOT_FOUND, VERSION_NEEDED or VERSION_STALE."""
         async with self._sessions.begin() as session:
+            await _seen_group(session, name, seen)
+            group = await _group(session, name)
+            group.members = [await _user(session, member) for member in dict.fromkeys(names)]
+            told: dict[str, Detail] = {"members": " ".join(user.name for user in group.members)}
+            audit.tell(session, Line("group.members", f"group/{name}", told))
+        await self._enforce()
+        return await self.get(name)
+
+    async def add(self, name: str, member: str, seen: MayMatch) -> tuple[GroupOut, int]:
+        async with self._sessions.begin() as session:
+            await _seen_group(session, name, seen)
             group, user = await _group(session, name), await _user(session, member)
             await repository.add_member(session, group.id, user.id)
             audit.tell(session, Line("group.add", f"group/{name}", {"user": member}))
         await self._enforce()
         return await self.get(name)
 
-    async def remove(self, name: str, member: str) -> ClosedOut:
+    async def remove(self, name: str, member: str, seen: MayMatch) -> ClosedOut:
         """Who is no member is fine."""
         async with self._sessions.begin() as session:
+            await _seen_group(session, name, seen)
             group, user = await _group(session, name), await _user(session, member)
             await repository.remove_member(session, group.id, user.id)
             audit.tell(session, Line("group.remove", f"group/{name}", {"user": member}))
         return ClosedOut(tunnels_closed=await self._enforce())
 
-    async def delete(self, name: str) -> ClosedOut:
+    async def delete(self, name: str, seen: MayMatch) -> ClosedOut:
         async with self._sessions.begin() as session:
+            await _seen_group(session, name, seen)
             await session.delete(await _group(session, name))
             audit.tell(session, Line("group.delete", f"group/{name}"))
         return ClosedOut(tunnels_closed=await self._enforce())
@@ -76,32 +93,37 @@ class Policies:
         self._sessions = sessions
         self._enforce = enforce
 
-    async def create(self, asked: PolicyIn) -> PolicyOut:
-        """Raises CulvertError NOT_FOUND or ALREADY_EXISTS."""
-        return await self._write(None, asked)
+    async def create(self, asked: PolicyIn) -> tuple[PolicyOut, int]:
+        """With its version. Raises CulvertError NOT_FOUND or ALREADY_EXISTS."""
+        return await self._write(None, asked, MayMatch())
 
-    async def replace(self, name: str, asked: PolicyIn) -> PolicyOut:
-        """Raises the same."""
-        return await self._write(name, asked)
+    async def replace(self, name: str, asked: PolicyIn, seen: MayMatch) -> tuple[PolicyOut, int]:
+        """Raises the same, VERSION_NEEDED or VERSION_STALE."""
+        return await self._write(name, asked, seen)
 
     async def list(self, page: Page) -> list[PolicyOut]:
         async with self._sessions() as session:
             found = await repository.policies(session, page.by(str))
         return [_policy_out(policy) for policy in page.cut(found, lambda policy: (policy.name,))]
 
-    async def get(self, name: str) -> PolicyOut:
+    async def get(self, name: str) -> tuple[PolicyOut, int]:
+        """With its version. Raises CulvertError NOT_FOUND."""
         async with self._sessions() as session:
-            return _policy_out(await _policy(session, name))
+            policy = await _policy(session, name)
+        return _policy_out(policy), policy.version
 
-    async def delete(self, name: str) -> ClosedOut:
+    async def delete(self, name: str, seen: MayMatch) -> ClosedOut:
         async with self._sessions.begin() as session:
+            await _seen_policy(session, name, seen)
             await session.delete(await _policy(session, name))
             audit.tell(session, Line("policy.delete", f"policy/{name}"))
         return ClosedOut(tunnels_closed=await self._enforce())
 
-    async def _write(self, name: str | None, asked: PolicyIn) -> PolicyOut:
+    async def _write(self, name: str | None, asked: PolicyIn, seen: MayMatch) -> tuple[PolicyOut, int]:
         try:
             async with self._sessions.begin() as session:
+                if name is not None:
+                    await _seen_policy(session, name, seen)
                 group = await _group(session, asked.group) if asked.group else None
                 user = await _user(session, asked.user) if asked.user else None
                 resources = await _resources(session, asked.resources)
@@ -128,6 +150,22 @@ def _line(name: str | None, policy: Policy, asked: PolicyIn) -> Line:
     }
     action = "policy.create" if name is None else "policy.replace"
     return Line(action, f"policy/{name or asked.name}", told)
+
+
+async def _seen_group(session: AsyncSession, name: str, seen: MayMatch) -> None:
+    """Locks it. Raises CulvertError NOT_FOUND, VERSION_NEEDED or VERSION_STALE."""
+    version = await repository.lock_group(session, name)
+    if version is None:
+        raise CulvertError(Reason.NOT_FOUND, what=f"The group {name}")
+    seen.check(f"The group {name}", version)
+
+
+async def _seen_policy(session: AsyncSession, name: str, seen: MayMatch) -> None:
+    """The same."""
+    version = await repository.lock_policy(session, name)
+    if version is None:
+        raise CulvertError(Reason.NOT_FOUND, what=f"The policy {name}")
+    seen.check(f"The policy {name}", version)
 
 
 async def _group(session: AsyncSession, name: str) -> Group:

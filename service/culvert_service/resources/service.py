@@ -18,6 +18,7 @@ from culvert_service.resources import repository
 from culvert_service.resources.schemas import DeletedOut, Rekey, ResourceIn, ResourceOut
 from culvert_service.resources.target import Target
 from culvert_service.rest.page import Page
+from culvert_service.rest.version import MayMatch
 from culvert_service.watch.hub import Hub
 
 # Closes every tunnel to a resource, in the transaction that deletes it; returns what to do after its commit.
@@ -35,8 +36,8 @@ class Resources:
         self._close_tunnels = close_tunnels
         self._zones = tuple(managed_zones)
 
-    async def create(self, asked: ResourceIn) -> ResourceOut:
-        """Raises CulvertError REQUEST_INVALID, SUITE_LEGACY, NOT_FOUND or ALREADY_EXISTS."""
+    async def create(self, asked: ResourceIn) -> tuple[ResourceOut, int]:
+        """With its version. Raises CulvertError REQUEST_INVALID, SUITE_LEGACY, NOT_FOUND or ALREADY_EXISTS."""
         if not any(asked.fqdn == zone or asked.fqdn.endswith(f".{zone}") for zone in self._zones):
             zones = ", ".join(self._zones) or "none are configured"
             raise CulvertError(
@@ -64,19 +65,21 @@ class Resources:
             people = await repository.people_of(session, [resource.id for resource in shown])
         return [_out(resource, people.get(resource.id, [])) for resource in shown]
 
-    async def get(self, name: str) -> ResourceOut:
+    async def get(self, name: str) -> tuple[ResourceOut, int]:
+        """With its version. Raises CulvertError NOT_FOUND."""
         async with self._sessions() as session:
             resource = await repository.by_name(session, name)
             if resource is None:
                 raise CulvertError(Reason.NOT_FOUND, what=f"The resource {name}")
             people = await repository.people_of(session, [resource.id])
-        return _out(resource, people.get(resource.id, []))
+        return _out(resource, people.get(resource.id, [])), resource.version
 
-    async def delete(self, name: str) -> DeletedOut:
+    async def delete(self, name: str, seen: MayMatch) -> DeletedOut:
         async with self._sessions.begin() as session:
             resource = await repository.lock(session, name)
             if resource is None:
                 raise CulvertError(Reason.NOT_FOUND, what=f"The resource {name}")
+            seen.check(f"The resource {name}", resource.version)
             finish = await self._close_tunnels(session, resource.id)
             await session.delete(resource)
             await session.flush()

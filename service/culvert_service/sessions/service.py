@@ -8,7 +8,7 @@ import logging
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from culvert_db import Sessions, Tunnel, TunnelState
@@ -144,6 +144,11 @@ class Tunnels:
         """For a revocation."""
         why = CulvertError(Reason.CLOSED_BY_ADMIN, why="the device was revoked")
         return await self.close(why, Tunnel.device_id == device_id)
+
+    async def close_of_devices(self, session: AsyncSession, devices: Collection[uuid.UUID]) -> Finish:
+        """For a person's deletion, in its transaction."""
+        why = CulvertError(Reason.CLOSED_BY_ADMIN, why="the person was deleted")
+        return await self.close_within(session, lambda _: why, Tunnel.device_id.in_(devices))
 
     async def close_to_resource(self, session: AsyncSession, resource_id: int) -> Finish:
         """For a resource's deletion, in its transaction."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0010"
-down_revision = "0009"
+revision = "0011"
+down_revision = "0010"
 branch_labels = None
 depends_on = None
 
@@ -35,9 +35,6 @@ def upgrade() -> None:
             "at", sa.DateTime(timezone=True), server_default=sa.text("clock_timestamp()"), nullable=False
         ),
         sa.PrimaryKeyConstraint("id", name="pk_pushes"),
-        sa.ForeignKeyConstraint(
-            ["device_id"], ["devices.id"], name="fk_pushes_device_id_devices", ondelete="CASCADE"
-        ),
     )
     op.create_index("ix_pushes_device_id", "pushes", ["device_id"])
     op.create_index("ix_pushes_at", "pushes", ["at"])

@@ -1,0 +1,102 @@
+"""People: added, changed, deleted with all that is theirs."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from collections.abc import Awaitable, Callable, Collection
+
+from culvert_db import Sessions, User
+from culvert_proto import CulvertError, Reason
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from culvert_service.audit import log as audit
+from culvert_service.audit.line import Detail
+from culvert_service.audit.log import Line
+from culvert_service.identity import repository
+from culvert_service.identity.schemas import RevokedOut, UserChange, UserIn, UserOut
+from culvert_service.rest.page import Page
+from culvert_service.rest.version import MayMatch
+from culvert_service.watch.hub import End, Hub
+from culvert_service.watch.pushes import Pushes
+
+# Closes every tunnel of these devices, in the transaction that deletes them; returns what to do after its commit.
+CloseTunnels = Callable[[AsyncSession, Collection[uuid.UUID]], Awaitable[Callable[[], Awaitable[int]]]]
+
+
+class People:
+    def __init__(self, sessions: Sessions, hub: Hub, pushes: Pushes, close_tunnels: CloseTunnels) -> None:
+        self._sessions = sessions
+        self._hub = hub
+        self._pushes = pushes
+        self._close_tunnels = close_tunnels
+
+    async def create(self, asked: UserIn) -> tuple[UserOut, int]:
+        """With their version. Raises CulvertError ALREADY_EXISTS."""
+        try:
+            async with self._sessions.begin() as session:
+                session.add(User(name=asked.name, email=asked.email))
+                await session.flush()
+                audit.tell(session, Line("user.create", f"user/{asked.name}", {"email": asked.email}))
+        except IntegrityError:
+            raise CulvertError(Reason.ALREADY_EXISTS, what=f"The user {asked.name}") from None
+        return await self.get(asked.name)
+
+    async def list(self, page: Page) -> list[UserOut]:
+        async with self._sessions() as session:
+            found = await repository.people(session, page.by(str))
+        return [_out(*row) for row in page.cut(found, lambda row: (row[0].name,))]
+
+    async def get(self, name: str) -> tuple[UserOut, int]:
+        """With their version. Raises CulvertError NOT_FOUND."""
+        async with self._sessions() as session:
+            found = await repository.person(session, name)
+        if found is None:
+            raise _unknown(name)
+        return _out(*found), found[0].version
+
+    async def change(self, name: str, asked: UserChange, seen: MayMatch) -> tuple[UserOut, int]:
+        """With their version. Raises CulvertError NOT_FOUND, VERSION_NEEDED or VERSION_STALE."""
+        async with self._sessions.begin() as session:
+            user = await self._locked(session, name, seen)
+            told: dict[str, Detail] = {"from": user.email, "to": asked.email}
+            user.email = asked.email
+            audit.tell(session, Line("user.change", f"user/{name}", told))
+        return await self.get(name)
+
+    async def delete(self, name: str, seen: MayMatch) -> RevokedOut:
+        """With their devices, policies and tunnels. Raises CulvertError NOT_FOUND or VERSION_STALE."""
+        async with self._sessions.begin() as session:
+            user = await self._locked(session, name, seen)
+            devices = await repository.lock_devices(session, user.id)
+            finish = await self._close_tunnels(session, devices.keys())
+            await session.delete(user)
+            told: dict[str, Detail] = {"devices": " ".join(str(device) for device in devices)}
+            audit.tell(session, Line("user.delete", f"user/{name}", told))
+            ends = [(it, End(CulvertError(Reason.DEVICE_REVOKED, device=devices[it]))) for it in devices]
+            await self._pushes.tell(session, ends)
+        for device_id, end in ends:
+            self._hub.tell(device_id, end)
+        return RevokedOut(tunnels_closed=await finish())
+
+    async def _locked(self, session: AsyncSession, name: str, seen: MayMatch) -> User:
+        user = await repository.lock_user(session, name)
+        if user is None:
+            raise _unknown(name)
+        seen.check(f"The user {name}", user.version)
+        return user
+
+
+def _unknown(name: str) -> CulvertError:
+    return CulvertError(Reason.NOT_FOUND, what=f"The user {name}")
+
+
+def _out(user: User, devices: int, last_seen_at: datetime.datetime | None) -> UserOut:
+    return UserOut(
+        name=user.name,
+        email=user.email,
+        devices=devices,
+        last_seen_at=last_seen_at,
+        created_at=user.created_at,
+    )

@@ -1,0 +1,107 @@
+"""Lost updates: what can be changed says which version it is at, and is changed by who has seen that one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from .conftest import World
+from .switch import Switch
+from .test_tunnels import tunnel_entries
+
+pytestmark = pytest.mark.slow
+
+ZONE = {"name": "corp", "origin": "corp.example", "server": "192.0.2.53", "key": "k"}
+POLICY: dict[str, Any] = {"name": "writers", "group": "writers", "resources": ["wiki"]}
+
+
+async def ask(world: World, verb: str, path: str, body: object = None, seen: str = "") -> httpx.Response:
+    headers = {"If-Match": seen} if seen else {}
+    return await world.admin.request(verb, f"/api/v1{path}", json=body, headers=headers)
+
+
+async def etag(world: World, path: str) -> str:
+    return (await ask(world, "GET", path)).headers["etag"]
+
+
+def refusal(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["reason"]
+
+
+async def test_what_is_written_over_is_written_by_who_has_seen_it(world: World, switch: Switch) -> None:
+    await world.rest("POST", "/groups", {"name": "writers"})
+    await world.rest("POST", "/policies", POLICY)
+    await world.rest("POST", "/dns/zones", ZONE)
+    changes: list[tuple[str, str, Any]] = [
+        ("/users/alice", "", {"email": "a@corp.example"}),
+        ("/groups/writers", "/members", ["alice"]),
+        ("/policies/writers", "", POLICY | {"enabled": False}),
+        ("/dns/zones/corp", "", {"server": "192.0.2.54", "key": "k"}),
+    ]
+    for path, part, body in changes:
+        seen = await etag(world, path)
+        assert refusal(await ask(world, "PUT", path + part, body)) == (428, "VERSION_NEEDED"), path
+        changed = await ask(world, "PUT", path + part, body, seen)
+        assert changed.status_code == 200, changed.text
+        assert changed.headers["etag"] == await etag(world, path) != seen
+        for verb in ("PUT", "DELETE"):
+            stale = await ask(world, verb, path + (part if verb == "PUT" else ""), body, seen)
+            assert refusal(stale) == (412, "VERSION_STALE"), path
+            assert stale.headers["etag"] == changed.headers["etag"]
+    for path, _, _ in reversed(changes):
+        assert (await ask(world, "DELETE", path, seen=await etag(world, path))).is_success, path
+
+
+async def test_a_part_that_changes_changes_the_whole(world: World, switch: Switch) -> None:
+    await world.rest("POST", "/groups", {"name": "writers"})
+    await world.rest("POST", "/policies", POLICY)
+    await world.rest("POST", "/dns/zones", ZONE | {"resources": ["wiki"]})
+    seen = {
+        path: await etag(world, path) for path in ("/groups/writers", "/policies/writers", "/dns/zones/corp")
+    }
+    await world.rest("PUT", "/groups/writers/members/alice")
+    stale = await ask(world, "DELETE", "/groups/writers/members/alice", seen=seen["/groups/writers"])
+    assert refusal(stale) == (412, "VERSION_STALE")
+    gateway = await etag(world, "/gateways/gw-berlin")
+    resource = {"name": "git", "fqdn": "git.corp.example", "address": "10.20.0.10", "owner": "bob"}
+    await world.rest("POST", "/resources", resource | {"gateways": ["gw-berlin"]})
+    await world.rest("PUT", "/policies/writers", POLICY | {"resources": ["wiki", "git"]})
+    await world.rest("DELETE", "/resources/wiki")
+    for path, before in seen.items():
+        assert await etag(world, path) != before, path
+    assert await etag(world, "/gateways/gw-berlin") == gateway
+
+
+async def test_a_device_is_judged_as_it_was_seen_and_may_come_and_go(world: World) -> None:
+    device = await world.enrol()
+    path = f"/devices/{device.id}"
+    seen = await etag(world, path)
+    watching = device.watch({"disk": "encrypted"})
+    await anext(watching)
+    assert await etag(world, path) == seen
+    await watching.aclose()
+    approved = await ask(world, "POST", f"{path}/approve", seen=seen)
+    assert (approved.status_code, approved.json()["state"]) == (200, "approved")
+    for verb in ("unapprove", "revoke"):
+        assert refusal(await ask(world, "POST", f"{path}/{verb}", seen=seen)) == (412, "VERSION_STALE")
+    assert (await world.rest("GET", path))["state"] == "approved"
+    last = await etag(world, path)
+    assert last == approved.headers["etag"]
+    assert (await ask(world, "POST", f"{path}/revoke", seen=last)).status_code == 200
+
+
+async def test_a_person_goes_with_devices_tunnels_and_policies(world: World, switch: Switch) -> None:
+    device = await world.enrol()
+    await device.prove()
+    await device.open()
+    watching = device.watch()
+    await anext(watching)
+    shown = await world.rest("GET", "/users/alice")
+    assert (shown["devices"], shown["last_seen_at"] is not None) == (1, True)
+    assert await world.rest("DELETE", "/users/alice") == {"tunnels_closed": 1}
+    for path in ("/tunnels", "/devices", "/policies", "/users"):
+        assert await world.rest("GET", path) == [], path
+    assert await tunnel_entries(world) == 0
+    assert refusal(await ask(world, "GET", "/users/alice")) == (404, "NOT_FOUND")
