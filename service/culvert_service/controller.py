@@ -51,6 +51,8 @@ from culvert_service.identity.authenticators import Authenticators
 from culvert_service.identity.people import People
 from culvert_service.identity.renewal import Renewal
 from culvert_service.identity.service import Identity
+from culvert_service.live import endpoints as live_endpoints
+from culvert_service.live.endpoints import Live
 from culvert_service.metrics import endpoints as metrics_endpoints
 from culvert_service.metrics.agent_calls import AgentCalls
 from culvert_service.metrics.instruments import Instruments
@@ -207,9 +209,11 @@ class Controller:
         self._instruments = Instruments()
         authorities = {"infrastructure": self._infrastructure, "device": self._device_authority}
         state_now = State(sessions, self._fleet, self._hub, authorities)
+        access, dns = Access(sessions, AdminToken.load(state), admins, rates), Dns(sessions)
+        self._live = Live(sessions, gateways, dns)
         self._app = application(
             sessions,
-            Access(sessions, AdminToken.load(state), admins, rates),
+            access,
             rates,
             master_key,
             now,
@@ -230,10 +234,11 @@ class Controller:
                 ),
                 resource_endpoints.router(self._resources),
                 tunnel_endpoints.router(self._tunnels),
-                dns_endpoints.router(Dns(sessions)),
+                dns_endpoints.router(dns),
                 audit_endpoints.router(sessions),
                 admin_endpoints.router(admins),
                 metrics_endpoints.router(self._instruments, state_now),
+                live_endpoints.router(self._live, access),
             ],
             public=[identity_endpoints.public_router(self._identity), admin_endpoints.public_router(admins)],
         )
@@ -324,6 +329,7 @@ class Controller:
                 await asyncio.sleep(0.01)  # uvicorn has no event for it
             yield
         finally:
+            await self._live.stop()
             server.should_exit = True
             await asyncio.gather(serving, return_exceptions=True)
 

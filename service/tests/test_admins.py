@@ -168,7 +168,8 @@ async def test_an_auditor_reads_everything_and_changes_nothing(world: World) -> 
     }
     async with signed_in(world, "eve", "auditor") as eve:
         for path, methods in paths.items():
-            if path in open_to_all:
+            # A live view has no end: test_live.py.
+            if path in open_to_all or "/events/" in path:
                 continue
             assert path.split("/")[3] in AREAS + OWNERS_AREAS, path
             for method in methods:

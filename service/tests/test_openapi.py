@@ -61,7 +61,9 @@ def check(answer: httpx.Response | requests.Response, what: object) -> None:
 
 async def operations(world: World) -> list[tuple[str, str, dict[str, Any]]]:
     paths: dict[str, dict[str, Any]] = (await world.anyone.get("/openapi.json")).json()["paths"]
-    return [(verb, path, found) for path, verbs in paths.items() for verb, found in verbs.items()]
+    # A live view has no end.
+    asked = {path: verbs for path, verbs in paths.items() if "/events/" not in path}
+    return [(verb, path, found) for path, verbs in asked.items() for verb, found in verbs.items()]
 
 
 async def test_no_text_in_a_path_or_a_query_is_a_fault(world: World) -> None:
@@ -124,7 +126,7 @@ def _explore(world: World) -> None:
         session.trust_env = False
         session.headers["Authorization"] = world.admin.headers["Authorization"]
         session.verify = _ca(world)
-        for found in schema.get_all_operations():
+        for found in schema.exclude(path_regex="/events/").get_all_operations():
             for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
                 _ask(found.ok(), mode, session, world.settings.rest_url)
 

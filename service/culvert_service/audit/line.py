@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from culvert_db import AuditLine
 
+# That connections append to, numbered from 0.
+CHAINS = 16
 # What the first line of a chain has before it.
 GENESIS = bytes(32)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from culvert_db import AuditLine, Outcome
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, and_, or_, select, union_all
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from culvert_service.audit.line import Broken, Verification
+from culvert_service.audit.line import CHAINS, Broken, Verification
 from culvert_service.rest.page import Cut
 
 _BATCH = 1000
@@ -47,6 +47,26 @@ async def newest(session: AsyncSession, which: Filter, cut: Cut) -> Sequence[Aud
     query = select(AuditLine).where(*which.clauses())
     query = cut.of(query, AuditLine.at, AuditLine.chain, AuditLine.seq, falling=True)
     return (await session.scalars(query)).all()
+
+
+async def ends(session: AsyncSession) -> dict[int, int]:
+    """The number of each chain's last line."""
+    last = [
+        select(AuditLine.chain, AuditLine.seq)
+        .where(AuditLine.chain == chain)
+        .order_by(AuditLine.seq.desc())
+        .limit(1)
+        for chain in range(CHAINS)
+    ]
+    rows = await session.execute(union_all(*(select(one.subquery()) for one in last)))
+    return {row.chain: row.seq for row in rows}
+
+
+async def after(session: AsyncSession, ends: Mapping[int, int]) -> Sequence[AuditLine]:
+    """Lines behind these ends, some of them when there are many: oldest first, and each chain's without a gap."""
+    behind = [and_(AuditLine.chain == chain, AuditLine.seq > ends.get(chain, 0)) for chain in range(CHAINS)]
+    query = select(AuditLine).where(or_(*behind)).order_by(AuditLine.at, AuditLine.chain, AuditLine.seq)
+    return (await session.scalars(query.limit(_BATCH))).all()
 
 
 async def chained(session: AsyncSession, which: Filter) -> AsyncIterator[Sequence[AuditLine]]:

@@ -57,6 +57,10 @@ async def zones(session: AsyncSession, cut: Cut) -> list[ZoneRow]:
     return await _rows(session, cut.of(_ZONES, DnsZone.name))
 
 
+async def all_zones(session: AsyncSession) -> list[ZoneRow]:
+    return await _rows(session, _ZONES)
+
+
 async def lock(session: AsyncSession, name: str) -> DnsZone | None:
     return await session.scalar(select(DnsZone).where(DnsZone.name == name).with_for_update())
 

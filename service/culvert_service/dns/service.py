@@ -51,6 +51,11 @@ class Dns:
             found = await repository.zones(session, page.by(str))
         return [_out(row) for row in page.cut(found, lambda row: (row.zone.name,))]
 
+    async def all_zones(self) -> list[ZoneOut]:
+        """For a live view."""
+        async with self._sessions() as session:
+            return [_out(row) for row in await repository.all_zones(session)]
+
     async def get(self, name: str) -> tuple[ZoneOut, int]:
         """With its version. Raises CulvertError NOT_FOUND."""
         async with self._sessions() as session:

@@ -90,6 +90,11 @@ class Gateways:
             found = await ownership_rows.seen(session, cut=page.by(str))
         return [self._out(seen) for seen in page.cut(found, lambda seen: (seen.gateway.name,))]
 
+    async def everything(self) -> list[GatewayOut]:
+        """For a live view."""
+        async with self._sessions() as session:
+            return [self._out(seen) for seen in await ownership_rows.seen(session)]
+
     async def get(self, name: str) -> tuple[GatewayOut, int]:
         """With its version. Raises CulvertError NOT_FOUND."""
         async with self._sessions() as session:

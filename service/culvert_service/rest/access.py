@@ -65,7 +65,7 @@ class Access:
             self._rates.stranger(request)
             raise
         self._rates.caller()
-        area = request.url.path.removeprefix("/api/v1/").split("/", 1)[0]
+        area = _area(request)
         try:
             check(caller, request.method, area)
         except CulvertError as error:
@@ -73,6 +73,14 @@ class Access:
             await audit.denied(self._sessions, line, error)
             raise
         request.state.admitted = True
+
+    async def still(self, request: Request) -> bool:
+        """Whether who was admitted would be now, for an answer that lasts."""
+        try:
+            check(await self._caller(request), request.method, _area(request))
+        except CulvertError:
+            return False
+        return True
 
     async def _caller(self, request: Request) -> Caller:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
@@ -97,6 +105,11 @@ class Access:
         check_csrf(request, token, csrf)
         acting.set(Actor(ActorKind.ADMIN, signed_in.name, source(request)))
         return by_role(signed_in)
+
+
+def _area(request: Request) -> str:
+    """What of the API is asked for: a live view belongs to what it shows."""
+    return request.url.path.removeprefix("/api/v1/").removeprefix("events/").split("/", 1)[0]
 
 
 def check_csrf(request: Request, token: str, csrf: str | None) -> None:

@@ -362,8 +362,17 @@ class Listed:
 
 
 async def listed(session: AsyncSession, cut: Cut) -> list[Listed]:
+    query = cut.of(_listing(), Tunnel.opened_at, Tunnel.id)
+    return [Listed(*row) for row in await session.execute(query)]
+
+
+async def listed_by_id(session: AsyncSession, ids: Sequence[uuid.UUID]) -> list[Listed]:
+    return [Listed(*row) for row in await session.execute(_listing().where(Tunnel.id.in_(ids)))]
+
+
+def _listing() -> Select[Tunnel, str, str, Resource, str, str, str, str | None]:
     suite = func.coalesce(Resource.suite, Gateway.suite)
-    query = cut.of(
+    return (
         select(
             Tunnel, Device.name, User.name, Resource, Gateway.name, suite, Address.address, Address.address6
         )
@@ -371,11 +380,8 @@ async def listed(session: AsyncSession, cut: Cut) -> list[Listed]:
         .join(User, User.id == Device.user_id)
         .join(Resource, Resource.id == Tunnel.resource_id)
         .join(Gateway, Gateway.id == Tunnel.gateway_id)
-        .join(Address, _same_address()),
-        Tunnel.opened_at,
-        Tunnel.id,
+        .join(Address, _same_address())
     )
-    return [Listed(*row) for row in await session.execute(query)]
 
 
 async def _records(session: AsyncSession, *which: ColumnElement[bool]) -> list[TunnelRecord]:

@@ -1,0 +1,58 @@
+"""The audit log as it grows. A line's id says how far each chain has been seen, so that any controller goes on from it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import AsyncGenerator
+
+from culvert_db import AuditLine, Sessions
+
+from culvert_service.audit import repository
+from culvert_service.audit.line import CHAINS
+
+_LOOK_SECONDS = 0.5
+# CHAIN:NUMBER of each chain that has lines.
+_POSITION = re.compile(r"[0-9]{1,5}:[0-9]{1,18}(,[0-9]{1,5}:[0-9]{1,18})*")
+
+
+class LogView:
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+        self._stopped = asyncio.Event()
+
+    async def lines(self, seen: str | None) -> AsyncGenerator[tuple[str, AuditLine | None]]:
+        """None, and then each line after `seen`, or from now on; with ids. Until the process stops."""
+        position = parsed(seen)
+        if position is None:
+            async with self._sessions() as session:
+                position = await repository.ends(session)
+        yield spelled(position), None
+        while not self._stopped.is_set():
+            async with self._sessions() as session:
+                found = await repository.after(session, position)
+            for line in found:
+                position[line.chain] = line.seq
+                yield spelled(position), line
+            if not found:
+                await self._wait()
+
+    async def stop(self) -> None:
+        self._stopped.set()
+
+    async def _wait(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopped.wait(), _LOOK_SECONDS)
+
+
+def spelled(position: dict[int, int]) -> str:
+    return ",".join(f"{chain}:{seq}" for chain, seq in sorted(position.items()))
+
+
+def parsed(seen: str | None) -> dict[int, int] | None:
+    """None for what is no position."""
+    if seen is None or not _POSITION.fullmatch(seen):
+        return None
+    found = {int(chain): int(seq) for chain, _, seq in (part.partition(":") for part in seen.split(","))}
+    return found if all(chain < CHAINS for chain in found) else None

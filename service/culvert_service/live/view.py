@@ -1,0 +1,77 @@
+"""One live view: looks while somebody watches, and tells each watcher what it has not seen."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
+
+from culvert_service.live.timeline import Event, Row, Timeline
+
+_log = logging.getLogger(__name__)
+
+# Rows may be changed by any process: this is how late a change is told, at most.
+_LOOK_SECONDS = 0.5
+
+Versions = Callable[[], Awaitable[Mapping[str, str]]]
+Rows = Callable[[Collection[str]], Awaitable[Mapping[str, Row]]]
+
+
+class View:
+    """`versions` says for each row a text that changes with it, which has to cost little; `rows` reads some of them."""
+
+    def __init__(self, versions: Versions, rows: Rows) -> None:
+        self._versions = versions
+        self._read = rows
+        self._timeline = Timeline(secrets.token_hex(4))
+        self._one_at_a_time = asyncio.Lock()
+        self._advanced = asyncio.Condition()
+        self._looking: asyncio.Task[None] | None = None
+        self._watchers = 0
+        self._stopped = False
+
+    async def events(self, seen: str | None) -> AsyncGenerator[Event]:
+        """Until the process stops. `seen` is the id of the last event that this watcher knows."""
+        self._watchers += 1
+        try:
+            await self._look()
+            if self._looking is None:
+                self._looking = asyncio.create_task(self._look_for_ever(), name="live view")
+            while not self._stopped:
+                for event in self._timeline.since(seen):
+                    seen = event.id
+                    yield event
+                async with self._advanced:
+                    await self._advanced.wait_for(lambda seen=seen: self._stopped or self._has_more(seen))
+        finally:
+            self._watchers -= 1
+            if self._watchers == 0 and self._looking is not None:
+                self._looking.cancel()
+                self._looking = None
+
+    async def stop(self) -> None:
+        self._stopped = True
+        async with self._advanced:
+            self._advanced.notify_all()
+
+    def _has_more(self, seen: str | None) -> bool:
+        return bool(self._timeline.since(seen))
+
+    async def _look_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            try:
+                await self._look()
+            except Exception:
+                _log.exception("a live view could not be looked at")
+
+    async def _look(self) -> None:
+        # One after the other: an older look must not end after a newer one.
+        async with self._one_at_a_time:
+            versions = await self._versions()
+            changed = self._timeline.changed(versions)
+            read = await self._read(changed) if changed else dict[str, Row]()
+            async with self._advanced:
+                self._timeline.advance(versions, read)
+                self._advanced.notify_all()

@@ -1,0 +1,184 @@
+"""Live views: what changes is told, once, to who may see it; a lost connection goes on where it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+from culvert_db import DnsRecord, DnsState
+from culvert_service.live import endpoints
+from culvert_service.live.log_view import parsed, spelled
+from culvert_service.live.timeline import Row, Timeline
+from hypothesis import given
+from hypothesis import strategies as st
+
+from .conftest import Device, World
+from .switch import Switch
+
+slow = pytest.mark.slow
+
+ROWS = st.dictionaries(st.sampled_from("abc"), st.integers(0, 3), max_size=3)
+
+
+def replayed(rows: dict[str, Row], events: list[tuple[str, Row]]) -> dict[str, Row]:
+    for kind, data in events:
+        match kind:
+            case "snapshot":
+                rows = dict(data["rows"])
+            case "changed":
+                rows[data["key"]] = data["row"]
+            case _:
+                del rows[data["key"]]
+    return rows
+
+
+@given(st.lists(st.tuples(ROWS, st.booleans())), st.integers(1, 4))
+def test_whoever_follows_has_the_rows_however_often_they_were_away(
+    steps: list[tuple[dict[str, int], bool]], kept: int
+) -> None:
+    timeline, seen, shown = Timeline("e", kept=kept), None, dict[str, Row]()
+    for rows, looks in [*steps, ({"a": 9}, True)]:
+        versions = {key: str(value) for key, value in rows.items()}
+        changed = timeline.changed(versions)
+        timeline.advance(versions, {key: {"value": rows[key]} for key in changed})
+        if looks:
+            events = list(timeline.since(seen))
+            shown = replayed(shown, [(event.kind, event.data) for event in events])
+            seen = events[-1].id if events else seen
+            assert shown == {key: {"value": value} for key, value in rows.items()}
+            assert not timeline.since(seen)
+
+
+@pytest.mark.parametrize("seen", [None, "", "e", "e-", "e-9", "f-0", "e--1", "e-" + "9" * 40, "e-١", "-"])
+def test_an_event_that_is_not_known_is_answered_with_everything(seen: str | None) -> None:
+    assert [event.kind for event in Timeline("e").since(seen)] == ["snapshot"]
+
+
+@given(st.dictionaries(st.integers(0, 15), st.integers(1, 2**53), min_size=1))
+def test_a_place_in_the_log_is_read_as_it_was_written(position: dict[int, int]) -> None:
+    assert parsed(spelled(position)) == position
+
+
+@pytest.mark.parametrize("seen", [None, "", "x", "16:1", "1:1,", "1:" + "9" * 19, "-1:1"])
+def test_what_is_no_place_in_the_log_is_not_taken_for_one(seen: str | None) -> None:
+    assert parsed(seen) is None
+
+
+class Stream:
+    """An EventSource, as far as it is needed."""
+
+    def __init__(self, answer: httpx.Response) -> None:
+        self._lines = answer.aiter_lines()
+        self.last = ""
+
+    async def next(self) -> tuple[str, Any]:
+        """The next event's kind and data. Raises StopAsyncIteration at the stream's end."""
+        fields: dict[str, str] = {}
+        while line := await asyncio.wait_for(anext(self._lines), 20):
+            name, _, value = line.partition(": ")
+            fields[name] = value
+        if "data" not in fields:
+            return await self.next()
+        self.last = fields["id"]
+        return fields["event"], json.loads(fields["data"])
+
+    async def until(self, kind: str, key: str) -> Any:
+        while True:
+            found, data = await self.next()
+            if (found, data.get("key")) == (kind, key):
+                return data.get("row")
+
+
+@asynccontextmanager
+async def watching(
+    world: World, area: str, seen: str = "", client: httpx.AsyncClient | None = None
+) -> AsyncGenerator[Stream]:
+    headers = {"Last-Event-ID": seen} if seen else {}
+    url = f"/api/v1/events/{area}"
+    async with (client or world.admin).stream("GET", url, headers=headers, timeout=30) as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        yield Stream(answer)
+
+
+@pytest.fixture
+async def device(world: World, switch: Switch) -> Device:
+    device = await world.enrol()
+    await device.prove()
+    return device
+
+
+@slow
+async def test_a_tunnel_is_seen_to_open_and_close(world: World, device: Device) -> None:
+    async with watching(world, "tunnels") as stream:
+        assert await stream.next() == ("snapshot", {"rows": {}})
+        tunnel_id = (await device.open()).tunnel.tunnel_id
+        row = await stream.until("changed", tunnel_id)
+        assert row == (await world.rest("GET", "/tunnels"))[0]
+        left = stream.last
+    await device.close(tunnel_id)
+    async with watching(world, "tunnels", left) as stream:
+        assert await stream.next() == ("gone", {"key": tunnel_id})
+    async with watching(world, "tunnels", "0-0") as stream:
+        assert await stream.next() == ("snapshot", {"rows": {}})
+
+
+@slow
+async def test_what_others_change_is_seen(world: World, switch: Switch) -> None:
+    async with watching(world, "dns") as stream:
+        await stream.next()
+        zone = {"name": "corp", "origin": "corp.example", "server": "192.0.2.53", "key": "k"}
+        await world.rest("POST", "/dns/zones", zone)
+        assert (await stream.until("changed", "zone/corp"))["state"] == "pending"
+        for state in (DnsState.PENDING, DnsState.LIVE):
+            async with world.sessions.begin() as session:
+                await session.merge(DnsRecord(name="a.corp.example", zone="corp", type="A", state=state))
+            row = await stream.until("changed", "record/corp/A/a.corp.example")
+            assert row["state"] == state.value
+    async with watching(world, "gateways") as stream:
+        kind, data = await stream.next()
+        assert (kind, data["rows"]["gw-berlin"]["state"]) == ("snapshot", "online")
+        switch.silent = True
+        assert (await stream.until("changed", "gw-berlin"))["state"] == "offline"
+
+
+@slow
+async def test_each_line_of_the_log_is_told_once_also_over_a_lost_connection(world: World) -> None:
+    async def add(*names: str) -> None:
+        for name in names:
+            await world.rest("POST", "/users", {"name": name, "email": "x@corp.example"})
+
+    async with watching(world, "audit") as stream:
+        assert await stream.next() == ("begins", {})
+        await add("bob", "carol")
+        told = [await stream.next(), await stream.next()]
+        assert [data["object"] for _, data in told] == ["user/bob", "user/carol"]
+        assert told[0][1] in await world.rest("GET", "/audit")
+        left = stream.last
+    await add("dave", "erin")
+    async with watching(world, "audit", left) as stream:
+        assert await stream.next() == ("begins", {})
+        assert {(await stream.next())[1]["object"] for _ in range(2)} == {"user/dave", "user/erin"}
+
+
+@slow
+async def test_who_may_not_see_it_is_refused_and_who_may_not_any_more_is_cut_off(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoints, "_ADMITTED_SECONDS", 0.2)
+    made = await world.rest("POST", "/tokens", {"name": "ci", "scopes": ["tunnels:read"]})
+    bearer = {"Authorization": f"Bearer {made['token']}"}
+    for area in ("audit", "gateways", "dns"):
+        answer = await world.anyone.get(f"/api/v1/events/{area}", headers=bearer)
+        assert (answer.status_code, answer.json()["reason"]) == (403, "NOT_PERMITTED")
+    assert (await world.anyone.get("/api/v1/events/tunnels")).status_code == 401
+    async with world.anyone.stream("GET", "/api/v1/events/tunnels", headers=bearer, timeout=30) as answer:
+        stream = Stream(answer)
+        await stream.next()
+        await world.rest("DELETE", f"/tokens/{made['id']}")
+        with pytest.raises(StopAsyncIteration):
+            await stream.next()
