@@ -11,6 +11,7 @@ from culvert_db.migrate import upgrade
 from culvert_db.network import Gateway, Resource, ResourceGateway
 from culvert_db.ownership import GatewayHealth, GatewayLease
 from culvert_db.policies import Group, GroupMember, Policy, PolicyResource, PolicyVersion
+from culvert_db.sign_in import AdminChallenge, AdminPasskey
 from culvert_db.tunnels import Address, Direction, SecurityAssociation, Tunnel, TunnelState
 from culvert_db.watch import Push, PushKind
 
@@ -31,7 +32,9 @@ __all__ = [
     "ActorKind",
     "Address",
     "Admin",
+    "AdminChallenge",
     "AdminInvitation",
+    "AdminPasskey",
     "AdminSession",
     "ApiToken",
     "AuditLine",

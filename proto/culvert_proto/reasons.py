@@ -35,6 +35,7 @@ class Reason(enum.IntEnum):
     SESSION_INVALID = error_pb2.REASON_SESSION_INVALID
     CSRF_INVALID = error_pb2.REASON_CSRF_INVALID
     NOT_PERMITTED = error_pb2.REASON_NOT_PERMITTED
+    PASSKEY_REFUSED = error_pb2.REASON_PASSKEY_REFUSED
     NO_POLICY = error_pb2.REASON_NO_POLICY
     NAME_UNKNOWN = error_pb2.REASON_NAME_UNKNOWN
     TUNNEL_UNKNOWN = error_pb2.REASON_TUNNEL_UNKNOWN
@@ -183,6 +184,12 @@ CATALOGUE: dict[Reason, Entry] = {
         "Ask an owner to do it, or for the right to.",
         _G.PERMISSION_DENIED,
         _H.FORBIDDEN,
+    ),
+    Reason.PASSKEY_REFUSED: Entry(
+        "The passkey is not known here, or its answer came too late or twice.",
+        "Try again; or sign in with password and code, and add the passkey to the account.",
+        _G.UNAUTHENTICATED,
+        _H.UNAUTHORIZED,
     ),
     Reason.NO_POLICY: Entry(
         "No policy lets {user} reach {name}.", "Ask {owner}, who owns it.", _G.PERMISSION_DENIED, _H.FORBIDDEN

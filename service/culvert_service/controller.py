@@ -28,6 +28,8 @@ from culvert_proto import agent_pb2_grpc
 
 from culvert_service import private_files
 from culvert_service.admins import endpoints as admin_endpoints
+from culvert_service.admins import passkey_endpoints
+from culvert_service.admins.passkeys import Passkeys
 from culvert_service.admins.service import Admins
 from culvert_service.agent.handover import Handover
 from culvert_service.agent.servicer import AgentServicer
@@ -240,7 +242,11 @@ class Controller:
                 metrics_endpoints.router(self._instruments, state_now),
                 live_endpoints.router(self._live, access),
             ],
-            public=[identity_endpoints.public_router(self._identity), admin_endpoints.public_router(admins)],
+            public=[
+                identity_endpoints.public_router(self._identity),
+                admin_endpoints.public_router(admins),
+                passkey_endpoints.public_router(admins, Passkeys(sessions, settings.rest_url, now)),
+            ],
         )
         self._app.add_middleware(RestCalls, instruments=self._instruments)
         self._stack = AsyncExitStack()

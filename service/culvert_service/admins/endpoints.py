@@ -22,7 +22,7 @@ from culvert_service.admins.schemas import (
     SignedInOut,
     SignInIn,
 )
-from culvert_service.admins.service import SESSION_LIFETIME, Admins
+from culvert_service.admins.service import SESSION_LIFETIME, Admins, SignedIn
 from culvert_service.audit.log import Actor, acting
 from culvert_service.rest.access import COOKIE, CsrfToken, check_csrf
 from culvert_service.rest.page import Page
@@ -42,15 +42,7 @@ def public_router(admins: Admins) -> APIRouter:
     async def sign_in(asked: SignInIn, request: Request, response: Response) -> SignedInOut:
         acting.set(Actor(ActorKind.ADMIN, asked.name, source(request)))
         signed_in = await admins.sign_in(asked)
-        response.set_cookie(
-            COOKIE,
-            signed_in.token,
-            max_age=int(SESSION_LIFETIME.total_seconds()),
-            secure=True,
-            httponly=True,
-            samesite="strict",
-        )
-        return signed_in.answer
+        return keep(response, signed_in)
 
     @routes.get("/session", summary="Show who is signed in")
     async def show(request: Request) -> SignedInOut:
@@ -58,10 +50,8 @@ def public_router(admins: Admins) -> APIRouter:
 
     @routes.delete("/session", status_code=status.HTTP_204_NO_CONTENT, summary="Sign out")
     async def sign_out(request: Request, response: Response, csrf: CsrfToken = None) -> None:
-        token, signed_in = await _session(admins, request)
-        check_csrf(request, token, csrf)
-        acting.set(Actor(ActorKind.ADMIN, signed_in.name, source(request)))
-        await admins.sign_out(token)
+        await own_session(admins, request, csrf)
+        await admins.sign_out(request.cookies[COOKIE])
         response.delete_cookie(COOKIE, secure=True, httponly=True, samesite="strict")
 
     _ = (set_up, sign_in, show, sign_out)
@@ -116,6 +106,27 @@ def router(admins: Admins) -> APIRouter:
 
     _ = (invite, list_admins, get, change_role, delete, create_token, list_tokens, delete_token)
     return routes
+
+
+def keep(response: Response, signed_in: SignedIn) -> SignedInOut:
+    """The session, in the browser's cookie."""
+    response.set_cookie(
+        COOKIE,
+        signed_in.token,
+        max_age=int(SESSION_LIFETIME.total_seconds()),
+        secure=True,
+        httponly=True,
+        samesite="strict",
+    )
+    return signed_in.answer
+
+
+async def own_session(admins: Admins, request: Request, csrf: str | None) -> SignedInOut:
+    """Who is signed in, and is from now on the one that acts. Raises CulvertError SESSION_INVALID or CSRF_INVALID."""
+    token, signed_in = await _session(admins, request)
+    check_csrf(request, token, csrf)
+    acting.set(Actor(ActorKind.ADMIN, signed_in.name, source(request)))
+    return signed_in
 
 
 async def _session(admins: Admins, request: Request) -> tuple[str, SignedInOut]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from culvert_db import Role
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
@@ -61,6 +61,26 @@ class SignedInOut(BaseModel):
     role: Literal["owner", "admin", "auditor"]
     csrf_token: str
     expires_at: datetime
+
+
+class PasskeyIn(_In):
+    """`credential` is the JSON of what navigator.credentials.create gave."""
+
+    name: Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,64}$")]
+    credential: dict[str, Any]
+
+
+class PasskeySignInIn(_In):
+    """`credential` is the JSON of what navigator.credentials.get gave."""
+
+    credential: dict[str, Any]
+
+
+class PasskeyOut(BaseModel):
+    id: str
+    name: str
+    created_at: datetime
+    last_used_at: datetime | None
 
 
 class AdminOut(BaseModel):

@@ -8,9 +8,9 @@ import hmac
 import secrets
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from culvert_db import Admin, AdminInvitation, AdminSession, ApiToken, Role, Sessions
+from culvert_db import ActorKind, Admin, AdminInvitation, AdminSession, ApiToken, Role, Sessions
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -32,7 +32,7 @@ from culvert_service.admins.schemas import (
 )
 from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
-from culvert_service.audit.log import Line, acting
+from culvert_service.audit.log import Actor, Line, acting
 from culvert_service.identity import totp
 from culvert_service.pki.master_key import MasterKey
 from culvert_service.rest.admin_token import NAME as ROOT_NAME
@@ -224,7 +224,6 @@ class Admins:
             stored = await repository.password_hash(session, asked.name)
         if not await self._passwords.match(stored, asked.password.get_secret_value()):
             raise CulvertError(Reason.SIGN_IN_WRONG)
-        token = secrets.token_urlsafe(_TOKEN_BYTES)
         now = self._now()
         async with self._sessions.begin() as session:
             admin = await repository.locked(session, asked.name)
@@ -236,12 +235,17 @@ class Admins:
                 raise CulvertError(Reason.SIGN_IN_WRONG)
             admin.last_used_step = verdict.guard.last_used_step
             admin.confirmed_at = admin.confirmed_at or now
-            expires_at = now + SESSION_LIFETIME
-            session.add(AdminSession(token_hash=_hash(token), admin_id=admin.id, expires_at=expires_at))
             await repository.forget_guesses(session, asked.name, source)
             await repository.forget_expired(session, now)
-            audit.tell(session, line)
-        return SignedIn(token, _signed_in(token, admin, expires_at))
+            return open_session(session, admin, now, line)
+
+
+def open_session(session: AsyncSession, admin: Admin, now: datetime.datetime, line: Line) -> SignedIn:
+    """For who has just proven to be the administrator, in the transaction of the proof."""
+    token, expires_at = secrets.token_urlsafe(_TOKEN_BYTES), now + SESSION_LIFETIME
+    session.add(AdminSession(token_hash=_hash(token), admin_id=admin.id, expires_at=expires_at))
+    audit.tell(session, replace(line, actor=Actor(ActorKind.ADMIN, admin.name, acting.get().source)))
+    return SignedIn(token, _signed_in(token, admin, expires_at))
 
 
 def csrf_token(token: str) -> str:

@@ -43,6 +43,7 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_SESSION_INVALID: _Reason.ValueType  # 14
     REASON_CSRF_INVALID: _Reason.ValueType  # 15
     REASON_NOT_PERMITTED: _Reason.ValueType  # 16
+    REASON_PASSKEY_REFUSED: _Reason.ValueType  # 17
     REASON_NO_POLICY: _Reason.ValueType  # 20
     """What is asked for."""
     REASON_NAME_UNKNOWN: _Reason.ValueType  # 21
@@ -103,6 +104,7 @@ REASON_SIGN_IN_LOCKED: Reason.ValueType  # 13
 REASON_SESSION_INVALID: Reason.ValueType  # 14
 REASON_CSRF_INVALID: Reason.ValueType  # 15
 REASON_NOT_PERMITTED: Reason.ValueType  # 16
+REASON_PASSKEY_REFUSED: Reason.ValueType  # 17
 REASON_NO_POLICY: Reason.ValueType  # 20
 """What is asked for."""
 REASON_NAME_UNKNOWN: Reason.ValueType  # 21

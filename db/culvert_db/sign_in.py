@@ -1,0 +1,34 @@
+"""Other ways in for administrators than a password: passkeys, and the challenges that wait for an answer."""
+
+from __future__ import annotations
+
+import datetime
+
+from sqlalchemy import BigInteger, ForeignKey
+from sqlalchemy.orm import Mapped, mapped_column
+
+from culvert_db.base import Base, CreatedAt
+
+
+class AdminPasskey(Base):
+    """A credential of WebAuthn: its public key is COSE, as the authenticator gave it."""
+
+    __tablename__ = "admin_passkeys"
+
+    credential_id: Mapped[bytes] = mapped_column(primary_key=True)
+    admin_id: Mapped[int] = mapped_column(ForeignKey("admins.id", ondelete="CASCADE"), index=True)
+    name: Mapped[str]
+    public_key: Mapped[bytes]
+    sign_count: Mapped[int] = mapped_column(BigInteger)
+    created_at: Mapped[CreatedAt]
+    last_used_at: Mapped[datetime.datetime | None]
+
+
+class AdminChallenge(Base):
+    """One that was given out, by its SHA-256, and is answered once. With `admin_id` it registers, without it signs in."""
+
+    __tablename__ = "admin_challenges"
+
+    hash: Mapped[bytes] = mapped_column(primary_key=True)
+    admin_id: Mapped[int | None] = mapped_column(ForeignKey("admins.id", ondelete="CASCADE"), index=True)
+    expires_at: Mapped[datetime.datetime] = mapped_column(index=True)

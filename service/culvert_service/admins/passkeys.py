@@ -1,0 +1,171 @@
+"""Passkeys of administrators: added to an account by who is signed in, and then enough to sign in."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+from culvert_db import Admin, AdminChallenge, AdminPasskey, Sessions
+from culvert_proto import CulvertError, Reason
+from sqlalchemy import delete, or_, select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from culvert_service.admins import repository
+from culvert_service.admins.schemas import PasskeyOut
+from culvert_service.admins.service import SignedIn, open_session
+from culvert_service.admins.webauthn_party import Credential, Party, challenge_of, id_of
+from culvert_service.audit import log as audit
+from culvert_service.audit.log import Line
+
+# Section 15.1 of WebAuthn recommends five to ten minutes where the user is verified.
+_CHALLENGE_LIFETIME = datetime.timedelta(minutes=5)
+_CHALLENGE_BYTES = 32
+_PASSKEYS_MAX = 20
+
+
+class Passkeys:
+    def __init__(self, sessions: Sessions, url: str, now: Callable[[], datetime.datetime]) -> None:
+        self._sessions = sessions
+        self._party = Party.at(url)
+        self._now = now
+
+    async def begin(self, name: str) -> dict[str, Any]:
+        """What a browser needs to make a passkey for the administrator."""
+        async with self._sessions.begin() as session:
+            admin = await _admin(session, name)
+            challenge = self._challenge(session, admin.id)
+            known = [one.credential_id for one in await _of(session, admin.id)]
+        return self._party.creation(challenge, _handle(admin.id), name, known)
+
+    async def add(self, name: str, label: str, credential: Credential) -> PasskeyOut:
+        """Raises CulvertError PASSKEY_REFUSED, or REQUEST_INVALID when there are enough of them."""
+        try:
+            async with self._sessions.begin() as session:
+                admin = await _admin(session, name)
+                challenge = await self._answered(session, credential, admin.id)
+                made = self._party.registered(credential, challenge)
+                if made is None:
+                    raise CulvertError(Reason.PASSKEY_REFUSED)
+                if len(await _of(session, admin.id)) >= _PASSKEYS_MAX:
+                    why = f"an account has {_PASSKEYS_MAX} passkeys at most"
+                    raise CulvertError(Reason.REQUEST_INVALID, why=why)
+                row = AdminPasskey(
+                    credential_id=made.credential_id,
+                    admin_id=admin.id,
+                    name=label,
+                    public_key=made.public_key,
+                    sign_count=made.sign_count,
+                )
+                session.add(row)
+                await session.flush()
+                await session.refresh(row)
+                audit.tell(session, Line("admin.passkey.add", f"admin/{name}", {"passkey": label}))
+        except IntegrityError:
+            raise CulvertError(Reason.PASSKEY_REFUSED) from None
+        return _out(row)
+
+    async def list(self, name: str) -> list[PasskeyOut]:
+        async with self._sessions() as session:
+            return [_out(row) for row in await _of(session, (await _admin(session, name)).id)]
+
+    async def remove(self, name: str, passkey_id: str) -> None:
+        """Raises CulvertError NOT_FOUND."""
+        async with self._sessions.begin() as session:
+            for row in await _of(session, (await _admin(session, name)).id):
+                if _name(row) == passkey_id:
+                    await session.delete(row)
+                    audit.tell(session, Line("admin.passkey.remove", f"admin/{name}", {"passkey": row.name}))
+                    return
+        raise CulvertError(Reason.NOT_FOUND, what="The passkey")
+
+    async def ask(self) -> dict[str, Any]:
+        """What a browser needs to sign in."""
+        async with self._sessions.begin() as session:
+            return self._party.request(self._challenge(session, None))
+
+    async def sign_in(self, credential: Credential) -> SignedIn:
+        """Raises CulvertError PASSKEY_REFUSED, which does not say what was wrong."""
+        try:
+            return await self._sign_in(credential)
+        except CulvertError as error:
+            await audit.denied(self._sessions, Line("admin.sign-in", "admin/unknown"), error)
+            raise
+
+    async def _sign_in(self, credential: Credential) -> SignedIn:
+        now = self._now()
+        # Committed whatever comes of it: a challenge is answered once.
+        async with self._sessions.begin() as session:
+            challenge = await self._answered(session, credential, None)
+        async with self._sessions.begin() as session:
+            found = (
+                await session.execute(
+                    select(AdminPasskey, Admin)
+                    .join(Admin, Admin.id == AdminPasskey.admin_id)
+                    .where(AdminPasskey.credential_id == id_of(credential))
+                    .with_for_update()
+                )
+            ).one_or_none()
+            if found is None:
+                raise CulvertError(Reason.PASSKEY_REFUSED)
+            passkey, admin = found
+            count = self._party.signed(credential, challenge, passkey.public_key, passkey.sign_count)
+            if count is None:
+                raise CulvertError(Reason.PASSKEY_REFUSED)
+            passkey.sign_count, passkey.last_used_at = count, now
+            await repository.forget_expired(session, now)
+            line = Line("admin.sign-in", f"admin/{admin.name}", {"passkey": passkey.name})
+            return open_session(session, admin, now, line)
+
+    def _challenge(self, session: AsyncSession, admin_id: int | None) -> bytes:
+        challenge = secrets.token_bytes(_CHALLENGE_BYTES)
+        expires_at = self._now() + _CHALLENGE_LIFETIME
+        session.add(AdminChallenge(hash=_hash(challenge), admin_id=admin_id, expires_at=expires_at))
+        return challenge
+
+    async def _answered(self, session: AsyncSession, credential: Credential, admin_id: int | None) -> bytes:
+        """The challenge, which is used up. Raises CulvertError PASSKEY_REFUSED."""
+        challenge, now = challenge_of(credential), self._now()
+        waiting = AdminChallenge.hash == _hash(challenge)
+        used = await session.execute(
+            delete(AdminChallenge)
+            .where(or_(waiting, AdminChallenge.expires_at <= now))
+            .returning(AdminChallenge.hash, AdminChallenge.admin_id, AdminChallenge.expires_at)
+        )
+        for found, whose, expires_at in used:
+            if found == _hash(challenge) and whose == admin_id and expires_at > now:
+                return challenge
+        raise CulvertError(Reason.PASSKEY_REFUSED)
+
+
+async def _admin(session: AsyncSession, name: str) -> Admin:
+    """Raises CulvertError SESSION_INVALID: who is signed in has just been deleted."""
+    admin = await repository.by_name(session, name)
+    if admin is None:
+        raise CulvertError(Reason.SESSION_INVALID)
+    return admin
+
+
+async def _of(session: AsyncSession, admin_id: int) -> list[AdminPasskey]:
+    query = select(AdminPasskey).where(AdminPasskey.admin_id == admin_id).order_by(AdminPasskey.created_at)
+    return list(await session.scalars(query))
+
+
+def _out(row: AdminPasskey) -> PasskeyOut:
+    return PasskeyOut(id=_name(row), name=row.name, created_at=row.created_at, last_used_at=row.last_used_at)
+
+
+def _name(row: AdminPasskey) -> str:
+    """In a path: a credential's own id may be a kilobyte long."""
+    return hashlib.sha256(row.credential_id).hexdigest()
+
+
+def _handle(admin_id: int) -> bytes:
+    return admin_id.to_bytes(8, "big")
+
+
+def _hash(challenge: bytes) -> bytes:
+    return hashlib.sha256(challenge).digest()

@@ -1,0 +1,122 @@
+"""The relying party of WebAuthn: what is asked of an authenticator, and what its answers prove. Pure.
+
+https://www.w3.org/TR/webauthn-3/, sections 7.1 and 7.2. A passkey replaces password and code together, so each answer has
+to show that the authenticator has verified its user.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import webauthn
+from webauthn.helpers import base64url_to_bytes, options_to_json_dict
+from webauthn.helpers.structs import (
+    AuthenticatorSelectionCriteria,
+    PublicKeyCredentialDescriptor,
+    ResidentKeyRequirement,
+    UserVerificationRequirement,
+)
+
+# As the authenticator's JSON says it (section 5.1).
+Credential = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    credential_id: bytes
+    public_key: bytes
+    sign_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """`origin` is what the browser shows, `id` its host."""
+
+    origin: str
+
+    @classmethod
+    def at(cls, url: str) -> Party:
+        parts = urlsplit(url)
+        return cls(f"{parts.scheme}://{parts.netloc.removesuffix(':443')}")
+
+    @property
+    def id(self) -> str:
+        return urlsplit(self.origin).hostname or ""
+
+    def creation(self, challenge: bytes, user_id: bytes, user: str, known: Sequence[bytes]) -> dict[str, Any]:
+        """For navigator.credentials.create. `known` credentials are not made again on the same authenticator."""
+        return options_to_json_dict(
+            webauthn.generate_registration_options(
+                rp_id=self.id,
+                rp_name="Culvert",
+                user_id=user_id,
+                user_name=user,
+                challenge=challenge,
+                exclude_credentials=[PublicKeyCredentialDescriptor(id=one) for one in known],
+                authenticator_selection=AuthenticatorSelectionCriteria(
+                    resident_key=ResidentKeyRequirement.REQUIRED,
+                    user_verification=UserVerificationRequirement.REQUIRED,
+                ),
+            )
+        )
+
+    def request(self, challenge: bytes) -> dict[str, Any]:
+        """For navigator.credentials.get: the authenticator knows whose passkey it has."""
+        return options_to_json_dict(
+            webauthn.generate_authentication_options(
+                rp_id=self.id, challenge=challenge, user_verification=UserVerificationRequirement.REQUIRED
+            )
+        )
+
+    def registered(self, credential: Credential, challenge: bytes) -> Registered | None:
+        """None: the answer proves nothing."""
+        try:
+            found = webauthn.verify_registration_response(
+                credential=credential,
+                expected_challenge=challenge,
+                expected_rp_id=self.id,
+                expected_origin=self.origin,
+                require_user_verification=True,
+            )
+        # Whatever its parsers trip over, a stranger has sent it.
+        except Exception:
+            return None
+        return Registered(found.credential_id, found.credential_public_key, found.sign_count)
+
+    def signed(
+        self, credential: Credential, challenge: bytes, public_key: bytes, sign_count: int
+    ) -> int | None:
+        """The new count of signatures. None: the answer proves nothing, or comes from a copy of the passkey."""
+        try:
+            return webauthn.verify_authentication_response(
+                credential=credential,
+                expected_challenge=challenge,
+                expected_rp_id=self.id,
+                expected_origin=self.origin,
+                credential_public_key=public_key,
+                credential_current_sign_count=sign_count,
+                require_user_verification=True,
+            ).new_sign_count
+        except Exception:
+            return None
+
+
+def challenge_of(credential: Credential) -> bytes:
+    """What the answer says that it answers; empty when it says nothing of the kind."""
+    try:
+        said = json.loads(base64url_to_bytes(credential["response"]["clientDataJSON"]))
+        return base64url_to_bytes(said["challenge"])
+    except (KeyError, TypeError, ValueError):
+        return b""
+
+
+def id_of(credential: Credential) -> bytes:
+    """Empty when there is none."""
+    try:
+        return base64url_to_bytes(credential["id"])
+    except (KeyError, TypeError, ValueError):
+        return b""
