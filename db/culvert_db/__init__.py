@@ -11,7 +11,7 @@ from culvert_db.migrate import upgrade
 from culvert_db.network import Gateway, Resource, ResourceGateway
 from culvert_db.ownership import GatewayHealth, GatewayLease
 from culvert_db.policies import Group, GroupMember, Policy, PolicyResource, PolicyVersion
-from culvert_db.sign_in import AdminChallenge, AdminPasskey
+from culvert_db.sign_in import AdminChallenge, AdminIdentity, AdminPasskey
 from culvert_db.tunnels import Address, Direction, SecurityAssociation, Tunnel, TunnelState
 from culvert_db.watch import Push, PushKind
 
@@ -33,6 +33,7 @@ __all__ = [
     "Address",
     "Admin",
     "AdminChallenge",
+    "AdminIdentity",
     "AdminInvitation",
     "AdminPasskey",
     "AdminSession",

@@ -21,7 +21,10 @@ class Role(enum.StrEnum):
 
 
 class Admin(Base):
-    """`password_hash` is argon2id's; the TOTP secret is sealed under the master key. Confirmed by its first sign-in."""
+    """`password_hash` is argon2id's; the TOTP secret is sealed under the master key. Confirmed by its first sign-in.
+
+    One that signs in by OpenID Connect has neither.
+    """
 
     __tablename__ = "admins"
 
@@ -30,8 +33,8 @@ class Admin(Base):
     role: Mapped[Role] = mapped_column(state_column(Role))
     # Of what others may change: a sign-in leaves it as it is.
     version: Mapped[int] = mapped_column(default=1)
-    password_hash: Mapped[str]
-    secret_ciphertext: Mapped[bytes]
+    password_hash: Mapped[str | None]
+    secret_ciphertext: Mapped[bytes | None]
     last_used_step: Mapped[int] = mapped_column(BigInteger, default=0)
     created_at: Mapped[CreatedAt]
     confirmed_at: Mapped[datetime.datetime | None]

@@ -1,4 +1,4 @@
-"""Other ways in for administrators than a password: passkeys, and the challenges that wait for an answer."""
+"""Other ways in for administrators than a password: passkeys, a provider of OpenID Connect."""
 
 from __future__ import annotations
 
@@ -8,6 +8,17 @@ from sqlalchemy import BigInteger, ForeignKey
 from sqlalchemy.orm import Mapped, mapped_column
 
 from culvert_db.base import Base, CreatedAt
+
+
+class AdminIdentity(Base):
+    """Who an administrator is at a provider of OpenID Connect (Core, section 5.7)."""
+
+    __tablename__ = "admin_identities"
+
+    issuer: Mapped[str] = mapped_column(primary_key=True)
+    subject: Mapped[str] = mapped_column(primary_key=True)
+    admin_id: Mapped[int] = mapped_column(ForeignKey("admins.id", ondelete="CASCADE"), index=True)
+    created_at: Mapped[CreatedAt]
 
 
 class AdminPasskey(Base):

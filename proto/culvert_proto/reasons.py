@@ -36,6 +36,8 @@ class Reason(enum.IntEnum):
     CSRF_INVALID = error_pb2.REASON_CSRF_INVALID
     NOT_PERMITTED = error_pb2.REASON_NOT_PERMITTED
     PASSKEY_REFUSED = error_pb2.REASON_PASSKEY_REFUSED
+    OIDC_REFUSED = error_pb2.REASON_OIDC_REFUSED
+    OIDC_UNKNOWN = error_pb2.REASON_OIDC_UNKNOWN
     NO_POLICY = error_pb2.REASON_NO_POLICY
     NAME_UNKNOWN = error_pb2.REASON_NAME_UNKNOWN
     TUNNEL_UNKNOWN = error_pb2.REASON_TUNNEL_UNKNOWN
@@ -54,6 +56,7 @@ class Reason(enum.IntEnum):
     IDEMPOTENCY_KEY_BUSY = error_pb2.REASON_IDEMPOTENCY_KEY_BUSY
     VERSION_NEEDED = error_pb2.REASON_VERSION_NEEDED
     VERSION_STALE = error_pb2.REASON_VERSION_STALE
+    OIDC_STALE = error_pb2.REASON_OIDC_STALE
     GATEWAY_DOWN = error_pb2.REASON_GATEWAY_DOWN
     GATEWAY_REFUSED = error_pb2.REASON_GATEWAY_REFUSED
     POOL_EXHAUSTED = error_pb2.REASON_POOL_EXHAUSTED
@@ -191,6 +194,18 @@ CATALOGUE: dict[Reason, Entry] = {
         _G.UNAUTHENTICATED,
         _H.UNAUTHORIZED,
     ),
+    Reason.OIDC_REFUSED: Entry(
+        "The sign-in at {issuer} did not succeed: {why}.",
+        "Try again; if it lasts, tell your administrator.",
+        _G.UNAUTHENTICATED,
+        _H.UNAUTHORIZED,
+    ),
+    Reason.OIDC_UNKNOWN: Entry(
+        "{issuer} knows who you are, but nobody here has that account or that verified e-mail address.",
+        "Ask your administrator to invite you.",
+        _G.PERMISSION_DENIED,
+        _H.FORBIDDEN,
+    ),
     Reason.NO_POLICY: Entry(
         "No policy lets {user} reach {name}.", "Ask {owner}, who owns it.", _G.PERMISSION_DENIED, _H.FORBIDDEN
     ),
@@ -292,6 +307,12 @@ CATALOGUE: dict[Reason, Entry] = {
         "Read it again, and decide again.",
         _G.ABORTED,
         _H.PRECONDITION_FAILED,
+    ),
+    Reason.OIDC_STALE: Entry(
+        "The sign-in was begun in another browser, or more than ten minutes ago.",
+        "Begin it again.",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
     ),
     Reason.GATEWAY_DOWN: Entry(
         "The gateway {gateway} cannot be reached.",

@@ -7,9 +7,10 @@ import re
 import socket
 import tomllib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
+from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 _LISTEN = re.compile(r"^(?P<host>[^\s:]+|\[[0-9a-fA-F:]+\]):(?P<port>\d{1,5})$")
@@ -36,6 +37,14 @@ def _listen(value: str) -> str:
     match = _LISTEN.match(value)
     if match is None or not 0 < int(match["port"]) < 65536:
         raise ValueError("must be HOST:PORT")
+    return value
+
+
+def _issuer(value: str) -> str:
+    parts = urlsplit(value)
+    # Without TLS only on this computer, for tests.
+    if parts.scheme != "https" and (parts.scheme, parts.hostname) != ("http", "localhost"):
+        raise ValueError("must be an https address")
     return value
 
 
@@ -74,7 +83,23 @@ class Settings(BaseSettings):
     controller_name: str = Field(default_factory=socket.gethostname, min_length=1)
     # For how long a gateway stays its owner's after the last word of it; renewed three times in that.
     lease_seconds: float = Field(default=3, ge=0.5, le=60)
+    # A provider of OpenID Connect, for administrators and for people's enrolment. It sends them to /api/v1/oidc/callback.
+    oidc_issuer: Annotated[str, AfterValidator(_issuer)] | None = None
+    oidc_client_id: str | None = None
+    # Holds the client's secret and nothing else.
+    oidc_client_secret_file: Path | None = None
     log_json: bool = False
+
+    @model_validator(mode="after")
+    def _oidc_is_whole(self) -> Self:
+        if (
+            len(
+                {one is None for one in (self.oidc_issuer, self.oidc_client_id, self.oidc_client_secret_file)}
+            )
+            > 1
+        ):
+            raise ValueError("oidc_issuer, oidc_client_id and oidc_client_secret_file go together")
+        return self
 
     @property
     def rest_url(self) -> str:

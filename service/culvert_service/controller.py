@@ -60,6 +60,9 @@ from culvert_service.metrics.agent_calls import AgentCalls
 from culvert_service.metrics.instruments import Instruments
 from culvert_service.metrics.rest_calls import RestCalls
 from culvert_service.metrics.state import State
+from culvert_service.oidc import endpoints as oidc_endpoints
+from culvert_service.oidc.provider import Provider
+from culvert_service.oidc.service import Oidc
 from culvert_service.pki.authority import Authority, PrivateKey
 from culvert_service.pki.master_key import MasterKey
 from culvert_service.policies import endpoints as policy_endpoints
@@ -246,6 +249,9 @@ class Controller:
                 identity_endpoints.public_router(self._identity),
                 admin_endpoints.public_router(admins),
                 passkey_endpoints.public_router(admins, Passkeys(sessions, settings.rest_url, now)),
+                oidc_endpoints.public_router(
+                    Oidc(sessions, _oidc_provider(settings), master_key, self._identity.invite, now)
+                ),
             ],
         )
         self._app.add_middleware(RestCalls, instruments=self._instruments)
@@ -361,6 +367,17 @@ class _RestServer(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self):
         yield
+
+
+def _oidc_provider(settings: Settings) -> Provider | None:
+    issuer, client, file = settings.oidc_issuer, settings.oidc_client_id, settings.oidc_client_secret_file
+    if issuer is None or client is None or file is None:
+        return None
+    try:
+        secret = file.read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        raise ConfigurationError(f"oidc_client_secret_file: {file} cannot be read") from None
+    return Provider(issuer, client, secret, f"{settings.rest_url}/api/v1/oidc/callback")
 
 
 def _program(settings: Settings) -> Program:

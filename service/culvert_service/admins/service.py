@@ -227,7 +227,7 @@ class Admins:
         now = self._now()
         async with self._sessions.begin() as session:
             admin = await repository.locked(session, asked.name)
-            if admin is None or admin.password_hash != stored:
+            if admin is None or admin.secret_ciphertext is None or admin.password_hash != stored:
                 raise CulvertError(Reason.SIGN_IN_WRONG)
             secret = self._master_key.open(admin.secret_ciphertext, _context(admin.name))
             verdict = totp.judge(totp.Guard(admin.last_used_step), secret, asked.code.get_secret_value(), now)

@@ -44,6 +44,8 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_CSRF_INVALID: _Reason.ValueType  # 15
     REASON_NOT_PERMITTED: _Reason.ValueType  # 16
     REASON_PASSKEY_REFUSED: _Reason.ValueType  # 17
+    REASON_OIDC_REFUSED: _Reason.ValueType  # 18
+    REASON_OIDC_UNKNOWN: _Reason.ValueType  # 19
     REASON_NO_POLICY: _Reason.ValueType  # 20
     """What is asked for."""
     REASON_NAME_UNKNOWN: _Reason.ValueType  # 21
@@ -63,6 +65,7 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_IDEMPOTENCY_KEY_BUSY: _Reason.ValueType  # 35
     REASON_VERSION_NEEDED: _Reason.ValueType  # 36
     REASON_VERSION_STALE: _Reason.ValueType  # 37
+    REASON_OIDC_STALE: _Reason.ValueType  # 38
     REASON_GATEWAY_DOWN: _Reason.ValueType  # 40
     """What stands in the way."""
     REASON_GATEWAY_REFUSED: _Reason.ValueType  # 41
@@ -105,6 +108,8 @@ REASON_SESSION_INVALID: Reason.ValueType  # 14
 REASON_CSRF_INVALID: Reason.ValueType  # 15
 REASON_NOT_PERMITTED: Reason.ValueType  # 16
 REASON_PASSKEY_REFUSED: Reason.ValueType  # 17
+REASON_OIDC_REFUSED: Reason.ValueType  # 18
+REASON_OIDC_UNKNOWN: Reason.ValueType  # 19
 REASON_NO_POLICY: Reason.ValueType  # 20
 """What is asked for."""
 REASON_NAME_UNKNOWN: Reason.ValueType  # 21
@@ -124,6 +129,7 @@ REASON_IDEMPOTENCY_KEY_REUSED: Reason.ValueType  # 34
 REASON_IDEMPOTENCY_KEY_BUSY: Reason.ValueType  # 35
 REASON_VERSION_NEEDED: Reason.ValueType  # 36
 REASON_VERSION_STALE: Reason.ValueType  # 37
+REASON_OIDC_STALE: Reason.ValueType  # 38
 REASON_GATEWAY_DOWN: Reason.ValueType  # 40
 """What stands in the way."""
 REASON_GATEWAY_REFUSED: Reason.ValueType  # 41

@@ -1,0 +1,61 @@
+"""A sign-in at the provider, between leaving for it and coming back: kept sealed in the browser's own cookie. Pure."""
+
+from __future__ import annotations
+
+import datetime
+import hmac
+import secrets
+from typing import Literal
+
+from culvert_proto import CulvertError, Reason
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from culvert_service.pki.master_key import MasterKey, MasterKeyError
+
+LIFETIME = datetime.timedelta(minutes=10)
+_CONTEXT = "oidc flow"
+
+
+class Flow(BaseModel):
+    """What was wanted, and what the provider's answer has to match. `token` and `name` are of an invitation to set up."""
+
+    model_config = ConfigDict(frozen=True)
+
+    purpose: Literal["sign-in", "setup", "enrol"]
+    token: str
+    name: str
+    state: str
+    nonce: str
+    verifier: str
+    expires_at: datetime.datetime
+
+
+def begin(
+    purpose: Literal["sign-in", "setup", "enrol"], token: str, name: str, now: datetime.datetime
+) -> Flow:
+    # RFC 7636 section 4.1: 43 to 128 characters.
+    state, nonce, verifier = (secrets.token_urlsafe(48) for _ in range(3))
+    return Flow(
+        purpose=purpose,
+        token=token,
+        name=name,
+        state=state,
+        nonce=nonce,
+        verifier=verifier,
+        expires_at=now + LIFETIME,
+    )
+
+
+def sealed(flow: Flow, key: MasterKey) -> str:
+    return key.seal(flow.model_dump_json().encode(), _CONTEXT).hex()
+
+
+def resumed(cookie: str | None, state: str, key: MasterKey, now: datetime.datetime) -> Flow:
+    """Raises CulvertError OIDC_STALE: not this browser's, not the last one, or too late."""
+    try:
+        flow = Flow.model_validate_json(key.open(bytes.fromhex(cookie or ""), _CONTEXT))
+    except (ValueError, ValidationError, MasterKeyError):
+        raise CulvertError(Reason.OIDC_STALE) from None
+    if flow.expires_at <= now or not hmac.compare_digest(flow.state.encode(), state.encode()):
+        raise CulvertError(Reason.OIDC_STALE)
+    return flow

@@ -1,0 +1,29 @@
+"""Sign-in at the provider as REST says it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+
+class OidcIn(BaseModel):
+    """`setup` makes an administrator's account: with an invitation's `token`, under `name`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    purpose: Literal["sign-in", "setup", "enrol"]
+    token: SecretStr | None = None
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")] | None = None
+
+    @model_validator(mode="after")
+    def _has_what_it_needs(self) -> Self:
+        given = (self.token is not None, self.name is not None)
+        if given != (self.purpose == "setup",) * 2:
+            raise ValueError("setup needs a token and a name, and nothing else does")
+        return self
+
+
+class OidcOut(BaseModel):
+    # Where to send the browser.
+    url: str

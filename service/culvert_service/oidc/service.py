@@ -1,0 +1,125 @@
+"""What a sign-in at the provider is good for: an administrator's session or account, or a person's invitation."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+from collections.abc import Awaitable, Callable
+
+from culvert_db import ActorKind, Admin, AdminIdentity, Sessions, User
+from culvert_proto import CulvertError, Reason
+from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
+
+from culvert_service.admins import repository
+from culvert_service.admins.service import SignedIn, open_session
+from culvert_service.audit import log as audit
+from culvert_service.audit.log import Actor, Line, acting
+from culvert_service.identity.schemas import InvitationOut
+from culvert_service.oidc import flow as flows
+from culvert_service.oidc.flow import Flow
+from culvert_service.oidc.provider import Provider, Subject
+from culvert_service.oidc.schemas import OidcIn
+from culvert_service.pki.master_key import MasterKey
+
+Invite = Callable[[str], Awaitable[InvitationOut]]
+
+
+class Oidc:
+    """`provider` None: nobody has configured one."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        provider: Provider | None,
+        master_key: MasterKey,
+        invite: Invite,
+        now: Callable[[], datetime.datetime],
+    ) -> None:
+        self._sessions = sessions
+        self._configured = provider
+        self._master_key = master_key
+        self._invite = invite
+        self._now = now
+
+    async def begin(self, asked: OidcIn) -> tuple[str, str]:
+        """Where to send the browser, and its cookie. Raises CulvertError NOT_FOUND or OIDC_REFUSED."""
+        token = asked.token.get_secret_value() if asked.token else ""
+        flow = flows.begin(asked.purpose, token, asked.name or "", self._now())
+        url = await self._provider().authorization_url(flow.state, flow.nonce, flow.verifier)
+        return url, flows.sealed(flow, self._master_key)
+
+    async def finish(self, cookie: str | None, state: str, code: str | None) -> SignedIn | InvitationOut:
+        """Raises CulvertError OIDC_STALE, OIDC_REFUSED, OIDC_UNKNOWN, INVITATION_INVALID or ALREADY_EXISTS."""
+        provider = self._provider()
+        flow = flows.resumed(cookie, state, self._master_key, self._now())
+        try:
+            if code is None:
+                raise CulvertError(
+                    Reason.OIDC_REFUSED, issuer=provider.issuer, why="the sign-in was broken off"
+                )
+            subject = await provider.subject(code, flow.nonce, flow.verifier, self._now())
+            match flow.purpose:
+                case "sign-in":
+                    return await self._sign_in(subject)
+                case "setup":
+                    return await self._set_up(flow, subject)
+                case "enrol":
+                    return await self._enrol(subject)
+        except CulvertError as error:
+            action = {"sign-in": "admin.sign-in", "setup": "admin.create", "enrol": "user.invite"}
+            line = Line(action[flow.purpose], "oidc/unknown", {"issuer": provider.issuer})
+            await audit.denied(self._sessions, line, error)
+            raise
+
+    async def _sign_in(self, subject: Subject) -> SignedIn:
+        now = self._now()
+        async with self._sessions.begin() as session:
+            admin = await session.scalar(
+                select(Admin)
+                .join(AdminIdentity, AdminIdentity.admin_id == Admin.id)
+                .where(AdminIdentity.issuer == subject.issuer, AdminIdentity.subject == subject.name)
+            )
+            if admin is None:
+                raise CulvertError(Reason.OIDC_UNKNOWN, issuer=subject.issuer)
+            await repository.forget_expired(session, now)
+            return open_session(session, admin, now, _line("admin.sign-in", admin.name, subject))
+
+    async def _set_up(self, flow: Flow, subject: Subject) -> SignedIn:
+        now = self._now()
+        try:
+            async with self._sessions.begin() as session:
+                token_hash = hashlib.sha256(flow.token.encode()).digest()
+                role = await repository.use_invitation(session, token_hash, now)
+                if role is None:
+                    raise CulvertError(Reason.INVITATION_INVALID)
+                await repository.forget_unconfirmed(session, flow.name)
+                admin = Admin(name=flow.name, role=role, version=1, last_used_step=0, confirmed_at=now)
+                session.add(admin)
+                await session.flush()
+                session.add(AdminIdentity(issuer=subject.issuer, subject=subject.name, admin_id=admin.id))
+                await session.flush()
+                audit.tell(session, _line("admin.create", flow.name, subject))
+                return open_session(session, admin, now, _line("admin.sign-in", flow.name, subject))
+        except IntegrityError:
+            what = f"The administrator {flow.name}, or an account of yours,"
+            raise CulvertError(Reason.ALREADY_EXISTS, what=what) from None
+
+    async def _enrol(self, subject: Subject) -> InvitationOut:
+        async with self._sessions() as session:
+            query = select(User.name).where(User.email == subject.email).limit(2)
+            names = list(await session.scalars(query)) if subject.email else []
+        # An address that two people have tells neither.
+        if len(names) != 1:
+            raise CulvertError(Reason.OIDC_UNKNOWN, issuer=subject.issuer)
+        acting.set(Actor(ActorKind.INVITATION, names[0], acting.get().source))
+        return await self._invite(names[0])
+
+    def _provider(self) -> Provider:
+        if self._configured is None:
+            raise CulvertError(Reason.NOT_FOUND, what="A provider of OpenID Connect")
+        return self._configured
+
+
+def _line(action: str, name: str, subject: Subject) -> Line:
+    return Line(action, f"admin/{name}", {"issuer": subject.issuer, "subject": subject.name})

@@ -1,0 +1,236 @@
+"""OpenID Connect against a provider that serves: accounts, sessions and invitations for whom it knows, and nobody else."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import AsyncGenerator, Iterator
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import oidc_provider_mock
+import pytest
+from culvert_proto import CulvertError, Reason
+from culvert_service.config import ConfigurationError, Settings, load
+from culvert_service.oidc import flow as flows
+from culvert_service.oidc.provider import Provider
+from culvert_service.pki.master_key import MasterKey
+from joserfc import jwt
+from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
+
+from .conftest import World, running, settings_in
+from .test_admins import Person, browser, refusal
+from .test_secrets import dump
+
+slow = pytest.mark.slow
+
+NOW = datetime.datetime(2026, 1, 31, 9, tzinfo=datetime.UTC)
+CLIENT, SECRET = "culvert", "a secret: with a colon"
+
+
+def user(name: str, email: str, *, verified: bool = True) -> oidc_provider_mock.User:
+    return oidc_provider_mock.User(sub=name, claims={"email": email, "email_verified": verified})
+
+
+@pytest.fixture
+def issuer() -> Iterator[str]:
+    known = [
+        user("ada", "ada@corp.example"),
+        user("alice", "alice@corp.example"),
+        user("mallory", "alice@corp.example", verified=False),
+    ]
+    with oidc_provider_mock.run_server_in_thread(user_claims=known, require_nonce=True) as server:
+        yield f"http://localhost:{server.server_port}"
+
+
+@pytest.fixture
+async def world(tmp_path: Path, database_url: str, issuer: str) -> AsyncGenerator[World]:
+    (tmp_path / "secret").write_text(f"{SECRET}\n")
+    oidc = {
+        "oidc_issuer": issuer,
+        "oidc_client_id": CLIENT,
+        "oidc_client_secret_file": tmp_path / "secret",
+    }
+    async with running(settings_in(tmp_path, database_url=database_url, **oidc)) as world:
+        await world.rest("POST", "/users", {"name": "alice", "email": "alice@corp.example"})
+        yield world
+
+
+async def at_provider(person: Person, subject: str, **asked: str) -> str:
+    """Where the provider sends the browser back to."""
+    begun = await person.ask("POST", "/oidc", asked)
+    assert begun.status_code == 200, begun.text
+    async with httpx.AsyncClient(trust_env=False) as client:
+        answer = await client.post(begun.json()["url"], data={"sub": subject})
+    assert answer.status_code == 302, answer.text
+    return answer.headers["location"]
+
+
+async def through(person: Person, subject: str, **asked: str) -> httpx.Response:
+    return await person.client.get(await at_provider(person, subject, **asked))
+
+
+async def invitation(world: World, role: str) -> str:
+    return str((await world.rest("POST", "/admins/invitations", {"role": role}))["token"])
+
+
+@slow
+async def test_an_invited_administrator_sets_up_and_signs_in_without_a_password(world: World) -> None:
+    token = await invitation(world, "auditor")
+    async with browser(world, "ada") as ada:
+        assert refusal(await through(ada, "ada", purpose="sign-in")) == (403, "OIDC_UNKNOWN")
+        made = await through(ada, "ada", purpose="setup", token=token, name="ada")
+        assert (made.status_code, made.headers["location"]) == (303, "/")
+        assert (await ada.client.get("/api/v1/session")).json()["role"] == "auditor"
+        assert token not in await dump(world)
+        for again in (token, await invitation(world, "owner")):
+            answer = await through(ada, "ada", purpose="setup", token=again, name="ada2")
+            assert answer.status_code in (403, 409)
+    async with browser(world, "ada") as ada:
+        assert (await through(ada, "ada", purpose="sign-in")).status_code == 303
+        shown = (await ada.client.get("/api/v1/session")).json()
+        assert shown["name"] == "ada"
+        ada.csrf = shown["csrf_token"]
+        assert (await ada.ask("GET", "/users")).status_code == 200
+        assert refusal(await ada.sign_in("", "000000")) == (401, "SIGN_IN_WRONG")
+        await world.rest("DELETE", "/admins/ada")
+        assert refusal(await through(ada, "ada", purpose="sign-in")) == (403, "OIDC_UNKNOWN")
+    done = await world.rest("GET", "/audit?action=admin.sign-in&outcome=done")
+    assert {(line["actor"], line["details"]["subject"]) for line in done} == {("ada", "ada")}
+
+
+@slow
+async def test_a_person_gets_an_invitation_by_a_verified_address_alone(world: World) -> None:
+    async with browser(world, "alice") as alice:
+        answer = await through(alice, "alice", purpose="enrol")
+        assert answer.status_code == 303
+        link = urlsplit(answer.headers["location"])
+        assert (link.scheme, parse_qs(link.query)["controller"]) == ("culvert", [world.settings.rest_url])
+        assert "__Host-culvert" not in alice.client.cookies
+        for stranger in ("mallory", "bob@corp.example"):
+            assert refusal(await through(alice, stranger, purpose="enrol")) == (403, "OIDC_UNKNOWN")
+        await world.rest("POST", "/users", {"name": "alice2", "email": "alice@corp.example"})
+        assert refusal(await through(alice, "alice", purpose="enrol")) == (403, "OIDC_UNKNOWN")
+    (line,) = await world.rest("GET", "/audit?action=user.invite&outcome=done")
+    assert (line["actor_kind"], line["actor"]) == ("invitation", "alice")
+
+
+@slow
+async def test_an_answer_counts_in_the_browser_that_asked_and_once(world: World) -> None:
+    async with browser(world, "alice") as alice, browser(world, "eve") as eve:
+        back = await at_provider(alice, "alice", purpose="enrol")
+        assert refusal(await eve.client.get(back)) == (409, "OIDC_STALE")
+        await at_provider(eve, "alice", purpose="enrol")
+        assert refusal(await eve.client.get(back)) == (409, "OIDC_STALE")
+        cookie = dict(alice.client.cookies)
+        assert (await alice.client.get(back)).status_code == 303
+        assert refusal(await alice.client.get(back)) == (409, "OIDC_STALE")
+        alice.client.cookies.update(cookie)
+        assert refusal(await alice.client.get(back)) == (401, "OIDC_REFUSED")
+        alice.client.cookies.clear()
+        back = (await at_provider(alice, "alice", purpose="enrol")).replace("code=", "error=access_denied&x=")
+        assert refusal(await alice.client.get(back)) == (401, "OIDC_REFUSED")
+        for body in ({"purpose": "setup"}, {"purpose": "enrol", "token": "x"}, {"purpose": "root"}):
+            assert refusal(await alice.ask("POST", "/oidc", body)) == (422, "REQUEST_INVALID")
+
+
+async def test_a_provider_that_does_not_answer_is_told_without_the_secret() -> None:
+    gone = Provider("http://localhost:1", CLIENT, SECRET, "https://c.example/api/v1/oidc/callback")
+    for asked in (gone.authorization_url("s", "n", "v"), gone.subject("c", "n", "v", NOW)):
+        with pytest.raises(CulvertError) as caught:
+            await asked
+        assert caught.value.reason is Reason.OIDC_REFUSED
+        assert SECRET not in str(caught.value)
+
+
+class Forger(Provider):
+    """The provider's answers, as somebody who speaks in its place could make them."""
+
+    def __init__(self, token: str, keys: KeySet) -> None:
+        super().__init__("https://id.example", CLIENT, SECRET, "https://c.example/api/v1/oidc/callback")
+        object.__setattr__(self, "answers", {"token": {"id_token": token}, "keys": keys.as_dict()})
+
+    async def _metadata(self) -> dict[str, Any]:
+        return {"token_endpoint": "token", "jwks_uri": "keys"}
+
+    async def _json(self, method: str, url: str, **sent: Any) -> dict[str, Any]:
+        return cast("Any", self).answers[url]
+
+
+CLAIMS = {
+    "iss": "https://id.example",
+    "sub": "ada",
+    "aud": CLIENT,
+    "exp": int(NOW.timestamp()) + 300,
+    "iat": int(NOW.timestamp()),
+    "nonce": "n",
+    "email": "ada@corp.example",
+    "email_verified": True,
+}
+KEY = ECKey.generate_key("P-256", {"kid": "1"})
+
+
+async def judged(claims: dict[str, Any], key: Any = KEY, alg: str = "ES256") -> Reason | str:
+    token = jwt.encode({"alg": alg, "kid": "1"}, claims, key, algorithms=[alg])
+    forger = Forger(token, KeySet([KEY]))
+    try:
+        return (await forger.subject("code", "n", "v", NOW)).name
+    except CulvertError as error:
+        return error.reason
+
+
+async def test_only_a_token_for_us_now_and_for_this_sign_in_is_believed() -> None:
+    assert await judged(CLAIMS) == "ada"
+    wrong: list[dict[str, Any]] = [
+        {"iss": "https://id.example.evil"},
+        {"aud": "another"},
+        {"aud": [CLIENT, "another"], "azp": "another"},
+        {"exp": int(NOW.timestamp()) - 300},
+        {"nonce": "m"},
+        {"exp": None},
+    ]
+    for change in wrong:
+        assert await judged(CLAIMS | change) is Reason.OIDC_REFUSED, change
+    for missing in ("iss", "sub", "aud", "exp", "nonce"):
+        left = {name: value for name, value in CLAIMS.items() if name != missing}
+        assert await judged(left) is Reason.OIDC_REFUSED, missing
+    assert await judged(CLAIMS, ECKey.generate_key("P-256", {"kid": "1"})) is Reason.OIDC_REFUSED
+    assert await judged(CLAIMS, RSAKey.generate_key(2048, {"kid": "1"}), "RS256") is Reason.OIDC_REFUSED
+    shared = OctKey.import_key("x" * 32, {"kid": "1"})
+    assert await judged(CLAIMS, shared, "HS256") is Reason.OIDC_REFUSED
+    assert await judged(CLAIMS, shared, "none") is Reason.OIDC_REFUSED
+
+
+def test_a_flow_is_good_for_ten_minutes_in_its_own_cookie() -> None:
+    key = MasterKey(bytes(32))
+    flow = flows.begin("setup", "token", "ada", NOW)
+    cookie = flows.sealed(flow, key)
+    assert "token" not in bytes.fromhex(cookie).decode("latin-1")
+    assert flows.resumed(cookie, flow.state, key, NOW + flows.LIFETIME / 2) == flow
+    for wrong, state, later in (
+        (cookie, "x", 0),
+        (cookie, "ü", 0),
+        (None, flow.state, 0),
+        ("zz", flow.state, 0),
+        (cookie[:-2] + "00", flow.state, 0),
+        (cookie, flow.state, 1),
+    ):
+        with pytest.raises(CulvertError) as caught:
+            flows.resumed(wrong, state, key, NOW + flows.LIFETIME * later)
+        assert caught.value.reason is Reason.OIDC_STALE
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"oidc_issuer": "https://id.example"},
+        {"oidc_issuer": "http://id.example", "oidc_client_id": "c", "oidc_client_secret_file": "/x"},
+    ],
+)
+def test_half_a_provider_or_one_without_tls_is_refused(fields: dict[str, str], tmp_path: Path) -> None:
+    file = tmp_path / "culvert.toml"
+    file.write_text("".join(f'{name} = "{value}"\n' for name, value in fields.items()))
+    with pytest.raises(ConfigurationError, match="oidc"):
+        load(file)
+    assert Settings().oidc_issuer is None
