@@ -12,6 +12,7 @@ from culvert_db.network import Gateway, Resource, ResourceGateway
 from culvert_db.ownership import GatewayHealth, GatewayLease
 from culvert_db.policies import Group, GroupMember, Policy, PolicyResource, PolicyVersion
 from culvert_db.sign_in import AdminChallenge, AdminIdentity, AdminPasskey
+from culvert_db.statement import Statement, as_json, from_json
 from culvert_db.tunnels import Address, Direction, SecurityAssociation, Tunnel, TunnelState
 from culvert_db.watch import Push, PushKind
 
@@ -69,11 +70,14 @@ __all__ = [
     "SecurityAssociation",
     "Sessions",
     "SignInGuesses",
+    "Statement",
     "Totp",
     "Tunnel",
     "TunnelState",
     "User",
+    "as_json",
     "create_engine",
     "create_sessions",
+    "from_json",
     "upgrade",
 ]

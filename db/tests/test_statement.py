@@ -1,0 +1,94 @@
+"""Rows as JSON are the rows that the mapper reads; compiled statements take and give what the driver does."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+from culvert_db import (
+    Device,
+    DeviceState,
+    Gateway,
+    Sessions,
+    Statement,
+    User,
+    as_json,
+    create_engine,
+    create_sessions,
+    from_json,
+    upgrade,
+)
+from culvert_db.embedded import EmbeddedPostgres
+from sqlalchemy import bindparam, inspect, select, update
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+async def sessions(tmp_path: Path) -> AsyncGenerator[Sessions]:
+    async with EmbeddedPostgres(tmp_path / "pg") as url:
+        engine = create_engine(url)
+        await upgrade(engine)
+        yield create_sessions(engine)
+        await engine.dispose()
+
+
+def columns(row: Device | Gateway) -> dict[str, object]:
+    return {name: getattr(row, name) for name in inspect(type(row)).columns.keys()}  # noqa: SIM118
+
+
+async def test_a_row_as_json_is_the_row(sessions: Sessions) -> None:
+    now = datetime.datetime(2026, 3, 29, 1, 30, 0, 7, tzinfo=datetime.UTC)
+    device = Device(
+        id=uuid.uuid4(),
+        name='a "name"\n of ünïcode',
+        fingerprint=bytes(range(32)),
+        certificate_serial="1",
+        certificate_expires_at=now,
+        last_seen_address="2001:db8::1",
+        posture={"os": "Debian", "disk": None},
+    )
+    gateway = Gateway(
+        name="gw",
+        address="198.51.100.1",
+        p4runtime_address="x:1",
+        p4runtime_device_id=2**40,
+        pool="10.99.0.0/24",
+        wan={"port": 1},
+        lan={},
+        kek_ciphertext=b"secret",
+    )
+    async with sessions.begin() as session:
+        device.user = User(name="alice", email="alice@corp.example")
+        session.add_all([device, gateway])
+    whole = Statement(select(as_json(Device), as_json(Gateway, without="kek_ciphertext")))
+    async with sessions() as session:
+        found = await whole.row(session)
+        read = await session.get(Device, device.id)
+    assert found is not None
+    assert read is not None
+    parsed = from_json(Device, found[0])
+    assert columns(parsed) == columns(read)
+    assert parsed.state is DeviceState.PENDING
+    expected = columns(gateway) | {"kek_ciphertext": None}
+    assert columns(from_json(Gateway, found[1])) == expected
+    assert b"secret".hex() not in found[1]
+
+
+async def test_a_statement_is_in_its_sessions_transaction(sessions: Sessions) -> None:
+    rename = Statement(
+        update(User).where(User.name == bindparam("was")).values(name=bindparam("now")).returning(User.id)
+    )
+    async with sessions.begin() as session:
+        session.add(User(name="alice", email="alice@corp.example"))
+    async with sessions() as session:
+        assert len(await rename.rows(session, was="alice", now="bob")) == 1
+        assert await rename.row(session, was="alice", now="bob") is None
+        await session.rollback()
+    async with sessions() as session:
+        assert await session.scalar(select(User.name)) == "alice"
+        with pytest.raises(KeyError):
+            await rename.run(session, was="alice")
