@@ -6,8 +6,19 @@ import datetime
 import uuid
 from collections.abc import Sequence
 
-from culvert_db import Device, DeviceState, Invitation, RecoveryCode, Totp, Tunnel, User
-from sqlalchemy import delete, func, select, update
+from culvert_db import (
+    Device,
+    DeviceState,
+    Invitation,
+    RecoveryCode,
+    Statement,
+    Totp,
+    Tunnel,
+    User,
+    as_json,
+    from_json,
+)
+from sqlalchemy import LargeBinary, bindparam, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager
 
@@ -81,14 +92,29 @@ async def judge(session: AsyncSession, device_id: uuid.UUID, state: DeviceState)
     return found is not None
 
 
-async def device_by_fingerprint(
-    session: AsyncSession, fingerprint: bytes, *, hold: bool = False
-) -> Device | None:
-    """With its user. `hold` keeps a revocation waiting until this transaction ends."""
-    query = (
+async def device_by_fingerprint(session: AsyncSession, fingerprint: bytes) -> Device | None:
+    """With its user."""
+    return await session.scalar(
         select(Device).join(Device.user).options(contains_eager(Device.user)).where(Device.shows(fingerprint))
     )
-    return await session.scalar(query.with_for_update(read=True, of=Device) if hold else query)
+
+
+_HELD = Statement(
+    select(as_json(Device), User.name)
+    .join(User, User.id == Device.user_id)
+    .where(Device.shows(bindparam("fingerprint", type_=LargeBinary)))
+    .with_for_update(read=True, of=Device)
+)
+
+
+async def held(session: AsyncSession, fingerprint: bytes) -> Device | None:
+    """To read, with its user's name; a revocation waits until this transaction ends."""
+    row = await _HELD.row(session, fingerprint=fingerprint)
+    if row is None:
+        return None
+    device = from_json(Device, row[0])
+    device.user = User(name=row[1])
+    return device
 
 
 async def device_to_renew(session: AsyncSession, fingerprint: bytes) -> Device | None:

@@ -94,7 +94,6 @@ class Opening:
         """The first click need not wait for statements to be compiled and a connection to be made."""
         async with self._sessions() as session:
             await repository.open_facts(session, b"", "")
-            await repository.serving(session, 0, uuid.UUID(int=0))
 
     async def open(self, request: OpenRequest, timeline: Timeline) -> Opened:
         """Tries the gateways in order. Raises CulvertError, or ElsewhereError; nothing is then left behind."""
@@ -120,8 +119,7 @@ class Opening:
         async with self._sessions() as session:
             facts = await repository.open_facts(session, request.fingerprint, request.fqdn)
             device = admitted(facts.device, self._now())
-            serving = await self._serving(session, facts, device)
-            permit = self._decide(request, facts, device, serving, failed)
+            permit = self._decide(request, facts, device, failed)
             timeline.decided()
             existing = await repository.locked(session, facts.tunnel_id) if facts.tunnel_id else None
             if (
@@ -132,7 +130,7 @@ class Opening:
                 link = self._fleet.ours(existing.gateway)
                 job = await self._reopen(session, existing, link, request, permit.until, facts.version)
             else:
-                chosen = _named(serving, permit.gateways[0])
+                chosen = _named(facts.serving, permit.gateways[0])
                 link = self._fleet.ours(chosen.gateway.name)
                 if existing is not None:
                     await repository.take(session, Tunnel.id == existing.id)
@@ -157,25 +155,13 @@ class Opening:
                 raise
         return Opened(job.tunnel, timeline, job.draining, job.replaced, job.leftovers)
 
-    async def _serving(self, session: AsyncSession, facts: OpenFacts, device: Device) -> list[Serving]:
-        if facts.resource is None or facts.policies is None:
-            return []
-        return await repository.serving(session, facts.resource.id, device.id)
-
-    def _decide(
-        self,
-        request: OpenRequest,
-        facts: OpenFacts,
-        device: Device,
-        serving: Sequence[Serving],
-        failed: set[str],
-    ) -> Permit:
+    def _decide(self, request: OpenRequest, facts: OpenFacts, device: Device, failed: set[str]) -> Permit:
         resource = facts.resource
         verdict = decide(
             decision_facts.asker(device, device.user, request.peer_address),
             request.fqdn,
             decision_facts.target(resource, facts.policies, approval=self._approval) if resource else None,
-            [GatewayFact(one.gateway.name, self._usable(one.gateway.name, failed)) for one in serving],
+            [GatewayFact(one.gateway.name, self._usable(one.gateway.name, failed)) for one in facts.serving],
             request.pinned,
             self._now(),
         ).verdict

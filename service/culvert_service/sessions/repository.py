@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import datetime
 import enum
+import functools
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from culvert_db import (
     Address,
@@ -17,12 +18,29 @@ from culvert_db import (
     Resource,
     ResourceGateway,
     SecurityAssociation,
+    Statement,
     Tunnel,
     User,
+    as_json,
+    from_json,
 )
 from culvert_proto import CulvertError, Reason
-from sqlalchemy import ColumnElement, Select, Table, Text, and_, bindparam, delete, func, or_, select, update
-from sqlalchemy.dialects.postgresql import ARRAY, insert
+from sqlalchemy import (
+    ColumnElement,
+    Interval,
+    LargeBinary,
+    Select,
+    Table,
+    Text,
+    and_,
+    bindparam,
+    delete,
+    func,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by, array, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager, selectinload
 
@@ -35,11 +53,34 @@ from culvert_service.rest.page import Cut
 from culvert_service.sessions.pool import Inner, free_address
 from culvert_service.sessions.record import TunnelRecord, parse
 
-# On the way of a click, what the mapper does for a statement can be measured: these are built once, and name tables.
+# What a click waits for names tables and is compiled once.
 _TUNNELS = cast("Table", Tunnel.__table__)
 _SAS = cast("Table", SecurityAssociation.__table__)
-_INSERT_TUNNEL = insert(_TUNNELS).on_conflict_do_nothing().returning(_TUNNELS.c.id)
-_INSERT_SAS = insert(_SAS).on_conflict_do_nothing().returning(_SAS.c.id)
+_INSERT_TUNNEL = Statement(
+    insert(_TUNNELS)
+    .values({column.name: bindparam(column.name) for column in _TUNNELS.c if column.server_default is None})
+    .on_conflict_do_nothing()
+    .returning(_TUNNELS.c.id)
+)
+_SA_OF_A_PAIR = ("spi", "slot", "sa_id")
+_INSERT_SAS = Statement(
+    insert(_SAS)
+    .values(
+        [
+            {name: bindparam(name) for name in ("tunnel_id", "gateway_id", "device_id", "generation", "tag")}
+            | {name: bindparam(f"{direction}_{name}") for name in _SA_OF_A_PAIR}
+            | {"direction": direction.value}
+            for direction in Direction
+        ]
+    )
+    .on_conflict_do_nothing()
+    .returning(_SAS.c.id)
+)
+_DRAIN = Statement(
+    update(_SAS)
+    .where(_SAS.c.tunnel_id == bindparam("of_tunnel"), _SAS.c.generation == bindparam("of_generation"))
+    .values(drain_until=func.now() + bindparam("after", type_=Interval))
+)
 _PERMIT = (
     update(_TUNNELS)
     .where(
@@ -50,23 +91,38 @@ _PERMIT = (
     )
     .values(permitted_until=bindparam("permitted_until"), policy_version=bindparam("policy_version"))
 )
-_OPEN_FACTS = (
-    select(Device, Resource, POLICIES, VERSION, Tunnel.id)
-    .join(Device.user)
-    .options(contains_eager(Device.user))
-    .outerjoin(Resource, Resource.id == meant_by(bindparam("asked_names", type_=ARRAY(Text))))
-    .outerjoin(Tunnel, and_(Tunnel.device_id == Device.id, Tunnel.resource_id == Resource.id))
-    .where(Device.shows(bindparam("asked_fingerprint")))
-    .with_for_update(read=True, of=Device)
-)
+_GATEWAY = as_json(Gateway, without="kek_ciphertext")
+_IN_ORDER = ResourceGateway.position
 _SERVING = (
-    select(Gateway, Address.address, Address.address6)
-    .join(ResourceGateway, ResourceGateway.gateway_id == Gateway.id)
-    .outerjoin(
-        Address, and_(Address.gateway_id == Gateway.id, Address.device_id == bindparam("asked_device"))
-    )
-    .where(ResourceGateway.resource_id == bindparam("asked_resource"))
-    .order_by(ResourceGateway.position)
+    select(func.array_agg(aggregate_order_by(array([_GATEWAY, as_json(Address)]), _IN_ORDER)))
+    .select_from(ResourceGateway)
+    .join(Gateway, Gateway.id == ResourceGateway.gateway_id)
+    .outerjoin(Address, and_(Address.gateway_id == Gateway.id, Address.device_id == Device.id))
+    .where(ResourceGateway.resource_id == Resource.id)
+    .correlate(Device, Resource)
+    .scalar_subquery()
+)
+_LOCK = Statement(select(Tunnel.id).where(Tunnel.id == bindparam("tunnel_id")).with_for_update())
+_SAS_OF_IT = (
+    select(func.array_agg(as_json(SecurityAssociation)))
+    .where(SecurityAssociation.tunnel_id == Tunnel.id)
+    .correlate(Tunnel)
+    .scalar_subquery()
+)
+_RECORD = Statement(
+    select(as_json(Tunnel), _SAS_OF_IT, as_json(Resource), _GATEWAY, as_json(Address))
+    .join(Resource, Resource.id == Tunnel.resource_id)
+    .join(Gateway, Gateway.id == Tunnel.gateway_id)
+    .join(Address, and_(Address.gateway_id == Tunnel.gateway_id, Address.device_id == Tunnel.device_id))
+    .where(Tunnel.id == bindparam("tunnel_id"))
+)
+_OPEN_FACTS = Statement(
+    select(as_json(Device), User.name, as_json(Resource), POLICIES, VERSION, Tunnel.id, _SERVING)
+    .join(User, User.id == Device.user_id)
+    .outerjoin(Resource, Resource.id == meant_by(bindparam("names", type_=ARRAY(Text))))
+    .outerjoin(Tunnel, and_(Tunnel.device_id == Device.id, Tunnel.resource_id == Resource.id))
+    .where(Device.shows(bindparam("fingerprint", type_=LargeBinary)))
+    .with_for_update(read=True, of=Device)
 )
 
 # Draws of random numbers, or of the lowest free address, before it is called a fault.
@@ -78,10 +134,11 @@ class OpenFacts:
     """What the decision needs, and what is there already. `policies` is for decision.facts to parse."""
 
     device: Device | None
-    resource: Resource | None
-    policies: str | None
-    version: int
-    tunnel_id: uuid.UUID | None
+    resource: Resource | None = None
+    policies: str | None = None
+    version: int = 0
+    tunnel_id: uuid.UUID | None = None
+    serving: tuple[Serving, ...] = ()
 
 
 class Inserted(enum.Enum):
@@ -102,21 +159,38 @@ class Serving:
 
 async def open_facts(session: AsyncSession, fingerprint: bytes, fqdn: str) -> OpenFacts:
     """Keeps a revocation of the device waiting until this transaction ends: it then finds the new tunnel."""
-    found = await session.execute(
-        _OPEN_FACTS, {"asked_fingerprint": fingerprint, "asked_names": candidates(fqdn)}
-    )
-    row = found.one_or_none()
+    row = await _OPEN_FACTS.row(session, fingerprint=fingerprint, names=candidates(fqdn))
     if row is None:
-        return OpenFacts(None, None, None, 0, None)
-    return OpenFacts(*row)
+        return OpenFacts(None)
+    shown, user, resource, policies, version, tunnel_id, serving = row
+    device = from_json(Device, shown)
+    device.user = User(name=user)
+    return OpenFacts(
+        device,
+        _resource(resource) if resource else None,
+        policies,
+        version,
+        tunnel_id,
+        tuple(
+            Serving(_gateway(gateway), _inner(inner) if inner else None) for gateway, inner in serving or ()
+        ),
+    )
 
 
-async def serving(session: AsyncSession, resource_id: int, device_id: uuid.UUID) -> list[Serving]:
-    asked = {"asked_resource": resource_id, "asked_device": device_id}
-    return [
-        Serving(gateway, Inner(address, address6) if address else None)
-        for gateway, address, address6 in await session.execute(_SERVING, asked)
-    ]
+# Many openings find few resources and gateways: most find them parsed. Nobody changes what is shared so.
+@functools.lru_cache(maxsize=4096)
+def _resource(shown: str) -> Resource:
+    return from_json(Resource, shown)
+
+
+def _inner(shown: str) -> Inner:
+    found = from_json(Address, shown)
+    return Inner(found.address, found.address6)
+
+
+@functools.lru_cache(maxsize=256)
+def _gateway(shown: str) -> Gateway:
+    return from_json(Gateway, shown)
 
 
 async def assign_address(session: AsyncSession, gateway: Gateway, device_id: uuid.UUID) -> Inner:
@@ -160,9 +234,7 @@ async def insert_tunnel(session: AsyncSession, tunnel: Tunnel) -> Inserted:
     }
     for _ in range(_TRIES):
         tunnel.endpoint = draw_endpoint()
-        if (
-            await session.execute(_INSERT_TUNNEL, values | {"endpoint": tunnel.endpoint})
-        ).scalar() is not None:
+        if await _INSERT_TUNNEL.row(session, **values, endpoint=tunnel.endpoint) is not None:
             return Inserted.DONE
         there = select(Tunnel.id).where(
             Tunnel.device_id == tunnel.device_id, Tunnel.resource_id == tunnel.resource_id
@@ -183,22 +255,22 @@ async def insert_pair(
     """Two SAs with numbers that nobody else has; None when the gateway has none left."""
     for _ in range(_TRIES):
         drawn = {Direction.TO_GATEWAY: draw(), Direction.TO_DEVICE: draw()}
-        rows = [
-            {
-                "tunnel_id": tunnel_id,
-                "gateway_id": gateway_id,
-                "device_id": device_id,
-                "direction": direction,
-                "generation": generation,
-                "spi": numbers.spi,
-                "slot": numbers.slot,
-                "sa_id": numbers.sa_id,
-                "tag": tag,
-            }
-            for direction, numbers in drawn.items()
-        ]
-        inserted = (await session.execute(_INSERT_SAS, rows)).scalars().all()
-        if len(inserted) == len(rows):
+        numbers = {
+            f"{direction}_{name}": getattr(drawn[direction], name)
+            for direction in Direction
+            for name in _SA_OF_A_PAIR
+        }
+        rows = await _INSERT_SAS.rows(
+            session,
+            tunnel_id=tunnel_id,
+            gateway_id=gateway_id,
+            device_id=device_id,
+            generation=generation,
+            tag=tag,
+            **numbers,
+        )
+        inserted = [row[0] for row in rows]
+        if len(inserted) == len(drawn):
             return Pair(generation, drawn[Direction.TO_GATEWAY], drawn[Direction.TO_DEVICE], tag)
         await session.execute(delete(SecurityAssociation).where(SecurityAssociation.id.in_(inserted)))
     return None
@@ -218,24 +290,31 @@ async def delete_generations(
 async def drain_generation(
     session: AsyncSession, tunnel_id: uuid.UUID, generation: int, after: datetime.timedelta
 ) -> None:
-    await session.execute(
-        update(SecurityAssociation)
-        .where(SecurityAssociation.tunnel_id == tunnel_id, SecurityAssociation.generation == generation)
-        .values(drain_until=func.now() + after)
-    )
+    await _DRAIN.run(session, of_tunnel=tunnel_id, of_generation=generation, after=after)
 
 
 async def update_tunnel(session: AsyncSession, tunnel_id: uuid.UUID, **values: object) -> None:
-    await session.execute(update(Tunnel).where(Tunnel.id == tunnel_id).values(**values))
+    await _update(frozenset(values)).run(session, tunnel_id=tunnel_id, **values)
+
+
+@functools.cache
+def _update(columns: frozenset[str]) -> Statement:
+    values: dict[str, Any] = {name: bindparam(name) for name in sorted(columns)}
+    return Statement(update(_TUNNELS).where(_TUNNELS.c.id == bindparam("tunnel_id")).values(values))
 
 
 async def locked(session: AsyncSession, tunnel_id: uuid.UUID) -> TunnelRecord | None:
     """The tunnel, to itself until this transaction ends."""
     # The lock comes first: rows that are joined to it are read only after whoever had it is through.
-    if await session.scalar(select(Tunnel.id).where(Tunnel.id == tunnel_id).with_for_update()) is None:
+    if await _LOCK.row(session, tunnel_id=tunnel_id) is None:
         return None
-    found = await _records(session, Tunnel.id == tunnel_id)
-    return found[0] if found else None
+    row = await _RECORD.row(session, tunnel_id=tunnel_id)
+    if row is None:
+        return None
+    shown, sas, resource, gateway, inner = row
+    tunnel = from_json(Tunnel, shown)
+    tunnel.sas = [from_json(SecurityAssociation, sa) for sa in sas]
+    return parse(tunnel, _resource(resource), _gateway(gateway), _inner(inner))
 
 
 async def take(session: AsyncSession, *which: ColumnElement[bool]) -> list[TunnelRecord]:

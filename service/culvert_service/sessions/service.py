@@ -303,7 +303,7 @@ class Tunnels:
         return await finish()
 
     async def _own(self, session: AsyncSession, fingerprint: bytes, tunnel_id: uuid.UUID) -> TunnelRecord:
-        device = admitted(await identity.device_by_fingerprint(session, fingerprint, hold=True), self._now())
+        device = admitted(await identity.held(session, fingerprint), self._now())
         record = await repository.locked(session, tunnel_id)
         if record is None or record.device_id != device.id:
             raise CulvertError(Reason.TUNNEL_UNKNOWN)
