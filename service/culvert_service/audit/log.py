@@ -13,15 +13,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 from uuid import UUID
 
-from culvert_db import ActorKind, AuditLine, Outcome, Sessions
+from culvert_db import ActorKind, AuditLine, Outcome, Sessions, Statement
 from culvert_proto import CulvertError
-from sqlalchemy import Table, event, insert
+from sqlalchemy import Table, bindparam, event, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
 from culvert_service.audit.line import Detail, canonical
 
-_INSERT = insert(cast("Table", AuditLine.__table__))
+_LINES = cast("Table", AuditLine.__table__)
+_INSERT = Statement(insert(_LINES).values({column.name: bindparam(column.name) for column in _LINES.c}))
 _WAITING = "culvert_audit"
 # A caller chooses the names that it asks for: the log keeps what a name of DNS can be long.
 _TEXT_MAX = 253
@@ -63,6 +64,8 @@ def tell(session: AsyncSession, line: Line) -> None:
             # The trigger's to fill; the table wants them present.
             "chain": 0,
             "seq": 0,
+            "at": None,
+            "hash": None,
             "actor_kind": actor.kind,
             "actor": _text(actor.name),
             "source": actor.source,
@@ -106,8 +109,7 @@ def controller_acts() -> Generator[None]:
 def _write(session: Session) -> None:
     if lines := session.info.pop(_WAITING, None):
         session.flush()
-        # One line alone is not sent as a batch, which would be prepared anew.
-        session.execute(_INSERT, lines if len(lines) > 1 else lines[0])
+        _INSERT.run_in(session, lines)
 
 
 @event.listens_for(Session, "after_soft_rollback")
