@@ -46,6 +46,10 @@ _log = logging.getLogger(__name__)
 # A gateway repeats a soft limit's digest; the device is told this often at most.
 _TOLD_SECONDS = 1.0
 
+# Set-ups and renewals that are under way. More would not end sooner; but each would take so long that a gateway which
+# answers at once seems not to.
+_AT_ONCE = 16
+
 # What is left to do after a commit; returns how many tunnels were closed.
 Finish = Callable[[], Awaitable[int]]
 
@@ -77,6 +81,7 @@ class Tunnels:
         self._in_flight: dict[OpenRequest, asyncio.Task[Opened]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._told: dict[tuple[int, int], float] = {}
+        self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def start(self) -> None:
         await self._opening.warm_up()
@@ -210,8 +215,10 @@ class Tunnels:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _open(self, request: OpenRequest) -> Opened:
+        timeline = Timeline()
         try:
-            opened = await self._opening.open(request, Timeline())
+            async with self._turns:
+                opened = await self._opening.open(request, timeline)
         except CulvertError as error:
             await self._tell_denied(request, error)
             raise
@@ -245,7 +252,7 @@ class Tunnels:
         await audit.denied(self._sessions, line, why)
 
     async def _renew(self, fingerprint: bytes, tunnel_id: uuid.UUID, generation: int) -> GrantedPair:
-        async with self._sessions() as session:
+        async with self._turns, self._sessions() as session:
             record = await self._own(session, fingerprint, tunnel_id)
             step = advance(record.session, Renew(generation))
             assert step.install is not None
@@ -266,7 +273,7 @@ class Tunnels:
         return GrantedPair.of(pair, keys, record.path)
 
     async def _activate(self, fingerprint: bytes, tunnel_id: uuid.UUID, generation: int) -> None:
-        async with self._sessions() as session:
+        async with self._turns, self._sessions() as session:
             record = await self._own(session, fingerprint, tunnel_id)
             step = advance(record.session, Activate(generation))
             if step.switch is None or step.drain is None:
