@@ -38,6 +38,11 @@ class Plan:
     lost: tuple[DesiredTunnel, ...]
     updates: tuple[Update, ...]
 
+    def subjects(self) -> frozenset[object]:
+        """What it is about: tunnels by id and generation, entries by key."""
+        lost = ((tunnel.tunnel_id, tunnel.generation) for tunnel in self.lost)
+        return frozenset((*lost, *(update.entry.key for update in self.updates)))
+
 
 def plan(static: Sequence[Entry], tunnels: Iterable[DesiredTunnel], observed: Iterable[Entry]) -> Plan:
     """What makes the gateway hold `static` and those of `tunnels` that it still has the SAs of."""

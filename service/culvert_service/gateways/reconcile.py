@@ -22,8 +22,9 @@ TunnelsLost = Callable[[Link, Sequence[DesiredTunnel]], Awaitable[None]]
 
 async def reconcile(link: Link, desired_tunnels: DesiredTunnels, tunnels_lost: TunnelsLost) -> None:
     """Afterwards the gateway holds what it should. Raises CulvertError GATEWAY_DOWN, or what the link ends with."""
-    # A first look disturbs nobody. It may see a set-up half-way; what it finds is looked at again alone.
-    if await _difference(link, desired_tunnels) == Plan((), ()):
+    # The first looks disturb nobody. They may see set-ups half-way; what two of them see is looked at again alone.
+    seen = (await _difference(link, desired_tunnels)).subjects()
+    if not seen or seen.isdisjoint((await _difference(link, desired_tunnels)).subjects()):
         link.reconciled(Drift())
         return
     async with link.guard.exclusive():
