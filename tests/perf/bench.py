@@ -27,6 +27,7 @@ import page
 import pipeline
 import rekey
 import scale
+import setups
 import site_to_site
 from figures import Figure
 
@@ -35,6 +36,7 @@ NAMES = (
     *lab.NAMES,
     *("esp_1400_mbit_s", *hash.NAMES, *pipeline.NAMES, *p4runtime_inserts.NAMES),
     *(*site_to_site.NAMES, "scale_ratio", "rekey_lost", "dns_1000_s"),
+    *setups.NAMES,
 )
 
 
@@ -59,6 +61,8 @@ async def measure(names: list[str]) -> list[Figure]:
         figures += await rekey.measure()
     if "dns_1000_s" in names:
         figures += await dns_zone.measure()
+    if wanted := [name for name in setups.NAMES if name in names]:
+        figures += await setups.measure(wanted)
     return figures
 
 

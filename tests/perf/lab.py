@@ -13,14 +13,11 @@ from culvert_lab import parts
 from culvert_lab.office import Office, opened
 from figures import Figure, percentile
 
-CLICK_NAMES = ("click_p50_ms", "click_p99_ms", "setup_p50_ms")
+CLICK_NAMES = ("click_p50_ms", "click_p99_ms")
 NAMES = (*CLICK_NAMES, *rtt.NAMES, "goodput_mbit_s")
 CLICKS = 100
 GOODPUT_RUNS = 3
 GOODPUT_SECONDS = 5
-
-# Hauser et al., "P4-IPsec: Site-to-Site and Host-to-Site VPN with IPsec in P4-Based SDN": tunnel set-up at the controller.
-PAPER_SETUP_MS = 5.02
 
 
 async def measure(names: list[str]) -> list[Figure]:
@@ -42,8 +39,7 @@ def _clicks(clicks: Clicks) -> list[Figure]:
     for name, share in (("click_p50_ms", 0.50), ("click_p99_ms", 0.99)):
         held, plain = percentile(clicks.held, share), percentile(clicks.plain, share)
         figures.append(Figure(name, held, "ms", "bind9 alone", plain))
-    setup = percentile(clicks.setup, 0.50)
-    return [*figures, Figure("setup_p50_ms", setup, "ms", "paper", PAPER_SETUP_MS)]
+    return figures
 
 
 async def _goodput(office: Office) -> list[Figure]:

@@ -1,0 +1,245 @@
+"""A controller on its embedded Postgres with sluice as its gateway, and as many devices as are wanted, in this namespace.
+
+  device ── OpenTunnel, RenewSa, Watch ──► controller ── P4Runtime, mTLS ──► sluice (no traffic)
+  (here)                                       └── Unix socket ──► Postgres, durable
+
+Devices are rows with certificates of the controller's own authority, and a code proven just now: enrolment is not measured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import datetime
+import os
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import httpx
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from culvert_db import Device, DeviceState, create_engine, create_sessions
+from culvert_proto import agent_pb2, agent_pb2_grpc
+from culvert_service.pki.authority import Authority
+
+ROOT = Path(__file__).resolve().parents[2]
+SLUICE = ROOT / "target/release/sluice"
+PROGRAMS = Path(sys.executable).parent
+GATEWAY = "gw-berlin"
+USER = "alice"
+RESOURCES = 100
+REST, AGENT, P4RUNTIME = "127.0.0.1:8443", "127.0.0.1:8444", "127.0.0.1:9559"
+
+_READY_SECONDS = 60.0
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Rig:
+    """What serves, and the means to be a device."""
+
+    def __init__(self, state: Path, controller: subprocess.Popen[bytes]) -> None:
+        self._state = state
+        self._controller = controller
+        self._authority = Authority.load(state, "device")
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._key_pem = self._key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        self._ca_pem = (state / "infrastructure-ca.pem").read_bytes()
+
+    async def devices(self, count: int) -> list[Client]:
+        """New ones, of one person; each connects when it first calls."""
+        now = datetime.datetime.now(datetime.UTC)
+        rows: list[dict[str, Any]] = []
+        made: list[Client] = []
+        for _ in range(count):
+            device_id = uuid.uuid4()
+            issued = self._authority.issue_device(self._key.public_key(), str(device_id))
+            rows.append(
+                {
+                    "id": device_id,
+                    "user_id": 1,
+                    "name": "laptop",
+                    "state": DeviceState.APPROVED,
+                    "fingerprint": issued.fingerprint,
+                    "certificate_serial": issued.serial,
+                    "certificate_expires_at": issued.expires_at,
+                    "code_proven_at": now,
+                    "code_valid_until": now + datetime.timedelta(hours=8),
+                }
+            )
+            credentials = grpc.ssl_channel_credentials(self._ca_pem, self._key_pem, issued.pem)
+            made.append(Client(credentials))
+        engine = create_engine((self._state / "database-url").read_text().strip())
+        async with create_sessions(engine).begin() as session:
+            session.add_all(Device(**row) for row in rows)
+        await engine.dispose()
+        return made
+
+    def rss_mib(self) -> float:
+        """Of the controller's process."""
+        status = Path(f"/proc/{self._controller.pid}/status").read_text()
+        line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
+        return int(line.split()[1]) / 1024
+
+    def controller_cpu_seconds(self) -> float:
+        """Of all of its threads, so far."""
+        fields = Path(f"/proc/{self._controller.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS
+
+    def sync_ms(self) -> float:
+        """How long the disk that Postgres writes to takes for one page."""
+        with (self._state / "page").open("r+b" if (self._state / "page").exists() else "wb") as page:
+            page.write(os.urandom(8192))
+            page.flush()
+            began = time.perf_counter()
+            os.fdatasync(page.fileno())
+            return (time.perf_counter() - began) * 1000
+
+
+class Client:
+    """One device's connection."""
+
+    def __init__(self, credentials: grpc.ChannelCredentials) -> None:
+        # Without it, channels with equal arguments share what they can, and that serialises them.
+        options = [("grpc.use_local_subchannel_pool", 1)]
+        self._channel = grpc.aio.secure_channel(AGENT, credentials, options=options)
+        self.stub = agent_pb2_grpc.AgentServiceStub(self._channel)
+
+    async def open(self, number: int) -> agent_pb2.OpenTunnelResponse:
+        return await self.stub.OpenTunnel(agent_pb2.OpenTunnelRequest(fqdn=_fqdn(number), udp_port=4500))
+
+    async def renew(self, opened: agent_pb2.OpenTunnelResponse) -> agent_pb2.RenewSaResponse:
+        request = agent_pb2.RenewSaRequest(
+            tunnel_id=opened.tunnel.tunnel_id, generation=opened.sas.generation
+        )
+        return await self.stub.RenewSa(request)
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+
+@asynccontextmanager
+async def rig(interfaces: tuple[str, str]) -> AsyncGenerator[Rig]:
+    """With the gateway online and RESOURCES behind it. Raises RuntimeError when a part does not start."""
+    with tempfile.TemporaryDirectory(prefix="culvert-bench-") as name:
+        folder = Path(name)
+        state = folder / "state"
+        controller = _controller(state, folder / "log")
+        switches: list[subprocess.Popen[bytes]] = []
+        try:
+            await _until(lambda: _serves(folder / "log"), "controller that serves")
+            headers = {"Authorization": f"Bearer {(state / 'admin-token').read_text().strip()}"}
+            tls = ssl.create_default_context(cafile=str(state / "infrastructure-ca.pem"))
+            url = f"https://{REST}/api/v1"
+            async with httpx.AsyncClient(base_url=url, verify=tls, headers=headers, trust_env=False) as admin:
+                bundle = await _describe(admin)
+                switches.append(_sluice(folder / "gateway", bundle, interfaces))
+                await _until(lambda: _online(admin), "gateway online")
+            yield Rig(state, controller)
+        finally:
+            for process in (*switches, controller):
+                process.terminate()
+                process.wait(_READY_SECONDS)
+
+
+def _controller(state: Path, log: Path) -> subprocess.Popen[bytes]:
+    with log.open("wb") as out:
+        return subprocess.Popen(
+            [PROGRAMS / "culvert-controller", "serve"], env=os.environ | _environment(state), stderr=out
+        )
+
+
+async def _serves(log: Path) -> bool:
+    return b" ready " in await asyncio.to_thread(log.read_bytes)
+
+
+async def _online(admin: httpx.AsyncClient) -> bool:
+    return (await admin.get(f"/gateways/{GATEWAY}")).json()["state"] == "online"
+
+
+def _environment(state: Path) -> dict[str, str]:
+    return {
+        "CULVERT_STATE_DIR": str(state),
+        "CULVERT_REST_LISTEN": REST,
+        "CULVERT_AGENT_LISTEN": AGENT,
+        "CULVERT_MANAGED_ZONES": "corp.example",
+        "CULVERT_PROTECTED_PREFIXES": "10.20.0.0/16",
+        "CULVERT_REST_CALLS_PER_SECOND": "1000",
+    }
+
+
+async def _describe(admin: httpx.AsyncClient) -> dict[str, str]:
+    """The gateway, the person, the resources; returns the gateway's bundle."""
+
+    async def post(path: str, body: dict[str, Any]) -> Any:
+        answer = await admin.post(path, json=body)
+        if not answer.is_success:
+            raise RuntimeError(f"{path}: {answer.text}")
+        return answer.json()
+
+    lan = {"port": 2, "mac": "02:00:00:00:02:01", "address": "10.20.0.1", "prefix": "10.20.0.0/16"}
+    await post(
+        "/gateways",
+        {
+            "name": GATEWAY,
+            "address": "198.51.100.1",
+            "p4runtime": P4RUNTIME,
+            "device_id": 1,
+            "pool": "10.96.0.0/14",
+            "wan": {"port": 1, "mac": "02:00:00:00:01:01", "next_hop_mac": "02:00:00:00:01:02"},
+            "lan": lan | {"neighbours": {"10.20.0.10": "02:00:00:00:02:10"}},
+        },
+    )
+    await post("/users", {"name": USER, "email": f"{USER}@corp.example"})
+    for number in range(RESOURCES):
+        profile = {"name": f"host-{number}", "fqdn": _fqdn(number), "address": "10.20.0.10"}
+        who = {"gateways": [GATEWAY], "users": [USER], "owner": "bob@corp.example"}
+        await post("/resources", profile | who)
+    return await post(f"/gateways/{GATEWAY}/bundle", {})
+
+
+def _sluice(directory: Path, bundle: dict[str, str], interfaces: Sequence[str]) -> subprocess.Popen[bytes]:
+    directory.mkdir(mode=0o700)
+    for name, content in (
+        ("ca.pem", bundle["ca_pem"].encode()),
+        ("gateway.pem", bundle["certificate_pem"].encode()),
+        ("gateway.key", bundle["key_pem"].encode()),
+        ("kek.bin", base64.b64decode(bundle["kek"])),
+    ):
+        (directory / name).touch(mode=0o600)
+        (directory / name).write_bytes(content)
+    ports = [f"--port={number}={name}" for number, name in enumerate(interfaces, start=1)]
+    return subprocess.Popen(
+        [
+            *(str(SLUICE), "--device-id", "1", *ports),
+            *("--grpc", P4RUNTIME, "--client-name", "culvert-controller"),
+            *("--cert", str(directory / "gateway.pem"), "--key", str(directory / "gateway.key")),
+            *("--client-ca", str(directory / "ca.pem"), "--kek", str(directory / "kek.bin")),
+        ],
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def _fqdn(number: int) -> str:
+    """Of one of the RESOURCES."""
+    return f"host-{number}.corp.example"
+
+
+async def _until(holds: Callable[[], Awaitable[bool]], what: str) -> None:
+    try:
+        async with asyncio.timeout(_READY_SECONDS):
+            while not await holds():  # noqa: ASYNC110  other processes' states: there is no event to wait for
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        raise RuntimeError(f"there is no {what} after {_READY_SECONDS:g} s") from None
