@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -51,4 +52,6 @@ def _drift(todo: Plan) -> Drift:
 
 async def _difference(link: Link, desired_tunnels: DesiredTunnels) -> Plan:
     tunnels = await desired_tunnels(link.config.id)
-    return plan(static_entries(link.config.site), tunnels, await link.observe())
+    observed = await link.observe()
+    # Beside: the rest of the process goes on while a hundred thousand entries are compared.
+    return await asyncio.to_thread(plan, static_entries(link.config.site), tunnels, observed)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import json
+
 from culvert_db import Gateway
 
 from culvert_service.gateways.schemas import LanPort, WanPort
@@ -9,10 +12,18 @@ from culvert_service.gateways.site import Lan, Site, Wan
 
 
 def site_of(gateway: Gateway) -> Site:
-    wan, lan = WanPort.model_validate(gateway.wan), LanPort.model_validate(gateway.lan)
+    ports = json.dumps([gateway.wan, gateway.lan])
+    return _site(gateway.address, gateway.address6, gateway.pool, gateway.pool6, ports)
+
+
+# Every tunnel asks for its gateway's.
+@functools.lru_cache(maxsize=256)
+def _site(address: str, address6: str | None, pool: str, pool6: str | None, ports: str) -> Site:
+    shown_wan, shown_lan = json.loads(ports)
+    wan, lan = WanPort.model_validate(shown_wan), LanPort.model_validate(shown_lan)
     return Site(
-        gateway.address,
-        gateway.pool,
+        address,
+        pool,
         Wan(wan.port, wan.mac, wan.next_hops, wan.vlan, wan.mtu),
         Lan(
             lan.port,
@@ -25,6 +36,6 @@ def site_of(gateway: Gateway) -> Site:
             lan.vlan,
             lan.mtu,
         ),
-        gateway.address6,
-        gateway.pool6,
+        address6,
+        pool6,
     )

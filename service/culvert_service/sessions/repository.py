@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import enum
 import functools
@@ -109,13 +110,14 @@ _SAS_OF_IT = (
     .correlate(Tunnel)
     .scalar_subquery()
 )
-_RECORD = Statement(
+_RECORD = (
     select(as_json(Tunnel), _SAS_OF_IT, as_json(Resource), _GATEWAY, as_json(Address))
     .join(Resource, Resource.id == Tunnel.resource_id)
     .join(Gateway, Gateway.id == Tunnel.gateway_id)
     .join(Address, and_(Address.gateway_id == Tunnel.gateway_id, Address.device_id == Tunnel.device_id))
-    .where(Tunnel.id == bindparam("tunnel_id"))
 )
+_RECORD_OF_TUNNEL = Statement(_RECORD.where(Tunnel.id == bindparam("tunnel_id")))
+_RECORDS_OF_GATEWAY = Statement(_RECORD.where(Tunnel.gateway_id == bindparam("gateway_id")))
 _OPEN_FACTS = Statement(
     select(as_json(Device), User.name, as_json(Resource), POLICIES, VERSION, Tunnel.id, _SERVING)
     .join(User, User.id == Device.user_id)
@@ -308,10 +310,11 @@ async def locked(session: AsyncSession, tunnel_id: uuid.UUID) -> TunnelRecord | 
     # The lock comes first: rows that are joined to it are read only after whoever had it is through.
     if await _LOCK.row(session, tunnel_id=tunnel_id) is None:
         return None
-    row = await _RECORD.row(session, tunnel_id=tunnel_id)
-    if row is None:
-        return None
-    shown, sas, resource, gateway, inner = row
+    row = await _RECORD_OF_TUNNEL.row(session, tunnel_id=tunnel_id)
+    return _record(*row) if row else None
+
+
+def _record(shown: str, sas: Sequence[str], resource: str, gateway: str, inner: str) -> TunnelRecord:
     tunnel = from_json(Tunnel, shown)
     tunnel.sas = [from_json(SecurityAssociation, sa) for sa in sas]
     return parse(tunnel, _resource(resource), _gateway(gateway), _inner(inner))
@@ -337,7 +340,9 @@ async def on_gateway(session: AsyncSession, gateway_id: int) -> list[TunnelRecor
             SecurityAssociation.gateway_id == gateway_id, SecurityAssociation.drain_until <= func.now()
         )
     )
-    return await _records(session, Tunnel.gateway_id == gateway_id)
+    rows = await _RECORDS_OF_GATEWAY.rows(session, gateway_id=gateway_id)
+    # Thousands of them take longer than whoever opens a tunnel meanwhile should wait.
+    return await asyncio.to_thread(lambda: [_record(*row) for row in rows])
 
 
 async def tunnel_of_sa(session: AsyncSession, gateway_id: int, sa_id: int) -> uuid.UUID | None:
