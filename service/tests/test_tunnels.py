@@ -48,13 +48,15 @@ async def test_open_programs_the_gateway_and_answers(world: World, device: Devic
     assert await tunnel_entries(world) == 4
 
 
-async def test_inbound_is_written_before_the_policy(device: Device, switch: Switch) -> None:
+async def test_a_new_tunnel_is_one_request_to_the_gateway_and_new_keys_come_before_their_use(
+    device: Device, switch: Switch
+) -> None:
     before = len(switch.writes)
     await device.open()
+    await device.open()
     tables = [[u.entity.table_entry.table_id for u in write.updates] for write in switch.writes[before:]]
-    written = [
-        [switch.table(name) for name in batch] for batch in (["sad_in", "spd_in", "sad_out"], ["spd_out"])
-    ]
+    pair = ["sad_in", "spd_in", "sad_out"]
+    written = [[switch.table(name) for name in batch] for batch in ([*pair, "spd_out"], pair, ["spd_out"])]
     assert tables == written
 
 

@@ -222,10 +222,12 @@ class Opening:
             path.inner_mtu,
             GrantedPair.of(pair, keys, path),
         )
-        install = install_pair(path, pair, keys.wrapped(link.config.key_wrap))
-        return _Job(
-            granted, [install, inserts(*policy_entries(path, pair.to_device.sa_id))], replaced=replaced
-        )
+        # One request: nothing is sent into a tunnel that no device has yet, so the order among them matters to nobody.
+        install = [
+            *install_pair(path, pair, keys.wrapped(link.config.key_wrap)),
+            *inserts(*policy_entries(path, pair.to_device.sa_id)),
+        ]
+        return _Job(granted, [install], replaced=replaced)
 
     async def _reopen(
         self,
