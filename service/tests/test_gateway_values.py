@@ -18,7 +18,7 @@ from culvert_service.gateways.entry import Kind, Update
 from culvert_service.gateways.guard import Guard
 from culvert_service.gateways.key_wrap import KeyWrap, new_kek, new_sa_key
 from culvert_service.gateways.limits import Limits, hard
-from culvert_service.gateways.sa import draw, draw_endpoint, draw_tag
+from culvert_service.gateways.sa import Endpoint, draw, draw_tag
 from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import Lan, Site, Wan, static_entries
 from culvert_service.gateways.suite import Suite, check_allowed, inner_mtu
@@ -54,7 +54,7 @@ def path(suite: Suite, peer: str = "203.0.113.10") -> TunnelPath:
     outer = SITE.facing(peer)
     assert outer is not None
     soft = Limits(2**40, 2**50, 3600)
-    return TunnelPath(*(uuid.uuid4(), outer, "10.99.0.1", WIKI, peer, 4500, draw_endpoint(), soft, suite))
+    return TunnelPath(*(uuid.uuid4(), outer, "10.99.0.1", WIKI, peer, 4500, Endpoint(7), soft, suite))
 
 
 @pytest.mark.parametrize("peer", ["203.0.113.10", "2001:db8:9::10"])

@@ -37,10 +37,6 @@ def draw() -> SaNumbers:
     )
 
 
-def draw_endpoint() -> Endpoint:
-    return Endpoint(secrets.randbelow(ENDPOINTS))
-
-
 def draw_tag() -> Tag:
     """0 would fix the peer."""
     return Tag(1 + secrets.randbelow(2**32 - 1))

@@ -46,36 +46,44 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager, selectinload
 
 from culvert_service.decision.facts import POLICIES, VERSION
-from culvert_service.gateways.sa import Tag, draw, draw_endpoint
+from culvert_service.gateways.sa import ENDPOINTS, SLOTS, SaNumbers, Slot, Tag, draw
 from culvert_service.gateways.tunnel_entries import Pair
 from culvert_service.resources.name import candidates
 from culvert_service.resources.repository import meant_by
 from culvert_service.rest.page import Cut
+from culvert_service.sessions.free_number import free_number
 from culvert_service.sessions.pool import Inner, free_address
 from culvert_service.sessions.record import TunnelRecord, parse
 
 # What a click waits for names tables and is compiled once.
 _TUNNELS = cast("Table", Tunnel.__table__)
 _SAS = cast("Table", SecurityAssociation.__table__)
+
+
 _INSERT_TUNNEL = Statement(
     insert(_TUNNELS)
     .values({column.name: bindparam(column.name) for column in _TUNNELS.c if column.server_default is None})
+    .values(endpoint=free_number(_TUNNELS.c.endpoint, ENDPOINTS))
     .on_conflict_do_nothing()
-    .returning(_TUNNELS.c.id)
+    .returning(_TUNNELS.c.endpoint)
 )
-_SA_OF_A_PAIR = ("spi", "slot", "sa_id")
+
+
+def _sa(direction: Direction) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        name: bindparam(name) for name in ("tunnel_id", "gateway_id", "device_id", "generation", "tag")
+    }
+    values |= {name: bindparam(f"{direction}_{name}") for name in ("spi", "sa_id")}
+    values["direction"] = direction.value
+    values["slot"] = free_number(_SAS.c.slot, SLOTS, lambda taken: taken.c.direction == direction.value)
+    return values
+
+
 _INSERT_SAS = Statement(
     insert(_SAS)
-    .values(
-        [
-            {name: bindparam(name) for name in ("tunnel_id", "gateway_id", "device_id", "generation", "tag")}
-            | {name: bindparam(f"{direction}_{name}") for name in _SA_OF_A_PAIR}
-            | {"direction": direction.value}
-            for direction in Direction
-        ]
-    )
+    .values([_sa(direction) for direction in Direction])
     .on_conflict_do_nothing()
-    .returning(_SAS.c.id)
+    .returning(_SAS.c.id, _SAS.c.direction, _SAS.c.slot)
 )
 _DRAIN = Statement(
     update(_SAS)
@@ -235,8 +243,8 @@ async def insert_tunnel(session: AsyncSession, tunnel: Tunnel) -> Inserted:
         "policy_version": tunnel.policy_version,
     }
     for _ in range(_TRIES):
-        tunnel.endpoint = draw_endpoint()
-        if await _INSERT_TUNNEL.row(session, **values, endpoint=tunnel.endpoint) is not None:
+        if inserted := await _INSERT_TUNNEL.row(session, **values):
+            tunnel.endpoint = inserted[0]
             return Inserted.DONE
         there = select(Tunnel.id).where(
             Tunnel.device_id == tunnel.device_id, Tunnel.resource_id == tunnel.resource_id
@@ -256,13 +264,10 @@ async def insert_pair(
 ) -> Pair | None:
     """Two SAs with numbers that nobody else has; None when the gateway has none left."""
     for _ in range(_TRIES):
-        drawn = {Direction.TO_GATEWAY: draw(), Direction.TO_DEVICE: draw()}
-        numbers = {
-            f"{direction}_{name}": getattr(drawn[direction], name)
-            for direction in Direction
-            for name in _SA_OF_A_PAIR
-        }
-        rows = await _INSERT_SAS.rows(
+        drawn = {direction: draw() for direction in Direction}
+        numbers = {f"{direction}_spi": one.spi for direction, one in drawn.items()}
+        numbers |= {f"{direction}_sa_id": one.sa_id for direction, one in drawn.items()}
+        inserted = await _INSERT_SAS.rows(
             session,
             tunnel_id=tunnel_id,
             gateway_id=gateway_id,
@@ -271,10 +276,15 @@ async def insert_pair(
             tag=tag,
             **numbers,
         )
-        inserted = [row[0] for row in rows]
         if len(inserted) == len(drawn):
-            return Pair(generation, drawn[Direction.TO_GATEWAY], drawn[Direction.TO_DEVICE], tag)
-        await session.execute(delete(SecurityAssociation).where(SecurityAssociation.id.in_(inserted)))
+            slots = {Direction(direction): Slot(slot) for _, direction, slot in inserted}
+            to_gateway, to_device = (
+                SaNumbers(drawn[direction].spi, slots[direction], drawn[direction].sa_id)
+                for direction in (Direction.TO_GATEWAY, Direction.TO_DEVICE)
+            )
+            return Pair(generation, to_gateway, to_device, tag)
+        lost = [row[0] for row in inserted]
+        await session.execute(delete(SecurityAssociation).where(SecurityAssociation.id.in_(lost)))
     return None
 
 
