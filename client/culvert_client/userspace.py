@@ -99,6 +99,9 @@ def _tunnel(sas: Sas) -> culvert_ipsec.TunnelState:
     return culvert_ipsec.TunnelState(
         tunnel_id=tunnel.tunnel_id,
         inner_address=str(tunnel.inner_address),
+        selectors=tuple(
+            culvert_ipsec.Selector(str(it.prefix), it.protocol, it.ports) for it in tunnel.selectors
+        ),
         inner_address6=str(tunnel.inner_address6) if tunnel.inner_address6 else None,
         remote_prefixes=tuple(map(str, tunnel.remote_prefixes)),
         outer_address=str(tunnel.outer_address),

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import stat
+from ipaddress import ip_address
 from pathlib import Path
 
+import culvert_ipsec
 import pytest
 from culvert_client.config import Config, ConfigError, Endpoint, load
 from culvert_client.controller.messages import pair_from, profile_from, tunnel_from
-from culvert_client.core.grant import TunnelId
+from culvert_client.core.client_events import Desired
+from culvert_client.core.grant import Sas, TunnelId
 from culvert_client.core.invitation import parse_invitation
 from culvert_client.core.roles import Act, may
 from culvert_client.core.suite import Suite
 from culvert_client.state_dir import Identity, StateDir
+from culvert_client.userspace import to_ipsec
 from culvert_proto import CulvertError, Reason, agent_pb2
 from hypothesis import given
 from hypothesis import strategies as st
@@ -200,3 +204,41 @@ def test_names_are_compared_in_one_spelling_and_nonsense_is_refused() -> None:
         profile_from(agent_pb2.Profile(protected_prefixes=["10.20.0.1/16"]))
     with pytest.raises(CulvertError):
         tunnel_from(agent_pb2.Tunnel(inner_address="nobody"))
+
+
+def a_tunnel(*selectors: agent_pb2.Selector) -> agent_pb2.Tunnel:
+    return agent_pb2.Tunnel(
+        inner_address="10.99.0.2",
+        inner_address6="2001:db8:99::2",
+        remote_prefixes=["10.20.0.10/32", "2001:db8:20::/64"],
+        outer_address="198.51.100.2",
+        outer_port=4500,
+        inner_mtu=1438,
+        selectors=selectors,
+    )
+
+
+def test_selectors_reach_the_datapath_and_nonsense_is_refused() -> None:
+    tcp = agent_pb2.Selector(prefix="10.20.0.10/32", protocol=6, first_port=443, last_port=444)
+    rest = agent_pb2.Selector(prefix="2001:db8:20::/64", last_port=65535)
+    tunnel = tunnel_from(a_tunnel(tcp, rest))
+    assert tunnel.covers(ip_address("2001:db8:20::10"))
+    sas = pair_from(a_pair())
+    state = to_ipsec(
+        Desired(frozenset(), (Sas(tunnel, (sas.inbound,), sas.outbound),)),
+        load(["--dns-upstream", "192.0.2.53"]),
+    )
+    assert state.inner_addresses == {"10.99.0.2", "2001:db8:99::2"}
+    assert state.tunnels[0].inner_address6 == "2001:db8:99::2"
+    assert state.tunnels[0].selectors == (
+        culvert_ipsec.Selector("10.20.0.10/32", 6, (443, 444)),
+        culvert_ipsec.Selector("2001:db8:20::/64"),
+    )
+    for wrong in (
+        agent_pb2.Selector(prefix="10.20.0.0/16", last_port=65535),
+        agent_pb2.Selector(prefix="10.20.0.10/32", protocol=256, last_port=65535),
+        agent_pb2.Selector(prefix="10.20.0.10/32", first_port=1, last_port=65536),
+        agent_pb2.Selector(prefix="10.20.0.10/32", first_port=443, last_port=442),
+    ):
+        with pytest.raises(CulvertError):
+            tunnel_from(a_tunnel(wrong))

@@ -72,6 +72,7 @@ def tunnel_from(message: agent_pb2.Tunnel) -> grant.Tunnel:
             # The least that IPv6 allows (RFC 8200 section 5); less is nonsense on IPv4 as well.
             mtu=_in(range(1280, 1 << 16), message.inner_mtu),
             inner_address6=ip_address(message.inner_address6) if message.inner_address6 else None,
+            selectors=tuple(_selector(it, message.remote_prefixes) for it in message.selectors),
         )
     )
 
@@ -90,6 +91,14 @@ def pair_from(message: agent_pb2.SaPair, legacy_suites: Collection[Suite] = froz
         if suite in LEGACY and suite not in legacy_suites:
             raise CulvertError(Reason.SUITE_LEGACY, suite=suite.value, where="this computer's configuration")
     return pair
+
+
+def _selector(message: agent_pb2.Selector, prefixes: Collection[str]) -> grant.Selector:
+    # What has no route would never come to the tunnel.
+    if message.prefix not in prefixes or message.first_port > message.last_port:
+        raise ValueError
+    ports = (message.first_port, _in(range(1 << 16), message.last_port))
+    return grant.Selector(ip_network(message.prefix), _in(range(1 << 8), message.protocol) or None, ports)
 
 
 def _sa(message: agent_pb2.Sa) -> grant.Sa:

@@ -47,10 +47,19 @@ class SaPair:
 
 
 @dataclass(frozen=True, slots=True)
+class Selector:
+    """The gateway's side of what a tunnel carries. `protocol`: IANA's number, None for all; `ports`: first and last."""
+
+    prefix: Network
+    protocol: int | None
+    ports: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Tunnel:
     """What stays the same over a tunnel's generations. `idle` in seconds, 0 for never; `mtu` in bytes of inner packet.
 
-    Without `inner_address6` it carries IPv4 alone.
+    Without `inner_address6` it carries IPv4 alone; without `selectors` everything to its prefixes.
     """
 
     tunnel_id: TunnelId
@@ -64,6 +73,7 @@ class Tunnel:
     idle: float
     mtu: int
     inner_address6: Address | None = None
+    selectors: tuple[Selector, ...] = ()
 
     @property
     def inner_addresses(self) -> tuple[Address, ...]:

@@ -116,10 +116,16 @@ impl<T: Copy> PrefixMap<T> {
         self.by_len[at].1.entry(prefix.address).or_insert(value);
     }
 
-    pub fn longest_match(&self, address: Address) -> Option<T> {
+    pub fn get(&self, prefix: Prefix) -> Option<T> {
+        let (_, prefixes) = self.by_len.iter().find(|(len, _)| *len == prefix.len)?;
+        prefixes.get(&prefix.address).copied()
+    }
+
+    /// The values of the prefixes that cover an address, longest first.
+    pub fn matches(&self, address: Address) -> impl Iterator<Item = T> {
         self.by_len
             .iter()
-            .find_map(|(len, prefixes)| prefixes.get(&address.truncate(*len)).copied())
+            .filter_map(move |(len, prefixes)| prefixes.get(&address.truncate(*len)).copied())
     }
 }
 
@@ -163,8 +169,11 @@ mod tests {
             }
             let wanted = Address::from(wanted);
             let covering = prefixes.iter().enumerate().filter(|(_, prefix)| prefix.contains(wanted));
-            let naive = covering.max_by_key(|(index, prefix)| (prefix.len, std::cmp::Reverse(*index)));
-            prop_assert_eq!(map.longest_match(wanted), naive.map(|(index, _)| index));
+            let mut naive: Vec<_> = covering.collect();
+            naive.sort_by_key(|(index, prefix)| (std::cmp::Reverse(prefix.len), *index));
+            naive.dedup_by_key(|(_, prefix)| **prefix);
+            let naive: Vec<_> = naive.into_iter().map(|(index, _)| index).collect();
+            prop_assert_eq!(map.matches(wanted).collect::<Vec<_>>(), naive);
         }
     }
 

@@ -18,6 +18,7 @@ pub mod counters;
 pub mod device;
 pub mod pump;
 mod running;
+pub mod selector;
 pub mod trains;
 pub mod tun;
 pub mod tunnels;

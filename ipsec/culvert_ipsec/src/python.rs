@@ -12,6 +12,7 @@ use pyo3::types::PyDict;
 use crate::address::Prefix;
 use crate::counters::{Drops, Flow};
 use crate::pump::Pump;
+use crate::selector::Selector;
 use crate::tun::Tun;
 use crate::tunnels::{Desired, Keyed, Refusal};
 use crate::udp::Udp;
@@ -54,6 +55,14 @@ struct PyTunnel {
     inbound: Vec<PyInboundSa>,
     outbound: Option<PyOutboundSa>,
     inner_address6: Option<IpAddr>,
+    selectors: Vec<PySelector>,
+}
+
+#[derive(FromPyObject)]
+struct PySelector {
+    prefix: String,
+    protocol: Option<u8>,
+    ports: (u16, u16),
 }
 
 /// A TUN device, a UDP socket, and the thread between them.
@@ -212,6 +221,22 @@ fn desired(tunnel: PyTunnel, allowed: AllowedSuites) -> PyResult<Desired> {
         Prefix::parse(text)
             .ok_or_else(|| PyValueError::new_err(format!("{text:?} is not an address prefix")))
     };
+    let everything = tunnel
+        .remote_prefixes
+        .iter()
+        .map(|text| prefix(text).map(Selector::all));
+    let narrow = tunnel.selectors.iter().map(|it| {
+        Ok(Selector {
+            prefix: prefix(&it.prefix)?,
+            protocol: it.protocol,
+            ports: it.ports,
+        })
+    });
+    let remote: Vec<_> = if tunnel.selectors.is_empty() {
+        everything.collect::<PyResult<_>>()?
+    } else {
+        narrow.collect::<PyResult<_>>()?
+    };
     let IpAddr::V4(outer) = tunnel.outer_address else {
         return Err(PyValueError::new_err("ESP over IPv6 is not supported"));
     };
@@ -220,11 +245,7 @@ fn desired(tunnel: PyTunnel, allowed: AllowedSuites) -> PyResult<Desired> {
         inner: std::iter::once(tunnel.inner_address)
             .chain(tunnel.inner_address6)
             .collect(),
-        remote: tunnel
-            .remote_prefixes
-            .iter()
-            .map(prefix)
-            .collect::<PyResult<_>>()?,
+        remote,
         outer: SocketAddrV4::new(outer, tunnel.outer_port),
         inbound: tunnel
             .inbound

@@ -1,8 +1,8 @@
 //! Which tunnel a packet belongs to, and whether it may pass. No I/O.
 //!
 //! ```text
-//!  inner ─► longest prefix ─► tunnel ─► source is an inner address of it? ─► its outbound SA: seal ─► (ESP, outer address)
-//!  inner ◄─ source in its prefixes, destination an inner address of it? ◄─ open ◄─ inbound SA by SPI ◄─ UDP payload
+//!  inner ─► longest prefix with a selector for it ─► tunnel ─► source is an inner address of it? ─► its outbound SA: seal ─► (ESP, outer address)
+//!  inner ◄─ a selector permits it, destination an inner address of it? ◄─ open ◄─ inbound SA by SPI ◄─ UDP payload
 //! ```
 
 use std::collections::{HashMap, HashSet};
@@ -14,10 +14,11 @@ use esp::nat_t::{Datagram, demultiplex};
 use esp::{InboundSa, OpenError, OutboundSa, Resumable, Retired, SealError, TrafficClass};
 use offload::Segments;
 
-use crate::address::{Address, Prefix, PrefixMap, ends};
+use crate::address::Address;
 use crate::counters::{Cause, Drops, Totals, Traffic};
 pub use crate::running::Keyed;
 use crate::running::{Live, keep};
+use crate::selector::{Flow, Routes, Selector};
 use crate::trains::Trains;
 
 /// RFC 3948 section 4: without traffic, one keepalive in so many seconds.
@@ -30,7 +31,7 @@ pub struct Desired {
     pub id: String,
     /// The device's own, of each family that the tunnel carries.
     pub inner: Vec<IpAddr>,
-    pub remote: Vec<Prefix>,
+    pub remote: Vec<Selector>,
     pub outer: SocketAddrV4,
     pub inbound: Vec<Keyed<InboundSa>>,
     pub outbound: Option<Keyed<OutboundSa>>,
@@ -57,7 +58,7 @@ pub struct SoftLimit {
 struct Tunnel {
     id: String,
     inner: Vec<Address>,
-    remote: Vec<Prefix>,
+    remote: Vec<Selector>,
     outer: SocketAddrV4,
     outbound: Option<Live<OutboundSa>>,
     traffic: Traffic,
@@ -71,7 +72,7 @@ struct Inbound {
 
 pub struct Tunnels {
     tunnels: Vec<Tunnel>,
-    routes: PrefixMap<usize>,
+    routes: Routes,
     inbound: HashMap<u32, Inbound>,
     totals: Totals,
     notices: Vec<SoftLimit>,
@@ -83,7 +84,7 @@ impl Tunnels {
     pub fn new() -> Self {
         Self {
             tunnels: Vec::new(),
-            routes: PrefixMap::new(),
+            routes: Routes::default(),
             inbound: HashMap::new(),
             totals: Totals::default(),
             notices: Vec::new(),
@@ -93,7 +94,7 @@ impl Tunnels {
     }
 
     /// Makes `desired` the whole state at once. SAs that stay keep sequence number and window, tunnels that stay keep
-    /// their counters. Of two tunnels with the same prefix the first carries it.
+    /// their counters. Of two tunnels with a selector for the same packet the first carries it.
     pub fn apply(&mut self, desired: Vec<Desired>, now: f64) -> Result<(), Refusal> {
         check(&desired)?;
         let mut tunnels: HashMap<String, Tunnel> = HashMap::new();
@@ -113,11 +114,11 @@ impl Tunnels {
             .map(|(_, old)| (old.live.keyed.fingerprint, old.live))
             .collect();
 
-        self.routes = PrefixMap::new();
+        self.routes = Routes::default();
         for (index, new) in desired.into_iter().enumerate() {
             let old = tunnels.remove(&new.id);
-            for prefix in &new.remote {
-                self.routes.insert(*prefix, index);
+            for selector in &new.remote {
+                self.routes.insert(selector.clone(), index);
             }
             for keyed in new.inbound {
                 let live = keep(keyed, &mut inbound, &mut self.retired_inbound);
@@ -154,15 +155,15 @@ impl Tunnels {
 
     /// Seals the packets of a frame from the TUN, as many as `out` has room for.
     pub fn outbound(&mut self, frame: &mut Segments<'_>, out: &mut Trains, now: f64) {
-        let ends = ends(frame.headers()).zip(TrafficClass::of(frame.headers()));
-        let Some(((source, destination), class)) = ends else {
+        let flow = Flow::of(frame.headers()).zip(TrafficClass::of(frame.headers()));
+        let Some((flow, class)) = flow else {
             return self.discard(Cause::Malformed, frame.skip_rest());
         };
-        let Some(index) = self.routes.longest_match(destination) else {
+        let Some(index) = self.routes.find(&flow) else {
             return self.discard(Cause::NoPolicy, frame.skip_rest());
         };
         let tunnel = &mut self.tunnels[index];
-        if !tunnel.inner.contains(&source) {
+        if !tunnel.inner.contains(&flow.source) {
             return self.discard_in(index, Cause::Selector, frame.skip_rest());
         }
         let Some(live) = &mut tunnel.outbound else {
@@ -245,9 +246,9 @@ impl Tunnels {
             });
         }
         let inner = datagram.get_mut(opened.range.clone())?;
-        let permitted = ends(inner).is_some_and(|(source, destination)| {
-            tunnel.inner.contains(&destination)
-                && tunnel.remote.iter().any(|prefix| prefix.contains(source))
+        let permitted = Flow::of(inner).is_some_and(|flow| {
+            tunnel.inner.contains(&flow.destination)
+                && tunnel.remote.iter().any(|selector| selector.permits(&flow))
         });
         if !permitted {
             return self.refuse_in(index, Cause::Selector);

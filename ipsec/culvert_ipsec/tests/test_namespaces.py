@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from culvert_ipsec import DatapathError, InboundSa, Limits, OutboundSa, Userspace
+from culvert_ipsec import DatapathError, InboundSa, Limits, OutboundSa, Selector, Userspace
 from culvert_ipsec.esp import Outbound
 from scapy.layers.inet import IP, UDP
 
@@ -134,6 +134,27 @@ def test_both_families_go_through_one_tunnel_and_one_of_them_can_leave(ends: tup
         )
         assert b"fd00:" not in shown.stdout
     subprocess.run(["ip", "netns", "exec", a.namespace, "ping", "-c1", "-W5", b.inner], check=True)
+
+
+def test_only_what_the_selectors_name_is_sent(ends: tuple[End, End]) -> None:
+    a, b = ends
+    narrow = replace(
+        a.state.tunnels[0], selectors=(Selector(f"{b.inner}/32", socket.IPPROTO_UDP, (9000, 9001)),)
+    )
+    a.state = replace(a.state, tunnels=(narrow,))
+    a.apply()
+    source, sinks = udp_socket(a, a.inner), [udp_socket(b, b.inner, port) for port in (8999, 9000, 9001)]
+    for sink in sinks:
+        source.sendto(b"asks", sink.getsockname())
+    for sink in sinks[1:]:
+        assert sink.recv(100) == b"asks"
+        sink.sendto(b"says", source.getsockname())
+        assert source.recv(100) == b"says"
+    sinks[0].sendto(b"unasked", source.getsockname())
+    eventually(lambda: a.datapath.counters().drops["selector"] == 1)
+    assert a.datapath.counters().no_policy == 1
+    for sock in (source, *sinks):
+        sock.close()
 
 
 @pytest.mark.parametrize("esn", [True, False])

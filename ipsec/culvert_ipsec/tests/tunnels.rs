@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use culvert_ipsec::address::Prefix;
 use culvert_ipsec::counters::Cause;
+use culvert_ipsec::selector::Selector;
 use culvert_ipsec::trains::Trains;
 use culvert_ipsec::tunnels::{Desired, Keyed, Refusal, Tunnels};
 use esp::{AdmittedSuite, InboundSa, KeyMaterial, Limits, OutboundSa, Spi, Suite, TrafficClass};
@@ -53,7 +54,7 @@ fn tunnel(id: &str, prefix: &str, outer_port: u16) -> Desired {
     Desired {
         id: id.into(),
         inner: vec![CLIENT.into()],
-        remote: vec![Prefix::parse(prefix).unwrap()],
+        remote: vec![Selector::all(Prefix::parse(prefix).unwrap())],
         outer: SocketAddrV4::new([198, 51, 100, 2].into(), outer_port),
         inbound: vec![],
         outbound: None,
@@ -160,6 +161,63 @@ fn the_longest_prefix_takes_the_packet_and_nothing_leaks() {
 }
 
 #[test]
+fn of_two_tunnels_to_one_host_each_carries_its_own_ports() {
+    let mut tunnels = Tunnels::new();
+    let to = |id: &str, outer: u16, protocol, ports| {
+        let mut state = tunnel(id, "10.20.0.10/32", outer);
+        state.remote[0].protocol = protocol;
+        state.remote[0].ports = ports;
+        state.inbound = vec![inbound(1000 + u32::from(outer), outer as u8)];
+        state.outbound = Some(outbound(2000 + u32::from(outer), 100 + outer as u8, 0, 0));
+        state
+    };
+    let mut wide = to("all", 3, None, (0, 65535));
+    wide.remote = vec![Selector::all(Prefix::parse("10.20.0.0/16").unwrap())];
+    let https = to("https", 1, Some(6), (443, 443));
+    let ssh = to("ssh", 2, Some(6), (22, 23));
+    tunnels.apply(vec![https, ssh], 0.0).unwrap();
+    let segment = |source, destination, protocol: u8, ports: [u8; 4]| {
+        let mut segment = packet(source, destination);
+        segment[9] = protocol;
+        segment[20..24].copy_from_slice(&ports);
+        segment
+    };
+    let by = |tunnels: &mut Tunnels, protocol, port: u16| {
+        let [high, low] = port.to_be_bytes();
+        let sent = send(
+            tunnels,
+            &segment(CLIENT, SERVER, protocol, [200, 0, high, low]),
+        );
+        sent.map(|(_, outer)| outer.port())
+    };
+    assert_eq!(
+        [443, 22, 23, 80].map(|port| by(&mut tunnels, 6, port)),
+        [Some(1), Some(2), Some(2), None]
+    );
+    assert_eq!(by(&mut tunnels, 17, 443), None);
+    assert_eq!(dropped(&tunnels, Cause::NoPolicy), 2);
+    for (source, passes) in [(443, true), (22, false)] {
+        let [high, low] = u16::to_be_bytes(source);
+        let answer = segment(SERVER, CLIENT, 6, [high, low, 200, 0]);
+        let mut gateway = outbound(1001, 1, 0, 0).sa;
+        let skip = if passes { 0 } else { 1 };
+        for _ in 0..skip {
+            from_gateway(&mut gateway, &answer);
+        }
+        let received = receive(&mut tunnels, &from_gateway(&mut gateway, &answer));
+        assert_eq!(received, passes.then_some(answer));
+    }
+    assert_eq!(dropped(&tunnels, Cause::Selector), 1);
+
+    let https = to("https", 1, Some(6), (443, 443));
+    tunnels.apply(vec![https, wide], 0.0).unwrap();
+    assert_eq!(
+        [443, 80].map(|port| by(&mut tunnels, 6, port)),
+        [Some(1), Some(3)]
+    );
+}
+
+#[test]
 fn each_family_has_its_own_inner_address() {
     let mut tunnels = Tunnels::new();
     let ours: [u8; 16] = "2001:db8:99::2".parse::<Ipv6Addr>().unwrap().octets();
@@ -172,7 +230,7 @@ fn each_family_has_its_own_inner_address() {
     state.inner.push(ours.into());
     state
         .remote
-        .push(Prefix::parse("2001:db8:20::/64").unwrap());
+        .push(Selector::all(Prefix::parse("2001:db8:20::/64").unwrap()));
     tunnels.apply(vec![state], 0.0).unwrap();
     assert!(send(&mut tunnels, &packet(CLIENT, SERVER)).is_some());
     assert!(send(&mut tunnels, &packet6(ours, theirs)).is_some());

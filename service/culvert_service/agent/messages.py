@@ -10,6 +10,7 @@ from culvert_proto import agent_pb2
 
 from culvert_service.gateways.fleet import Standing
 from culvert_service.gateways.limits import Limits, hard
+from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.suite import Suite
 from culvert_service.gateways.tunnel_entries import ESP_IN_UDP_PORT, REPLAY_WINDOW
 from culvert_service.resources.target import hosts
@@ -33,6 +34,7 @@ def tunnel(granted: GrantedTunnel) -> agent_pb2.Tunnel:
         fqdn=granted.fqdn,
         gateway=agent_pb2.Gateway(name=granted.gateway, address=granted.gateway_address, online=True),
         inner_address=granted.inner.address,
+        selectors=map(_selector, granted.selectors),
         inner_address6=granted.inner.address6 or "",
         remote_prefixes=granted.remote_prefixes,
         outer_address=granted.gateway_address,
@@ -78,6 +80,13 @@ def tunnel_closed(event: TunnelClosed) -> agent_pb2.WatchResponse:
 def sa_expiring(event: SaExpiring) -> agent_pb2.WatchResponse:
     return agent_pb2.WatchResponse(
         sa_expiring=agent_pb2.SaExpiring(tunnel_id=str(event.tunnel_id), generation=event.generation)
+    )
+
+
+def _selector(selector: Selector) -> agent_pb2.Selector:
+    first, last = selector.ports
+    return agent_pb2.Selector(
+        prefix=selector.prefix, protocol=selector.protocol or 0, first_port=first, last_port=last
     )
 
 

@@ -61,6 +61,11 @@ class Path:
         """What the device sends into the tunnel."""
         return tuple(dict.fromkeys(selector.prefix for selector, _ in self.ends()))
 
+    @property
+    def carried(self) -> tuple[Selector, ...]:
+        """As the device is told."""
+        return tuple(selector for selector, _ in self.ends())
+
     def ends(self) -> Iterator[tuple[Selector, str]]:
         """Each selector with the inner address of its family. What the device has none for is not carried."""
         for selector in self.selectors:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from culvert_service.gateways.key_wrap import KeyWrap, new_sa_key
 from culvert_service.gateways.limits import Limits
 from culvert_service.gateways.sa import Spi
+from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.suite import Suite
 from culvert_service.gateways.tunnel_entries import Pair, Path, WrappedKeys
 from culvert_service.sessions.pool import Inner
@@ -57,6 +58,7 @@ class GrantedTunnel:
     gateway_address: str
     inner: Inner
     remote_prefixes: tuple[str, ...]
+    selectors: tuple[Selector, ...]
     inner_mtu: int
     pair: GrantedPair
 

@@ -219,6 +219,7 @@ class Opening:
             path.gateway_address,
             inner,
             path.remote_prefixes,
+            path.carried,
             path.inner_mtu,
             GrantedPair.of(pair, keys, path),
         )
@@ -268,6 +269,7 @@ class Opening:
             path.gateway_address,
             Inner(path.inner_address, path.inner_address6),
             path.remote_prefixes,
+            path.carried,
             path.inner_mtu,
             GrantedPair.of(pair, keys, path),
         )

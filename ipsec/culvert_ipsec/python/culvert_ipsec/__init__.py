@@ -7,6 +7,7 @@ from culvert_ipsec.counters import Counters, FlowCounters, TunnelCounters
 from culvert_ipsec.datapath import Datapath, DatapathError, SoftLimit
 from culvert_ipsec.desired import DatapathState, InboundSa, Limits, OutboundSa, TunnelState
 from culvert_ipsec.offloads import Offloads
+from culvert_ipsec.selector import Selector
 from culvert_ipsec.userspace import Userspace
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Limits",
     "Offloads",
     "OutboundSa",
+    "Selector",
     "SoftLimit",
     "TunnelCounters",
     "TunnelState",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from culvert_ipsec.selector import Selector
+
 UDP_ENCAPSULATION_PORT = 4500
 """RFC 3948 section 2."""
 
@@ -54,6 +56,9 @@ class OutboundSa:
 class TunnelState:
     """One tunnel. Addresses and prefixes are text ("10.99.0.2", "10.20.0.10/32"); the outer address is IPv4.
 
+    `selectors` narrow down what it carries of its prefixes; without any it carries everything to and from them. Of two
+    tunnels with one prefix each gets the packets that its selectors name.
+
     With `inner_address6` the tunnel carries both families, each from its own address. Several inbound SAs live side by
     side during a rekey. Without an outbound SA, what goes to `remote_prefixes` is dropped.
     """
@@ -66,6 +71,7 @@ class TunnelState:
     inbound: tuple[InboundSa, ...] = ()
     outbound: OutboundSa | None = None
     inner_address6: str | None = None
+    selectors: tuple[Selector, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

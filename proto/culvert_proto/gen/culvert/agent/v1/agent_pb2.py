@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from culvert_proto.gen.culvert.error.v1 import error_pb2 as culvert_dot_error_dot_v1_dot_error__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x63ulvert/agent/v1/agent.proto\x12\x10\x63ulvert.agent.v1\x1a\x1c\x63ulvert/error/v1/error.proto\"\x94\x01\n\x0cWatchRequest\x12\x16\n\x0e\x63lient_version\x18\x01 \x01(\t\x12<\n\x07posture\x18\x02 \x03(\x0b\x32+.culvert.agent.v1.WatchRequest.PostureEntry\x1a.\n\x0cPostureEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xb4\x01\n\rWatchResponse\x12,\n\x07profile\x18\x01 \x01(\x0b\x32\x19.culvert.agent.v1.ProfileH\x00\x12\x37\n\rtunnel_closed\x18\x02 \x01(\x0b\x32\x1e.culvert.agent.v1.TunnelClosedH\x00\x12\x33\n\x0bsa_expiring\x18\x03 \x01(\x0b\x32\x1c.culvert.agent.v1.SaExpiringH\x00\x42\x07\n\x05\x65vent\"\xe8\x01\n\x07Profile\x12\x0c\n\x04user\x18\x01 \x01(\t\x12\x11\n\tdevice_id\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65vice_name\x18\x03 \x01(\t\x12\x15\n\rmanaged_zones\x18\x04 \x03(\t\x12\x1a\n\x12protected_prefixes\x18\x05 \x03(\t\x12+\n\x08gateways\x18\x06 \x03(\x0b\x32\x19.culvert.agent.v1.Gateway\x12-\n\tresources\x18\x07 \x03(\x0b\x32\x1a.culvert.agent.v1.Resource\x12\x18\n\x10\x63ode_valid_until\x18\x08 \x01(\x03\"8\n\x07Gateway\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x0e\n\x06online\x18\x03 \x01(\x08\"9\n\x08Resource\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x66qdn\x18\x02 \x01(\t\x12\x11\n\taddresses\x18\x03 \x03(\t\"G\n\x0cTunnelClosed\x12\x11\n\ttunnel_id\x18\x01 \x01(\t\x12$\n\x03why\x18\x02 \x01(\x0b\x32\x17.culvert.error.v1.Error\"3\n\nSaExpiring\x12\x11\n\ttunnel_id\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\r\" \n\x10ProveCodeRequest\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\"-\n\x11ProveCodeResponse\x12\x18\n\x10\x63ode_valid_until\x18\x01 \x01(\x03\"D\n\x11OpenTunnelRequest\x12\x0c\n\x04\x66qdn\x18\x01 \x01(\t\x12\x0f\n\x07gateway\x18\x02 \x01(\t\x12\x10\n\x08udp_port\x18\x03 \x01(\r\"\x90\x01\n\x12OpenTunnelResponse\x12(\n\x06tunnel\x18\x01 \x01(\x0b\x32\x18.culvert.agent.v1.Tunnel\x12%\n\x03sas\x18\x02 \x01(\x0b\x32\x18.culvert.agent.v1.SaPair\x12\x12\n\ndecided_us\x18\x03 \x01(\r\x12\x15\n\rprogrammed_us\x18\x04 \x01(\r\"\x83\x02\n\x06Tunnel\x12\x11\n\ttunnel_id\x18\x01 \x01(\t\x12\x10\n\x08resource\x18\x02 \x01(\t\x12\x0c\n\x04\x66qdn\x18\x03 \x01(\t\x12*\n\x07gateway\x18\x04 \x01(\x0b\x32\x19.culvert.agent.v1.Gateway\x12\x15\n\rinner_address\x18\x05 \x01(\t\x12\x17\n\x0fremote_prefixes\x18\x06 \x03(\t\x12\x15\n\router_address\x18\x07 \x01(\t\x12\x12\n\nouter_port\x18\x08 \x01(\r\x12\x14\n\x0cidle_seconds\x18\t \x01(\r\x12\x11\n\tinner_mtu\x18\n \x01(\r\x12\x16\n\x0einner_address6\x18\x0b \x01(\t\"}\n\x06SaPair\x12\x12\n\ngeneration\x18\x01 \x01(\r\x12%\n\x07inbound\x18\x02 \x01(\x0b\x32\x14.culvert.agent.v1.Sa\x12&\n\x08outbound\x18\x03 \x01(\x0b\x32\x14.culvert.agent.v1.Sa\x12\x10\n\x08\x64rain_ms\x18\x04 \x01(\r\"\xbf\x01\n\x02Sa\x12\x0b\n\x03spi\x18\x01 \x01(\x07\x12&\n\x05suite\x18\x02 \x01(\x0e\x32\x17.culvert.agent.v1.Suite\x12\x10\n\x03key\x18\x03 \x01(\x0c\x42\x03\x80\x01\x01\x12\x0b\n\x03\x65sn\x18\x04 \x01(\x08\x12\x15\n\rreplay_window\x18\x05 \x01(\r\x12&\n\x04soft\x18\x06 \x01(\x0b\x32\x18.culvert.agent.v1.Limits\x12&\n\x04hard\x18\x07 \x01(\x0b\x32\x18.culvert.agent.v1.Limits\"9\n\x06Limits\x12\x0f\n\x07packets\x18\x01 \x01(\x04\x12\r\n\x05\x62ytes\x18\x02 \x01(\x04\x12\x0f\n\x07seconds\x18\x03 \x01(\r\"7\n\x0eRenewSaRequest\x12\x11\n\ttunnel_id\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\r\"8\n\x0fRenewSaResponse\x12%\n\x03sas\x18\x01 \x01(\x0b\x32\x18.culvert.agent.v1.SaPair\":\n\x11\x41\x63tivateSaRequest\x12\x11\n\ttunnel_id\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\r\"\x14\n\x12\x41\x63tivateSaResponse\"Q\n\x12\x43loseTunnelRequest\x12\x11\n\ttunnel_id\x18\x01 \x01(\t\x12(\n\x06reason\x18\x02 \x01(\x0e\x32\x18.culvert.error.v1.Reason\"\x15\n\x13\x43loseTunnelResponse\"*\n\x17RenewCertificateRequest\x12\x0f\n\x07\x63sr_pem\x18\x01 \x01(\t\"C\n\x18RenewCertificateResponse\x12\x17\n\x0f\x63\x65rtificate_pem\x18\x01 \x01(\t\x12\x0e\n\x06\x63\x61_pem\x18\x02 \x01(\t*\xfd\x01\n\x05Suite\x12\x15\n\x11SUITE_UNSPECIFIED\x10\x00\x12\x15\n\x11SUITE_AES_GCM_256\x10\x01\x12\x15\n\x11SUITE_AES_GCM_128\x10\x02\x12\x1b\n\x17SUITE_CHACHA20_POLY1305\x10\x03\x12 \n\x1bSUITE_NULL_HMAC_SHA_256_128\x10\x81\x01\x12\"\n\x1dSUITE_AES_CTR_128_HMAC_MD5_96\x10\x82\x01\x12#\n\x1eSUITE_AES_CBC_128_HMAC_SHA1_96\x10\x83\x01\x12\'\n\"SUITE_AES_CBC_256_HMAC_SHA_256_128\x10\x84\x01\x32\xf9\x04\n\x0c\x41gentService\x12J\n\x05Watch\x12\x1e.culvert.agent.v1.WatchRequest\x1a\x1f.culvert.agent.v1.WatchResponse0\x01\x12T\n\tProveCode\x12\".culvert.agent.v1.ProveCodeRequest\x1a#.culvert.agent.v1.ProveCodeResponse\x12W\n\nOpenTunnel\x12#.culvert.agent.v1.OpenTunnelRequest\x1a$.culvert.agent.v1.OpenTunnelResponse\x12N\n\x07RenewSa\x12 .culvert.agent.v1.RenewSaRequest\x1a!.culvert.agent.v1.RenewSaResponse\x12W\n\nActivateSa\x12#.culvert.agent.v1.ActivateSaRequest\x1a$.culvert.agent.v1.ActivateSaResponse\x12Z\n\x0b\x43loseTunnel\x12$.culvert.agent.v1.CloseTunnelRequest\x1a%.culvert.agent.v1.CloseTunnelResponse\x12i\n\x10RenewCertificate\x12).culvert.agent.v1.RenewCertificateRequest\x1a*.culvert.agent.v1.RenewCertificateResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x63ulvert/agent/v1/agent.proto\x12\x10\x63ulvert.agent.v1\x1a\x1c\x63ulvert/error/v1/error.proto\"\x94\x01\n\x0cWatchRequest\x12\x16\n\x0e\x63lient_version\x18\x01 \x01(\t\x12<\n\x07posture\x18\x02 \x03(\x0b\x32+.culvert.agent.v1.WatchRequest.PostureEntry\x1a.\n\x0cPostureEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xb4\x01\n\rWatchResponse\x12,\n\x07profile\x18\x01 \x01(\x0b\x32\x19.culvert.agent.v1.ProfileH\x00\x12\x37\n\rtunnel_closed\x18\x02 \x01(\x0b\x32\x1e.culvert.agent.v1.TunnelClosedH\x00\x12\x33\n\x0bsa_expiring\x18\x03 \x01(\x0b\x32\x1c.culvert.agent.v1.SaExpiringH\x00\x42\x07\n\x05\x65vent\"\xe8\x01\n\x07Profile\x12\x0c\n\x04user\x18\x01 \x01(\t\x12\x11\n\tdevice_id\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65vice_name\x18\x03 \x01(\t\x12\x15\n\rmanaged_zones\x18\x04 \x03(\t\x12\x1a\n\x12protected_prefixes\x18\x05 \x03(\t\x12+\n\x08gateways\x18\x06 \x03(\x0b\x32\x19.culvert.agent.v1.Gateway\x12-\n\tresources\x18\x07 \x03(\x0b\x32\x1a.culvert.agent.v1.Resource\x12\x18\n\x10\x63ode_valid_until\x18\x08 \x01(\x03\"8\n\x07Gateway\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x0e\n\x06online\x18\x03 \x01(\x08\"9\n\x08Resource\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x66qdn\x18\x02 \x01(\t\x12\x11\n\taddresses\x18\x03 \x03(\t\"G\n\x0cTunnelClosed\x12\x11\n\ttunnel_id\x18\x01 \x01(\t\x12$\n\x03why\x18\x02 \x01(\x0b\x32\x17.culvert.error.v1.Error\"3\n\nSaExpiring\x12\x11\n\ttunnel_id\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\r\" \n\x10ProveCodeRequest\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\"-\n\x11ProveCodeResponse\x12\x18\n\x10\x63ode_valid_until\x18\x01 \x01(\x03\"D\n\x11OpenTunnelRequest\x12\x0c\n\x04\x66qdn\x18\x01 \x01(\t\x12\x0f\n\x07gateway\x18\x02 \x01(\t\x12\x10\n\x08udp_port\x18\x03 \x01(\r\"\x90\x01\n\x12OpenTunnelResponse\x12(\n\x06tunnel\x18\x01 \x01(\x0b\x32\x18.culvert.agent.v1.Tunnel\x12%\n\x03sas\x18\x02 \x01(\x0b\x32\x18.culvert.agent.v1.SaPair\x12\x12\n\ndecided_us\x18\x03 \x01(\r\x12\x15\n\rprogrammed_us\x18\x04 \x01(\r\"\xb2\x02\n\x06Tunnel\x12\x11\n\ttunnel_id\x18\x01 \x01(\t\x12\x10\n\x08resource\x18\x02 \x01(\t\x12\x0c\n\x04\x66qdn\x18\x03 \x01(\t\x12*\n\x07gateway\x18\x04 \x01(\x0b\x32\x19.culvert.agent.v1.Gateway\x12\x15\n\rinner_address\x18\x05 \x01(\t\x12\x17\n\x0fremote_prefixes\x18\x06 \x03(\t\x12\x15\n\router_address\x18\x07 \x01(\t\x12\x12\n\nouter_port\x18\x08 \x01(\r\x12\x14\n\x0cidle_seconds\x18\t \x01(\r\x12\x11\n\tinner_mtu\x18\n \x01(\r\x12\x16\n\x0einner_address6\x18\x0b \x01(\t\x12-\n\tselectors\x18\x0c \x03(\x0b\x32\x1a.culvert.agent.v1.Selector\"S\n\x08Selector\x12\x0e\n\x06prefix\x18\x01 \x01(\t\x12\x10\n\x08protocol\x18\x02 \x01(\r\x12\x12\n\nfirst_port\x18\x03 \x01(\r\x12\x11\n\tlast_port\x18\x04 \x01(\r\"}\n\x06SaPair\x12\x12\n\ngeneration\x18\x01 \x01(\r\x12%\n\x07inbound\x18\x02 \x01(\x0b\x32\x14.culvert.agent.v1.Sa\x12&\n\x08outbound\x18\x03 \x01(\x0b\x32\x14.culvert.agent.v1.Sa\x12\x10\n\x08\x64rain_ms\x18\x04 \x01(\r\"\xbf\x01\n\x02Sa\x12\x0b\n\x03spi\x18\x01 \x01(\x07\x12&\n\x05suite\x18\x02 \x01(\x0e\x32\x17.culvert.agent.v1.Suite\x12\x10\n\x03key\x18\x03 \x01(\x0c\x42\x03\x80\x01\x01\x12\x0b\n\x03\x65sn\x18\x04 \x01(\x08\x12\x15\n\rreplay_window\x18\x05 \x01(\r\x12&\n\x04soft\x18\x06 \x01(\x0b\x32\x18.culvert.agent.v1.Limits\x12&\n\x04hard\x18\x07 \x01(\x0b\x32\x18.culvert.agent.v1.Limits\"9\n\x06Limits\x12\x0f\n\x07packets\x18\x01 \x01(\x04\x12\r\n\x05\x62ytes\x18\x02 \x01(\x04\x12\x0f\n\x07seconds\x18\x03 \x01(\r\"7\n\x0eRenewSaRequest\x12\x11\n\ttunnel_id\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\r\"8\n\x0fRenewSaResponse\x12%\n\x03sas\x18\x01 \x01(\x0b\x32\x18.culvert.agent.v1.SaPair\":\n\x11\x41\x63tivateSaRequest\x12\x11\n\ttunnel_id\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\r\"\x14\n\x12\x41\x63tivateSaResponse\"Q\n\x12\x43loseTunnelRequest\x12\x11\n\ttunnel_id\x18\x01 \x01(\t\x12(\n\x06reason\x18\x02 \x01(\x0e\x32\x18.culvert.error.v1.Reason\"\x15\n\x13\x43loseTunnelResponse\"*\n\x17RenewCertificateRequest\x12\x0f\n\x07\x63sr_pem\x18\x01 \x01(\t\"C\n\x18RenewCertificateResponse\x12\x17\n\x0f\x63\x65rtificate_pem\x18\x01 \x01(\t\x12\x0e\n\x06\x63\x61_pem\x18\x02 \x01(\t*\xfd\x01\n\x05Suite\x12\x15\n\x11SUITE_UNSPECIFIED\x10\x00\x12\x15\n\x11SUITE_AES_GCM_256\x10\x01\x12\x15\n\x11SUITE_AES_GCM_128\x10\x02\x12\x1b\n\x17SUITE_CHACHA20_POLY1305\x10\x03\x12 \n\x1bSUITE_NULL_HMAC_SHA_256_128\x10\x81\x01\x12\"\n\x1dSUITE_AES_CTR_128_HMAC_MD5_96\x10\x82\x01\x12#\n\x1eSUITE_AES_CBC_128_HMAC_SHA1_96\x10\x83\x01\x12\'\n\"SUITE_AES_CBC_256_HMAC_SHA_256_128\x10\x84\x01\x32\xf9\x04\n\x0c\x41gentService\x12J\n\x05Watch\x12\x1e.culvert.agent.v1.WatchRequest\x1a\x1f.culvert.agent.v1.WatchResponse0\x01\x12T\n\tProveCode\x12\".culvert.agent.v1.ProveCodeRequest\x1a#.culvert.agent.v1.ProveCodeResponse\x12W\n\nOpenTunnel\x12#.culvert.agent.v1.OpenTunnelRequest\x1a$.culvert.agent.v1.OpenTunnelResponse\x12N\n\x07RenewSa\x12 .culvert.agent.v1.RenewSaRequest\x1a!.culvert.agent.v1.RenewSaResponse\x12W\n\nActivateSa\x12#.culvert.agent.v1.ActivateSaRequest\x1a$.culvert.agent.v1.ActivateSaResponse\x12Z\n\x0b\x43loseTunnel\x12$.culvert.agent.v1.CloseTunnelRequest\x1a%.culvert.agent.v1.CloseTunnelResponse\x12i\n\x10RenewCertificate\x12).culvert.agent.v1.RenewCertificateRequest\x1a*.culvert.agent.v1.RenewCertificateResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,8 +36,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WATCHREQUEST_POSTUREENTRY']._serialized_options = b'8\001'
   _globals['_SA'].fields_by_name['key']._loaded_options = None
   _globals['_SA'].fields_by_name['key']._serialized_options = b'\200\001\001'
-  _globals['_SUITE']._serialized_start=2249
-  _globals['_SUITE']._serialized_end=2502
+  _globals['_SUITE']._serialized_start=2381
+  _globals['_SUITE']._serialized_end=2634
   _globals['_WATCHREQUEST']._serialized_start=81
   _globals['_WATCHREQUEST']._serialized_end=229
   _globals['_WATCHREQUEST_POSTUREENTRY']._serialized_start=183
@@ -63,29 +63,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_OPENTUNNELRESPONSE']._serialized_start=1044
   _globals['_OPENTUNNELRESPONSE']._serialized_end=1188
   _globals['_TUNNEL']._serialized_start=1191
-  _globals['_TUNNEL']._serialized_end=1450
-  _globals['_SAPAIR']._serialized_start=1452
-  _globals['_SAPAIR']._serialized_end=1577
-  _globals['_SA']._serialized_start=1580
-  _globals['_SA']._serialized_end=1771
-  _globals['_LIMITS']._serialized_start=1773
-  _globals['_LIMITS']._serialized_end=1830
-  _globals['_RENEWSAREQUEST']._serialized_start=1832
-  _globals['_RENEWSAREQUEST']._serialized_end=1887
-  _globals['_RENEWSARESPONSE']._serialized_start=1889
-  _globals['_RENEWSARESPONSE']._serialized_end=1945
-  _globals['_ACTIVATESAREQUEST']._serialized_start=1947
-  _globals['_ACTIVATESAREQUEST']._serialized_end=2005
-  _globals['_ACTIVATESARESPONSE']._serialized_start=2007
-  _globals['_ACTIVATESARESPONSE']._serialized_end=2027
-  _globals['_CLOSETUNNELREQUEST']._serialized_start=2029
-  _globals['_CLOSETUNNELREQUEST']._serialized_end=2110
-  _globals['_CLOSETUNNELRESPONSE']._serialized_start=2112
-  _globals['_CLOSETUNNELRESPONSE']._serialized_end=2133
-  _globals['_RENEWCERTIFICATEREQUEST']._serialized_start=2135
-  _globals['_RENEWCERTIFICATEREQUEST']._serialized_end=2177
-  _globals['_RENEWCERTIFICATERESPONSE']._serialized_start=2179
-  _globals['_RENEWCERTIFICATERESPONSE']._serialized_end=2246
-  _globals['_AGENTSERVICE']._serialized_start=2505
-  _globals['_AGENTSERVICE']._serialized_end=3138
+  _globals['_TUNNEL']._serialized_end=1497
+  _globals['_SELECTOR']._serialized_start=1499
+  _globals['_SELECTOR']._serialized_end=1582
+  _globals['_SAPAIR']._serialized_start=1584
+  _globals['_SAPAIR']._serialized_end=1709
+  _globals['_SA']._serialized_start=1712
+  _globals['_SA']._serialized_end=1903
+  _globals['_LIMITS']._serialized_start=1905
+  _globals['_LIMITS']._serialized_end=1962
+  _globals['_RENEWSAREQUEST']._serialized_start=1964
+  _globals['_RENEWSAREQUEST']._serialized_end=2019
+  _globals['_RENEWSARESPONSE']._serialized_start=2021
+  _globals['_RENEWSARESPONSE']._serialized_end=2077
+  _globals['_ACTIVATESAREQUEST']._serialized_start=2079
+  _globals['_ACTIVATESAREQUEST']._serialized_end=2137
+  _globals['_ACTIVATESARESPONSE']._serialized_start=2139
+  _globals['_ACTIVATESARESPONSE']._serialized_end=2159
+  _globals['_CLOSETUNNELREQUEST']._serialized_start=2161
+  _globals['_CLOSETUNNELREQUEST']._serialized_end=2242
+  _globals['_CLOSETUNNELRESPONSE']._serialized_start=2244
+  _globals['_CLOSETUNNELRESPONSE']._serialized_end=2265
+  _globals['_RENEWCERTIFICATEREQUEST']._serialized_start=2267
+  _globals['_RENEWCERTIFICATEREQUEST']._serialized_end=2309
+  _globals['_RENEWCERTIFICATERESPONSE']._serialized_start=2311
+  _globals['_RENEWCERTIFICATERESPONSE']._serialized_end=2378
+  _globals['_AGENTSERVICE']._serialized_start=2637
+  _globals['_AGENTSERVICE']._serialized_end=3270
 # @@protoc_insertion_point(module_scope)

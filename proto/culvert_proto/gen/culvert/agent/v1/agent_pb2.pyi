@@ -415,6 +415,7 @@ class Tunnel(_message.Message):
     IDLE_SECONDS_FIELD_NUMBER: _builtins.int
     INNER_MTU_FIELD_NUMBER: _builtins.int
     INNER_ADDRESS6_FIELD_NUMBER: _builtins.int
+    SELECTORS_FIELD_NUMBER: _builtins.int
     tunnel_id: _builtins.str
     resource: _builtins.str
     fqdn: _builtins.str
@@ -436,6 +437,10 @@ class Tunnel(_message.Message):
     def remote_prefixes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """CIDR prefixes that go through this tunnel: the selectors of its policy (RFC 4301 section 4.4.1)."""
 
+    @_builtins.property
+    def selectors(self) -> _containers.RepeatedCompositeFieldContainer[Global___Selector]:
+        """What of the prefixes goes through this tunnel; none: everything."""
+
     def __init__(
         self,
         *,
@@ -450,14 +455,48 @@ class Tunnel(_message.Message):
         idle_seconds: _builtins.int = ...,
         inner_mtu: _builtins.int = ...,
         inner_address6: _builtins.str = ...,
+        selectors: _abc.Iterable[Global___Selector] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["gateway", b"gateway"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["fqdn", b"fqdn", "gateway", b"gateway", "idle_seconds", b"idle_seconds", "inner_address", b"inner_address", "inner_address6", b"inner_address6", "inner_mtu", b"inner_mtu", "outer_address", b"outer_address", "outer_port", b"outer_port", "remote_prefixes", b"remote_prefixes", "resource", b"resource", "tunnel_id", b"tunnel_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fqdn", b"fqdn", "gateway", b"gateway", "idle_seconds", b"idle_seconds", "inner_address", b"inner_address", "inner_address6", b"inner_address6", "inner_mtu", b"inner_mtu", "outer_address", b"outer_address", "outer_port", b"outer_port", "remote_prefixes", b"remote_prefixes", "resource", b"resource", "selectors", b"selectors", "tunnel_id", b"tunnel_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Tunnel: _TypeAlias = Tunnel  # noqa: Y015
+
+@_typing.final
+class Selector(_message.Message):
+    """The gateway's side of what a tunnel may carry (RFC 4301 section 4.4.1.1)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PREFIX_FIELD_NUMBER: _builtins.int
+    PROTOCOL_FIELD_NUMBER: _builtins.int
+    FIRST_PORT_FIELD_NUMBER: _builtins.int
+    LAST_PORT_FIELD_NUMBER: _builtins.int
+    prefix: _builtins.str
+    """One of the tunnel's remote_prefixes."""
+    protocol: _builtins.int
+    """IANA's number; 0 for all."""
+    first_port: _builtins.int
+    """Of TCP and UDP; 0 and 65535 for all."""
+    last_port: _builtins.int
+    def __init__(
+        self,
+        *,
+        prefix: _builtins.str = ...,
+        protocol: _builtins.int = ...,
+        first_port: _builtins.int = ...,
+        last_port: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_port", b"first_port", "last_port", b"last_port", "prefix", b"prefix", "protocol", b"protocol"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Selector: _TypeAlias = Selector  # noqa: Y015
 
 @_typing.final
 class SaPair(_message.Message):

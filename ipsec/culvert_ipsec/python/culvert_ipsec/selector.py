@@ -1,0 +1,16 @@
+"""What of its prefixes a tunnel carries (RFC 4301 section 4.4.1.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ALL_PORTS = (0, 65535)
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """The far side: `protocol` is IANA's number, None for all; `ports` are the first and the last, of TCP and UDP."""
+
+    prefix: str
+    protocol: int | None = None
+    ports: tuple[int, int] = ALL_PORTS
