@@ -71,6 +71,14 @@ def test_a_site_is_spelled_in_one_way() -> None:
         {"lan": LAN | {"address": "10.30.0.1", "prefix": "10.20.0.0/16"}},
         {"lan": LAN | {"neighbours": {"2001:db8:21::10": "02:00:00:00:02:10"}}},
         {"lan": LAN | {"port": 1, "vlan": 7}},
+        {"lan": LAN | {"routes": {"10.30.0.0/16": "10.20.0.99"}}},
+        {"lan": LAN | {"routes": {"10.30.0.0/16": "2001:db8:20::10"}}},
+        {"lan": LAN | {"routes": {"10.20.8.0/24": "10.20.0.10"}}},
+        {"lan": LAN | {"routes": {"10.0.0.0/8": "10.20.0.10"}}},
+        {"lan": LAN | {"routes": {"10.99.0.0/16": "10.20.0.10"}}},
+        {"lan": LAN | {"routes": {"0.0.0.0/0": "10.20.0.10"}}},
+        {"lan": LAN | {"routes": {"::/0": "2001:db8:20::10"}}},
+        {"lan": LAN | {"routes": {"10.30.0.1/16": "10.20.0.10"}}},
     ],
 )
 def test_a_site_that_cannot_be_is_refused(change: dict[str, Any]) -> None:

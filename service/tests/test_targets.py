@@ -5,6 +5,7 @@ device's ESP ─── wan ─[ sluice ]─ lan ─── 10.20.0.10, 10.20.0.11
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -158,6 +159,36 @@ async def test_only_what_is_among_the_targets_passes_either_way(
                 await wires.send(wires.lan, frame(LAN["mac"], udp(there, inner, b"says")))
                 _, packet = await next_udp(wires.wan)
                 assert opened(sas.inbound, packet)[28:] == b"says"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for interfaces")
+@pytest.mark.skipif(not SLUICE.exists(), reason="sluice is not built")
+async def test_what_lies_behind_a_router_is_reached_through_it(
+    world: World, wires: Wires, tmp_path: Path
+) -> None:
+    port, router = free_port(), "02:00:00:00:02:fe"
+    lan = LAN | {"neighbours": {"10.20.0.254": router}, "routes": {"10.30.0.0/16": "10.20.0.254"}}
+    await world.add_gateway("gw-berlin", port, lan=lan)
+    await world.add_resource("wiki", ["gw-berlin"], targets=[{"prefix": "10.30.8.0/24"}])
+    strange = {"name": "far", "fqdn": "far.corp.example", "gateways": ["gw-berlin"], "owner": "bob"}
+    answer = await world.admin.post("/api/v1/resources", json=strange | {"address": "10.31.0.1"})
+    assert answer.status_code == 422
+    unpack(await world.rest("POST", "/gateways/gw-berlin/bundle"), tmp_path / "gateway")
+    device = await world.enrol()
+    await device.prove()
+    async with sluice(tmp_path / "gateway", wires.names, port):
+        await world.online("gw-berlin")
+        inner, there = Peer("10.99.1.1", 40000), Peer("10.30.8.5", 80)
+        sas = (await device.open()).sas
+        await out(wires, sas, 1, udp(inner, Peer("10.30.9.5", 80), b"must not pass"))
+        await out(wires, sas, 2, udp(inner, there, b"asks"))
+        async with asyncio.timeout(3):
+            received = await asyncio.get_running_loop().sock_recv(wires.lan, 4096)
+        assert (received[:6].hex(":"), received[42:46]) == (router, b"asks")
+        await wires.send(wires.lan, frame(LAN["mac"], udp(there, inner, b"says")))
+        _, packet = await next_udp(wires.wan)
+        assert opened(sas.inbound, packet)[28:] == b"says"
 
 
 async def out(wires: Wires, sas: agent_pb2.SaPair, number: int, inner: bytes) -> None:

@@ -35,6 +35,7 @@ def _site(address: str, address6: str | None, pool: str, pool6: str | None, port
             lan.prefix6,
             lan.vlan,
             lan.mtu,
+            lan.routes,
         ),
         address6,
         pool6,

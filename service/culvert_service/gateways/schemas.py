@@ -85,6 +85,8 @@ class LanPort(BaseModel):
     address: Ipv4
     prefix: Prefix
     neighbours: dict[Address, Mac] = {}
+    # What lies behind a router on the LAN, and which neighbour that is: {"10.30.0.0/16": "10.20.0.254"}.
+    routes: Annotated[dict[Prefix | Prefix6, Address], Field(max_length=256)] = {}
     address6: Ipv6 | None = None
     prefix6: Prefix6 | None = None
     vlan: Vlan = 0
@@ -109,6 +111,12 @@ class LanPort(BaseModel):
         inside = (*self.neighbours, *filter(None, (self.address, self.address6)))
         if outside := [ip for ip in inside if not any(ipaddress.ip_address(ip) in it for it in prefixes)]:
             raise ValueError(f"{', '.join(outside)}: not in the LAN's {' or '.join(map(str, prefixes))}")
+        for behind, router in self.routes.items():
+            network = ipaddress.ip_network(behind)
+            if any(network.overlaps(it) for it in prefixes if it.version == network.version):
+                raise ValueError(f"{behind}: a route leads out of the LAN's own prefix")
+            if router not in self.neighbours or ipaddress.ip_address(router).version != network.version:
+                raise ValueError(f"{router}: no neighbour of the family of {behind}")
         return self
 
 
@@ -152,6 +160,16 @@ class GatewayIn(BaseModel):
     def _two_ports(self) -> GatewayIn:
         if (self.wan.port, self.wan.vlan) == (self.lan.port, self.lan.vlan):
             raise ValueError("wan and lan are two ports, or two VLANs of one")
+        return self
+
+    @model_validator(mode="after")
+    def _routes_lead_elsewhere(self) -> GatewayIn:
+        """Neither to the devices nor to the WAN's side."""
+        taken = map(ipaddress.ip_network, filter(None, (self.pool, self.pool6, self.address, self.address6)))
+        for network in list(taken):
+            for behind in map(ipaddress.ip_network, self.lan.routes):
+                if behind.version == network.version and behind.overlaps(network):
+                    raise ValueError(f"lan.routes: {behind} overlaps {network}, which is not behind the LAN")
         return self
 
 

@@ -2,17 +2,17 @@
 
                  port wan                         port lan
    internet ──── mac, address ── [ gateway ] ── mac, address ──── neighbours (address → mac)
-     next hops
+     next hops                                                      └─ some are routers (prefix → address)
 
-Routes fail closed: whatever belongs inside (LAN prefixes, address pool) and has no neighbour leads to a next hop that
-does not exist, and so is dropped; only the rest goes to the WAN.
+Routes fail closed: whatever belongs inside (LAN prefixes, address pools) and has neither neighbour nor router leads to a
+next hop that does not exist, and so is dropped; only the rest goes to the WAN.
 """
 
 from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from culvert_service.gateways import mapped
 from culvert_service.gateways.entry import Entry, entry
@@ -50,6 +50,8 @@ class Lan:
     prefix6: str | None = None
     vlan: int = 0
     mtu: int = 1500
+    # Prefixes behind the LAN, and which neighbour leads there.
+    routes: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +70,12 @@ class Site:
         return self.address if mapped.family(peer) == 4 else self.address6
 
     def serves(self, prefix: str) -> bool:
-        """Whether the prefix lies on the LAN, somebody in it can be reached, and devices have addresses of its family."""
+        """Whether somebody in the prefix can be reached on the LAN or behind it, from an address of its family."""
         wanted = ipaddress.ip_network(prefix)
         if wanted.version == 6 and self.pool6 is None:
             return False
+        if any(within(wanted, ipaddress.ip_network(behind)) for behind in self.lan.routes):
+            return True
         inside = map(ipaddress.ip_network, filter(None, (self.lan.prefix, self.lan.prefix6)))
         return any(within(wanted, lan) for lan in inside) and any(
             ipaddress.ip_address(address) in wanted for address in self.lan.neighbours
@@ -122,10 +126,13 @@ def _inside_routes(site: Site) -> Iterator[Entry]:
     for inside in filter(None, (lan.prefix, lan.prefix6, site.pool, site.pool6)):
         yield _route(inside, "via", {"nexthop_id": _NOWHERE})
     first = len(site.wan.next_hops) + 1
-    for hop_id, (address, mac) in enumerate(sorted(lan.neighbours.items()), start=first):
-        yield _next_hop(hop_id, LAN, lan, mac)
+    hops = {address: hop_id for hop_id, address in enumerate(sorted(lan.neighbours), start=first)}
+    for address, hop_id in hops.items():
+        yield _next_hop(hop_id, LAN, lan, lan.neighbours[address])
         host = f"{address}/{32 if mapped.family(address) == 4 else 128}"
         yield _route(host, "via", {"nexthop_id": hop_id})
+    for prefix, router in lan.routes.items():
+        yield _route(prefix, "via", {"nexthop_id": hops[router]})
 
 
 def _mac(mac: str) -> int:
