@@ -61,7 +61,10 @@ def test_a_pool_of_either_family_gives_its_lowest_free_address() -> None:
     assert free_address("2001:db8:99::/126", [f"2001:db8:99::{n}" for n in (1, 2, 3)]) is None
 
 
-@pytest.mark.parametrize("pool6", ["10.99.0.0/24", "2001:db8::1/64", "2001:db8::/127"])
+@pytest.mark.parametrize(
+    "pool6",
+    ["10.99.0.0/24", "2001:db8::1/64", "2001:db8::/127", "2001:db8::%1/64", "::/0", "::ffff:10.99.0.0/120"],
+)
 def test_a_pool_that_cannot_be_is_refused(pool6: str) -> None:
     with pytest.raises(ValidationError):
         GatewayIn.model_validate(GATEWAY | {"pool6": pool6})
@@ -70,8 +73,9 @@ def test_a_pool_that_cannot_be_is_refused(pool6: str) -> None:
 def test_icmp_is_that_of_the_family() -> None:
     rows = [Target(prefix=prefix, protocol="icmp").row() for prefix in ("10.20.0.10", "2001:db8:20::10")]
     assert [selector.protocol for selector in selectors(rows)] == [1, 58]
-    with pytest.raises(ValidationError, match="IPv4 is written as IPv4"):
-        Target(prefix="::ffff:10.20.0.10")
+    for prefix in ("::ffff:10.20.0.10", "2001:db8:20::10%1"):
+        with pytest.raises(ValidationError, match="IPv4 is written as IPv4"):
+            Target(prefix=prefix)
 
 
 @pytest.mark.slow

@@ -11,6 +11,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 
 from culvert_service.gateways.suite import Suite
 
+# RFC 4291 section 2.5.5.2: how the gateway's tables hold IPv4.
+_MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
 _MAC = re.compile(r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$")
 
 
@@ -40,7 +42,14 @@ def _prefix(value: str) -> str:
 
 
 def _prefix6(value: str) -> str:
-    return str(ipaddress.IPv6Network(value))
+    network = ipaddress.IPv6Network(value)
+    if network.network_address.scope_id or network.overlaps(_MAPPED):
+        raise ValueError("must be an IPv6 prefix without a scope; IPv4 is written as IPv4")
+    return str(network)
+
+
+def either_prefix(value: str) -> str:
+    return _prefix6(value) if ":" in value else _prefix(value)
 
 
 Mac = Annotated[str, AfterValidator(_mac)]

@@ -9,22 +9,14 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from culvert_service.gateways.schemas import either_prefix
 from culvert_service.gateways.selector import ALL_PORTS, Selector
 
 _PORTS = re.compile(r"^(\d{1,5})(?:-(\d{1,5}))?$", re.ASCII)
 # IANA protocol numbers.
 _NUMBERS = {"tcp": 6, "udp": 17, "icmp": 1}
 _ICMPV6 = 58
-# RFC 4291 section 2.5.5.2: how the gateway's tables hold IPv4.
-_MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
 _WITH_PORTS = ("tcp", "udp")
-
-
-def _prefix(value: str) -> str:
-    network = ipaddress.ip_network(value)
-    if network.version == 6 and network.overlaps(_MAPPED):
-        raise ValueError("IPv4 is written as IPv4")
-    return str(network)
 
 
 def _ports(value: str) -> str:
@@ -52,7 +44,7 @@ class Target(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    prefix: Annotated[str, AfterValidator(_prefix)]
+    prefix: Annotated[str, AfterValidator(either_prefix)]
     # `icmp` is ICMPv6 where the prefix is of IPv6.
     protocol: Literal["any", "tcp", "udp", "icmp"] = "any"
     # Each one port, or a range as "8000-8100".
