@@ -13,7 +13,8 @@ import pytest
 from cryptography.hazmat.primitives.keywrap import aes_key_unwrap_with_padding
 from culvert_proto import CulvertError, Reason, agent_pb2
 from culvert_service.config import Settings
-from culvert_service.gateways import mapped, p4runtime
+from culvert_service.gateways import mapped
+from culvert_service.gateways.encoding import Encoding
 from culvert_service.gateways.entry import Kind, Update
 from culvert_service.gateways.guard import Guard
 from culvert_service.gateways.key_wrap import KeyWrap, new_kek, new_sa_key
@@ -26,7 +27,7 @@ from culvert_service.gateways.tunnel_entries import Pair, pair_entries, policy_e
 from culvert_service.gateways.tunnel_entries import Path as TunnelPath
 from culvert_service.sessions.grant import PairKeys
 from culvert_service.sessions.pool import free_address
-from finsy import P4Schema, P4TableEntry
+from finsy import P4Schema, P4TableAction, P4TableEntry, P4TableMatch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -69,9 +70,19 @@ def test_every_entry_survives_the_way_to_the_switch_and_back(suite: Suite, peer:
         *pair_entries(tunnel, pair, keys),
         *policy_entries(tunnel, pair.to_device.sa_id),
     ]
+    encoding = Encoding.of(Settings().p4_artifacts / "gateway.p4info.txtpb")
     for item in entries:
-        sent = p4runtime.to_update(Update(Kind.INSERT, item)).encode(schema)
-        got = p4runtime.from_finsy(P4TableEntry.decode(sent, schema))
+        sent = encoding.update(Update(Kind.INSERT, item))
+        # finsy, which encodes for any program, is of the same opinion.
+        match, args = P4TableMatch(dict(item.match)), dict(item.params)
+        if item.wrapped_key is not None:
+            args["wrapped_key"] = int.from_bytes(item.wrapped_key)
+        theirs = P4TableEntry(
+            item.table, match=match, action=P4TableAction(item.action, **args), priority=item.priority
+        )
+        assert P4TableEntry.decode(sent.entity, schema) == P4TableEntry.decode(theirs.encode(schema), schema)
+        assert encoding.key(item).table_entry.match == sent.entity.table_entry.match
+        got = encoding.entry(sent.entity.table_entry)
         assert got == item
         assert got is not None
         assert (got.wrapped_key or b"").lstrip(b"\0") == (item.wrapped_key or b"").lstrip(b"\0")

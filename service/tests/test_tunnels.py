@@ -172,6 +172,17 @@ async def test_a_gateway_that_does_not_answer_fails_soon_and_leaves_nothing(
     assert await tunnel_entries(world) == 4
 
 
+async def test_a_link_that_ends_ends_the_calls_that_wait_for_it(
+    world: World, device: Device, switch: Switch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("culvert_service.gateways.link.WRITE_SECONDS", 60.0)
+    monkeypatch.setattr("culvert_service.gateways.link._PROBE_SECONDS", 0.1)
+    switch.silent = True
+    async with asyncio.timeout(30):
+        assert (await refused(device.open())).reason is Reason.GATEWAY_DOWN
+    assert await tunnels(world) == []
+
+
 async def test_the_next_gateway_is_tried(world: World, device: Device, switch: Switch) -> None:
     port, spare = free_port(), Switch()
     await world.add_gateway("gw-paris", port, number=2)
@@ -194,22 +205,47 @@ async def test_the_next_gateway_is_tried(world: World, device: Device, switch: S
         assert found["count"] > 0
 
 
-async def test_a_gateway_that_forgot_everything_is_filled_again_and_its_tunnels_are_closed(
-    world: World, device: Device, switch: Switch
-) -> None:
-    events = device.watch()
-    await next_event(events, "profile")
-    tunnel_id = (await device.open()).tunnel.tunnel_id
-    static = len(switch.entries) - 4
+async def forgets(world: World, switch: Switch) -> None:
+    """As a gateway that restarts."""
     switch.forget()
     switch.silent = True
     await world.online("gw-berlin", wanted="offline")
     switch.silent = False
-    closed = (await next_event(events, "tunnel_closed")).tunnel_closed
-    assert (closed.tunnel_id, closed.why.reason) == (tunnel_id, int(Reason.SA_LOST))
     await world.online("gw-berlin")
-    assert (len(switch.entries), await tunnels(world)) == (static, [])
+
+
+async def test_a_gateway_that_forgot_everything_is_filled_again_and_fresh_keys_wait(
+    world: World, device: Device, switch: Switch
+) -> None:
+    events = device.watch()
+    await next_event(events, "profile")
+    opened = await device.open()
+    await device.renew(opened.tunnel.tunnel_id, 1)
+    before = set(switch.entries)
+    await forgets(world, switch)
+    closed = (await next_event(events, "tunnel_closed")).tunnel_closed
+    assert (closed.tunnel_id, closed.why.reason) == (opened.tunnel.tunnel_id, int(Reason.SA_LOST))
+    # The pair that was renewed for nobody is not there again, and the SPI of the other is new.
+    assert (await tunnel_entries(world), len(set(switch.entries) & before)) == (4, len(before) - 4)
+    writes = len(switch.writes)
+    restored = await device.open()
+    assert (restored.tunnel.tunnel_id, restored.sas.generation) == (opened.tunnel.tunnel_id, 3)
+    assert len({opened.sas.inbound.key, restored.sas.inbound.key}) == 2
+    assert len(switch.writes) == writes
+    # They are handed out once.
+    again = await device.open()
+    assert (again.sas.generation, len(switch.writes)) == (4, writes + 2)
+
+
+async def test_keys_that_nobody_fetches_end_with_their_tunnel(
+    world: World, device: Device, switch: Switch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("culvert_service.sessions.restoring._CLAIM_SECONDS", 0.3)
     await device.open()
+    await forgets(world, switch)
+    await until(lambda: tunnels(world), lambda found: found == [])
+    await until(lambda: tunnel_entries(world), lambda count: count == 0)
+    assert (await device.open()).sas.generation == 1
 
 
 async def test_a_tunnel_outlives_its_controller(tmp_path: Path) -> None:

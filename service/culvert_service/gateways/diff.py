@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from culvert_service.gateways.entry import Entry, EntryKey, Kind, Update
 from culvert_service.gateways.tunnel_entries import same_sa
@@ -23,12 +23,15 @@ _DELETE_ORDER = (
 
 @dataclass(frozen=True, slots=True)
 class DesiredTunnel:
-    """`vital` entries are those of generations in use; a draining pair may be missing without harm."""
+    """`vital` entries are those of generations in use; a draining pair may be missing without harm. `source` is for whoever
+    desires it.
+    """
 
     tunnel_id: uuid.UUID
     generation: int
     vital: tuple[Entry, ...]
     draining: tuple[Entry, ...] = ()
+    source: object = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,11 @@ from pathlib import Path
 
 import finsy
 from culvert_proto import CulvertError, Reason
+from finsy.proto import p4r
 
 from culvert_service.gateways import mapped, p4runtime
 from culvert_service.gateways.election import OneBid
+from culvert_service.gateways.encoding import Encoding
 from culvert_service.gateways.entry import Entry, Update
 from culvert_service.gateways.guard import Guard
 from culvert_service.gateways.health import Drift, Report
@@ -33,6 +35,10 @@ _log = logging.getLogger(__name__)
 WRITE_SECONDS = 1.0
 _TURN_SECONDS = 0.5
 _CONNECT_SECONDS = 5.0
+# A hundred thousand entries.
+_OBSERVE_SECONDS = 15.0
+# Updates in one request, whose message has to stay below gRPC's 4 MiB.
+_PORTION = 1000
 _RECONCILE_SECONDS = 30.0
 _RETRY_SECONDS = 0.5
 _PROBE_EVERY_SECONDS = 2.0
@@ -88,6 +94,11 @@ class Hooks:
     outbid: Callable[[Link, int], None]
 
 
+def portions(updates: Sequence[Update]) -> list[Sequence[Update]]:
+    """As many as one request may hold."""
+    return [updates[first : first + _PORTION] for first in range(0, len(updates), _PORTION)]
+
+
 class _LostError(Exception):
     """The session is over; the message says why."""
 
@@ -105,6 +116,7 @@ class Link:
         self.online = False
         self.reason: str = "not connected yet"
         self._program = program
+        self._encoding = Encoding.of(program.p4info)
         self._credentials = credentials
         self._hooks = hooks
         self._switch: finsy.Switch | None = None
@@ -137,9 +149,13 @@ class Link:
         return Report(self.epoch, self.online, self.reason, self._reconciled, self._drifts, self._last_drift)
 
     def reconciled(self, drift: Drift) -> None:
-        """For the reconciler: what it had to put right. At a gateway that comes online that is no drift."""
+        """For the reconciler: the gateway holds what it can; `drift` had to be put right. What a gateway lacks that comes
+        online is none.
+        """
         self._reconciled += 1
-        if drift and self.online:
+        if not self.online:
+            self._set_online()
+        elif drift:
             self._drifts += 1
             self._last_drift = drift
             self._hooks.changed(self)
@@ -207,31 +223,35 @@ class Link:
     async def write_all(self, updates: Sequence[Update]) -> None:
         """For the reconciler, which holds the guard alone. Raises _LostError."""
         try:
-            await self._write(updates, missing_ok=True)
+            for portion in portions(updates):
+                await self._write(portion, missing_ok=True)
         except finsy.P4ClientError as error:
             raise _LostError(f"a reconciling write failed: {p4runtime.refusal(error)}") from None
 
     async def observe(self) -> list[Entry]:
         """Every entry that the gateway holds. Raises CulvertError GATEWAY_DOWN."""
-        return await self._read([finsy.P4TableEntry()], _CONNECT_SECONDS)
+        everything = p4r.Entity(table_entry=p4r.TableEntry())
+        return await self._read([everything], _OBSERVE_SECONDS)
 
     async def stored(self, entries: Sequence[Entry]) -> list[Entry]:
         """What the gateway holds under the keys of `entries`. Raises CulvertError GATEWAY_DOWN."""
-        return await self._read([p4runtime.key_only(item) for item in entries], WRITE_SECONDS)
+        return await self._read([self._encoding.key(item) for item in entries], WRITE_SECONDS)
 
-    async def _read(self, wanted: Sequence[finsy.P4TableEntry], seconds: float) -> list[Entry]:
-        switch = self._connected()
+    async def _read(self, wanted: Sequence[p4r.Entity], seconds: float) -> list[Entry]:
+        switch, decode = self._connected(), self._encoding.entry
+        found: list[Entry | None] = []
         try:
             async with asyncio.timeout(seconds):
                 with self._open_channel():
-                    found = [p4runtime.from_finsy(item) async for item in p4runtime.read(switch, wanted)]
+                    async for portion in p4runtime.read(switch, wanted):
+                        found += [decode(entity.table_entry) for entity in portion]
         except (TimeoutError, finsy.P4ClientError):
             raise self._down() from None
         return [item for item in found if item is not None]
 
     async def _write(self, updates: Sequence[Update], *, missing_ok: bool = False) -> None:
         if updates:
-            encoded = [p4runtime.to_update(update) for update in updates]
+            encoded = [self._encoding.update(update) for update in updates]
             with self._open_channel():
                 await self._connected().write(encoded, strict=not missing_ok)
 
@@ -241,6 +261,12 @@ class Link:
             yield
         except AssertionError:
             # What finsy does on a channel that closed a moment ago.
+            raise self._down() from None
+        except asyncio.CancelledError:
+            # A channel that closes cancels the calls on it; only a cancellation of this task is one of ours.
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
             raise self._down() from None
 
     def _connected(self) -> finsy.Switch:
@@ -355,8 +381,6 @@ class Link:
                 await self._hooks.reconcile(self)
             except CulvertError as error:
                 raise _LostError(error.message) from None
-            if not self.online:
-                self._set_online()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._dirty.wait(), _RECONCILE_SECONDS)
 
@@ -392,7 +416,7 @@ class Link:
             try:
                 async with asyncio.timeout(_PROBE_SECONDS):
                     with self._open_channel():
-                        async for _ in p4runtime.read(switch, [finsy.P4TableEntry("port_role")]):
+                        async for _ in p4runtime.read(switch, [self._encoding.table("port_role")]):
                             pass
             except (TimeoutError, finsy.P4ClientError, CulvertError):
                 raise _LostError(f"no answer within {_PROBE_SECONDS:.0f} s") from None

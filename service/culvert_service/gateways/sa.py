@@ -31,10 +31,14 @@ class SaNumbers:
 
 def draw() -> SaNumbers:
     return SaNumbers(
-        Spi(SPI_MIN + secrets.randbelow(2**32 - SPI_MIN)),
+        draw_spi(),
         Slot(secrets.randbelow(SLOTS)),
         SaId(1 + secrets.randbelow(2**32 - 1)),
     )
+
+
+def draw_spi() -> Spi:
+    return Spi(SPI_MIN + secrets.randbelow(2**32 - SPI_MIN))
 
 
 def draw_tag() -> Tag:

@@ -27,7 +27,7 @@ from culvert_service.gateways.entry import Update, inserts, modifies
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.link import Link
 from culvert_service.gateways.sa import draw_tag
-from culvert_service.gateways.tunnel_entries import install_pair, policy_entries, remove_pair
+from culvert_service.gateways.tunnel_entries import Path, install_pair, policy_entries, remove_pair
 from culvert_service.identity.service import admitted
 from culvert_service.sessions import repository
 from culvert_service.sessions.grant import DRAIN, GrantedPair, GrantedTunnel, PairKeys, Timeline
@@ -36,6 +36,7 @@ from culvert_service.sessions.pool import Inner
 from culvert_service.sessions.programming import allocate_pair, program_and_commit
 from culvert_service.sessions.record import TunnelRecord, path_of
 from culvert_service.sessions.repository import Inserted, OpenFacts, Serving
+from culvert_service.sessions.restoring import Restored, Restoring
 
 _log = logging.getLogger(__name__)
 
@@ -83,10 +84,13 @@ class _RaceError(Exception):
 
 
 class Opening:
-    def __init__(self, sessions: Sessions, fleet: Fleet, now: Now, *, approval: bool) -> None:
+    def __init__(
+        self, sessions: Sessions, fleet: Fleet, restoring: Restoring, now: Now, *, approval: bool
+    ) -> None:
         """`approval`: no policy lets in a device that no administrator has approved."""
         self._sessions = sessions
         self._fleet = fleet
+        self._restoring = restoring
         self._now = now
         self._approval = approval
 
@@ -128,7 +132,10 @@ class Opening:
                 and existing.faces(request.peer_address)
             ):
                 link = self._fleet.ours(existing.gateway)
-                job = await self._reopen(session, existing, link, request, permit.until, facts.version)
+                if restored := self._restoring.claim(existing, request.peer_address):
+                    job = await self._claimed(session, restored, permit.until, facts.version)
+                else:
+                    job = await self._reopen(session, existing, link, request, permit.until, facts.version)
             else:
                 chosen = _named(facts.serving, permit.gateways[0])
                 link = self._fleet.ours(chosen.gateway.name)
@@ -230,6 +237,21 @@ class Opening:
         ]
         return _Job(granted, [install], replaced=replaced)
 
+    async def _claimed(
+        self,
+        session: AsyncSession,
+        restored: Restored,
+        permitted_until: datetime.datetime,
+        policy_version: int,
+    ) -> _Job:
+        """The gateway has its part already."""
+        tunnel = restored.record
+        await repository.update_tunnel(
+            session, tunnel.id, permitted_until=permitted_until, policy_version=policy_version
+        )
+        granted = _granted(tunnel, tunnel.path, GrantedPair.of(restored.pair, restored.keys, tunnel.path))
+        return _Job(granted, [])
+
     async def _reopen(
         self,
         session: AsyncSession,
@@ -260,22 +282,26 @@ class Opening:
         path = existing.path.seen_from(request.peer_address, request.peer_port)
         keys = PairKeys.new(path.suite)
         switch = modifies(policy_entries(path, pair.to_device.sa_id), existing.policy())
-        granted = GrantedTunnel(
-            existing.id,
-            existing.resource,
-            existing.fqdn,
-            existing.idle_seconds,
-            existing.gateway,
-            path.gateway_address,
-            Inner(path.inner_address, path.inner_address6),
-            path.remote_prefixes,
-            path.carried,
-            path.inner_mtu,
-            GrantedPair.of(pair, keys, path),
-        )
+        granted = _granted(existing, path, GrantedPair.of(pair, keys, path))
         leftovers = [update for gone in step.remove for update in remove_pair(path, existing.pairs[gone])]
         batches = [install_pair(path, pair, keys.wrapped(link.config.key_wrap)), switch]
         return _Job(granted, batches, draining=step.drain, leftovers=tuple(leftovers))
+
+
+def _granted(tunnel: TunnelRecord, path: Path, pair: GrantedPair) -> GrantedTunnel:
+    return GrantedTunnel(
+        tunnel.id,
+        tunnel.resource,
+        tunnel.fqdn,
+        tunnel.idle_seconds,
+        tunnel.gateway,
+        path.gateway_address,
+        Inner(path.inner_address, path.inner_address6),
+        path.remote_prefixes,
+        path.carried,
+        path.inner_mtu,
+        pair,
+    )
 
 
 def _named(serving: Sequence[Serving], name: str) -> Serving:

@@ -48,7 +48,11 @@ class TunnelRecord:
         draining = [pair for generation, pair in self.pairs.items() if generation in self.session.draining]
         vital = [pair for generation, pair in self.pairs.items() if generation not in self.session.draining]
         return DesiredTunnel(
-            self.id, self.session.current, (*self._entries(vital), *self.policy()), self._entries(draining)
+            self.id,
+            self.session.current,
+            (*self._entries(vital), *self.policy()),
+            self._entries(draining),
+            self,
         )
 
     def policy(self) -> tuple[Entry, ...]:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from culvert_db import Sessions, Tunnel, TunnelState
 from culvert_proto import CulvertError, Reason
-from sqlalchemy import ColumnElement, and_, or_
+from sqlalchemy import ColumnElement, and_, or_, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit import log as audit
@@ -36,6 +36,7 @@ from culvert_service.sessions.opening import Now, Opened, Opening, OpenRequest
 from culvert_service.sessions.programming import allocate_pair, program_and_commit
 from culvert_service.sessions.record import TunnelRecord
 from culvert_service.sessions.repository import Due
+from culvert_service.sessions.restoring import Restoring
 from culvert_service.sessions.roaming import Peer, Roaming
 from culvert_service.sessions.schemas import TunnelOut
 from culvert_service.watch.hub import Hub, SaExpiring, TunnelClosed
@@ -75,7 +76,8 @@ class Tunnels:
         self._hub = hub
         self._pushes = pushes
         self._now = now
-        self._opening = Opening(sessions, fleet, now, approval=approval)
+        self._restoring = Restoring(sessions, hub, pushes, self._close_lost, self._spawn_restoring)
+        self._opening = Opening(sessions, fleet, self._restoring, now, approval=approval)
         self.enforcement = Enforcement(sessions, hub, self._close_due, now, approval=approval)
         self._roaming = Roaming(sessions, self._spawn)
         self._in_flight: dict[OpenRequest, asyncio.Task[Opened]] = {}
@@ -180,10 +182,8 @@ class Tunnels:
 
     async def lost(self, link: Link, tunnels: Sequence[DesiredTunnel]) -> None:
         """For the reconciler: these SAs are gone from the gateway."""
-        if tunnels:
-            which = or_(*(_as_it_was(one.tunnel_id, one.generation) for one in tunnels))
-            with audit.controller_acts():
-                await self.close(CulvertError(Reason.SA_LOST, gateway=link.name), which)
+        with audit.controller_acts():
+            await self._restoring.restore(link, tunnels)
 
     async def soft_limit(self, link: Link, sa_id: int) -> None:
         """For a gateway's digest: asks the device to renew."""
@@ -210,7 +210,7 @@ class Tunnels:
         """Lets what is under way finish; what drains is finished by the next start's reconciliation."""
         await self.enforcement.stop()
         for task in self._tasks:
-            if task.get_name().startswith("drain"):
+            if task.get_name().startswith(("drain", "restore")):
                 task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
@@ -300,6 +300,11 @@ class Tunnels:
         removal = [update for one in gone for update in remove_pair(record.path, record.pairs[one])]
         await self._remove(record.gateway, [removal])
 
+    async def _close_lost(self, link: Link, tunnels: Sequence[tuple[uuid.UUID, int]]) -> None:
+        why = CulvertError(Reason.SA_LOST, gateway=link.name)
+        with audit.controller_acts():
+            await self.close(why, tuple_(Tunnel.id, Tunnel.generation).in_(tunnels))
+
     async def _close_due(self, denied: Sequence[tuple[Due, CulvertError]]) -> int:
         why = {tunnel.id: error for tunnel, error in denied}
         which = or_(*(tunnel.as_it_was() for tunnel, _ in denied))
@@ -339,6 +344,9 @@ class Tunnels:
             await link.remove(batches)
         else:
             await self._remote.remove(gateway, batches)
+
+    def _spawn_restoring(self, work: Coroutine[Any, Any, None]) -> None:
+        self._spawn(work, name="restore")
 
     def _drain_later(self, tunnel_id: uuid.UUID, generation: int) -> None:
         self._spawn(self._drain(tunnel_id, generation), name=f"drain {tunnel_id}")

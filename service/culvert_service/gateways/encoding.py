@@ -1,0 +1,172 @@
+"""Entries to P4Runtime's messages and back, by a program's P4Info. Pure.
+
+finsy can do this for any program and entity; for a hundred thousand entries that takes too long.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from finsy.proto import p4i, p4r
+from google.protobuf import text_format
+
+from culvert_service.gateways.entry import Entry, Kind, MatchValue, Update
+
+_TYPES = {
+    Kind.INSERT: p4r.Update.INSERT,
+    Kind.MODIFY: p4r.Update.MODIFY,
+    Kind.DELETE: p4r.Update.DELETE,
+}
+_WRAPPED_KEY = "wrapped_key"
+# bit<576>, right-aligned: the suite tells how much of it counts.
+_WRAPPED_KEY_BYTES = 72
+# Of the ports, which alone match by range.
+_RANGE_MAX = 0xFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    id: int
+    name: str
+    type: int
+    bits: int
+
+
+class _Table:
+    def __init__(self, info: p4i.Table) -> None:
+        self.id = info.preamble.id
+        self.name = info.preamble.alias
+        fields = [_Field(it.id, it.name, it.match_type, it.bitwidth) for it in info.match_fields]
+        self.by_name = {field.name: field for field in fields}
+        self.by_id = {field.id: field for field in fields}
+        self.actions = {ref.id for ref in info.action_refs}
+
+
+class _Action:
+    def __init__(self, info: p4i.Action) -> None:
+        self.id = info.preamble.id
+        self.name = info.preamble.alias
+        self.by_name = {param.name: param.id for param in info.params}
+        self.by_id = {param.id: param.name for param in info.params}
+
+
+class Encoding:
+    def __init__(self, p4info: p4i.P4Info) -> None:
+        tables = [_Table(info) for info in p4info.tables]
+        actions = [_Action(info) for info in p4info.actions]
+        self._by_name = {table.name: table for table in tables}
+        self._by_id = {table.id: table for table in tables}
+        self._actions = {action.id: action for action in actions}
+        self._action_of = {
+            (table.name, action.name): action
+            for table in tables
+            for action in actions
+            if action.id in table.actions
+        }
+
+    @staticmethod
+    @cache
+    def of(p4info: Path) -> Encoding:
+        return Encoding(text_format.Parse(p4info.read_text(), p4i.P4Info()))
+
+    def update(self, update: Update) -> p4r.Update:
+        """Raises KeyError for names that are not the program's."""
+        item = update.entry
+        encoded = p4r.Update(type=_TYPES[update.kind])
+        written = encoded.entity.table_entry
+        self._put_key(written, item)
+        if update.kind is not Kind.DELETE:
+            self._put_action(written, item)
+        return encoded
+
+    def key(self, item: Entry) -> p4r.Entity:
+        """For a read of this one entry."""
+        entity = p4r.Entity()
+        self._put_key(entity.table_entry, item)
+        return entity
+
+    def table(self, name: str) -> p4r.Entity:
+        """For a read of everything in it."""
+        entity = p4r.Entity()
+        entity.table_entry.table_id = self._by_name[name].id
+        return entity
+
+    def entry(self, found: p4r.TableEntry) -> Entry | None:
+        """What a read returned, as the same value that was written; None for a default action."""
+        if found.is_default_action or found.action.WhichOneof("type") != "action":
+            return None
+        table = self._by_id[found.table_id]
+        taken = found.action.action
+        action = self._actions[taken.action_id]
+        names = action.by_id
+        params = {names[param.param_id]: int.from_bytes(param.value) for param in taken.params}
+        wrapped = params.pop(_WRAPPED_KEY, None)
+        fields = table.by_id
+        match = [(fields[it.field_id].name, value) for it in found.match if (value := _value(it)) is not None]
+        return Entry(
+            table.name,
+            tuple(sorted(match)),
+            action.name,
+            tuple(sorted(params.items())),
+            found.priority,
+            None if wrapped is None else wrapped.to_bytes(_WRAPPED_KEY_BYTES),
+        )
+
+    def _put_key(self, written: p4r.TableEntry, item: Entry) -> None:
+        table = self._by_name[item.table]
+        written.table_id, written.priority = table.id, item.priority
+        for name, value in item.match:
+            field = table.by_name[name]
+            put = written.match.add()
+            put.field_id = field.id
+            _put_value(put, field, value)
+
+    def _put_action(self, written: p4r.TableEntry, item: Entry) -> None:
+        action = self._action_of[item.table, item.action]
+        put = written.action.action
+        put.action_id = action.id
+        ids = action.by_name
+        for name, value in item.params:
+            param = put.params.add()
+            param.param_id, param.value = ids[name], _bytes(value)
+        if item.wrapped_key is not None:
+            param = put.params.add()
+            param.param_id, param.value = ids[_WRAPPED_KEY], item.wrapped_key.lstrip(b"\0") or b"\0"
+
+
+def _put_value(put: p4r.FieldMatch, field: _Field, value: MatchValue) -> None:
+    match field.type:
+        case p4i.MatchField.TERNARY:
+            number, mask = value if isinstance(value, tuple) else (value, 2**field.bits - 1)
+            put.ternary.value, put.ternary.mask = _bytes(number & mask), _bytes(mask)
+        case p4i.MatchField.LPM:
+            number, length = value if isinstance(value, tuple) else (value, field.bits)
+            put.lpm.value, put.lpm.prefix_len = _bytes(number), length
+        case p4i.MatchField.RANGE:
+            low, high = value if isinstance(value, tuple) else (value, value)
+            put.range.low, put.range.high = _bytes(low), _bytes(high)
+        case _:
+            assert isinstance(value, int)
+            put.exact.value = _bytes(value)
+
+
+def _value(found: p4r.FieldMatch) -> MatchValue | None:
+    """None for what matches everything: some switches return it, although nobody wrote it."""
+    match found.WhichOneof("field_match_type"):
+        case "exact":
+            return int.from_bytes(found.exact.value)
+        case "ternary":
+            mask = int.from_bytes(found.ternary.mask)
+            return (int.from_bytes(found.ternary.value), mask) if mask else None
+        case "lpm":
+            return (int.from_bytes(found.lpm.value), found.lpm.prefix_len) if found.lpm.prefix_len else None
+        case _:
+            low, high = int.from_bytes(found.range.low), int.from_bytes(found.range.high)
+            return (low, high) if (low, high) != (0, _RANGE_MAX) else None
+
+
+def _bytes(number: int) -> bytes:
+    """The shortest that holds it (P4Runtime section 8.4)."""
+    return number.to_bytes((number.bit_length() + 7) // 8 or 1)

@@ -1,0 +1,144 @@
+"""A gateway that has lost SAs, as by a restart: their tunnels get fresh keys, many at once, before their devices ask.
+
+Keys are kept nowhere, so a lost SA cannot be written again (RFC 9061 section 4.2). Its device is told to open anew, and is
+handed the keys that wait here, for a minute and once. Devices that have their stream here come first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from culvert_db import Sessions
+from culvert_proto import CulvertError, Reason
+from sqlalchemy.exc import SQLAlchemyError
+
+from culvert_service.audit import log as audit
+from culvert_service.audit.log import Line
+from culvert_service.gateways.diff import DesiredTunnel
+from culvert_service.gateways.entry import inserts
+from culvert_service.gateways.link import Link, portions
+from culvert_service.gateways.sa import draw_spi, draw_tag
+from culvert_service.gateways.tunnel_entries import Pair, install_pair, policy_entries
+from culvert_service.sessions import restoring_rows as rows
+from culvert_service.sessions.grant import PairKeys
+from culvert_service.sessions.programming import program_and_commit
+from culvert_service.sessions.record import TunnelRecord
+from culvert_service.watch.hub import Hub, TunnelClosed
+from culvert_service.watch.pushes import Pushes
+
+_log = logging.getLogger(__name__)
+
+_CLAIM_SECONDS = 60.0
+# Tunnels in one transaction and one turn at the gateway.
+_BATCH = 200
+
+# Closes those of the tunnels that are still at that generation, because their SAs are lost.
+Close = Callable[[Link, Sequence[tuple[uuid.UUID, int]]], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A tunnel with its next pair."""
+
+    record: TunnelRecord
+    pair: Pair
+    keys: PairKeys
+
+
+class Restoring:
+    """`spawn` runs work beside the caller."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        hub: Hub,
+        pushes: Pushes,
+        close: Close,
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> None:
+        self._sessions = sessions
+        self._hub = hub
+        self._pushes = pushes
+        self._close = close
+        self._spawn = spawn
+        self._waiting: dict[uuid.UUID, Restored] = {}
+
+    def claim(self, record: TunnelRecord, peer: str) -> Restored | None:
+        """The keys that wait for a tunnel's device, if they are its newest and it is where it was. Once."""
+        found = self._waiting.pop(record.id, None)
+        if found is None or found.pair.generation != record.session.current:
+            return None
+        return found if record.path.peer_address == peer else None
+
+    async def restore(self, link: Link, lost: Sequence[DesiredTunnel]) -> None:
+        """Raises CulvertError GATEWAY_DOWN; the next reconciliation does the rest."""
+        records = [cast(TunnelRecord, one.source) for one in lost]
+        records.sort(key=lambda record: not self._hub.watches(record.device_id))
+        for first in range(0, len(records), _BATCH):
+            batch = records[first : first + _BATCH]
+            try:
+                restored = await self._restore(link, batch)
+            except (SQLAlchemyError, CulvertError) as error:
+                if isinstance(error, CulvertError) and error.reason is Reason.GATEWAY_DOWN:
+                    raise
+                _log.warning(
+                    "tunnels are not restored", extra={"gateway": link.name, "why": type(error).__name__}
+                )
+                await self._close(link, [(record.id, record.session.current) for record in batch])
+                continue
+            self._spawn(self._expire(link, restored))
+
+    async def _restore(self, link: Link, records: Sequence[TunnelRecord]) -> list[Restored]:
+        why = CulvertError(Reason.SA_LOST, gateway=link.name)
+        async with self._sessions() as session:
+            free = await rows.lock(session, [(record.id, record.session.current) for record in records])
+            restored = [_restored(record) for record in records if record.id in free]
+            if not restored:
+                return []
+            await rows.renumber(session, [(one.record.id, one.pair) for one in restored])
+            told = [(one.record.device_id, TunnelClosed(one.record.id, why)) for one in restored]
+            await self._pushes.tell(session, told)
+            audit.tell(
+                session, Line("gateway.restore", f"gateway/{link.name}", {"tunnels": len(restored)}, why)
+            )
+            pairs = [
+                update
+                for one in restored
+                for update in install_pair(one.record.path, one.pair, one.keys.wrapped(link.config.key_wrap))
+            ]
+            policies = [
+                entry
+                for one in restored
+                for entry in policy_entries(one.record.path, one.pair.to_device.sa_id)
+            ]
+            await program_and_commit(session, link, [*portions(pairs), *portions(inserts(*policies))])
+        self._waiting |= {one.record.id: one for one in restored}
+        for device_id, closed in told:
+            self._hub.tell(device_id, closed)
+        return restored
+
+    async def _expire(self, link: Link, restored: Sequence[Restored]) -> None:
+        await asyncio.sleep(_CLAIM_SECONDS)
+        left = [one for one in restored if self._waiting.get(one.record.id) is one]
+        for one in left:
+            del self._waiting[one.record.id]
+        if left:
+            await self._close(link, [(one.record.id, one.pair.generation) for one in left])
+
+
+def _restored(record: TunnelRecord) -> Restored:
+    """The gateway's own numbers are free again; an SPI names keys to the device as well, and is new."""
+    old = record.pairs[record.session.current]
+    generation = max(record.session.generations) + 1
+    pair = Pair(
+        generation,
+        replace(old.to_gateway, spi=draw_spi()),
+        replace(old.to_device, spi=draw_spi()),
+        draw_tag(),
+    )
+    return Restored(record, pair, PairKeys.new(record.path.suite))
