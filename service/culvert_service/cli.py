@@ -1,4 +1,4 @@
-"""culvert-controller: init, serve, migrate, audit verify."""
+"""culvert-controller: init, serve, migrate, backup, restore, audit verify."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from culvert_db.embedded import PostgresFailedError
 from culvert_service import config, controller, log
 from culvert_service.admins import command as admin_command
 from culvert_service.audit import command as audit_command
+from culvert_service.operation import commands as operation
 from culvert_service.pki.master_key import MasterKeyError
 
 _Result = TypeVar("_Result")
@@ -48,6 +49,24 @@ def serve(config_file: ConfigFile = None) -> None:
 def migrate(config_file: ConfigFile = None) -> None:
     """Bring the database to the newest revision, and stop."""
     _run(controller.migrate, config_file)
+
+
+@app.command()
+def backup(
+    target: Annotated[Path, typer.Argument(help="The file to make; it holds every key of the controller.")],
+    config_file: ConfigFile = None,
+) -> None:
+    """Write the database and the keys into one file, beside a controller that may be running."""
+    _run(lambda settings: operation.back_up(settings, target), config_file)
+
+
+@app.command()
+def restore(
+    source: Annotated[Path, typer.Argument(help="A file that backup has made.")],
+    config_file: ConfigFile = None,
+) -> None:
+    """Make a controller from a backup, where there is none yet."""
+    _run(lambda settings: operation.restore(settings, source), config_file)
 
 
 @audit_commands.command()

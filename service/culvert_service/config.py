@@ -1,8 +1,9 @@
-"""Settings: environment CULVERT_*, then a TOML file. Parsed once, immutable."""
+"""Settings: environment CULVERT_*, then a directory with a file for each secret, then a TOML file. Parsed once."""
 
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 import socket
 import tomllib
@@ -11,7 +12,13 @@ from typing import Annotated, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
-from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SecretsSettingsSource,
+    SettingsConfigDict,
+)
 
 _LISTEN = re.compile(r"^(?P<host>[^\s:]+|\[[0-9a-fA-F:]+\]):(?P<port>\d{1,5})$")
 _ARTIFACTS = Path(__file__).resolve().parents[2] / "p4" / "build"
@@ -126,8 +133,10 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        # The file comes in as arguments, and the environment wins.
-        return env_settings, init_settings
+        # The TOML file comes in as arguments; the environment wins, then a secret's own file.
+        directory = os.environ.get("CULVERT_SECRETS_DIR") or os.environ.get("CREDENTIALS_DIRECTORY")
+        files = SecretsSettingsSource(settings_cls, directory or None)
+        return env_settings, files, init_settings
 
 
 def load(file: Path | None) -> Settings:

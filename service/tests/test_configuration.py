@@ -30,6 +30,20 @@ def test_a_wrong_setting_is_named_and_not_repeated(monkeypatch: pytest.MonkeyPat
     assert "s3cret" not in str(error.value)
 
 
+@pytest.mark.parametrize("variable", ["CULVERT_SECRETS_DIR", "CREDENTIALS_DIRECTORY"])
+def test_a_secret_comes_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    (tmp_path / "culvert_database_url").write_text("postgresql://culvert:s3cret@db.corp.example/culvert\n")
+    monkeypatch.setenv(variable, str(tmp_path))
+    settings = load(None)
+    assert settings.database_url is not None
+    assert settings.database_url.get_secret_value().endswith("@db.corp.example/culvert")
+    assert "s3cret" not in repr(settings)
+    monkeypatch.setenv("CULVERT_DATABASE_URL", "postgresql://other")
+    settings = load(None)
+    assert settings.database_url is not None
+    assert settings.database_url.get_secret_value() == "postgresql://other"
+
+
 def test_an_unknown_setting_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "controller.toml"
     file.write_text("rest_lisen = 1\n")

@@ -1,0 +1,171 @@
+"""A controller as one file: its database at one moment, and the keys without which that cannot be read.
+
+backup.tar ── manifest.json   when, of which revision, and the SHA-256 of each file
+            ├ database.dump   pg_dump's custom format
+            └ state/…         CA keys, master key, admin token
+
+Whoever has the file is the controller: it is as secret as the state directory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shutil
+import tarfile
+import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from culvert_db import create_engine, create_sessions, upgrade
+from culvert_db.embedded import EmbeddedPostgres
+from sqlalchemy import text
+
+from culvert_service import private_files
+from culvert_service.audit import log as audit
+from culvert_service.audit.log import Line
+from culvert_service.config import ConfigurationError, Settings
+from culvert_service.operation import postgres_tools
+
+_FORMAT = 1
+_MANIFEST, _DUMP, _STATE = "manifest.json", "database.dump", "state/"
+# A controller makes them anew at each start.
+_NOT_KEPT = frozenset({"database-url", "rest.pem", "rest.key"})
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    format: int
+    made_at: str
+    revision: str
+    sha256: dict[str, str]
+
+
+async def backup(settings: Settings, target: Path) -> Manifest:
+    """Beside a running controller or without one; `target` has mode 0600. Raises ConfigurationError."""
+    with tempfile.TemporaryDirectory(prefix=".culvert-", dir=target.parent) as directory:
+        dumped = Path(directory) / _DUMP
+        async with _existing_database(settings) as url:
+            revision = await _revision(url)
+            await postgres_tools.dump(url, dumped)
+        files = {_DUMP: dumped.read_bytes()}
+        for file in sorted(settings.state_dir.iterdir()):
+            if file.is_file() and file.name not in _NOT_KEPT:
+                files[_STATE + file.name] = file.read_bytes()
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    manifest = Manifest(_FORMAT, datetime.now(UTC).isoformat(timespec="seconds"), revision, digests)
+    packed = _packed({_MANIFEST: json.dumps(asdict(manifest), indent=2).encode()} | files)
+    if private_files.read_or_make(target, lambda: packed) != packed:
+        raise ConfigurationError(f"{target} exists already")
+    return manifest
+
+
+async def restore(settings: Settings, source: Path) -> Manifest:
+    """Into a state directory without keys and a database without tables, or not at all. Raises ConfigurationError."""
+    manifest, files = _unpacked(source)
+    state = settings.state_dir
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    kept = {name.removeprefix(_STATE): content for name, content in files.items() if name != _DUMP}
+    if taken := sorted(name for name in kept if (state / name).exists()):
+        raise ConfigurationError(f"state_dir: {state} belongs to a controller already: it holds {taken[0]}")
+    async with _empty_database(settings) as url:
+        with tempfile.TemporaryDirectory(prefix=".culvert-", dir=state) as directory:
+            dumped = Path(directory) / _DUMP
+            dumped.write_bytes(files[_DUMP])
+            await postgres_tools.restore(url, dumped)
+        engine = create_engine(url)
+        try:
+            await upgrade(engine)
+            async with create_sessions(engine).begin() as session:
+                audit.tell(session, Line("controller.restore", f"backup/{manifest.made_at}"))
+        finally:
+            await engine.dispose()
+        for name, content in kept.items():
+            private_files.write(state / name, content)
+    return manifest
+
+
+@asynccontextmanager
+async def _existing_database(settings: Settings) -> AsyncGenerator[str]:
+    if settings.database_url is not None:
+        yield settings.database_url.get_secret_value()
+        return
+    embedded = EmbeddedPostgres(settings.state_dir / "postgres")
+    if not embedded.exists:
+        raise ConfigurationError(f"state_dir: {settings.state_dir} holds no database")
+    if embedded.serves:
+        yield embedded.url
+    else:
+        async with embedded as url:
+            yield url
+
+
+@asynccontextmanager
+async def _empty_database(settings: Settings) -> AsyncGenerator[str]:
+    if settings.database_url is not None:
+        url = settings.database_url.get_secret_value()
+        if await _revision(url):
+            raise ConfigurationError("database_url: the database holds a controller's tables already")
+        yield url
+        return
+    directory = settings.state_dir / "postgres"
+    embedded = EmbeddedPostgres(directory)
+    if embedded.exists:
+        raise ConfigurationError(f"state_dir: {settings.state_dir} holds a database already")
+    try:
+        async with embedded as url:
+            yield url
+    except BaseException:
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
+
+
+async def _revision(url: str) -> str:
+    """Empty when the database has no tables of ours."""
+    engine = create_engine(url)
+    try:
+        async with engine.connect() as connection:
+            if await connection.scalar(text("SELECT to_regclass('alembic_version')")) is None:
+                return ""
+            return str(await connection.scalar(text("SELECT version_num FROM alembic_version")))
+    finally:
+        await engine.dispose()
+
+
+def _packed(files: dict[str, bytes]) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), 0o600
+            archive.addfile(entry, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def _unpacked(source: Path) -> tuple[Manifest, dict[str, bytes]]:
+    """Names and digests as the manifest says, and no others. Raises ConfigurationError."""
+    files: dict[str, bytes] = {}
+    try:
+        with tarfile.open(source) as archive:
+            for entry in archive:
+                file = archive.extractfile(entry) if entry.isreg() else None
+                if file is not None:
+                    files[entry.name] = file.read()
+        told: dict[str, Any] = json.loads(files.pop(_MANIFEST))
+        manifest = Manifest(**told)
+    except (tarfile.TarError, KeyError, ValueError, TypeError):
+        raise ConfigurationError(f"{source} is no backup") from None
+    if manifest.format != _FORMAT or _DUMP not in files:
+        raise ConfigurationError(f"{source} is a backup of a format that this version does not know")
+    if {name: hashlib.sha256(content).hexdigest() for name, content in files.items()} != manifest.sha256:
+        raise ConfigurationError(f"{source} is damaged")
+    for name in files:
+        plain = name.removeprefix(_STATE)
+        if name != _DUMP and (plain == name or "/" in plain or plain.startswith(".")):
+            raise ConfigurationError(f"{source} is no backup")
+    return manifest, files
