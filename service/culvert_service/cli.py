@@ -1,4 +1,4 @@
-"""culvert-controller: init, serve, migrate, backup, restore, audit verify."""
+"""culvert-controller: init, serve, migrate, backup, restore, rotate-device-ca, audit verify."""
 
 from __future__ import annotations
 
@@ -67,6 +67,12 @@ def restore(
 ) -> None:
     """Make a controller from a backup, where there is none yet."""
     _run(lambda settings: operation.restore(settings, source), config_file)
+
+
+@app.command("rotate-device-ca")
+def rotate_device_ca(config_file: ConfigFile = None) -> None:
+    """Give devices' certificates a new CA. The old one is trusted until each device has renewed."""
+    _run(operation.rotate_device_ca, config_file)
 
 
 @audit_commands.command()

@@ -298,7 +298,7 @@ class Controller:
         agent_pb2_grpc.add_AgentServiceServicer_to_server(self._servicer, server)
         credentials = grpc.ssl_server_credentials(
             [(certificate.key_pem, chain)],
-            root_certificates=self._device_authority.pem,
+            root_certificates=self._device_authority.trusted_pem,
             require_client_auth=True,
         )
         try:

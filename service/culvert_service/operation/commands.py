@@ -1,11 +1,16 @@
-"""`culvert-controller backup` and `restore`."""
+"""`culvert-controller backup`, `restore` and `rotate-device-ca`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from culvert_service import controller
+from culvert_service.audit import log as audit
+from culvert_service.audit.log import Line
 from culvert_service.config import Settings
 from culvert_service.operation import backup
+from culvert_service.pki import rotation
+from culvert_service.pki.authority import DEVICE_LIFETIME, make_authority
 
 
 async def back_up(settings: Settings, target: Path) -> None:
@@ -20,3 +25,15 @@ async def restore(settings: Settings, source: Path) -> None:
     manifest = await backup.restore(settings, source)
     print(f"The controller is as it was at {manifest.made_at}.")
     print("What was revoked after that is not: look through the devices and administrators before you serve.")
+
+
+async def rotate_device_ca(settings: Settings) -> None:
+    # Told first: there is no rotation that the log does not know of.
+    async with controller.reading(settings) as sessions, sessions.begin() as session:
+        audit.tell(session, Line("ca.rotate", "ca/device"))
+    until = (controller.now() + DEVICE_LIFETIME).date()
+    rotation.rotate(settings.state_dir, "device", make_authority("device"), until)
+    print(
+        "There is a new device CA. A controller takes it when it is started again; tunnels stay up meanwhile."
+    )
+    print(f"Devices renew under it by themselves. The old CA is trusted to the end of {until}.")

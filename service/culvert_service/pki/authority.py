@@ -3,6 +3,7 @@
 infrastructure CA ──► the controller's server certificate, each gateway's server certificate,
                       the controller's P4Runtime client certificate
 device CA         ──► device client certificates, and nothing else
+  earlier ones        trusted until the last certificate that they have issued is over
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from culvert_service import private_files
+from culvert_service.pki import rotation
 
 CA_LIFETIME = datetime.timedelta(days=3650)
 SERVER_LIFETIME = datetime.timedelta(days=397)
@@ -53,25 +55,31 @@ class PrivateKey:
 class Authority:
     """One CA. Its key stays in this object and in one file of mode 0600."""
 
-    def __init__(self, pem: bytes) -> None:
+    def __init__(self, pem: bytes, earlier: bytes = b"") -> None:
+        """`earlier`: certificates of CAs that it has taken the place of, PEM."""
         key = serialization.load_pem_private_key(pem, password=None)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise TypeError("a CA key is a P-256 key")
         self._key = key
         self._certificate = x509.load_pem_x509_certificate(pem)
+        self._earlier = earlier
 
     @classmethod
     def load(cls, state_dir: Path, name: str) -> Authority:
         """From state_dir/NAME-ca.key, made at the first time; NAME-ca.pem is the certificate alone."""
-        authority = cls(
-            private_files.read_or_make(state_dir / f"{name}-ca.key", lambda: _make_authority(name))
-        )
+        pem = private_files.read_or_make(state_dir / f"{name}-ca.key", lambda: make_authority(name))
+        authority = cls(pem, rotation.earlier(state_dir, name))
         private_files.write(state_dir / f"{name}-ca.pem", authority.pem)
         return authority
 
     @property
     def pem(self) -> bytes:
         return self._certificate.public_bytes(serialization.Encoding.PEM)
+
+    @property
+    def trusted_pem(self) -> bytes:
+        """Its certificate, and those of the CAs before it that have not ended."""
+        return self.pem + self._earlier
 
     @property
     def fingerprint(self) -> bytes:
@@ -127,7 +135,8 @@ class Authority:
         )
 
 
-def _make_authority(name: str) -> bytes:
+def make_authority(name: str) -> bytes:
+    """Key and certificate, PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _name(f"Culvert {name} CA")
     certificate = (
