@@ -1,4 +1,4 @@
-"""culvert-controller: init, serve, migrate, backup, restore, rotate-device-ca, audit verify."""
+"""culvert-controller: its commands, each carried out by the part that it belongs to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from culvert_db.embedded import PostgresFailedError
 from culvert_service import config, controller, log
 from culvert_service.admins import command as admin_command
 from culvert_service.audit import command as audit_command
+from culvert_service.operation import administration
 from culvert_service.operation import commands as operation
+from culvert_service.operation.rest_client import CallRefusedError
 from culvert_service.pki.master_key import MasterKeyError
 
 _Result = TypeVar("_Result")
@@ -27,6 +29,10 @@ app = typer.Typer(
 )
 audit_commands = typer.Typer(help="The audit log.", no_args_is_help=True)
 app.add_typer(audit_commands, name="audit")
+user_commands = typer.Typer(help="People, at the controller that runs.", no_args_is_help=True)
+app.add_typer(user_commands, name="user")
+gateway_commands = typer.Typer(help="Gateways, at the controller that runs.", no_args_is_help=True)
+app.add_typer(gateway_commands, name="gateway")
 ConfigFile = Annotated[
     Path | None,
     typer.Option("--config", envvar="CULVERT_CONFIG", help="TOML file; the environment wins over it."),
@@ -75,6 +81,46 @@ def rotate_device_ca(config_file: ConfigFile = None) -> None:
     _run(operation.rotate_device_ca, config_file)
 
 
+@app.command()
+def doctor(config_file: ConfigFile = None) -> None:
+    """Look at what the controller needs, and say what to do about what is wrong. Exits with 1 when something is."""
+    if not _run(operation.doctor, config_file):
+        sys.exit(1)
+
+
+@user_commands.command("add")
+def add_user(name: str, email: str, config_file: ConfigFile = None) -> None:
+    """Add a person."""
+    _run(lambda settings: administration.add_user(settings, name, email), config_file)
+
+
+@user_commands.command("invite")
+def invite_user(name: str, config_file: ConfigFile = None) -> None:
+    """Print a link that enrols one computer of a person."""
+    _run(lambda settings: administration.invite_user(settings, name), config_file)
+
+
+@gateway_commands.command("add")
+def add_gateway(
+    description: Annotated[Path, typer.Argument(help="TOML with the fields of POST /gateways.")],
+    config_file: ConfigFile = None,
+) -> None:
+    """Register a gateway."""
+    _run(lambda settings: administration.add_gateway(settings, description), config_file)
+
+
+@gateway_commands.command("bundle")
+def write_bundle(name: str, directory: Path, config_file: ConfigFile = None) -> None:
+    """Write a gateway's certificate and keys into a directory."""
+    _run(lambda settings: administration.write_bundle(settings, name, directory), config_file)
+
+
+@gateway_commands.command("list")
+def list_gateways(config_file: ConfigFile = None) -> None:
+    """List the gateways, and why one is offline."""
+    _run(administration.list_gateways, config_file)
+
+
 @audit_commands.command()
 def verify(config_file: ConfigFile = None) -> None:
     """Check the hash of every line. Exits with 1 at the first that is not as it was written."""
@@ -89,5 +135,11 @@ def _run(
         settings = config.load(config_file)
         log.configure(as_json=settings.log_json)
         return asyncio.run(work(settings))
-    except (config.ConfigurationError, PostgresFailedError, MasterKeyError, OSError) as error:
+    except (
+        config.ConfigurationError,
+        PostgresFailedError,
+        MasterKeyError,
+        CallRefusedError,
+        OSError,
+    ) as error:
         sys.exit(f"culvert-controller: {error}")

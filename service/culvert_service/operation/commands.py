@@ -1,4 +1,4 @@
-"""`culvert-controller backup`, `restore` and `rotate-device-ca`."""
+"""`culvert-controller backup`, `restore`, `rotate-device-ca` and `doctor`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from culvert_service.audit import log as audit
 from culvert_service.audit.log import Line
 from culvert_service.config import Settings
 from culvert_service.operation import backup
+from culvert_service.operation.doctor import examine
 from culvert_service.pki import rotation
 from culvert_service.pki.authority import DEVICE_LIFETIME, make_authority
 
@@ -37,3 +38,14 @@ async def rotate_device_ca(settings: Settings) -> None:
         "There is a new device CA. A controller takes it when it is started again; tunnels stay up meanwhile."
     )
     print(f"Devices renew under it by themselves. The old CA is trusted to the end of {until}.")
+
+
+async def doctor(settings: Settings) -> bool:
+    """Says each finding; whether all is well."""
+    well = True
+    async for finding in examine(settings):
+        well = well and not finding.wrong
+        print(f"{finding.what:24} {finding.wrong or 'ok'}")
+        if finding.wrong:
+            print(f"{'':24} {finding.remedy}")
+    return well

@@ -1,0 +1,65 @@
+"""`culvert-controller user …` and `gateway …`: what a first set-up needs, asked of the controller that runs."""
+
+from __future__ import annotations
+
+import base64
+import tomllib
+from pathlib import Path
+from urllib.parse import quote
+
+from culvert_service import private_files
+from culvert_service.config import ConfigurationError, Settings
+from culvert_service.operation.rest_client import call
+
+
+async def add_user(settings: Settings, name: str, email: str) -> None:
+    await call(settings, "POST", "/users", {"name": name, "email": email})
+    print(f"Added {name}.")
+
+
+async def invite_user(settings: Settings, name: str) -> None:
+    made = await call(settings, "POST", "/invitations", {"user": name})
+    print(f"For one computer of {name}, once, until {made['expires_at']}:")
+    print(made["link"])
+
+
+async def add_gateway(settings: Settings, description: Path) -> None:
+    """The fields of POST /gateways in TOML."""
+    made = await call(settings, "POST", "/gateways", _read(description))
+    print(
+        f"Added {made['name']}. Its certificate and keys: culvert-controller gateway bundle {made['name']} DIR"
+    )
+
+
+async def write_bundle(settings: Settings, name: str, directory: Path) -> None:
+    """Files as sluice takes them, mode 0600."""
+    bundle = await call(settings, "POST", f"/gateways/{quote(name, safe='')}/bundle")
+    _write(
+        directory,
+        {
+            "ca.pem": bundle["ca_pem"].encode(),
+            "gateway.pem": bundle["certificate_pem"].encode(),
+            "gateway.key": bundle["key_pem"].encode(),
+            "kek.bin": base64.b64decode(bundle["kek"]),
+        },
+    )
+    print(f"{directory} holds what the gateway {name} starts with. Carry it there, and keep no copy.")
+
+
+async def list_gateways(settings: Settings) -> None:
+    for gateway in await call(settings, "GET", "/gateways"):
+        why = f" ({gateway['reason']})" if gateway["state"] != "online" else ""
+        print(f"{gateway['name']:24} {gateway['address']:16} {gateway['state']}{why}")
+
+
+def _read(description: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(description.read_text())
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{description}: {error}") from None
+
+
+def _write(directory: Path, files: dict[str, bytes]) -> None:
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for name, content in files.items():
+        private_files.write(directory / name, content)

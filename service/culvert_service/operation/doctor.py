@@ -1,0 +1,117 @@
+"""Looks at each thing that a controller needs, and says of what is wrong what to do about it."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from pathlib import Path
+
+from culvert_db import Gateway, Sessions
+from culvert_db.embedded import PostgresFailedError
+from sqlalchemy import func, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from culvert_service import controller
+from culvert_service.audit import repository as audit
+from culvert_service.config import ConfigurationError, Settings
+from culvert_service.gateways.config import kek_of
+from culvert_service.operation.rest_client import CallRefusedError, call
+from culvert_service.pki.authority import Authority
+from culvert_service.pki.master_key import MasterKey, MasterKeyError
+
+_SECRETS = ("master.key", "infrastructure-ca.key", "device-ca.key", "admin-token")
+# A CA that ends sooner than this is to be seen to.
+_SOON = datetime.timedelta(days=90)
+# Codes and certificates depend on the time.
+_CLOCK = datetime.timedelta(seconds=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`wrong` is empty when all is well."""
+
+    what: str
+    wrong: str = ""
+    remedy: str = ""
+
+
+async def examine(settings: Settings) -> AsyncGenerator[Finding]:
+    """Changes nothing. What rests on something that is wrong is left out."""
+    files = _files(settings.state_dir)
+    yield files
+    if not files.wrong:
+        for name in ("infrastructure", "device"):
+            yield _authority(settings.state_dir, name)
+    missing = [
+        name
+        for name in ("gateway.json", "gateway.p4info.txtpb")
+        if not (settings.p4_artifacts / name).is_file()
+    ]
+    yield Finding(
+        "gateway program",
+        f"{settings.p4_artifacts} lacks {' and '.join(missing)}" if missing else "",
+        "Set p4_artifacts to the directory of the compiled program.",
+    )
+    try:
+        async with controller.reading(settings) as sessions:
+            async for finding in _database(settings, sessions, keys=not files.wrong):
+                yield finding
+    except (ConfigurationError, PostgresFailedError, SQLAlchemyError, OSError) as error:
+        wrong = str(error) if isinstance(error, ConfigurationError) else type(error).__name__
+        yield Finding(
+            "database", wrong, "Check database_url and that Postgres runs; the first time, run init."
+        )
+        return
+    try:
+        gateways = await call(settings, "GET", "/gateways")
+    except (ConfigurationError, CallRefusedError) as error:
+        yield Finding("controller", str(error), "Start it: culvert-controller serve")
+        return
+    yield Finding("controller")
+    for gateway in gateways:
+        wrong = "" if gateway["state"] == "online" else str(gateway["reason"])
+        remedy = "Check that it runs, that its bundle is the newest, and the path to it."
+        yield Finding(f"gateway {gateway['name']}", wrong, remedy)
+
+
+def _files(state_dir: Path) -> Finding:
+    what = "state directory"
+    for name in _SECRETS:
+        file = state_dir / name
+        if not file.is_file():
+            return Finding(
+                what, f"{file} is not there", "Restore it from a backup; the first time, run serve."
+            )
+        if file.stat().st_mode & 0o077:
+            return Finding(
+                what, f"others may read {file}", f"chmod 600 {file}, and find out who has read it."
+            )
+    return Finding(what)
+
+
+def _authority(state_dir: Path, name: str) -> Finding:
+    left = Authority((state_dir / f"{name}-ca.key").read_bytes()).expires_at - controller.now()
+    wrong = f"it ends in {left.days} days" if left < _SOON else ""
+    return Finding(f"{name} CA", wrong, "Replace it before then: what it has signed ends with it.")
+
+
+async def _database(settings: Settings, sessions: Sessions, *, keys: bool) -> AsyncGenerator[Finding]:
+    async with sessions() as session:
+        there = (await session.execute(select(func.clock_timestamp()))).scalar_one()
+        off = abs(there - controller.now())
+        yield Finding("database")
+        wrong = f"it differs from the database's by {off.total_seconds():.0f} s" if off > _CLOCK else ""
+        yield Finding("clock", wrong, "Let NTP set both.")
+        gateway = await session.scalar(select(Gateway).limit(1)) if keys else None
+        if gateway is not None:
+            try:
+                kek_of(gateway, MasterKey.load(settings.state_dir))
+                wrong = ""
+            except MasterKeyError as error:
+                wrong = str(error)
+            yield Finding("master key", wrong, "Put the state directory back that belongs to this database.")
+    async with sessions() as session:
+        _, broken = await audit.verify(session)
+        wrong = f"chain {broken.chain}, line {broken.seq}: {broken.why}" if broken else ""
+        yield Finding("audit log", wrong, "Somebody has changed it in the database: find out who.")

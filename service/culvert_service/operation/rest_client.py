@@ -1,0 +1,46 @@
+"""Calls to the controller that runs with these settings, as its owner: with admin-token, over TLS by its own CA."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import ssl
+from typing import Any
+from urllib.parse import urlsplit
+
+from culvert_service.config import ConfigurationError, Settings
+
+_SECONDS = 15.0
+
+
+class CallRefusedError(Exception):
+    """The controller's problem, in its own words."""
+
+
+async def call(settings: Settings, method: str, path: str, body: object = None) -> Any:
+    """The answer's JSON. Raises ConfigurationError when no controller answers, and CallRefusedError."""
+    return await asyncio.to_thread(_call, settings, method, path, body)
+
+
+def _call(settings: Settings, method: str, path: str, body: object) -> Any:
+    state, url = settings.state_dir, urlsplit(settings.rest_url)
+    try:
+        token = (state / "admin-token").read_text().strip()
+        context = ssl.create_default_context(cafile=str(state / "infrastructure-ca.pem"))
+        connection = http.client.HTTPSConnection(
+            url.hostname or "", url.port or 443, timeout=_SECONDS, context=context
+        )
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        try:
+            connection.request(method, f"/api/v1{path}", json.dumps(body), headers)
+            answer = connection.getresponse()
+            content = answer.read()
+        finally:
+            connection.close()
+    except (OSError, http.client.HTTPException) as error:
+        raise ConfigurationError(f"no controller answers at {settings.rest_url}: {error}") from None
+    found: Any = json.loads(content) if content else None
+    if answer.status >= http.client.BAD_REQUEST:
+        raise CallRefusedError(f"{found['detail']} {found['remedy']}")
+    return found

@@ -1,0 +1,80 @@
+"""What an operator types: a gateway and a person on a controller that runs, and the doctor on what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from culvert_service.config import ConfigurationError
+from culvert_service.operation import administration
+from culvert_service.operation.commands import doctor
+from culvert_service.operation.rest_client import CallRefusedError
+from sqlalchemy import text
+
+from .conftest import World, free_port
+
+pytestmark = pytest.mark.slow
+
+GATEWAY = """
+name = "gw-berlin"
+address = "198.51.100.1"
+p4runtime = "127.0.0.1:{port}"
+pool = "10.99.1.0/24"
+wan = {{ port = 1, mac = "02:00:00:00:01:01", next_hop_mac = "02:00:00:00:01:02" }}
+
+[lan]
+port = 2
+mac = "02:00:00:00:02:01"
+address = "10.20.0.1"
+prefix = "10.20.0.0/16"
+neighbours = {{ "10.20.0.10" = "02:00:00:00:02:10" }}
+"""
+
+
+async def findings(world: World, capsys: pytest.CaptureFixture[str], *, well: bool = False) -> list[str]:
+    capsys.readouterr()
+    assert await doctor(world.settings) == well
+    return [line for line in capsys.readouterr().out.splitlines() if not line.endswith(" ok")]
+
+
+async def test_a_first_set_up(world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings, description = world.settings, tmp_path / "gateway.toml"
+    await administration.add_user(settings, "bob", "bob@corp.example")
+    await administration.invite_user(settings, "bob")
+    assert "culvert://enroll?controller=" in capsys.readouterr().out
+    with pytest.raises(CallRefusedError, match="mallory does not exist"):
+        await administration.invite_user(settings, "mallory")
+    description.write_text("name = ")
+    with pytest.raises(ConfigurationError, match=r"gateway\.toml"):
+        await administration.add_gateway(settings, description)
+    assert await findings(world, capsys, well=True) == []
+    description.write_text(GATEWAY.format(port=free_port()))
+    await administration.add_gateway(settings, description)
+    await administration.list_gateways(settings)
+    assert "gw-berlin" in capsys.readouterr().out
+    await administration.write_bundle(settings, "gw-berlin", tmp_path / "bundle")
+    assert {file.name: file.stat().st_mode & 0o777 for file in (tmp_path / "bundle").iterdir()} == {
+        "ca.pem": 0o600,
+        "gateway.pem": 0o600,
+        "gateway.key": 0o600,
+        "kek.bin": 0o600,
+    }
+    [offline, remedy] = await findings(world, capsys)
+    assert offline.startswith("gateway gw-berlin ")
+    assert "bundle is the newest" in remedy
+
+    state, master = settings.state_dir, settings.state_dir / "master.key"
+    key = master.read_bytes()
+    master.write_bytes(bytes(32))
+    (state / "admin-token").rename(state / "away")
+    assert any("admin-token is not there" in line for line in await findings(world, capsys))
+    (state / "away").rename(state / "admin-token")
+    assert any(line.startswith("master key") for line in await findings(world, capsys))
+    master.write_bytes(key)
+    master.chmod(0o644)
+    assert any("others may read" in line for line in await findings(world, capsys))
+    master.chmod(0o600)
+    async with world.sessions.begin() as session:
+        await session.execute(text("ALTER TABLE audit_lines DISABLE TRIGGER USER"))
+        await session.execute(text("UPDATE audit_lines SET actor = 'nobody' WHERE action = 'user.invite'"))
+    assert any(line.startswith("audit log") for line in await findings(world, capsys))
