@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import datetime
 
+from sqlalchemy import text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from culvert_db.base import Base
 
 
 class IdempotencyKey(Base):
-    """Without `status`, the request is under way, or its controller died. The answer is sealed: it may hold a token."""
+    """Without `status`, the request is under way, or its controller died. The answer is sealed: it may hold a token.
+
+    `effect` is written in the transaction of what the request changes.
+    """
 
     __tablename__ = "idempotency_keys"
 
@@ -19,6 +23,7 @@ class IdempotencyKey(Base):
     # SHA-256 of what was asked.
     fingerprint: Mapped[bytes]
     claimed_at: Mapped[datetime.datetime] = mapped_column(index=True)
+    effect: Mapped[bool] = mapped_column(server_default=text("false"))
     status: Mapped[int | None]
     media_type: Mapped[str | None]
     body_ciphertext: Mapped[bytes | None]

@@ -57,6 +57,7 @@ class Reason(enum.IntEnum):
     VERSION_NEEDED = error_pb2.REASON_VERSION_NEEDED
     VERSION_STALE = error_pb2.REASON_VERSION_STALE
     OIDC_STALE = error_pb2.REASON_OIDC_STALE
+    IDEMPOTENCY_ANSWER_LOST = error_pb2.REASON_IDEMPOTENCY_ANSWER_LOST
     GATEWAY_DOWN = error_pb2.REASON_GATEWAY_DOWN
     GATEWAY_REFUSED = error_pb2.REASON_GATEWAY_REFUSED
     POOL_EXHAUSTED = error_pb2.REASON_POOL_EXHAUSTED
@@ -312,6 +313,12 @@ CATALOGUE: dict[Reason, Entry] = {
         "The sign-in was begun in another browser, or more than ten minutes ago.",
         "Begin it again.",
         _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
+    ),
+    Reason.IDEMPOTENCY_ANSWER_LOST: Entry(
+        "The request was carried out, but the controller died before it had answered.",
+        "Look at what it has changed; a secret that only the answer held has to be made anew, with another key.",
+        _G.DATA_LOSS,
         _H.CONFLICT,
     ),
     Reason.GATEWAY_DOWN: Entry(

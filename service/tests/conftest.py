@@ -219,8 +219,8 @@ async def administering(settings: Settings, sessions: Sessions) -> AsyncGenerato
     bearer = {"Authorization": f"Bearer {token}"}
     url = settings.rest_url
     async with (
-        httpx.AsyncClient(base_url=url, verify=tls, headers=bearer, trust_env=False) as admin,
-        httpx.AsyncClient(base_url=url, verify=tls, trust_env=False) as anyone,
+        httpx.AsyncClient(base_url=url, verify=tls, headers=bearer, trust_env=False, timeout=30) as admin,
+        httpx.AsyncClient(base_url=url, verify=tls, trust_env=False, timeout=30) as anyone,
     ):
         world = World(settings, sessions, admin, anyone, [])
         try:

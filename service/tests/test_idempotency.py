@@ -9,9 +9,10 @@ from typing import Any
 import httpx
 import pytest
 from culvert_db import IdempotencyKey
-from sqlalchemy import update
+from culvert_service.rest.idempotency import Idempotency
+from sqlalchemy import delete, text, update
 
-from .conftest import World
+from .conftest import World, until
 from .test_secrets import dump
 
 pytestmark = pytest.mark.slow
@@ -75,7 +76,7 @@ async def test_a_key_is_free_after_a_day_and_soon_after_a_crash(world: World) ->
 
     now = datetime.datetime.now(datetime.UTC)
     await post(world, "/users", BOB, "k")
-    await age(status=None, body_ciphertext=None)
+    await age(status=None, body_ciphertext=None, effect=False)
     assert refusal(await post(world, "/users", BOB, "k")) == (409, "IDEMPOTENCY_KEY_BUSY")
     await age(claimed_at=now - datetime.timedelta(minutes=2))
     assert refusal(await post(world, "/users", BOB, "k")) == (409, "ALREADY_EXISTS")
@@ -83,3 +84,50 @@ async def test_a_key_is_free_after_a_day_and_soon_after_a_crash(world: World) ->
     assert (await post(world, "/users", BOB, "k")).headers["idempotency-replayed"] == "true"
     await age(claimed_at=now - datetime.timedelta(hours=25))
     assert (await post(world, "/users", BOB | {"name": "carol"}, "k")).status_code == 201
+
+
+async def aged(world: World) -> None:
+    """As if everything had been claimed two minutes ago."""
+    earlier = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=2)
+    async with world.sessions.begin() as session:
+        await session.execute(update(IdempotencyKey).values(claimed_at=earlier))
+
+
+async def test_a_controller_that_dies_before_its_answer_has_made_the_change_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def dies(*_: object) -> None:
+        raise ConnectionError
+
+    asked = {"user": "alice"}
+    with monkeypatch.context() as patch:
+        patch.setattr(Idempotency, "_keep", dies)
+        assert (await post(world, "/invitations", asked, "k", Connection="close")).status_code == 500
+    assert refusal(await post(world, "/invitations", asked, "k")) == (409, "IDEMPOTENCY_KEY_BUSY")
+    await aged(world)
+    for _ in range(2):
+        assert refusal(await post(world, "/invitations", asked, "k")) == (409, "IDEMPOTENCY_ANSWER_LOST")
+    assert len(await world.rest("GET", "/audit?action=user.invite")) == 1
+
+
+async def test_a_refusal_is_no_change(world: World) -> None:
+    token = await world.rest("POST", "/tokens", {"name": "ci", "scopes": ["users:write"]})
+    bearer = f"Bearer {token['token']}"
+    for _ in range(2):
+        answer = await post(world, "/invitations", {"user": "alice"}, "k", Authorization=bearer)
+        assert refusal(answer) == (403, "NOT_PERMITTED")
+
+
+async def test_a_request_that_was_taken_over_changes_nothing(world: World) -> None:
+    async with world.sessions() as session:
+        # What it wants to write has to wait for this.
+        await session.execute(text("INSERT INTO users (name, email) VALUES ('bob', 'x')"))
+        slow = asyncio.create_task(post(world, "/users", BOB, "k"))
+        async with world.sessions() as other:
+            waits = text("SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'")
+            await until(lambda: other.scalar(waits), bool)
+        async with world.sessions.begin() as other:
+            await other.execute(delete(IdempotencyKey))
+        await session.rollback()
+    assert refusal(await slow) == (409, "IDEMPOTENCY_KEY_BUSY")
+    assert [user["name"] for user in await world.rest("GET", "/users")] == ["alice"]

@@ -6,7 +6,7 @@ the length of one commit, whatever else the transaction did.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -21,9 +21,12 @@ from sqlalchemy.orm import Session
 
 from culvert_service.audit.line import Detail, canonical
 
+# Of the call that is served: written with what it changes, in the same transaction, whose session it gets. May raise.
+effect: ContextVar[Callable[[Session], None] | None] = ContextVar("effect", default=None)
+
 _LINES = cast("Table", AuditLine.__table__)
 _INSERT = Statement(insert(_LINES).values({column.name: bindparam(column.name) for column in _LINES.c}))
-_WAITING = "culvert_audit"
+_WAITING, _EFFECT = "culvert_audit", "culvert_effect"
 # A caller chooses the names that it asks for: the log keeps what a name of DNS can be long.
 _TEXT_MAX = 253
 
@@ -58,6 +61,8 @@ def tell(session: AsyncSession, line: Line) -> None:
     """The line is in the log if, and only if, the session's transaction, which has begun, commits."""
     assert session.in_transaction()
     actor = line.actor or acting.get()
+    if line.outcome is Outcome.DONE:
+        session.sync_session.info[_EFFECT] = effect.get()
     waiting: list[dict[str, Any]] = session.sync_session.info.setdefault(_WAITING, [])
     waiting.append(
         {
@@ -109,12 +114,15 @@ def controller_acts() -> Generator[None]:
 def _write(session: Session) -> None:
     if lines := session.info.pop(_WAITING, None):
         session.flush()
+        if write := session.info.pop(_EFFECT, None):
+            write(session)
         _INSERT.run_in(session, lines)
 
 
 @event.listens_for(Session, "after_soft_rollback")
 def _forget(session: Session, _previous: object) -> None:
     session.info.pop(_WAITING, None)
+    session.info.pop(_EFFECT, None)
 
 
 def _text(value: str) -> str:

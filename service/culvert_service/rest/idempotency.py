@@ -1,7 +1,11 @@
 """Idempotency-Key on POST: the answer is kept for a day, and given again to whoever repeats the request.
 
-claim the key ─► run the request, keep its answer          another request under the key: IDEMPOTENCY_KEY_REUSED
-           └──► it has an answer: give that                the first is still under way:  IDEMPOTENCY_KEY_BUSY
+claim the key ─► run the request, keep its answer          another request under the key:  IDEMPOTENCY_KEY_REUSED
+           └──► it has an answer: give that                the first is still under way:   IDEMPOTENCY_KEY_BUSY
+                                                           its controller died after that: IDEMPOTENCY_ANSWER_LOST
+
+What the request changes is committed together with a mark on its claim, so that a change is made once whenever a controller
+dies, and a request that somebody else has taken over changes nothing.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import cast
 
@@ -16,11 +21,12 @@ from culvert_db import IdempotencyKey, Sessions
 from culvert_proto import CulvertError, Reason
 from sqlalchemy import and_, delete, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from culvert_service.audit.log import acting
+from culvert_service.audit.log import acting, effect
 from culvert_service.pki.master_key import MasterKey
 from culvert_service.rest.access import Access
 from culvert_service.rest.problem import problem
@@ -34,6 +40,23 @@ _BODY_MAX = 1 << 20
 _NOT_KEPT = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
 
 Now = Callable[[], datetime.datetime]
+
+
+_UNANSWERED = IdempotencyKey.status.is_(None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    caller: str
+    key: str
+    at: datetime.datetime
+
+    def carry_out(self, session: Session) -> None:
+        """In the transaction of what is changed. Raises CulvertError IDEMPOTENCY_KEY_BUSY when it is another's now."""
+        mine = (*_is(self.caller, self.key), IdempotencyKey.claimed_at == self.at)
+        marked = update(IdempotencyKey).where(*mine).values(effect=True).returning(IdempotencyKey.key)
+        if session.scalar(marked) is None:
+            raise CulvertError(Reason.IDEMPOTENCY_KEY_BUSY)
 
 
 class Idempotency:
@@ -73,9 +96,10 @@ class Idempotency:
         caller = f"{acting.get().kind} {acting.get().name}"
         body = await _body(request)
         asked = f"{request.url.path}?{request.url.query}\n".encode()
-        kept = await self._claim(caller, key, hashlib.sha256(asked + body).digest())
-        if kept is not None:
-            return kept
+        claim = await self._claim(caller, key, hashlib.sha256(asked + body).digest())
+        if isinstance(claim, Response):
+            return claim
+        effect.set(claim.carry_out)
         try:
             answer = await _run(self._app, request.scope, body)
         except BaseException:
@@ -87,24 +111,25 @@ class Idempotency:
             await self._keep(caller, key, answer)
         return answer
 
-    async def _claim(self, caller: str, key: str, fingerprint: bytes) -> Response | None:
-        """None when the request is to be run."""
+    async def _claim(self, caller: str, key: str, fingerprint: bytes) -> Response | _Claim:
+        """A claim when the request is to be run."""
         now = self._now()
         fresh = insert(IdempotencyKey).values(caller=caller, key=key, fingerprint=fingerprint, claimed_at=now)
         over = or_(
             IdempotencyKey.claimed_at <= now - KEPT,
-            and_(IdempotencyKey.status.is_(None), IdempotencyKey.claimed_at <= now - _UNDER_WAY),
+            and_(_UNANSWERED, ~IdempotencyKey.effect, IdempotencyKey.claimed_at <= now - _UNDER_WAY),
         )
         async with self._sessions.begin() as session:
             await session.execute(delete(IdempotencyKey).where(over))
             claimed = await session.scalar(fresh.on_conflict_do_nothing().returning(IdempotencyKey.key))
             if claimed is not None:
-                return None
+                return _Claim(caller, key, now)
             row = await session.scalar(select(IdempotencyKey).where(*_is(caller, key)))
         if row is not None and row.fingerprint != fingerprint:
             raise CulvertError(Reason.IDEMPOTENCY_KEY_REUSED)
         if row is None or row.status is None or row.body_ciphertext is None:
-            raise CulvertError(Reason.IDEMPOTENCY_KEY_BUSY)
+            lost = row is not None and row.effect and row.claimed_at <= now - _UNDER_WAY
+            raise CulvertError(Reason.IDEMPOTENCY_ANSWER_LOST if lost else Reason.IDEMPOTENCY_KEY_BUSY)
         content = self._master_key.open(row.body_ciphertext, _context(caller, key))
         headers = {"Idempotency-Replayed": "true"}
         return Response(content, row.status, headers, row.media_type)
@@ -123,8 +148,9 @@ class Idempotency:
             )
 
     async def _release(self, caller: str, key: str) -> None:
+        """Unless something has been changed."""
         async with self._sessions.begin() as session:
-            await session.execute(delete(IdempotencyKey).where(*_is(caller, key)))
+            await session.execute(delete(IdempotencyKey).where(*_is(caller, key), ~IdempotencyKey.effect))
 
 
 async def _body(request: Request) -> bytes:

@@ -66,6 +66,7 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_VERSION_NEEDED: _Reason.ValueType  # 36
     REASON_VERSION_STALE: _Reason.ValueType  # 37
     REASON_OIDC_STALE: _Reason.ValueType  # 38
+    REASON_IDEMPOTENCY_ANSWER_LOST: _Reason.ValueType  # 39
     REASON_GATEWAY_DOWN: _Reason.ValueType  # 40
     """What stands in the way."""
     REASON_GATEWAY_REFUSED: _Reason.ValueType  # 41
@@ -130,6 +131,7 @@ REASON_IDEMPOTENCY_KEY_BUSY: Reason.ValueType  # 35
 REASON_VERSION_NEEDED: Reason.ValueType  # 36
 REASON_VERSION_STALE: Reason.ValueType  # 37
 REASON_OIDC_STALE: Reason.ValueType  # 38
+REASON_IDEMPOTENCY_ANSWER_LOST: Reason.ValueType  # 39
 REASON_GATEWAY_DOWN: Reason.ValueType  # 40
 """What stands in the way."""
 REASON_GATEWAY_REFUSED: Reason.ValueType  # 41
