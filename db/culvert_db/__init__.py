@@ -11,7 +11,7 @@ from culvert_db.migrate import upgrade
 from culvert_db.network import Gateway, Resource, ResourceGateway
 from culvert_db.ownership import GatewayHealth, GatewayLease
 from culvert_db.policies import Group, GroupMember, Policy, PolicyResource, PolicyVersion
-from culvert_db.sign_in import AdminChallenge, AdminIdentity, AdminPasskey
+from culvert_db.sign_in import AdminChallenge, AdminIdentity, AdminPasskey, AdminRecoveryCode
 from culvert_db.statement import Statement, as_json, from_json
 from culvert_db.tunnels import Address, Direction, SecurityAssociation, Tunnel, TunnelState
 from culvert_db.watch import Push, PushKind
@@ -37,6 +37,7 @@ __all__ = [
     "AdminIdentity",
     "AdminInvitation",
     "AdminPasskey",
+    "AdminRecoveryCode",
     "AdminSession",
     "ApiToken",
     "AuditLine",

@@ -1,4 +1,4 @@
-"""Other ways in for administrators than a password: passkeys, a provider of OpenID Connect."""
+"""Other ways in for administrators than password and code: recovery codes, passkeys, a provider of OpenID Connect."""
 
 from __future__ import annotations
 
@@ -33,6 +33,15 @@ class AdminPasskey(Base):
     sign_count: Mapped[int] = mapped_column(BigInteger)
     created_at: Mapped[CreatedAt]
     last_used_at: Mapped[datetime.datetime | None]
+
+
+class AdminRecoveryCode(Base):
+    """Stands in for an authenticator's code, once. Only its SHA-256 is kept."""
+
+    __tablename__ = "admin_recovery_codes"
+
+    admin_id: Mapped[int] = mapped_column(ForeignKey("admins.id", ondelete="CASCADE"), primary_key=True)
+    hash: Mapped[bytes] = mapped_column(primary_key=True)
 
 
 class AdminChallenge(Base):

@@ -27,9 +27,12 @@ from culvert_db.embedded import EmbeddedPostgres
 from culvert_proto import agent_pb2_grpc
 
 from culvert_service import private_files
+from culvert_service.admins import account_endpoints, passkey_endpoints
 from culvert_service.admins import endpoints as admin_endpoints
-from culvert_service.admins import passkey_endpoints
+from culvert_service.admins.account import Account
 from culvert_service.admins.passkeys import Passkeys
+from culvert_service.admins.password import Passwords
+from culvert_service.admins.proof import Proof
 from culvert_service.admins.service import Admins
 from culvert_service.agent.handover import Handover
 from culvert_service.agent.servicer import AgentServicer
@@ -209,7 +212,9 @@ class Controller:
             now=now,
         )
         self._calls.serve(self._servicer.serving() | remote.serving())
-        admins = Admins(sessions, master_key, now)
+        passwords = Passwords()
+        proof = Proof(sessions, master_key, passwords, now)
+        admins = Admins(sessions, master_key, now, passwords, proof)
         rates = Rates(settings.rest_calls_per_second, settings.rest_strangers_calls_per_second)
         self._instruments = Instruments()
         authorities = {"infrastructure": self._infrastructure, "device": self._device_authority}
@@ -248,6 +253,7 @@ class Controller:
             public=[
                 identity_endpoints.public_router(self._identity),
                 admin_endpoints.public_router(admins),
+                account_endpoints.public_router(admins, Account(sessions, master_key, proof, passwords, now)),
                 passkey_endpoints.public_router(admins, Passkeys(sessions, settings.rest_url, now)),
                 oidc_endpoints.public_router(
                     Oidc(sessions, _oidc_provider(settings), master_key, self._identity.invite, now)

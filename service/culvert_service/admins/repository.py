@@ -6,7 +6,7 @@ import datetime
 import uuid
 from collections.abc import Sequence
 
-from culvert_db import Admin, AdminInvitation, AdminSession, ApiToken, Role, SignInGuesses
+from culvert_db import Admin, AdminInvitation, AdminRecoveryCode, AdminSession, ApiToken, Role, SignInGuesses
 from sqlalchemy import delete, exists, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -78,6 +78,22 @@ async def session_of(session: AsyncSession, token_hash: bytes, now: datetime.dat
 
 async def end_session(session: AsyncSession, token_hash: bytes) -> None:
     await session.execute(delete(AdminSession).where(AdminSession.token_hash == token_hash))
+
+
+async def end_other_sessions(session: AsyncSession, admin_id: int, but: bytes) -> None:
+    others = (AdminSession.admin_id == admin_id, AdminSession.token_hash != but)
+    await session.execute(delete(AdminSession).where(*others))
+
+
+async def use_recovery_code(session: AsyncSession, admin_id: int, code_hash: bytes) -> bool:
+    """Of two at once, one gets it."""
+    which = (AdminRecoveryCode.admin_id == admin_id, AdminRecoveryCode.hash == code_hash)
+    used = await session.scalar(delete(AdminRecoveryCode).where(*which).returning(AdminRecoveryCode.hash))
+    return used is not None
+
+
+async def forget_recovery_codes(session: AsyncSession, admin_id: int) -> None:
+    await session.execute(delete(AdminRecoveryCode).where(AdminRecoveryCode.admin_id == admin_id))
 
 
 async def forget_expired(session: AsyncSession, now: datetime.datetime) -> None:

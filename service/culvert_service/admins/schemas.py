@@ -13,6 +13,8 @@ from culvert_service.admins.permission import SCOPES
 
 _Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
 _Password = Annotated[SecretStr, Field(min_length=12, max_length=1024)]
+# An authenticator's, or a recovery code.
+_Code = Annotated[SecretStr, Field(max_length=32)]
 _DAYS_MAX = 365
 
 
@@ -51,7 +53,35 @@ class SetupOut(BaseModel):
 class SignInIn(_In):
     name: _Name
     password: Annotated[SecretStr, Field(max_length=1024)]
-    code: Annotated[SecretStr, Field(max_length=16)]
+    code: _Code
+
+
+class ProofIn(_In):
+    """Who is signed in proves it once more before the account changes."""
+
+    password: Annotated[SecretStr, Field(max_length=1024)]
+    code: _Code
+
+
+class PasswordIn(ProofIn):
+    new_password: _Password
+
+
+class NewAuthenticatorOut(BaseModel):
+    """`pending` goes back with the first code of the new authenticator. Both are shown once."""
+
+    totp_uri: str
+    pending: str
+
+
+class NewAuthenticatorIn(_In):
+    pending: Annotated[SecretStr, Field(max_length=4096)]
+    code: _Code
+
+
+class RecoveryCodesOut(BaseModel):
+    # Each once. They are shown here and kept nowhere.
+    codes: list[str]
 
 
 class SignedInOut(BaseModel):

@@ -16,9 +16,9 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.admins import repository
-from culvert_service.admins.guesses import FORGET, Guesses
 from culvert_service.admins.password import Passwords
 from culvert_service.admins.permission import ByRole, ByScopes
+from culvert_service.admins.proof import Proof, totp_context
 from culvert_service.admins.schemas import (
     AdminInvitationOut,
     AdminOut,
@@ -55,11 +55,19 @@ class SignedIn:
 
 
 class Admins:
-    def __init__(self, sessions: Sessions, master_key: MasterKey, now: Now) -> None:
+    def __init__(
+        self,
+        sessions: Sessions,
+        master_key: MasterKey,
+        now: Now,
+        passwords: Passwords | None = None,
+        proof: Proof | None = None,
+    ) -> None:
         self._sessions = sessions
         self._master_key = master_key
         self._now = now
-        self._passwords = Passwords()
+        self._passwords = passwords or Passwords()
+        self._proof = proof or Proof(sessions, master_key, self._passwords, now)
 
     async def first_owner(self) -> str | None:
         """A setup token, in place of any earlier one; None once an owner has signed in."""
@@ -84,9 +92,8 @@ class Admins:
     async def sign_in(self, asked: SignInIn) -> SignedIn:
         """Raises CulvertError SIGN_IN_WRONG, which does not say what was wrong, or SIGN_IN_LOCKED."""
         line = Line("admin.sign-in", f"admin/{asked.name}")
-        source = acting.get().source or ""
         try:
-            signed_in = await self._sign_in(asked, source, line)
+            signed_in = await self._sign_in(asked, line)
         except CulvertError as error:
             await audit.denied(self._sessions, line, error)
             raise
@@ -203,7 +210,7 @@ class Admins:
                 if role is None:
                     raise CulvertError(Reason.INVITATION_INVALID)
                 await repository.forget_unconfirmed(session, asked.name)
-                sealed = self._master_key.seal(secret, _context(asked.name))
+                sealed = self._master_key.seal(secret, totp_context(asked.name))
                 session.add(Admin(name=asked.name, role=role, password_hash=hashed, secret_ciphertext=sealed))
                 await session.flush()
                 audit.tell(session, Line("admin.create", f"admin/{asked.name}", {"role": role.value}))
@@ -211,33 +218,14 @@ class Admins:
             raise CulvertError(Reason.ALREADY_EXISTS, what=f"The administrator {asked.name}") from None
         return SetupOut(totp_uri=totp.uri(secret, asked.name, "administration"))
 
-    async def _sign_in(self, asked: SignInIn, source: str, line: Line) -> SignedIn:
-        async with self._sessions.begin() as session:
-            # Counted before it is judged: guesses at once do not get more than those one by one.
-            row = await repository.lock_guesses(session, asked.name, source, self._now())
-            old = row.last_at <= self._now() - FORGET
-            guesses = Guesses() if old else Guesses(row.failures, row.locked_until)
-            if seconds := guesses.locked_seconds(self._now()):
-                raise CulvertError(Reason.SIGN_IN_LOCKED, seconds=seconds)
-            counted = guesses.failed(self._now())
-            row.failures, row.locked_until, row.last_at = counted.failures, counted.locked_until, self._now()
-            stored = await repository.password_hash(session, asked.name)
-        if not await self._passwords.match(stored, asked.password.get_secret_value()):
-            raise CulvertError(Reason.SIGN_IN_WRONG)
-        now = self._now()
-        async with self._sessions.begin() as session:
-            admin = await repository.locked(session, asked.name)
-            if admin is None or admin.secret_ciphertext is None or admin.password_hash != stored:
-                raise CulvertError(Reason.SIGN_IN_WRONG)
-            secret = self._master_key.open(admin.secret_ciphertext, _context(admin.name))
-            verdict = totp.judge(totp.Guard(admin.last_used_step), secret, asked.code.get_secret_value(), now)
-            if not isinstance(verdict, totp.Proven):
-                raise CulvertError(Reason.SIGN_IN_WRONG)
-            admin.last_used_step = verdict.guard.last_used_step
+    async def _sign_in(self, asked: SignInIn, line: Line) -> SignedIn:
+        async def opened(session: AsyncSession, admin: Admin) -> SignedIn:
+            now = self._now()
             admin.confirmed_at = admin.confirmed_at or now
-            await repository.forget_guesses(session, asked.name, source)
             await repository.forget_expired(session, now)
             return open_session(session, admin, now, line)
+
+        return await self._proof.given(asked.name, asked.password, asked.code, opened)
 
 
 def open_session(session: AsyncSession, admin: Admin, now: datetime.datetime, line: Line) -> SignedIn:
@@ -273,7 +261,3 @@ def _token_out(row: ApiToken) -> ApiTokenOut:
 
 def _hash(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
-
-
-def _context(name: str) -> str:
-    return f"admin {name}"

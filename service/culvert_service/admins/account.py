@@ -1,0 +1,146 @@
+"""One's own account: another password, another authenticator, and codes for the day when that is lost."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from culvert_db import Admin, AdminRecoveryCode, Sessions
+from culvert_proto import CulvertError, Reason
+from pydantic import BaseModel, ValidationError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from culvert_service.admins import repository
+from culvert_service.admins.password import Passwords
+from culvert_service.admins.proof import Proof, recovery_hash, totp_context
+from culvert_service.admins.schemas import (
+    NewAuthenticatorIn,
+    NewAuthenticatorOut,
+    PasswordIn,
+    ProofIn,
+    RecoveryCodesOut,
+)
+from culvert_service.audit import log as audit
+from culvert_service.audit.log import Line
+from culvert_service.identity import totp
+from culvert_service.pki.master_key import MasterKey, MasterKeyError
+
+_RECOVERY_CODES, _RECOVERY_BYTES = 10, 10
+# How long a new authenticator waits for its first code.
+_PENDING_LIFETIME = datetime.timedelta(minutes=10)
+
+_Result = TypeVar("_Result")
+
+
+class _Pending(BaseModel):
+    """A new secret until it is confirmed: sealed, in the hands of who is signed in."""
+
+    secret: str
+    expires_at: datetime.datetime
+
+
+class Account:
+    """Each change ends every other session of the account. All raise CulvertError SIGN_IN_WRONG or SIGN_IN_LOCKED."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        master_key: MasterKey,
+        proof: Proof,
+        passwords: Passwords,
+        now: Callable[[], datetime.datetime],
+    ) -> None:
+        self._sessions = sessions
+        self._master_key = master_key
+        self._proof = proof
+        self._passwords = passwords
+        self._now = now
+
+    async def change_password(self, name: str, session_hash: bytes, asked: PasswordIn) -> None:
+        hashed = await self._passwords.hash(asked.new_password.get_secret_value())
+
+        async def change(session: AsyncSession, admin: Admin) -> None:
+            admin.password_hash = hashed
+            await repository.end_other_sessions(session, admin.id, session_hash)
+            audit.tell(session, Line("admin.password", f"admin/{name}"))
+
+        await self._proven(name, "admin.password", asked, change)
+
+    async def begin_authenticator(self, name: str, asked: ProofIn) -> NewAuthenticatorOut:
+        """Nothing changes until the new one has shown a code."""
+        secret = totp.new_secret()
+        pending = _Pending(
+            secret=base64.b64encode(secret).decode(), expires_at=self._now() + _PENDING_LIFETIME
+        )
+        sealed = self._master_key.seal(pending.model_dump_json().encode(), _pending_context(name)).hex()
+
+        async def begun(session: AsyncSession, admin: Admin) -> None:
+            audit.tell(session, Line("admin.authenticator.begin", f"admin/{name}"))
+
+        await self._proven(name, "admin.authenticator.begin", asked, begun)
+        return NewAuthenticatorOut(totp_uri=totp.uri(secret, name, "administration"), pending=sealed)
+
+    async def confirm_authenticator(self, name: str, session_hash: bytes, asked: NewAuthenticatorIn) -> None:
+        """Raises CulvertError CODE_WRONG or REQUEST_INVALID instead."""
+        now = self._now()
+        try:
+            opened = self._master_key.open(
+                bytes.fromhex(asked.pending.get_secret_value()), _pending_context(name)
+            )
+            pending = _Pending.model_validate_json(opened)
+        except (ValueError, ValidationError, MasterKeyError):
+            raise _stale() from None
+        if pending.expires_at <= now:
+            raise _stale()
+        secret = base64.b64decode(pending.secret)
+        verdict = totp.judge(totp.Guard(), secret, asked.code.get_secret_value(), now)
+        async with self._sessions.begin() as session:
+            admin = await repository.locked(session, name)
+            if admin is None or not isinstance(verdict, totp.Proven):
+                raise CulvertError(Reason.CODE_WRONG)
+            admin.secret_ciphertext = self._master_key.seal(secret, totp_context(name))
+            admin.last_used_step = verdict.guard.last_used_step
+            await repository.end_other_sessions(session, admin.id, session_hash)
+            audit.tell(session, Line("admin.authenticator", f"admin/{name}"))
+
+    async def make_recovery_codes(self, name: str, asked: ProofIn) -> RecoveryCodesOut:
+        """In the place of all that there were."""
+        codes = [_recovery_code() for _ in range(_RECOVERY_CODES)]
+
+        async def change(session: AsyncSession, admin: Admin) -> None:
+            await repository.forget_recovery_codes(session, admin.id)
+            session.add_all(AdminRecoveryCode(admin_id=admin.id, hash=recovery_hash(code)) for code in codes)
+            audit.tell(session, Line("admin.recovery-codes", f"admin/{name}"))
+
+        await self._proven(name, "admin.recovery-codes", asked, change)
+        return RecoveryCodesOut(codes=codes)
+
+    async def _proven(
+        self,
+        name: str,
+        action: str,
+        asked: ProofIn,
+        change: Callable[[AsyncSession, Admin], Awaitable[_Result]],
+    ) -> _Result:
+        try:
+            return await self._proof.given(name, asked.password, asked.code, change)
+        except CulvertError as error:
+            await audit.denied(self._sessions, Line(action, f"admin/{name}"), error)
+            raise
+
+
+def _recovery_code() -> str:
+    text = base64.b32encode(secrets.token_bytes(_RECOVERY_BYTES)).decode().lower()
+    return f"{text[:8]}-{text[8:]}"
+
+
+def _pending_context(name: str) -> str:
+    return f"new authenticator of {name}"
+
+
+def _stale() -> CulvertError:
+    why = "this authenticator was not begun here, or more than ten minutes ago"
+    return CulvertError(Reason.REQUEST_INVALID, why=why)

@@ -1,0 +1,65 @@
+"""REST: one's own password, authenticator and recovery codes."""
+
+from __future__ import annotations
+
+import hashlib
+
+from fastapi import APIRouter, Request, status
+
+from culvert_service.admins.account import Account
+from culvert_service.admins.endpoints import own_session
+from culvert_service.admins.schemas import (
+    NewAuthenticatorIn,
+    NewAuthenticatorOut,
+    PasswordIn,
+    ProofIn,
+    RecoveryCodesOut,
+)
+from culvert_service.admins.service import Admins
+from culvert_service.rest.access import COOKIE, CsrfToken
+
+
+def public_router(admins: Admins, account: Account) -> APIRouter:
+    """For who is signed in, of whatever role."""
+    routes = APIRouter(prefix="/session", tags=["sign-in"])
+
+    @routes.put("/password", status_code=status.HTTP_204_NO_CONTENT, summary="Change one's own password")
+    async def change_password(asked: PasswordIn, request: Request, csrf: CsrfToken = None) -> None:
+        """Ends the other sessions of the account."""
+        name = (await own_session(admins, request, csrf)).name
+        await account.change_password(name, _hash(request), asked)
+
+    @routes.post("/authenticator", summary="Begin to change one's own authenticator")
+    async def begin_authenticator(
+        asked: ProofIn, request: Request, csrf: CsrfToken = None
+    ) -> NewAuthenticatorOut:
+        name = (await own_session(admins, request, csrf)).name
+        return await account.begin_authenticator(name, asked)
+
+    @routes.put(
+        "/authenticator",
+        status_code=status.HTTP_204_NO_CONTENT,
+        summary="Change one's own authenticator for the one that shows this code",
+    )
+    async def confirm_authenticator(
+        asked: NewAuthenticatorIn, request: Request, csrf: CsrfToken = None
+    ) -> None:
+        """Ends the other sessions of the account."""
+        name = (await own_session(admins, request, csrf)).name
+        await account.confirm_authenticator(name, _hash(request), asked)
+
+    @routes.post(
+        "/recovery-codes", status_code=status.HTTP_201_CREATED, summary="Make one's own recovery codes anew"
+    )
+    async def make_recovery_codes(
+        asked: ProofIn, request: Request, csrf: CsrfToken = None
+    ) -> RecoveryCodesOut:
+        name = (await own_session(admins, request, csrf)).name
+        return await account.make_recovery_codes(name, asked)
+
+    _ = (change_password, begin_authenticator, confirm_authenticator, make_recovery_codes)
+    return routes
+
+
+def _hash(request: Request) -> bytes:
+    return hashlib.sha256(request.cookies[COOKIE].encode()).digest()
