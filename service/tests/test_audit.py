@@ -199,6 +199,23 @@ async def test_a_line_is_there_only_with_what_it_tells(world: World) -> None:
 
 
 @slow
+async def test_nothing_is_left_out_in_silence(world: World) -> None:
+    many, name = " ".join(f"resource-{number}" for number in range(2000)), "x" * 300
+    async with world.sessions.begin() as session:
+        tell(session, Line("policy.create", f"policy/{name}", {"resources": many, "huge": "y" * 70_000}))
+    (line,) = await log(world, action="policy.create")
+    assert line["details"]["resources"] == many
+    for shown, said, most in (
+        (line["object"], f"policy/{name}", 253),
+        (line["details"]["huge"], "y" * 70_000, 65536),
+    ):
+        kept, _, rest = shown.partition("…")
+        assert len(shown) == most
+        assert said.startswith(kept)
+        assert rest == f" {len(said)} characters, SHA-256 {hashlib.sha256(said.encode()).hexdigest()}"
+
+
+@slow
 async def test_pages_hold_every_line_once_in_order(world: World) -> None:
     for number in range(12):
         await world.rest("POST", "/users", {"name": f"u{number}", "email": "u@corp.example"})

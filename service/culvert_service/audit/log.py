@@ -6,6 +6,7 @@ the length of one commit, whatever else the transaction did.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -27,8 +28,8 @@ effect: ContextVar[Callable[[Session], None] | None] = ContextVar("effect", defa
 _LINES = cast("Table", AuditLine.__table__)
 _INSERT = Statement(insert(_LINES).values({column.name: bindparam(column.name) for column in _LINES.c}))
 _WAITING, _EFFECT = "culvert_audit", "culvert_effect"
-# A caller chooses the names that it asks for: the log keeps what a name of DNS can be long.
-_TEXT_MAX = 253
+# A caller chooses the names that it asks for: the log keeps what a name of DNS can be long. A detail may list many of them.
+_TEXT_MAX, _DETAIL_MAX = 253, 65536
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def tell(session: AsyncSession, line: Line) -> None:
             "why": _text(line.why.message) if line.why else None,
             "details": canonical(
                 {
-                    key: _text(value) if isinstance(value, str) else value
+                    key: _text(value, _DETAIL_MAX) if isinstance(value, str) else value
                     for key, value in line.details.items()
                 }
             ),
@@ -125,6 +126,12 @@ def _forget(session: Session, _previous: object) -> None:
     session.info.pop(_EFFECT, None)
 
 
-def _text(value: str) -> str:
+def _text(value: str, most: int = _TEXT_MAX) -> str:
+    """What is longer ends with how much was left out, and the SHA-256 of the whole."""
     # Postgres has no NUL in texts.
-    return value.replace("\0", "�")[:_TEXT_MAX]
+    text = value.replace("\0", "�")
+    if len(text) <= most:
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    said = f"… {len(text)} characters, SHA-256 {digest}"
+    return text[: most - len(said)] + said
