@@ -99,7 +99,7 @@ class Person:
 async def browser(world: World, name: str, address: str = "127.0.0.1") -> AsyncGenerator[Person]:
     verify = cast("Any", world.anyone)._transport._pool._ssl_context
     transport = httpx.AsyncHTTPTransport(verify=verify, local_address=address, trust_env=False)
-    async with httpx.AsyncClient(base_url=world.settings.rest_url, transport=transport) as client:
+    async with httpx.AsyncClient(base_url=world.settings.rest_url, transport=transport, timeout=30) as client:
         yield Person(name, client)
 
 
