@@ -159,7 +159,7 @@ async def test_a_controllers_clock_jumps(
     wrong = datetime.timedelta()
     monkeypatch.setattr("culvert_service.controller.now", lambda: datetime.datetime.now(datetime.UTC) + wrong)
     # Ages of keys are looked at with each reconciliation.
-    monkeypatch.setattr("culvert_service.gateways.link._RECONCILE_SECONDS", 0.1)
+    monkeypatch.setattr("culvert_service.gateways.link._RECONCILE_SECONDS", 0.5)
     settings = settings_in(tmp_path, database_url=database_url, controller_name="one")
     async with running(settings) as world, behind(world, wires, tmp_path):
         epoch = await owned(world, "one")

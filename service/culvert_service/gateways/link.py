@@ -43,6 +43,7 @@ _RECONCILE_SECONDS = 30.0
 _RETRY_SECONDS = 0.5
 _PROBE_EVERY_SECONDS = 2.0
 _PROBE_SECONDS = 1.0
+_LATE_SECONDS = 0.3
 _TELL_EVERY_SECONDS = 5.0
 _DIGESTS = ("soft_limit_t", "moved_t", "bad_spi_t", "acquire_t")
 # Their fields that are addresses.
@@ -122,6 +123,7 @@ class Link:
         self._switch: finsy.Switch | None = None
         self._over: asyncio.Future[str] | None = None
         self._dirty = asyncio.Event()
+        self._heard = 0.0
         self._reconciled = 0
         self._drifts = 0
         self._last_drift = Drift()
@@ -244,6 +246,7 @@ class Link:
             async with asyncio.timeout(seconds):
                 with self._open_channel():
                     async for portion in p4runtime.read(switch, wanted):
+                        self._heard = time.monotonic()
                         found += [decode(entity.table_entry) for entity in portion]
         except (TimeoutError, finsy.P4ClientError):
             raise self._down() from None
@@ -413,10 +416,16 @@ class Link:
     async def _probe(self, switch: finsy.Switch) -> None:
         while True:
             await asyncio.sleep(_PROBE_EVERY_SECONDS)
+            began = time.monotonic()
             try:
                 async with asyncio.timeout(_PROBE_SECONDS):
                     with self._open_channel():
                         async for _ in p4runtime.read(switch, [self._encoding.table("port_role")]):
                             pass
-            except (TimeoutError, finsy.P4ClientError, CulvertError):
+            except TimeoutError:
+                # That late, it is this process that had no time; and an answer may wait behind a long one.
+                late = time.monotonic() - began > _PROBE_SECONDS + _LATE_SECONDS
+                if not late and self._heard < began:
+                    raise _LostError(f"no answer within {_PROBE_SECONDS:.0f} s") from None
+            except (finsy.P4ClientError, CulvertError):
                 raise _LostError(f"no answer within {_PROBE_SECONDS:.0f} s") from None

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import ipaddress
+from functools import lru_cache
 
 HOST_MASK = 2**128 - 1
 _IPV4 = 0xFFFF << 32
 _IPV4_LENGTH = 128 - 32
 
 
+@lru_cache(maxsize=2**16)
 def number(address: str) -> int:
     """Raises ValueError for what is no address."""
     parsed = ipaddress.ip_address(address)
     return int(parsed) if parsed.version == 6 else _IPV4 | int(parsed)
 
 
+@lru_cache(maxsize=2**16)
 def prefix(network: str) -> tuple[int, int]:
     """First address and length of a prefix of either family."""
     parsed = ipaddress.ip_network(network)

@@ -10,6 +10,9 @@ import finsy
 from finsy import P4DigestList
 from finsy.proto import p4r
 
+# Entries that are looked at in one go.
+_PORTION = 500
+
 
 async def read(switch: finsy.Switch, wanted: Sequence[p4r.Entity]) -> AsyncGenerator[Sequence[p4r.Entity]]:
     """What matches, in portions; between two of them others have their turn."""
@@ -17,8 +20,9 @@ async def read(switch: finsy.Switch, wanted: Sequence[p4r.Entity]) -> AsyncGener
     assert client is not None
     request = p4r.ReadRequest(device_id=switch.device_id, entities=wanted)
     async for reply in client.request_iter(request):
-        yield reply.entities
-        await asyncio.sleep(0)
+        for first in range(0, len(reply.entities), _PORTION):
+            yield reply.entities[first : first + _PORTION]
+            await asyncio.sleep(0)
 
 
 def digest_values(message: P4DigestList) -> list[dict[str, int]]:

@@ -23,11 +23,13 @@ TunnelsLost = Callable[[Link, Sequence[DesiredTunnel]], Awaitable[None]]
 
 async def reconcile(link: Link, desired_tunnels: DesiredTunnels, tunnels_lost: TunnelsLost) -> None:
     """Afterwards the gateway holds what it should. Raises CulvertError GATEWAY_DOWN, or what the link ends with."""
-    # The first looks disturb nobody. They may see set-ups half-way; what two of them see is looked at again alone.
-    seen = (await _difference(link, desired_tunnels)).subjects()
-    if not seen or seen.isdisjoint((await _difference(link, desired_tunnels)).subjects()):
-        link.reconciled(Drift())
-        return
+    # The first looks disturb nobody. They may see set-ups half-way; what two of them see is looked at again alone. At a
+    # gateway that comes online nobody sets anything up.
+    if link.online:
+        seen = (await _difference(link, desired_tunnels)).subjects()
+        if not seen or seen.isdisjoint((await _difference(link, desired_tunnels)).subjects()):
+            link.reconciled(Drift())
+            return
     async with link.guard.exclusive():
         todo = await _difference(link, desired_tunnels)
         deletions = [update for update in todo.updates if update.kind is Kind.DELETE]

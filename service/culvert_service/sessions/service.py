@@ -46,6 +46,8 @@ _log = logging.getLogger(__name__)
 
 # A gateway repeats a soft limit's digest; the device is told this often at most.
 _TOLD_SECONDS = 1.0
+# Tunnels whose entries are made in one go; between two, others have their turn.
+_PORTION = 500
 
 # Set-ups and renewals that are under way. More would not end sooner; but each would take so long that a gateway which
 # answers at once seems not to.
@@ -178,7 +180,12 @@ class Tunnels:
             # Beside: whoever reconciles has the gateway to itself.
             with audit.controller_acts():
                 self._spawn(self.close(CulvertError(Reason.CLOSED_IDLE), which))
-        return [record.desired() for record in records]
+        desired: list[DesiredTunnel] = []
+        for number, record in enumerate(records):
+            desired.append(record.desired())
+            if number % _PORTION == 0:
+                await asyncio.sleep(0)
+        return desired
 
     async def lost(self, link: Link, tunnels: Sequence[DesiredTunnel]) -> None:
         """For the reconciler: these SAs are gone from the gateway."""
