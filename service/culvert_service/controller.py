@@ -183,7 +183,9 @@ class Controller:
                 self._calls.channel: self._calls.hear,
             },
         )
-        gateways = Gateways(sessions, self._fleet, self._ownership, self._infrastructure, master_key)
+        gateways = self.gateways = Gateways(
+            sessions, self._fleet, self._ownership, self._infrastructure, master_key
+        )
         self._resources = Resources(
             sessions, self._hub, self._tunnels.close_to_resource, settings.managed_zones
         )

@@ -25,6 +25,7 @@ import lab
 import p4runtime_inserts
 import page
 import pipeline
+import reconcile
 import rekey
 import scale
 import setups
@@ -36,7 +37,7 @@ NAMES = (
     *lab.NAMES,
     *("esp_1400_mbit_s", *hash.NAMES, *pipeline.NAMES, *p4runtime_inserts.NAMES),
     *(*site_to_site.NAMES, "scale_ratio", "rekey_lost", "dns_1000_s"),
-    *setups.NAMES,
+    *(*setups.NAMES, "reconcile_100k_s"),
 )
 
 
@@ -63,6 +64,8 @@ async def measure(names: list[str]) -> list[Figure]:
         figures += await dns_zone.measure()
     if wanted := [name for name in setups.NAMES if name in names]:
         figures += await setups.measure(wanted)
+    if "reconcile_100k_s" in names:
+        figures += await reconcile.measure()
     return figures
 
 
