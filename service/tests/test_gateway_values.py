@@ -227,6 +227,8 @@ def test_the_pool_gives_the_lowest_free_address_and_ends() -> None:
     assert free_address("10.99.0.0/30", []) == "10.99.0.1"
     assert free_address("10.99.0.0/30", ["10.99.0.1"]) == "10.99.0.2"
     assert free_address("10.99.0.0/30", ["10.99.0.1", "10.99.0.2"]) is None
+    assert free_address("10.99.0.0/29", ["10.99.0.2"], skip=1) == "10.99.0.3"
+    assert free_address("10.99.0.0/30", ["10.99.0.1"], skip=9) == "10.99.0.2"
 
 
 async def test_the_reconciler_works_alone_and_is_not_starved() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import itertools
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -15,7 +16,11 @@ class Inner:
     address6: str | None = None
 
 
-def free_address(pool: str, taken: Collection[str]) -> str | None:
-    """The lowest host address of the pool, of either family, that nobody has."""
+def free_address(pool: str, taken: Collection[str], skip: int = 0) -> str | None:
+    """The lowest host address of the pool, of either family, that nobody has; or `skip` further, if there are so many."""
     used = {ipaddress.ip_address(address) for address in taken}
-    return next((str(host) for host in ipaddress.ip_network(pool).hosts() if host not in used), None)
+    free = (str(host) for host in ipaddress.ip_network(pool).hosts() if host not in used)
+    found = None
+    for found in itertools.islice(free, skip + 1):  # noqa: B007
+        pass
+    return found

@@ -6,6 +6,7 @@ import asyncio
 import datetime
 import enum
 import functools
+import secrets
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -137,6 +138,8 @@ _OPEN_FACTS = Statement(
 
 # Draws of random numbers, or of the lowest free address, before it is called a fault.
 _TRIES = 16
+# By how much further, for each address that was lost, the next is looked for.
+_SPREAD = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +208,7 @@ def _gateway(shown: str) -> Gateway:
 
 async def assign_address(session: AsyncSession, gateway: Gateway, device_id: uuid.UUID) -> Inner:
     """The device's addresses in the gateway's pools. Raises CulvertError POOL_EXHAUSTED."""
-    for _ in range(_TRIES):
+    for lost in range(_TRIES):
         rows = await session.execute(
             select(Address.device_id, Address.address, Address.address6).where(
                 Address.gateway_id == gateway.id
@@ -214,9 +217,11 @@ async def assign_address(session: AsyncSession, gateway: Gateway, device_id: uui
         taken: dict[uuid.UUID, Inner] = {row[0]: Inner(row[1], row[2]) for row in rows}
         if mine := taken.get(device_id):
             return mine
-        address = free_address(gateway.pool, [inner.address for inner in taken.values()])
+        # Who has lost the lowest to somebody faster stays out of the way of all the others who have, too.
+        skip = secrets.randbelow(_SPREAD * lost + 1)
+        address = free_address(gateway.pool, [inner.address for inner in taken.values()], skip)
         used6 = [inner.address6 for inner in taken.values() if inner.address6]
-        address6 = free_address(gateway.pool6, used6) if gateway.pool6 else None
+        address6 = free_address(gateway.pool6, used6, skip) if gateway.pool6 else None
         if address is None or (gateway.pool6 and address6 is None):
             break
         values = {"gateway_id": gateway.id, "device_id": device_id, "address": address, "address6": address6}
