@@ -167,6 +167,22 @@ async def test_keys_are_renewed_with_both_pairs_installed_in_between(lab: Lab) -
         assert controller.calls[-2:] == ["renew t1 1", "activate t1 2"]
 
 
+async def test_a_tunnel_whose_gateway_goes_is_carried_until_the_next_one_is_there(lab: Lab) -> None:
+    async with lab.serving() as controller, lab.daemon() as daemon:
+        await lab.enroll(daemon)
+        await daemon.local.SubmitCode(local_pb2.SubmitCodeRequest(code=CODE))
+        await daemon.ask(WIKI)
+        before = len(daemon.datapath.applied)
+        down = CulvertError(Reason.GATEWAY_DOWN, gateway="gw-berlin").to_proto()
+        moved = agent_pb2.GatewayMoved(tunnel_id="t1", why=down)
+        controller.tell(agent_pb2.WatchResponse(gateway_moved=moved))
+        up = local_pb2.TUNNEL_STATE_UP
+        await daemon.until(lambda it: it.tunnels[0].tunnel_id == "t2" and it.tunnels[0].state == up)
+        assert [[sas.tunnel.tunnel_id for sas in it.tunnels] for it in daemon.datapath.applied[before:]] == [
+            ["t2"]
+        ]
+
+
 async def test_a_revoked_tunnel_goes_at_once_and_the_reason_is_shown(lab: Lab) -> None:
     async with lab.serving() as controller, lab.daemon() as daemon:
         await lab.enroll(daemon)

@@ -9,7 +9,7 @@ import pytest
 from culvert_client.core import tunnel_events as on
 from culvert_client.core.grant import Limits, SaPair, TunnelId, Usage
 from culvert_client.core.machine import IllegalEventError, Machine
-from culvert_client.core.tunnel_states import Closed, Closing, Draining, Opening, Renewing, Up
+from culvert_client.core.tunnel_states import Closed, Closing, Draining, Moving, Opening, Renewing, Up
 from culvert_proto import CulvertError, Reason
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -230,6 +230,51 @@ def test_late_answers_are_dropped_and_impossible_events_are_faults() -> None:
         waiting.handle(on.Activated(call), 0.1)
 
 
+def test_a_tunnel_whose_gateway_goes_stays_until_the_next_one_has_answered() -> None:
+    machine = up()
+    [asked] = machine.handle(on.GatewayMoved(TunnelId("t1")), 1.0)
+    assert isinstance(asked, on.OpenTunnel)
+    assert machine.handle(on.GatewayMoved(TunnelId("t1")), 1.1) == []
+    there = machine.desired()
+    assert there is not None
+    assert there.tunnel.tunnel_id == "t1"
+    # Who comes now gets the name when it leads somewhere.
+    assert machine.handle(on.Demand(2), 1.2) == []
+    install = call_of(machine.handle(on.TunnelOpened(asked.call, tunnel("t2"), pair()), 1.3))
+    assert machine.handle(on.Installed(install), 1.4) == [on.Release(frozenset({2}))]
+    moved = machine.desired()
+    assert moved is not None
+    assert moved.tunnel.tunnel_id == "t2"
+
+
+def test_a_move_that_is_refused_keeps_the_tunnel_and_one_that_fails_is_tried_again() -> None:
+    machine = up()
+    call = call_of(machine.handle(on.GatewayMoved(TunnelId("t1")), 1.0))
+    assert machine.handle(on.Failed(call, CulvertError(Reason.GATEWAY_DOWN, gateway="gw")), 1.1) == []
+    assert isinstance(machine.state, Up)
+    call = call_of(machine.handle(on.GatewayMoved(TunnelId("t1")), 2.0))
+    machine.handle(on.Failed(call, UNREACHABLE), 2.1)
+    assert machine.deadline() == pytest.approx(2.6)
+    again = machine.handle(on.Tick(), 2.6)
+    assert isinstance(again[0], on.OpenTunnel)
+    assert isinstance(machine.state, Moving)
+
+
+def test_a_tunnel_that_is_closed_while_it_moves_is_closed_wherever_it_is_then() -> None:
+    machine = up()
+    call = call_of(machine.handle(on.GatewayMoved(TunnelId("t1")), 1.0))
+    assert machine.handle(on.CloseRequested(Reason.CLOSED_BY_USER), 1.1) == []
+    [close] = machine.handle(on.TunnelOpened(call, tunnel("t2"), pair()), 1.2)
+    assert isinstance(close, on.CloseTunnel)
+    assert close.tunnel_id == "t2"
+
+
+def test_a_message_about_another_tunnel_moves_nothing() -> None:
+    machine = up()
+    assert machine.handle(on.GatewayMoved(TunnelId("t9")), 1.0) == []
+    assert isinstance(machine.state, Up)
+
+
 def test_keys_stand_in_no_representation() -> None:
     machine = up(first=replace(pair(), inbound=replace(pair().inbound, key=b"TOPSECRET" * 4)))
     assert "TOPSECRET" not in repr(machine.state) + repr(machine.desired())
@@ -323,6 +368,10 @@ class AnyOrder(RuleBasedStateMachine):
     def lose(self, back: int) -> None:
         lost = TunnelId(f"t{self.opened - back}")
         self.post(on.ClosedByController(lost, CulvertError(Reason.SA_LOST, gateway="gw")))
+
+    @rule(back=st.integers(0, 1))
+    def move(self, back: int) -> None:
+        self.post(on.GatewayMoved(TunnelId(f"t{self.opened - back}")))
 
     @rule()
     def controller_back(self) -> None:

@@ -71,10 +71,12 @@ class Reason(enum.IntEnum):
     INTERNAL = error_pb2.REASON_INTERNAL
     CONTROLLER_UNTRUSTED = error_pb2.REASON_CONTROLLER_UNTRUSTED
     DNS_KEY_UNUSABLE = error_pb2.REASON_DNS_KEY_UNUSABLE
+    GATEWAY_DRAINING = error_pb2.REASON_GATEWAY_DRAINING
     CLOSED_BY_USER = error_pb2.REASON_CLOSED_BY_USER
     CLOSED_IDLE = error_pb2.REASON_CLOSED_IDLE
     CLOSED_BY_ADMIN = error_pb2.REASON_CLOSED_BY_ADMIN
     SA_LOST = error_pb2.REASON_SA_LOST
+    PEER_SILENT = error_pb2.REASON_PEER_SILENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,6 +401,12 @@ CATALOGUE: dict[Reason, Entry] = {
         _G.FAILED_PRECONDITION,
         _H.BAD_GATEWAY,
     ),
+    Reason.GATEWAY_DRAINING: Entry(
+        "The gateway {gateway} is being taken out of service.",
+        "Nothing to do where another gateway leads there; else try again later, or ask your administrator.",
+        _G.UNAVAILABLE,
+        _H.SERVICE_UNAVAILABLE,
+    ),
     Reason.CLOSED_BY_USER: Entry(
         "The tunnel was closed by the user.", "Open the name again to bring it back.", _G.CANCELLED, _H.GONE
     ),
@@ -414,6 +422,12 @@ CATALOGUE: dict[Reason, Entry] = {
     Reason.SA_LOST: Entry(
         "The gateway {gateway} has lost the tunnel's keys.",
         "Nothing to do: the tunnel is opened again when it is next used.",
+        _G.ABORTED,
+        _H.GONE,
+    ),
+    Reason.PEER_SILENT: Entry(
+        "The gateway {gateway} sends to this computer, and hears nothing from it.",
+        "Check the network connection, and open the name again.",
         _G.ABORTED,
         _H.GONE,
     ),

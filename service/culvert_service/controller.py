@@ -46,11 +46,12 @@ from culvert_service.dns.service import Dns
 from culvert_service.gateways import endpoints as gateway_endpoints
 from culvert_service.gateways.config import config_of
 from culvert_service.gateways.fleet import Fleet
-from culvert_service.gateways.link import Credentials, Hooks, Link, Program
+from culvert_service.gateways.link import Hooks, Link
 from culvert_service.gateways.ownership import Ownership
 from culvert_service.gateways.reconcile import reconcile
 from culvert_service.gateways.remote import Remote
 from culvert_service.gateways.service import Gateways
+from culvert_service.gateways.session import Credentials, Program
 from culvert_service.identity import endpoints as identity_endpoints
 from culvert_service.identity.authenticators import Authenticators
 from culvert_service.identity.people import People

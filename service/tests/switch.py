@@ -7,6 +7,7 @@ It keeps whatever entries it is given and answers reads with them. `refuse` make
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -28,6 +29,7 @@ class Switch(p4r_grpc.P4RuntimeServicer):
         self.silent = False
         self.writes: list[p4r.WriteRequest] = []
         self.acknowledged = 0
+        self._packets: Counter[_Key] = Counter()
         self._schema = P4Schema(Settings().p4_artifacts / "gateway.p4info.txtpb")
         self._config: p4r.ForwardingPipelineConfig | None = None
         self._streams: list[asyncio.Queue[p4r.StreamMessageResponse]] = []
@@ -40,6 +42,10 @@ class Switch(p4r_grpc.P4RuntimeServicer):
     def table(self, name: str) -> int:
         """Its id in the program."""
         return self._schema.tables[name].id
+
+    def hit(self, name: str) -> None:
+        """A packet matches each entry of a table."""
+        self._packets.update(key for key in self.entries if key[0] == self.table(name))
 
     def digest(self, name: str, *values: int) -> None:
         members = [p4d.P4Data(bitstring=value.to_bytes(-(-value.bit_length() // 8) or 1)) for value in values]
@@ -110,6 +116,10 @@ class Switch(p4r_grpc.P4RuntimeServicer):
         self, request: p4r.ReadRequest, context: Any
     ) -> AsyncIterator[p4r.ReadResponse]:
         await self._hang_if_silent()
+        if request.entities[0].HasField("direct_counter_entry"):
+            table = request.entities[0].direct_counter_entry.table_entry.table_id
+            yield p4r.ReadResponse(entities=[self._counter(key) for key in self.entries if key[0] == table])
+            return
         asked = [entity.table_entry for entity in request.entities]
         found = [
             entry
@@ -120,6 +130,12 @@ class Switch(p4r_grpc.P4RuntimeServicer):
             )
         ]
         yield p4r.ReadResponse(entities=[p4r.Entity(table_entry=entry) for entry in found])
+
+    def _counter(self, key: _Key) -> p4r.Entity:
+        entry = self.entries[key]
+        counted = p4r.TableEntry(table_id=entry.table_id, match=entry.match, priority=entry.priority)
+        data = p4r.CounterData(packet_count=self._packets[key])
+        return p4r.Entity(direct_counter_entry=p4r.DirectCounterEntry(table_entry=counted, data=data))
 
     def _apply(self, update: p4r.Update) -> int:
         if not update.entity.HasField("table_entry"):

@@ -9,7 +9,7 @@ from typing import TypeVar
 from culvert_proto import CulvertError, Reason, agent_pb2
 
 from culvert_client.core import grant, profile
-from culvert_client.core.client_events import SaExpiring, TunnelLost
+from culvert_client.core.client_events import SaExpiring, TunnelLost, TunnelMoves
 from culvert_client.core.profile import canonical
 from culvert_client.core.suite import LEGACY, Suite
 
@@ -45,7 +45,7 @@ def profile_from(message: agent_pb2.Profile) -> profile.Profile:
     )
 
 
-def event_from(message: agent_pb2.WatchResponse) -> TunnelLost | SaExpiring | None:
+def event_from(message: agent_pb2.WatchResponse) -> TunnelLost | TunnelMoves | SaExpiring | None:
     match message.WhichOneof("event"):
         case "tunnel_closed":
             lost = message.tunnel_closed
@@ -53,6 +53,8 @@ def event_from(message: agent_pb2.WatchResponse) -> TunnelLost | SaExpiring | No
         case "sa_expiring":
             expiring = message.sa_expiring
             return SaExpiring(grant.TunnelId(expiring.tunnel_id), expiring.generation)
+        case "gateway_moved":
+            return TunnelMoves(grant.TunnelId(message.gateway_moved.tunnel_id))
         case _:
             return None
 

@@ -45,6 +45,7 @@ from culvert_client.core.client_events import (
     Stopping,
     Ticked,
     TunnelLost,
+    TunnelMoves,
     TxtAnswered,
     UpstreamAnswered,
 )  # fmt: skip
@@ -160,6 +161,8 @@ class Client:
                 return self._controller_lost(error, now)
             case TunnelLost(tunnel_id, error):
                 return self._tunnel_lost(tunnel_id, error, now)
+            case TunnelMoves(tunnel_id):
+                return self._to_tunnels(tunnel.GatewayMoved(tunnel_id), now, self._name_of(tunnel_id))
             case SaExpiring(tunnel_id, generation):
                 return self._to_tunnels(tunnel.SoftLimit(generation), now, self._name_of(tunnel_id))
             case SaWorn(tunnel_id, spi):

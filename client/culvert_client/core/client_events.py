@@ -87,6 +87,13 @@ class TunnelLost:
 
 
 @dataclass(frozen=True, slots=True)
+class TunnelMoves:
+    """The controller wants the tunnel opened again."""
+
+    tunnel_id: TunnelId
+
+
+@dataclass(frozen=True, slots=True)
 class SaExpiring:
     tunnel_id: TunnelId
     generation: int
@@ -132,8 +139,8 @@ class Ticked:
 
 Event = (
     QueryHeld | UpstreamAnswered | TxtAnswered | OpenAsked | CloseAsked | GatewaySelected | CallEnded | Applied
-    | ProfileReceived | ControllerLost | TunnelLost | SaExpiring | SaWorn | CodeProven | Measured | Enrolled | Stopping
-    | Ticked
+    | ProfileReceived | ControllerLost | TunnelLost | TunnelMoves | SaExpiring | SaWorn | CodeProven | Measured | Enrolled
+    | Stopping | Ticked
 )  # fmt: skip
 
 

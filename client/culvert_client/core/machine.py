@@ -13,7 +13,8 @@
      │ CloseRequested, idle, hard limit                            ▼      new outbound    │
      └──────────────── Installing, Up … Draining              Activating ──────► Draining ┘
                                                                        Activated
-   ClosedByController leads from every state with keys to Closed at once.
+   ClosedByController leads from every state with keys to Closed at once, GatewayMoved from Up … Draining to Moving
+   (moving.py).
 
 The gateway decrypts with the new pair since it answered RenewSa, and encrypts with it only after ActivateSa. So this side
 installs both halves of the new pair in one step and keeps the old inbound SA until the drain is over: no packet is lost.
@@ -24,13 +25,24 @@ no longer waits for is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from culvert_proto import CulvertError, Reason
 
-from culvert_client.core.grant import Sa, Sas, TunnelId
+from culvert_client.core import moving
+from culvert_client.core.grant import Sa, Sas
+from culvert_client.core.transitions import (
+    TRANSIENT,
+    Calls,
+    Handler,
+    Transition,
+    ask_to_close,
+    ask_to_open,
+    backoff,
+    due,
+    refuse,
+)
 from culvert_client.core.tunnel_events import (
     Activated,
     ActivateSa,
@@ -44,10 +56,9 @@ from culvert_client.core.tunnel_events import (
     Demand,
     Event,
     Failed,
+    GatewayMoved,
     Install,
     Installed,
-    OpenTunnel,
-    Refuse,
     Release,
     Renewed,
     RenewSa,
@@ -63,6 +74,7 @@ from culvert_client.core.tunnel_states import (
     Draining,
     Installing,
     Keyed,
+    Moving,
     Opening,
     Renewing,
     State,
@@ -70,16 +82,8 @@ from culvert_client.core.tunnel_states import (
     Up,
 )  # fmt: skip
 
-# Our tunables, in seconds.
-RETRY_FIRST = 0.5
-RETRY_CAP = 30.0
-
 # Refusals after which the controller holds nothing of the tunnel any more.
 _GONE = frozenset({Reason.TUNNEL_UNKNOWN, Reason.SA_LOST})
-# Faults after which the same call may succeed later.
-_TRANSIENT = frozenset({Reason.CONTROLLER_UNREACHABLE, Reason.TIMEOUT, Reason.INTERNAL})
-
-Transition = tuple[State, list[Command]]
 
 
 class IllegalEventError(Exception):
@@ -115,7 +119,7 @@ class Machine:
     @property
     def is_up(self) -> bool:
         """Whether packets can flow."""
-        return isinstance(self.state, Up | Renewing | Switching | Activating | Draining)
+        return isinstance(self.state, Up | Renewing | Switching | Activating | Draining | Moving)
 
     def desired(self) -> Sas | None:
         """What the datapath must hold for this tunnel."""
@@ -126,6 +130,8 @@ class Machine:
                 return Sas(it.tunnel, (it.pair.inbound, new.inbound), new.outbound)
             case Activating(carried=it, old=old) | Draining(carried=it, old=old):
                 return Sas(it.tunnel, (old, it.pair.inbound), it.pair.outbound)
+            case Moving(carried=it, old=old):
+                return Sas(it.tunnel, (old, it.pair.inbound) if old else (it.pair.inbound,), it.pair.outbound)
             case _:
                 return None
 
@@ -141,6 +147,8 @@ class Machine:
                 | Draining(carried=it, until=at)
             ):
                 times = [at, it.hard_at(), it.idle_at()]
+            case Moving(carried=it, retry_at=at) if at is not None:
+                times = [at, it.hard_at(), it.idle_at()]
             case Closing(retry_at=at):
                 times = [at]
             case _:
@@ -150,32 +158,9 @@ class Machine:
 
 # ── transitions ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-Calls = Callable[[], int]
-Handler = Callable[[Any, Any, float, Calls], Transition]
-
-
-def _due(at: float | None, now: float) -> bool:
-    return at is not None and at <= now
-
-
-def _backoff(attempt: int) -> float:
-    return min(RETRY_FIRST * 2.0 ** min(attempt, 16), RETRY_CAP)
-
 
 def _stay(state: State, _event: Event, _now: float, _calls: Calls) -> Transition:
     return state, []
-
-
-def _open(waiting: frozenset[int], calls: Calls) -> Transition:
-    call = calls()
-    return Opening(call, waiting), [OpenTunnel(call)]
-
-
-def _close(
-    tunnel_id: TunnelId, reason: Reason, calls: Calls, waiting: frozenset[int] = frozenset()
-) -> Transition:
-    call = calls()
-    return Closing(tunnel_id, reason, waiting, call, 0), [CloseTunnel(call, tunnel_id, reason)]
 
 
 def _renew(carried: Carried, attempt: int, calls: Calls) -> Transition:
@@ -190,12 +175,8 @@ def _activate(carried: Carried, old: Sa, attempt: int, calls: Calls) -> Transiti
     return Activating(carried, old, call, attempt), [command]
 
 
-def _refuse(waiting: frozenset[int], error: CulvertError) -> list[Command]:
-    return [Refuse(waiting, error)] if waiting else []
-
-
 def _demand_when_closed(_state: Closed, event: Demand, _now: float, calls: Calls) -> Transition:
-    return _open(frozenset({event.query}), calls)
+    return ask_to_open(frozenset({event.query}), calls)
 
 
 def _demand_waits(state: Opening | Installing, event: Demand, _now: float, _calls: Calls) -> Transition:
@@ -216,21 +197,21 @@ def _opened(state: Opening, event: TunnelOpened, now: float, calls: Calls) -> Tr
     tunnel_id = event.tunnel.tunnel_id
     for loss in state.lost:
         if loss.tunnel_id == tunnel_id:
-            return Closed(), _refuse(state.waiting, loss.error)
+            return Closed(), refuse(state.waiting, loss.error)
     if state.cancelled is not None:
-        return _close(tunnel_id, state.cancelled, calls, state.waiting)
+        return ask_to_close(tunnel_id, state.cancelled, calls, state.waiting)
     call = calls()
     carried = Carried(event.tunnel, event.pair, since=now, pair_since=now, active_at=now)
     return Installing(call, carried, state.waiting), [Install(call)]
 
 
 def _open_failed(state: Opening, event: Failed, _now: float, _calls: Calls) -> Transition:
-    return Closed(), _refuse(state.waiting, event.error)
+    return Closed(), refuse(state.waiting, event.error)
 
 
 def _cancel(state: Opening, event: CloseRequested, _now: float, _calls: Calls) -> Transition:
     cancelled = replace(state, waiting=frozenset(), cancelled=event.reason)
-    return cancelled, _refuse(state.waiting, CulvertError(event.reason))
+    return cancelled, refuse(state.waiting, CulvertError(event.reason))
 
 
 def _lost_early(state: Opening, event: ClosedByController, _now: float, _calls: Calls) -> Transition:
@@ -243,14 +224,14 @@ def _installed(state: Installing, _event: Installed, now: float, _calls: Calls) 
 
 
 def _install_failed(state: Installing, event: Failed, _now: float, calls: Calls) -> Transition:
-    closing, commands = _close(state.carried.tunnel.tunnel_id, Reason.CLOSED_BY_USER, calls)
-    return closing, [*commands, *_refuse(state.waiting, event.error)]
+    closing, commands = ask_to_close(state.carried.tunnel.tunnel_id, Reason.CLOSED_BY_USER, calls)
+    return closing, [*commands, *refuse(state.waiting, event.error)]
 
 
 def _close_keyed(state: Keyed, event: CloseRequested, _now: float, calls: Calls) -> Transition:
-    closing, commands = _close(state.carried.tunnel.tunnel_id, event.reason, calls)
+    closing, commands = ask_to_close(state.carried.tunnel.tunnel_id, event.reason, calls)
     waiting = state.waiting if isinstance(state, Installing) else frozenset[int]()
-    return closing, [*commands, *_refuse(waiting, CulvertError(event.reason))]
+    return closing, [*commands, *refuse(waiting, CulvertError(event.reason))]
 
 
 def _lost(state: Keyed | Closing, event: ClosedByController, now: float, calls: Calls) -> Transition:
@@ -259,7 +240,7 @@ def _lost(state: Keyed | Closing, event: ClosedByController, now: float, calls: 
         return state, []
     if isinstance(state, Closing):
         return _close_done(state, event, now, calls)
-    return Closed(), _refuse(state.waiting, event.error) if isinstance(state, Installing) else []
+    return Closed(), refuse(state.waiting, event.error) if isinstance(state, Installing) else []
 
 
 def _counted(state: Keyed, event: Counted, now: float, calls: Calls) -> Transition:
@@ -267,7 +248,7 @@ def _counted(state: Keyed, event: Counted, now: float, calls: Calls) -> Transiti
     active_at = it.active_at if event.usage == it.usage else now
     state = replace(state, carried=replace(it, usage=event.usage, active_at=active_at))
     if state.carried.spent():
-        return _close(it.tunnel.tunnel_id, Reason.CLOSED_IDLE, calls)
+        return ask_to_close(it.tunnel.tunnel_id, Reason.CLOSED_IDLE, calls)
     return state, []
 
 
@@ -283,11 +264,11 @@ def _soft_limit(state: Keyed, event: SoftLimit, _now: float, calls: Calls) -> Tr
 
 def _tick(state: Keyed, event: Tick | ControllerBack, now: float, calls: Calls) -> Transition:
     it = state.carried
-    if _due(it.hard_at(), now) or _due(it.idle_at(), now):
-        return _close(it.tunnel.tunnel_id, Reason.CLOSED_IDLE, calls)
+    if due(it.hard_at(), now) or due(it.idle_at(), now):
+        return ask_to_close(it.tunnel.tunnel_id, Reason.CLOSED_IDLE, calls)
     back = isinstance(event, ControllerBack)
     match state:
-        case Up() if _due(it.soft_at(), now):
+        case Up() if due(it.soft_at(), now):
             return _renew(it, 0, calls)
         case Renewing(retry_at=at) if at is not None and (back or at <= now):
             return _renew(it, state.attempt + 1, calls)
@@ -301,7 +282,7 @@ def _tick(state: Keyed, event: Tick | ControllerBack, now: float, calls: Calls) 
 
 def _renewed(state: Renewing, event: Renewed, now: float, calls: Calls) -> Transition:
     if event.pair.generation <= state.carried.pair.generation:
-        return replace(state, call=None, retry_at=now + _backoff(state.attempt)), []
+        return replace(state, call=None, retry_at=now + backoff(state.attempt)), []
     call = calls()
     return Switching(call, state.carried, event.pair, state.attempt), [Install(call)]
 
@@ -313,15 +294,15 @@ def _switched(state: Switching, _event: Installed, now: float, calls: Calls) -> 
 
 
 def _switch_failed(state: Switching, _event: Failed, now: float, _calls: Calls) -> Transition:
-    return Renewing(state.carried, None, state.attempt, now + _backoff(state.attempt)), []
+    return Renewing(state.carried, None, state.attempt, now + backoff(state.attempt)), []
 
 
 def _call_failed(state: Renewing | Activating, event: Failed, now: float, calls: Calls) -> Transition:
     if event.error.reason in _GONE:
         return Closed(), []
     if event.error.reason is Reason.GENERATION_STALE:
-        return _close(state.carried.tunnel.tunnel_id, Reason.CLOSED_IDLE, calls)
-    return replace(state, call=None, retry_at=now + _backoff(state.attempt)), []
+        return ask_to_close(state.carried.tunnel.tunnel_id, Reason.CLOSED_IDLE, calls)
+    return replace(state, call=None, retry_at=now + backoff(state.attempt)), []
 
 
 def _activated(state: Activating, _event: Activated, now: float, _calls: Calls) -> Transition:
@@ -329,14 +310,14 @@ def _activated(state: Activating, _event: Activated, now: float, _calls: Calls) 
 
 
 def _close_done(state: Closing, _event: Event, _now: float, calls: Calls) -> Transition:
-    return _open(state.waiting, calls) if state.waiting else (Closed(), [])
+    return ask_to_open(state.waiting, calls) if state.waiting else (Closed(), [])
 
 
 def _close_failed(state: Closing, event: Failed, now: float, calls: Calls) -> Transition:
-    if event.error.reason not in _TRANSIENT:
+    if event.error.reason not in TRANSIENT:
         return _close_done(state, event, now, calls)
-    later = replace(state, waiting=frozenset(), call=None, retry_at=now + _backoff(state.attempt))
-    return later, _refuse(state.waiting, event.error)
+    later = replace(state, waiting=frozenset(), call=None, retry_at=now + backoff(state.attempt))
+    return later, refuse(state.waiting, event.error)
 
 
 def _close_again(state: Closing, event: Tick | ControllerBack, now: float, calls: Calls) -> Transition:
@@ -386,9 +367,19 @@ for _state in (Up, Renewing, Switching, Activating, Draining):
             (_state, ControllerBack): _tick,
             (_state, CloseRequested): _close_keyed,
             (_state, ClosedByController): _lost,
+            (_state, GatewayMoved): moving.gateway_moved,
         }
     )
+_TABLE.update({(Moving, event): handler for event, handler in moving.HANDLERS.items()})
 # These can reach any state; where they mean nothing they change nothing.
 for _state in (Closed, Opening, Installing, Closing):
-    for _event in (SoftLimit, Counted, ClosedByController, CloseRequested, ControllerBack, Tick):
+    for _event in (
+        SoftLimit,
+        Counted,
+        ClosedByController,
+        CloseRequested,
+        ControllerBack,
+        Tick,
+        GatewayMoved,
+    ):
         _TABLE.setdefault((_state, _event), _stay)

@@ -14,6 +14,7 @@ from culvert_client.core.tunnel_states import (
     Carried,
     Closing,
     Installing,
+    Moving,
     Opening,
     Renewing,
     Switching,
@@ -61,7 +62,7 @@ def _state(client: Client, *, enrolled: bool, unix_now: float) -> local_pb2.Stat
     if client.profile.code_valid_until <= unix_now:
         return local_pb2.STATE_NEEDS_CODE
     machines = client.machines.values()
-    if any(isinstance(machine.state, Opening | Installing) for machine in machines):
+    if any(isinstance(machine.state, Opening | Installing | Moving) for machine in machines):
         return local_pb2.STATE_CONNECTING
     return local_pb2.STATE_CONNECTED if any(m.is_up for m in machines) else local_pb2.STATE_READY
 
@@ -90,7 +91,7 @@ def _fill(shown: local_pb2.Tunnel, carried: Carried, epoch: float) -> None:
 
 def _tunnel_state(machine: Machine) -> local_pb2.TunnelState.ValueType:
     match machine.state:
-        case Opening() | Installing():
+        case Opening() | Installing() | Moving():
             return local_pb2.TUNNEL_STATE_OPENING
         case Renewing() | Switching() | Activating():
             return local_pb2.TUNNEL_STATE_REKEYING

@@ -76,6 +76,13 @@ class ClosedByController:
 
 
 @dataclass(frozen=True, slots=True)
+class GatewayMoved:
+    """The controller wants this tunnel's name opened again: through another gateway, or anew through the same."""
+
+    tunnel_id: TunnelId
+
+
+@dataclass(frozen=True, slots=True)
 class CloseRequested:
     reason: Reason
 
@@ -92,7 +99,7 @@ class Tick:
 
 Event = (
     Demand | TunnelOpened | Installed | Renewed | Activated | CloseDone | Failed | SoftLimit | Counted
-    | ClosedByController | CloseRequested | ControllerBack | Tick
+    | ClosedByController | GatewayMoved | CloseRequested | ControllerBack | Tick
 )  # fmt: skip
 
 # What the machine asks for.

@@ -116,6 +116,19 @@ class Draining:
 
 
 @dataclass(frozen=True, slots=True)
+class Moving:
+    """OpenTunnel is on its way (`call`), or is tried again at `retry_at`; meanwhile the tunnel that is there carries."""
+
+    carried: Carried
+    # The inbound SA before, while the gateway may still send with it.
+    old: Sa | None
+    waiting: frozenset[int]
+    call: int | None
+    attempt: int
+    retry_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Closing:
     """CloseTunnel is on its way (`call`), or is tried again at `retry_at`."""
 
@@ -127,8 +140,8 @@ class Closing:
     retry_at: float | None = None
 
 
-State = Closed | Opening | Installing | Up | Renewing | Switching | Activating | Draining | Closing
-Keyed = Installing | Up | Renewing | Switching | Activating | Draining
+State = Closed | Opening | Installing | Up | Renewing | Switching | Activating | Draining | Moving | Closing
+Keyed = Installing | Up | Renewing | Switching | Activating | Draining | Moving
 
 
 def _after(base: float, seconds: float) -> float | None:

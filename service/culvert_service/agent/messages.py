@@ -15,7 +15,7 @@ from culvert_service.gateways.suite import Suite
 from culvert_service.gateways.tunnel_entries import ESP_IN_UDP_PORT, REPLAY_WINDOW
 from culvert_service.resources.target import hosts
 from culvert_service.sessions.grant import DRAIN, GrantedPair, GrantedTunnel
-from culvert_service.watch.hub import SaExpiring, TunnelClosed
+from culvert_service.watch.hub import GatewayMoved, SaExpiring, TunnelClosed
 
 
 def sa_pair(pair: GrantedPair) -> agent_pb2.SaPair:
@@ -74,6 +74,12 @@ def profile(
 def tunnel_closed(event: TunnelClosed) -> agent_pb2.WatchResponse:
     return agent_pb2.WatchResponse(
         tunnel_closed=agent_pb2.TunnelClosed(tunnel_id=str(event.tunnel_id), why=event.why.to_proto())
+    )
+
+
+def gateway_moved(event: GatewayMoved) -> agent_pb2.WatchResponse:
+    return agent_pb2.WatchResponse(
+        gateway_moved=agent_pb2.GatewayMoved(tunnel_id=str(event.tunnel_id), why=event.why.to_proto())
     )
 
 

@@ -21,7 +21,7 @@ from culvert_service.identity.service import Identity, Now
 from culvert_service.resources import repository as resources
 from culvert_service.sessions.opening import OpenRequest
 from culvert_service.sessions.service import Tunnels
-from culvert_service.watch.hub import Hub, Message, ProfileChanged, SaExpiring, TunnelClosed
+from culvert_service.watch.hub import GatewayMoved, Hub, Message, ProfileChanged, SaExpiring, TunnelClosed
 from culvert_service.watch.pushes import Pushes
 
 _log = logging.getLogger(__name__)
@@ -79,6 +79,8 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
                         yield agent_pb2.WatchResponse(profile=await self._profile(fingerprint))
                     case TunnelClosed():
                         yield messages.tunnel_closed(event)
+                    case GatewayMoved():
+                        yield messages.gateway_moved(event)
                     case SaExpiring():
                         yield messages.sa_expiring(event)
                     case Message(response):

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from culvert_proto import CulvertError, Reason
 
-from culvert_service.gateways.link import Credentials, GatewayConfig, Hooks, Link, Program
+from culvert_service.gateways.link import GatewayConfig, Hooks, Link
+from culvert_service.gateways.session import Credentials, Program
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,19 +14,20 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 
 import finsy
 from culvert_proto import CulvertError, Reason
 from finsy.proto import p4r
 
-from culvert_service.gateways import mapped, p4runtime
+from culvert_service.gateways import digests, p4runtime
 from culvert_service.gateways.election import OneBid
 from culvert_service.gateways.encoding import Encoding
 from culvert_service.gateways.entry import Entry, Update
 from culvert_service.gateways.guard import Guard
 from culvert_service.gateways.health import Drift, Report
 from culvert_service.gateways.key_wrap import KeyWrap
+from culvert_service.gateways.session import Credentials, Program
 from culvert_service.gateways.site import Site
 
 _log = logging.getLogger(__name__)
@@ -39,15 +40,12 @@ _CONNECT_SECONDS = 5.0
 _OBSERVE_SECONDS = 15.0
 # Updates in one request, whose message has to stay below gRPC's 4 MiB.
 _PORTION = 1000
+_COUNT_SECONDS = 10.0
 _RECONCILE_SECONDS = 30.0
 _RETRY_SECONDS = 0.5
-_PROBE_EVERY_SECONDS = 2.0
+_PROBE_EVERY_SECONDS = 0.5
 _PROBE_SECONDS = 1.0
 _LATE_SECONDS = 0.3
-_TELL_EVERY_SECONDS = 5.0
-_DIGESTS = ("soft_limit_t", "moved_t", "bad_spi_t", "acquire_t")
-# Their fields that are addresses.
-_ADDRESSES = ("src", "dst")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,26 +59,6 @@ class GatewayConfig:
     site: Site
     # A gateway's KEK is made with it and stays.
     key_wrap: KeyWrap = field(compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """The compiled pipeline."""
-
-    p4info: Path
-    blob: Path
-
-
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """mTLS: who a gateway must be signed by, and who we are."""
-
-    ca_pem: bytes
-    certificate_pem: bytes
-    key_pem: bytes
-
-    def __repr__(self) -> str:
-        return "Credentials()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +93,9 @@ class Link:
         self.epoch = epoch
         self.guard = Guard()
         self.online = False
+        # It answers, though it may not hold its desired state yet; and when it last did, by the monotonic clock.
+        self.alive = False
+        self.answered_at: float | None = None
         self.reason: str = "not connected yet"
         self._program = program
         self._encoding = Encoding.of(program.p4info)
@@ -144,7 +125,7 @@ class Link:
                 _log.exception("gateway link failed", extra={"gateway": self.name})
                 self._set_offline(f"the link failed: {type(error).__name__}")
             finally:
-                self.online = False
+                self.online = self.alive = False
             await asyncio.sleep(_RETRY_SECONDS)
 
     def report(self) -> Report:
@@ -239,18 +220,29 @@ class Link:
         """What the gateway holds under the keys of `entries`. Raises CulvertError GATEWAY_DOWN."""
         return await self._read([self._encoding.key(item) for item in entries], WRITE_SECONDS)
 
+    async def packets(self, table: str) -> dict[int, int]:
+        """How many packets each SA's entries of a table have seen. Raises CulvertError GATEWAY_DOWN."""
+        async with self._reading(_COUNT_SECONDS) as switch:
+            return await p4runtime.packets(switch, table)
+
     async def _read(self, wanted: Sequence[p4r.Entity], seconds: float) -> list[Entry]:
-        switch, decode = self._connected(), self._encoding.entry
+        decode = self._encoding.entry
         found: list[Entry | None] = []
+        async with self._reading(seconds) as switch:
+            async for portion in p4runtime.read(switch, wanted):
+                self._heard = time.monotonic()
+                found += [decode(entity.table_entry) for entity in portion]
+        return [item for item in found if item is not None]
+
+    @asynccontextmanager
+    async def _reading(self, seconds: float) -> AsyncGenerator[finsy.Switch]:
+        switch = self._connected()
         try:
             async with asyncio.timeout(seconds):
                 with self._open_channel():
-                    async for portion in p4runtime.read(switch, wanted):
-                        self._heard = time.monotonic()
-                        found += [decode(entity.table_entry) for entity in portion]
+                    yield switch
         except (TimeoutError, finsy.P4ClientError):
             raise self._down() from None
-        return [item for item in found if item is not None]
 
     async def _write(self, updates: Sequence[Update], *, missing_ok: bool = False) -> None:
         if updates:
@@ -266,9 +258,7 @@ class Link:
             # What finsy does on a channel that closed a moment ago.
             raise self._down() from None
         except asyncio.CancelledError:
-            # A channel that closes cancels the calls on it; only a cancellation of this task is one of ours.
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
+            if p4runtime.is_cancelled():
                 raise
             raise self._down() from None
 
@@ -282,7 +272,7 @@ class Link:
 
     def _set_offline(self, reason: str) -> None:
         changed = self.online or reason != self.reason
-        self.online, self.reason = False, reason
+        self.online, self.alive, self.reason = False, False, reason
         if changed:
             _log.warning("gateway is offline", extra={"gateway": self.name, "reason": reason})
             self._hooks.changed(self)
@@ -320,7 +310,8 @@ class Link:
                 self._tell_outbid(bid)
                 raise _LostError("another controller is in charge")
             self._switch = switch
-            tasks = [asyncio.create_task(self._digests(switch, name)) for name in _DIGESTS]
+            hooks = partial(self._hooks.soft_limit, self), partial(self._hooks.moved, self)
+            tasks = [asyncio.create_task(digests.hand_on(switch, name, *hooks)) for name in digests.NAMES]
             # The queues of the digests must be there before the first digest is.
             await asyncio.sleep(0)
             tasks += [asyncio.create_task(self._serve(switch)), asyncio.create_task(self._probe(switch))]
@@ -370,14 +361,15 @@ class Link:
         except finsy.P4ClientError as error:
             raise _LostError(p4runtime.refusal(error)) from None
         except asyncio.CancelledError:
-            # finsy cancels its own tasks when one of them fails; only a cancellation of this task is one of ours.
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
+            if p4runtime.is_cancelled():
                 raise
             raise _LostError("the gateway refused the pipeline") from None
 
     async def _serve(self, switch: finsy.Switch) -> None:
-        await self._subscribe(switch)
+        try:
+            await digests.subscribe(switch)
+        except finsy.P4ClientError as error:
+            raise _LostError(f"digests: {p4runtime.refusal(error)}") from None
         while True:
             self._dirty.clear()
             try:
@@ -387,35 +379,8 @@ class Link:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._dirty.wait(), _RECONCILE_SECONDS)
 
-    async def _subscribe(self, switch: finsy.Switch) -> None:
-        wanted = [+finsy.P4DigestEntry(name, max_list_size=1) for name in _DIGESTS]
-        try:
-            await switch.write(wanted)
-        except finsy.P4ClientError as error:
-            # They are still there when only the connection was lost.
-            if not p4runtime.already_exists_only(error):
-                raise _LostError(f"digests: {p4runtime.refusal(error)}") from None
-
-    async def _digests(self, switch: finsy.Switch, name: str) -> None:
-        seen, told = 0, -_TELL_EVERY_SECONDS
-        async for message in switch.read_digests(name):
-            with suppress(finsy.P4ClientError):
-                await switch.write([message.ack()])
-            seen += len(message)
-            for values in p4runtime.digest_values(message):
-                if name == "soft_limit_t":
-                    await self._hooks.soft_limit(self, values["sa_id"])
-                elif name == "moved_t":
-                    self._hooks.moved(self, values["sa_id"], mapped.text(values["peer"]), values["port"])
-                elif time.monotonic() - told >= _TELL_EVERY_SECONDS:
-                    # Anyone on the internet can provoke these: they are counted, and the newest is shown.
-                    told = time.monotonic()
-                    shown = {key: mapped.text(it) if key in _ADDRESSES else it for key, it in values.items()}
-                    _log.info("digest", extra={"gateway": self.name, "digest": name, "count": seen, **shown})
-
     async def _probe(self, switch: finsy.Switch) -> None:
         while True:
-            await asyncio.sleep(_PROBE_EVERY_SECONDS)
             began = time.monotonic()
             try:
                 async with asyncio.timeout(_PROBE_SECONDS):
@@ -425,7 +390,10 @@ class Link:
             except TimeoutError:
                 # That late, it is this process that had no time; and an answer may wait behind a long one.
                 late = time.monotonic() - began > _PROBE_SECONDS + _LATE_SECONDS
-                if not late and self._heard < began:
-                    raise _LostError(f"no answer within {_PROBE_SECONDS:.0f} s") from None
+                if late or self._heard >= began:
+                    continue
+                raise _LostError(f"no answer within {_PROBE_SECONDS:.0f} s") from None
             except (finsy.P4ClientError, CulvertError):
                 raise _LostError(f"no answer within {_PROBE_SECONDS:.0f} s") from None
+            self.alive, self.answered_at = True, time.monotonic()
+            await asyncio.sleep(_PROBE_EVERY_SECONDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import cast
 
@@ -25,6 +26,20 @@ async def read(switch: finsy.Switch, wanted: Sequence[p4r.Entity]) -> AsyncGener
             await asyncio.sleep(0)
 
 
+async def packets(switch: finsy.Switch, table: str) -> dict[int, int]:
+    """How many packets have hit each SA's entries of a table with a direct counter."""
+    schema = switch.p4info.tables[table]
+    sa_id, hits = schema.match_fields["sa_id"].id, Counter[int]()
+    asked = p4r.DirectCounterEntry(table_entry=p4r.TableEntry(table_id=schema.id))
+    async for portion in read(switch, [p4r.Entity(direct_counter_entry=asked)]):
+        for entity in portion:
+            found = entity.direct_counter_entry
+            for field in found.table_entry.match:
+                if field.field_id == sa_id:
+                    hits[int.from_bytes(field.exact.value)] += found.data.packet_count
+    return hits
+
+
 def digest_values(message: P4DigestList) -> list[dict[str, int]]:
     return [dict(cast("Mapping[str, int]", item)) for item in message]
 
@@ -41,6 +56,12 @@ def is_down(error: finsy.P4ClientError) -> bool:
         finsy.GRPCStatusCode.DEADLINE_EXCEEDED,
         finsy.GRPCStatusCode.CANCELLED,
     }
+
+
+def is_cancelled() -> bool:
+    """Whether a cancellation is of this task: gRPC and finsy also cancel who waits on a channel that closes."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 def already_exists_only(error: finsy.P4ClientError) -> bool:

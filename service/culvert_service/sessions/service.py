@@ -30,8 +30,10 @@ from culvert_service.identity.service import admitted
 from culvert_service.rest.page import Page
 from culvert_service.sessions import repository
 from culvert_service.sessions.enforcement import Enforcement
+from culvert_service.sessions.failover import Failover
 from culvert_service.sessions.grant import DRAIN, GrantedPair, PairKeys, Timeline
 from culvert_service.sessions.lifecycle import Activate, Drained, Renew, advance
+from culvert_service.sessions.liveness import Liveness
 from culvert_service.sessions.opening import Now, Opened, Opening, OpenRequest
 from culvert_service.sessions.programming import allocate_pair, program_and_commit
 from culvert_service.sessions.record import TunnelRecord
@@ -81,6 +83,8 @@ class Tunnels:
         self._restoring = Restoring(sessions, hub, pushes, self._close_lost, self._spawn_restoring)
         self._opening = Opening(sessions, fleet, self._restoring, now, approval=approval)
         self.enforcement = Enforcement(sessions, hub, self._close_due, now, approval=approval)
+        self._failover = Failover(sessions, fleet, hub)
+        self._liveness = Liveness(sessions, fleet, pushes, self.close)
         self._roaming = Roaming(sessions, self._spawn)
         self._in_flight: dict[OpenRequest, asyncio.Task[Opened]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -90,6 +94,8 @@ class Tunnels:
     async def start(self) -> None:
         await self._opening.warm_up()
         await self.enforcement.start()
+        self._failover.start()
+        self._liveness.start()
 
     async def open(self, request: OpenRequest) -> Opened:
         """Idempotent for a device and a name; equal requests at once share one answer.
@@ -215,6 +221,8 @@ class Tunnels:
 
     async def stop(self) -> None:
         """Lets what is under way finish; what drains is finished by the next start's reconciliation."""
+        await self._liveness.stop()
+        await self._failover.stop()
         await self.enforcement.stop()
         for task in self._tasks:
             if task.get_name().startswith(("drain", "restore")):

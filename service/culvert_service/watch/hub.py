@@ -25,6 +25,14 @@ class TunnelClosed:
 
 
 @dataclass(frozen=True, slots=True)
+class GatewayMoved:
+    """The device is to open this tunnel's name again."""
+
+    tunnel_id: uuid.UUID
+    why: CulvertError
+
+
+@dataclass(frozen=True, slots=True)
 class SaExpiring:
     tunnel_id: uuid.UUID
     generation: int
@@ -37,7 +45,7 @@ class Message:
     response: agent_pb2.WatchResponse
 
 
-Event = ProfileChanged | TunnelClosed | SaExpiring | Message
+Event = ProfileChanged | TunnelClosed | GatewayMoved | SaExpiring | Message
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,16 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.agent import messages
 from culvert_service.controllers.identity import ControllerId
-from culvert_service.watch.hub import End, Event, Hub, Message, ProfileChanged, SaExpiring, TunnelClosed
+from culvert_service.watch.hub import (
+    End,
+    Event,
+    GatewayMoved,
+    Hub,
+    Message,
+    ProfileChanged,
+    SaExpiring,
+    TunnelClosed,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -126,6 +135,8 @@ def _row(event: Event | End) -> dict[str, object]:
             return {"kind": PushKind.END, "body": error.to_proto().SerializeToString() if error else b""}
         case TunnelClosed():
             message = messages.tunnel_closed(event)
+        case GatewayMoved():
+            message = messages.gateway_moved(event)
         case SaExpiring():
             message = messages.sa_expiring(event)
         case Message(message):

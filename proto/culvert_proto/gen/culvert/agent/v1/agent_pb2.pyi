@@ -126,24 +126,28 @@ class WatchResponse(_message.Message):
     PROFILE_FIELD_NUMBER: _builtins.int
     TUNNEL_CLOSED_FIELD_NUMBER: _builtins.int
     SA_EXPIRING_FIELD_NUMBER: _builtins.int
+    GATEWAY_MOVED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def profile(self) -> Global___Profile: ...
     @_builtins.property
     def tunnel_closed(self) -> Global___TunnelClosed: ...
     @_builtins.property
     def sa_expiring(self) -> Global___SaExpiring: ...
+    @_builtins.property
+    def gateway_moved(self) -> Global___GatewayMoved: ...
     def __init__(
         self,
         *,
         profile: Global___Profile | None = ...,
         tunnel_closed: Global___TunnelClosed | None = ...,
         sa_expiring: Global___SaExpiring | None = ...,
+        gateway_moved: Global___GatewayMoved | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "profile", b"profile", "sa_expiring", b"sa_expiring", "tunnel_closed", b"tunnel_closed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "gateway_moved", b"gateway_moved", "profile", b"profile", "sa_expiring", b"sa_expiring", "tunnel_closed", b"tunnel_closed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "profile", b"profile", "sa_expiring", b"sa_expiring", "tunnel_closed", b"tunnel_closed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "gateway_moved", b"gateway_moved", "profile", b"profile", "sa_expiring", b"sa_expiring", "tunnel_closed", b"tunnel_closed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["profile", "tunnel_closed", "sa_expiring"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["profile", "tunnel_closed", "sa_expiring", "gateway_moved"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -301,6 +305,33 @@ class SaExpiring(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SaExpiring: _TypeAlias = SaExpiring  # noqa: Y015
+
+@_typing.final
+class GatewayMoved(_message.Message):
+    """Call OpenTunnel for this tunnel's name, and keep the tunnel until the answer: its gateway has died, is drained, or hears nothing
+    from this device. Repeated until the device has called.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TUNNEL_ID_FIELD_NUMBER: _builtins.int
+    WHY_FIELD_NUMBER: _builtins.int
+    tunnel_id: _builtins.str
+    @_builtins.property
+    def why(self) -> _error_pb2.Error: ...
+    def __init__(
+        self,
+        *,
+        tunnel_id: _builtins.str = ...,
+        why: _error_pb2.Error | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["why", b"why"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["tunnel_id", b"tunnel_id", "why", b"why"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GatewayMoved: _TypeAlias = GatewayMoved  # noqa: Y015
 
 @_typing.final
 class ProveCodeRequest(_message.Message):

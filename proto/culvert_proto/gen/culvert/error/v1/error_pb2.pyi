@@ -81,11 +81,13 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_INTERNAL: _Reason.ValueType  # 50
     REASON_CONTROLLER_UNTRUSTED: _Reason.ValueType  # 51
     REASON_DNS_KEY_UNUSABLE: _Reason.ValueType  # 52
+    REASON_GATEWAY_DRAINING: _Reason.ValueType  # 53
     REASON_CLOSED_BY_USER: _Reason.ValueType  # 60
     """Why a tunnel ended."""
     REASON_CLOSED_IDLE: _Reason.ValueType  # 61
     REASON_CLOSED_BY_ADMIN: _Reason.ValueType  # 62
     REASON_SA_LOST: _Reason.ValueType  # 63
+    REASON_PEER_SILENT: _Reason.ValueType  # 64
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
     """A typed refusal or fault. Numbers are stable for ever; a client that meets an unknown one shows the texts it was sent."""
@@ -146,11 +148,13 @@ REASON_TIMEOUT: Reason.ValueType  # 49
 REASON_INTERNAL: Reason.ValueType  # 50
 REASON_CONTROLLER_UNTRUSTED: Reason.ValueType  # 51
 REASON_DNS_KEY_UNUSABLE: Reason.ValueType  # 52
+REASON_GATEWAY_DRAINING: Reason.ValueType  # 53
 REASON_CLOSED_BY_USER: Reason.ValueType  # 60
 """Why a tunnel ended."""
 REASON_CLOSED_IDLE: Reason.ValueType  # 61
 REASON_CLOSED_BY_ADMIN: Reason.ValueType  # 62
 REASON_SA_LOST: Reason.ValueType  # 63
+REASON_PEER_SILENT: Reason.ValueType  # 64
 Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 @_typing.final

@@ -1,0 +1,26 @@
+"""What a P4Runtime session is opened with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The compiled pipeline."""
+
+    p4info: Path
+    blob: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """mTLS: who a gateway must be signed by, and who we are."""
+
+    ca_pem: bytes
+    certificate_pem: bytes
+    key_pem: bytes
+
+    def __repr__(self) -> str:
+        return "Credentials()"

@@ -1,0 +1,101 @@
+"""Tunnels of a gateway that is gone: their devices are asked to open them again, and the decision finds the next gateway.
+
+ links ─► Outages: what is gone ─► tunnels there that another gateway serves ─► Watch ─► OpenTunnel, as at any time
+
+What a tunnel has at the gateway that is gone is deleted when that comes back (the reconciler). A device that does not
+watch, or does not call, is asked again as long as its tunnel is there: nothing rests on one message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+import uuid
+
+from culvert_db import Sessions
+from culvert_proto import CulvertError, Reason
+
+from culvert_service.gateways.fleet import Fleet, Standing
+from culvert_service.sessions import liveness_repository as repository
+from culvert_service.sessions.outages import Outages, Seen
+from culvert_service.watch.hub import GatewayMoved, Hub
+
+_log = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 0.25
+_SWEEP_SECONDS = 2.0
+# A device has that long to call, until it is asked again.
+_PATIENCE_SECONDS = 5.0
+
+
+class Failover:
+    def __init__(self, sessions: Sessions, fleet: Fleet, hub: Hub) -> None:
+        self._sessions = sessions
+        self._fleet = fleet
+        self._hub = hub
+        self._outages = Outages()
+        # Of other controllers' gateways: the epoch in which they were last online, and when that was.
+        self._told: dict[str, tuple[int, float]] = {}
+        self._gone: frozenset[str] = frozenset()
+        self._swept = 0.0
+        self._asked: dict[uuid.UUID, float] = {}
+        self._stopping = asyncio.Event()
+        self._looks: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._looks = asyncio.create_task(self._look_for_ever(), name="failover")
+
+    async def stop(self) -> None:
+        self._stopping.set()
+        if self._looks is not None:
+            await self._looks
+
+    async def _look_for_ever(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                await self._look(time.monotonic())
+            except Exception:
+                _log.exception("tunnels could not be moved")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), _LOOK_SECONDS)
+
+    async def _look(self, now: float) -> None:
+        gone = self._outages.gone(
+            {standing.config.name: self._seen(standing, now) for standing in self._fleet.standings()}, now
+        )
+        if gone - self._gone:
+            _log.warning("gateways are gone", extra={"gateways": sorted(gone)})
+        due = bool(gone - self._gone) or (bool(gone) and now - self._swept >= _SWEEP_SECONDS)
+        self._gone = gone
+        if due:
+            self._swept = now
+            await self._sweep(now)
+
+    def _seen(self, standing: Standing, now: float) -> Seen:
+        name = standing.config.name
+        if (link := self._fleet.get(name)) is not None:
+            return Seen(link.alive, link.answered_at)
+        if standing.online:
+            self._told[name] = (standing.epoch, now)
+        # A gateway without an owner, or whose new owner has not reached it, may be well.
+        epoch, at = self._told.get(name, (0, 0.0))
+        return Seen(standing.online, at if standing.holder and epoch == standing.epoch else None, ours=False)
+
+    async def _sweep(self, now: float) -> None:
+        online = [standing.config.name for standing in self._fleet.standings() if standing.online]
+        async with self._sessions() as session:
+            stranded = await repository.stranded(session, sorted(self._gone), online)
+        self._asked = {one.id: self._asked[one.id] for one in stranded if one.id in self._asked}
+        asked = 0
+        for one in stranded:
+            if now - self._asked.get(one.id, -_PATIENCE_SECONDS) < _PATIENCE_SECONDS:
+                continue
+            why = CulvertError(Reason.GATEWAY_DOWN, gateway=one.gateway)
+            if self._hub.watches(one.device_id):
+                self._hub.tell(one.device_id, GatewayMoved(one.id, why))
+                self._asked[one.id] = now
+                asked += 1
+        if asked:
+            _log.info("devices are asked to move", extra={"tunnels": asked, "gateways": sorted(self._gone)})

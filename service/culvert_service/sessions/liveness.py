@@ -1,0 +1,102 @@
+"""Looks at the gateways' counters, and closes the tunnels that nobody uses or whose devices are dead.
+
+counters ─► Silence, one a gateway ─► closed: idle, or silent
+                                        └► asked over Watch to open again
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Iterable
+
+from culvert_db import Sessions, Tunnel
+from culvert_proto import CulvertError, Reason
+from sqlalchemy import ColumnElement, and_, or_
+
+from culvert_service.audit import log as audit
+from culvert_service.gateways.fleet import Fleet
+from culvert_service.gateways.link import Link
+from culvert_service.sessions import liveness_repository as repository
+from culvert_service.sessions.silence import Carried, Counts, Silence
+from culvert_service.watch.hub import GatewayMoved
+from culvert_service.watch.pushes import Pushes
+
+_log = logging.getLogger(__name__)
+
+# Our tunables. Looking takes this share of the time at most, so that what it costs does not grow with the fleet.
+_SHARE = 0.05
+_EVERY_SECONDS = 1.0
+# What an SA belongs to is read anew after this long: its resource's idle time may have changed.
+_KNOWN_SECONDS = 60.0
+
+# Closes the tunnels that match, and tells their devices why.
+Close = Callable[[CulvertError, ColumnElement[bool]], Awaitable[int]]
+
+
+class Liveness:
+    def __init__(self, sessions: Sessions, fleet: Fleet, pushes: Pushes, close: Close) -> None:
+        self._sessions = sessions
+        self._fleet = fleet
+        self._pushes = pushes
+        self._close = close
+        self._silence: dict[str, Silence] = {}
+        self._known: dict[str, dict[int, Carried]] = {}
+        self._known_until = 0.0
+        self._stopping = asyncio.Event()
+        self._looks: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._looks = asyncio.create_task(self._look_for_ever(), name="liveness")
+
+    async def stop(self) -> None:
+        self._stopping.set()
+        if self._looks is not None:
+            await self._looks
+
+    async def _look_for_ever(self) -> None:
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            if began >= self._known_until:
+                self._known.clear()
+                self._known_until = began + _KNOWN_SECONDS
+            for link in [link for link in self._fleet if link.online]:
+                try:
+                    await self._look(link)
+                except CulvertError:
+                    # The link says why; its tunnels are neither idle nor silent for that.
+                    self._silence.pop(link.name, None)
+                except Exception:
+                    _log.exception("tunnels could not be looked at", extra={"gateway": link.name})
+            took = time.monotonic() - began
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), max(_EVERY_SECONDS, took / _SHARE))
+
+    async def _look(self, link: Link) -> None:
+        counts = Counts(await link.packets("spd_in"), await link.packets("sad_out"))
+        known = self._known.setdefault(link.name, {})
+        listed = counts.heard.keys() | counts.sent.keys()
+        if unknown := listed - known.keys():
+            async with self._sessions() as session:
+                known |= await repository.carried(session, link.config.id, unknown)
+        found = self._silence.setdefault(link.name, Silence()).look(counts, known, time.monotonic())
+        by_tunnel: dict[uuid.UUID, list[Carried]] = {}
+        for sa in listed & known.keys():
+            by_tunnel.setdefault(known[sa].tunnel_id, []).append(known[sa])
+        silent = CulvertError(Reason.PEER_SILENT, gateway=link.name)
+        for tunnel_id in found.ask:
+            device_id = by_tunnel[tunnel_id][0].device_id
+            await self._pushes.tell_elsewhere(device_id, GatewayMoved(tunnel_id, silent))
+        # What was looked at may be open anew by now.
+        with audit.controller_acts():
+            for why, tunnels in ((CulvertError(Reason.CLOSED_IDLE), found.idle), (silent, found.silent)):
+                if tunnels:
+                    await self._close(why, or_(*(_as_it_was(by_tunnel[tunnel_id]) for tunnel_id in tunnels)))
+
+
+def _as_it_was(sas: Iterable[Carried]) -> ColumnElement[bool]:
+    first, generations = next(iter(sas)), {sa.generation for sa in sas}
+    return and_(Tunnel.id == first.tunnel_id, Tunnel.generation.in_(generations))
