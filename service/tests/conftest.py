@@ -65,7 +65,12 @@ class Device:
         )
         self._call_at(enrolment["agent_address"])
 
+    def connect(self) -> None:
+        """Anew, without gRPC's own patience after a connection that broke."""
+        self._call_at(self._address)
+
     def _call_at(self, address: str) -> None:
+        self._address = address
         self.channel = grpc.aio.secure_channel(address, self.credentials)
         self.stub = agent_pb2_grpc.AgentServiceStub(self.channel)
 

@@ -1,0 +1,107 @@
+"""A controller that dies by kill -9 in front of the step that it is told.
+
+Run as a program: forks a controller for each line of standard input (its settings as JSON) and says how it ended, so that
+what takes a second to import is imported once. A step is what leaves something behind: a write to a gateway, a commit, an
+answer. What happens between two of them, a transaction's statements, goes with the process.
+
+    fuse file: 8 bytes, how many steps the process has to live; 0: for ever
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import json
+import mmap
+import os
+import signal
+import struct
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+_FUSE = struct.Struct("=q")
+
+
+class Fuse:
+    """Shared by the processes that open it."""
+
+    def __init__(self, path: Path) -> None:
+        if not path.exists():
+            path.write_bytes(bytes(_FUSE.size))
+        with path.open("r+b") as file:
+            self._shared = mmap.mmap(file.fileno(), _FUSE.size)
+
+    def light(self, steps: int) -> None:
+        _FUSE.pack_into(self._shared, 0, steps)
+
+    @property
+    def left(self) -> int:
+        return int(_FUSE.unpack_from(self._shared)[0])
+
+    def burn(self) -> None:
+        """In front of a step."""
+        left = self.left
+        if left == 1:
+            self.light(0)
+            os.kill(os.getpid(), signal.SIGKILL)
+        if left:
+            self.light(left - 1)
+
+
+def _mined(fuse: Fuse) -> None:
+    """Steps of what a device has asked for burn the fuse; what the controller does by itself has no fixed number."""
+    import finsy
+    from culvert_db import ActorKind
+    from culvert_service.agent.servicer import AgentServicer
+    from culvert_service.audit.log import acting
+    from sqlalchemy import event
+    from sqlalchemy.engine import Engine
+
+    def step(*_: object) -> None:
+        if acting.get().kind is ActorKind.DEVICE:
+            fuse.burn()
+
+    event.listen(Engine, "commit", step)
+    write = finsy.Switch.write
+
+    async def writes(self: finsy.Switch, *args: Any, **named: Any) -> None:
+        step()
+        await write(self, *args, **named)
+
+    finsy.Switch.write = writes
+
+    def answering(call: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
+        async def answered(self: AgentServicer, request: object, context: object) -> object:
+            answer = await call(self, request, context)
+            step()
+            return answer
+
+        return answered
+
+    for name in ("OpenTunnel", "RenewSa", "ActivateSa", "CloseTunnel"):
+        setattr(AgentServicer, name, answering(getattr(AgentServicer, name)))
+
+
+def main() -> None:
+    from culvert_service.config import Settings
+    from culvert_service.sessions import grant
+
+    # Nobody waits three seconds at each step.
+    grant.DRAIN = datetime.timedelta(milliseconds=50)
+    from culvert_service.controller import serve
+
+    _mined(Fuse(Path(sys.argv[1])))
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            asyncio.run(serve(Settings(**json.loads(line))))
+            os._exit(0)
+        print(json.dumps({"pid": child}), flush=True)
+        _, status = os.waitpid(child, 0)
+        print(json.dumps({"status": os.waitstatus_to_exitcode(status)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""kill -9 of the controller in front of every step of a tunnel's life, on Postgres and sluice.
+
+Whatever it died at, the next one leaves no SA without its tunnel and no tunnel without its SAs, on either side, and serves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from culvert_db import Address, SecurityAssociation, Tunnel, create_engine, create_sessions
+from culvert_proto import CulvertError
+from culvert_service.config import Settings
+from sqlalchemy import func, select
+
+from .conftest import Device, World, administering, free_port, settings_in, until
+from .gateway_process import SLUICE, sluice, unpack
+from .mortal_controller import Fuse
+from .wire import Wires
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root for interfaces"),
+    pytest.mark.skipif(not SLUICE.exists(), reason="sluice is not built"),
+]
+
+# More than a life has.
+_STEPS_MAX = 100
+_DRAINED_SECONDS = 0.15
+
+
+class Mortal:
+    """The program that forks controllers; one runs at a time."""
+
+    def __init__(self, program: Process, settings: Settings) -> None:
+        self._program = program
+        self._settings = settings
+        self._pid = 0
+
+    async def start(self) -> None:
+        assert self._program.stdin is not None
+        settings = self._settings.model_dump(mode="json") | {
+            "database_url": self._settings.database_url and self._settings.database_url.get_secret_value()
+        }
+        self._program.stdin.write(json.dumps(settings).encode() + b"\n")
+        self._pid = (await self._line())["pid"]
+
+    async def died(self) -> int:
+        """How."""
+        return (await self._line())["status"]
+
+    def stop(self) -> None:
+        os.kill(self._pid, 15)
+
+    async def _line(self) -> dict[str, int]:
+        assert self._program.stdout is not None
+        async with asyncio.timeout(30):
+            return json.loads(await self._program.stdout.readline())
+
+
+@asynccontextmanager
+async def mortal(settings: Settings, fuse: Path) -> AsyncGenerator[Mortal]:
+    program = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(Path(__file__).parent / "mortal_controller.py"),
+        str(fuse),
+        stdin=PIPE,
+        stdout=PIPE,
+    )
+    controller = Mortal(program, settings)
+    await controller.start()
+    try:
+        yield controller
+    finally:
+        controller.stop()
+        assert program.stdin is not None
+        program.stdin.close()
+        await program.wait()
+
+
+async def life(device: Device) -> None:
+    """Every step that a device can ask for: opened, renewed, activated, drained, opened anew, renewed in vain, closed."""
+    opened = await device.open()
+    tunnel_id = opened.tunnel.tunnel_id
+    renewed = await device.renew(tunnel_id, opened.sas.generation)
+    await device.activate(tunnel_id, renewed.generation)
+    await asyncio.sleep(_DRAINED_SECONDS)
+    anew = await device.open()
+    await asyncio.sleep(_DRAINED_SECONDS)
+    await device.renew(tunnel_id, anew.sas.generation)
+    await device.renew(tunnel_id, anew.sas.generation)
+    await device.close(tunnel_id)
+
+
+async def kept(world: World) -> dict[str, Any]:
+    """What the database holds of tunnels, and what the gateway does."""
+    async with world.sessions() as session:
+        sas = (await session.scalars(select(SecurityAssociation))).all()
+        tunnels = (await session.scalars(select(Tunnel))).all()
+        addresses = await session.scalar(select(func.count()).select_from(Address))
+    try:
+        entries = (await world.rest("GET", "/gateways/gw-berlin/entries"))["entries"]
+    except (AssertionError, httpx.HTTPError):
+        return {}
+    return {
+        "tunnels": len(tunnels),
+        "addresses": addresses,
+        "to gateway": sorted(sa.spi for sa in sas if sa.direction == "to_gateway"),
+        "sad_in": sorted(entry["match"]["spi"] for entry in entries if entry["table"] == "sad_in"),
+        "to device": sorted(sa.sa_id for sa in sas if sa.direction == "to_device"),
+        "sad_out": sorted(entry["match"]["sa_id"] for entry in entries if entry["table"] == "sad_out"),
+        "spd_in": sorted(entry["match"]["sa_id"] for entry in entries if entry["table"] == "spd_in"),
+        "sas": sorted(sa.sa_id for sa in sas if sa.direction == "to_gateway"),
+        "spd_out": sum(entry["table"] == "spd_out" for entry in entries),
+    }
+
+
+def agree(found: dict[str, Any]) -> bool:
+    return bool(found) and (
+        found["to gateway"] == found["sad_in"]
+        and found["to device"] == found["sad_out"]
+        and found["sas"] == found["spd_in"]
+        and found["tunnels"] == found["spd_out"]
+        and (found["tunnels"] > 0) == bool(found["sas"])
+        and found["addresses"] <= 1
+    )
+
+
+@pytest.mark.timeout(600)
+async def test_a_controller_may_die_in_front_of_any_step(
+    tmp_path: Path, database_url: str, wires: Wires
+) -> None:
+    settings, fuse, port = (
+        settings_in(tmp_path, database_url=database_url, lease_seconds=1),
+        Fuse(tmp_path / "fuse"),
+        free_port(),
+    )
+    engine = create_engine(database_url)
+    async with mortal(settings, tmp_path / "fuse") as controller:
+        await until(lambda: _listens(settings), bool, 30)
+        async with administering(settings, create_sessions(engine)) as world:
+            await world.rest("POST", "/users", {"name": "alice", "email": "alice@corp.example"})
+            await world.add_gateway("gw-berlin", port)
+            await world.add_wiki(["gw-berlin"])
+            unpack(await world.rest("POST", "/gateways/gw-berlin/bundle"), tmp_path / "gateway")
+            async with sluice(tmp_path / "gateway", wires.names, port):
+                await world.online("gw-berlin")
+                device = await world.enrol()
+                await device.prove()
+                deaths = 0
+                for step in range(1, _STEPS_MAX):
+                    fuse.light(step)
+                    try:
+                        await life(device)
+                    except CulvertError:
+                        assert not fuse.left
+                    await asyncio.sleep(_DRAINED_SECONDS)
+                    if fuse.left:
+                        break
+                    assert await controller.died() == -9
+                    deaths += 1
+                    await controller.start()
+                    await until(lambda: _online(world), bool, 30)
+                    device.connect()
+                    await until(lambda: kept(world), agree, 30)
+                    # What it left does not stand in the way of the next life, nor outlive it.
+                    await device.close((await device.open()).tunnel.tunnel_id)
+                    ended = await until(lambda: kept(world), agree, 30)
+                    assert (ended["tunnels"], ended["sas"], ended["addresses"]) == (0, [], 1)
+                fuse.light(0)
+    await engine.dispose()
+    print(f"{deaths} deaths")
+    assert deaths > 20
+
+
+async def _listens(settings: Settings) -> bool:
+    try:
+        _, writer = await asyncio.open_connection(*settings.rest_listen.split(":"))
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+async def _online(world: World) -> bool:
+    try:
+        return bool((await world.rest("GET", "/gateways/gw-berlin"))["state"] == "online")
+    except httpx.HTTPError:
+        return False
