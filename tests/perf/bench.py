@@ -20,6 +20,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "dns-updater/tests"))
 
 import dns_zone
 import esp
+import failover
 import hash
 import lab
 import p4runtime_inserts
@@ -27,6 +28,7 @@ import page
 import pipeline
 import reconcile
 import rekey
+import revocation
 import scale
 import setups
 import site_to_site
@@ -37,7 +39,7 @@ NAMES = (
     *lab.NAMES,
     *("esp_1400_mbit_s", *hash.NAMES, *pipeline.NAMES, *p4runtime_inserts.NAMES),
     *(*site_to_site.NAMES, "scale_ratio", "rekey_lost", "dns_1000_s"),
-    *(*setups.NAMES, "reconcile_100k_s"),
+    *(*setups.NAMES, "reconcile_100k_s", "failover_ms", "revoke_ms"),
 )
 
 
@@ -66,6 +68,10 @@ async def measure(names: list[str]) -> list[Figure]:
         figures += await setups.measure(wanted)
     if "reconcile_100k_s" in names:
         figures += await reconcile.measure()
+    if "failover_ms" in names:
+        figures += await failover.measure()
+    if "revoke_ms" in names:
+        figures += await revocation.measure()
     return figures
 
 
