@@ -71,7 +71,6 @@ class Reason(enum.IntEnum):
     INTERNAL = error_pb2.REASON_INTERNAL
     CONTROLLER_UNTRUSTED = error_pb2.REASON_CONTROLLER_UNTRUSTED
     DNS_KEY_UNUSABLE = error_pb2.REASON_DNS_KEY_UNUSABLE
-    GATEWAY_DRAINING = error_pb2.REASON_GATEWAY_DRAINING
     CLOSED_BY_USER = error_pb2.REASON_CLOSED_BY_USER
     CLOSED_IDLE = error_pb2.REASON_CLOSED_IDLE
     CLOSED_BY_ADMIN = error_pb2.REASON_CLOSED_BY_ADMIN
@@ -400,12 +399,6 @@ CATALOGUE: dict[Reason, Entry] = {
         "Put the key into the DNS updater's key directory as {key}.key, mode 0600. Culvert tries again by itself.",
         _G.FAILED_PRECONDITION,
         _H.BAD_GATEWAY,
-    ),
-    Reason.GATEWAY_DRAINING: Entry(
-        "The gateway {gateway} is being taken out of service.",
-        "Nothing to do where another gateway leads there; else try again later, or ask your administrator.",
-        _G.UNAVAILABLE,
-        _H.SERVICE_UNAVAILABLE,
     ),
     Reason.CLOSED_BY_USER: Entry(
         "The tunnel was closed by the user.", "Open the name again to bring it back.", _G.CANCELLED, _H.GONE
