@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import logging
 from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -40,6 +41,8 @@ def issuer() -> Iterator[str]:
         user("alice", "alice@corp.example"),
         user("mallory", "alice@corp.example", verified=False),
     ]
+    # The provider's own log tells each of its requests whole; it is not ours.
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     with oidc_provider_mock.run_server_in_thread(user_claims=known, require_nonce=True) as server:
         yield f"http://localhost:{server.server_port}"
 

@@ -43,7 +43,10 @@ class _Pending(BaseModel):
 
 
 class Account:
-    """Each change ends every other session of the account. All raise CulvertError SIGN_IN_WRONG or SIGN_IN_LOCKED."""
+    """A new password or authenticator ends every other session of the account.
+
+    All raise CulvertError SIGN_IN_WRONG or SIGN_IN_LOCKED.
+    """
 
     def __init__(
         self,
