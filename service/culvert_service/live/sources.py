@@ -19,7 +19,7 @@ from culvert_service.dns.service import Dns
 from culvert_service.gateways.service import Gateways
 from culvert_service.live.timeline import Row
 from culvert_service.live.view import View
-from culvert_service.sessions import repository as tunnels_repository
+from culvert_service.sessions import listing
 from culvert_service.sessions.schemas import TunnelOut
 
 _ZONE, _RECORD = "zone/", "record/"
@@ -35,7 +35,7 @@ def tunnels(sessions: Sessions) -> View:
 
     async def rows(keys: Collection[str]) -> Mapping[str, Row]:
         async with sessions() as session:
-            found = await tunnels_repository.listed_by_id(session, [uuid.UUID(key) for key in keys])
+            found = await listing.listed_by_id(session, [uuid.UUID(key) for key in keys])
         return {str(one.tunnel.id): _row(TunnelOut.of(one)) for one in found}
 
     return View(versions, rows)

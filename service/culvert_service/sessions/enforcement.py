@@ -19,8 +19,8 @@ from culvert_proto import CulvertError
 from culvert_service.decision import facts
 from culvert_service.decision.conditions import Denial
 from culvert_service.decision.decision import GatewayFact, Permit, decide
-from culvert_service.sessions import repository
-from culvert_service.sessions.repository import Due
+from culvert_service.sessions import enforcement_repository as repository
+from culvert_service.sessions.enforcement_repository import Due
 from culvert_service.watch.hub import Hub
 
 _log = logging.getLogger(__name__)

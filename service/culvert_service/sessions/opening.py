@@ -29,13 +29,14 @@ from culvert_service.gateways.link import Link
 from culvert_service.gateways.sa import draw_tag
 from culvert_service.gateways.tunnel_entries import Path, install_pair, policy_entries, remove_pair
 from culvert_service.identity.service import admitted
-from culvert_service.sessions import repository
+from culvert_service.sessions import records, repository
 from culvert_service.sessions.grant import DRAIN, GrantedPair, GrantedTunnel, PairKeys, Timeline
 from culvert_service.sessions.lifecycle import Reopen, advance
+from culvert_service.sessions.open_facts import OpenFacts, Serving, open_facts
 from culvert_service.sessions.pool import Inner
 from culvert_service.sessions.programming import allocate_pair, program_and_commit
 from culvert_service.sessions.record import TunnelRecord, path_of
-from culvert_service.sessions.repository import Inserted, OpenFacts, Serving
+from culvert_service.sessions.repository import Inserted
 from culvert_service.sessions.restoring import Restored, Restoring
 
 _log = logging.getLogger(__name__)
@@ -97,7 +98,7 @@ class Opening:
     async def warm_up(self) -> None:
         """The first click need not wait for statements to be compiled and a connection to be made."""
         async with self._sessions() as session:
-            await repository.open_facts(session, b"", "")
+            await open_facts(session, b"", "")
 
     async def open(self, request: OpenRequest, timeline: Timeline) -> Opened:
         """Tries the gateways in order. Raises CulvertError, or ElsewhereError; nothing is then left behind."""
@@ -121,11 +122,11 @@ class Opening:
 
     async def _attempt(self, request: OpenRequest, timeline: Timeline, failed: set[str]) -> Opened:
         async with self._sessions() as session:
-            facts = await repository.open_facts(session, request.fingerprint, request.fqdn)
+            facts = await open_facts(session, request.fingerprint, request.fqdn)
             device = admitted(facts.device, self._now())
             permit = self._decide(request, facts, device, failed)
             timeline.decided()
-            existing = await repository.locked(session, facts.tunnel_id) if facts.tunnel_id else None
+            existing = await records.locked(session, facts.tunnel_id) if facts.tunnel_id else None
             if (
                 existing is not None
                 and existing.gateway in permit.gateways
@@ -140,7 +141,7 @@ class Opening:
                 chosen = _named(facts.serving, permit.gateways[0])
                 link = self._fleet.ours(chosen.gateway.name)
                 if existing is not None:
-                    await repository.take(session, Tunnel.id == existing.id)
+                    await records.take(session, Tunnel.id == existing.id)
                 job = await self._fresh(session, facts, device, chosen, link, request, permit.until, existing)
             told: dict[str, Detail] = {
                 "name": request.fqdn,

@@ -20,7 +20,7 @@ from culvert_proto import CulvertError
 from culvert_service.gateways.entry import Kind, Update
 from culvert_service.gateways.link import Link
 from culvert_service.gateways.tunnel_entries import Path, pair_entries, same_sa
-from culvert_service.sessions import repository
+from culvert_service.sessions import records, repository
 from culvert_service.sessions.programming import program_and_commit
 from culvert_service.sessions.record import TunnelRecord
 
@@ -92,8 +92,8 @@ class Roaming:
 
     async def _carry(self, link: Link, sa_id: int, peer: Peer) -> None:
         async with self._sessions() as session:
-            tunnel_id = await repository.tunnel_of_sa(session, link.config.id, sa_id)
-            record = await repository.locked(session, tunnel_id) if tunnel_id else None
+            tunnel_id = await records.tunnel_of_sa(session, link.config.id, sa_id)
+            record = await records.locked(session, tunnel_id) if tunnel_id else None
             if record is None or not _concerns(record, sa_id, peer):
                 return
             path = record.path.seen_from(peer.address, peer.port)

@@ -8,7 +8,7 @@ from datetime import datetime
 from pydantic import BaseModel
 
 from culvert_service.gateways.suite import Suite
-from culvert_service.sessions.repository import Listed
+from culvert_service.sessions.listing import Listed
 
 
 class TunnelOut(BaseModel):

@@ -28,8 +28,9 @@ from culvert_service.gateways.tunnel_entries import install_pair, policy_entries
 from culvert_service.identity import repository as identity
 from culvert_service.identity.service import admitted
 from culvert_service.rest.page import Page
-from culvert_service.sessions import repository
+from culvert_service.sessions import listing, records, repository
 from culvert_service.sessions.enforcement import Enforcement
+from culvert_service.sessions.enforcement_repository import Due
 from culvert_service.sessions.failover import Failover
 from culvert_service.sessions.grant import DRAIN, GrantedPair, PairKeys, Timeline
 from culvert_service.sessions.lifecycle import Activate, Drained, Renew, advance
@@ -37,7 +38,6 @@ from culvert_service.sessions.liveness import Liveness
 from culvert_service.sessions.opening import Now, Opened, Opening, OpenRequest
 from culvert_service.sessions.programming import allocate_pair, program_and_commit
 from culvert_service.sessions.record import TunnelRecord
-from culvert_service.sessions.repository import Due
 from culvert_service.sessions.restoring import Restoring
 from culvert_service.sessions.roaming import Peer, Roaming
 from culvert_service.sessions.schemas import TunnelOut
@@ -121,10 +121,10 @@ class Tunnels:
         """A tunnel that is closed already is fine; another device's is TUNNEL_UNKNOWN."""
         async with self._sessions.begin() as session:
             device = admitted(await identity.device_by_fingerprint(session, fingerprint), self._now())
-            record = await repository.locked(session, tunnel_id)
+            record = await records.locked(session, tunnel_id)
             if record is not None and record.device_id != device.id:
                 raise CulvertError(Reason.TUNNEL_UNKNOWN)
-            taken = await repository.take(session, Tunnel.id == tunnel_id)
+            taken = await records.take(session, Tunnel.id == tunnel_id)
             _tell_closed(session, taken, lambda _: why, audit.by_device(device.id))
         await asyncio.shield(self._spawn(self._clear(taken)))
 
@@ -138,7 +138,7 @@ class Tunnels:
         self, session: AsyncSession, why: Callable[[TunnelRecord], CulvertError], *which: ColumnElement[bool]
     ) -> Finish:
         """The same inside a transaction; call what it returns after the commit."""
-        taken = await repository.take(session, *which)
+        taken = await records.take(session, *which)
         _tell_closed(session, taken, why, None)
         told = [(record.device_id, TunnelClosed(record.id, why(record))) for record in taken]
         await self._pushes.tell(session, told)
@@ -172,7 +172,7 @@ class Tunnels:
 
     async def list(self, page: Page) -> list[TunnelOut]:
         async with self._sessions() as session:
-            found = await repository.listed(session, page.by(datetime.datetime, uuid.UUID))
+            found = await listing.listed(session, page.by(datetime.datetime, uuid.UUID))
         shown = page.cut(found, lambda one: (one.tunnel.opened_at, one.tunnel.id))
         return [TunnelOut.of(listed) for listed in shown]
 
@@ -180,14 +180,14 @@ class Tunnels:
         """For the reconciler. A tunnel whose device has not renewed its keys in their whole life is closed."""
         async with self._sessions.begin() as session:
             now = await repository.clock(session)
-            records = await repository.on_gateway(session, gateway_id)
-        if over := [record for record in records if record.ends_at is not None and record.ends_at <= now]:
+            found = await records.on_gateway(session, gateway_id)
+        if over := [record for record in found if record.ends_at is not None and record.ends_at <= now]:
             which = or_(*(_as_it_was(record.id, record.session.current) for record in over))
             # Beside: whoever reconciles has the gateway to itself.
             with audit.controller_acts():
                 self._spawn(self.close(CulvertError(Reason.CLOSED_IDLE), which))
         desired: list[DesiredTunnel] = []
-        for number, record in enumerate(records):
+        for number, record in enumerate(found):
             desired.append(record.desired())
             if number % _PORTION == 0:
                 await asyncio.sleep(0)
@@ -207,7 +207,7 @@ class Tunnels:
             key: at
         }
         async with self._sessions() as session:
-            record = await repository.by_sa(session, link.config.id, sa_id)
+            record = await records.by_sa(session, link.config.id, sa_id)
         if record is None:
             return
         current = record.pairs[record.session.current]
@@ -307,7 +307,7 @@ class Tunnels:
     async def _drain(self, tunnel_id: uuid.UUID, generation: int) -> None:
         await asyncio.sleep(DRAIN.total_seconds())
         async with self._sessions.begin() as session:
-            record = await repository.locked(session, tunnel_id)
+            record = await records.locked(session, tunnel_id)
             if record is None:
                 return
             gone = advance(record.session, Drained(generation)).remove
@@ -331,7 +331,7 @@ class Tunnels:
 
     async def _own(self, session: AsyncSession, fingerprint: bytes, tunnel_id: uuid.UUID) -> TunnelRecord:
         device = admitted(await identity.held(session, fingerprint), self._now())
-        record = await repository.locked(session, tunnel_id)
+        record = await records.locked(session, tunnel_id)
         if record is None or record.device_id != device.id:
             raise CulvertError(Reason.TUNNEL_UNKNOWN)
         return record

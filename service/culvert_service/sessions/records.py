@@ -1,0 +1,98 @@
+"""SQL that reads tunnels whole, to change or end them."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Sequence
+
+from culvert_db import (
+    Address,
+    Gateway,
+    Resource,
+    SecurityAssociation,
+    Statement,
+    Tunnel,
+    as_json,
+    from_json,
+)
+from sqlalchemy import (
+    ColumnElement,
+    Uuid,
+    and_,
+    bindparam,
+    delete,
+    func,
+    select,
+)
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from culvert_service.sessions.json_rows import GATEWAY, parse_gateway, parse_inner, parse_resource
+from culvert_service.sessions.record import TunnelRecord, parse
+
+_LOCK = Statement(select(Tunnel.id).where(Tunnel.id == bindparam("tunnel_id")).with_for_update())
+_SAS_OF_IT = (
+    select(func.array_agg(as_json(SecurityAssociation)))
+    .where(SecurityAssociation.tunnel_id == Tunnel.id)
+    .correlate(Tunnel)
+    .scalar_subquery()
+)
+_RECORD = (
+    select(as_json(Tunnel), _SAS_OF_IT, as_json(Resource), GATEWAY, as_json(Address))
+    .join(Resource, Resource.id == Tunnel.resource_id)
+    .join(Gateway, Gateway.id == Tunnel.gateway_id)
+    .join(Address, and_(Address.gateway_id == Tunnel.gateway_id, Address.device_id == Tunnel.device_id))
+)
+_RECORD_OF_TUNNEL = Statement(_RECORD.where(Tunnel.id == bindparam("tunnel_id")))
+_RECORDS = Statement(_RECORD.where(Tunnel.id == func.any(bindparam("tunnel_ids", type_=ARRAY(Uuid)))))
+_RECORDS_OF_GATEWAY = Statement(_RECORD.where(Tunnel.gateway_id == bindparam("gateway_id")))
+
+
+async def locked(session: AsyncSession, tunnel_id: uuid.UUID) -> TunnelRecord | None:
+    """The tunnel, to itself until this transaction ends."""
+    # The lock comes first: rows that are joined to it are read only after whoever had it is through.
+    if await _LOCK.row(session, tunnel_id=tunnel_id) is None:
+        return None
+    row = await _RECORD_OF_TUNNEL.row(session, tunnel_id=tunnel_id)
+    return _record(*row) if row else None
+
+
+def _record(shown: str, sas: Sequence[str] | None, resource: str, gateway: str, inner: str) -> TunnelRecord:
+    tunnel = from_json(Tunnel, shown)
+    tunnel.sas = [from_json(SecurityAssociation, sa) for sa in sas or ()]
+    return parse(tunnel, parse_resource(resource), parse_gateway(gateway), parse_inner(inner))
+
+
+async def take(session: AsyncSession, *which: ColumnElement[bool]) -> list[TunnelRecord]:
+    """Deletes the tunnels that match, and returns what they were."""
+    ids = (await session.scalars(select(Tunnel.id).where(*which).with_for_update())).all()
+    rows = await _RECORDS.rows(session, tunnel_ids=ids) if ids else []
+    await session.execute(delete(Tunnel).where(Tunnel.id.in_(ids)))
+    return [_record(*row) for row in rows]
+
+
+async def on_gateway(session: AsyncSession, gateway_id: int) -> list[TunnelRecord]:
+    """The tunnels that a gateway should carry; SAs that have drained are forgotten."""
+    await session.execute(
+        delete(SecurityAssociation).where(
+            SecurityAssociation.gateway_id == gateway_id, SecurityAssociation.drain_until <= func.now()
+        )
+    )
+    rows = await _RECORDS_OF_GATEWAY.rows(session, gateway_id=gateway_id)
+    # Thousands of them take longer than whoever opens a tunnel meanwhile should wait.
+    return await asyncio.to_thread(lambda: [_record(*row) for row in rows])
+
+
+async def tunnel_of_sa(session: AsyncSession, gateway_id: int, sa_id: int) -> uuid.UUID | None:
+    return await session.scalar(
+        select(SecurityAssociation.tunnel_id).where(
+            SecurityAssociation.gateway_id == gateway_id, SecurityAssociation.sa_id == sa_id
+        )
+    )
+
+
+async def by_sa(session: AsyncSession, gateway_id: int, sa_id: int) -> TunnelRecord | None:
+    tunnel_id = await tunnel_of_sa(session, gateway_id, sa_id)
+    row = await _RECORD_OF_TUNNEL.row(session, tunnel_id=tunnel_id) if tunnel_id else None
+    return _record(*row) if row else None
