@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from sqlalchemy import event
+from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 
 Sessions = async_sessionmaker[AsyncSession]
@@ -15,7 +19,7 @@ def create_engine(database_url: str, *, pool_size: int = 10) -> AsyncEngine:
     scheme, separator, rest = database_url.partition("://")
     if scheme not in {"postgresql", "postgres", "postgresql+asyncpg"} or not separator:
         raise ValueError("the database URL must start with postgresql://")
-    return create_async_engine(
+    engine = create_async_engine(
         f"postgresql+asyncpg://{rest}",
         pool_size=pool_size,
         max_overflow=pool_size,
@@ -25,6 +29,14 @@ def create_engine(database_url: str, *, pool_size: int = 10) -> AsyncEngine:
         # Parameters may hold ciphertext and hashes: no exception or log line repeats them.
         hide_parameters=True,
     )
+    event.listen(engine.sync_engine, "checkout", _still_open)
+    return engine
+
+
+def _still_open(connection: Any, _record: object, _proxy: object) -> None:
+    """What broke while it lay in the pool is replaced before anybody has it; asking the driver costs no round trip."""
+    if connection.driver_connection.is_closed():
+        raise DisconnectionError
 
 
 def create_sessions(engine: AsyncEngine) -> Sessions:

@@ -71,6 +71,7 @@ class Reason(enum.IntEnum):
     INTERNAL = error_pb2.REASON_INTERNAL
     CONTROLLER_UNTRUSTED = error_pb2.REASON_CONTROLLER_UNTRUSTED
     DNS_KEY_UNUSABLE = error_pb2.REASON_DNS_KEY_UNUSABLE
+    DATABASE_DOWN = error_pb2.REASON_DATABASE_DOWN
     CLOSED_BY_USER = error_pb2.REASON_CLOSED_BY_USER
     CLOSED_IDLE = error_pb2.REASON_CLOSED_IDLE
     CLOSED_BY_ADMIN = error_pb2.REASON_CLOSED_BY_ADMIN
@@ -375,6 +376,12 @@ CATALOGUE: dict[Reason, Entry] = {
         "Delete them in the zone, or give the resource another name. Culvert leaves them alone.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
+    ),
+    Reason.DATABASE_DOWN: Entry(
+        "The controller cannot reach its database.",
+        "Try again in a moment. Tunnels that are up stay up.",
+        _G.UNAVAILABLE,
+        _H.SERVICE_UNAVAILABLE,
     ),
     Reason.TIMEOUT: Entry(
         "{what} took too long.",

@@ -14,6 +14,7 @@ from culvert_db.embedded import PostgresFailedError
 from culvert_service import config, controller, log
 from culvert_service.admins import command as admin_command
 from culvert_service.audit import command as audit_command
+from culvert_service.database import DatabaseDownError
 from culvert_service.operation import administration
 from culvert_service.operation import commands as operation
 from culvert_service.operation.rest_client import CallRefusedError
@@ -143,3 +144,5 @@ def _run(
         OSError,
     ) as error:
         sys.exit(f"culvert-controller: {error}")
+    except DatabaseDownError as error:
+        sys.exit(f"culvert-controller: {error} ({error.__cause__})")

@@ -22,7 +22,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import grpc
 import grpc.aio
 import uvicorn
-from culvert_db import GATEWAYS_CHANNEL, PUSHES_CHANNEL, Sessions, create_engine, create_sessions, upgrade
+from culvert_db import GATEWAYS_CHANNEL, PUSHES_CHANNEL, Sessions, create_sessions, upgrade
 from culvert_db.embedded import EmbeddedPostgres
 from culvert_proto import agent_pb2_grpc
 
@@ -41,6 +41,7 @@ from culvert_service.config import ConfigurationError, Settings, split_listen
 from culvert_service.controllers.calls import Calls
 from culvert_service.controllers.identity import ControllerId
 from culvert_service.controllers.listener import Listener
+from culvert_service.database import connect
 from culvert_service.dns import endpoints as dns_endpoints
 from culvert_service.dns.service import Dns
 from culvert_service.gateways import endpoints as gateway_endpoints
@@ -102,7 +103,7 @@ async def database(settings: Settings) -> AsyncGenerator[Sessions]:
         else:
             url = await stack.enter_async_context(EmbeddedPostgres(settings.state_dir / "postgres"))
         try:
-            engine = create_engine(url, pool_size=20)
+            engine = connect(url, pool_size=20)
         except ValueError as error:
             raise ConfigurationError(f"database_url: {error}") from None
         stack.push_async_callback(engine.dispose)
@@ -116,14 +117,14 @@ async def reading(settings: Settings) -> AsyncGenerator[Sessions]:
     """The database as it is, beside a controller that may be running. Raises ConfigurationError."""
     async with AsyncExitStack() as stack:
         if settings.database_url is not None:
-            engine = create_engine(settings.database_url.get_secret_value())
+            engine = connect(settings.database_url.get_secret_value())
         else:
             embedded = EmbeddedPostgres(settings.state_dir / "postgres")
             if not embedded.exists:
                 raise ConfigurationError(f"state_dir: {settings.state_dir} holds no database")
             if not embedded.serves:
                 await stack.enter_async_context(embedded)
-            engine = create_engine(embedded.url)
+            engine = connect(embedded.url)
         stack.push_async_callback(engine.dispose)
         yield create_sessions(engine)
 

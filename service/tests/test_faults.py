@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from culvert_db.embedded import EmbeddedPostgres
-from culvert_proto import CulvertError
+from culvert_proto import CulvertError, Reason
 
 from .conftest import Device, World, free_port, running, settings_in, until
 from .gateway_process import SLUICE, sluice, unpack
@@ -67,9 +67,14 @@ async def test_postgres_dies_and_comes_back(wires: Wires, tmp_path: Path) -> Non
         lock = (tmp_path / "pg/data/postmaster.pid").read_text()
         os.kill(int(lock.split("\n", 1)[0]), signal.SIGKILL)
         await postgres.stop()
-        with pytest.raises(CulvertError):
+        with pytest.raises(CulvertError) as down:
             await device.open()
+        assert down.value.reason is Reason.DATABASE_DOWN
+        assert (await first.admin.get("/api/v1/resources")).json()["reason"] == "DATABASE_DOWN"
         await postgres.start()
+        # Not even the first to ask finds a connection that is broken.
+        for world in (first, second):
+            await world.rest("GET", "/resources")
         owner = await until(
             lambda: _gateway(second), lambda found: found is not None and found["state"] == "online", 30
         )

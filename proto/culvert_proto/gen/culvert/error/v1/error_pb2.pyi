@@ -81,6 +81,7 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_INTERNAL: _Reason.ValueType  # 50
     REASON_CONTROLLER_UNTRUSTED: _Reason.ValueType  # 51
     REASON_DNS_KEY_UNUSABLE: _Reason.ValueType  # 52
+    REASON_DATABASE_DOWN: _Reason.ValueType  # 53
     REASON_CLOSED_BY_USER: _Reason.ValueType  # 60
     """Why a tunnel ended."""
     REASON_CLOSED_IDLE: _Reason.ValueType  # 61
@@ -147,6 +148,7 @@ REASON_TIMEOUT: Reason.ValueType  # 49
 REASON_INTERNAL: Reason.ValueType  # 50
 REASON_CONTROLLER_UNTRUSTED: Reason.ValueType  # 51
 REASON_DNS_KEY_UNUSABLE: Reason.ValueType  # 52
+REASON_DATABASE_DOWN: Reason.ValueType  # 53
 REASON_CLOSED_BY_USER: Reason.ValueType  # 60
 """Why a tunnel ended."""
 REASON_CLOSED_IDLE: Reason.ValueType  # 61

@@ -1,0 +1,53 @@
+"""A database that is away is a CulvertError, whoever asks it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from asyncpg import PostgresConnectionError, TooManyConnectionsError
+from asyncpg.exceptions import OperatorInterventionError
+from culvert_db import create_engine
+from culvert_proto import CulvertError, Reason
+from sqlalchemy import Dialect, event
+from sqlalchemy.engine import ExceptionContext
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+# What passes by itself: a wrong password or a database that is not there does not.
+_PASSING = (
+    OSError,
+    TimeoutError,
+    PostgresConnectionError,
+    OperatorInterventionError,
+    TooManyConnectionsError,
+)
+# Appendix A of Postgres's manual: it says so before it ends the connection.
+_SHUTDOWN = "57P"
+
+
+class DatabaseDownError(CulvertError, SQLAlchemyError):
+    """DATABASE_DOWN, when a connection cannot be made or breaks. A commit that it broke off may have been done."""
+
+    def __init__(self) -> None:
+        super().__init__(Reason.DATABASE_DOWN)
+
+
+def connect(database_url: str, *, pool_size: int = 10) -> AsyncEngine:
+    """As `culvert_db.create_engine`, with DatabaseDownError for what is nobody's fault here."""
+    engine = create_engine(database_url, pool_size=pool_size)
+    event.listen(engine.sync_engine, "do_connect", _connect)
+    event.listen(engine.sync_engine, "handle_error", _broken, retval=True)
+    return engine
+
+
+def _connect(dialect: Dialect, _record: object, args: Any, options: Any) -> Any:
+    try:
+        return dialect.connect(*args, **options)
+    except _PASSING as error:
+        raise DatabaseDownError from error
+
+
+def _broken(context: ExceptionContext) -> BaseException | None:
+    if str(getattr(context.original_exception, "sqlstate", "")).startswith(_SHUTDOWN):
+        context.is_disconnect = True
+    return DatabaseDownError() if context.is_disconnect else None
