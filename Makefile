@@ -19,7 +19,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export CULVERT_TARGET := $(TARGET)
 export CULVERT_PYTHON := $(CURDIR)/.venv/bin/python
 
-.PHONY: help setup setup-test demo test test-fast test-rust test-parts test-controller test-datapath test-target test-e2e check bench plots proto p4 lock clean
+.PHONY: help setup setup-test demo test test-fast test-rust test-parts test-controller test-others test-target test-e2e check bench plots proto p4 lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,12 +42,12 @@ test-fast: ## Pure and small tests, under a minute
 	$(PYTEST) -m 'not slow' $(PARTS) tests
 test-rust: ## The Rust crates' tests
 	CARGO_INCREMENTAL=0 $(CARGO) test -q --locked --workspace --lib --bins --tests
-# They wait more than they compute: two at once take little more than half the time.
+# They wait more than they compute.
 test-parts: build/p4runtime-shell/installed ## Parts against real servers, namespaces, displays
-	+@$(MAKE) -j2 --no-print-directory --output-sync=target test-controller test-datapath
+	+@$(MAKE) -j2 --no-print-directory --output-sync=target test-controller test-others
 test-controller: ## Of these, the controller, its database and its DNS
 	$(ROOT) $(PYTEST) -m slow $(CONTROLLER)
-test-datapath: build/p4runtime-shell/installed ## Of these, all others
+test-others: build/p4runtime-shell/installed ## Of these, all others
 	$(ROOT) $(PYTEST) -m slow $(filter-out $(CONTROLLER),$(PARTS))
 test-target: build/p4runtime-shell/installed ## One switch against the gateway's program: conformance
 	$(ROOT) $(PYTEST) -m slow switch-targets/conformance switch-targets/$(TARGET)

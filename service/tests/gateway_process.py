@@ -10,13 +10,24 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
+import pytest
+from _pytest.mark import ParameterSet
+
 ROOT = Path(__file__).resolve().parents[2]
 SLUICE = ROOT / "target/release/sluice"
 BMV2 = shutil.which("simple_switch_grpc")
 BMV2_MODULE = ROOT / "build/bmv2/culvert_bmv2.so"
 
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root for interfaces")
+
 # Directory of the bundle, WAN and LAN interfaces, P4Runtime port.
 Start = Callable[[Path, tuple[str, str], int], AbstractAsyncContextManager[None]]
+
+
+def gateways() -> list[ParameterSet]:
+    """For `parametrize`: each as a Start."""
+    absent = pytest.mark.skipif(BMV2 is None, reason="no simple_switch_grpc is on the PATH")
+    return [pytest.param(sluice, id="sluice"), pytest.param(bmv2, marks=absent, id="bmv2")]
 
 
 def unpack(bundle: dict[str, str], directory: Path) -> None:

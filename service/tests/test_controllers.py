@@ -32,15 +32,11 @@ from .conftest import (
     settings_in,
     until,
 )
-from .gateway_process import SLUICE, sluice, unpack
+from .gateway_process import needs_root, sluice, unpack
 from .switch import Switch
 from .wire import Wires
 
 pytestmark = pytest.mark.slow
-needs_sluice = pytest.mark.skipif(
-    os.geteuid() != 0 or not SLUICE.exists(), reason="needs root for interfaces, and a built sluice"
-)
-
 CONTROLLER = Path(sys.executable).with_name("culvert-controller")
 
 
@@ -112,7 +108,7 @@ async def entries(world: World) -> list[object]:
     return list((await world.rest("GET", "/gateways/gw-berlin/entries"))["entries"])
 
 
-@needs_sluice
+@needs_root
 async def test_a_gateway_has_one_owner_until_it_stops(
     settings: tuple[Settings, Settings], wires: Wires, tmp_path: Path
 ) -> None:
@@ -132,7 +128,7 @@ async def test_a_gateway_has_one_owner_until_it_stops(
         assert len(await two.rest("GET", "/tunnels")) == 1
 
 
-@needs_sluice
+@needs_root
 async def test_when_the_owner_dies_its_tunnels_live_on_under_another(
     settings: tuple[Settings, Settings], wires: Wires, tmp_path: Path
 ) -> None:
@@ -165,7 +161,7 @@ async def both(
         yield one, two
 
 
-@needs_sluice
+@needs_root
 async def test_a_device_may_call_any_controller(both: tuple[World, World]) -> None:
     one, two = both
     device = await two.enrol()
@@ -189,7 +185,7 @@ async def test_a_device_may_call_any_controller(both: tuple[World, World]) -> No
     assert (await tunnel_entries(one), await two.rest("GET", "/tunnels")) == (0, [])
 
 
-@needs_sluice
+@needs_root
 async def test_any_controller_closes_tunnels_before_it_says_so(both: tuple[World, World]) -> None:
     one, two = both
     devices = [await one.enrol() for _ in range(12)]
@@ -202,7 +198,7 @@ async def test_any_controller_closes_tunnels_before_it_says_so(both: tuple[World
     assert await tunnel_entries(one) == 0
 
 
-@needs_sluice
+@needs_root
 async def test_the_log_says_who_opened_wherever_it_was_carried_out(both: tuple[World, World]) -> None:
     _, two = both
     device = await two.enrol()
@@ -212,7 +208,7 @@ async def test_the_log_says_who_opened_wherever_it_was_carried_out(both: tuple[W
     assert [(line["actor"], line["source"]) for line in lines] == [(device.id, "127.0.0.1")]
 
 
-@needs_sluice
+@needs_root
 async def test_what_one_controller_does_the_streams_of_another_tell(both: tuple[World, World]) -> None:
     one, two = both
     device = await two.enrol()
@@ -234,7 +230,7 @@ async def test_what_one_controller_does_the_streams_of_another_tell(both: tuple[
     assert ended.value.reason is Reason.DEVICE_REVOKED
 
 
-@needs_sluice
+@needs_root
 async def test_what_was_not_notified_is_found_by_its_number(
     both: tuple[World, World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,7 +246,7 @@ async def test_what_was_not_notified_is_found_by_its_number(
     assert (await next_event(events, "tunnel_closed")).tunnel_closed.tunnel_id == opened.tunnel_id
 
 
-@needs_sluice
+@needs_root
 async def test_a_device_hears_at_its_next_controller_what_it_missed(
     settings: tuple[Settings, Settings], wires: Wires, tmp_path: Path
 ) -> None:
@@ -288,7 +284,7 @@ async def test_an_owner_that_does_not_answer_is_a_gateway_that_is_down(world: Wo
     await device.open()
 
 
-@needs_sluice
+@needs_root
 async def test_who_outbids_the_owner_is_outbid(
     settings: tuple[Settings, Settings], wires: Wires, tmp_path: Path
 ) -> None:

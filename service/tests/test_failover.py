@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ from culvert_proto import Reason, agent_pb2
 from culvert_service.sessions.outages import GONE_SECONDS, UNKNOWN_SECONDS, Outages, Seen
 
 from .conftest import Device, World, free_port, serving, until
-from .gateway_process import SLUICE, sluice, unpack
+from .gateway_process import needs_root, sluice, unpack
 from .switch import Switch
 from .wire import Wires
 
@@ -149,8 +148,7 @@ async def test_a_device_that_was_away_is_asked_when_it_is_back(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for interfaces")
-@pytest.mark.skipif(not SLUICE.exists(), reason="sluice is not built")
+@needs_root
 async def test_a_link_that_breaks_moves_nothing_and_a_gateway_that_is_killed_everything(
     world: World, wires: Wires, tmp_path: Path
 ) -> None:

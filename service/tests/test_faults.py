@@ -21,15 +21,13 @@ from culvert_db.embedded import EmbeddedPostgres
 from culvert_proto import CulvertError, Reason
 
 from .conftest import Device, World, free_port, running, settings_in, until
-from .gateway_process import SLUICE, sluice, unpack
+from .gateway_process import needs_root, sluice, unpack
 from .test_controllers import behind, entries, owned, tunnel_entries
 from .wire import Wires
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(
-        os.geteuid() != 0 or not SLUICE.exists(), reason="needs root for interfaces, and a built sluice"
-    ),
+    needs_root,
 ]
 
 

@@ -6,7 +6,6 @@ device's ESP ─── wan ─[ sluice ]─ lan ─── 10.20.0.10, 2001:db8:2
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import struct
 from ipaddress import IPv6Address
@@ -22,7 +21,7 @@ from culvert_service.sessions.roaming import Peer
 from pydantic import ValidationError
 
 from .conftest import World, free_port, serving
-from .gateway_process import SLUICE, sluice, unpack
+from .gateway_process import needs_root, sluice, unpack
 from .sealed import esp, opened
 from .switch import Switch
 from .test_site import GATEWAY
@@ -108,8 +107,7 @@ async def test_a_device_gets_one_address_of_each_family_or_none(world: World) ->
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for interfaces")
-@pytest.mark.skipif(not SLUICE.exists(), reason="sluice is not built")
+@needs_root
 async def test_both_families_go_through_one_tunnel(world: World, wires: Wires, tmp_path: Path) -> None:
     port = free_port()
     await world.add_gateway("gw-berlin", port, lan=LAN, pool6=POOL6)

@@ -23,14 +23,13 @@ from culvert_service.config import Settings
 from sqlalchemy import func, select
 
 from .conftest import Device, World, administering, free_port, settings_in, until
-from .gateway_process import SLUICE, sluice, unpack
+from .gateway_process import needs_root, sluice, unpack
 from .mortal_controller import Fuse
 from .wire import Wires
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root for interfaces"),
-    pytest.mark.skipif(not SLUICE.exists(), reason="sluice is not built"),
+    needs_root,
 ]
 
 # More than a life has.

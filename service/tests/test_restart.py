@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 from pathlib import Path
 
 import grpc.aio
@@ -16,14 +15,13 @@ from culvert_proto import agent_pb2, agent_pb2_grpc
 from culvert_service.sessions.roaming import Peer
 
 from .conftest import free_port, running, settings_in, until
-from .gateway_process import SLUICE, sluice, unpack
+from .gateway_process import needs_root, sluice, unpack
 from .sealed import esp
 from .wire import Wires, frame, next_udp, udp
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root for interfaces"),
-    pytest.mark.skipif(not SLUICE.exists(), reason="sluice is not built"),
+    needs_root,
 ]
 
 DEVICE, GATEWAY = Peer("203.0.113.10", 4500), Peer("198.51.100.1", 4500)

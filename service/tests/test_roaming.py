@@ -6,7 +6,6 @@ device's ESP, anywhere ─── wan ─[ sluice, bmv2 ]─ lan ─── 10.20.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from culvert_service.gateways import mapped
 from culvert_service.sessions.roaming import Newest, Peer
 
 from .conftest import Device, World, free_port, until
-from .gateway_process import BMV2, SLUICE, Start, bmv2, sluice, unpack
+from .gateway_process import Start, gateways, needs_root, unpack
 from .sealed import esp
 from .switch import Switch
 from .wire import Wires, frame, next_udp, udp
@@ -137,20 +136,8 @@ async def test_a_move_that_could_not_be_written_is_made_when_it_is_told_again(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for interfaces")
-@pytest.mark.parametrize(
-    "start",
-    [
-        pytest.param(
-            sluice, marks=pytest.mark.skipif(not SLUICE.exists(), reason="sluice is not built"), id="sluice"
-        ),
-        pytest.param(
-            bmv2,
-            marks=pytest.mark.skipif(BMV2 is None, reason="no simple_switch_grpc is on the PATH"),
-            id="bmv2",
-        ),
-    ],
-)
+@needs_root
+@pytest.mark.parametrize("start", gateways())
 async def test_the_gateway_follows_authenticated_packets_alone_and_the_controller_the_gateway(
     world: World, device: Device, wires: Wires, tmp_path: Path, start: Start
 ) -> None:

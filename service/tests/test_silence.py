@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 import uuid
 from pathlib import Path
@@ -15,7 +14,7 @@ from culvert_service.sessions.roaming import Peer
 from culvert_service.sessions.silence import ANSWER, IDLE_MARGIN, SILENCE, Carried, Counts, Silence, Verdicts
 
 from .conftest import World, free_port, until
-from .gateway_process import BMV2, SLUICE, Start, bmv2, sluice, unpack
+from .gateway_process import Start, gateways, needs_root, unpack
 from .sealed import esp
 from .switch import Switch
 from .wire import Wires, frame, next_udp, udp
@@ -124,20 +123,8 @@ async def test_a_silent_device_is_asked_and_one_that_does_not_call_loses_its_tun
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("hasty")
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for interfaces")
-@pytest.mark.parametrize(
-    "start",
-    [
-        pytest.param(
-            sluice, marks=pytest.mark.skipif(not SLUICE.exists(), reason="sluice is not built"), id="sluice"
-        ),
-        pytest.param(
-            bmv2,
-            marks=pytest.mark.skipif(BMV2 is None, reason="no simple_switch_grpc is on the PATH"),
-            id="bmv2",
-        ),
-    ],
-)
+@needs_root
+@pytest.mark.parametrize("start", gateways())
 async def test_packets_that_the_gateway_has_authenticated_keep_a_tunnel_and_others_do_not(
     world: World, wires: Wires, tmp_path: Path, start: Start
 ) -> None:

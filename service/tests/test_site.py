@@ -15,7 +15,7 @@ from culvert_service.gateways.schemas import GatewayIn
 from pydantic import ValidationError
 
 from .conftest import World, free_port
-from .gateway_process import SLUICE, sluice, unpack
+from .gateway_process import needs_root, sluice, unpack
 from .wire import Wires, ip
 
 WAN = {
@@ -94,8 +94,7 @@ async def pings(netns: str, address: str) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for interfaces")
-@pytest.mark.skipif(not SLUICE.exists(), reason="sluice is not built")
+@needs_root
 async def test_the_gateway_answers_for_its_own_addresses_alone(
     world: World, wires: Wires, tmp_path: Path
 ) -> None:

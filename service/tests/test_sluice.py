@@ -11,13 +11,12 @@ import pytest
 from culvert_proto import Reason
 
 from .conftest import Device, World, free_port, until
-from .gateway_process import SLUICE, sluice, unpack
+from .gateway_process import needs_root, sluice, unpack
 from .wire import ip
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root for interfaces"),
-    pytest.mark.skipif(not SLUICE.exists(), reason="sluice is not built"),
+    needs_root,
 ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from culvert_service.gateways.suite import Suite, inner_mtu
 from culvert_service.sessions.roaming import Peer
 
 from .conftest import World, free_port
-from .gateway_process import SLUICE, sluice, unpack
+from .gateway_process import needs_root, sluice, unpack
 from .wire import Wires, frame, next_udp, udp
 
 pytestmark = pytest.mark.slow
@@ -20,8 +19,7 @@ pytestmark = pytest.mark.slow
 NULL = Suite.NULL_HMAC_SHA_256_128.value
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for interfaces")
-@pytest.mark.skipif(not SLUICE.exists(), reason="sluice is not built")
+@needs_root
 @pytest.mark.parametrize("suite", Suite)
 async def test_a_packet_goes_and_comes_back(world: World, wires: Wires, tmp_path: Path, suite: Suite) -> None:
     name, legacy, port = suite.value, [suite.value] if suite.legacy else [], free_port()

@@ -6,7 +6,6 @@ device's ESP ─── wan ─[ sluice ]─ lan ─── 10.20.0.10, 10.20.0.11
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from culvert_service.sessions.roaming import Peer
 from pydantic import ValidationError
 
 from .conftest import World, free_port
-from .gateway_process import SLUICE, sluice, unpack
+from .gateway_process import needs_root, sluice, unpack
 from .sealed import esp, opened
 from .switch import Switch
 from .wire import Wires, frame, next_udp, udp
@@ -126,8 +125,7 @@ async def test_each_selector_has_its_entries_through_a_tunnels_life(world: World
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for interfaces")
-@pytest.mark.skipif(not SLUICE.exists(), reason="sluice is not built")
+@needs_root
 async def test_only_what_is_among_the_targets_passes_either_way(
     world: World, wires: Wires, tmp_path: Path
 ) -> None:
@@ -162,8 +160,7 @@ async def test_only_what_is_among_the_targets_passes_either_way(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for interfaces")
-@pytest.mark.skipif(not SLUICE.exists(), reason="sluice is not built")
+@needs_root
 async def test_what_lies_behind_a_router_is_reached_through_it(
     world: World, wires: Wires, tmp_path: Path
 ) -> None:

@@ -96,10 +96,11 @@ def _walk(
     steps.append(Step(Check.DEVICE, asker.device, revoked))
     if revoked is not None:
         return revoked
-    unknown = Denial(Reason.NAME_UNKNOWN, {"name": name}) if target is None else None
-    steps.append(Step(Check.NAME, name, unknown))
     if target is None:
-        return Denial(Reason.NAME_UNKNOWN, {"name": name})
+        unknown = Denial(Reason.NAME_UNKNOWN, {"name": name})
+        steps.append(Step(Check.NAME, name, unknown))
+        return unknown
+    steps.append(Step(Check.NAME, name))
     permitted = _permitted(steps, asker, target, now)
     if isinstance(permitted, Denial):
         return permitted

@@ -24,6 +24,7 @@ from culvert_service.gateways import ownership_rows as rows
 from culvert_service.gateways.fleet import Fleet, Standing
 from culvert_service.gateways.health import Report
 from culvert_service.gateways.link import GatewayConfig, Link
+from culvert_service.periodic import Periodic
 
 _log = logging.getLogger(__name__)
 
@@ -52,20 +53,17 @@ class Ownership:
         self._outbid: dict[int, int] = {}
         self._told: dict[int, Report] = {}
         self._online: dict[str, bool] = {}
-        self._wake = asyncio.Event()
+        self._looks = Periodic("ownership", self.look, lease_seconds / 3)
         self._one_at_a_time = asyncio.Lock()
-        self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Returns with links to all gateways that are ours. Raises what the database does."""
         await self.look()
-        self._task = asyncio.create_task(self._look_for_ever(), name="ownership")
+        self._looks.start()
 
     async def stop(self) -> None:
         """Before the links end: nothing is claimed any more."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._looks.stop()
 
     async def release(self) -> None:
         """After the links have ended: others need not wait for the leases' end."""
@@ -74,16 +72,16 @@ class Ownership:
                 await rows.release(session, self._me.holder)
 
     def look_soon(self, _payload: str | None = None) -> None:
-        self._wake.set()
+        self._looks.wake()
 
     def outbid(self, link: Link, highest: int) -> None:
         """For a link: the gateway asks for more than `highest`. If the lease is still ours it gets it."""
         self._outbid[link.config.id] = highest
-        self._wake.set()
+        self._looks.wake()
 
     def fares(self, _link: Link) -> None:
         """For a link that went online or offline."""
-        self._wake.set()
+        self._looks.wake()
         self._tell_if_changed()
 
     async def look(self) -> None:
@@ -140,19 +138,3 @@ class Ownership:
         if online != self._online:
             self._online = online
             self._changed()
-
-    async def _look_for_ever(self) -> None:
-        failing = False
-        while True:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), self._seconds / 3)
-            self._wake.clear()
-            try:
-                await self.look()
-                failing = False
-            except Exception as error:
-                # Once: it is tried three times in a lease.
-                if not failing:
-                    _log.warning("leases cannot be renewed", extra={"why": type(error).__name__})
-                failing = True
-                await asyncio.sleep(self._seconds / 10)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 
 from culvert_service.live.timeline import Event, Row, Timeline
-
-_log = logging.getLogger(__name__)
+from culvert_service.periodic import Periodic
 
 # Rows may be changed by any process: this is how late a change is told, at most.
 _LOOK_SECONDS = 0.5
@@ -27,7 +25,7 @@ class View:
         self._timeline = Timeline(secrets.token_hex(4))
         self._one_at_a_time = asyncio.Lock()
         self._advanced = asyncio.Condition()
-        self._looking: asyncio.Task[None] | None = None
+        self._looking: Periodic | None = None
         self._watchers = 0
         self._stopped = False
 
@@ -37,7 +35,8 @@ class View:
         try:
             await self._look()
             if self._looking is None:
-                self._looking = asyncio.create_task(self._look_for_ever(), name="live view")
+                self._looking = Periodic("live view", self._look, _LOOK_SECONDS)
+                self._looking.start()
             while not self._stopped:
                 for event in self._timeline.since(seen):
                     seen = event.id
@@ -47,8 +46,8 @@ class View:
         finally:
             self._watchers -= 1
             if self._watchers == 0 and self._looking is not None:
-                self._looking.cancel()
-                self._looking = None
+                looking, self._looking = self._looking, None
+                await looking.stop()
 
     async def stop(self) -> None:
         self._stopped = True
@@ -57,14 +56,6 @@ class View:
 
     def _has_more(self, seen: str | None) -> bool:
         return bool(self._timeline.since(seen))
-
-    async def _look_for_ever(self) -> None:
-        while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            try:
-                await self._look()
-            except Exception:
-                _log.exception("a live view could not be looked at")
 
     async def _look(self) -> None:
         # One after the other: an older look must not end after a newer one.

@@ -8,9 +8,7 @@ between a change and this leaves tunnels that the next one finds in the same way
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import datetime
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from culvert_db import Sessions
@@ -19,11 +17,10 @@ from culvert_proto import CulvertError
 from culvert_service.decision import facts
 from culvert_service.decision.conditions import Denial
 from culvert_service.decision.decision import GatewayFact, Permit, decide
+from culvert_service.periodic import Periodic
 from culvert_service.sessions import enforcement_repository as repository
 from culvert_service.sessions.enforcement_repository import Due
 from culvert_service.watch.hub import Hub
-
-_log = logging.getLogger(__name__)
 
 # A permission that ends by the clock is over this much later, at most.
 _SWEEP_SECONDS = 0.5
@@ -51,20 +48,16 @@ class Enforcement:
         self._approval = approval
         self._one_at_a_time = asyncio.Lock()
         self._version = 0
-        self._stopping = asyncio.Event()
-        self._sweeps: asyncio.Task[None] | None = None
+        self._sweeps = Periodic("permissions", self.enforce, _SWEEP_SECONDS)
 
     async def start(self) -> None:
         """Every tunnel is decided anew: settings that count may have changed since the last start."""
         async with self._sessions.begin() as session:
             await repository.doubt_all(session)
-        self._sweeps = asyncio.create_task(self._sweep_for_ever(), name="permissions")
+        self._sweeps.start()
 
     async def stop(self) -> None:
-        """Lets a sweep that is under way finish."""
-        self._stopping.set()
-        if self._sweeps is not None:
-            await self._sweeps
+        await self._sweeps.stop()
 
     async def enforce(self) -> int:
         """After a change is committed: closes what is not permitted any more, tells of new profiles. How many closed."""
@@ -110,12 +103,3 @@ class Enforcement:
             "",
             self._now(),
         ).verdict
-
-    async def _sweep_for_ever(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                await self.enforce()
-            except Exception:
-                _log.exception("permissions could not be looked at")
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), _SWEEP_SECONDS)

@@ -8,8 +8,6 @@ watch, or does not call, is asked again as long as its tunnel is there: nothing 
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 import time
 import uuid
@@ -18,6 +16,7 @@ from culvert_db import Sessions
 from culvert_proto import CulvertError, Reason
 
 from culvert_service.gateways.fleet import Fleet, Standing
+from culvert_service.periodic import Periodic
 from culvert_service.sessions import liveness_repository as repository
 from culvert_service.sessions.outages import Outages, Seen
 from culvert_service.watch.hub import GatewayMoved, Hub
@@ -41,27 +40,16 @@ class Failover:
         self._gone: frozenset[str] = frozenset()
         self._swept = 0.0
         self._asked: dict[uuid.UUID, float] = {}
-        self._stopping = asyncio.Event()
-        self._looks: asyncio.Task[None] | None = None
+        self._looks = Periodic("failover", self._look, _LOOK_SECONDS)
 
     def start(self) -> None:
-        self._looks = asyncio.create_task(self._look_for_ever(), name="failover")
+        self._looks.start()
 
     async def stop(self) -> None:
-        self._stopping.set()
-        if self._looks is not None:
-            await self._looks
+        await self._looks.stop()
 
-    async def _look_for_ever(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                await self._look(time.monotonic())
-            except Exception:
-                _log.exception("tunnels could not be moved")
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), _LOOK_SECONDS)
-
-    async def _look(self, now: float) -> None:
+    async def _look(self) -> None:
+        now = time.monotonic()
         gone = self._outages.gone(
             {standing.config.name: self._seen(standing, now) for standing in self._fleet.standings()}, now
         )

@@ -6,8 +6,6 @@ counters ─► Silence, one a gateway ─► closed: idle, or silent
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 import time
 import uuid
@@ -20,6 +18,7 @@ from sqlalchemy import ColumnElement, and_, or_
 from culvert_service.audit import log as audit
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.link import Link
+from culvert_service.periodic import Periodic
 from culvert_service.sessions import liveness_repository as repository
 from culvert_service.sessions.silence import Carried, Counts, Silence
 from culvert_service.watch.hub import GatewayMoved
@@ -46,34 +45,32 @@ class Liveness:
         self._silence: dict[str, Silence] = {}
         self._known: dict[str, dict[int, Carried]] = {}
         self._known_until = 0.0
-        self._stopping = asyncio.Event()
-        self._looks: asyncio.Task[None] | None = None
+        self._not_before = 0.0
+        self._looks = Periodic("liveness", self._look_at_all, _EVERY_SECONDS)
 
     def start(self) -> None:
-        self._looks = asyncio.create_task(self._look_for_ever(), name="liveness")
+        self._looks.start()
 
     async def stop(self) -> None:
-        self._stopping.set()
-        if self._looks is not None:
-            await self._looks
+        await self._looks.stop()
 
-    async def _look_for_ever(self) -> None:
-        while not self._stopping.is_set():
-            began = time.monotonic()
-            if began >= self._known_until:
-                self._known.clear()
-                self._known_until = began + _KNOWN_SECONDS
-            for link in [link for link in self._fleet if link.online]:
-                try:
-                    await self._look(link)
-                except CulvertError:
-                    # The link says why; its tunnels are neither idle nor silent for that.
-                    self._silence.pop(link.name, None)
-                except Exception:
-                    _log.exception("tunnels could not be looked at", extra={"gateway": link.name})
-            took = time.monotonic() - began
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), max(_EVERY_SECONDS, took / _SHARE))
+    async def _look_at_all(self) -> None:
+        began = time.monotonic()
+        if began < self._not_before:
+            return
+        if began >= self._known_until:
+            self._known.clear()
+            self._known_until = began + _KNOWN_SECONDS
+        for link in [link for link in self._fleet if link.online]:
+            try:
+                await self._look(link)
+            except CulvertError:
+                # The link says why; its tunnels are neither idle nor silent for that.
+                self._silence.pop(link.name, None)
+            except Exception:
+                _log.exception("tunnels could not be looked at", extra={"gateway": link.name})
+        ended = time.monotonic()
+        self._not_before = ended + (ended - began) / _SHARE
 
     async def _look(self, link: Link) -> None:
         counts = Counts(await link.packets("spd_in"), await link.packets("sad_out"))

@@ -9,9 +9,6 @@ leaves out what was found before. To be told twice does no harm.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import logging
 import uuid
 from collections.abc import Sequence
 
@@ -22,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.agent import messages
 from culvert_service.controllers.identity import ControllerId
+from culvert_service.periodic import Periodic
 from culvert_service.watch.hub import (
     End,
     Event,
@@ -32,8 +30,6 @@ from culvert_service.watch.hub import (
     SaExpiring,
     TunnelClosed,
 )
-
-_log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 1.0
 _CLEAN_EVERY_LOOKS = 60
@@ -54,22 +50,20 @@ class Pushes:
         self._me = me
         self._low = 0
         self._seen: set[int] = set()
-        self._wake = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._looks = 0
+        self._looking = Periodic("pushes", self._look, _LOOK_SECONDS)
 
     async def start(self) -> None:
         async with self._sessions() as session:
             self._low = await session.scalar(_SETTLED) or 0
-        self._task = asyncio.create_task(self._look_for_ever(), name="pushes")
+        self._looking.start()
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._looking.stop()
 
     def hear(self, _payload: str | None) -> None:
         """For the listener."""
-        self._wake.set()
+        self._looking.wake()
 
     async def tell(self, session: AsyncSession, told: Sequence[tuple[uuid.UUID, Event | End]]) -> None:
         """In the transaction of what is told. After its commit, the hub is told by the caller."""
@@ -106,25 +100,13 @@ class Pushes:
         if low is not None and low > self._low:
             self._low = low
             self._seen = {number for number in self._seen if number > low}
+        self._looks += 1
+        if self._looks % _CLEAN_EVERY_LOOKS == 0:
+            await self._clean()
 
     async def _clean(self) -> None:
         async with self._sessions.begin() as session:
             await session.execute(_CLEAN)
-
-    async def _look_for_ever(self) -> None:
-        looks = 0
-        while True:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), _LOOK_SECONDS)
-            self._wake.clear()
-            try:
-                await self._look()
-                looks += 1
-                if looks % _CLEAN_EVERY_LOOKS == 0:
-                    await self._clean()
-            except Exception as error:
-                _log.warning("pushes cannot be read", extra={"why": type(error).__name__})
-                await asyncio.sleep(_LOOK_SECONDS)
 
 
 def _row(event: Event | End) -> dict[str, object]:

@@ -1,0 +1,65 @@
+"""Work that is done again and again for as long as the controller runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+
+from culvert_proto import CulvertError
+
+_log = logging.getLogger(__name__)
+
+
+class Periodic:
+    """A round of `work` begins `seconds` after the one before has ended, or when it is woken.
+
+    What a round raises is logged, and the next one comes; a typed fault that lasts is logged once.
+    """
+
+    def __init__(self, name: str, work: Callable[[], Awaitable[object]], seconds: float) -> None:
+        self._name = name
+        self._work = work
+        self._seconds = seconds
+        self._awake = asyncio.Event()
+        self._stopping = False
+        self._failing = False
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """The first round begins after `seconds`."""
+        self._task = asyncio.create_task(self._rounds(), name=self._name)
+
+    def wake(self) -> None:
+        self._awake.set()
+
+    async def stop(self) -> None:
+        """Returns when the round that is under way has ended."""
+        self._stopping = True
+        self._awake.set()
+        if self._task is not None:
+            await self._task
+
+    async def _rounds(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._awake.wait(), self._seconds)
+            if self._stopping:
+                return
+            self._awake.clear()
+            await self._round()
+
+    async def _round(self) -> None:
+        try:
+            await self._work()
+            self._failing = False
+        except CulvertError as error:
+            if not self._failing:
+                _log.warning(
+                    "a round failed",
+                    extra={"work": self._name, "reason": error.reason.name, "why": error.message},
+                )
+            self._failing = True
+        except Exception:
+            _log.exception("a round failed", extra={"work": self._name})
