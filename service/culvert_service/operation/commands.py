@@ -10,8 +10,8 @@ from culvert_service.audit.log import Line
 from culvert_service.config import Settings
 from culvert_service.operation import backup
 from culvert_service.operation.doctor import examine
-from culvert_service.pki import rotation
-from culvert_service.pki.authority import DEVICE_LIFETIME, make_authority
+from culvert_service.pki import issuance, rotation
+from culvert_service.pki.authority import make_authority
 
 
 async def back_up(settings: Settings, target: Path) -> None:
@@ -32,7 +32,7 @@ async def rotate_device_ca(settings: Settings) -> None:
     # Told first: there is no rotation that the log does not know of.
     async with controller.reading(settings) as sessions, sessions.begin() as session:
         audit.tell(session, Line("ca.rotate", "ca/device"))
-    until = (controller.now() + DEVICE_LIFETIME).date()
+    until = (controller.now() + issuance.DEVICE.lifetime).date()
     rotation.rotate(settings.state_dir, "device", make_authority("device"), until)
     print(
         "There is a new device CA. A controller takes it when it is started again; tunnels stay up meanwhile."

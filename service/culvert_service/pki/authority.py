@@ -9,7 +9,6 @@ device CA         ──► device client certificates, and nothing else
 from __future__ import annotations
 
 import datetime
-import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,18 +16,15 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import NameOID
 
 from culvert_service import private_files
-from culvert_service.pki import rotation
+from culvert_service.pki import issuance, rotation
+from culvert_service.pki.issuance import Profile, Token
 
 CA_LIFETIME = datetime.timedelta(days=3650)
-SERVER_LIFETIME = datetime.timedelta(days=397)
-DEVICE_LIFETIME = datetime.timedelta(days=14)
 # dNSName that a gateway demands of its P4Runtime client.
 P4RUNTIME_CLIENT_NAME = "culvert-controller"
-# A peer's clock may be this much behind.
-_BACKDATE = datetime.timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,43 +86,35 @@ class Authority:
         return self._certificate.not_valid_after_utc
 
     def issue_server(self, common_name: str, names: Sequence[str]) -> PrivateKey:
-        """serverAuth, for DNS names and IP addresses."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        usage = ExtendedKeyUsageOID.SERVER_AUTH
-        return _private_key(key, self._sign(key.public_key(), common_name, names, usage, SERVER_LIFETIME))
+        """serverAuth, for DNS names and IP addresses. Raises IssuanceError, as the other two."""
+        return self._make(issuance.SERVER, common_name, names)
 
     def issue_p4runtime_client(self) -> PrivateKey:
         """clientAuth under the one name that gateways accept."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        name, usage = P4RUNTIME_CLIENT_NAME, ExtendedKeyUsageOID.CLIENT_AUTH
-        return _private_key(key, self._sign(key.public_key(), name, [name], usage, SERVER_LIFETIME))
+        return self._make(issuance.P4RUNTIME_CLIENT, P4RUNTIME_CLIENT_NAME, [P4RUNTIME_CLIENT_NAME])
 
     def issue_device(self, public_key: ec.EllipticCurvePublicKey, device_id: str) -> Issued:
         """clientAuth, 14 days."""
-        return self._sign(public_key, device_id, [], ExtendedKeyUsageOID.CLIENT_AUTH, DEVICE_LIFETIME)
+        return self._sign(self._prepare(issuance.DEVICE, public_key, device_id, []))
 
-    def _sign(
+    def _make(self, profile: Profile, common_name: str, names: Sequence[str]) -> PrivateKey:
+        key = ec.generate_private_key(ec.SECP256R1())
+        token = self._prepare(profile, key.public_key(), common_name, names)
+        return PrivateKey(_key_pem(key), self._sign(token))
+
+    def _prepare(
         self,
+        profile: Profile,
         public_key: ec.EllipticCurvePublicKey,
         common_name: str,
         names: Sequence[str],
-        usage: x509.ObjectIdentifier,
-        lifetime: datetime.timedelta,
-    ) -> Issued:
-        issuer = self._certificate
-        builder = (
-            _builder(public_key, common_name, issuer.subject, lifetime)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_key_usage(ca=False), critical=True)
-            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False
-            )
-        )
-        if names:
-            alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
-            builder = builder.add_extension(alternatives, critical=False)
-        certificate = builder.sign(self._key, hashes.SHA256())
+    ) -> Token:
+        now = datetime.datetime.now(datetime.UTC)
+        return issuance.prepare(profile, public_key, common_name, names, self._certificate, now)
+
+    def _sign(self, token: Token) -> Issued:
+        """The one place where a CA's key signs."""
+        certificate = token.redeem(self._key, self._certificate)
         return Issued(
             certificate.public_bytes(serialization.Encoding.PEM),
             certificate.fingerprint(hashes.SHA256()),
@@ -138,62 +126,19 @@ class Authority:
 def make_authority(name: str) -> bytes:
     """Key and certificate, PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = _name(f"Culvert {name} CA")
+    now = datetime.datetime.now(datetime.UTC)
+    common_name = f"Culvert {name} CA"
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     certificate = (
-        _builder(key.public_key(), f"Culvert {name} CA", subject, CA_LIFETIME)
+        issuance.describe(key.public_key(), common_name, subject, now, now + CA_LIFETIME)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_key_usage(ca=True), critical=True)
+        .add_extension(issuance.key_usage(ca=True), critical=True)
         .sign(key, hashes.SHA256())
     )
     return _key_pem(key) + certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def _builder(
-    public_key: ec.EllipticCurvePublicKey, common_name: str, issuer: x509.Name, lifetime: datetime.timedelta
-) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(_name(common_name))
-        .issuer_name(issuer)
-        .public_key(public_key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _BACKDATE)
-        .not_valid_after(now + lifetime)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
-    )
-
-
-def _private_key(key: ec.EllipticCurvePrivateKey, certificate: Issued) -> PrivateKey:
-    return PrivateKey(_key_pem(key), certificate)
-
-
 def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-
-
-def _name(common_name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-
-
-def _general_name(name: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(name))
-    except ValueError:
-        return x509.DNSName(name)
-
-
-def _key_usage(*, ca: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not ca,
-        key_cert_sign=ca,
-        crl_sign=ca,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
     )

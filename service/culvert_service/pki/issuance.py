@@ -1,0 +1,188 @@
+"""What may be signed, looked at before it is, and signed once (DESIGN D14).
+
+profile, key, names ─► signed with a key that nobody trusts ─► parsed, held to its profile ─► Token ─► one signature
+
+A mistake in how a certificate is put together ends here, before the CA's key has touched it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+# A peer's clock may be this much behind.
+BACKDATE = datetime.timedelta(minutes=5)
+# RFC 5280, section 4.1.2.2: at most 20 octets; 64 random bits are what the CA/Browser Forum asks for.
+_SERIAL_BITS_MAX, _SERIAL_BITS_MIN = 159, 64
+_EXTENSIONS = {
+    x509.BasicConstraints.oid,
+    x509.KeyUsage.oid,
+    x509.ExtendedKeyUsage.oid,
+    x509.SubjectKeyIdentifier.oid,
+    x509.AuthorityKeyIdentifier.oid,
+}
+
+
+class IssuanceError(Exception):
+    """A fault of ours: the certificate is not what its profile says, or its token was used before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What all certificates of one kind have; `named`: they carry names that their holder is reached by."""
+
+    usage: x509.ObjectIdentifier
+    lifetime: datetime.timedelta
+    named: bool
+
+
+SERVER = Profile(ExtendedKeyUsageOID.SERVER_AUTH, datetime.timedelta(days=397), named=True)
+P4RUNTIME_CLIENT = Profile(ExtendedKeyUsageOID.CLIENT_AUTH, datetime.timedelta(days=397), named=True)
+DEVICE = Profile(ExtendedKeyUsageOID.CLIENT_AUTH, datetime.timedelta(days=14), named=False)
+
+
+class Token:
+    """The right to one signature under one CA, over exactly what was looked at."""
+
+    def __init__(self, builder: x509.CertificateBuilder, seen: bytes, issuer: bytes) -> None:
+        """`seen`: the part that is signed, as it was looked at; `issuer`: the fingerprint of the CA's certificate."""
+        self._builder: x509.CertificateBuilder | None = builder
+        self._seen = seen
+        self._issuer = issuer
+
+    def redeem(self, key: ec.EllipticCurvePrivateKey, issuer: x509.Certificate) -> x509.Certificate:
+        """Raises IssuanceError the second time, and for another CA."""
+        builder, self._builder = self._builder, None
+        if builder is None:
+            raise IssuanceError("this token has been used")
+        if issuer.fingerprint(hashes.SHA256()) != self._issuer:
+            raise IssuanceError("this token is for another CA")
+        certificate = builder.sign(key, hashes.SHA256())
+        if certificate.tbs_certificate_bytes != self._seen:
+            raise IssuanceError("what was signed is not what was looked at")
+        return certificate
+
+
+def prepare(
+    profile: Profile,
+    public_key: ec.EllipticCurvePublicKey,
+    common_name: str,
+    names: Sequence[str],
+    issuer: x509.Certificate,
+    now: datetime.datetime,
+) -> Token:
+    """Raises IssuanceError."""
+    # Nothing outlives the CA that vouches for it.
+    end = min(now + profile.lifetime, issuer.not_valid_after_utc)
+    builder = (
+        describe(public_key, common_name, issuer.subject, now, end)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(key_usage(ca=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([profile.usage]), critical=False)
+        .add_extension(_authority_key(issuer), critical=False)
+    )
+    if names:
+        alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
+        builder = builder.add_extension(alternatives, critical=False)
+    seen = builder.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
+    faults = list(_faults(profile, public_key, names, issuer, now, seen))
+    if faults:
+        raise IssuanceError(f"a certificate for {common_name} was not signed: {'; '.join(faults)}")
+    return Token(builder, seen.tbs_certificate_bytes, issuer.fingerprint(hashes.SHA256()))
+
+
+def describe(
+    public_key: ec.EllipticCurvePublicKey,
+    common_name: str,
+    issuer: x509.Name,
+    now: datetime.datetime,
+    end: datetime.datetime,
+) -> x509.CertificateBuilder:
+    """What every certificate says, a CA's own too."""
+    return (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)]))
+        .issuer_name(issuer)
+        .public_key(public_key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - BACKDATE)
+        .not_valid_after(end)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
+    )
+
+
+def key_usage(*, ca: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not ca,
+        key_cert_sign=ca,
+        crl_sign=ca,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _faults(
+    profile: Profile,
+    public_key: ec.EllipticCurvePublicKey,
+    names: Sequence[str],
+    issuer: x509.Certificate,
+    now: datetime.datetime,
+    seen: x509.Certificate,
+) -> Iterator[str]:
+    key = seen.public_key()
+    if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
+        yield "its key is not on the curve P-256"
+    elif key != public_key:
+        yield "its key is not the one that was asked for"
+    elif key == issuer.public_key():
+        yield "its key is the CA's"
+    if seen.issuer != issuer.subject:
+        yield "it names another issuer"
+    if not _SERIAL_BITS_MIN <= seen.serial_number.bit_length() <= _SERIAL_BITS_MAX:
+        yield "its serial number is too short or too long"
+    if not seen.not_valid_before_utc <= now < seen.not_valid_after_utc <= now + profile.lifetime:
+        yield "it is not good from now on for its profile's time"
+    if seen.not_valid_after_utc > issuer.not_valid_after_utc:
+        yield "it outlives its CA"
+    yield from _extension_faults(profile, names, seen.extensions)
+
+
+def _extension_faults(profile: Profile, names: Sequence[str], found: x509.Extensions) -> Iterator[str]:
+    wanted = _EXTENSIONS | {x509.SubjectAlternativeName.oid} if profile.named else _EXTENSIONS
+    if {one.oid for one in found} != wanted:
+        yield "it has not the extensions of its profile"
+        return
+    constraints = found.get_extension_for_class(x509.BasicConstraints)
+    if constraints.value.ca or not constraints.critical:
+        yield "it could sign others"
+    if found.get_extension_for_class(x509.KeyUsage).value != key_usage(ca=False):
+        yield "its key may be used for more than signatures"
+    if list(found.get_extension_for_class(x509.ExtendedKeyUsage).value) != [profile.usage]:
+        yield "its use is not its profile's"
+    if profile.named:
+        carried = list(found.get_extension_for_class(x509.SubjectAlternativeName).value)
+        if not carried or carried != [_general_name(name) for name in names]:
+            yield "its names are not those that were asked for"
+
+
+def _authority_key(issuer: x509.Certificate) -> x509.AuthorityKeyIdentifier:
+    subject_key = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(subject_key)
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)

@@ -1,0 +1,79 @@
+"""A CA signs what was looked at, and that once."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from culvert_service.pki import issuance
+from culvert_service.pki.authority import Authority, make_authority
+from culvert_service.pki.issuance import DEVICE, SERVER, IssuanceError, Profile, Token, prepare
+
+NOW = datetime.datetime.now(datetime.UTC)
+
+
+def ca() -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+    pem = make_authority("device")
+    key = serialization.load_pem_private_key(pem, None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    return key, x509.load_pem_x509_certificate(pem)
+
+
+CA_KEY, CA = ca()
+
+
+def fresh_key() -> ec.EllipticCurvePublicKey:
+    return ec.generate_private_key(ec.SECP256R1()).public_key()
+
+
+def token() -> Token:
+    return prepare(SERVER, fresh_key(), "gw", ("gw.example", "192.0.2.1"), CA, NOW)
+
+
+def test_a_token_signs_once_and_under_its_own_ca() -> None:
+    one = token()
+    certificate = one.redeem(CA_KEY, CA)
+    certificate.verify_directly_issued_by(CA)
+    with pytest.raises(IssuanceError, match="has been used"):
+        one.redeem(CA_KEY, CA)
+    other_key, other = ca()
+    stolen = token()
+    with pytest.raises(IssuanceError, match="another CA"):
+        stolen.redeem(other_key, other)
+    with pytest.raises(IssuanceError, match="has been used"):
+        stolen.redeem(CA_KEY, CA)
+
+
+def test_a_certificate_does_not_outlive_its_ca(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("culvert_service.pki.authority.CA_LIFETIME", datetime.timedelta(days=3))
+    authority = Authority(make_authority("device"))
+    assert authority.issue_device(fresh_key(), "one").expires_at == authority.expires_at
+
+
+@pytest.mark.parametrize(
+    ("profile", "names", "key", "why"),
+    [
+        (SERVER, (), fresh_key(), "extensions"),
+        (DEVICE, ("wiki.corp.example",), fresh_key(), "extensions"),
+        (DEVICE, (), ec.generate_private_key(ec.SECP384R1()).public_key(), "P-256"),
+        (DEVICE, (), CA.public_key(), "the CA's"),
+    ],
+)
+def test_what_is_not_of_its_profile_is_not_signed(
+    profile: Profile, names: tuple[str, ...], key: ec.EllipticCurvePublicKey, why: str
+) -> None:
+    with pytest.raises(IssuanceError, match=why):
+        prepare(profile, key, "gw", names, CA, NOW)
+
+
+def test_a_fault_in_how_it_is_put_together_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(issuance, "BACKDATE", datetime.timedelta(days=-1))
+    with pytest.raises(IssuanceError, match="profile's time"):
+        token()
+    monkeypatch.undo()
+    monkeypatch.setattr(x509, "random_serial_number", lambda: 7)
+    with pytest.raises(IssuanceError, match="serial number"):
+        token()
