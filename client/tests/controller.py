@@ -41,6 +41,8 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
         self.renewal: Callable[[str], Awaitable[agent_pb2.RenewCertificateResponse]] = _refuses_renewal
         # The certificates that have watched.
         self.shown: list[bytes] = []
+        # What those computers have said of themselves.
+        self.said: list[dict[str, str]] = []
         self.open: dict[str, int] = {}
         self.calls: list[str] = []
         self._opened = 0
@@ -57,6 +59,7 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
         events: asyncio.Queue[agent_pb2.WatchResponse] = asyncio.Queue()
         self._watchers.append(events)
         self.shown += context.auth_context()["x509_pem_cert"]
+        self.said.append(dict(request.posture))
         yield agent_pb2.WatchResponse(profile=self.profile)
         while True:
             yield await events.get()

@@ -1,9 +1,35 @@
 """What a computer says of itself is what the controller takes."""
 
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
 from culvert_client.controller.posture import posture
+from culvert_proto import local_pb2
+
+from .test_daemon import Lab
+
+_MODULE = "culvert_client.controller.posture"
 
 
 def test_posture_is_short_text() -> None:
     found = posture()
     assert {"kernel", "architecture"} <= set(found)
     assert all(name and 0 < len(value) <= 256 and value.isprintable() for name, value in found.items())
+
+
+async def test_it_is_said_again_when_it_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab(tmp_path)
+    encrypted = iter((False, False))
+    monkeypatch.setattr(f"{_MODULE}.root_is_encrypted", lambda: next(encrypted, True))
+    monkeypatch.setattr(f"{_MODULE}._LOOK_EVERY_SECONDS", 0.05)
+    async with lab.serving() as controller, lab.daemon() as daemon:
+        await lab.enroll(daemon)
+        async with asyncio.timeout(10):
+            while len(controller.said) < 2:  # noqa: ASYNC110  the status does not change with it
+                await asyncio.sleep(0.01)
+        assert [one["disk_encryption"] for one in controller.said] == ["off", "on"]
+        # The person notices nothing.
+        assert (await daemon.status()).state == local_pb2.STATE_NEEDS_CODE

@@ -77,6 +77,7 @@ class Reason(enum.IntEnum):
     CLOSED_BY_ADMIN = error_pb2.REASON_CLOSED_BY_ADMIN
     SA_LOST = error_pb2.REASON_SA_LOST
     PEER_SILENT = error_pb2.REASON_PEER_SILENT
+    POSTURE_NOT_MET = error_pb2.REASON_POSTURE_NOT_MET
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +273,12 @@ CATALOGUE: dict[Reason, Entry] = {
     Reason.SOURCE_NOT_ALLOWED: Entry(
         "{name} may not be opened from the address {address}.",
         "Connect from a network that it allows, or ask {owner}, who owns it.",
+        _G.PERMISSION_DENIED,
+        _H.FORBIDDEN,
+    ),
+    Reason.POSTURE_NOT_MET: Entry(
+        "{name} asks for a computer with {asked}; {device} reports {found}.",
+        "Put that right on the computer, which is looked at again within a minute, or ask {owner}, who owns {name}.",
         _G.PERMISSION_DENIED,
         _H.FORBIDDEN,
     ),

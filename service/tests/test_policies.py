@@ -56,7 +56,12 @@ async def test_what_is_written_is_read(world: World, device: Device) -> None:
     await world.rest("POST", "/groups", {"name": "writers"})
     assert (await world.rest("PUT", "/groups/writers/members/alice"))["members"] == ["alice"]
     assert (await world.rest("PUT", "/groups/writers/members/alice"))["members"] == ["alice"]
-    conditions = NOBODYS | {"code_max_age_seconds": 600, "device_approved": True, "sources": ["10.0.0.0/8"]}
+    conditions = NOBODYS | {
+        "code_max_age_seconds": 600,
+        "device_approved": True,
+        "sources": ["10.0.0.0/8"],
+        "posture": [{"fact": "os_id", "one_of": ["debian"], "at_least": None}],
+    }
     made = await world.rest("POST", "/policies", policy(conditions=conditions))
     assert made["conditions"] == conditions
     path = f"/policies/{quote(made['name'])}"

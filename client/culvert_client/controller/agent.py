@@ -12,7 +12,7 @@ import grpc.aio
 from culvert_proto import CulvertError, Reason, agent_pb2, agent_pb2_grpc, error_pb2
 from culvert_proto.grpc_errors import from_rpc_error
 
-from culvert_client.controller.posture import posture
+from culvert_client.controller.posture import changed, posture
 from culvert_client.state_dir import Identity
 
 Answer = TypeVar("Answer")
@@ -53,11 +53,16 @@ class Agent:
         await self._channel.close(patience)
 
     async def watch(self) -> AsyncIterator[agent_pb2.WatchResponse | CulvertError]:
-        """Every event, for ever; an error each time that the stream ends. Waits longer after each failure, with jitter."""
+        """Every event, for ever; an error each time that the stream ends. Waits longer after each failure, with jitter.
+
+        A stream ends unseen, and the next begins, when this computer has something else to say of itself.
+        """
         attempt = 0
         while True:
-            request = agent_pb2.WatchRequest(client_version=self._version, posture=posture())
-            call = self._stub.Watch(request)
+            said = posture()
+            call = self._stub.Watch(agent_pb2.WatchRequest(client_version=self._version, posture=said))
+            news = asyncio.create_task(changed(said), name="posture")
+            news.add_done_callback(lambda _, call=call: call.cancel())
             try:
                 async with asyncio.timeout(FIRST_EVENT_TIMEOUT) as patience:
                     async for event in call:
@@ -69,7 +74,13 @@ class Agent:
                 yield from_rpc_error(error, peer=self.address)
             except TimeoutError:
                 yield CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=self.address)
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if (task and task.cancelling()) or not news.done() or news.cancelled():
+                    raise
+                continue
             finally:
+                news.cancel()
                 call.cancel()
             pause = min(RECONNECT_FIRST * 2.0 ** min(attempt, 10), RECONNECT_CAP)
             attempt += 1

@@ -1,20 +1,38 @@
-"""What this computer says of itself when it begins to watch, for the administrator's list of devices."""
+"""What this computer says of itself: for the administrator's list of devices, and for policies that ask for it."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 
+from culvert_client.controller.disk_encryption import root_is_encrypted
+
 # Longer values than the contract's are refused (proto/culvert/agent/v1).
 _VALUE_MAX = 256
+_LOOK_EVERY_SECONDS = 60.0
+_SAID = {True: "on", False: "off", None: ""}
 
 
 def posture() -> dict[str, str]:
     """What is not known is left out."""
     kernel = os.uname()
     try:
-        system = platform.freedesktop_os_release().get("PRETTY_NAME", "")
+        system = platform.freedesktop_os_release()
     except OSError:
-        system = kernel.sysname
-    found = {"os": system, "kernel": kernel.release, "architecture": kernel.machine}
+        system = {"PRETTY_NAME": kernel.sysname}
+    found = {
+        "os": system.get("PRETTY_NAME", ""),
+        "os_id": system.get("ID", ""),
+        "os_version": system.get("VERSION_ID", ""),
+        "kernel": kernel.release,
+        "architecture": kernel.machine,
+        "disk_encryption": _SAID[root_is_encrypted()],
+    }
     return {name: value[:_VALUE_MAX] for name, value in found.items() if value and value.isprintable()}
+
+
+async def changed(said: dict[str, str]) -> None:
+    """Returns once this computer would say something else."""
+    while posture() == said:  # noqa: ASYNC110  nothing tells of it
+        await asyncio.sleep(_LOOK_EVERY_SECONDS)

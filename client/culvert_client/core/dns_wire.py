@@ -177,6 +177,7 @@ _EDE = {
     Reason.DEVICE_NOT_APPROVED: dns.edns.EDECode.PROHIBITED,
     Reason.OUTSIDE_HOURS: dns.edns.EDECode.PROHIBITED,
     Reason.SOURCE_NOT_ALLOWED: dns.edns.EDECode.PROHIBITED,
+    Reason.POSTURE_NOT_MET: dns.edns.EDECode.PROHIBITED,
     Reason.DEVICE_REVOKED: dns.edns.EDECode.PROHIBITED,
 }
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import datetime
 import enum
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
 from culvert_proto import CulvertError, Reason
 from pydantic import BaseModel, ConfigDict, Field
 
+from culvert_service.decision import posture
 from culvert_service.decision.hours import Hours, Open, state
+from culvert_service.decision.posture import Requirement
 
 # A code opens tunnels for eight hours (identity/totp.py); conditions make that shorter.
 _CODE_AGE_MAX = 8 * 3600
@@ -32,6 +34,8 @@ class Conditions(BaseModel):
     device_approved: bool = False
     # The device's outer address is in one of these; empty: any.
     sources: Annotated[tuple[Network, ...], Field(max_length=64)] = ()
+    # What the device says of itself.
+    posture: Annotated[tuple[Requirement, ...], Field(max_length=32)] = ()
 
 
 class Check(enum.StrEnum):
@@ -42,13 +46,14 @@ class Check(enum.StrEnum):
     POLICY = "policy"
     CODE = "code"
     SOURCE = "source"
+    POSTURE = "posture"
     HOURS = "hours"
     APPROVAL = "approval"
     GATEWAY = "gateway"
 
 
 # From what the person can do most about, and at once, to what somebody else has to do.
-EASE = (Check.CODE, Check.SOURCE, Check.HOURS, Check.APPROVAL)
+EASE = (Check.CODE, Check.SOURCE, Check.POSTURE, Check.HOURS, Check.APPROVAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,7 @@ class Asker:
     code_proven_at: datetime.datetime | None
     code_valid_until: datetime.datetime | None
     source: str | None
+    posture: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def examine(
@@ -103,6 +109,8 @@ def examine(
         yield (
             Holds(Check.SOURCE) if inside else Fails(Check.SOURCE, Denial(Reason.SOURCE_NOT_ALLOWED, fields))
         )
+    if conditions.posture:
+        yield _posture(conditions.posture, asker, name, owner)
     if conditions.hours is not None:
         yield _hours(conditions.hours, name, owner, now)
     yield _code(conditions.code_max_age_seconds, asker, name, now)
@@ -113,6 +121,20 @@ def _inside(source: str | None, networks: tuple[Network, ...]) -> bool:
         return False
     address = ipaddress.ip_address(source)
     return any(address in network for network in networks)
+
+
+def _posture(requirements: tuple[Requirement, ...], asker: Asker, name: str, owner: str) -> Holds | Fails:
+    unmet = posture.unmet(requirements, asker.posture)
+    if not unmet:
+        return Holds(Check.POSTURE)
+    fields: dict[str, object] = {
+        "name": name,
+        "asked": ", ".join(map(str, unmet)),
+        "device": asker.device,
+        "found": posture.reported(unmet, asker.posture),
+        "owner": owner,
+    }
+    return Fails(Check.POSTURE, Denial(Reason.POSTURE_NOT_MET, fields))
 
 
 def _hours(hours: Hours, name: str, owner: str, now: datetime.datetime) -> Holds | Fails:

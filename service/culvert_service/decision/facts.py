@@ -66,6 +66,8 @@ def asker(device: Device, user: User, source: str | None) -> Asker:
         device.code_proven_at,
         device.code_valid_until,
         source,
+        # Not a fact of the device's own choosing, whatever it is called there.
+        device.posture | {"client_version": device.client_version or ""},
     )
 
 

@@ -135,6 +135,11 @@ async def totp_for_update(session: AsyncSession, device_id: uuid.UUID) -> Totp |
     return await session.scalar(select(Totp).where(Totp.device_id == device_id).with_for_update())
 
 
+async def doubt_tunnels(session: AsyncSession, device_id: uuid.UUID) -> None:
+    """Its permissions are looked at anew at once (sessions/enforcement.py)."""
+    await session.execute(update(Tunnel).where(Tunnel.device_id == device_id).values(policy_version=0))
+
+
 async def take_next_certificate(session: AsyncSession, fingerprint: bytes) -> None:
     """The device has shown its next certificate: from now on it is the only one."""
     await session.execute(

@@ -202,8 +202,10 @@ class Identity:
             await repository.take_next_certificate(session, fingerprint)
             device = admitted(await repository.device_by_fingerprint(session, fingerprint), now)
             device.last_seen_at, device.last_seen_address = now, address
-            device.client_version = client_version[:_VERSION_LENGTH]
-            device.posture = dict(posture)
+            said = client_version[:_VERSION_LENGTH], dict(posture)
+            if said != (device.client_version, device.posture):
+                device.client_version, device.posture = said
+                await repository.doubt_tunnels(session, device.id)
         return device
 
     async def known(self, fingerprint: bytes) -> Device:

@@ -88,6 +88,8 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_CLOSED_BY_ADMIN: _Reason.ValueType  # 62
     REASON_SA_LOST: _Reason.ValueType  # 63
     REASON_PEER_SILENT: _Reason.ValueType  # 64
+    REASON_POSTURE_NOT_MET: _Reason.ValueType  # 70
+    """What is asked for, further."""
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
     """A typed refusal or fault. Numbers are stable for ever; a client that meets an unknown one shows the texts it was sent."""
@@ -155,6 +157,8 @@ REASON_CLOSED_IDLE: Reason.ValueType  # 61
 REASON_CLOSED_BY_ADMIN: Reason.ValueType  # 62
 REASON_SA_LOST: Reason.ValueType  # 63
 REASON_PEER_SILENT: Reason.ValueType  # 64
+REASON_POSTURE_NOT_MET: Reason.ValueType  # 70
+"""What is asked for, further."""
 Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 @_typing.final

@@ -1,0 +1,62 @@
+"""Whether what is mounted at / rests on dm-crypt all the way down, as sysfs tells anyone.
+
+A drive that encrypts itself does not show.
+
+/ ─► its block devices ─► slaves of each (LVM, RAID, partitions of a mapping) ─► one whose dm/uuid begins with CRYPT-
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_CRYPT = "CRYPT-"
+# Layers of mappings; sysfs has no loops.
+_DEPTH_MAX = 16
+
+
+def root_is_encrypted(
+    mountinfo: Path = Path("/proc/self/mountinfo"), sys: Path = Path("/sys")
+) -> bool | None:
+    """None where it cannot be told: an overlay, a network's file system, one that is its own volume manager."""
+    try:
+        devices = _devices_of_root(mountinfo.read_text(), sys)
+        return all(_encrypted(device, _DEPTH_MAX) for device in devices) if devices else None
+    except OSError:
+        return None
+
+
+def _devices_of_root(mountinfo: str, sys: Path) -> list[Path]:
+    """proc_pid_mountinfo(5): the last mount at / is the one that is seen."""
+    found: list[Path] = []
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        fields, (kind, source, *_) = before.split(), after.split()
+        if fields[4] == "/":
+            found = _of_btrfs(source, sys) if kind == "btrfs" else _of_number(fields[2], sys)
+    return found
+
+
+def _of_number(number: str, sys: Path) -> list[Path]:
+    device = sys / "dev" / "block" / number
+    return [device.resolve()] if device.exists() else []
+
+
+def _of_btrfs(source: str, sys: Path) -> list[Path]:
+    """All devices of the file system, which has a number that is nobody's."""
+    name = Path(os.path.realpath(source)).name
+    for devices in (sys / "fs" / "btrfs").glob("*/devices"):
+        members = [member.resolve() for member in devices.iterdir()]
+        if name in {member.name for member in members}:
+            return members
+    return []
+
+
+def _encrypted(device: Path, depth: int) -> bool:
+    uuid = device / "dm" / "uuid"
+    if uuid.exists() and uuid.read_text().startswith(_CRYPT):
+        return True
+    if not (device / "slaves").is_dir() and (device / "partition").exists():
+        return depth > 0 and _encrypted(device.parent, depth - 1)
+    slaves = [slave.resolve() for slave in (device / "slaves").iterdir()] if depth else []
+    return bool(slaves) and all(_encrypted(slave, depth - 1) for slave in slaves)

@@ -1,0 +1,63 @@
+"""What a policy asks of a computer, by what that says of itself (agent API, WatchRequest). Pure.
+
+What a device does not report is not met, and neither is a version that is none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+_VERSION = r"[0-9]{1,9}(\.[0-9]{1,9}){0,5}"
+_FIRST_VERSION = re.compile(_VERSION)
+
+Value = Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+
+class Requirement(BaseModel):
+    """One fact: what it may be, or the version that it is at least."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    fact: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+    one_of: Annotated[tuple[Value, ...], Field(max_length=32)] = ()
+    at_least: Annotated[str, Field(pattern=f"^{_VERSION}$")] | None = None
+
+    @model_validator(mode="after")
+    def _asks_for_one_thing(self) -> Self:
+        if bool(self.one_of) == (self.at_least is not None):
+            raise ValueError("give either one_of or at_least")
+        return self
+
+    def met(self, found: str | None) -> bool:
+        if found is None:
+            return False
+        if self.at_least is None:
+            return found in self.one_of
+        version = _FIRST_VERSION.search(found)
+        return version is not None and _not_before(version[0], self.at_least)
+
+    def __str__(self) -> str:
+        wanted = " or ".join(self.one_of) if self.at_least is None else f"{self.at_least} or later"
+        return f"{self.fact} {wanted}"
+
+
+def unmet(requirements: Sequence[Requirement], posture: Mapping[str, str]) -> tuple[Requirement, ...]:
+    return tuple(one for one in requirements if not one.met(posture.get(one.fact)))
+
+
+def reported(requirements: Sequence[Requirement], posture: Mapping[str, str]) -> str:
+    """What a device says of what is asked for, in words."""
+    facts = dict.fromkeys(one.fact for one in requirements)
+    return ", ".join(f"{fact} {posture.get(fact, '(unknown)')}" for fact in facts)
+
+
+def _not_before(version: str, least: str) -> bool:
+    for one, other in zip_longest(version.split("."), least.split("."), fillvalue="0"):
+        if int(one) != int(other):
+            return int(one) > int(other)
+    return True
