@@ -32,6 +32,7 @@ import revocation
 import scale
 import setups
 import site_to_site
+import watchers
 from figures import Figure
 
 BUILD = esp.ROOT / "build"
@@ -39,7 +40,7 @@ NAMES = (
     *lab.NAMES,
     *("esp_1400_mbit_s", *hash.NAMES, *pipeline.NAMES, *p4runtime_inserts.NAMES),
     *(*site_to_site.NAMES, "scale_ratio", "rekey_lost", "dns_1000_s"),
-    *(*setups.NAMES, "reconcile_100k_s", "failover_ms", "revoke_ms"),
+    *(*setups.NAMES, *watchers.NAMES, "reconcile_100k_s", "failover_ms", "revoke_ms"),
 )
 
 
@@ -66,6 +67,8 @@ async def measure(names: list[str]) -> list[Figure]:
         figures += await dns_zone.measure()
     if wanted := [name for name in setups.NAMES if name in names]:
         figures += await setups.measure(wanted)
+    if wanted := [name for name in watchers.NAMES if name in names]:
+        figures += await watchers.measure(wanted)
     if "reconcile_100k_s" in names:
         figures += await reconcile.measure()
     if "failover_ms" in names:

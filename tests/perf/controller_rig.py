@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import datetime
+import ipaddress
+import json
 import os
 import ssl
 import subprocess
@@ -28,9 +30,10 @@ import grpc.aio
 import httpx
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from culvert_db import Device, DeviceState, create_engine, create_sessions
+from culvert_db import Address, Device, DeviceState, create_engine, create_sessions
 from culvert_proto import agent_pb2, agent_pb2_grpc
 from culvert_service.pki.authority import Authority
+from gateway_wires import namespaces, run
 
 ROOT = Path(__file__).resolve().parents[2]
 SLUICE = ROOT / "target/release/sluice"
@@ -41,6 +44,8 @@ RESOURCES = 100
 REST, AGENT, P4RUNTIME = "127.0.0.1:8443", "127.0.0.1:8444", "127.0.0.1:9559"
 
 _READY_SECONDS = 60.0
+# Of the gateway's pool, far from where it begins to give.
+_HAD_BEFORE = ipaddress.IPv4Address("10.97.0.1")
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -57,8 +62,8 @@ class Rig:
         )
         self._ca_pem = (state / "infrastructure-ca.pem").read_bytes()
 
-    async def devices(self, count: int) -> list[Client]:
-        """New ones, of one person; each connects when it first calls."""
+    async def devices(self, count: int, *, addresses: bool = False) -> list[Client]:
+        """New ones, of one person; each connects when it first calls. With `addresses` they have inner ones already."""
         now = datetime.datetime.now(datetime.UTC)
         rows: list[dict[str, Any]] = []
         made: list[Client] = []
@@ -83,6 +88,12 @@ class Rig:
         engine = create_engine((self._state / "database-url").read_text().strip())
         async with create_sessions(engine).begin() as session:
             session.add_all(Device(**row) for row in rows)
+            if addresses:
+                await session.flush()
+                session.add_all(
+                    Address(gateway_id=1, device_id=row["id"], address=str(_HAD_BEFORE + number))
+                    for number, row in enumerate(rows)
+                )
         await engine.dispose()
         return made
 
@@ -125,6 +136,11 @@ class Client:
         )
         return await self.stub.RenewSa(request)
 
+    async def watch(self) -> None:
+        """Returns when the profile is there; the stream stays."""
+        self._stream = self.stub.Watch(agent_pb2.WatchRequest(client_version="bench"))
+        await self._stream.read()
+
     async def close(self) -> None:
         await self._channel.close()
 
@@ -151,6 +167,18 @@ async def rig(interfaces: tuple[str, str]) -> AsyncGenerator[Rig]:
             for process in (*switches, controller):
                 process.terminate()
                 process.wait(_READY_SECONDS)
+
+
+def in_a_namespace(program: str, label: str) -> dict[str, float]:
+    """What a program of this folder says, as one JSON object, in a namespace with the interfaces `wan` and `lan`."""
+    space = f"culvert-bench-{os.getpid()}-{label}"
+    with namespaces(space):
+        run("ip", "-n", space, "link", "add", "wan", "type", "veth", "peer", "name", "lan")
+        for interface in ("wan", "lan"):
+            run("ip", "-n", space, "link", "set", interface, "up")
+        command = ["ip", "netns", "exec", space, sys.executable, program]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout)
 
 
 def _controller(state: Path, log: Path) -> subprocess.Popen[bytes]:

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -21,9 +19,8 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "switch-targets/conformance"))
 
-from controller_rig import RESOURCES, Client, Rig, rig
+from controller_rig import RESOURCES, Client, Rig, in_a_namespace, rig
 from figures import Figure, percentile
-from gateway_wires import namespaces, run
 
 NAMES = (
     *("setup_p50_ms", "setup_p99_ms", "setup_answer_p50_ms", "setup_cpu_ms"),
@@ -42,7 +39,7 @@ PAPER_RENEW_MS = 4.38
 
 async def measure(names: Sequence[str]) -> list[Figure]:
     """Those of NAMES that are asked for. Raises RuntimeError, CalledProcessError."""
-    found = await asyncio.to_thread(_measured)
+    found = await asyncio.to_thread(in_a_namespace, __file__, "setups")
     sync = ("fdatasync", found["sync_ms"])
     figures = [
         Figure("setup_p50_ms", found["setup_p50_ms"], "ms", "paper", PAPER_SETUP_MS),
@@ -54,18 +51,6 @@ async def measure(names: Sequence[str]) -> list[Figure]:
         Figure("setups_s", found["setups_s"], "1/s"),
     ]
     return [figure for figure in figures if figure.name in names]
-
-
-def _measured() -> dict[str, float]:
-    """What this module says when it runs in a namespace of its own."""
-    space = f"culvert-bench-{os.getpid()}-setups"
-    with namespaces(space):
-        run("ip", "-n", space, "link", "add", "wan", "type", "veth", "peer", "name", "lan")
-        for interface in ("wan", "lan"):
-            run("ip", "-n", space, "link", "set", interface, "up")
-        command = ["ip", "netns", "exec", space, sys.executable, __file__]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(done.stdout)
 
 
 async def _all() -> dict[str, float]:

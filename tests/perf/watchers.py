@@ -1,0 +1,67 @@
+"""A controller with 10,000 devices on `Watch`, each with a tunnel: its memory, and a set-up beside the empty case."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "switch-targets/conformance"))
+
+from controller_rig import Client, in_a_namespace, rig
+from figures import Figure, percentile
+
+NAMES = ("watch_10k_rss_mib", "watch_10k_setup_ratio")
+WATCHERS = 10_000
+# Calls that are under way while the watchers come.
+AT_ONCE = 32
+ALONE = 10
+ROUNDS = 30
+
+
+async def measure(names: Sequence[str]) -> list[Figure]:
+    """Those of NAMES that are asked for. Raises RuntimeError, CalledProcessError."""
+    found = await asyncio.to_thread(in_a_namespace, __file__, "watchers")
+    ratio = found["full_ms"] / found["empty_ms"]
+    unit = f"{found['full_ms']:.1f} over {found['empty_ms']:.1f} ms"
+    figures = [
+        Figure("watch_10k_rss_mib", found["rss_mib"], "MiB", "empty", found["empty_mib"]),
+        Figure("watch_10k_setup_ratio", ratio, unit, "empty", 1.0),
+    ]
+    return [figure for figure in figures if figure.name in names]
+
+
+async def _all() -> dict[str, float]:
+    async with rig(("wan", "lan")) as parts:
+        devices = await parts.devices(ALONE)
+        for device in devices:
+            await device.open(0)
+        empty_ms, empty_mib = await _setup_ms(devices, 1), parts.rss_mib()
+        watchers = await parts.devices(WATCHERS, addresses=True)
+        await _each(watchers, lambda device: device.watch())
+        await _each(watchers, lambda device: device.open(0))
+        full_ms, rss_mib = await _setup_ms(devices, 1 + ROUNDS), parts.rss_mib()
+        await _each([*devices, *watchers], lambda device: device.close())
+    return {"empty_ms": empty_ms, "full_ms": full_ms, "empty_mib": empty_mib, "rss_mib": rss_mib}
+
+
+async def _setup_ms(devices: Sequence[Client], first: int) -> float:
+    """The median, to the gateway's last acknowledgement."""
+    answers = [await device.open(number) for number in range(first, first + ROUNDS) for device in devices]
+    return percentile([answer.programmed_us / 1000 for answer in answers], 0.50)
+
+
+async def _each(devices: Sequence[Client], call: Callable[[Client], Awaitable[object]]) -> None:
+    waiting = iter(devices)
+
+    async def some() -> None:
+        for device in waiting:
+            await call(device)
+
+    await asyncio.gather(*(some() for _ in range(AT_ONCE)))
+
+
+if __name__ == "__main__":
+    print(json.dumps(asyncio.run(_all())))
