@@ -22,12 +22,11 @@ def test_posture_is_short_text() -> None:
 
 async def test_it_is_said_again_when_it_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = Lab(tmp_path)
-    encrypted = iter((False, False))
-    monkeypatch.setattr(f"{_MODULE}.root_is_encrypted", lambda: next(encrypted, True))
     monkeypatch.setattr(f"{_MODULE}._LOOK_EVERY_SECONDS", 0.05)
     async with lab.serving() as controller, lab.daemon() as daemon:
+        monkeypatch.setattr(f"{_MODULE}.root_is_encrypted", lambda: bool(controller.said))
         await lab.enroll(daemon)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while len(controller.said) < 2:  # noqa: ASYNC110  the status does not change with it
                 await asyncio.sleep(0.01)
         assert [one["disk_encryption"] for one in controller.said] == ["off", "on"]
