@@ -14,6 +14,7 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import finsy
 import pytest
@@ -206,6 +207,40 @@ async def test_the_log_says_who_opened_wherever_it_was_carried_out(both: tuple[W
     await device.open()
     lines = await two.rest("GET", "/audit?action=tunnel.open")
     assert [(line["actor"], line["source"]) for line in lines] == [(device.id, "127.0.0.1")]
+
+
+@needs_root
+async def test_who_can_write_the_database_cannot_repeat_a_call(
+    both: tuple[World, World], caplog: pytest.LogCaptureFixture
+) -> None:
+    one, two = both
+    heard: list[str] = []
+
+    def hear(*told: str) -> None:
+        heard.append(told[3])
+
+    async with one.sessions() as session:
+        [holder] = await session.scalars(text("SELECT holder FROM gateway_leases"))
+        connection = await session.connection()
+        driver: Any = (await connection.get_raw_connection()).driver_connection
+        await connection.commit()
+        await driver.add_listener(f"culvert_to_{holder}", hear)
+        device = await two.enrol()
+        await device.prove()
+        tunnel = (await device.open()).tunnel
+        await asyncio.wait_for(_heard(heard), 5)
+        for payload in list(heard):
+            await driver.execute("SELECT pg_notify($1, $2)", f"culvert_to_{holder}", payload)
+        await device.renew(tunnel.tunnel_id, 1)
+        await connection.invalidate()
+    assert "a call was repeated" in caplog.messages
+    opened = await two.rest("GET", "/audit?action=tunnel.open")
+    assert len(opened) == 1
+
+
+async def _heard(heard: list[str]) -> None:
+    while not heard:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
 
 
 @needs_root

@@ -7,20 +7,23 @@ from dataclasses import replace
 
 import pytest
 from culvert_service.controllers.envelope import Answer, Call, Caller, EnvelopeError, answer, pack, unpack
+from culvert_service.controllers.replay import WINDOW, Replay
 from culvert_service.pki.master_key import MasterKey
+from hypothesis import given
+from hypothesis import strategies as st
 
 
 def test_only_the_controller_that_is_called_and_the_one_that_called_can_read() -> None:
     ours, others = MasterKey(bytes(32)), MasterKey(b"1" * 32)
     caller = Caller()
-    payload = pack(caller.call("a" * 16, "open", b"who"), "b" * 16, ours)
+    payload = pack(caller.call("a" * 16, 7, "open", b"who"), "b" * 16, ours)
     assert b"who" not in base64.b64decode(payload)
     for holder, key in (("c" * 16, ours), ("b" * 16, others)):
         with pytest.raises(EnvelopeError):
             unpack(payload, holder, key)
     call = unpack(payload, "b" * 16, ours)
     assert isinstance(call, Call)
-    assert (call.holder, call.method, call.body) == ("a" * 16, "open", b"who")
+    assert (call.holder, call.number, call.method, call.body) == ("a" * 16, 7, "open", b"who")
     answered = unpack(pack(answer(call, True, b"keys"), "a" * 16, ours), "a" * 16, ours)
     assert isinstance(answered, Answer)
     assert caller.open(answered) == b"keys"
@@ -34,3 +37,14 @@ def test_only_the_controller_that_is_called_and_the_one_that_called_can_read() -
     for junk in ("", "junk", "ÿ", base64.b64encode(bytes(40)).decode()):
         with pytest.raises(EnvelopeError):
             unpack(junk, "a" * 16, ours)
+
+
+@given(numbers=st.lists(st.integers(min_value=1, max_value=3 * WINDOW)))
+def test_no_call_is_taken_twice(numbers: list[int]) -> None:
+    replay, taken = Replay(), set[int]()
+    for number in numbers:
+        late = max(taken, default=0) - number >= WINDOW
+        assert replay.take("one", number) is (number not in taken and not late)
+        if not late:
+            taken.add(number)
+    assert replay.take("two", 1)

@@ -10,6 +10,7 @@ A call or an answer that is lost is a call that was not answered in time: whoeve
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -20,6 +21,7 @@ from sqlalchemy import func, select
 from culvert_service.controllers import envelope
 from culvert_service.controllers.envelope import Answer, Call, Caller, EnvelopeError
 from culvert_service.controllers.identity import ControllerId
+from culvert_service.controllers.replay import Replay
 from culvert_service.pki.master_key import MasterKey
 
 _log = logging.getLogger(__name__)
@@ -42,6 +44,8 @@ class Calls:
         self._master_key = master_key
         self._methods: dict[str, Serve] = {}
         self._asked: dict[bytes, asyncio.Future[Answer]] = {}
+        self._numbers = itertools.count(1)
+        self._replay = Replay()
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -57,7 +61,7 @@ class Calls:
         caller = Caller()
         answered = self._asked[caller.id] = asyncio.get_running_loop().create_future()
         try:
-            await self._send(holder, caller.call(self._me.holder, method, body))
+            await self._send(holder, caller.call(self._me.holder, next(self._numbers), method, body))
             async with asyncio.timeout(_ANSWER_SECONDS):
                 answer = await answered
         except TimeoutError:
@@ -79,6 +83,9 @@ class Calls:
             _log.warning("a call was not taken", extra={"why": str(error)})
             return
         if isinstance(message, Call):
+            if not self._replay.take(message.holder, message.number):
+                _log.warning("a call was repeated", extra={"method": message.method})
+                return
             task = asyncio.create_task(self._answer(message), name=f"call {message.method}")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)

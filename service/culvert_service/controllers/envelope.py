@@ -20,7 +20,7 @@ from culvert_service.pki.master_key import MasterKey, MasterKeyError
 
 # Postgres takes no longer ones.
 PAYLOAD_MAX = 7999
-_ID, _PUBLIC, _HOLDER = 16, 32, 16
+_ID, _PUBLIC, _HOLDER, _NUMBER = 16, 32, 16, 8
 # The answer's key is used once.
 _NONCE = bytes(12)
 _CALL, _DONE, _REFUSED = b"C", b"D", b"R"
@@ -32,10 +32,11 @@ class EnvelopeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`holder` says who calls; the answer goes there."""
+    """`holder` says who calls; the answer goes there. `number` is of that one's calls."""
 
     id: bytes
     holder: str
+    number: int
     public: bytes
     method: str
     body: bytes = field(repr=False)
@@ -57,8 +58,8 @@ class Caller:
         self.id = os.urandom(_ID)
         self._private = X25519PrivateKey.generate()
 
-    def call(self, holder: str, method: str, body: bytes) -> Call:
-        return Call(self.id, holder, self._private.public_key().public_bytes_raw(), method, body)
+    def call(self, holder: str, number: int, method: str, body: bytes) -> Call:
+        return Call(self.id, holder, number, self._private.public_key().public_bytes_raw(), method, body)
 
     def open(self, answer: Answer) -> bytes:
         """Raises EnvelopeError."""
@@ -81,7 +82,8 @@ def pack(message: Call | Answer, to: str, master_key: MasterKey) -> str:
     """The payload for the controller `to`. Raises EnvelopeError when it is too long."""
     if isinstance(message, Call):
         method = message.method.encode()
-        head = _CALL + message.id + message.holder.encode() + message.public + bytes([len(method)]) + method
+        caller = message.holder.encode() + message.number.to_bytes(_NUMBER)
+        head = _CALL + message.id + caller + message.public + bytes([len(method)]) + method
         plain = head + message.body
     else:
         plain = _kind(message) + message.id + message.sealed
@@ -97,12 +99,20 @@ def unpack(payload: str, to: str, master_key: MasterKey) -> Call | Answer:
         plain = master_key.open(base64.b64decode(payload, validate=True), _context(to))
     except (MasterKeyError, ValueError):
         raise EnvelopeError("not from a controller of ours") from None
-    kind, number, rest = plain[:1], plain[1 : 1 + _ID], plain[1 + _ID :]
+    kind, call_id, rest = _cut(plain, 1, _ID)
     if kind != _CALL:
-        return Answer(number, kind == _DONE, rest)
-    holder, public, rest = rest[:_HOLDER], rest[_HOLDER : _HOLDER + _PUBLIC], rest[_HOLDER + _PUBLIC :]
+        return Answer(call_id, kind == _DONE, rest)
+    holder, counted, public, rest = _cut(rest, _HOLDER, _NUMBER, _PUBLIC)
     end = 1 + rest[0]
-    return Call(number, holder.decode(), public, rest[1:end].decode(), rest[end:])
+    return Call(call_id, holder.decode(), int.from_bytes(counted), public, rest[1:end].decode(), rest[end:])
+
+
+def _cut(rest: bytes, *lengths: int) -> list[bytes]:
+    parts: list[bytes] = []
+    for length in lengths:
+        parts.append(rest[:length])
+        rest = rest[length:]
+    return [*parts, rest]
 
 
 def _aead(shared: bytes, call_id: bytes) -> AESGCM:

@@ -1,0 +1,38 @@
+"""Which calls of each controller have been taken: no one twice, as ESP does with packets (RFC 4303, section 3.4.3). Pure.
+
+A process has its own holder and numbers its calls from 1, so nothing depends on clocks, and a restart begins anew on both
+sides: what was sealed for a process that is gone opens nowhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# Notifications of several connections may overtake each other, by no more than a caller has under way.
+WINDOW = 1024
+
+
+@dataclass(slots=True)
+class _Taken:
+    """Bit n of `bits`: the call with the number `highest - n`."""
+
+    highest: int = 0
+    bits: int = 0
+
+
+class Replay:
+    def __init__(self) -> None:
+        self._of: dict[str, _Taken] = {}
+
+    def take(self, holder: str, number: int) -> bool:
+        """Whether this call has not been taken before. Only for one whose seal has opened."""
+        taken = self._of.setdefault(holder, _Taken())
+        if number > taken.highest:
+            taken.bits = (taken.bits << min(number - taken.highest, WINDOW) | 1) & ((1 << WINDOW) - 1)
+            taken.highest = number
+            return True
+        behind = taken.highest - number
+        if behind >= WINDOW or taken.bits >> behind & 1:
+            return False
+        taken.bits |= 1 << behind
+        return True
