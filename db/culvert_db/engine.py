@@ -25,7 +25,11 @@ def create_engine(database_url: str, *, pool_size: int = 10) -> AsyncEngine:
         max_overflow=pool_size,
         native_inet_types=False,
         # A server that stops just then would otherwise hold the caller for a minute.
-        connect_args={"timeout": 5.0},
+        connect_args={
+            "timeout": 5.0,
+            # A statement is planned once a connection, and not for each of its values.
+            "server_settings": {"plan_cache_mode": "force_generic_plan"},
+        },
         # Parameters may hold ciphertext and hashes: no exception or log line repeats them.
         hide_parameters=True,
     )
