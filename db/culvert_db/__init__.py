@@ -3,6 +3,7 @@
 from culvert_db.admins import Admin, AdminInvitation, AdminSession, ApiToken, Role, SignInGuesses
 from culvert_db.audit import ActorKind, AuditLine, Outcome
 from culvert_db.base import Base
+from culvert_db.direct import Direct, direct
 from culvert_db.dns import DnsLease, DnsRecord, DnsState, DnsZone, DnsZoneResource, DnsZoneStatus
 from culvert_db.engine import Sessions, create_engine, create_sessions
 from culvert_db.idempotency import IdempotencyKey
@@ -44,6 +45,7 @@ __all__ = [
     "Base",
     "Device",
     "DeviceState",
+    "Direct",
     "Direction",
     "DnsLease",
     "DnsRecord",
@@ -79,6 +81,7 @@ __all__ = [
     "as_json",
     "create_engine",
     "create_sessions",
+    "direct",
     "from_json",
     "upgrade",
 ]

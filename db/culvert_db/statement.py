@@ -21,6 +21,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.sql.expression import ClauseElement
 
 from culvert_db.base import Base
+from culvert_db.direct import Direct
 
 _Row = TypeVar("_Row", bound=Base)
 _DIALECT = asyncpg.dialect(native_inet_types=False)  # pyright: ignore[reportUnknownMemberType]
@@ -39,20 +40,29 @@ class Statement:
         # What the statement says itself; None stands for what is asked for.
         self._given = {name: value for name, value in (compiled.params or {}).items() if value is not None}
 
-    async def run(self, session: AsyncSession, **values: object) -> None:
+    async def run(self, session: AsyncSession | Direct, **values: object) -> None:
         """For one that returns nothing. Raises KeyError for a value that is not given, as all of these."""
-        await (await session.connection()).exec_driver_sql(self._text, self._positions(values))
+        if isinstance(session, Direct):
+            await session.driver.execute(self._text, *self._positions(values))
+        else:
+            await (await session.connection()).exec_driver_sql(self._text, self._positions(values))
 
-    async def rows(self, session: AsyncSession, **values: object) -> list[tuple[Any, ...]]:
+    async def rows(self, session: AsyncSession | Direct, **values: object) -> list[tuple[Any, ...]]:
+        if isinstance(session, Direct):
+            return await session.driver.fetch(self._text, *self._positions(values))
         connection = await session.connection()
         found = await connection.exec_driver_sql(self._text, self._positions(values))
         return [tuple(row) for row in found]
 
-    async def row(self, session: AsyncSession, **values: object) -> tuple[Any, ...] | None:
+    async def row(self, session: AsyncSession | Direct, **values: object) -> tuple[Any, ...] | None:
         """The only one, if any."""
         found = await self.rows(session, **values)
         assert len(found) <= 1
         return found[0] if found else None
+
+    def run_last(self, direct: Direct, values: Mapping[str, object]) -> None:
+        """Just before the commit."""
+        direct.last(self._text, self._positions(values))
 
     def run_in(self, session: Session, rows: Sequence[Mapping[str, object]]) -> None:
         """Once for each row, from inside of an event of the session."""

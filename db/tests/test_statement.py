@@ -8,9 +8,11 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from asyncpg.exceptions import InterfaceError, PostgresError, UniqueViolationError
 from culvert_db import (
     Device,
     DeviceState,
+    Direct,
     Gateway,
     Sessions,
     Statement,
@@ -18,11 +20,12 @@ from culvert_db import (
     as_json,
     create_engine,
     create_sessions,
+    direct,
     from_json,
     upgrade,
 )
 from culvert_db.embedded import EmbeddedPostgres
-from sqlalchemy import bindparam, inspect, select, update
+from sqlalchemy import bindparam, insert, inspect, select, update
 
 pytestmark = pytest.mark.slow
 
@@ -92,3 +95,46 @@ async def test_a_statement_is_in_its_sessions_transaction(sessions: Sessions) ->
         assert await session.scalar(select(User.name)) == "alice"
         with pytest.raises(KeyError):
             await rename.run(session, was="alice")
+
+
+_NAMES = Statement(select(User.name).order_by(User.name))
+_ADD = Statement(
+    insert(User).values(name=bindparam("name"), email=bindparam("email")).returning(User.__table__.c.id)
+)
+
+
+def person(name: str) -> dict[str, object]:
+    return {"name": name, "email": f"{name}@corp.example"}
+
+
+async def test_a_direct_transaction_is_whole_or_nothing(sessions: Sessions) -> None:
+    async with direct(sessions) as session:
+        await _ADD.run(session, **person("alice"))
+        _ADD.run_last(session, person("zoe"))
+        async with direct(sessions) as other:
+            assert await _NAMES.rows(other) == []
+        await session.commit()
+    async with direct(sessions) as session:
+        await _ADD.run(session, **person("bob"))
+    async with direct(sessions) as session:
+        _ADD.run_last(session, person("alice"))
+        with pytest.raises(UniqueViolationError):
+            await session.commit()
+        # What has failed stays so, although Postgres takes the word without an error.
+        with pytest.raises(RuntimeError, match="failed"):
+            await Direct(session.driver).commit()
+    async with direct(sessions) as session:
+        assert [row[0] for row in await _NAMES.rows(session)] == ["alice", "zoe"]
+
+
+async def test_a_connection_that_died_is_not_used_again(sessions: Sessions) -> None:
+    end = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname <> ''"
+    async with direct(sessions), direct(sessions):
+        pass
+    async with direct(sessions) as killer:
+        async with direct(sessions) as session:
+            await killer.driver.fetch(end)
+            with pytest.raises((PostgresError, InterfaceError)):
+                await _NAMES.rows(session)
+        async with direct(sessions) as session:
+            assert await _NAMES.rows(session) == []

@@ -53,7 +53,7 @@ class Fuse:
 def _mined(fuse: Fuse) -> None:
     """Steps of what a device has asked for burn the fuse; what the controller does by itself has no fixed number."""
     import finsy
-    from culvert_db import ActorKind
+    from culvert_db import ActorKind, Direct
     from culvert_service.agent.servicer import AgentServicer
     from culvert_service.audit.log import acting
     from sqlalchemy import event
@@ -64,6 +64,13 @@ def _mined(fuse: Fuse) -> None:
             fuse.burn()
 
     event.listen(Engine, "commit", step)
+    commit = Direct.commit
+
+    async def commits(self: Direct) -> None:
+        step()
+        await commit(self)
+
+    Direct.commit = commits
     write = finsy.Switch.write
 
     async def writes(self: finsy.Switch, *args: Any, **named: Any) -> None:

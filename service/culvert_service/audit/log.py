@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 from uuid import UUID
 
-from culvert_db import ActorKind, AuditLine, Outcome, Sessions, Statement
+from culvert_db import ActorKind, AuditLine, Direct, Outcome, Sessions, Statement
 from culvert_proto import CulvertError
 from sqlalchemy import Table, bindparam, event, insert
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -58,36 +58,18 @@ class Line:
     actor: Actor | None = None
 
 
-def tell(session: AsyncSession, line: Line) -> None:
+def tell(session: AsyncSession | Direct, line: Line) -> None:
     """The line is in the log if, and only if, the session's transaction, which has begun, commits."""
+    if isinstance(session, Direct):
+        # What has an effect to keep is asked for over REST.
+        assert effect.get() is None
+        _INSERT.run_last(session, _row(line))
+        return
     assert session.in_transaction()
-    actor = line.actor or acting.get()
     if line.outcome is Outcome.DONE:
         session.sync_session.info[_EFFECT] = effect.get()
     waiting: list[dict[str, Any]] = session.sync_session.info.setdefault(_WAITING, [])
-    waiting.append(
-        {
-            # The trigger's to fill; the table wants them present.
-            "chain": 0,
-            "seq": 0,
-            "at": None,
-            "hash": None,
-            "actor_kind": actor.kind,
-            "actor": _text(actor.name),
-            "source": actor.source,
-            "action": line.action,
-            "object": _text(line.object),
-            "outcome": line.outcome,
-            "reason": line.why.reason.name if line.why else None,
-            "why": _text(line.why.message) if line.why else None,
-            "details": canonical(
-                {
-                    key: _text(value, _DETAIL_MAX) if isinstance(value, str) else value
-                    for key, value in line.details.items()
-                }
-            ),
-        }
-    )
+    waiting.append(_row(line))
 
 
 async def denied(sessions: Sessions, line: Line, why: CulvertError) -> None:
@@ -124,6 +106,31 @@ def _write(session: Session) -> None:
 def _forget(session: Session, _previous: object) -> None:
     session.info.pop(_WAITING, None)
     session.info.pop(_EFFECT, None)
+
+
+def _row(line: Line) -> dict[str, Any]:
+    actor = line.actor or acting.get()
+    return {
+        # The trigger's to fill; the table wants them present.
+        "chain": 0,
+        "seq": 0,
+        "at": None,
+        "hash": None,
+        "actor_kind": actor.kind,
+        "actor": _text(actor.name),
+        "source": actor.source,
+        "action": line.action,
+        "object": _text(line.object),
+        "outcome": line.outcome,
+        "reason": line.why.reason.name if line.why else None,
+        "why": _text(line.why.message) if line.why else None,
+        "details": canonical(
+            {
+                key: _text(value, _DETAIL_MAX) if isinstance(value, str) else value
+                for key, value in line.details.items()
+            }
+        ),
+    }
 
 
 def _text(value: str, most: int = _TEXT_MAX) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from culvert_db import (
     Device,
     DeviceState,
+    Direct,
     Invitation,
     RecoveryCode,
     Statement,
@@ -107,7 +108,7 @@ _HELD = Statement(
 )
 
 
-async def held(session: AsyncSession, fingerprint: bytes) -> Device | None:
+async def held(session: Direct, fingerprint: bytes) -> Device | None:
     """To read, with its user's name; a revocation waits until this transaction ends."""
     row = await _HELD.row(session, fingerprint=fingerprint)
     if row is None:

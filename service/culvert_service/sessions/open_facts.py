@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from culvert_db import (
     Address,
     Device,
+    Direct,
     Gateway,
     Resource,
     ResourceGateway,
@@ -26,7 +27,6 @@ from sqlalchemy import (
     select,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by, array
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.decision.facts import POLICIES, VERSION
 from culvert_service.resources.name import candidates
@@ -74,7 +74,7 @@ class OpenFacts:
     serving: tuple[Serving, ...] = ()
 
 
-async def open_facts(session: AsyncSession, fingerprint: bytes, fqdn: str) -> OpenFacts:
+async def open_facts(session: Direct, fingerprint: bytes, fqdn: str) -> OpenFacts:
     """Keeps a revocation of the device waiting until this transaction ends: it then finds the new tunnel."""
     row = await _OPEN_FACTS.row(session, fingerprint=fingerprint, names=candidates(fqdn))
     if row is None:

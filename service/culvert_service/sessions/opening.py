@@ -12,10 +12,9 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from culvert_db import Device, Sessions, Tunnel, TunnelState
+from asyncpg.exceptions import IntegrityConstraintViolationError
+from culvert_db import Device, Direct, Sessions, Tunnel, TunnelState, direct
 from culvert_proto import CulvertError, Reason
-from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
@@ -97,7 +96,7 @@ class Opening:
 
     async def warm_up(self) -> None:
         """The first click need not wait for statements to be compiled and a connection to be made."""
-        async with self._sessions() as session:
+        async with direct(self._sessions) as session:
             await open_facts(session, b"", "")
 
     async def open(self, request: OpenRequest, timeline: Timeline) -> Opened:
@@ -112,7 +111,7 @@ class Opening:
                 if error.reason is not Reason.GATEWAY_DOWN or len(failed) == tried:
                     raise
                 _log.warning("trying the next gateway", extra={"fqdn": request.fqdn, "why": error.message})
-            except IntegrityError:
+            except IntegrityConstraintViolationError:
                 # The only row that can go away while this transaction holds the others.
                 raise CulvertError(Reason.NAME_UNKNOWN, name=request.fqdn) from None
             except _RaceError:
@@ -121,7 +120,7 @@ class Opening:
                     raise CulvertError(Reason.TIMEOUT, what=f"Opening {request.fqdn}") from None
 
     async def _attempt(self, request: OpenRequest, timeline: Timeline, failed: set[str]) -> Opened:
-        async with self._sessions() as session:
+        async with direct(self._sessions) as session:
             facts = await open_facts(session, request.fingerprint, request.fqdn)
             device = admitted(facts.device, self._now())
             permit = self._decide(request, facts, device, failed)
@@ -141,7 +140,7 @@ class Opening:
                 chosen = _named(facts.serving, permit.gateways[0])
                 link = self._fleet.ours(chosen.gateway.name)
                 if existing is not None:
-                    await records.take(session, Tunnel.id == existing.id)
+                    await records.remove(session, existing.id)
                 job = await self._fresh(session, facts, device, chosen, link, request, permit.until, existing)
             told: dict[str, Detail] = {
                 "name": request.fqdn,
@@ -182,7 +181,7 @@ class Opening:
 
     async def _fresh(
         self,
-        session: AsyncSession,
+        session: Direct,
         facts: OpenFacts,
         device: Device,
         serving: Serving,
@@ -240,7 +239,7 @@ class Opening:
 
     async def _claimed(
         self,
-        session: AsyncSession,
+        session: Direct,
         restored: Restored,
         permitted_until: datetime.datetime,
         policy_version: int,
@@ -255,7 +254,7 @@ class Opening:
 
     async def _reopen(
         self,
-        session: AsyncSession,
+        session: Direct,
         existing: TunnelRecord,
         link: Link,
         request: OpenRequest,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 
+from culvert_db import Direct
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -16,22 +17,26 @@ from culvert_service.sessions import repository
 
 
 async def allocate_pair(
-    session: AsyncSession,
+    session: Direct,
     tunnel_id: uuid.UUID,
     device_id: uuid.UUID,
     link: Link,
     generation: int,
     tag: Tag,
+    *,
+    renewing: bool = False,
 ) -> Pair:
     """Raises CulvertError GATEWAY_REFUSED."""
-    pair = await repository.insert_pair(session, tunnel_id, device_id, link.config.id, generation, tag)
+    pair = await repository.insert_pair(
+        session, tunnel_id, device_id, link.config.id, generation, tag, renewing=renewing
+    )
     if pair is None:
         raise CulvertError(Reason.GATEWAY_REFUSED, gateway=link.name, why="it has no free SA numbers")
     return pair
 
 
 async def program_and_commit(
-    session: AsyncSession,
+    session: AsyncSession | Direct,
     link: Link,
     batches: Sequence[Sequence[Update]],
     programmed: Callable[[], None] = lambda: None,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Sequence
+from typing import cast
 
 from culvert_db import (
     Address,
+    Direct,
     Gateway,
     Resource,
     SecurityAssociation,
@@ -18,6 +20,7 @@ from culvert_db import (
 )
 from sqlalchemy import (
     ColumnElement,
+    Table,
     Uuid,
     and_,
     bindparam,
@@ -32,6 +35,7 @@ from culvert_service.sessions.json_rows import GATEWAY, parse_gateway, parse_inn
 from culvert_service.sessions.record import TunnelRecord, parse
 
 _LOCK = Statement(select(Tunnel.id).where(Tunnel.id == bindparam("tunnel_id")).with_for_update())
+_REMOVE = Statement(delete(cast("Table", Tunnel.__table__)).where(Tunnel.id == bindparam("tunnel_id")))
 _SAS_OF_IT = (
     select(func.array_agg(as_json(SecurityAssociation)))
     .where(SecurityAssociation.tunnel_id == Tunnel.id)
@@ -49,7 +53,7 @@ _RECORDS = Statement(_RECORD.where(Tunnel.id == func.any(bindparam("tunnel_ids",
 _RECORDS_OF_GATEWAY = Statement(_RECORD.where(Tunnel.gateway_id == bindparam("gateway_id")))
 
 
-async def locked(session: AsyncSession, tunnel_id: uuid.UUID) -> TunnelRecord | None:
+async def locked(session: AsyncSession | Direct, tunnel_id: uuid.UUID) -> TunnelRecord | None:
     """The tunnel, to itself until this transaction ends."""
     # The lock comes first: rows that are joined to it are read only after whoever had it is through.
     if await _LOCK.row(session, tunnel_id=tunnel_id) is None:
@@ -70,6 +74,11 @@ async def take(session: AsyncSession, *which: ColumnElement[bool]) -> list[Tunne
     rows = await _RECORDS.rows(session, tunnel_ids=ids) if ids else []
     await session.execute(delete(Tunnel).where(Tunnel.id.in_(ids)))
     return [_record(*row) for row in rows]
+
+
+async def remove(session: AsyncSession | Direct, tunnel_id: uuid.UUID) -> None:
+    """One that is locked."""
+    await _REMOVE.run(session, tunnel_id=tunnel_id)
 
 
 async def on_gateway(session: AsyncSession, gateway_id: int) -> list[TunnelRecord]:

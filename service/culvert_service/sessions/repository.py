@@ -11,14 +11,18 @@ from typing import Any, cast
 
 from culvert_db import (
     Address,
+    Direct,
     Direction,
     Gateway,
     SecurityAssociation,
     Statement,
     Tunnel,
+    TunnelState,
 )
 from culvert_proto import CulvertError, Reason
 from sqlalchemy import (
+    BigInteger,
+    Integer,
     Interval,
     Table,
     bindparam,
@@ -27,7 +31,7 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.gateways.sa import ENDPOINTS, SLOTS, SaNumbers, Slot, Tag, draw
@@ -38,7 +42,7 @@ from culvert_service.sessions.pool import Inner, free_address
 # What a click waits for names tables and is compiled once.
 _TUNNELS = cast("Table", Tunnel.__table__)
 _SAS = cast("Table", SecurityAssociation.__table__)
-
+_ADDRESSES = cast("Table", Address.__table__)
 
 _INSERT_TUNNEL = Statement(
     insert(_TUNNELS)
@@ -59,11 +63,44 @@ def _sa(direction: Direction) -> dict[str, Any]:
     return values
 
 
-_INSERT_SAS = Statement(
+_INSERTED_SAS = (
     insert(_SAS)
     .values([_sa(direction) for direction in Direction])
     .on_conflict_do_nothing()
     .returning(_SAS.c.id, _SAS.c.direction, _SAS.c.slot)
+)
+_INSERT_SAS = Statement(_INSERTED_SAS)
+_INSERT_RENEWED = Statement(
+    _INSERTED_SAS.add_cte(
+        update(_TUNNELS)
+        .where(_TUNNELS.c.id == bindparam("tunnel_id"))
+        .values(state=TunnelState.RENEWING.value)
+        .returning(_TUNNELS.c.id)
+        .cte("renewing")
+    )
+)
+_TAKE_BACK = Statement(delete(_SAS).where(_SAS.c.id == func.any(bindparam("ids", type_=ARRAY(BigInteger)))))
+_FORGET = Statement(
+    delete(_SAS).where(
+        _SAS.c.tunnel_id == bindparam("of_tunnel"),
+        _SAS.c.generation == func.any(bindparam("generations", type_=ARRAY(Integer))),
+    )
+)
+_THERE = Statement(
+    select(_TUNNELS.c.id).where(
+        _TUNNELS.c.device_id == bindparam("of_device"), _TUNNELS.c.resource_id == bindparam("to_resource")
+    )
+)
+_TAKEN = Statement(
+    select(_ADDRESSES.c.device_id, _ADDRESSES.c.address, _ADDRESSES.c.address6).where(
+        _ADDRESSES.c.gateway_id == bindparam("at_gateway")
+    )
+)
+_ASSIGN = Statement(
+    insert(_ADDRESSES)
+    .values({column.name: bindparam(column.name) for column in _ADDRESSES.c})
+    .on_conflict_do_nothing()
+    .returning(_ADDRESSES.c.address)
 )
 _DRAIN = Statement(
     update(_SAS)
@@ -84,14 +121,10 @@ class Inserted(enum.Enum):
     NO_ENDPOINT = enum.auto()
 
 
-async def assign_address(session: AsyncSession, gateway: Gateway, device_id: uuid.UUID) -> Inner:
+async def assign_address(session: AsyncSession | Direct, gateway: Gateway, device_id: uuid.UUID) -> Inner:
     """The device's addresses in the gateway's pools. Raises CulvertError POOL_EXHAUSTED."""
     for lost in range(_TRIES):
-        rows = await session.execute(
-            select(Address.device_id, Address.address, Address.address6).where(
-                Address.gateway_id == gateway.id
-            )
-        )
+        rows = await _TAKEN.rows(session, at_gateway=gateway.id)
         taken: dict[uuid.UUID, Inner] = {row[0]: Inner(row[1], row[2]) for row in rows}
         if mine := taken.get(device_id):
             return mine
@@ -104,14 +137,12 @@ async def assign_address(session: AsyncSession, gateway: Gateway, device_id: uui
             break
         values = {"gateway_id": gateway.id, "device_id": device_id, "address": address, "address6": address6}
         # Someone may have been faster: then look again.
-        if await session.scalar(
-            insert(Address).values(values).on_conflict_do_nothing().returning(Address.address)
-        ):
+        if await _ASSIGN.row(session, **values):
             return Inner(address, address6)
     raise CulvertError(Reason.POOL_EXHAUSTED, gateway=gateway.name)
 
 
-async def insert_tunnel(session: AsyncSession, tunnel: Tunnel) -> Inserted:
+async def insert_tunnel(session: AsyncSession | Direct, tunnel: Tunnel) -> Inserted:
     """Gives the tunnel an endpoint that no other has on its gateway."""
     values = {
         "id": tunnel.id,
@@ -129,28 +160,29 @@ async def insert_tunnel(session: AsyncSession, tunnel: Tunnel) -> Inserted:
         if inserted := await _INSERT_TUNNEL.row(session, **values):
             tunnel.endpoint = inserted[0]
             return Inserted.DONE
-        there = select(Tunnel.id).where(
-            Tunnel.device_id == tunnel.device_id, Tunnel.resource_id == tunnel.resource_id
-        )
-        if await session.scalar(there) is not None:
+        if await _THERE.row(session, of_device=tunnel.device_id, to_resource=tunnel.resource_id):
             return Inserted.EXISTS
     return Inserted.NO_ENDPOINT
 
 
 async def insert_pair(
-    session: AsyncSession,
+    session: AsyncSession | Direct,
     tunnel_id: uuid.UUID,
     device_id: uuid.UUID,
     gateway_id: int,
     generation: int,
     tag: Tag,
+    *,
+    renewing: bool = False,
 ) -> Pair | None:
-    """Two SAs with numbers that nobody else has; None when the gateway has none left."""
+    """Two SAs with numbers that nobody else has; None when the gateway has none left. `renewing` is the tunnel's state
+    from now on.
+    """
     for _ in range(_TRIES):
         drawn = {direction: draw() for direction in Direction}
         numbers = {f"{direction}_spi": one.spi for direction, one in drawn.items()}
         numbers |= {f"{direction}_sa_id": one.sa_id for direction, one in drawn.items()}
-        inserted = await _INSERT_SAS.rows(
+        inserted = await (_INSERT_RENEWED if renewing else _INSERT_SAS).rows(
             session,
             tunnel_id=tunnel_id,
             gateway_id=gateway_id,
@@ -167,28 +199,24 @@ async def insert_pair(
             )
             return Pair(generation, to_gateway, to_device, tag)
         lost = [row[0] for row in inserted]
-        await session.execute(delete(SecurityAssociation).where(SecurityAssociation.id.in_(lost)))
+        await _TAKE_BACK.run(session, ids=lost)
     return None
 
 
 async def delete_generations(
-    session: AsyncSession, tunnel_id: uuid.UUID, generations: frozenset[int]
+    session: AsyncSession | Direct, tunnel_id: uuid.UUID, generations: frozenset[int]
 ) -> None:
     if generations:
-        await session.execute(
-            delete(SecurityAssociation).where(
-                SecurityAssociation.tunnel_id == tunnel_id, SecurityAssociation.generation.in_(generations)
-            )
-        )
+        await _FORGET.run(session, of_tunnel=tunnel_id, generations=list(generations))
 
 
 async def drain_generation(
-    session: AsyncSession, tunnel_id: uuid.UUID, generation: int, after: datetime.timedelta
+    session: AsyncSession | Direct, tunnel_id: uuid.UUID, generation: int, after: datetime.timedelta
 ) -> None:
     await _DRAIN.run(session, of_tunnel=tunnel_id, of_generation=generation, after=after)
 
 
-async def update_tunnel(session: AsyncSession, tunnel_id: uuid.UUID, **values: object) -> None:
+async def update_tunnel(session: AsyncSession | Direct, tunnel_id: uuid.UUID, **values: object) -> None:
     await _update(frozenset(values)).run(session, tunnel_id=tunnel_id, **values)
 
 

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from culvert_db import Sessions, Tunnel, TunnelState
+from culvert_db import Direct, Sessions, Tunnel, TunnelState, direct
 from culvert_proto import CulvertError, Reason
 from sqlalchemy import ColumnElement, and_, or_, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -267,15 +267,16 @@ class Tunnels:
         await audit.denied(self._sessions, line, why)
 
     async def _renew(self, fingerprint: bytes, tunnel_id: uuid.UUID, generation: int) -> GrantedPair:
-        async with self._turns, self._sessions() as session:
+        async with self._turns, direct(self._sessions) as session:
             record = await self._own(session, fingerprint, tunnel_id)
             step = advance(record.session, Renew(generation))
             assert step.install is not None
             link = self._online(record.gateway)
             tag = record.pairs[record.session.current].tag
-            pair = await allocate_pair(session, record.id, record.device_id, link, step.install, tag)
+            pair = await allocate_pair(
+                session, record.id, record.device_id, link, step.install, tag, renewing=True
+            )
             await repository.delete_generations(session, record.id, step.remove)
-            await repository.update_tunnel(session, record.id, state=TunnelState.RENEWING)
             keys = PairKeys.new(record.path.suite)
             install = install_pair(record.path, pair, keys.wrapped(link.config.key_wrap))
             await program_and_commit(session, link, [install])
@@ -288,7 +289,7 @@ class Tunnels:
         return GrantedPair.of(pair, keys, record.path)
 
     async def _activate(self, fingerprint: bytes, tunnel_id: uuid.UUID, generation: int) -> None:
-        async with self._turns, self._sessions() as session:
+        async with self._turns, direct(self._sessions) as session:
             record = await self._own(session, fingerprint, tunnel_id)
             step = advance(record.session, Activate(generation))
             if step.switch is None or step.drain is None:
@@ -329,7 +330,7 @@ class Tunnels:
                 finish = await self.close_within(session, lambda record: why[record.id], which)
         return await finish()
 
-    async def _own(self, session: AsyncSession, fingerprint: bytes, tunnel_id: uuid.UUID) -> TunnelRecord:
+    async def _own(self, session: Direct, fingerprint: bytes, tunnel_id: uuid.UUID) -> TunnelRecord:
         device = admitted(await identity.held(session, fingerprint), self._now())
         record = await records.locked(session, tunnel_id)
         if record is None or record.device_id != device.id:
