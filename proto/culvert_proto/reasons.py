@@ -72,11 +72,14 @@ class Reason(enum.IntEnum):
     CONTROLLER_UNTRUSTED = error_pb2.REASON_CONTROLLER_UNTRUSTED
     DNS_KEY_UNUSABLE = error_pb2.REASON_DNS_KEY_UNUSABLE
     DATABASE_DOWN = error_pb2.REASON_DATABASE_DOWN
+    GATEWAY_IN_USE = error_pb2.REASON_GATEWAY_IN_USE
+    GATEWAY_ELSEWHERE = error_pb2.REASON_GATEWAY_ELSEWHERE
     CLOSED_BY_USER = error_pb2.REASON_CLOSED_BY_USER
     CLOSED_IDLE = error_pb2.REASON_CLOSED_IDLE
     CLOSED_BY_ADMIN = error_pb2.REASON_CLOSED_BY_ADMIN
     SA_LOST = error_pb2.REASON_SA_LOST
     PEER_SILENT = error_pb2.REASON_PEER_SILENT
+    TUNNEL_OUTDATED = error_pb2.REASON_TUNNEL_OUTDATED
     POSTURE_NOT_MET = error_pb2.REASON_POSTURE_NOT_MET
 
 
@@ -414,6 +417,18 @@ CATALOGUE: dict[Reason, Entry] = {
         _G.FAILED_PRECONDITION,
         _H.BAD_GATEWAY,
     ),
+    Reason.GATEWAY_IN_USE: Entry(
+        "The gateway {gateway} is in use: {why}.",
+        "Take it out of its resources first; their tunnels then move or close.",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
+    ),
+    Reason.GATEWAY_ELSEWHERE: Entry(
+        "The gateway {gateway} is the controller {owner}'s, which alone reads its tables.",
+        "Ask the controller {owner}.",
+        _G.FAILED_PRECONDITION,
+        _H.MISDIRECTED_REQUEST,
+    ),
     Reason.CLOSED_BY_USER: Entry(
         "The tunnel was closed by the user.", "Open the name again to bring it back.", _G.CANCELLED, _H.GONE
     ),
@@ -435,6 +450,12 @@ CATALOGUE: dict[Reason, Entry] = {
     Reason.PEER_SILENT: Entry(
         "The gateway {gateway} sends to this computer, and hears nothing from it.",
         "Check the network connection, and open the name again.",
+        _G.ABORTED,
+        _H.GONE,
+    ),
+    Reason.TUNNEL_OUTDATED: Entry(
+        "The tunnel was closed because {what} was changed.",
+        "Open the name again to bring it back.",
         _G.ABORTED,
         _H.GONE,
     ),

@@ -116,6 +116,22 @@ def write_bundle(name: str, directory: Path, config_file: ConfigFile = None) -> 
     _run(lambda settings: administration.write_bundle(settings, name, directory), config_file)
 
 
+@gateway_commands.command("change")
+def change_gateway(
+    name: str,
+    description: Annotated[Path, typer.Argument(help="TOML with those fields of PUT /gateways that change.")],
+    config_file: ConfigFile = None,
+) -> None:
+    """Change a gateway, and close the tunnels that do not fit it any more."""
+    _run(lambda settings: administration.change_gateway(settings, name, description), config_file)
+
+
+@gateway_commands.command("remove")
+def remove_gateway(name: str, config_file: ConfigFile = None) -> None:
+    """Delete a gateway that no resource and no tunnel uses."""
+    _run(lambda settings: administration.remove_gateway(settings, name), config_file)
+
+
 @gateway_commands.command("list")
 def list_gateways(config_file: ConfigFile = None) -> None:
     """List the gateways, and why one is offline."""

@@ -45,6 +45,7 @@ from culvert_service.database import connect
 from culvert_service.dns import endpoints as dns_endpoints
 from culvert_service.dns.service import Dns
 from culvert_service.gateways import endpoints as gateway_endpoints
+from culvert_service.gateways.changes import Changes
 from culvert_service.gateways.config import config_of
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.link import Hooks, Link
@@ -188,8 +189,9 @@ class Controller:
         gateways = self.gateways = Gateways(
             sessions, self._fleet, self._ownership, self._infrastructure, master_key
         )
+        close, refit = self._tunnels.close_to_resource, self._tunnels.refit
         self._resources = Resources(
-            sessions, self._hub, self._tunnels.close_to_resource, settings.managed_zones
+            sessions, self._hub, close, refit.of_resource, enforce, settings.managed_zones
         )
         self._fleet.connect(
             Hooks(
@@ -233,7 +235,7 @@ class Controller:
             now,
             self._infrastructure.pem.decode(),
             admin=[
-                gateway_endpoints.router(gateways),
+                gateway_endpoints.router(gateways, Changes(sessions, self._ownership, refit.of_gateway)),
                 identity_endpoints.router(
                     self._identity,
                     authenticators,

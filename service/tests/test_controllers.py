@@ -119,6 +119,9 @@ async def test_a_gateway_has_one_owner_until_it_stops(
         two = await rest.enter_async_context(running(settings[1]))
         epoch = await owned(two, "one")
         assert epoch == await owned(one, "one")
+        elsewhere = await two.admin.get("/api/v1/gateways/gw-berlin/entries")
+        assert (elsewhere.status_code, elsewhere.json()["reason"]) == (421, "GATEWAY_ELSEWHERE")
+        assert elsewhere.json()["remedy"] == "Ask the controller one."
         device = await one.enrol()
         await device.prove()
         await device.open()

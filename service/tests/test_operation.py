@@ -63,6 +63,10 @@ async def test_a_first_set_up(world: World, tmp_path: Path, capsys: pytest.Captu
     assert offline.startswith("gateway gw-berlin ")
     assert "bundle is the newest" in remedy
 
+    description.write_text('pool = "10.98.0.0/24"')
+    await administration.change_gateway(settings, "gw-berlin", description)
+    assert (await world.rest("GET", "/gateways/gw-berlin"))["pool"] == "10.98.0.0/24"
+
     state, master = settings.state_dir, settings.state_dir / "master.key"
     key = master.read_bytes()
     master.write_bytes(bytes(32))
@@ -74,6 +78,8 @@ async def test_a_first_set_up(world: World, tmp_path: Path, capsys: pytest.Captu
     master.chmod(0o644)
     assert any("others may read" in line for line in await findings(world, capsys))
     master.chmod(0o600)
+    await administration.remove_gateway(settings, "gw-berlin")
+    assert await world.rest("GET", "/gateways") == []
     async with world.sessions.begin() as session:
         await session.execute(text("ALTER TABLE audit_lines DISABLE TRIGGER USER"))
         await session.execute(text("UPDATE audit_lines SET actor = 'nobody' WHERE action = 'user.invite'"))

@@ -6,13 +6,14 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response, status
 
+from culvert_service.gateways.changes import Changes
 from culvert_service.gateways.schemas import BundleOut, EntriesOut, GatewayIn, GatewayOut
 from culvert_service.gateways.service import Gateways
 from culvert_service.rest.page import Page
-from culvert_service.rest.version import tagged
+from culvert_service.rest.version import IfMatch, MayMatch, tagged
 
 
-def router(gateways: Gateways) -> APIRouter:
+def router(gateways: Gateways, changes: Changes) -> APIRouter:
     routes = APIRouter(prefix="/gateways", tags=["gateways"])
 
     @routes.post("", status_code=status.HTTP_201_CREATED, summary="Register a gateway")
@@ -35,5 +36,18 @@ def router(gateways: Gateways) -> APIRouter:
     async def entries(name: str) -> EntriesOut:
         return await gateways.entries(name)
 
-    _ = (create, list_all, get, bundle, entries)
+    @routes.put("/{name}", summary="Change a gateway and close the tunnels that do not fit it any more")
+    async def replace(
+        name: str, asked: GatewayIn, seen: Annotated[IfMatch, Depends()], response: Response
+    ) -> GatewayOut:
+        await changes.replace(name, asked, seen)
+        return tagged(response, await gateways.get(name))
+
+    @routes.delete(
+        "/{name}", status_code=status.HTTP_204_NO_CONTENT, summary="Delete a gateway that nothing uses"
+    )
+    async def delete(name: str, seen: Annotated[MayMatch, Depends()]) -> None:
+        await changes.delete(name, seen)
+
+    _ = (create, list_all, get, bundle, entries, replace, delete)
     return routes

@@ -122,7 +122,8 @@ class Ownership:
         ours = {name for name, standing in standings.items() if standing.config.id in held}
         for link in list(self._fleet):
             if link.name not in ours:
-                _log.warning("gateway is another controller's", extra={"gateway": link.name})
+                why = "another controller's" if link.name in standings else "not registered any more"
+                _log.warning("gateway is not ours", extra={"gateway": link.name, "why": why})
                 await self._fleet.leave(link.name)
         self._fleet.tell(standings)
 

@@ -76,6 +76,11 @@ async def release(session: AsyncSession, holder: str) -> None:
     await session.execute(_TELL)
 
 
+async def tell(session: AsyncSession) -> None:
+    """Every controller is to look, after the commit."""
+    await session.execute(_TELL)
+
+
 async def record(session: AsyncSession, gateway_id: int, report: Report, before: Report | None) -> None:
     """What is new since `before`; others are told when the gateway went online or offline."""
     if before is not None and before.epoch != report.epoch:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
+from typing import Any
 
 from culvert_db import Gateway, GatewayHealth, Sessions
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.exc import IntegrityError
 
 from culvert_service.audit import log as audit
+from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Line
 from culvert_service.gateways import ownership_rows, repository
 from culvert_service.gateways.config import kek_context, kek_of
@@ -54,29 +56,14 @@ class Gateways:
     async def create(self, asked: GatewayIn) -> GatewayOut:
         """Raises CulvertError SUITE_LEGACY or ALREADY_EXISTS."""
         check_allowed(asked.suite, asked.legacy_suites, f"the gateway {asked.name}")
-        gateway = Gateway(
-            name=asked.name,
-            address=asked.address,
-            address6=asked.address6,
-            p4runtime_address=asked.p4runtime,
-            p4runtime_device_id=asked.device_id,
-            pool=asked.pool,
-            pool6=asked.pool6,
-            wan=asked.wan.model_dump(),
-            lan=asked.lan.model_dump(),
-            suite=asked.suite.value,
-            legacy_suites=[suite.value for suite in asked.legacy_suites],
-            kek_ciphertext=self._master_key.seal(new_kek(), kek_context(asked.name)),
-        )
+        kek = self._master_key.seal(new_kek(), kek_context(asked.name))
+        gateway = Gateway(name=asked.name, kek_ciphertext=kek, **described(asked))
         try:
             async with self._sessions.begin() as session:
                 session.add(gateway)
                 await session.flush()
                 await session.refresh(gateway)
-                told = asked.model_dump(
-                    mode="json", include={"address", "p4runtime", "pool", "pool6", "suite"}, exclude_none=True
-                )
-                audit.tell(session, Line("gateway.create", f"gateway/{asked.name}", told))
+                audit.tell(session, Line("gateway.create", f"gateway/{asked.name}", told(asked)))
         except IntegrityError:
             raise CulvertError(
                 Reason.ALREADY_EXISTS, what=f"A gateway named {asked.name}, or with its address,"
@@ -119,9 +106,13 @@ class Gateways:
         )
 
     async def entries(self, name: str) -> EntriesOut:
+        """Raises CulvertError NOT_FOUND, GATEWAY_DOWN or GATEWAY_ELSEWHERE."""
         await self._named(name)
         link = self._fleet.get(name)
         if link is None:
+            standing = self._fleet.standing(name)
+            if standing is not None and standing.owner:
+                raise CulvertError(Reason.GATEWAY_ELSEWHERE, gateway=name, owner=standing.owner)
             raise CulvertError(Reason.GATEWAY_DOWN, gateway=name)
         found = await link.observe()
         of_tunnels = sum(entry.table in _TUNNEL_TABLES for entry in found)
@@ -160,6 +151,28 @@ class Gateways:
             drift=_drift_out(health) if health else DriftOut(),
             created_at=gateway.created_at,
         )
+
+
+def described(asked: GatewayIn) -> dict[str, Any]:
+    """The columns that an administrator may change."""
+    return {
+        "address": asked.address,
+        "address6": asked.address6,
+        "p4runtime_address": asked.p4runtime,
+        "p4runtime_device_id": asked.device_id,
+        "pool": asked.pool,
+        "pool6": asked.pool6,
+        "wan": asked.wan.model_dump(),
+        "lan": asked.lan.model_dump(),
+        "suite": asked.suite.value,
+        "legacy_suites": [suite.value for suite in asked.legacy_suites],
+    }
+
+
+def told(asked: GatewayIn) -> dict[str, Detail]:
+    """For the audit log."""
+    told = {"address", "address6", "p4runtime", "pool", "pool6", "suite"}
+    return asked.model_dump(mode="json", include=told, exclude_none=True)
 
 
 def _drift_out(health: GatewayHealth) -> DriftOut:

@@ -9,7 +9,8 @@ from urllib.parse import quote
 
 from culvert_service import private_files
 from culvert_service.config import ConfigurationError, Settings
-from culvert_service.operation.rest_client import call
+from culvert_service.gateways.schemas import GatewayIn
+from culvert_service.operation.rest_client import call, read
 
 
 async def add_user(settings: Settings, name: str, email: str) -> None:
@@ -33,7 +34,7 @@ async def add_gateway(settings: Settings, description: Path) -> None:
 
 async def write_bundle(settings: Settings, name: str, directory: Path) -> None:
     """Files as sluice takes them, mode 0600."""
-    bundle = await call(settings, "POST", f"/gateways/{quote(name, safe='')}/bundle")
+    bundle = await call(settings, "POST", f"{_gateway(name)}/bundle")
     _write(
         directory,
         {
@@ -46,10 +47,27 @@ async def write_bundle(settings: Settings, name: str, directory: Path) -> None:
     print(f"{directory} holds what the gateway {name} starts with. Carry it there, and keep no copy.")
 
 
+async def change_gateway(settings: Settings, name: str, description: Path) -> None:
+    """The fields in the TOML; the others stay."""
+    shown, seen = await read(settings, _gateway(name))
+    fields = {field: value for field, value in shown.items() if field in GatewayIn.model_fields}
+    await call(settings, "PUT", _gateway(name), fields | _read(description), seen)
+    print(f"Changed {name}. Tunnels that do not fit it any more are closed.")
+
+
+async def remove_gateway(settings: Settings, name: str) -> None:
+    await call(settings, "DELETE", _gateway(name))
+    print(f"Removed {name}. Its switch keeps the program and no tunnel: turn it off.")
+
+
 async def list_gateways(settings: Settings) -> None:
     for gateway in await call(settings, "GET", "/gateways"):
         why = f" ({gateway['reason']})" if gateway["state"] != "online" else ""
         print(f"{gateway['name']:24} {gateway['address']:16} {gateway['state']}{why}")
+
+
+def _gateway(name: str) -> str:
+    return f"/gateways/{quote(name, safe='')}"
 
 
 def _read(description: Path) -> dict[str, object]:

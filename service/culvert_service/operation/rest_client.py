@@ -18,12 +18,17 @@ class CallRefusedError(Exception):
     """The controller's problem, in its own words."""
 
 
-async def call(settings: Settings, method: str, path: str, body: object = None) -> Any:
-    """The answer's JSON. Raises ConfigurationError when no controller answers, and CallRefusedError."""
-    return await asyncio.to_thread(_call, settings, method, path, body)
+async def call(settings: Settings, method: str, path: str, body: object = None, seen: str = "") -> Any:
+    """The answer's JSON; `seen` is an ETag. Raises ConfigurationError when no controller answers, and CallRefusedError."""
+    return (await asyncio.to_thread(_call, settings, method, path, body, seen))[0]
 
 
-def _call(settings: Settings, method: str, path: str, body: object) -> Any:
+async def read(settings: Settings, path: str) -> tuple[Any, str]:
+    """What is there, and its ETag. Raises the same."""
+    return await asyncio.to_thread(_call, settings, "GET", path, None, "")
+
+
+def _call(settings: Settings, method: str, path: str, body: object, seen: str) -> tuple[Any, str]:
     state, url = settings.state_dir, urlsplit(settings.rest_url)
     try:
         token = (state / "admin-token").read_text().strip()
@@ -32,6 +37,8 @@ def _call(settings: Settings, method: str, path: str, body: object) -> Any:
             url.hostname or "", url.port or 443, timeout=_SECONDS, context=context
         )
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        if seen:
+            headers["If-Match"] = seen
         try:
             connection.request(method, f"/api/v1{path}", json.dumps(body), headers)
             answer = connection.getresponse()
@@ -43,4 +50,4 @@ def _call(settings: Settings, method: str, path: str, body: object) -> Any:
     found: Any = json.loads(content) if content else None
     if answer.status >= http.client.BAD_REQUEST:
         raise CallRefusedError(f"{found['detail']} {found['remedy']}")
-    return found
+    return found, answer.getheader("ETag", "")

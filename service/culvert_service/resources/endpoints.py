@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Response, status
 from culvert_service.resources.schemas import DeletedOut, ResourceIn, ResourceOut
 from culvert_service.resources.service import Resources
 from culvert_service.rest.page import Page
-from culvert_service.rest.version import MayMatch, tagged
+from culvert_service.rest.version import IfMatch, MayMatch, tagged
 
 
 def router(resources: Resources) -> APIRouter:
@@ -27,6 +27,12 @@ def router(resources: Resources) -> APIRouter:
     async def get(name: str, response: Response) -> ResourceOut:
         return tagged(response, await resources.get(name))
 
+    @routes.put("/{name}", summary="Change a resource and close the tunnels that do not fit it any more")
+    async def replace(
+        name: str, asked: ResourceIn, seen: Annotated[IfMatch, Depends()], response: Response
+    ) -> ResourceOut:
+        return tagged(response, await resources.replace(name, asked, seen))
+
     @routes.delete(
         "/{name}",
         summary="Withdraw a resource, close its tunnels, delete the policies that lead nowhere else",
@@ -34,5 +40,5 @@ def router(resources: Resources) -> APIRouter:
     async def delete(name: str, seen: Annotated[MayMatch, Depends()]) -> DeletedOut:
         return await resources.delete(name, seen)
 
-    _ = (create, list_all, get, delete)
+    _ = (create, list_all, get, replace, delete)
     return routes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from culvert_db import Gateway, Policy, PolicyResource, Resource, ResourceGateway, User
 from sqlalchemy import BindParameter, ScalarSelect, Select, any_, delete, exists, func, select
@@ -57,6 +57,27 @@ async def people_of(session: AsyncSession, resource_ids: Sequence[int]) -> dict[
     for resource_id, name in await session.execute(query):
         found.setdefault(resource_id, []).append(name)
     return found
+
+
+async def replace_gateways(
+    session: AsyncSession, resource_id: int, serving: Sequence[ResourceGateway]
+) -> None:
+    await session.execute(delete(ResourceGateway).where(ResourceGateway.resource_id == resource_id))
+    for one in serving:
+        one.resource_id = resource_id
+    session.add_all(serving)
+    await session.flush()
+
+
+async def withdraw(session: AsyncSession, resource_id: int, people: Collection[str]) -> None:
+    """What `people_of` shows of these people is not so any more."""
+    theirs = select(Policy.id).join(User, User.id == Policy.user_id)
+    leads = (
+        PolicyResource.resource_id == resource_id,
+        PolicyResource.policy_id.in_(theirs.where(Policy.enabled, User.name.in_(people))),
+    )
+    await session.execute(delete(PolicyResource).where(*leads))
+    await delete_policies_without_resources(session)
 
 
 async def delete_policies_without_resources(session: AsyncSession) -> None:

@@ -1,9 +1,9 @@
-"""Resources: created and deleted whole. dns-updater hears of each change from Postgres."""
+"""Resources: created, changed in their place, deleted. dns-updater hears of each change from Postgres."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from culvert_db import Policy, Resource, ResourceGateway, Sessions
 from culvert_proto import CulvertError, Reason
@@ -12,8 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit import log as audit
 from culvert_service.audit.log import Line
-from culvert_service.gateways.record import site_of
-from culvert_service.gateways.suite import Suite, check_allowed
+from culvert_service.gateways.serving import check_serves
+from culvert_service.gateways.suite import Suite
 from culvert_service.resources import repository
 from culvert_service.resources.schemas import DeletedOut, Rekey, ResourceIn, ResourceOut
 from culvert_service.resources.target import Target
@@ -23,40 +23,76 @@ from culvert_service.watch.hub import Hub
 
 # Closes every tunnel to a resource, in the transaction that deletes it; returns what to do after its commit.
 CloseTunnels = Callable[[AsyncSession, int], Awaitable[Callable[[], Awaitable[int]]]]
+# Carries out a change of the locked resource of this id and name and closes the tunnels that it leaves unfit, likewise.
+Refit = Callable[
+    [AsyncSession, int, str, Callable[[], Awaitable[None]]], Awaitable[Callable[[], Awaitable[int]]]
+]
+# Closes what is not permitted any more; how many tunnels.
+Enforce = Callable[[], Awaitable[int]]
 
 _Row = TypeVar("_Row")
 
 
 class Resources:
     def __init__(
-        self, sessions: Sessions, hub: Hub, close_tunnels: CloseTunnels, managed_zones: Sequence[str]
+        self,
+        sessions: Sessions,
+        hub: Hub,
+        close_tunnels: CloseTunnels,
+        refit: Refit,
+        enforce: Enforce,
+        managed_zones: Sequence[str],
     ) -> None:
         self._sessions = sessions
         self._hub = hub
         self._close_tunnels = close_tunnels
+        self._refit = refit
+        self._enforce = enforce
         self._zones = tuple(managed_zones)
 
     async def create(self, asked: ResourceIn) -> tuple[ResourceOut, int]:
         """With its version. Raises CulvertError REQUEST_INVALID, SUITE_LEGACY, NOT_FOUND or ALREADY_EXISTS."""
-        if not any(asked.fqdn == zone or asked.fqdn.endswith(f".{zone}") for zone in self._zones):
-            zones = ", ".join(self._zones) or "none are configured"
-            raise CulvertError(
-                Reason.REQUEST_INVALID, why=f"{asked.fqdn} is in none of the managed zones ({zones})"
-            )
+        self._check_zone(asked)
         try:
             async with self._sessions.begin() as session:
-                resource = await self._resource(session, asked)
+                resource = Resource(
+                    name=asked.name, **_fields(asked), gateways=await _serving(session, asked)
+                )
                 session.add(resource)
                 session.add_all(await _policies(session, resource, asked.users))
-                told = asked.model_dump(include={"fqdn", "owner"})
-                told |= {"targets": " ".join(str(target) for target in asked.targets)}
-                told |= {"gateways": " ".join(asked.gateways), "users": " ".join(asked.users)}
-                audit.tell(session, Line("resource.create", f"resource/{asked.name}", told))
+                audit.tell(session, _line("resource.create", asked))
         except IntegrityError:
-            what = f"A resource named {asked.name}, or with the name {asked.fqdn}, or a policy for it"
-            raise CulvertError(Reason.ALREADY_EXISTS, what=what) from None
+            raise _exists(asked) from None
         self._hub.profiles_changed()
         return await self.get(asked.name)
+
+    async def replace(self, name: str, asked: ResourceIn, seen: MayMatch) -> tuple[ResourceOut, int]:
+        """Raises the same, VERSION_NEEDED or VERSION_STALE."""
+        if asked.name != name:
+            raise CulvertError(Reason.REQUEST_INVALID, why="a resource keeps its name; its fqdn may change")
+        self._check_zone(asked)
+        try:
+            async with self._sessions.begin() as session:
+                resource = await _locked(session, name, seen)
+                serving = await _serving(session, asked)
+
+                async def change() -> None:
+                    for field, value in _fields(asked).items():
+                        setattr(resource, field, value)
+                    await repository.replace_gateways(session, resource.id, serving)
+
+                finish = await self._refit(session, resource.id, name, change)
+                shown = set((await repository.people_of(session, [resource.id])).get(resource.id, []))
+                await repository.withdraw(session, resource.id, shown - set(asked.users))
+                added = [person for person in asked.users if person not in shown]
+                session.add_all(await _policies(session, resource, added))
+                audit.tell(session, _line("resource.replace", asked))
+        except IntegrityError:
+            raise _exists(asked) from None
+        await finish()
+        await self._enforce()
+        self._hub.profiles_changed()
+        return await self.get(name)
 
     async def list(self, page: Page) -> list[ResourceOut]:
         async with self._sessions() as session:
@@ -76,10 +112,7 @@ class Resources:
 
     async def delete(self, name: str, seen: MayMatch) -> DeletedOut:
         async with self._sessions.begin() as session:
-            resource = await repository.lock(session, name)
-            if resource is None:
-                raise CulvertError(Reason.NOT_FOUND, what=f"The resource {name}")
-            seen.check(f"The resource {name}", resource.version)
+            resource = await _locked(session, name, seen)
             finish = await self._close_tunnels(session, resource.id)
             await session.delete(resource)
             await session.flush()
@@ -89,32 +122,55 @@ class Resources:
         self._hub.profiles_changed()
         return DeletedOut(tunnels_closed=closed)
 
-    async def _resource(self, session: AsyncSession, asked: ResourceIn) -> Resource:
-        gateways = await repository.gateways_named(session, asked.gateways)
-        serving = [_found(gateways, name, "gateway") for name in dict.fromkeys(asked.gateways)]
-        for gateway in serving:
-            if asked.suite is not None:
-                permitted = [Suite(name) for name in gateway.legacy_suites]
-                check_allowed(asked.suite, permitted, f"the gateway {gateway.name}")
-            site = site_of(gateway)
-            if strange := [it.prefix for it in asked.targets if not site.serves(it.prefix)]:
-                why = f"{gateway.name} has no neighbour in {strange[0]} on its LAN, or no pool of its family"
-                raise CulvertError(Reason.REQUEST_INVALID, why=why)
-        return Resource(
-            name=asked.name,
-            fqdn=asked.fqdn,
-            targets=[target.row() for target in asked.targets],
-            owner=asked.owner,
-            idle_seconds=asked.idle_seconds,
-            soft_packets=asked.rekey.soft_packets,
-            soft_bytes=asked.rekey.soft_bytes,
-            soft_seconds=asked.rekey.soft_seconds,
-            suite=asked.suite and asked.suite.value,
-            gateways=[
-                ResourceGateway(gateway_id=gateway.id, position=position)
-                for position, gateway in enumerate(serving)
-            ],
-        )
+    def _check_zone(self, asked: ResourceIn) -> None:
+        if not any(asked.fqdn == zone or asked.fqdn.endswith(f".{zone}") for zone in self._zones):
+            zones = ", ".join(self._zones) or "none are configured"
+            why = f"{asked.fqdn} is in none of the managed zones ({zones})"
+            raise CulvertError(Reason.REQUEST_INVALID, why=why)
+
+
+async def _locked(session: AsyncSession, name: str, seen: MayMatch) -> Resource:
+    resource = await repository.lock(session, name)
+    if resource is None:
+        raise CulvertError(Reason.NOT_FOUND, what=f"The resource {name}")
+    seen.check(f"The resource {name}", resource.version)
+    return resource
+
+
+def _fields(asked: ResourceIn) -> dict[str, Any]:
+    """The columns that an administrator may change."""
+    return {
+        "fqdn": asked.fqdn,
+        "targets": [target.row() for target in asked.targets],
+        "owner": asked.owner,
+        "idle_seconds": asked.idle_seconds,
+        "soft_packets": asked.rekey.soft_packets,
+        "soft_bytes": asked.rekey.soft_bytes,
+        "soft_seconds": asked.rekey.soft_seconds,
+        "suite": asked.suite and asked.suite.value,
+    }
+
+
+async def _serving(session: AsyncSession, asked: ResourceIn) -> list[ResourceGateway]:
+    gateways = await repository.gateways_named(session, asked.gateways)
+    serving = [_found(gateways, name, "gateway") for name in dict.fromkeys(asked.gateways)]
+    for gateway in serving:
+        check_serves(gateway, asked.name, [target.prefix for target in asked.targets], asked.suite)
+    return [
+        ResourceGateway(gateway_id=gateway.id, position=position) for position, gateway in enumerate(serving)
+    ]
+
+
+def _line(action: str, asked: ResourceIn) -> Line:
+    told = asked.model_dump(include={"fqdn", "owner"})
+    told |= {"targets": " ".join(str(target) for target in asked.targets)}
+    told |= {"gateways": " ".join(asked.gateways), "users": " ".join(asked.users)}
+    return Line(action, f"resource/{asked.name}", told)
+
+
+def _exists(asked: ResourceIn) -> CulvertError:
+    what = f"A resource named {asked.name}, or with the name {asked.fqdn}, or a policy for it"
+    return CulvertError(Reason.ALREADY_EXISTS, what=what)
 
 
 async def _policies(session: AsyncSession, resource: Resource, people: Sequence[str]) -> list[Policy]:

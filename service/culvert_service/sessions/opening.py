@@ -80,7 +80,7 @@ class _Job:
 
 
 class _RaceError(Exception):
-    """Another request for the same tunnel was faster."""
+    """Another request for the same tunnel was faster, or a change of what it rests on."""
 
 
 class Opening:
@@ -205,8 +205,8 @@ class Opening:
             permitted_until=until,
             policy_version=facts.version,
         )
-        match await repository.insert_tunnel(session, tunnel):
-            case Inserted.EXISTS:
+        match await repository.insert_tunnel(session, tunnel, resource.version, gateway.version):
+            case Inserted.EXISTS | Inserted.CHANGED:
                 raise _RaceError
             case Inserted.NO_ENDPOINT:
                 raise CulvertError(

@@ -15,6 +15,12 @@ class Inner:
     address: str
     address6: str | None = None
 
+    def belongs(self, pool: str, pool6: str | None) -> bool:
+        """Whether these are what a device can have of the pools."""
+        if (pool6 is None) != (self.address6 is None):
+            return False
+        return _is_of(self.address, pool) and (pool6 is None or _is_of(self.address6 or "", pool6))
+
 
 def free_address(pool: str, taken: Collection[str], skip: int = 0) -> str | None:
     """The lowest host address of the pool, of either family, that nobody has; or `skip` further, if there are so many."""
@@ -24,3 +30,9 @@ def free_address(pool: str, taken: Collection[str], skip: int = 0) -> str | None
     for found in itertools.islice(free, skip + 1):  # noqa: B007
         pass
     return found
+
+
+def _is_of(address: str, pool: str) -> bool:
+    network, host = ipaddress.ip_network(pool), ipaddress.ip_address(address)
+    of_all = network.version == 4 and host == network.broadcast_address
+    return host in network and host != network.network_address and not of_all

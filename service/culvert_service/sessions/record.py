@@ -40,6 +40,10 @@ class TunnelRecord:
     pairs: dict[int, Pair]
     ends_at: datetime.datetime | None
 
+    def is_like(self, other: TunnelRecord | None) -> bool:
+        """Whether a device and a gateway that know the one know the other."""
+        return other is not None and (self.path, self.fqdn) == (other.path, other.fqdn)
+
     def faces(self, peer: str) -> bool:
         """Whether `peer` is of the family of the tunnel's outer addresses."""
         return mapped.family(peer) == mapped.family(self.path.gateway_address)

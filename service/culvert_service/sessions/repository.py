@@ -14,6 +14,7 @@ from culvert_db import (
     Direct,
     Direction,
     Gateway,
+    Resource,
     SecurityAssociation,
     Statement,
     Tunnel,
@@ -29,6 +30,7 @@ from sqlalchemy import (
     delete,
     func,
     select,
+    true,
     update,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, insert
@@ -43,13 +45,36 @@ from culvert_service.sessions.pool import Inner, free_address
 _TUNNELS = cast("Table", Tunnel.__table__)
 _SAS = cast("Table", SecurityAssociation.__table__)
 _ADDRESSES = cast("Table", Address.__table__)
+_RESOURCES = cast("Table", Resource.__table__)
+_GATEWAYS = cast("Table", Gateway.__table__)
 
+
+_GIVEN = [column for column in _TUNNELS.c if column.server_default is None and column.name != "endpoint"]
+# As they were read. Who changes one of them has it locked, is waited for, and has made it another version.
+_DESCRIBED = (
+    select(_RESOURCES.c.id)
+    .select_from(_RESOURCES.join(_GATEWAYS, true()))
+    .where(_RESOURCES.c.id == bindparam("resource_id"), _RESOURCES.c.version == bindparam("resource_version"))
+    .where(_GATEWAYS.c.id == bindparam("gateway_id"), _GATEWAYS.c.version == bindparam("gateway_version"))
+    .with_for_update(read=True)
+    .cte("described")
+)
 _INSERT_TUNNEL = Statement(
     insert(_TUNNELS)
-    .values({column.name: bindparam(column.name) for column in _TUNNELS.c if column.server_default is None})
-    .values(endpoint=free_number(_TUNNELS.c.endpoint, ENDPOINTS))
+    .from_select(
+        [*(column.name for column in _GIVEN), "endpoint"],
+        select(
+            *(bindparam(column.name, type_=column.type) for column in _GIVEN),
+            free_number(_TUNNELS.c.endpoint, ENDPOINTS),
+        ).select_from(_DESCRIBED),
+    )
     .on_conflict_do_nothing()
     .returning(_TUNNELS.c.endpoint)
+)
+_VERSIONS = Statement(
+    select(_RESOURCES.c.version, _GATEWAYS.c.version).where(
+        _RESOURCES.c.id == bindparam("resource_id"), _GATEWAYS.c.id == bindparam("gateway_id")
+    )
 )
 
 
@@ -114,10 +139,13 @@ _SPREAD = 16
 
 
 class Inserted(enum.Enum):
-    """How an insertion of a tunnel went. EXISTS: the device has one to this resource already."""
+    """How an insertion of a tunnel went. EXISTS: the device has one to this resource already. CHANGED: its resource or
+    gateway was changed, or is gone.
+    """
 
     DONE = enum.auto()
     EXISTS = enum.auto()
+    CHANGED = enum.auto()
     NO_ENDPOINT = enum.auto()
 
 
@@ -142,8 +170,22 @@ async def assign_address(session: AsyncSession | Direct, gateway: Gateway, devic
     raise CulvertError(Reason.POOL_EXHAUSTED, gateway=gateway.name)
 
 
-async def insert_tunnel(session: AsyncSession | Direct, tunnel: Tunnel) -> Inserted:
+async def delete_addresses_outside(session: AsyncSession, gateway: Gateway) -> None:
+    """Of devices without a tunnel there."""
+    found = await session.execute(
+        select(Address.device_id, Address.address, Address.address6).where(Address.gateway_id == gateway.id)
+    )
+    outside = [row[0] for row in found if not Inner(row[1], row[2]).belongs(gateway.pool, gateway.pool6)]
+    await session.execute(
+        delete(Address).where(Address.gateway_id == gateway.id, Address.device_id.in_(outside))
+    )
+
+
+async def insert_tunnel(
+    session: AsyncSession | Direct, tunnel: Tunnel, resource_version: int, gateway_version: int
+) -> Inserted:
     """Gives the tunnel an endpoint that no other has on its gateway."""
+    versions = {"resource_version": resource_version, "gateway_version": gateway_version}
     values = {
         "id": tunnel.id,
         "device_id": tunnel.device_id,
@@ -157,9 +199,12 @@ async def insert_tunnel(session: AsyncSession | Direct, tunnel: Tunnel) -> Inser
         "policy_version": tunnel.policy_version,
     }
     for _ in range(_TRIES):
-        if inserted := await _INSERT_TUNNEL.row(session, **values):
+        if inserted := await _INSERT_TUNNEL.row(session, **values, **versions):
             tunnel.endpoint = inserted[0]
             return Inserted.DONE
+        of = {"resource_id": tunnel.resource_id, "gateway_id": tunnel.gateway_id}
+        if await _VERSIONS.row(session, **of) != (resource_version, gateway_version):
+            return Inserted.CHANGED
         if await _THERE.row(session, of_device=tunnel.device_id, to_resource=tunnel.resource_id):
             return Inserted.EXISTS
     return Inserted.NO_ENDPOINT

@@ -8,7 +8,7 @@ import logging
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from culvert_db import Direct, Sessions, Tunnel, TunnelState, direct
@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
-from culvert_service.audit.log import Actor, Line
+from culvert_service.audit.log import Line
 from culvert_service.gateways.diff import DesiredTunnel
 from culvert_service.gateways.entry import Update, modifies
 from culvert_service.gateways.fleet import ElsewhereError, Fleet
@@ -29,6 +29,7 @@ from culvert_service.identity import repository as identity
 from culvert_service.identity.service import admitted
 from culvert_service.rest.page import Page
 from culvert_service.sessions import listing, records, repository
+from culvert_service.sessions.closing import Finish, tell_closed
 from culvert_service.sessions.enforcement import Enforcement
 from culvert_service.sessions.enforcement_repository import Due
 from culvert_service.sessions.failover import Failover
@@ -38,6 +39,7 @@ from culvert_service.sessions.liveness import Liveness
 from culvert_service.sessions.opening import Now, Opened, Opening, OpenRequest
 from culvert_service.sessions.programming import allocate_pair, program_and_commit
 from culvert_service.sessions.record import TunnelRecord
+from culvert_service.sessions.refit import Refit
 from culvert_service.sessions.restoring import Restoring
 from culvert_service.sessions.roaming import Peer, Roaming
 from culvert_service.sessions.schemas import TunnelOut
@@ -54,9 +56,6 @@ _PORTION = 500
 # Set-ups and renewals that are under way. More would not end sooner; but each would take so long that a gateway which
 # answers at once seems not to.
 _AT_ONCE = 16
-
-# What is left to do after a commit; returns how many tunnels were closed.
-Finish = Callable[[], Awaitable[int]]
 
 _Result = TypeVar("_Result")
 
@@ -83,6 +82,7 @@ class Tunnels:
         self._restoring = Restoring(sessions, hub, pushes, self._close_lost, self._spawn_restoring)
         self._opening = Opening(sessions, fleet, self._restoring, now, approval=approval)
         self.enforcement = Enforcement(sessions, hub, self._close_due, now, approval=approval)
+        self.refit = Refit(self._close_held)
         self._failover = Failover(sessions, fleet, hub)
         self._liveness = Liveness(sessions, fleet, pushes, self.close)
         self._roaming = Roaming(sessions, self._spawn)
@@ -125,7 +125,7 @@ class Tunnels:
             if record is not None and record.device_id != device.id:
                 raise CulvertError(Reason.TUNNEL_UNKNOWN)
             taken = await records.take(session, Tunnel.id == tunnel_id)
-            _tell_closed(session, taken, lambda _: why, audit.by_device(device.id))
+            tell_closed(session, taken, lambda _: why, audit.by_device(device.id))
         await asyncio.shield(self._spawn(self._clear(taken)))
 
     async def close(self, why: CulvertError, *which: ColumnElement[bool]) -> int:
@@ -138,8 +138,22 @@ class Tunnels:
         self, session: AsyncSession, why: Callable[[TunnelRecord], CulvertError], *which: ColumnElement[bool]
     ) -> Finish:
         """The same inside a transaction; call what it returns after the commit."""
-        taken = await records.take(session, *which)
-        _tell_closed(session, taken, why, None)
+        return await self._close_taken(session, await records.take(session, *which), why)
+
+    async def _close_held(
+        self, session: AsyncSession, held: Sequence[TunnelRecord], why: CulvertError
+    ) -> Finish:
+        """The same of tunnels that the transaction has locked, as they were then."""
+        await records.delete(session, [record.id for record in held])
+        return await self._close_taken(session, held, lambda _: why)
+
+    async def _close_taken(
+        self,
+        session: AsyncSession,
+        taken: Sequence[TunnelRecord],
+        why: Callable[[TunnelRecord], CulvertError],
+    ) -> Finish:
+        tell_closed(session, taken, why, None)
         told = [(record.device_id, TunnelClosed(record.id, why(record))) for record in taken]
         await self._pushes.tell(session, told)
 
@@ -378,21 +392,6 @@ class Tunnels:
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, CulvertError | ElsewhereError):
             _log.error("a tunnel's task failed", exc_info=error, extra={"task": task.get_name()})
-
-
-def _tell_closed(
-    session: AsyncSession,
-    taken: Sequence[TunnelRecord],
-    why: Callable[[TunnelRecord], CulvertError],
-    actor: Actor | None,
-) -> None:
-    for record in taken:
-        told: dict[str, Detail] = {
-            "device": str(record.device_id),
-            "name": record.fqdn,
-            "gateway": record.gateway,
-        }
-        audit.tell(session, Line("tunnel.close", f"tunnel/{record.id}", told, why(record), actor=actor))
 
 
 def _as_it_was(tunnel_id: uuid.UUID, generation: int) -> ColumnElement[bool]:

@@ -82,12 +82,15 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_CONTROLLER_UNTRUSTED: _Reason.ValueType  # 51
     REASON_DNS_KEY_UNUSABLE: _Reason.ValueType  # 52
     REASON_DATABASE_DOWN: _Reason.ValueType  # 53
+    REASON_GATEWAY_IN_USE: _Reason.ValueType  # 54
+    REASON_GATEWAY_ELSEWHERE: _Reason.ValueType  # 55
     REASON_CLOSED_BY_USER: _Reason.ValueType  # 60
     """Why a tunnel ended."""
     REASON_CLOSED_IDLE: _Reason.ValueType  # 61
     REASON_CLOSED_BY_ADMIN: _Reason.ValueType  # 62
     REASON_SA_LOST: _Reason.ValueType  # 63
     REASON_PEER_SILENT: _Reason.ValueType  # 64
+    REASON_TUNNEL_OUTDATED: _Reason.ValueType  # 65
     REASON_POSTURE_NOT_MET: _Reason.ValueType  # 70
     """What is asked for, further."""
 
@@ -151,12 +154,15 @@ REASON_INTERNAL: Reason.ValueType  # 50
 REASON_CONTROLLER_UNTRUSTED: Reason.ValueType  # 51
 REASON_DNS_KEY_UNUSABLE: Reason.ValueType  # 52
 REASON_DATABASE_DOWN: Reason.ValueType  # 53
+REASON_GATEWAY_IN_USE: Reason.ValueType  # 54
+REASON_GATEWAY_ELSEWHERE: Reason.ValueType  # 55
 REASON_CLOSED_BY_USER: Reason.ValueType  # 60
 """Why a tunnel ended."""
 REASON_CLOSED_IDLE: Reason.ValueType  # 61
 REASON_CLOSED_BY_ADMIN: Reason.ValueType  # 62
 REASON_SA_LOST: Reason.ValueType  # 63
 REASON_PEER_SILENT: Reason.ValueType  # 64
+REASON_TUNNEL_OUTDATED: Reason.ValueType  # 65
 REASON_POSTURE_NOT_MET: Reason.ValueType  # 70
 """What is asked for, further."""
 Global___Reason: _TypeAlias = Reason  # noqa: Y015

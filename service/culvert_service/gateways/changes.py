@@ -1,0 +1,90 @@
+"""A gateway changed in its place, or deleted once nothing uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from culvert_db import Gateway, Sessions
+from culvert_proto import CulvertError, Reason
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from culvert_service.audit import log as audit
+from culvert_service.audit.log import Line
+from culvert_service.gateways import ownership_rows, repository
+from culvert_service.gateways.ownership import Ownership
+from culvert_service.gateways.schemas import GatewayIn
+from culvert_service.gateways.service import described, told
+from culvert_service.gateways.serving import check_serves
+from culvert_service.gateways.suite import Suite, check_allowed
+from culvert_service.rest.version import MayMatch
+
+# Carries out a change of the locked gateway and closes the tunnels that it leaves unfit, in the transaction; returns what
+# to do after its commit.
+Refit = Callable[
+    [AsyncSession, Gateway, Callable[[], Awaitable[None]]], Awaitable[Callable[[], Awaitable[int]]]
+]
+
+
+class Changes:
+    def __init__(self, sessions: Sessions, ownership: Ownership, refit: Refit) -> None:
+        self._sessions = sessions
+        self._ownership = ownership
+        self._refit = refit
+
+    async def replace(self, name: str, asked: GatewayIn, seen: MayMatch) -> None:
+        """Raises CulvertError NOT_FOUND, VERSION_NEEDED, VERSION_STALE, REQUEST_INVALID, SUITE_LEGACY or ALREADY_EXISTS."""
+        check_allowed(asked.suite, asked.legacy_suites, f"the gateway {asked.name}")
+        if asked.name != name:
+            why = "a gateway keeps its name, which its certificate and its keys are made for"
+            raise CulvertError(Reason.REQUEST_INVALID, why=why)
+        fields = described(asked)
+        try:
+            async with self._sessions.begin() as session:
+                gateway = await _locked(session, name, seen)
+                await _check_resources(session, gateway.id, Gateway(name=name, **fields))
+
+                async def change() -> None:
+                    for field, value in fields.items():
+                        setattr(gateway, field, value)
+                    await session.flush()
+
+                finish = await self._refit(session, gateway, change)
+                audit.tell(session, Line("gateway.replace", f"gateway/{name}", told(asked)))
+                await ownership_rows.tell(session)
+        except IntegrityError:
+            raise CulvertError(Reason.ALREADY_EXISTS, what="A gateway with one of its addresses") from None
+        await finish()
+        await self._ownership.look()
+
+    async def delete(self, name: str, seen: MayMatch) -> None:
+        """What is on the switch stays there; there is no tunnel among it. Raises CulvertError NOT_FOUND, VERSION_STALE or
+        GATEWAY_IN_USE.
+        """
+        try:
+            async with self._sessions.begin() as session:
+                gateway = await _locked(session, name, seen)
+                if uses := await repository.uses(session, gateway.id):
+                    raise CulvertError(Reason.GATEWAY_IN_USE, gateway=name, why=uses)
+                await session.delete(gateway)
+                await session.flush()
+                audit.tell(session, Line("gateway.delete", f"gateway/{name}"))
+                await ownership_rows.tell(session)
+        except IntegrityError:
+            why = "a resource or a tunnel came while it was to be deleted"
+            raise CulvertError(Reason.GATEWAY_IN_USE, gateway=name, why=why) from None
+        await self._ownership.look()
+
+
+async def _locked(session: AsyncSession, name: str, seen: MayMatch) -> Gateway:
+    gateway = await repository.lock(session, name)
+    if gateway is None:
+        raise CulvertError(Reason.NOT_FOUND, what=f"The gateway {name}")
+    seen.check(f"The gateway {name}", gateway.version)
+    return gateway
+
+
+async def _check_resources(session: AsyncSession, gateway_id: int, changed: Gateway) -> None:
+    for resource in await repository.resources_through(session, gateway_id):
+        suite = Suite(resource.suite) if resource.suite else None
+        check_serves(changed, resource.name, [target["prefix"] for target in resource.targets], suite)

@@ -1,0 +1,22 @@
+"""Whether a gateway, as it is described, can carry tunnels to a resource."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from culvert_db import Gateway
+from culvert_proto import CulvertError, Reason
+
+from culvert_service.gateways.record import site_of
+from culvert_service.gateways.suite import Suite, check_allowed
+
+
+def check_serves(gateway: Gateway, resource: str, prefixes: Sequence[str], suite: Suite | None) -> None:
+    """`suite` is the resource's own. Raises CulvertError SUITE_LEGACY or REQUEST_INVALID."""
+    if suite is not None:
+        check_allowed(suite, [Suite(name) for name in gateway.legacy_suites], f"the gateway {gateway.name}")
+    site = site_of(gateway)
+    for prefix in prefixes:
+        if not site.serves(prefix):
+            why = f"{gateway.name} has no neighbour in {prefix} on its LAN, or no pool of its family"
+            raise CulvertError(Reason.REQUEST_INVALID, why=f"{why}, and the resource {resource} needs it")

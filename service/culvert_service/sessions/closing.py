@@ -1,0 +1,31 @@
+"""What is told of tunnels that end, and what is left to do about them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from culvert_proto import CulvertError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from culvert_service.audit import log as audit
+from culvert_service.audit.line import Detail
+from culvert_service.audit.log import Actor, Line
+from culvert_service.sessions.record import TunnelRecord
+
+# What is left to do after a commit; returns how many tunnels were closed.
+Finish = Callable[[], Awaitable[int]]
+
+
+def tell_closed(
+    session: AsyncSession,
+    taken: Sequence[TunnelRecord],
+    why: Callable[[TunnelRecord], CulvertError],
+    actor: Actor | None,
+) -> None:
+    for record in taken:
+        told: dict[str, Detail] = {
+            "device": str(record.device_id),
+            "name": record.fqdn,
+            "gateway": record.gateway,
+        }
+        audit.tell(session, Line("tunnel.close", f"tunnel/{record.id}", told, why(record), actor=actor))
