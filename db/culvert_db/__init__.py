@@ -13,6 +13,7 @@ from culvert_db.network import Gateway, Resource, ResourceGateway
 from culvert_db.ownership import GatewayHealth, GatewayLease
 from culvert_db.policies import Group, GroupMember, Policy, PolicyResource, PolicyVersion
 from culvert_db.sign_in import AdminChallenge, AdminIdentity, AdminPasskey, AdminRecoveryCode
+from culvert_db.site_tunnels import SiteTunnel, SiteTunnelState
 from culvert_db.statement import Statement, as_json, from_json
 from culvert_db.tunnels import Address, Direction, SecurityAssociation, Tunnel, TunnelState
 from culvert_db.watch import Push, PushKind
@@ -25,12 +26,15 @@ DNS_ZONES_CHANNEL = "culvert_dns_zones"
 GATEWAYS_CHANNEL = "culvert_gateways"
 # Told with a push whose device has no stream at the controller that writes it.
 PUSHES_CHANNEL = "culvert_pushes"
+# Told after every change of `site_tunnels`, and with "id generation" when a gateway asks for keys after that generation.
+SITE_TUNNELS_CHANNEL = "culvert_site_tunnels"
 
 __all__ = [
     "DNS_ZONES_CHANNEL",
     "GATEWAYS_CHANNEL",
     "PUSHES_CHANNEL",
     "RESOURCES_CHANNEL",
+    "SITE_TUNNELS_CHANNEL",
     "ActorKind",
     "Address",
     "Admin",
@@ -73,6 +77,8 @@ __all__ = [
     "SecurityAssociation",
     "Sessions",
     "SignInGuesses",
+    "SiteTunnel",
+    "SiteTunnelState",
     "Statement",
     "Totp",
     "Tunnel",

@@ -112,19 +112,33 @@ class SecurityAssociation(Base):
         CheckConstraint("spi BETWEEN 256 AND 4294967295", name="spi_is_not_reserved"),
         CheckConstraint("sa_id BETWEEN 1 AND 4294967295", name="sa_id_is_32_bits"),
         CheckConstraint("slot BETWEEN 0 AND 65535", name="slot_exists"),
-        CheckConstraint("tag BETWEEN 1 AND 4294967295", name="tag_is_32_bits"),
+        CheckConstraint(
+            "tag BETWEEN 1 AND 4294967295 OR (tag = 0 AND site_tunnel_id IS NOT NULL)", name="tag_is_32_bits"
+        ),
+        UniqueConstraint(
+            *("site_tunnel_id", "gateway_id", "direction", "generation"),
+            name="uq_security_associations_site_tunnel",
+        ),
+        CheckConstraint(
+            "num_nonnulls(tunnel_id, site_tunnel_id) = 1 AND (tunnel_id IS NULL) = (device_id IS NULL)",
+            name="belongs_to_one_tunnel",
+        ),
     )
 
     id: Mapped[Number]
-    tunnel_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("tunnels.id", ondelete="CASCADE"))
+    tunnel_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("tunnels.id", ondelete="CASCADE"))
+    # A tunnel between two gateways has no device.
+    site_tunnel_id: Mapped[uuid.UUID | None] = mapped_column(
+        ForeignKey("site_tunnels.id", ondelete="CASCADE")
+    )
     gateway_id: Mapped[int] = mapped_column(ForeignKey("gateways.id", ondelete="RESTRICT"))
-    device_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("devices.id", ondelete="CASCADE"))
+    device_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("devices.id", ondelete="CASCADE"))
     direction: Mapped[Direction] = mapped_column(state_column(Direction))
     generation: Mapped[int]
     spi: Mapped[int] = mapped_column(BigInteger)
     slot: Mapped[int]
     sa_id: Mapped[int] = mapped_column(BigInteger)
-    # What the tunnel's endpoint holds counts for SAs with the tag that it was learned under.
+    # What the tunnel's endpoint holds counts for SAs with the tag that it was learned under. 0: the peer stays where it is.
     tag: Mapped[int] = mapped_column(BigInteger)
     made_at: Mapped[CreatedAt]
     # Set when a newer generation has taken over: the SA goes at this time.

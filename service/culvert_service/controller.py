@@ -44,13 +44,13 @@ from culvert_service.controllers.listener import Listener
 from culvert_service.database import connect
 from culvert_service.dns import endpoints as dns_endpoints
 from culvert_service.dns.service import Dns
+from culvert_service.gateway_state import GatewayState
 from culvert_service.gateways import endpoints as gateway_endpoints
 from culvert_service.gateways.changes import Changes
 from culvert_service.gateways.config import config_of
 from culvert_service.gateways.fleet import Fleet
-from culvert_service.gateways.link import Hooks, Link
+from culvert_service.gateways.link import Hooks
 from culvert_service.gateways.ownership import Ownership
-from culvert_service.gateways.reconcile import reconcile
 from culvert_service.gateways.remote import Remote
 from culvert_service.gateways.service import Gateways
 from culvert_service.gateways.session import Credentials, Program
@@ -82,6 +82,8 @@ from culvert_service.rest.application import application
 from culvert_service.rest.rates import Rates
 from culvert_service.sessions import endpoints as tunnel_endpoints
 from culvert_service.sessions.service import Tunnels
+from culvert_service.site_tunnels import endpoints as site_tunnel_endpoints
+from culvert_service.site_tunnels.service import SiteTunnels
 from culvert_service.watch.hub import Hub
 from culvert_service.watch.pushes import Pushes
 
@@ -169,6 +171,7 @@ class Controller:
         self._tunnels = Tunnels(
             sessions, self._fleet, remote, self._hub, self._pushes, now, approval=approval
         )
+        self._site_tunnels = SiteTunnels(sessions, self._fleet, self._calls, remote)
         enforce = self._tunnels.enforcement.enforce
         self._ownership = Ownership(
             sessions,
@@ -183,6 +186,7 @@ class Controller:
             {
                 GATEWAYS_CHANNEL: self._ownership.look_soon,
                 PUSHES_CHANNEL: self._pushes.hear,
+                self._site_tunnels.channel: self._site_tunnels.hear,
                 self._calls.channel: self._calls.hear,
             },
         )
@@ -193,10 +197,11 @@ class Controller:
         self._resources = Resources(
             sessions, self._hub, close, refit.of_resource, enforce, settings.managed_zones
         )
+        at_gateways = GatewayState(self._tunnels, self._site_tunnels)
         self._fleet.connect(
             Hooks(
-                self._reconcile,
-                self._tunnels.soft_limit,
+                at_gateways.reconcile,
+                at_gateways.soft_limit,
                 self._tunnels.moved,
                 self._ownership.fares,
                 self._ownership.outbid,
@@ -217,7 +222,7 @@ class Controller:
             protected_prefixes=settings.protected_prefixes,
             now=now,
         )
-        self._calls.serve(self._servicer.serving() | remote.serving())
+        self._calls.serve(self._servicer.serving() | remote.serving() | self._site_tunnels.serving())
         passwords = Passwords()
         proof = Proof(sessions, master_key, passwords, now)
         admins = Admins(sessions, master_key, now, passwords, proof)
@@ -250,6 +255,7 @@ class Controller:
                 ),
                 resource_endpoints.router(self._resources),
                 tunnel_endpoints.router(self._tunnels),
+                site_tunnel_endpoints.router(self._site_tunnels),
                 dns_endpoints.router(dns),
                 audit_endpoints.router(sessions),
                 admin_endpoints.router(admins),
@@ -278,6 +284,7 @@ class Controller:
             stack.push_async_callback(self._ownership.release)
             stack.push_async_callback(self._fleet.stop)
             stack.push_async_callback(self._tunnels.stop)
+            stack.push_async_callback(self._site_tunnels.stop)
             stack.push_async_callback(self._ownership.stop)
             stack.push_async_callback(self._calls.stop)
             stack.push_async_callback(self._pushes.stop)
@@ -286,6 +293,7 @@ class Controller:
             await self._listener.start()
             await self._pushes.start()
             await self._tunnels.start()
+            self._site_tunnels.start()
             await stack.enter_async_context(self._agent_server(certificate, chain))
             await stack.enter_async_context(self._rest_server(certificate, chain))
             self._stack = stack.pop_all()
@@ -294,9 +302,6 @@ class Controller:
 
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
-
-    async def _reconcile(self, link: Link) -> None:
-        await reconcile(link, self._tunnels.desired, self._tunnels.lost)
 
     def _credentials(self) -> Credentials:
         client = self._infrastructure.issue_p4runtime_client()

@@ -22,6 +22,7 @@ AREAS = (
     "metrics",
     "policies",
     "resources",
+    "site-tunnels",
     "tunnels",
     "users",
 )

@@ -24,6 +24,16 @@ class Selector:
         """4 or 6."""
         return 6 if ":" in self.prefix else 4
 
+    def meets(self, other: Selector) -> bool:
+        """Whether there are packets from what the one says to what the other says."""
+        one_protocol = self.protocol is None or other.protocol in (None, self.protocol)
+        return self.family == other.family and one_protocol
+
+    def to(self, other: Selector) -> dict[str, MatchValue]:
+        """What packets from here to there match, if the two meet."""
+        match: dict[str, MatchValue] = {"src": _masked(self.prefix), "dst": _masked(other.prefix)}
+        return match | other._transport("dport") | self._transport("sport")
+
     def towards(self, near: str) -> dict[str, MatchValue]:
         """What packets from the address `near` match."""
         return {"src": _host(near), "dst": _masked(self.prefix)} | self._transport("dport")

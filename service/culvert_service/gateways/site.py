@@ -70,16 +70,23 @@ class Site:
         return self.address if mapped.family(peer) == 4 else self.address6
 
     def serves(self, prefix: str) -> bool:
-        """Whether somebody in the prefix can be reached on the LAN or behind it, from an address of its family."""
+        """Whether a device can reach somebody in the prefix: from an address of its family."""
+        return (":" not in prefix or self.pool6 is not None) and self.reaches(prefix)
+
+    def reaches(self, prefix: str) -> bool:
+        """Whether somebody in the prefix is on the LAN or behind it."""
         wanted = ipaddress.ip_network(prefix)
-        if wanted.version == 6 and self.pool6 is None:
-            return False
         if any(within(wanted, ipaddress.ip_network(behind)) for behind in self.lan.routes):
             return True
         inside = map(ipaddress.ip_network, filter(None, (self.lan.prefix, self.lan.prefix6)))
         return any(within(wanted, lan) for lan in inside) and any(
             ipaddress.ip_address(address) in wanted for address in self.lan.neighbours
         )
+
+    def inside(self) -> list[Network]:
+        """What belongs on this side of the gateway, its devices included."""
+        known = (self.lan.prefix, self.lan.prefix6, self.pool, self.pool6, *self.lan.routes)
+        return [ipaddress.ip_network(prefix) for prefix in known if prefix is not None]
 
 
 def within(inner: Network, outer: Network) -> bool:

@@ -14,9 +14,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from culvert_service.gateways import mapped
-from culvert_service.gateways.entry import Entry, Update, deletes, entry, inserts
+from culvert_service.gateways.entry import Entry, MatchValue, Update, deletes, entry, inserts
 from culvert_service.gateways.limits import Limits, hard
 from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Tag
 from culvert_service.gateways.selector import Selector
@@ -32,9 +33,40 @@ ESP_IN_UDP_PORT = 4500
 _IDENTITY = ("sa_id", "slot", "spi", "suite", "esn", "endpoint", "tag")
 
 
+class Course(Protocol):
+    """Everything about a tunnel that its entries need, but for its SAs. `peer_port` 0: ESP without UDP."""
+
+    @property
+    def tunnel_id(self) -> uuid.UUID: ...
+    @property
+    def gateway_address(self) -> str: ...
+    @property
+    def peer_address(self) -> str: ...
+    @property
+    def peer_port(self) -> int: ...
+    @property
+    def endpoint(self) -> Endpoint: ...
+    @property
+    def soft(self) -> Limits: ...
+    @property
+    def suite(self) -> Suite: ...
+    @property
+    def inner_mtu(self) -> int:
+        """Bytes of the largest packet that goes the whole way."""
+        ...
+
+    def inward(self) -> Iterator[dict[str, MatchValue]]:
+        """What packets that come out of the tunnel have to match."""
+        ...
+
+    def outward(self) -> Iterator[dict[str, MatchValue]]:
+        """What packets from the LAN match that go into it."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Path:
-    """Everything about a tunnel that its entries need, but for its SAs. `peer_port` 0: ESP without UDP."""
+    """A device's tunnel: the Course between one inner address, or one of each family, and a resource."""
 
     tunnel_id: uuid.UUID
     gateway_address: str
@@ -73,6 +105,12 @@ class Path:
             if inner is not None:
                 yield selector, inner
 
+    def inward(self) -> Iterator[dict[str, MatchValue]]:
+        return (selector.towards(inner) for selector, inner in self.ends())
+
+    def outward(self) -> Iterator[dict[str, MatchValue]]:
+        return (selector.back_to(inner) for selector, inner in self.ends())
+
     def seen_from(self, address: str, port: int) -> Path:
         """The same tunnel, its device elsewhere."""
         return replace(self, peer_address=address, peer_port=port)
@@ -94,7 +132,7 @@ class WrappedKeys:
     to_device: bytes
 
 
-def pair_entries(path: Path, pair: Pair, keys: WrappedKeys | None = None) -> tuple[Entry, ...]:
+def pair_entries(path: Course, pair: Pair, keys: WrappedKeys | None = None) -> tuple[Entry, ...]:
     """sad_in, spd_in for each selector, sad_out. Without keys they can be compared and deleted, but not written."""
     into, out = pair.to_gateway, pair.to_device
     shared = {"suite": path.suite.shape.number, "esn": 1, "endpoint": path.endpoint, "tag": pair.tag}
@@ -106,7 +144,7 @@ def pair_entries(path: Path, pair: Pair, keys: WrappedKeys | None = None) -> tup
         shared | {"sa_id": into.sa_id, "slot": into.slot, "replay_window": REPLAY_WINDOW},
         wrapped_key=keys and keys.to_gateway,
     )
-    permitted = [{"sa_id": into.sa_id, **selector.towards(inner)} for selector, inner in path.ends()]
+    permitted = [{"sa_id": into.sa_id, **match} for match in path.inward()]
     spd_in = [
         entry("spd_in", match, "permit", {"inner_mtu": path.inner_mtu}, priority=1) for match in permitted
     ]
@@ -128,20 +166,20 @@ def same_sa(one: Entry, other: Entry) -> bool:
     return one.action == other.action and _identity(one) == _identity(other)
 
 
-def policy_entries(path: Path, sa_id: SaId) -> tuple[Entry, ...]:
+def policy_entries(path: Course, sa_id: SaId) -> tuple[Entry, ...]:
     """spd_out. Two resources of one device may share a target: each tunnel's policy then needs a priority of its own."""
     priority = 1 + path.tunnel_id.int % (2**31 - 2)
     params = {"sa_id": sa_id, "inner_mtu": path.inner_mtu}
-    matches = [{"role": LAN, **selector.back_to(inner)} for selector, inner in path.ends()]
+    matches = [{"role": LAN, **match} for match in path.outward()]
     return tuple(entry("spd_out", match, "protect", params, priority=priority) for match in matches)
 
 
-def install_pair(path: Path, pair: Pair, keys: WrappedKeys) -> list[Update]:
+def install_pair(path: Course, pair: Pair, keys: WrappedKeys) -> list[Update]:
     """Inbound before outbound."""
     return inserts(*pair_entries(path, pair, keys))
 
 
-def remove_pair(path: Path, pair: Pair) -> list[Update]:
+def remove_pair(path: Course, pair: Pair) -> list[Update]:
     """Outbound before inbound."""
     return deletes(*reversed(pair_entries(path, pair)))
 

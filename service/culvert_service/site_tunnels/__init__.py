@@ -1,0 +1,1 @@
+"""Tunnels between two gateways, for the networks behind them."""

@@ -1,0 +1,37 @@
+"""REST: tunnels between gateways."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Response, status
+
+from culvert_service.rest.page import Page
+from culvert_service.rest.version import MayMatch, tagged
+from culvert_service.site_tunnels.schemas import SiteTunnelIn, SiteTunnelOut
+from culvert_service.site_tunnels.service import SiteTunnels
+
+
+def router(tunnels: SiteTunnels) -> APIRouter:
+    routes = APIRouter(prefix="/site-tunnels", tags=["site tunnels"])
+
+    @routes.post("", status_code=status.HTTP_201_CREATED, summary="Join the networks behind two gateways")
+    async def create(asked: SiteTunnelIn, response: Response) -> SiteTunnelOut:
+        return tagged(response, await tunnels.create(asked))
+
+    @routes.get("", summary="List the tunnels between gateways")
+    async def list_all(page: Annotated[Page, Depends()]) -> list[SiteTunnelOut]:
+        return await tunnels.list(page)
+
+    @routes.get("/{name}", summary="Show a tunnel between gateways")
+    async def get(name: str, response: Response) -> SiteTunnelOut:
+        return tagged(response, await tunnels.get(name))
+
+    @routes.delete(
+        "/{name}", status_code=status.HTTP_204_NO_CONTENT, summary="Close a tunnel between gateways"
+    )
+    async def delete(name: str, seen: Annotated[MayMatch, Depends()]) -> None:
+        await tunnels.delete(name, seen)
+
+    _ = (create, list_all, get, delete)
+    return routes

@@ -1,0 +1,133 @@
+"""What is done at one end of a tunnel between gateways: by us where the gateway is ours, by its owner otherwise.
+
+The owner is told numbers and keys; what entries these make it reads from the rows, as we would.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Collection
+from typing import Any
+
+from culvert_db import Sessions, SiteTunnel
+from culvert_proto import CulvertError, Reason
+
+from culvert_service.controllers.calls import Calls, NoAnswerError, Serve
+from culvert_service.gateways.entry import Update, inserts, modifies
+from culvert_service.gateways.fleet import Fleet
+from culvert_service.gateways.link import Link
+from culvert_service.gateways.remote import Remote
+from culvert_service.gateways.tunnel_entries import WrappedKeys, install_pair
+from culvert_service.site_tunnels import repository
+from culvert_service.site_tunnels.record import End, SiteTunnelRecord
+
+_INSTALL, _SWITCH = "site-tunnel.install", "site-tunnel.switch"
+
+
+class Hands:
+    def __init__(self, sessions: Sessions, fleet: Fleet, calls: Calls, remote: Remote) -> None:
+        self._sessions = sessions
+        self._fleet = fleet
+        self._calls = calls
+        self._remote = remote
+
+    def serving(self) -> dict[str, Serve]:
+        return {_INSTALL: self._serve_install, _SWITCH: self._serve_switch}
+
+    async def install(
+        self, record: SiteTunnelRecord, end: End, generation: int, to_open: bytes, to_seal: bytes
+    ) -> None:
+        """A pair that nothing is sealed with yet. Raises CulvertError, as `switch`."""
+        standing = self._fleet.standing(end.gateway)
+        if standing is None:
+            raise CulvertError(Reason.GATEWAY_DOWN, gateway=end.gateway)
+        wrap = standing.config.key_wrap.wrap
+        keys = WrappedKeys(wrap(to_open), wrap(to_seal))
+        if link := self._fleet.get(end.gateway):
+            await _install(link, end, generation, keys)
+        else:
+            wrapped = [keys.to_gateway.hex(), keys.to_device.hex()]
+            pair = end.pairs[generation]
+            asked = {"generation": generation, "spi": pair.to_gateway.spi, "keys": wrapped}
+            await self._ask(_INSTALL, record, end, asked)
+
+    async def switch(self, record: SiteTunnelRecord, end: End) -> None:
+        """What the LAN sends is sealed with the current generation."""
+        if link := self._fleet.get(end.gateway):
+            await _switch(link, record, end)
+        else:
+            await self._ask(_SWITCH, record, end, {"generation": record.keys.current})
+
+    async def remove(self, record: SiteTunnelRecord, generations: Collection[int]) -> None:
+        """Does not fail: the reconcilers finish what is left."""
+        for end in record.ends:
+            await self._remove(end.gateway, [end.removal(generations)])
+
+    async def clear(self, record: SiteTunnelRecord) -> None:
+        """Everything; fails as little. Nothing is sealed any more before anything is forgotten."""
+        batches = [record.removal(end) for end in record.ends]
+        for turn in (0, 1):
+            for end, of_it in zip(record.ends, batches, strict=True):
+                await self._remove(end.gateway, [of_it[turn]])
+
+    async def _remove(self, gateway: str, batches: list[list[Update]]) -> None:
+        if link := self._fleet.get(gateway):
+            await link.remove(batches)
+        else:
+            await self._remote.remove(gateway, batches)
+
+    async def _ask(self, method: str, record: SiteTunnelRecord, end: End, asked: dict[str, Any]) -> None:
+        standing = self._fleet.standing(end.gateway)
+        if standing is None or not standing.holder:
+            raise CulvertError(Reason.GATEWAY_DOWN, gateway=end.gateway)
+        body = json.dumps(asked | {"tunnel": str(record.id), "gateway": end.gateway}).encode()
+        try:
+            await self._calls.ask(standing.holder, method, body)
+        except NoAnswerError:
+            raise CulvertError(Reason.GATEWAY_DOWN, gateway=end.gateway) from None
+
+    async def _serve_install(self, body: bytes) -> bytes:
+        asked = json.loads(body)
+        link, record, end = await self._asked(asked)
+        generation, pair = asked["generation"], end.pairs.get(asked["generation"])
+        # A call that comes late, or again, may name a generation that was forgotten or has been numbered anew.
+        if pair is None or pair.to_gateway.spi != asked["spi"] or generation <= record.keys.current:
+            raise CulvertError(Reason.GENERATION_STALE, current=record.keys.current, asked=generation)
+        to_open, to_seal = (bytes.fromhex(key) for key in asked["keys"])
+        await _install(link, end, generation, WrappedKeys(to_open, to_seal))
+        return b""
+
+    async def _serve_switch(self, body: bytes) -> bytes:
+        asked = json.loads(body)
+        link, record, end = await self._asked(asked)
+        if asked["generation"] != record.keys.current:
+            raise CulvertError(
+                Reason.GENERATION_STALE, current=record.keys.current, asked=asked["generation"]
+            )
+        await _switch(link, record, end)
+        return b""
+
+    async def _asked(self, asked: dict[str, Any]) -> tuple[Link, SiteTunnelRecord, End]:
+        link = self._fleet.get(asked["gateway"])
+        if link is None:
+            raise CulvertError(Reason.GATEWAY_DOWN, gateway=asked["gateway"])
+        async with self._sessions() as session:
+            found = await repository.records(session, SiteTunnel.id == uuid.UUID(asked["tunnel"]))
+        if not found:
+            raise CulvertError(Reason.TUNNEL_UNKNOWN)
+        return link, found[0], found[0].end(asked["gateway"])
+
+
+async def _install(link: Link, end: End, generation: int, keys: WrappedKeys) -> None:
+    async with link.writing():
+        await link.apply([install_pair(end.side, end.pairs[generation], keys)])
+
+
+async def _switch(link: Link, record: SiteTunnelRecord, end: End) -> None:
+    wanted = end.policy(record.keys.current)
+    async with link.writing():
+        there = {entry.key: entry for entry in await link.stored(wanted)}
+        new = [entry for entry in wanted if entry.key not in there]
+        moved = [entry for entry in wanted if entry.key in there and there[entry.key] != entry]
+        await link.apply([inserts(*new), modifies(moved, [there[entry.key] for entry in moved])])

@@ -1,0 +1,179 @@
+"""Carries out what keys.py says, for the tunnels whose first gateway is ours: looks at their rows, takes the next step.
+
+Looks each second, after a word of a change or of a soft limit, and whenever a gateway comes or goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import uuid
+from collections.abc import Awaitable, Collection
+
+from culvert_db import Sessions, SiteTunnel, SiteTunnelState
+from culvert_proto import CulvertError, Reason
+
+from culvert_service.audit import log as audit
+from culvert_service.audit.log import Line
+from culvert_service.gateways.fleet import Fleet
+from culvert_service.gateways.key_wrap import new_sa_key
+from culvert_service.sessions.grant import DRAIN
+from culvert_service.site_tunnels import repository
+from culvert_service.site_tunnels.hands import Hands
+from culvert_service.site_tunnels.keys import Forget, Renew, Switch, next_step
+from culvert_service.site_tunnels.record import SiteTunnelRecord
+
+_log = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 1.0
+# Before what has failed is tried again: twice as long each time.
+_AGAIN_SECONDS, _AGAIN_MAX_SECONDS = 1.0, 60.0
+
+
+class Keying:
+    def __init__(self, sessions: Sessions, fleet: Fleet, hands: Hands) -> None:
+        self._sessions = sessions
+        self._fleet = fleet
+        self._hands = hands
+        self._asked: dict[uuid.UUID, int] = {}
+        self._patience: dict[uuid.UUID, tuple[float, float]] = {}
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._look_for_ever(), name="site tunnels")
+
+    async def stop(self) -> None:
+        """In the middle of whatever it does: rows tell the next one where to go on."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def look_soon(self, payload: str | None = None) -> None:
+        """For the listener: word of a change, or "id generation" of the keys that a gateway asks to be renewed."""
+        if payload:
+            tunnel, _, generation = payload.partition(" ")
+            self._asked[uuid.UUID(tunnel)] = int(generation)
+        self._wake.set()
+
+    async def _look_for_ever(self) -> None:
+        failing = False
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), _LOOK_SECONDS)
+            self._wake.clear()
+            try:
+                await self._look()
+                failing = False
+            except Exception:
+                if not failing:
+                    _log.exception("site tunnels are not looked after")
+                failing = True
+
+    async def _look(self) -> None:
+        async with self._sessions() as session:
+            found = await repository.records(session)
+        known = {record.id for record in found}
+        self._asked = {tunnel: asked for tunnel, asked in self._asked.items() if tunnel in known}
+        self._patience = {tunnel: until for tunnel, until in self._patience.items() if tunnel in known}
+        ours = [record for record in found if self._fleet.get(record.ends[0].gateway) is not None]
+        await asyncio.gather(*(self._look_after(record) for record in ours))
+
+    async def _look_after(self, record: SiteTunnelRecord) -> None:
+        now = asyncio.get_running_loop().time()
+        not_before, patience = self._patience.get(record.id, (0.0, _AGAIN_SECONDS))
+        if now < not_before:
+            return
+        try:
+            await self._go_on(record)
+            self._patience.pop(record.id, None)
+        except CulvertError as error:
+            self._patience[record.id] = (now + patience, min(2 * patience, _AGAIN_MAX_SECONDS))
+            _log.warning(
+                "a site tunnel's keys wait", extra={"site_tunnel": record.name, "why": error.message}
+            )
+            async with self._sessions.begin() as session:
+                await repository.trouble(session, record.id, error.message)
+
+    async def _go_on(self, record: SiteTunnelRecord) -> None:
+        """One step, and those that it leads to at once. Raises CulvertError."""
+        current: SiteTunnelRecord | None = record
+        while current is not None:
+            match next_step(current.keys, self._asked.get(record.id)):
+                case Forget(generations):
+                    await self._forget(current, generations)
+                case Switch(before):
+                    await self._switch(current, before)
+                case Renew(generation):
+                    if not all(self._fleet.is_online(end.gateway) for end in current.ends):
+                        return
+                    await self._renew(current, generation)
+                case None:
+                    return
+            current = await self._again(record.id)
+
+    async def _again(self, tunnel_id: uuid.UUID) -> SiteTunnelRecord | None:
+        async with self._sessions() as session:
+            found = await repository.records(session, SiteTunnel.id == tunnel_id)
+        return found[0] if found else None
+
+    async def _forget(self, record: SiteTunnelRecord, generations: Collection[int]) -> None:
+        async with self._sessions.begin() as session:
+            await repository.delete_generations(session, record.id, generations)
+        await self._hands.remove(record, generations)
+
+    async def _switch(self, record: SiteTunnelRecord, before: Collection[int]) -> None:
+        await _both(*(self._hands.switch(record, end) for end in record.ends))
+        generation = record.keys.current
+        async with self._sessions.begin() as session:
+            if not await repository.switched(session, record.id, generation, before, DRAIN):
+                return
+        _log.info("site tunnel switched", extra={"site_tunnel": record.name, "generation": generation})
+
+    async def _renew(self, record: SiteTunnelRecord, generation: int) -> None:
+        """Up to where both gateways have the pair and the rows say that it is the current one."""
+        async with self._sessions.begin() as session:
+            row = await repository.locked(session, SiteTunnel.id == record.id)
+            if row is None or row.generation != record.keys.current:
+                return
+            if not await repository.insert_pairs(session, row, generation):
+                gateways = " or ".join(end.gateway for end in record.ends)
+                raise CulvertError(Reason.GATEWAY_REFUSED, gateway=gateways, why="no free SA numbers")
+        numbered = await self._again(record.id)
+        if numbered is None:
+            return
+        one, other = numbered.ends
+        to_one, to_other = new_sa_key(record.suite), new_sa_key(record.suite)
+        try:
+            await _both(
+                self._hands.install(numbered, one, generation, to_one, to_other),
+                self._hands.install(numbered, other, generation, to_other, to_one),
+            )
+        except CulvertError:
+            await self._forget(numbered, {generation})
+            raise
+        if not await self._make_current(numbered, generation):
+            await self._hands.remove(numbered, {generation})
+            return
+        _log.info("site tunnel keyed", extra={"site_tunnel": record.name, "generation": generation})
+
+    async def _make_current(self, record: SiteTunnelRecord, generation: int) -> bool:
+        """False when somebody has changed or deleted the tunnel, or taken it over, meanwhile."""
+        async with self._sessions.begin() as session:
+            row = await repository.locked(session, SiteTunnel.id == record.id)
+            if row is None or row.generation != record.keys.current:
+                return False
+            if not any(sa.generation == generation for sa in row.sas):
+                return False
+            if row.state is SiteTunnelState.DOWN:
+                audit.tell(session, Line("site-tunnel.up", f"site-tunnel/{record.name}"))
+            row.generation, row.state = generation, SiteTunnelState.SWITCHING
+        return True
+
+
+async def _both(*works: Awaitable[None]) -> None:
+    """Lets both end, and then raises what one of them did."""
+    for outcome in await asyncio.gather(*works, return_exceptions=True):
+        if outcome is not None:
+            raise outcome

@@ -1,0 +1,209 @@
+"""SQL about tunnels between gateways."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from collections.abc import Collection, Sequence
+from typing import Any, cast
+
+from culvert_db import (
+    SITE_TUNNELS_CHANNEL,
+    Direction,
+    Gateway,
+    SecurityAssociation,
+    SiteTunnel,
+    SiteTunnelState,
+    Statement,
+)
+from sqlalchemy import ColumnElement, Table, bindparam, delete, func, or_, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import joinedload, selectinload
+
+from culvert_service.gateways.sa import SLOTS, draw
+from culvert_service.rest.page import Cut
+from culvert_service.sessions.free_number import free_number
+from culvert_service.site_tunnels.record import FIXED_PEER, SiteTunnelRecord, parse
+
+_SAS = cast("Table", SecurityAssociation.__table__)
+# Draws of random numbers before it is called a fault.
+_TRIES = 16
+
+
+def _sa(direction: Direction) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        name: bindparam(name) for name in ("site_tunnel_id", "gateway_id", "generation", "tag")
+    }
+    values |= {name: bindparam(f"{direction}_{name}") for name in ("spi", "sa_id")}
+    values["direction"] = direction.value
+    values["slot"] = free_number(_SAS.c.slot, SLOTS, lambda taken: taken.c.direction == direction.value)
+    return values
+
+
+_INSERT_SAS = Statement(
+    insert(_SAS)
+    .values([_sa(direction) for direction in Direction])
+    .on_conflict_do_nothing()
+    .returning(_SAS.c.id)
+)
+
+
+async def rows(
+    session: AsyncSession, cut: Cut | None = None, *which: ColumnElement[bool]
+) -> list[SiteTunnel]:
+    """By name; with gateways and SAs."""
+    query = (
+        select(SiteTunnel)
+        .where(*which)
+        .options(joinedload(SiteTunnel.a), joinedload(SiteTunnel.b), selectinload(SiteTunnel.sas))
+        .execution_options(populate_existing=True)
+    )
+    query = query.order_by(SiteTunnel.name) if cut is None else cut.of(query, SiteTunnel.name)
+    return list(await session.scalars(query))
+
+
+async def records(session: AsyncSession, *which: ColumnElement[bool]) -> list[SiteTunnelRecord]:
+    found = await rows(session, None, *which)
+    now = await clock(session) if found else None
+    return [parse(row, now) for row in found if now is not None]
+
+
+async def at_gateway(session: AsyncSession, gateway_id: int) -> list[SiteTunnelRecord]:
+    return await records(session, or_(*ends_at(gateway_id)))
+
+
+def ends_at(gateway_id: int) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    return SiteTunnel.a_gateway_id == gateway_id, SiteTunnel.b_gateway_id == gateway_id
+
+
+async def locked(session: AsyncSession, *which: ColumnElement[bool]) -> SiteTunnel | None:
+    """The tunnel, to itself until this transaction ends."""
+    # The lock comes first: what is joined to it is read only after whoever had it is through.
+    found = await session.scalar(select(SiteTunnel.id).where(*which).with_for_update())
+    return None if found is None else (await rows(session, None, SiteTunnel.id == found))[0]
+
+
+async def gateways_locked(session: AsyncSession, names: Collection[str]) -> dict[str, Gateway]:
+    """Nobody else adds a tunnel between any of these until this transaction ends; devices' tunnels come and go."""
+    query = select(Gateway).where(Gateway.name.in_(names)).order_by(Gateway.id)
+    return {it.name: it for it in await session.scalars(query.with_for_update(key_share=True))}
+
+
+async def insert_pairs(session: AsyncSession, tunnel: SiteTunnel, generation: int) -> bool:
+    """Numbers at both gateways that nobody else has; False when one of them has none left."""
+    for _ in range(_TRIES):
+        spis = {gateway: draw().spi for gateway in (tunnel.a_gateway_id, tunnel.b_gateway_id)}
+        inserted = 0
+        for gateway, other in (
+            (tunnel.a_gateway_id, tunnel.b_gateway_id),
+            (tunnel.b_gateway_id, tunnel.a_gateway_id),
+        ):
+            # An SPI is the receiver's (RFC 4301 section 4.1).
+            drawn = {
+                "to_gateway_spi": spis[gateway],
+                "to_device_spi": spis[other],
+                "to_gateway_sa_id": draw().sa_id,
+                "to_device_sa_id": draw().sa_id,
+            }
+            inserted += len(
+                await _INSERT_SAS.rows(
+                    session,
+                    site_tunnel_id=tunnel.id,
+                    gateway_id=gateway,
+                    generation=generation,
+                    tag=FIXED_PEER,
+                    **drawn,
+                )
+            )
+        if inserted == 2 * len(Direction):
+            return True
+        await delete_generations(session, tunnel.id, {generation})
+    return False
+
+
+async def delete_generations(
+    session: AsyncSession, tunnel_id: uuid.UUID, generations: Collection[int]
+) -> None:
+    await session.execute(
+        delete(SecurityAssociation).where(
+            SecurityAssociation.site_tunnel_id == tunnel_id, SecurityAssociation.generation.in_(generations)
+        )
+    )
+
+
+async def switched(
+    session: AsyncSession,
+    tunnel_id: uuid.UUID,
+    generation: int,
+    before: Collection[int],
+    drain: datetime.timedelta,
+) -> bool:
+    """Whether that generation still was the one to switch to. Those before drain."""
+    done = (
+        update(SiteTunnel)
+        .where(
+            SiteTunnel.id == tunnel_id,
+            SiteTunnel.generation == generation,
+            SiteTunnel.state == SiteTunnelState.SWITCHING,
+        )
+        .values(state=SiteTunnelState.UP, problem="")
+        .returning(SiteTunnel.id)
+    )
+    if await session.scalar(done) is None:
+        return False
+    await session.execute(
+        update(SecurityAssociation)
+        .where(SecurityAssociation.site_tunnel_id == tunnel_id, SecurityAssociation.generation.in_(before))
+        .values(drain_until=func.now() + drain)
+    )
+    return True
+
+
+async def lose(session: AsyncSession, tunnel_id: uuid.UUID, generation: int, why: str) -> bool:
+    """Whether it still was at that generation, and not lost."""
+    found = await session.scalar(
+        update(SiteTunnel)
+        .where(
+            SiteTunnel.id == tunnel_id,
+            SiteTunnel.generation == generation,
+            SiteTunnel.state != SiteTunnelState.DOWN,
+        )
+        .values(state=SiteTunnelState.DOWN, problem=why)
+        .returning(SiteTunnel.id)
+    )
+    return found is not None
+
+
+async def trouble(session: AsyncSession, tunnel_id: uuid.UUID, why: str) -> None:
+    await session.execute(
+        update(SiteTunnel).where(SiteTunnel.id == tunnel_id, SiteTunnel.problem != why).values(problem=why)
+    )
+
+
+async def of_sa(session: AsyncSession, gateway_id: int, sa_id: int) -> tuple[uuid.UUID, int] | None:
+    """The tunnel of an SA, and its generation."""
+    query = (
+        select(SiteTunnel.id, SecurityAssociation.generation)
+        .join(SecurityAssociation, SecurityAssociation.site_tunnel_id == SiteTunnel.id)
+        .where(SecurityAssociation.gateway_id == gateway_id, SecurityAssociation.sa_id == sa_id)
+    )
+    row = (await session.execute(query)).first()
+    return None if row is None else (row[0], row[1])
+
+
+async def tell(session: AsyncSession, payload: str = "") -> None:
+    """Every controller, once this commits."""
+    await session.execute(select(func.pg_notify(SITE_TUNNELS_CHANNEL, payload)))
+
+
+async def gateways_in_use(session: AsyncSession, gateway_ids: Sequence[int]) -> list[SiteTunnel]:
+    """The tunnels that end at any of these."""
+    return await rows(
+        session, None, or_(SiteTunnel.a_gateway_id.in_(gateway_ids), SiteTunnel.b_gateway_id.in_(gateway_ids))
+    )
+
+
+async def clock(session: AsyncSession) -> datetime.datetime:
+    """The database's: what SAs' ages are told by."""
+    return (await session.execute(select(func.now()))).scalar_one()

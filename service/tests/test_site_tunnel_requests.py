@@ -1,0 +1,93 @@
+"""What an administrator may ask of tunnels between gateways, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from . import two_sites
+from .conftest import World, free_port
+from .two_sites import BERLIN, NUMBERS, PARIS, Sites, described
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+async def gateways(world: World, tmp_path: Path) -> None:
+    """Neither runs."""
+    ports = {name: free_port() for name in NUMBERS}
+    await two_sites.register(world, tmp_path, Sites(tmp_path, ports, {}, {}))
+
+
+def ends(berlin: dict[str, Any] | str, paris: dict[str, Any] | str) -> dict[str, Any]:
+    """One target each; a text is a prefix."""
+    targets = (it if isinstance(it, dict) else {"prefix": it} for it in (berlin, paris))
+    return {
+        "ends": [
+            {"gateway": name, "targets": [it]} for name, it in zip((BERLIN, PARIS), targets, strict=True)
+        ]
+    }
+
+
+async def post(world: World, body: object) -> httpx.Response:
+    return await world.admin.post("/api/v1/site-tunnels", json=body)
+
+
+@pytest.mark.usefixtures("gateways")
+async def test_a_tunnels_profile(world: World) -> None:
+    made = await post(world, described(suite="chacha20-poly1305"))
+    assert (made.status_code, made.headers["etag"]) == (201, '"1"')
+    shown = made.json()
+    assert (shown["state"], shown["generation"], shown["keyed_at"]) == ("down", 0, None)
+    assert shown["reason"] == "The gateway gw-berlin cannot be reached."
+    assert [(end["address"], end["online"]) for end in shown["ends"]] == [
+        ("198.51.100.1", False),
+        ("198.51.100.2", False),
+    ]
+    assert await world.rest("GET", "/site-tunnels") == [shown]
+    stale = await world.admin.delete("/api/v1/site-tunnels/berlin-paris", headers={"If-Match": '"7"'})
+    assert stale.status_code == 412
+    await world.rest("DELETE", "/site-tunnels/berlin-paris")
+    assert await world.rest("GET", "/site-tunnels") == []
+    assert (await world.admin.delete("/api/v1/site-tunnels/berlin-paris")).status_code == 404
+
+
+@pytest.mark.usefixtures("gateways")
+async def test_what_cannot_be_is_refused(world: World) -> None:
+    berlin, rome = described()["ends"][0], {"gateway": "gw-rome", "targets": [{"prefix": "10.3.0.0/24"}]}
+    tcp, udp = (
+        {"prefix": prefix, "protocol": protocol}
+        for prefix, protocol in (("10.1.0.0/24", "tcp"), ("10.2.0.0/24", "udp"))
+    )
+    wrong: list[tuple[dict[str, Any], str, str]] = [
+        (ends("10.1.0.0/24", "10.9.0.0/24"), "REQUEST_INVALID", "gw-paris has no neighbour in 10.9.0.0/24"),
+        (ends("10.1.0.0/24", "10.99.1.0/24"), "REQUEST_INVALID", "10.99.1.0/24 is gw-berlin's own"),
+        (ends(tcp, udp), "REQUEST_INVALID", "no packet can fit"),
+        ({"ends": [berlin, berlin]}, "REQUEST_INVALID", "two gateways"),
+        ({"ends": [berlin, rome]}, "NOT_FOUND", "gw-rome"),
+        ({"suite": "aes-cbc-hmac-sha1-96"}, "SUITE_LEGACY", "gw-berlin"),
+    ]
+    for fields, reason, said in wrong:
+        answer = await post(world, described(**fields))
+        assert (answer.json()["reason"], said in answer.text) == (reason, True), answer.text
+
+
+@pytest.mark.usefixtures("gateways")
+async def test_a_packet_has_one_tunnel(world: World) -> None:
+    web, mail = ({"prefix": "10.2.0.0/24", "protocol": "tcp", "ports": [port]} for port in (443, 25))
+    assert (await post(world, described(**ends("10.1.0.0/24", web)))).status_code == 201
+    assert (await post(world, described("mail", **ends("10.1.0.0/24", mail)))).status_code == 201
+    refused = await post(world, described("both", **ends("10.1.0.10/32", "10.2.0.0/24")))
+    assert refused.json()["reason"] == "ALREADY_EXISTS"
+    assert "carries some of the same packets" in refused.text
+    # What one site says is its own is not another's.
+    lan = {"port": 2, "mac": "02:00:00:00:02:03", "address": "10.1.0.65", "prefix": "10.1.0.64/26"}
+    lan |= {"neighbours": {"10.1.0.70": "02:00:00:00:03:03"}}
+    await world.add_gateway("gw-rome", free_port(), 3, lan=lan)
+    rome = {"gateway": "gw-rome", "targets": [{"prefix": "10.1.0.64/26"}]}
+    inside = await post(world, described("rome", ends=[described()["ends"][0], rome]))
+    assert inside.json()["reason"] == "REQUEST_INVALID"
+    assert "gw-berlin's own" in inside.text

@@ -1,0 +1,91 @@
+"""A tunnel between two real gateways: what the hosts behind them see of its life."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from . import two_sites
+from .conftest import World, until
+from .gateway_process import SLUICE
+from .two_sites import BERLIN, PARIS, Sites, described
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root for namespaces"),
+    pytest.mark.skipif(not SLUICE.exists(), reason="sluice is not built"),
+]
+
+
+@pytest.fixture
+async def sites(world: World, tmp_path: Path) -> AsyncGenerator[Sites]:
+    async with two_sites.laid(tmp_path) as sites:
+        await two_sites.register(world, tmp_path, sites)
+        yield sites
+
+
+async def shown(world: World) -> dict[str, Any]:
+    return dict(await world.rest("GET", "/site-tunnels/berlin-paris"))
+
+
+async def up(world: World, *, beyond: int = 0) -> dict[str, Any]:
+    """Waits for keys of a generation above that one."""
+    return await until(
+        lambda: shown(world), lambda found: found["state"] == "up" and found["generation"] > beyond, 20
+    )
+
+
+async def tables(world: World, gateway: str) -> list[dict[str, Any]]:
+    """What tunnels have there."""
+    found = (await world.rest("GET", f"/gateways/{gateway}/entries"))["entries"]
+    return [entry for entry in found if entry["table"].startswith(("sad", "spd"))]
+
+
+async def held(world: World) -> tuple[int, int]:
+    return len(await tables(world, BERLIN)), len(await tables(world, PARIS))
+
+
+async def test_hosts_behind_two_gateways_meet(world: World, sites: Sites) -> None:
+    async with sites.running(BERLIN, PARIS):
+        await world.rest("POST", "/site-tunnels", described(rekey={"soft_packets": 300}))
+        await up(world)
+        assert await sites.ping(BERLIN)
+        assert await sites.ping(PARIS)
+        before = (await shown(world))["generation"]
+        # Each 300 packets of either direction a gateway asks for other keys.
+        both = await sites.flow(rate=500, seconds=3)
+        assert [(one["received"], one["repeated"]) for one in both] == [(one["sent"], 0) for one in both]
+        assert (await shown(world))["generation"] >= before + 2
+        # What drains goes.
+        await until(lambda: held(world), lambda found: found == (4, 4), 20)
+        await world.rest("DELETE", "/site-tunnels/berlin-paris")
+        assert await held(world) == (0, 0)
+        assert not await sites.ping(BERLIN)
+
+
+async def test_a_gateway_that_comes_back_empty_gets_new_keys(world: World, sites: Sites) -> None:
+    async with sites.running(BERLIN):
+        async with sites.running(PARIS):
+            await world.rest("POST", "/site-tunnels", described())
+            first = await up(world)
+            [spi] = [
+                entry["match"]["spi"] for entry in await tables(world, PARIS) if entry["table"] == "sad_in"
+            ]
+        await world.online(PARIS, wanted="offline")
+        assert not (await shown(world))["ends"][1]["online"]
+        async with sites.running(PARIS):
+            again = await up(world, beyond=first["generation"])
+            assert await sites.ping(PARIS)
+            assert spi not in [entry["match"].get("spi") for entry in await tables(world, PARIS)]
+            assert again["keyed_at"] > first["keyed_at"]
+            lines = await world.rest("GET", "/audit?object=site-tunnel/berlin-paris")
+            assert [line["action"] for line in lines][:4] == [
+                "site-tunnel.up",
+                "site-tunnel.down",
+                "site-tunnel.up",
+                "site-tunnel.create",
+            ]
