@@ -95,6 +95,9 @@ class Settings(BaseSettings):
     oidc_client_id: str | None = None
     # Holds the client's secret and nothing else.
     oidc_client_secret_file: Path | None = None
+    # A collector of OpenTelemetry traces that speaks OTLP over HTTP, and the share of operations that it is told of.
+    otlp_endpoint: str | None = Field(default=None, pattern=r"^https?://[^/\s]+/?$")
+    trace_ratio: float = Field(default=1, ge=0, le=1)
     log_json: bool = False
 
     @model_validator(mode="after")

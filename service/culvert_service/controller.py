@@ -84,6 +84,7 @@ from culvert_service.sessions import endpoints as tunnel_endpoints
 from culvert_service.sessions.service import Tunnels
 from culvert_service.site_tunnels import endpoints as site_tunnel_endpoints
 from culvert_service.site_tunnels.service import SiteTunnels
+from culvert_service.tracing.tracing import Tracing
 from culvert_service.watch.hub import Hub
 from culvert_service.watch.pushes import Pushes
 
@@ -273,6 +274,8 @@ class Controller:
             ],
         )
         self._app.add_middleware(RestCalls, instruments=self._instruments)
+        self._tracing = Tracing(settings, sessions)
+        self._tracing.add_to(self._app)
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Controller:
@@ -281,6 +284,7 @@ class Controller:
         )
         chain = certificate.certificate.pem + self._infrastructure.pem
         async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._tracing.exporting())
             stack.push_async_callback(self._ownership.release)
             stack.push_async_callback(self._fleet.stop)
             stack.push_async_callback(self._tunnels.stop)
@@ -310,7 +314,8 @@ class Controller:
     @asynccontextmanager
     async def _agent_server(self, certificate: PrivateKey, chain: bytes) -> AsyncGenerator[None]:
         server = grpc.aio.server(
-            interceptors=[AgentCalls(self._instruments)], options=[("grpc.so_reuseport", 0)]
+            interceptors=[*self._tracing.interceptors(), AgentCalls(self._instruments)],
+            options=[("grpc.so_reuseport", 0)],
         )
         agent_pb2_grpc.add_AgentServiceServicer_to_server(self._servicer, server)
         credentials = grpc.ssl_server_credentials(

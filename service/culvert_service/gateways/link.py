@@ -19,6 +19,7 @@ from functools import partial
 import finsy
 from culvert_proto import CulvertError, Reason
 from finsy.proto import p4r
+from opentelemetry.trace import SpanKind
 
 from culvert_service.gateways import digests, p4runtime
 from culvert_service.gateways.election import OneBid
@@ -29,6 +30,7 @@ from culvert_service.gateways.health import Drift, Report
 from culvert_service.gateways.key_wrap import KeyWrap
 from culvert_service.gateways.session import Credentials, Program
 from culvert_service.gateways.site import Site
+from culvert_service.tracing.span import span
 
 _log = logging.getLogger(__name__)
 
@@ -247,7 +249,8 @@ class Link:
     async def _write(self, updates: Sequence[Update], *, missing_ok: bool = False) -> None:
         if updates:
             encoded = [self._encoding.update(update) for update in updates]
-            with self._open_channel():
+            named = {"culvert__gateway": self.name, "culvert__updates": len(updates)}
+            with span("P4Runtime/Write", SpanKind.CLIENT, **named), self._open_channel():
                 await self._connected().write(encoded, strict=not missing_ok)
 
     @contextmanager

@@ -1,0 +1,26 @@
+"""Spans go to a collector (OTLP over HTTP), in batches and from a thread of their own.
+
+A collector that is not there costs nothing but its spans: the queue is bounded, and what does not fit is dropped.
+"""
+
+from __future__ import annotations
+
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+
+_EXPORT_SECONDS = 3.0
+
+
+def provider(endpoint: str, ratio: float, controller: str) -> TracerProvider:
+    """`endpoint` is a collector's address without a path; `ratio` is the share of operations that it is told of."""
+    made = TracerProvider(
+        sampler=ParentBased(TraceIdRatioBased(ratio)),
+        resource=Resource.create({"service.name": "culvert-controller", "service.instance.id": controller}),
+        shutdown_on_exit=False,
+    )
+    exporter = OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces", timeout=_EXPORT_SECONDS)
+    made.add_span_processor(BatchSpanProcessor(exporter))
+    return made

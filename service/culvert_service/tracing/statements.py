@@ -1,0 +1,58 @@
+"""A span for each statement of an operation. Its text holds places for values, and no value (`$1`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opentelemetry import trace as opentelemetry
+from opentelemetry.trace import SpanKind
+from sqlalchemy import Connection, Engine, event
+from sqlalchemy.engine import ExceptionContext
+
+from culvert_service.tracing.span import fail, span
+
+_UNDER_WAY = "culvert.span"
+_TEXT_MAX = 2000
+
+
+def trace(engine: Engine) -> None:
+    for name, hear in _EVENTS.items():
+        event.listen(engine, name, hear)
+
+
+def leave(engine: Engine) -> None:
+    for name, hear in _EVENTS.items():
+        event.remove(engine, name, hear)
+
+
+def _before(connection: Connection, _cursor: Any, text: str, *_: Any) -> None:
+    # What the process does by itself, twice a second, is nobody's operation.
+    if opentelemetry.get_current_span().is_recording():
+        operation = text.lstrip().partition(" ")[0].upper()[:20]
+        started = span(
+            operation, SpanKind.CLIENT, db__system__name="postgresql", db__query__text=text[:_TEXT_MAX]
+        )
+        connection.info[_UNDER_WAY] = started, started.__enter__()
+
+
+def _after(connection: Connection, *_: Any) -> None:
+    if under_way := connection.info.pop(_UNDER_WAY, None):
+        under_way[0].__exit__(None, None, None)
+
+
+def _failed(context: ExceptionContext) -> None:
+    if context.connection is not None and (under_way := context.connection.info.pop(_UNDER_WAY, None)):
+        fail(under_way[1], type(context.original_exception).__name__)
+        under_way[0].__exit__(None, None, None)
+
+
+def _commits(_connection: Connection) -> None:
+    opentelemetry.get_current_span().add_event("commit")
+
+
+_EVENTS = {
+    "before_cursor_execute": _before,
+    "after_cursor_execute": _after,
+    "handle_error": _failed,
+    "commit": _commits,
+}
