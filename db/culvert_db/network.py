@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Text, UniqueConstraint, text
@@ -34,6 +35,8 @@ class Gateway(Base):
     legacy_suites: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'"))
     # Key-encryption key (DESIGN D2), encrypted under the controller's master key.
     kek_ciphertext: Mapped[bytes]
+    # Set: no tunnel is opened through it any more, and those that are open are to move.
+    draining_since: Mapped[datetime.datetime | None]
     version: Mapped[Version]
     created_at: Mapped[CreatedAt]
 

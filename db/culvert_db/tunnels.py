@@ -42,14 +42,24 @@ class Address(Base):
 class TunnelState(enum.StrEnum):
     UP = "up"
     RENEWING = "renewing"
+    LEAVING = "leaving"
 
 
 class Tunnel(Base):
-    """An open tunnel; a closed one has no row. `generation` is the one that the gateway seals with."""
+    """An open tunnel; a closed one has no row. `generation` is the one that the gateway seals with.
+
+    One that leaves has been replaced by another at another gateway, and stays until its SAs have drained.
+    """
 
     __tablename__ = "tunnels"
     __table_args__ = (
-        UniqueConstraint("device_id", "resource_id"),
+        Index(
+            "uq_tunnels_device_id_resource_id",
+            "device_id",
+            "resource_id",
+            unique=True,
+            postgresql_where=text("state <> 'leaving'"),
+        ),
         ForeignKeyConstraint(
             ["gateway_id", "device_id"], ["addresses.gateway_id", "addresses.device_id"], ondelete="CASCADE"
         ),

@@ -74,6 +74,8 @@ class Reason(enum.IntEnum):
     DATABASE_DOWN = error_pb2.REASON_DATABASE_DOWN
     GATEWAY_IN_USE = error_pb2.REASON_GATEWAY_IN_USE
     GATEWAY_ELSEWHERE = error_pb2.REASON_GATEWAY_ELSEWHERE
+    GATEWAY_DRAINING = error_pb2.REASON_GATEWAY_DRAINING
+    GATEWAY_NEEDED = error_pb2.REASON_GATEWAY_NEEDED
     CLOSED_BY_USER = error_pb2.REASON_CLOSED_BY_USER
     CLOSED_IDLE = error_pb2.REASON_CLOSED_IDLE
     CLOSED_BY_ADMIN = error_pb2.REASON_CLOSED_BY_ADMIN
@@ -428,6 +430,18 @@ CATALOGUE: dict[Reason, Entry] = {
         "Ask the controller {owner}.",
         _G.FAILED_PRECONDITION,
         _H.MISDIRECTED_REQUEST,
+    ),
+    Reason.GATEWAY_DRAINING: Entry(
+        "The gateway {gateway} is being taken out of service.",
+        "Nothing to do where another gateway serves the name; otherwise ask your administrator.",
+        _G.UNAVAILABLE,
+        _H.SERVICE_UNAVAILABLE,
+    ),
+    Reason.GATEWAY_NEEDED: Entry(
+        "Only the gateway {gateway} serves {what}.",
+        "Give them another gateway first; or drain it anyway: what is open there stays, and nothing new opens.",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
     ),
     Reason.CLOSED_BY_USER: Entry(
         "The tunnel was closed by the user.", "Open the name again to bring it back.", _G.CANCELLED, _H.GONE

@@ -126,6 +126,24 @@ def change_gateway(
     _run(lambda settings: administration.change_gateway(settings, name, description), config_file)
 
 
+@gateway_commands.command("drain")
+def drain_gateway(
+    name: str,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Although some resources have no other gateway.")
+    ] = False,
+    config_file: ConfigFile = None,
+) -> None:
+    """Open nothing through a gateway any more, and move its tunnels to other gateways."""
+    _run(lambda settings: administration.drain_gateway(settings, name, anyway=anyway), config_file)
+
+
+@gateway_commands.command("undrain")
+def undrain_gateway(name: str, config_file: ConfigFile = None) -> None:
+    """Let tunnels be opened through a gateway again."""
+    _run(lambda settings: administration.undrain_gateway(settings, name), config_file)
+
+
 @gateway_commands.command("remove")
 def remove_gateway(name: str, config_file: ConfigFile = None) -> None:
     """Delete a gateway that no resource and no tunnel uses."""

@@ -20,7 +20,8 @@ HOUR = datetime.timedelta(hours=1)
 SOON = NOW + HOUR
 WIKI = "wiki.corp.example"
 BERLIN, PARIS = GatewayFact("berlin", online=True), GatewayFact("paris", online=True)
-DOWN = GatewayFact("berlin", online=False)
+DOWN, DOWN_PARIS = GatewayFact("berlin", online=False), GatewayFact("paris", online=False)
+DRAINING = GatewayFact("berlin", online=True, draining=True)
 
 OFFICE = Conditions(sources=(ipaddress.ip_network("203.0.113.0/24"),))
 NIGHT = Conditions.model_validate(
@@ -63,7 +64,12 @@ ANYONE = wiki(Conditions())
         (asker(), ANYONE, (BERLIN, PARIS), "paris", ("paris",)),
         (asker(), ANYONE, (BERLIN,), "rome", ("berlin",)),
         (asker(), ANYONE, (DOWN, PARIS), "", ("paris",)),
-        (asker(), ANYONE, (DOWN, PARIS), "berlin", Reason.GATEWAY_DOWN),
+        # A wish, where the gateway that is wished for cannot be used.
+        (asker(), ANYONE, (DOWN, PARIS), "berlin", ("paris",)),
+        (asker(), ANYONE, (DRAINING, PARIS), "berlin", ("paris",)),
+        (asker(), ANYONE, (DOWN, DOWN_PARIS), "paris", Reason.GATEWAY_DOWN),
+        (asker(), ANYONE, (DRAINING, PARIS), "", ("paris",)),
+        (asker(), ANYONE, (DRAINING,), "", Reason.GATEWAY_DRAINING),
         (asker(), ANYONE, (DOWN,), "", Reason.GATEWAY_DOWN),
         (asker(), ANYONE, (), "", Reason.GATEWAY_DOWN),
         (asker(), None, (), "", Reason.NAME_UNKNOWN),

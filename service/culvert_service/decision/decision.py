@@ -43,6 +43,12 @@ class Target:
 class GatewayFact:
     name: str
     online: bool
+    draining: bool = False
+
+    def obstacle(self) -> Denial | None:
+        if not self.online:
+            return Denial(Reason.GATEWAY_DOWN, {"gateway": self.name})
+        return Denial(Reason.GATEWAY_DRAINING, {"gateway": self.name}) if self.draining else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +83,7 @@ def decide(
     pinned: str,
     now: datetime.datetime,
 ) -> Decision:
-    """`gateways` are those that serve the target, in order. A pinned one that serves it is the only one tried."""
+    """`gateways` are those that serve the target, in order. A pinned one that can be used is the only one tried."""
     steps: list[Step] = []
     verdict = _walk(steps, asker, name, target, gateways, pinned, now)
     return Decision(verdict, tuple(steps))
@@ -104,15 +110,21 @@ def _walk(
     permitted = _permitted(steps, asker, target, now)
     if isinstance(permitted, Denial):
         return permitted
-    serving = [gateway for gateway in gateways if gateway.name == pinned] or list(gateways)
-    for gateway in serving:
-        down = None if gateway.online else Denial(Reason.GATEWAY_DOWN, {"gateway": gateway.name})
-        steps.append(Step(Check.GATEWAY, gateway.name, down))
-    online = tuple(gateway.name for gateway in serving if gateway.online)
-    if not online:
-        which = serving[0].name if serving else f"for {target.fqdn}"
-        return Denial(Reason.GATEWAY_DOWN, {"gateway": which})
-    return Permit(online, permitted)
+    serving = _in_turn(gateways, pinned)
+    obstacles = {gateway.name: gateway.obstacle() for gateway in serving}
+    steps += [Step(Check.GATEWAY, name, obstacle) for name, obstacle in obstacles.items()]
+    usable = tuple(name for name, obstacle in obstacles.items() if obstacle is None)
+    if usable:
+        return Permit(usable, permitted)
+    none = Denial(Reason.GATEWAY_DOWN, {"gateway": f"for {target.fqdn}"})
+    return next((obstacle for obstacle in obstacles.values() if obstacle), none)
+
+
+def _in_turn(gateways: Sequence[GatewayFact], pinned: str) -> list[GatewayFact]:
+    chosen = [gateway for gateway in gateways if gateway.name == pinned]
+    if any(gateway.obstacle() is None for gateway in chosen):
+        return chosen
+    return chosen + [gateway for gateway in gateways if gateway.name != pinned]
 
 
 def _permitted(

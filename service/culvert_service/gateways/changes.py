@@ -1,4 +1,4 @@
-"""A gateway changed in its place, or deleted once nothing uses it."""
+"""A gateway changed in its place, taken out of service, or deleted once nothing uses it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Awaitable, Callable
 
 from culvert_db import Gateway, Sessions
 from culvert_proto import CulvertError, Reason
+from sqlalchemy import func
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit import log as audit
+from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Line
 from culvert_service.gateways import ownership_rows, repository
 from culvert_service.gateways.ownership import Ownership
@@ -73,6 +75,34 @@ class Changes:
         except IntegrityError:
             why = "a resource or a tunnel came while it was to be deleted"
             raise CulvertError(Reason.GATEWAY_IN_USE, gateway=name, why=why) from None
+        await self._ownership.look()
+
+    async def drain(self, name: str, seen: MayMatch, *, anyway: bool) -> None:
+        """From its commit on nothing opens through the gateway. Raises CulvertError NOT_FOUND, VERSION_STALE, or, unless
+        `anyway`, GATEWAY_NEEDED.
+        """
+        async with self._sessions.begin() as session:
+            gateway = await _locked(session, name, seen)
+            load = (await repository.loads(session, [gateway.id]))[gateway.id]
+            if gateway.draining_since is not None:
+                return
+            if load.alone and not anyway:
+                raise CulvertError(Reason.GATEWAY_NEEDED, gateway=name, what=", ".join(load.alone))
+            gateway.draining_since = func.now()
+            told: dict[str, Detail] = {"tunnels": load.tunnels, "alone_for": " ".join(load.alone)}
+            audit.tell(session, Line("gateway.drain", f"gateway/{name}", told))
+            await ownership_rows.tell(session)
+        await self._ownership.look()
+
+    async def undrain(self, name: str, seen: MayMatch) -> None:
+        """What has moved away stays where it is. Raises CulvertError NOT_FOUND or VERSION_STALE."""
+        async with self._sessions.begin() as session:
+            gateway = await _locked(session, name, seen)
+            if gateway.draining_since is None:
+                return
+            gateway.draining_since = None
+            audit.tell(session, Line("gateway.undrain", f"gateway/{name}"))
+            await ownership_rows.tell(session)
         await self._ownership.look()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Response, status
+from fastapi import APIRouter, Depends, Query, Response, status
 
 from culvert_service.gateways.changes import Changes
 from culvert_service.gateways.schemas import BundleOut, EntriesOut, GatewayIn, GatewayOut
@@ -43,11 +43,26 @@ def router(gateways: Gateways, changes: Changes) -> APIRouter:
         await changes.replace(name, asked, seen)
         return tagged(response, await gateways.get(name))
 
+    @routes.post("/{name}/drain", summary="Open nothing through a gateway any more, and move its tunnels")
+    async def drain(
+        name: str,
+        seen: Annotated[MayMatch, Depends()],
+        response: Response,
+        anyway: Annotated[bool, Query(description="Although some resources have no other gateway")] = False,
+    ) -> GatewayOut:
+        await changes.drain(name, seen, anyway=anyway)
+        return tagged(response, await gateways.get(name))
+
+    @routes.post("/{name}/undrain", summary="Let tunnels be opened through a gateway again")
+    async def undrain(name: str, seen: Annotated[MayMatch, Depends()], response: Response) -> GatewayOut:
+        await changes.undrain(name, seen)
+        return tagged(response, await gateways.get(name))
+
     @routes.delete(
         "/{name}", status_code=status.HTTP_204_NO_CONTENT, summary="Delete a gateway that nothing uses"
     )
     async def delete(name: str, seen: Annotated[MayMatch, Depends()]) -> None:
         await changes.delete(name, seen)
 
-    _ = (create, list_all, get, bundle, entries, replace, delete)
+    _ = (create, list_all, get, bundle, entries, replace, drain, undrain, delete)
     return routes

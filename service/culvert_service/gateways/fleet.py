@@ -24,6 +24,7 @@ class Standing:
     epoch: int
     online: bool
     reason: str
+    draining: bool = False
 
 
 class ElsewhereError(Exception):

@@ -114,8 +114,9 @@ class Ownership:
         standings: dict[str, Standing] = {}
         for one in seen:
             config = self._config(one.gateway)
+            draining = one.gateway.draining_since is not None
             standings[config.name] = Standing(
-                config, one.owner, one.holder, one.epoch, one.online, one.reason
+                config, one.owner, one.holder, one.epoch, one.online, one.reason, draining
             )
             if (epoch := held.get(config.id)) is not None:
                 self._fleet.own(config, epoch)

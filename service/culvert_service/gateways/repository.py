@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from culvert_db import Gateway, Resource, ResourceGateway, Tunnel
-from sqlalchemy import func, select
+from culvert_db import Gateway, Resource, ResourceGateway, Tunnel, TunnelState
+from sqlalchemy import exists, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import aliased
 
 
 async def by_name(session: AsyncSession, name: str) -> Gateway | None:
@@ -24,6 +26,34 @@ async def resources_through(session: AsyncSession, gateway_id: int) -> Sequence[
         query.where(ResourceGateway.gateway_id == gateway_id).order_by(Resource.name)
     )
     return found.all()
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a gateway carries: its open tunnels, and the resources that no other gateway serves."""
+
+    tunnels: int
+    alone: tuple[str, ...]
+
+
+async def loads(session: AsyncSession, gateway_ids: Sequence[int]) -> dict[int, Load]:
+    """A gateway that drains serves nobody in the place of another."""
+    open_ones = Tunnel.gateway_id.in_(gateway_ids), Tunnel.state != TunnelState.LEAVING
+    counted = select(Tunnel.gateway_id, func.count()).where(*open_ones).group_by(Tunnel.gateway_id)
+    tunnels = {row[0]: row[1] for row in await session.execute(counted)}
+    mine, other = aliased(ResourceGateway), aliased(ResourceGateway)
+    helps = (
+        exists()
+        .where(other.resource_id == mine.resource_id, other.gateway_id != mine.gateway_id)
+        .where(Gateway.id == other.gateway_id, Gateway.draining_since.is_(None))
+    )
+    query = select(mine.gateway_id, Resource.name).join(Resource, Resource.id == mine.resource_id)
+    alone: dict[int, list[str]] = {}
+    for gateway_id, name in await session.execute(
+        query.where(mine.gateway_id.in_(gateway_ids), ~helps).order_by(Resource.name)
+    ):
+        alone.setdefault(gateway_id, []).append(name)
+    return {key: Load(tunnels.get(key, 0), tuple(alone.get(key, ()))) for key in gateway_ids}
 
 
 async def uses(session: AsyncSession, gateway_id: int) -> str:

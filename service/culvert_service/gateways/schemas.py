@@ -211,6 +211,12 @@ class GatewayOut(BaseModel):
     state: Literal["online", "offline"]
     # Why it is offline; empty when it is online.
     reason: str
+    # Since when no tunnel is opened through it and those that are open move to other gateways; null: it serves.
+    draining_since: datetime | None
+    # Open now, or left of what drains.
+    tunnels: int
+    # The resources that no other gateway could serve.
+    alone_for: list[str]
     # The name of the controller that writes it, empty while none does; and its P4Runtime election id.
     owner: str
     epoch: int

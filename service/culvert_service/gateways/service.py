@@ -9,6 +9,7 @@ from typing import Any
 from culvert_db import Gateway, GatewayHealth, Sessions
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
@@ -20,6 +21,7 @@ from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.key_wrap import new_kek
 from culvert_service.gateways.ownership import Ownership
 from culvert_service.gateways.ownership_rows import Seen
+from culvert_service.gateways.repository import Load
 from culvert_service.gateways.schemas import (
     BundleOut,
     DriftOut,
@@ -75,20 +77,22 @@ class Gateways:
     async def list(self, page: Page) -> list[GatewayOut]:
         async with self._sessions() as session:
             found = await ownership_rows.seen(session, cut=page.by(str))
-        return [self._out(seen) for seen in page.cut(found, lambda seen: (seen.gateway.name,))]
+            shown = page.cut(found, lambda seen: (seen.gateway.name,))
+            return await self._all_out(session, shown)
 
     async def everything(self) -> list[GatewayOut]:
         """For a live view."""
         async with self._sessions() as session:
-            return [self._out(seen) for seen in await ownership_rows.seen(session)]
+            return await self._all_out(session, await ownership_rows.seen(session))
 
     async def get(self, name: str) -> tuple[GatewayOut, int]:
         """With its version. Raises CulvertError NOT_FOUND."""
         async with self._sessions() as session:
             found = await ownership_rows.seen(session, name)
-        if not found:
-            raise CulvertError(Reason.NOT_FOUND, what=f"The gateway {name}")
-        return self._out(found[0]), found[0].gateway.version
+            if not found:
+                raise CulvertError(Reason.NOT_FOUND, what=f"The gateway {name}")
+            [shown] = await self._all_out(session, found)
+        return shown, found[0].gateway.version
 
     async def bundle(self, name: str) -> BundleOut:
         gateway = await self._named(name)
@@ -125,7 +129,11 @@ class Gateways:
             raise CulvertError(Reason.NOT_FOUND, what=f"The gateway {name}")
         return gateway
 
-    def _out(self, seen: Seen) -> GatewayOut:
+    async def _all_out(self, session: AsyncSession, found: Sequence[Seen]) -> list[GatewayOut]:
+        loads = await repository.loads(session, [seen.gateway.id for seen in found])
+        return [self._out(seen, loads[seen.gateway.id]) for seen in found]
+
+    def _out(self, seen: Seen, load: Load) -> GatewayOut:
         gateway, health = seen.gateway, seen.health
         link = self._fleet.get(gateway.name)
         # Of our own we know more than was recorded.
@@ -145,6 +153,9 @@ class Gateways:
             legacy_suites=[Suite(name) for name in gateway.legacy_suites],
             state="online" if known.online else "offline",
             reason=known.reason,
+            draining_since=gateway.draining_since,
+            tunnels=load.tunnels,
+            alone_for=list(load.alone),
             owner=seen.owner,
             epoch=seen.epoch,
             reconciled_at=health.reconciled_at if health else None,

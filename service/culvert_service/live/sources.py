@@ -10,7 +10,7 @@ import json
 import uuid
 from collections.abc import Collection, Mapping
 
-from culvert_db import Base, DnsRecord, Sessions, Tunnel
+from culvert_db import Base, DnsRecord, Sessions, Tunnel, TunnelState
 from pydantic import BaseModel
 from sqlalchemy import ColumnElement, Text, literal_column, select, tuple_
 
@@ -30,7 +30,8 @@ def tunnels(sessions: Sessions) -> View:
 
     async def versions() -> Mapping[str, str]:
         async with sessions() as session:
-            found = await session.execute(select(Tunnel.id, _xmin(Tunnel)))
+            stays = Tunnel.state != TunnelState.LEAVING
+            found = await session.execute(select(Tunnel.id, _xmin(Tunnel)).where(stays))
         return {str(key): version for key, version in found}
 
     async def rows(keys: Collection[str]) -> Mapping[str, Row]:

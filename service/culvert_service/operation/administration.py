@@ -55,6 +55,17 @@ async def change_gateway(settings: Settings, name: str, description: Path) -> No
     print(f"Changed {name}. Tunnels that do not fit it any more are closed.")
 
 
+async def drain_gateway(settings: Settings, name: str, *, anyway: bool) -> None:
+    query = "?anyway=true" if anyway else ""
+    found = await call(settings, "POST", f"{_gateway(name)}/drain{query}")
+    print(f"{name} drains: {found['tunnels']} of its tunnels are open.")
+
+
+async def undrain_gateway(settings: Settings, name: str) -> None:
+    await call(settings, "POST", f"{_gateway(name)}/undrain")
+    print(f"{name} serves again.")
+
+
 async def remove_gateway(settings: Settings, name: str) -> None:
     await call(settings, "DELETE", _gateway(name))
     print(f"Removed {name}. Its switch keeps the program and no tunnel: turn it off.")
@@ -63,7 +74,8 @@ async def remove_gateway(settings: Settings, name: str) -> None:
 async def list_gateways(settings: Settings) -> None:
     for gateway in await call(settings, "GET", "/gateways"):
         why = f" ({gateway['reason']})" if gateway["state"] != "online" else ""
-        print(f"{gateway['name']:24} {gateway['address']:16} {gateway['state']}{why}")
+        state = gateway["state"] + (", draining" if gateway["draining_since"] else "")
+        print(f"{gateway['name']:24} {gateway['address']:16} {gateway['tunnels']:6} tunnels  {state}{why}")
 
 
 def _gateway(name: str) -> str:

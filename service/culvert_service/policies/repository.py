@@ -93,9 +93,10 @@ async def traced(
     return [Traced(*row) for row in await session.execute(query)]
 
 
-async def gateways_of(session: AsyncSession, fqdn: str) -> Sequence[str]:
+async def gateways_of(session: AsyncSession, fqdn: str) -> Sequence[Gateway]:
+    """In order."""
     query = (
-        select(Gateway.name)
+        select(Gateway)
         .join(ResourceGateway, ResourceGateway.gateway_id == Gateway.id)
         .join(Resource, Resource.id == ResourceGateway.resource_id)
         .where(Resource.id == _meant_by(fqdn))

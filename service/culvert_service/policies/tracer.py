@@ -6,7 +6,7 @@ import datetime
 import uuid
 from collections.abc import Callable, Sequence
 
-from culvert_db import Sessions
+from culvert_db import Gateway, Sessions
 from culvert_proto import CulvertError, Reason
 
 from culvert_service.decision import facts
@@ -48,7 +48,7 @@ class Tracer:
         return [self._one(traced, fqdn, address, serving, gateway) for traced in found]
 
     def _one(
-        self, traced: Traced, fqdn: str, address: str | None, serving: Sequence[str], pinned: str
+        self, traced: Traced, fqdn: str, address: str | None, serving: Sequence[Gateway], pinned: str
     ) -> TraceOut:
         device, resource = traced.device, traced.resource
         source = address or device.last_seen_address
@@ -56,7 +56,7 @@ class Tracer:
             facts.asker(device, device.user, source),
             fqdn,
             facts.target(resource, traced.policies, approval=self._approval) if resource else None,
-            [GatewayFact(name, self._online(name)) for name in serving],
+            [GatewayFact(it.name, self._online(it.name), it.draining_since is not None) for it in serving],
             pinned,
             self._now(),
         )

@@ -1,9 +1,11 @@
-"""Tunnels of a gateway that is gone: their devices are asked to open them again, and the decision finds the next gateway.
+"""Tunnels of a gateway that is gone or drains: their devices are asked to open them again, and the decision finds the next.
 
  links ─► Outages: what is gone ─► tunnels there that another gateway serves ─► Watch ─► OpenTunnel, as at any time
+ rows ──► what drains ─────────────┘
 
-What a tunnel has at the gateway that is gone is deleted when that comes back (the reconciler). A device that does not
-watch, or does not call, is asked again as long as its tunnel is there: nothing rests on one message.
+What a tunnel has at the gateway that is gone is deleted when that comes back (the reconciler); at one that drains it stays
+for a while beside the new one. A device that does not watch, or does not call, is asked again as long as its tunnel is
+there: nothing rests on one message.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ _LOOK_SECONDS = 0.25
 _SWEEP_SECONDS = 2.0
 # A device has that long to call, until it is asked again.
 _PATIENCE_SECONDS = 5.0
+# Of tunnels that work still, so many are asked in one sweep.
+_DRAINED_AT_ONCE = 200
 
 
 class Failover:
@@ -38,6 +42,7 @@ class Failover:
         # Of other controllers' gateways: the epoch in which they were last online, and when that was.
         self._told: dict[str, tuple[int, float]] = {}
         self._gone: frozenset[str] = frozenset()
+        self._drains: frozenset[str] = frozenset()
         self._swept = 0.0
         self._asked: dict[uuid.UUID, float] = {}
         self._looks = Periodic("failover", self._look, _LOOK_SECONDS)
@@ -55,8 +60,11 @@ class Failover:
         )
         if gone - self._gone:
             _log.warning("gateways are gone", extra={"gateways": sorted(gone)})
-        due = bool(gone - self._gone) or (bool(gone) and now - self._swept >= _SWEEP_SECONDS)
-        self._gone = gone
+        drains = frozenset(one.config.name for one in self._fleet.standings() if one.draining)
+        leading_away = gone | drains
+        news = leading_away - self._gone - self._drains
+        due = bool(news) or (bool(leading_away) and now - self._swept >= _SWEEP_SECONDS)
+        self._gone, self._drains = gone, drains
         if due:
             self._swept = now
             await self._sweep(now)
@@ -72,18 +80,23 @@ class Failover:
         return Seen(standing.online, at if standing.holder and epoch == standing.epoch else None, ours=False)
 
     async def _sweep(self, now: float) -> None:
-        online = [standing.config.name for standing in self._fleet.standings() if standing.online]
+        standings = self._fleet.standings()
+        usable = [one.config.name for one in standings if one.online and not one.draining]
         async with self._sessions() as session:
-            stranded = await repository.stranded(session, sorted(self._gone), online)
+            stranded = await repository.stranded(session, sorted(self._gone), usable)
         self._asked = {one.id: self._asked[one.id] for one in stranded if one.id in self._asked}
-        asked = 0
-        for one in stranded:
+        # Who was never asked comes before who does not answer.
+        waiting = sorted(stranded, key=lambda one: self._asked.get(one.id, 0.0))
+        asked, drained = 0, 0
+        for one in waiting:
             if now - self._asked.get(one.id, -_PATIENCE_SECONDS) < _PATIENCE_SECONDS:
                 continue
-            why = CulvertError(Reason.GATEWAY_DOWN, gateway=one.gateway)
-            if self._hub.watches(one.device_id):
-                self._hub.tell(one.device_id, GatewayMoved(one.id, why))
-                self._asked[one.id] = now
-                asked += 1
+            if not self._hub.watches(one.device_id) or (one.drains and drained == _DRAINED_AT_ONCE):
+                continue
+            reason = Reason.GATEWAY_DRAINING if one.drains else Reason.GATEWAY_DOWN
+            self._hub.tell(one.device_id, GatewayMoved(one.id, CulvertError(reason, gateway=one.gateway)))
+            self._asked[one.id] = now
+            asked, drained = asked + 1, drained + one.drains
         if asked:
-            _log.info("devices are asked to move", extra={"tunnels": asked, "gateways": sorted(self._gone)})
+            gateways = sorted({one.gateway for one in stranded})
+            _log.info("devices are asked to move", extra={"tunnels": asked, "gateways": gateways})

@@ -6,8 +6,8 @@ import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from culvert_db import Gateway, Resource, ResourceGateway, SecurityAssociation, Tunnel
-from sqlalchemy import BigInteger, any_, cast, exists, select
+from culvert_db import Gateway, Resource, ResourceGateway, SecurityAssociation, Tunnel, TunnelState
+from sqlalchemy import BigInteger, any_, cast, exists, or_, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
@@ -17,25 +17,27 @@ from culvert_service.sessions.silence import Carried
 
 @dataclass(frozen=True, slots=True)
 class Stranded:
-    """A tunnel that another gateway could carry."""
+    """A tunnel that another gateway is to carry. `drains`: the one that carries it does still."""
 
     id: uuid.UUID
     device_id: uuid.UUID
     gateway: str
+    drains: bool
 
 
-async def stranded(session: AsyncSession, gone: Sequence[str], online: Sequence[str]) -> list[Stranded]:
-    """Of the gateways that are `gone`, the tunnels to what one that is `online` serves as well."""
+async def stranded(session: AsyncSession, gone: Sequence[str], usable: Sequence[str]) -> list[Stranded]:
+    """At gateways that are `gone` or drain, the tunnels to what one that is `usable` serves as well."""
     other = aliased(Gateway)
     served = (
         exists()
         .where(ResourceGateway.resource_id == Tunnel.resource_id, ResourceGateway.gateway_id == other.id)
-        .where(other.name.in_(online))
+        .where(other.name.in_(usable))
     )
+    is_gone = Gateway.name.in_(gone)
     query = (
-        select(Tunnel.id, Tunnel.device_id, Gateway.name)
+        select(Tunnel.id, Tunnel.device_id, Gateway.name, ~is_gone)
         .join(Gateway, Gateway.id == Tunnel.gateway_id)
-        .where(Gateway.name.in_(gone), served)
+        .where(or_(is_gone, Gateway.draining_since.is_not(None)), served, Tunnel.state != TunnelState.LEAVING)
         .order_by(Tunnel.opened_at)
     )
     return [Stranded(*row) for row in await session.execute(query)]

@@ -14,6 +14,7 @@ from culvert_db import (
     ResourceGateway,
     Statement,
     Tunnel,
+    TunnelState,
     User,
     as_json,
     from_json,
@@ -44,11 +45,12 @@ _SERVING = (
     .correlate(Device, Resource)
     .scalar_subquery()
 )
+_STAYS = Tunnel.state != TunnelState.LEAVING.value
 _OPEN_FACTS = Statement(
     select(as_json(Device), User.name, as_json(Resource), POLICIES, VERSION, Tunnel.id, _SERVING)
     .join(User, User.id == Device.user_id)
     .outerjoin(Resource, Resource.id == meant_by(bindparam("names", type_=ARRAY(Text))))
-    .outerjoin(Tunnel, and_(Tunnel.device_id == Device.id, Tunnel.resource_id == Resource.id))
+    .outerjoin(Tunnel, and_(Tunnel.device_id == Device.id, Tunnel.resource_id == Resource.id, _STAYS))
     .where(Device.shows(bindparam("fingerprint", type_=LargeBinary)))
     .with_for_update(read=True, of=Device)
 )

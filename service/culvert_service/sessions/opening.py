@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from asyncpg.exceptions import IntegrityConstraintViolationError
-from culvert_db import Device, Direct, Sessions, Tunnel, TunnelState, direct
+from culvert_db import Device, Direct, Gateway, Sessions, Tunnel, TunnelState, direct
 from culvert_proto import CulvertError, Reason
 
 from culvert_service.audit import log as audit
@@ -139,7 +139,10 @@ class Opening:
             else:
                 chosen = _named(facts.serving, permit.gateways[0])
                 link = self._fleet.ours(chosen.gateway.name)
-                if existing is not None:
+                if existing is not None and existing.gateway != link.name:
+                    # The device has packets on their way, and sends there until it has this answer.
+                    await repository.leave(session, existing.id, DRAIN)
+                elif existing is not None:
                     await records.remove(session, existing.id)
                 job = await self._fresh(session, facts, device, chosen, link, request, permit.until, existing)
             told: dict[str, Detail] = {
@@ -168,7 +171,7 @@ class Opening:
             decision_facts.asker(device, device.user, request.peer_address),
             request.fqdn,
             decision_facts.target(resource, facts.policies, approval=self._approval) if resource else None,
-            [GatewayFact(one.gateway.name, self._usable(one.gateway.name, failed)) for one in facts.serving],
+            [self._fact(one.gateway, failed) for one in facts.serving],
             request.pinned,
             self._now(),
         ).verdict
@@ -176,8 +179,9 @@ class Opening:
             raise verdict.error()
         return verdict
 
-    def _usable(self, gateway: str, failed: set[str]) -> bool:
-        return gateway not in failed and self._fleet.is_online(gateway)
+    def _fact(self, gateway: Gateway, failed: set[str]) -> GatewayFact:
+        usable = gateway.name not in failed and self._fleet.is_online(gateway.name)
+        return GatewayFact(gateway.name, usable, gateway.draining_since is not None)
 
     async def _fresh(
         self,

@@ -39,6 +39,8 @@ class TunnelRecord:
     session: Session
     pairs: dict[int, Pair]
     ends_at: datetime.datetime | None
+    # Its successor is up at another gateway.
+    leaving: bool = False
 
     def is_like(self, other: TunnelRecord | None) -> bool:
         """Whether a device and a gateway that know the one know the other."""
@@ -49,6 +51,9 @@ class TunnelRecord:
         return mapped.family(peer) == mapped.family(self.path.gateway_address)
 
     def desired(self) -> DesiredTunnel:
+        if self.leaving:
+            every = (*self._entries(list(self.pairs.values())), *self.policy())
+            return DesiredTunnel(self.id, self.session.current, (), every, self)
         draining = [pair for generation, pair in self.pairs.items() if generation in self.session.draining]
         vital = [pair for generation, pair in self.pairs.items() if generation not in self.session.draining]
         return DesiredTunnel(
@@ -92,6 +97,7 @@ def parse(tunnel: Tunnel, resource: Resource, gateway: Gateway, inner: Inner) ->
         Session(tunnel.generation, renewing, draining),
         {generation: _pair(generation, tunnel.sas) for generation in sorted(generations)},
         made_at + datetime.timedelta(seconds=life) if life else None,
+        tunnel.state is TunnelState.LEAVING,
     )
 
 

@@ -16,6 +16,7 @@ from culvert_db import (
     SecurityAssociation,
     Statement,
     Tunnel,
+    TunnelState,
     as_json,
     from_json,
 )
@@ -134,6 +135,10 @@ async def on_gateway(session: AsyncSession, gateway_id: int) -> list[TunnelRecor
         sql_delete(SecurityAssociation).where(
             SecurityAssociation.gateway_id == gateway_id, SecurityAssociation.drain_until <= func.now()
         )
+    )
+    left = exists().where(SecurityAssociation.tunnel_id == Tunnel.id)
+    await session.execute(
+        sql_delete(Tunnel).where(Tunnel.gateway_id == gateway_id, Tunnel.state == TunnelState.LEAVING, ~left)
     )
     rows = await _RECORDS_OF_GATEWAY.rows(session, gateway_id=gateway_id)
     # Thousands of them take longer than whoever opens a tunnel meanwhile should wait.

@@ -113,7 +113,9 @@ _FORGET = Statement(
 )
 _THERE = Statement(
     select(_TUNNELS.c.id).where(
-        _TUNNELS.c.device_id == bindparam("of_device"), _TUNNELS.c.resource_id == bindparam("to_resource")
+        _TUNNELS.c.device_id == bindparam("of_device"),
+        _TUNNELS.c.resource_id == bindparam("to_resource"),
+        _TUNNELS.c.state != TunnelState.LEAVING.value,
     )
 )
 _TAKEN = Statement(
@@ -130,6 +132,14 @@ _ASSIGN = Statement(
 _DRAIN = Statement(
     update(_SAS)
     .where(_SAS.c.tunnel_id == bindparam("of_tunnel"), _SAS.c.generation == bindparam("of_generation"))
+    .values(drain_until=func.now() + bindparam("after", type_=Interval))
+)
+_LEAVE = Statement(
+    update(_TUNNELS).where(_TUNNELS.c.id == bindparam("tunnel_id")).values(state=TunnelState.LEAVING.value)
+)
+_DRAIN_ALL = Statement(
+    update(_SAS)
+    .where(_SAS.c.tunnel_id == bindparam("of_tunnel"), _SAS.c.drain_until.is_(None))
     .values(drain_until=func.now() + bindparam("after", type_=Interval))
 )
 # Draws of random numbers, or of the lowest free address, before it is called a fault.
@@ -259,6 +269,12 @@ async def drain_generation(
     session: AsyncSession | Direct, tunnel_id: uuid.UUID, generation: int, after: datetime.timedelta
 ) -> None:
     await _DRAIN.run(session, of_tunnel=tunnel_id, of_generation=generation, after=after)
+
+
+async def leave(session: AsyncSession | Direct, tunnel_id: uuid.UUID, after: datetime.timedelta) -> None:
+    """Another takes the tunnel's place; this one goes when all of its SAs have drained."""
+    await _LEAVE.run(session, tunnel_id=tunnel_id)
+    await _DRAIN_ALL.run(session, of_tunnel=tunnel_id, after=after)
 
 
 async def update_tunnel(session: AsyncSession | Direct, tunnel_id: uuid.UUID, **values: object) -> None:

@@ -17,8 +17,6 @@ from sqlalchemy import ColumnElement, and_, or_, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit import log as audit
-from culvert_service.audit.line import Detail
-from culvert_service.audit.log import Line
 from culvert_service.gateways.diff import DesiredTunnel
 from culvert_service.gateways.entry import Update, modifies
 from culvert_service.gateways.fleet import ElsewhereError, Fleet
@@ -29,7 +27,7 @@ from culvert_service.identity import repository as identity
 from culvert_service.identity.service import admitted
 from culvert_service.rest.page import Page
 from culvert_service.sessions import listing, records, repository
-from culvert_service.sessions.closing import Finish, tell_closed
+from culvert_service.sessions.closing import Finish, tell_closed, tell_denied
 from culvert_service.sessions.enforcement import Enforcement
 from culvert_service.sessions.enforcement_repository import Due
 from culvert_service.sessions.failover import Failover
@@ -249,7 +247,7 @@ class Tunnels:
             async with self._turns:
                 opened = await self._opening.open(request, timeline)
         except CulvertError as error:
-            await self._tell_denied(request, error)
+            await tell_denied(self._sessions, request.fingerprint, request.fqdn, error)
             raise
         tunnel = opened.tunnel
         _log.info(
@@ -267,18 +265,11 @@ class Tunnels:
             self._drain_later(tunnel.id, opened.draining)
         if opened.leftovers:
             self._spawn(self._remove(tunnel.gateway, [opened.leftovers]))
-        if opened.replaced is not None:
-            self._spawn(self._clear([opened.replaced]))
+        if (replaced := opened.replaced) is not None and replaced.gateway == tunnel.gateway:
+            self._spawn(self._clear([replaced]))
+        elif replaced is not None:
+            self._spawn(self._leave(replaced.id), name=f"drain {replaced.id}")
         return opened
-
-    async def _tell_denied(self, request: OpenRequest, why: CulvertError) -> None:
-        async with self._sessions() as session:
-            device = await identity.device_by_fingerprint(session, request.fingerprint)
-        named: dict[str, Detail] = {"user": device.user.name} if device else {}
-        # Who shows a certificate that is not known is known by it alone.
-        actor = audit.by_device(device.id) if device else None
-        line = Line("tunnel.open", f"name/{request.fqdn}", named, actor=actor)
-        await audit.denied(self._sessions, line, why)
 
     async def _renew(self, fingerprint: bytes, tunnel_id: uuid.UUID, generation: int) -> GrantedPair:
         async with self._turns, direct(self._sessions) as session:
@@ -330,6 +321,12 @@ class Tunnels:
         removal = [update for one in gone for update in remove_pair(record.path, record.pairs[one])]
         await self._remove(record.gateway, [removal])
 
+    async def _leave(self, tunnel_id: uuid.UUID) -> None:
+        await asyncio.sleep(DRAIN.total_seconds())
+        async with self._sessions.begin() as session:
+            left = await records.take(session, Tunnel.id == tunnel_id)
+        await self._clear(left)
+
     async def _close_lost(self, link: Link, tunnels: Sequence[tuple[uuid.UUID, int]]) -> None:
         why = CulvertError(Reason.SA_LOST, gateway=link.name)
         with audit.controller_acts():
@@ -347,7 +344,7 @@ class Tunnels:
     async def _own(self, session: Direct, fingerprint: bytes, tunnel_id: uuid.UUID) -> TunnelRecord:
         device = admitted(await identity.held(session, fingerprint), self._now())
         record = await records.locked(session, tunnel_id)
-        if record is None or record.device_id != device.id:
+        if record is None or record.device_id != device.id or record.leaving:
             raise CulvertError(Reason.TUNNEL_UNKNOWN)
         return record
 

@@ -1,0 +1,172 @@
+"""A gateway that drains: nothing opens through it, what is open moves to others before it ends there.
+
+device's ESP ─── wan ─┬─[ sluice gw-berlin ]─┬─ lan ─── 10.20.0.10
+                      └─[ sluice gw-paris  ]─┘
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from culvert_proto import Reason
+from culvert_service.sessions.roaming import Peer
+from culvert_service.sessions.service import Tunnels
+from sqlalchemy import text
+
+from .conftest import Device, World, free_port, next_event, refused, until
+from .gateway_process import SLUICE, sluice, unpack
+from .sealed import esp
+from .switch import Switch
+from .test_failover import gateway_of_tunnel, heard, spare
+from .test_versions import etag, refusal
+from .wire import Wires, frame, next_udp, udp
+
+pytestmark = pytest.mark.slow
+
+HOME, WIKI = Peer("203.0.113.10", 4500), Peer("10.20.0.10", 80)
+WAN, LAN = "02:00:00:00:01:01", "02:00:00:00:02:01"
+
+
+@pytest.fixture
+async def device(world: World, switch: Switch) -> Device:
+    return await proven(world)
+
+
+async def proven(world: World) -> Device:
+    device = await world.enrol()
+    await device.prove()
+    return device
+
+
+async def shown(world: World, name: str = "gw-berlin") -> dict[str, object]:
+    return await world.rest("GET", f"/gateways/{name}")
+
+
+async def tunnel_entries(world: World, name: str) -> int:
+    return int((await world.rest("GET", f"/gateways/{name}/entries"))["tunnel_entries"])
+
+
+async def test_tunnels_move_off_a_gateway_that_drains_before_they_end_there(
+    world: World, switch: Switch, device: Device
+) -> None:
+    async with spare(world):
+        events = device.watch()
+        assert await heard(events, "profile")
+        opened = (await device.open()).tunnel
+        seen = await etag(world, "/gateways/gw-berlin")
+        drained = await world.rest("POST", "/gateways/gw-berlin/drain")
+        assert (drained["tunnels"], drained["alone_for"]) == (1, [])
+        stale = await world.admin.post("/api/v1/gateways/gw-berlin/undrain", headers={"If-Match": seen})
+        assert refusal(stale) == (412, "VERSION_STALE")
+        moved = (await next_event(events, "gateway_moved")).gateway_moved
+        assert (moved.tunnel_id, moved.why.reason) == (opened.tunnel_id, int(Reason.GATEWAY_DRAINING))
+        again = (await device.open()).tunnel
+        assert (again.gateway.name, again.tunnel_id != opened.tunnel_id) == ("gw-paris", True)
+        # What is on its way still comes through.
+        assert await tunnel_entries(world, "gw-berlin") == 4
+        assert (await gateway_of_tunnel(world), (await shown(world))["tunnels"]) == ("gw-paris", 0)
+        assert (await refused(device.renew(opened.tunnel_id, 1))).reason is Reason.TUNNEL_UNKNOWN
+        other = await proven(world)
+        assert (await other.open(gateway="gw-berlin")).tunnel.gateway.name == "gw-paris"
+        await until(lambda: tunnel_entries(world, "gw-berlin"), lambda count: count == 0)
+        assert (await shown(world))["drift"] == drained["drift"]
+        await world.rest("POST", "/gateways/gw-berlin/undrain")
+        assert (await shown(world))["draining_since"] is None
+        assert (await other.open(gateway="gw-berlin")).tunnel.gateway.name == "gw-berlin"
+        lines = await world.rest("GET", "/audit?limit=500")
+        actions = [line["action"] for line in lines if line["object"] == "gateway/gw-berlin"]
+        assert {"gateway.drain", "gateway.undrain"} <= set(actions)
+
+
+async def test_a_resource_that_only_this_gateway_serves_says_so_before(
+    world: World, switch: Switch, device: Device
+) -> None:
+    assert (await shown(world))["alone_for"] == ["wiki"]
+    opened = (await device.open()).tunnel
+    answer = await world.admin.post("/api/v1/gateways/gw-berlin/drain")
+    assert refusal(answer) == (409, "GATEWAY_NEEDED")
+    assert "serves wiki" in answer.json()["detail"]
+    assert (await shown(world))["draining_since"] is None
+    await world.rest("POST", "/gateways/gw-berlin/drain?anyway=true")
+    other = await proven(world)
+    assert (await refused(other.open())).reason is Reason.GATEWAY_DRAINING
+    trace = (await world.rest("GET", "/access?user=alice&name=wiki.corp.example"))[0]
+    assert (trace["verdict"], trace["reason"]) == ("deny", "GATEWAY_DRAINING")
+    # What is open goes on.
+    await device.renew(opened.tunnel_id, 1)
+    assert (await shown(world))["tunnels"] == 1
+    assert refusal(await world.admin.delete("/api/v1/gateways/gw-berlin")) == (409, "GATEWAY_IN_USE")
+    await device.close(opened.tunnel_id)
+    await world.rest("DELETE", "/resources/wiki")
+    await world.rest("DELETE", "/gateways/gw-berlin")
+
+
+async def test_a_tunnel_that_leaves_goes_although_its_controller_dies(
+    world: World, switch: Switch, device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def die(*_: object) -> None:
+        pass
+
+    monkeypatch.setattr(Tunnels, "_leave", die)
+    async with spare(world):
+        await device.open()
+        await world.rest("POST", "/gateways/gw-berlin/drain")
+        await device.open()
+        assert await tunnel_entries(world, "gw-berlin") == 4
+        monkeypatch.setattr("culvert_service.gateways.link._RECONCILE_SECONDS", 0.2)
+        # As by another controller: its link begins with a reconciliation.
+        switch.silent = True
+        await world.online("gw-berlin", wanted="offline")
+        switch.silent = False
+        await world.online("gw-berlin")
+        await until(lambda: tunnel_entries(world, "gw-berlin"), lambda count: count == 0)
+        async with world.sessions() as session:
+            assert await session.scalar(text("SELECT count(*) FROM tunnels")) == 1
+
+
+async def test_a_person_who_has_chosen_a_gateway_is_moved_when_it_dies(
+    world: World, switch: Switch, device: Device
+) -> None:
+    async with spare(world) as paris:
+        events = device.watch()
+        assert await heard(events, "profile")
+        assert (await device.open(gateway="gw-paris")).tunnel.gateway.name == "gw-paris"
+        paris.silent = True
+        assert await heard(events, "gateway_moved")
+        assert (await device.open(gateway="gw-paris")).tunnel.gateway.name == "gw-berlin"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for interfaces")
+@pytest.mark.skipif(not SLUICE.exists(), reason="sluice is not built")
+async def test_no_packet_is_lost_on_the_way_from_one_gateway_to_the_next(
+    world: World, wires: Wires, tmp_path: Path
+) -> None:
+    ports = {"gw-berlin": free_port(), "gw-paris": free_port()}
+    async with AsyncExitStack() as gateways:
+        for number, (name, port) in enumerate(ports.items(), 1):
+            await world.add_gateway(name, port, number)
+            unpack(await world.rest("POST", f"/gateways/{name}/bundle"), tmp_path / name)
+            await gateways.enter_async_context(sluice(tmp_path / name, wires.names, port))
+        for name in ports:
+            await world.online(name)
+        await world.add_wiki(list(ports))
+        device = await proven(world)
+        old = await device.open()
+        await world.rest("POST", "/gateways/gw-berlin/drain")
+        new = await device.open()
+        assert (old.tunnel.gateway.name, new.tunnel.gateway.name) == ("gw-berlin", "gw-paris")
+        # The device has not got the answer yet, has it, and has packets of both under way.
+        for number, it in ((1, old), (1, new), (2, old), (2, new), (3, old)):
+            inner = Peer(it.tunnel.inner_address, 40000)
+            packet = esp(it.sas.outbound, number, udp(inner, WIKI, b"asks"))
+            there = Peer(it.tunnel.outer_address, 4500)
+            await wires.send(wires.wan, frame(WAN, udp(HOME, there, packet)))
+            assert await next_udp(wires.lan) == (WIKI, b"asks")
+            await wires.send(wires.lan, frame(LAN, udp(WIKI, inner, b"says")))
+            where, sealed = await next_udp(wires.wan)
+            assert (where, int.from_bytes(sealed[:4])) == (HOME, it.sas.inbound.spi)
+        await until(lambda: tunnel_entries(world, "gw-berlin"), lambda count: count == 0)
+        assert await tunnel_entries(world, "gw-paris") == 4
