@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from culvert_db import SecurityAssociation
+from culvert_service.config import Settings
+from sqlalchemy import update
 
 from . import two_sites
-from .conftest import World, until
+from .conftest import World, running, settings_in, until
 from .gateway_process import SLUICE
 from .two_sites import BERLIN, PARIS, Sites, described
 
@@ -19,6 +24,15 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root for namespaces"),
     pytest.mark.skipif(not SLUICE.exists(), reason="sluice is not built"),
 ]
+
+
+@pytest.fixture
+def settings(tmp_path: Path, database_url: str) -> tuple[Settings, Settings]:
+    """Two controllers with one state. The second does not look for gateways before it is told of one."""
+    return (
+        settings_in(tmp_path, database_url=database_url, controller_name="one"),
+        settings_in(tmp_path, database_url=database_url, controller_name="two", lease_seconds=60),
+    )
 
 
 @pytest.fixture
@@ -89,3 +103,30 @@ async def test_a_gateway_that_comes_back_empty_gets_new_keys(world: World, sites
                 "site-tunnel.up",
                 "site-tunnel.create",
             ]
+
+
+async def test_each_gateway_may_be_another_controllers(
+    settings: tuple[Settings, Settings], tmp_path: Path
+) -> None:
+    async with two_sites.laid(tmp_path) as sites, AsyncExitStack() as first, running(settings[1]) as two:
+        await two_sites.register(two, tmp_path, sites, PARIS)
+        one = await first.enter_async_context(running(settings[0]))
+        await two_sites.register(one, tmp_path, sites, BERLIN)
+        async with sites.running(BERLIN, PARIS):
+            owners = {it["name"]: it["owner"] for it in await two.rest("GET", "/gateways")}
+            assert owners == {BERLIN: "one", PARIS: "two"}
+            await two.rest("POST", "/site-tunnels", described(rekey={"soft_packets": 200}))
+            before = (await up(two))["generation"]
+            both = await sites.flow(rate=300, seconds=2)
+            assert [(it["received"], it["repeated"]) for it in both] == [(it["sent"], 0) for it in both]
+            found = await up(two, beyond=before)
+            # What the one has begun the other goes on with.
+            await first.aclose()
+            await until(lambda: two.rest("GET", f"/gateways/{BERLIN}"), lambda it: it["owner"] == "two", 20)
+            async with two.sessions.begin() as session:
+                made = SecurityAssociation.made_at - datetime.timedelta(hours=1)
+                await session.execute(update(SecurityAssociation).values(made_at=made))
+            await up(two, beyond=found["generation"])
+            assert await sites.ping(PARIS)
+            await two.rest("DELETE", "/site-tunnels/berlin-paris")
+            await until(lambda: held(two), lambda found: found == (0, 0))

@@ -76,8 +76,10 @@ class Sites:
         return [json.loads(output) for output, _ in answers]
 
 
-async def register(world: World, directory: Path, sites: Sites) -> None:
-    for name, number in NUMBERS.items():
+async def register(world: World, directory: Path, sites: Sites, *gateways: str) -> None:
+    """Those, or both."""
+    for name in gateways or NUMBERS:
+        number = NUMBERS[name]
         other = 3 - number
         await world.add_gateway(
             name,

@@ -104,7 +104,7 @@ class SiteTunnelRecord:
         """A generation that is not in use yet, or not any more, may be there or not; and so may one that is lost."""
         current = {self.keys.current} & end.pairs.keys()
         wanted = end.all_entries(current) + tuple(entry for one in current for entry in end.policy(one))
-        others = end.all_entries(end.pairs.keys() - current)
+        others = end.all_entries(end.pairs.keys() - current - self.keys.drained)
         vital, optional = ((), wanted + others) if self.keys.lost else (wanted, others)
         return DesiredTunnel(self.id, self.keys.current, vital, optional, self)
 
