@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol, cast
 
 from sqlalchemy.ext.asyncio import AsyncEngine
-from sqlalchemy.pool import PoolProxiedConnection
 
 from culvert_db.engine import Sessions
 
@@ -48,11 +47,8 @@ class Direct:
 async def direct(sessions: Sessions) -> AsyncGenerator[Direct]:
     """Begun, on a connection of the sessions' pool. Raises asyncpg's errors, or the pool's when it has no connection."""
     engine = cast("AsyncEngine", sessions.kw["bind"])
-    pooled, driver = await _connection(engine)
-    # One that died while nobody used it has left no transaction.
-    while driver.is_closed():
-        pooled.invalidate()
-        pooled, driver = await _connection(engine)
+    pooled = await engine.raw_connection()
+    driver = cast("Driver", pooled.driver_connection)
     try:
         await driver.execute("BEGIN")
         yield Direct(driver)
@@ -68,8 +64,3 @@ async def direct(sessions: Sessions) -> AsyncGenerator[Direct]:
                 pooled.invalidate()
             else:
                 pooled.close()
-
-
-async def _connection(engine: AsyncEngine) -> tuple[PoolProxiedConnection, Driver]:
-    pooled = await engine.raw_connection()
-    return pooled, cast("Driver", pooled.driver_connection)

@@ -421,7 +421,7 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.GATEWAY_IN_USE: Entry(
         "The gateway {gateway} is in use: {why}.",
-        "Take it out of its resources first; their tunnels then move or close.",
+        "Take it out of its resources, whose tunnels then move or close, and delete its site tunnels.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
     ),

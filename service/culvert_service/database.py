@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
 
-from asyncpg import PostgresConnectionError, TooManyConnectionsError
+import culvert_db
+from asyncpg import InterfaceError, PostgresConnectionError, TooManyConnectionsError
 from asyncpg.exceptions import OperatorInterventionError
-from culvert_db import create_engine
+from culvert_db import Direct, Sessions
 from culvert_proto import CulvertError, Reason
 from sqlalchemy import Dialect, event
 from sqlalchemy.engine import ExceptionContext
@@ -34,10 +37,20 @@ class DatabaseDownError(CulvertError, SQLAlchemyError):
 
 def connect(database_url: str, *, pool_size: int = 10) -> AsyncEngine:
     """As `culvert_db.create_engine`, with DatabaseDownError for what is nobody's fault here."""
-    engine = create_engine(database_url, pool_size=pool_size)
+    engine = culvert_db.create_engine(database_url, pool_size=pool_size)
     event.listen(engine.sync_engine, "do_connect", _connect)
     event.listen(engine.sync_engine, "handle_error", _broken, retval=True)
     return engine
+
+
+@asynccontextmanager
+async def direct(sessions: Sessions) -> AsyncGenerator[Direct]:
+    """As `culvert_db.direct`, with the same."""
+    try:
+        async with culvert_db.direct(sessions) as transaction:
+            yield transaction
+    except (PostgresConnectionError, OperatorInterventionError, InterfaceError) as error:
+        raise DatabaseDownError from error
 
 
 def _connect(dialect: Dialect, _record: object, args: Any, options: Any) -> Any:

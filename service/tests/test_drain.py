@@ -6,7 +6,6 @@ device's ESP ─── wan ─┬─[ sluice gw-berlin ]─┬─ lan ─── 
 
 from __future__ import annotations
 
-import os
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from culvert_service.sessions.service import Tunnels
 from sqlalchemy import text
 
 from .conftest import Device, World, free_port, next_event, refused, until
-from .gateway_process import SLUICE, sluice, unpack
+from .gateway_process import needs_root, sluice, unpack
 from .sealed import esp
 from .switch import Switch
 from .test_failover import gateway_of_tunnel, heard, spare
@@ -139,8 +138,7 @@ async def test_a_person_who_has_chosen_a_gateway_is_moved_when_it_dies(
         assert (await device.open(gateway="gw-paris")).tunnel.gateway.name == "gw-berlin"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for interfaces")
-@pytest.mark.skipif(not SLUICE.exists(), reason="sluice is not built")
+@needs_root
 async def test_no_packet_is_lost_on_the_way_from_one_gateway_to_the_next(
     world: World, wires: Wires, tmp_path: Path
 ) -> None:

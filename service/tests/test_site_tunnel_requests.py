@@ -10,6 +10,7 @@ import pytest
 
 from . import two_sites
 from .conftest import World, free_port
+from .test_changes import put
 from .two_sites import BERLIN, NUMBERS, PARIS, Sites, described
 
 pytestmark = pytest.mark.slow
@@ -91,3 +92,14 @@ async def test_a_packet_has_one_tunnel(world: World) -> None:
     inside = await post(world, described("rome", ends=[described()["ends"][0], rome]))
     assert inside.json()["reason"] == "REQUEST_INVALID"
     assert "gw-berlin's own" in inside.text
+
+
+@pytest.mark.usefixtures("gateways")
+async def test_a_gateway_that_is_an_end_stays_where_it_is(world: World) -> None:
+    assert (await post(world, described())).status_code == 201
+    moved = await put(world, f"/gateways/{PARIS}", address="198.51.100.3")
+    gone = await world.admin.delete(f"/api/v1/gateways/{PARIS}")
+    for answer in (moved, gone):
+        assert (answer.status_code, answer.json()["reason"]) == (409, "GATEWAY_IN_USE"), answer.text
+        assert "an end of berlin-paris" in answer.text
+    assert (await put(world, f"/gateways/{PARIS}", pool="10.99.7.0/24")).status_code == 200

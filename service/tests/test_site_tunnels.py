@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -16,13 +15,12 @@ from sqlalchemy import update
 
 from . import two_sites
 from .conftest import World, running, settings_in, until
-from .gateway_process import SLUICE
+from .gateway_process import needs_root
 from .two_sites import BERLIN, PARIS, Sites, described
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root for namespaces"),
-    pytest.mark.skipif(not SLUICE.exists(), reason="sluice is not built"),
+    needs_root,
 ]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 from culvert_db import Gateway, Sessions
 from culvert_proto import CulvertError, Reason
@@ -45,6 +46,7 @@ class Changes:
             async with self._sessions.begin() as session:
                 gateway = await _locked(session, name, seen)
                 await _check_resources(session, gateway.id, Gateway(name=name, **fields))
+                await _check_site_tunnels(session, gateway, fields)
 
                 async def change() -> None:
                     for field, value in fields.items():
@@ -118,3 +120,12 @@ async def _check_resources(session: AsyncSession, gateway_id: int, changed: Gate
     for resource in await repository.resources_through(session, gateway_id):
         suite = Suite(resource.suite) if resource.suite else None
         check_serves(changed, resource.name, [target["prefix"] for target in resource.targets], suite)
+
+
+async def _check_site_tunnels(session: AsyncSession, gateway: Gateway, fields: Mapping[str, Any]) -> None:
+    """The other end has this one's address in its entries, and both have its LAN."""
+    if all(getattr(gateway, name) == fields[name] for name in ("address", "wan", "lan")):
+        return
+    if ends := await repository.site_tunnels_of(session, gateway.id):
+        why = f"it is an end of {', '.join(ends)}"
+        raise CulvertError(Reason.GATEWAY_IN_USE, gateway=gateway.name, why=why)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from culvert_db import Gateway, Resource, ResourceGateway, Tunnel, TunnelState
-from sqlalchemy import exists, func, select
+from culvert_db import Gateway, Resource, ResourceGateway, SiteTunnel, Tunnel, TunnelState
+from sqlalchemy import exists, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
@@ -63,4 +63,12 @@ async def uses(session: AsyncSession, gateway_id: int) -> str:
         select(func.count()).select_from(Tunnel).where(Tunnel.gateway_id == gateway_id)
     )
     said = [f"it serves {', '.join(resource.name for resource in resources)}"] if resources else []
+    if ends := await site_tunnels_of(session, gateway_id):
+        said.append(f"it is an end of {', '.join(ends)}")
     return " and ".join(said + ([f"{tunnels} of its tunnels are open"] if tunnels else []))
+
+
+async def site_tunnels_of(session: AsyncSession, gateway_id: int) -> Sequence[str]:
+    """The names of the tunnels to other gateways."""
+    ends = or_(SiteTunnel.a_gateway_id == gateway_id, SiteTunnel.b_gateway_id == gateway_id)
+    return (await session.scalars(select(SiteTunnel.name).where(ends).order_by(SiteTunnel.name))).all()

@@ -13,12 +13,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from asyncpg.exceptions import IntegrityConstraintViolationError
-from culvert_db import Device, Direct, Gateway, Sessions, Tunnel, TunnelState, direct
+from culvert_db import Device, Direct, Gateway, Sessions, Tunnel, TunnelState
 from culvert_proto import CulvertError, Reason
 
 from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Line
+from culvert_service.database import direct
 from culvert_service.decision import facts as decision_facts
 from culvert_service.decision.conditions import Denial
 from culvert_service.decision.decision import GatewayFact, Permit, decide

@@ -11,12 +11,13 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from culvert_db import Direct, Sessions, Tunnel, TunnelState, direct
+from culvert_db import Direct, Sessions, Tunnel, TunnelState
 from culvert_proto import CulvertError, Reason
 from sqlalchemy import ColumnElement, and_, or_, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit import log as audit
+from culvert_service.database import direct
 from culvert_service.gateways.diff import DesiredTunnel
 from culvert_service.gateways.entry import Update, modifies
 from culvert_service.gateways.fleet import ElsewhereError, Fleet
