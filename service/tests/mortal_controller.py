@@ -18,6 +18,7 @@ import signal
 import struct
 import sys
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -51,17 +52,30 @@ class Fuse:
 
 
 def _mined(fuse: Fuse) -> None:
-    """Steps of what a device has asked for burn the fuse; what the controller does by itself has no fixed number."""
+    """Steps of what a device has asked for burn the fuse, and those of keys between gateways; what else the controller does
+    by itself has no fixed number.
+    """
     import finsy
     from culvert_db import ActorKind, Direct
     from culvert_service.agent.servicer import AgentServicer
     from culvert_service.audit.log import acting
+    from culvert_service.site_tunnels.keying import Keying
+    from culvert_service.site_tunnels.record import SiteTunnelRecord
     from sqlalchemy import event
     from sqlalchemy.engine import Engine
 
+    keying: ContextVar[bool] = ContextVar("keying", default=False)
+    look = Keying._go_on
+
     def step(*_: object) -> None:
-        if acting.get().kind is ActorKind.DEVICE:
+        if acting.get().kind is ActorKind.DEVICE or keying.get():
             fuse.burn()
+
+    async def looks(self: Keying, record: SiteTunnelRecord) -> None:
+        keying.set(True)
+        await look(self, record)
+
+    Keying._go_on = looks
 
     event.listen(Engine, "commit", step)
     commit = Direct.commit

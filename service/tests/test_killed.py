@@ -145,7 +145,7 @@ async def test_a_controller_may_die_in_front_of_any_step(
     )
     engine = create_engine(database_url)
     async with mortal(settings, tmp_path / "fuse") as controller:
-        await until(lambda: _listens(settings), bool, 30)
+        await until(lambda: listens(settings), bool, 30)
         async with administering(settings, create_sessions(engine)) as world:
             await world.rest("POST", "/users", {"name": "alice", "email": "alice@corp.example"})
             await world.add_gateway("gw-berlin", port)
@@ -181,7 +181,7 @@ async def test_a_controller_may_die_in_front_of_any_step(
     assert deaths > 20
 
 
-async def _listens(settings: Settings) -> bool:
+async def listens(settings: Settings) -> bool:
     try:
         _, writer = await asyncio.open_connection(*settings.rest_listen.split(":"))
     except OSError:
