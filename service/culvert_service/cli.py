@@ -32,6 +32,10 @@ audit_commands = typer.Typer(help="The audit log.", no_args_is_help=True)
 app.add_typer(audit_commands, name="audit")
 user_commands = typer.Typer(help="People, at the controller that runs.", no_args_is_help=True)
 app.add_typer(user_commands, name="user")
+site_tunnel_commands = typer.Typer(
+    help="Tunnels between gateways, at the controller that runs.", no_args_is_help=True
+)
+app.add_typer(site_tunnel_commands, name="site-tunnel")
 gateway_commands = typer.Typer(help="Gateways, at the controller that runs.", no_args_is_help=True)
 app.add_typer(gateway_commands, name="gateway")
 ConfigFile = Annotated[
@@ -99,6 +103,27 @@ def add_user(name: str, email: str, config_file: ConfigFile = None) -> None:
 def invite_user(name: str, config_file: ConfigFile = None) -> None:
     """Print a link that enrols one computer of a person."""
     _run(lambda settings: administration.invite_user(settings, name), config_file)
+
+
+@site_tunnel_commands.command("add")
+def add_site_tunnel(
+    description: Annotated[Path, typer.Argument(help="TOML with the fields of POST /site-tunnels.")],
+    config_file: ConfigFile = None,
+) -> None:
+    """Join the networks behind two gateways."""
+    _run(lambda settings: administration.add_site_tunnel(settings, description), config_file)
+
+
+@site_tunnel_commands.command("list")
+def list_site_tunnels(config_file: ConfigFile = None) -> None:
+    """List them, and why one is not up."""
+    _run(administration.list_site_tunnels, config_file)
+
+
+@site_tunnel_commands.command("remove")
+def remove_site_tunnel(name: str, config_file: ConfigFile = None) -> None:
+    """Close one."""
+    _run(lambda settings: administration.remove_site_tunnel(settings, name), config_file)
 
 
 @gateway_commands.command("add")

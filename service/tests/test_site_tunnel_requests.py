@@ -7,6 +7,8 @@ from typing import Any
 
 import httpx
 import pytest
+from culvert_service.operation import administration
+from culvert_service.operation.rest_client import CallRefusedError
 
 from . import two_sites
 from .conftest import World, free_port
@@ -103,3 +105,26 @@ async def test_a_gateway_that_is_an_end_stays_where_it_is(world: World) -> None:
         assert (answer.status_code, answer.json()["reason"]) == (409, "GATEWAY_IN_USE"), answer.text
         assert "an end of berlin-paris" in answer.text
     assert (await put(world, f"/gateways/{PARIS}", pool="10.99.7.0/24")).status_code == 200
+
+
+@pytest.mark.usefixtures("gateways")
+async def test_from_a_shell(world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings, file = world.settings, tmp_path / "tunnel.toml"
+    file.write_text("""
+name = "berlin-paris"
+owner = "bob@corp.example"
+ends = [
+    { gateway = "gw-berlin", targets = [{ prefix = "10.1.0.0/24" }] },
+    { gateway = "gw-paris", targets = [{ prefix = "10.2.0.0/24" }] },
+]
+""")
+    await administration.add_site_tunnel(settings, file)
+    with pytest.raises(CallRefusedError, match="exists already"):
+        await administration.add_site_tunnel(settings, file)
+    capsys.readouterr()
+    await administration.list_site_tunnels(settings)
+    listed = capsys.readouterr().out
+    assert listed.split()[:5] == ["berlin-paris", "gw-berlin", "═", "gw-paris", "down"]
+    assert "gw-berlin cannot be reached" in listed
+    await administration.remove_site_tunnel(settings, "berlin-paris")
+    assert await world.rest("GET", "/site-tunnels") == []

@@ -1,4 +1,4 @@
-"""`culvert-controller user …` and `gateway …`: what a first set-up needs, asked of the controller that runs."""
+"""`culvert-controller user …`, `gateway …`, `site-tunnel …`: what a set-up needs, asked of the controller that runs."""
 
 from __future__ import annotations
 
@@ -22,6 +22,24 @@ async def invite_user(settings: Settings, name: str) -> None:
     made = await call(settings, "POST", "/invitations", {"user": name})
     print(f"For one computer of {name}, once, until {made['expires_at']}:")
     print(made["link"])
+
+
+async def add_site_tunnel(settings: Settings, description: Path) -> None:
+    """The fields of POST /site-tunnels in TOML."""
+    made = await call(settings, "POST", "/site-tunnels", _read(description))
+    print(f"Added {made['name']}. It is keyed as soon as both gateways are online.")
+
+
+async def list_site_tunnels(settings: Settings) -> None:
+    for tunnel in await call(settings, "GET", "/site-tunnels"):
+        why = f" ({tunnel['reason']})" if tunnel["reason"] else ""
+        ends = " ═ ".join(end["gateway"] for end in tunnel["ends"])
+        print(f"{tunnel['name']:24} {ends:32} {tunnel['state']}{why}")
+
+
+async def remove_site_tunnel(settings: Settings, name: str) -> None:
+    await call(settings, "DELETE", f"/site-tunnels/{quote(name, safe='')}")
+    print(f"Closed {name}.")
 
 
 async def add_gateway(settings: Settings, description: Path) -> None:
