@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
 import os
 import re
 import signal
@@ -15,8 +14,7 @@ from typing import Any
 import httpx
 import pytest
 from culvert_db import SecurityAssociation, create_engine, create_sessions
-from culvert_service.site_tunnels import repository
-from sqlalchemy import select, update
+from sqlalchemy import select
 
 from . import two_sites
 from .conftest import World, administering, settings_in, until
@@ -69,14 +67,6 @@ def settled(found: dict[str, Any], *, beyond: int = 0) -> bool:
     )
 
 
-async def grow_old(world: World) -> None:
-    """The keys have served for an hour."""
-    made = SecurityAssociation.made_at - datetime.timedelta(hours=1)
-    async with world.sessions.begin() as session:
-        await session.execute(update(SecurityAssociation).values(made_at=made))
-        await repository.tell(session)
-
-
 @pytest.mark.timeout(300)
 async def test_a_controller_may_die_in_front_of_any_step(tmp_path: Path, database_url: str) -> None:
     settings, fuse = (
@@ -96,7 +86,7 @@ async def test_a_controller_may_die_in_front_of_any_step(tmp_path: Path, databas
                 ping = await asyncio.create_subprocess_exec("ip", *command, stdout=PIPE)
                 for step in range(1, _STEPS_MAX):
                     fuse.light(step)
-                    await grow_old(world)
+                    await two_sites.grow_old(world)
                     dying = asyncio.create_task(controller.died())
                     beyond = partial(settled, beyond=found["generation"])
                     renewed = asyncio.create_task(until(lambda: state(world), beyond, 60))

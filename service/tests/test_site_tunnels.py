@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-from culvert_db import SecurityAssociation
 from culvert_service.config import Settings
-from sqlalchemy import update
 
 from . import two_sites
 from .conftest import World, running, settings_in, until
 from .gateway_process import needs_root
-from .two_sites import BERLIN, PARIS, Sites, described
+from .two_sites import BERLIN, PARIS, Sites, described, grow_old
 
 pytestmark = [
     pytest.mark.slow,
@@ -121,9 +118,7 @@ async def test_each_gateway_may_be_another_controllers(
             # What the one has begun the other goes on with.
             await first.aclose()
             await until(lambda: two.rest("GET", f"/gateways/{BERLIN}"), lambda it: it["owner"] == "two", 20)
-            async with two.sessions.begin() as session:
-                made = SecurityAssociation.made_at - datetime.timedelta(hours=1)
-                await session.execute(update(SecurityAssociation).values(made_at=made))
+            await grow_old(two)
             await up(two, beyond=found["generation"])
             assert await sites.ping(PARIS)
             await two.rest("DELETE", "/site-tunnels/berlin-paris")

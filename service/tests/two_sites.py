@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
 import json
 import os
 import sys
@@ -18,6 +19,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from culvert_db import SecurityAssociation
+from culvert_service.site_tunnels import repository
+from sqlalchemy import update
 
 from .conftest import World, free_port
 from .gateway_process import ROOT, sluice, unpack
@@ -95,6 +100,14 @@ async def register(world: World, directory: Path, sites: Sites, *gateways: str) 
             },
         )
         unpack(await world.rest("POST", f"/gateways/{name}/bundle"), directory / name)
+
+
+async def grow_old(world: World) -> None:
+    """All keys have served for an hour."""
+    made = SecurityAssociation.made_at - datetime.timedelta(hours=1)
+    async with world.sessions.begin() as session:
+        await session.execute(update(SecurityAssociation).values(made_at=made))
+        await repository.tell(session)
 
 
 @asynccontextmanager

@@ -66,7 +66,7 @@ class SiteTunnelOut(BaseModel):
     # Down: a gateway lacks the keys. Switching: both have the newest, and one may still seal with those before. Whether a
     # gateway can be reached now its end tells.
     state: Literal["down", "switching", "up"]
-    # Why it is not up.
+    # Why it is not up, or why its keys could not be renewed.
     reason: str
     # Of its keys; 0 before the first.
     generation: int

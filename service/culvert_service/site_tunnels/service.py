@@ -140,7 +140,7 @@ class SiteTunnels:
                 soft_packets=row.soft_packets, soft_bytes=row.soft_bytes, soft_seconds=row.soft_seconds
             ),
             state=row.state.value,
-            reason="" if row.state is SiteTunnelState.UP else self._why(row),
+            reason=row.problem if row.state is SiteTunnelState.UP else self._why_not(row),
             generation=row.generation,
             keyed_at=min(made, default=None),
             created_at=row.created_at,
@@ -154,7 +154,7 @@ class SiteTunnels:
             online=self._fleet.is_online(gateway.name),
         )
 
-    def _why(self, row: SiteTunnel) -> str:
+    def _why_not(self, row: SiteTunnel) -> str:
         for gateway in (row.a, row.b):
             if not self._fleet.is_online(gateway.name):
                 return CulvertError(Reason.GATEWAY_DOWN, gateway=gateway.name).message
