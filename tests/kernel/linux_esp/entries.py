@@ -40,6 +40,7 @@ class Pair:
     in_udp: bool = False
     tunnel: int = 1
     generation: int = 1
+    peer_port: int = 4500
 
     def __str__(self) -> str:
         words = (self.suite.name, f"over-v{self.outer}", "esn" if self.esn else "seq32", "udp" * self.in_udp)
@@ -139,7 +140,7 @@ def inbound(pair: Pair, inner_mtu: int = 0) -> list[fy.P4TableEntry]:
 
 def outbound(pair: Pair) -> list[fy.P4TableEntry]:
     """The SA that seals."""
-    sport, dport = (4500, 4500) if pair.in_udp else (0, 0)
+    sport, dport = (4500, pair.peer_port) if pair.in_udp else (0, 0)
     outer = {"src": address(GATEWAY[pair.outer]), "dst": address(PEER[pair.outer])}
     sa = {"slot": pair.generation, "suite": SUITE_NUMBERS[pair.suite.name], "spi": pair.spi_out}
     wrapped = {"wrapped_key": _wrapped(pair.key_out), "esn": int(pair.esn)}

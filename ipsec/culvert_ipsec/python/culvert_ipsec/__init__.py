@@ -1,11 +1,13 @@
-"""Culvert's IPsec datapath: one interface, userspace ESP over TUN and UDP.
+"""Culvert's IPsec datapath: one interface, two backends.
 
-A `Datapath` is given its whole state and makes the machine equal to it. `Userspace` is the one backend so far.
+A `Datapath` is given its whole state and makes the machine equal to it. `Kernel` is Linux's own ESP, `Userspace` ours over
+TUN and UDP.
 """
 
 from culvert_ipsec.counters import Counters, FlowCounters, TunnelCounters
 from culvert_ipsec.datapath import Datapath, DatapathError, SoftLimit
 from culvert_ipsec.desired import DatapathState, InboundSa, Limits, OutboundSa, TunnelState
+from culvert_ipsec.kernel import Kernel
 from culvert_ipsec.offloads import Offloads
 from culvert_ipsec.selector import Selector
 from culvert_ipsec.userspace import Userspace
@@ -17,6 +19,7 @@ __all__ = [
     "DatapathState",
     "FlowCounters",
     "InboundSa",
+    "Kernel",
     "Limits",
     "Offloads",
     "OutboundSa",

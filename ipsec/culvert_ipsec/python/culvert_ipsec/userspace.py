@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import errno
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Self
 
-from pyroute2 import IPRoute, NetlinkError
+from pyroute2 import NetlinkError
 
 from culvert_ipsec import _native
 from culvert_ipsec.counters import Counters, FlowCounters, TunnelCounters
 from culvert_ipsec.datapath import DatapathError, SoftLimit
 from culvert_ipsec.desired import UDP_ENCAPSULATION_PORT, DatapathState
-from culvert_ipsec.link import KernelLink, remove_rules_and_walls
-from culvert_ipsec.link_plan import Link, Step, steps, wanted
+from culvert_ipsec.kept_link import KeptLink
+from culvert_ipsec.link_plan import wanted
+from culvert_ipsec.not_opened import why_not_opened
 from culvert_ipsec.offloads import Offloads
 
 _CLOSED = "The datapath is closed."
@@ -30,9 +30,7 @@ class Userspace:
         self._native = native
         self._tun_name = tun_name
         self._udp_port = udp_port
-        # Kept open: opening one takes longer than all that is done with it.
-        self._netlink: IPRoute | None = None
-        self._known: Link | None = None
+        self._link = KeptLink(tun_name)
 
     @classmethod
     def create(
@@ -54,7 +52,7 @@ class Userspace:
         except ValueError as error:
             raise DatapathError(f"The allowed suites are not known: {error}.") from error
         except OSError as error:
-            raise DatapathError(_why_not_opened(error, tun_name, udp_port)) from error
+            raise DatapathError(why_not_opened(error, tun_name, udp_port)) from error
 
     def apply(self, desired: DatapathState) -> None:
         if (desired.tun_name, desired.udp_port) != (self._tun_name, self._udp_port):
@@ -63,7 +61,7 @@ class Userspace:
         try:
             # Tunnels before routes: the first packet that is routed to the device finds its SA.
             self._native.apply(desired.tunnels)
-            self._bring_to(link)
+            self._link.bring_to(link)
         except ValueError as error:
             raise DatapathError(f"The tunnels cannot be installed: {error}.") from error
         except (OSError, NetlinkError) as error:
@@ -75,11 +73,8 @@ class Userspace:
         `apply` starts from what it left last time, because reading it all back takes most of the time that a DNS answer
         would wait for. Call this after it, when nobody waits.
         """
-        if (link := self._known) is None:
-            return
-        self._known = None
         try:
-            self._bring_to(link)
+            self._link.repair()
         except (OSError, NetlinkError) as error:
             raise DatapathError(f"The system refused the tunnel's device or routes: {error}.") from error
 
@@ -115,46 +110,6 @@ class Userspace:
     def close(self) -> None:
         self._native.close()
         try:
-            with self._opened_netlink() as netlink:
-                remove_rules_and_walls(netlink)
+            self._link.close()
         except (OSError, NetlinkError) as error:
             raise DatapathError(f"The system kept the tunnel's routing rule: {error}.") from error
-        finally:
-            self._netlink = None
-
-    def _bring_to(self, link: Link) -> None:
-        device = KernelLink(self._opened_netlink(), self._tun_name)
-        link = link.of(device.families())
-        known, self._known = self._known, None
-        if known is not None:
-            try:
-                _take(device, steps(known, link))
-            except NetlinkError:
-                known = None
-        if known is None:
-            _take(device, steps(device.observe(), link))
-        self._known = link
-
-    def _opened_netlink(self) -> IPRoute:
-        if self._netlink is None:
-            self._netlink = IPRoute()
-        return self._netlink
-
-
-def _take(device: KernelLink, todo: Iterator[Step]) -> None:
-    for step in todo:
-        device.take(step)
-
-
-def _why_not_opened(error: OSError, tun_name: str, udp_port: int) -> str:
-    match error.errno:
-        case errno.EADDRINUSE:
-            return f"UDP port {udp_port} is taken by another program, perhaps another IPsec daemon. Stop it first."
-        case errno.EBUSY:
-            return f"The device {tun_name} belongs to another program. Stop it, or choose another name."
-        case errno.EPERM | errno.EACCES:
-            return "Opening the tunnel device needs root or CAP_NET_ADMIN."
-        case errno.ENOENT | errno.ENODEV:
-            return "The kernel has no /dev/net/tun. Load the module: modprobe tun."
-        case _:
-            return f"The tunnel device {tun_name} could not be opened: {error}."

@@ -1,0 +1,55 @@
+"""The tunnel device's addresses and routes, brought from what was left last time to what is wanted now."""
+
+from __future__ import annotations
+
+from pyroute2 import IPRoute, NetlinkError
+
+from culvert_ipsec.link import KernelLink, remove_rules_and_walls
+from culvert_ipsec.link_plan import Link, steps
+
+
+class KeptLink:
+    """Every method may raise NetlinkError, OSError and DatapathError."""
+
+    def __init__(self, tun_name: str) -> None:
+        self._tun_name = tun_name
+        # Kept open: opening one takes longer than all that is done with it.
+        self._netlink: IPRoute | None = None
+        self._known: Link | None = None
+
+    def bring_to(self, link: Link) -> None:
+        device = KernelLink(self._opened(), self._tun_name)
+        link = link.of(device.families())
+        known, self._known = self._known, None
+        if known is not None:
+            try:
+                _take(device, known, link)
+            except NetlinkError:
+                known = None
+        if known is None:
+            _take(device, device.observe(), link)
+        self._known = link
+
+    def repair(self) -> None:
+        """Put back what other programs have changed since `bring_to`."""
+        if (link := self._known) is not None:
+            self._known = None
+            self.bring_to(link)
+
+    def close(self) -> None:
+        """Take away what outlives the device."""
+        try:
+            with self._opened() as netlink:
+                remove_rules_and_walls(netlink)
+        finally:
+            self._netlink = None
+
+    def _opened(self) -> IPRoute:
+        if self._netlink is None:
+            self._netlink = IPRoute()
+        return self._netlink
+
+
+def _take(device: KernelLink, observed: Link, desired: Link) -> None:
+    for step in steps(observed, desired):
+        device.take(step)

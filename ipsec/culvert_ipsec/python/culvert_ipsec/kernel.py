@@ -1,0 +1,330 @@
+"""The kernel backend: Linux's own ESP (XFRM), told by netlink.
+
+```
+ program ─► route: device culvert0 ─► policy: out ─► SA ─► ESP in UDP ─► the way to the gateway
+                    │                   └ blocked: dropped, whatever the route
+                    └ without a policy: dropped, nobody reads the device
+ program ◄─ policy: in ◄─ SA ◄─ socket on UDP 4500 (UDP_ENCAP) ◄─ ESP in UDP
+```
+The device gives inner addresses, routes and MTU a place, as in the userspace backend, and carries no packet.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import os
+import socket
+import struct
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from ipaddress import IPv4Address
+from typing import Self
+
+from pyroute2 import NetlinkError
+
+from culvert_ipsec.counters import Counters, FlowCounters, TunnelCounters
+from culvert_ipsec.datapath import DatapathError, SoftLimit
+from culvert_ipsec.desired import MIN_REPLAY_WINDOW, UDP_ENCAPSULATION_PORT, DatapathState, Limits
+from culvert_ipsec.kept_link import KeptLink
+from culvert_ipsec.link_plan import wanted as wanted_link
+from culvert_ipsec.not_opened import why_not_opened
+from culvert_ipsec.xfrm_notices import Notices, soft_limit
+from culvert_ipsec.xfrm_plan import (
+    INDICES,
+    REQIDS,
+    AddSa,
+    Owner,
+    PutPolicy,
+    RemovePolicy,
+    RemoveSa,
+    Step,
+    Wanted,
+    block,
+    comes,
+    goes,
+    wanted,
+)
+from culvert_ipsec.xfrm_sad import Sad, Tally
+from culvert_ipsec.xfrm_socket import XfrmSocket
+from culvert_ipsec.xfrm_statistics import Drops
+from culvert_ipsec.xfrm_suites import SUITES, algorithms, allowed
+from culvert_ipsec.xfrm_values import Direction, Policy, Replay, Sa, SaName, Traffic
+
+# linux/if_tun.h, linux/udp.h
+_TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 1, 0x1000
+_UDP_ENCAP, _UDP_ENCAP_ESPINUDP = 100, 2
+_KEEPALIVE = b"\xff"  # RFC 3948 section 2.3
+_PROBE_SPI = 0x100
+_LOOPBACK = IPv4Address("127.0.0.1")
+
+
+class Kernel:
+    """A `Datapath`. Its methods may be called from any thread, `take_soft_limits` beside another one.
+
+    The device and the UDP socket go with the process, whatever ends it. After a crash what is blocked stays blocked, by
+    policies and by routes, until the next `apply` or `close`; SAs stay without a way to them, and `create` removes them.
+    """
+
+    def __init__(self, stack: ExitStack, tun_name: str, udp_port: int, suites: Collection[str]) -> None:
+        """What is opened goes on the stack. Raises OSError and DatapathError."""
+        self._stack = stack
+        self._tun_name, self._udp_port, self._suites = tun_name, udp_port, suites
+        self._udp = stack.enter_context(_udp_socket(udp_port))
+        stack.callback(os.close, _device(tun_name))
+        self._xfrm = stack.enter_context(XfrmSocket())
+        self._notices = stack.enter_context(Notices())
+        self._link = KeptLink(tun_name)
+        self._sad = Sad(self._xfrm)
+        self._drops = Drops()
+        self._keepalives = 0
+        self._indices = itertools.cycle(INDICES)
+        self._reqids: dict[str, int] = {}
+        self._sources: dict[str, IPv4Address] = {}
+        self._desired: DatapathState | None = None
+        self._known = Wanted()
+        self._flows: dict[Owner, FlowCounters] = {}
+        self._closed = False
+        self._take_over()
+        self._probe()
+
+    @classmethod
+    def create(
+        cls,
+        tun_name: str = "culvert0",
+        udp_port: int = UDP_ENCAPSULATION_PORT,
+        allowed_suites: Sequence[str] = (),
+    ) -> Self:
+        """Raises DatapathError, also when this kernel lacks something of what SAs need. Needs CAP_NET_ADMIN."""
+        suites = allowed(allowed_suites)
+        with ExitStack() as stack:
+            try:
+                made = cls(stack, tun_name, udp_port, suites)
+            except OSError as error:
+                raise DatapathError(why_not_opened(error, tun_name, udp_port)) from error
+            made._stack = stack.pop_all()
+            return made
+
+    def apply(self, desired: DatapathState) -> None:
+        self._check_open()
+        if (desired.tun_name, desired.udp_port) != (self._tun_name, self._udp_port):
+            raise DatapathError("The device name and the UDP port are fixed when the datapath is created.")
+        link = wanted_link(desired)
+        sources = {it.outer_address: self._source(it.outer_address) for it in desired.tunnels}
+        reqids = {it.tunnel_id: self._reqid(it.tunnel_id) for it in desired.tunnels}
+        new = wanted(desired, sources, reqids, self._suites)
+        try:
+            self._sweep()
+            self._take(list(comes(self._known, new)), new.owners)
+            self._link.bring_to(link)
+            self._take(list(goes(self._known, new)), new.owners)
+        except (OSError, NetlinkError) as error:
+            raise DatapathError(
+                f"The system refused the tunnels' keys, policies or routes: {error}."
+            ) from error
+        self._sources, self._reqids, self._desired = sources, reqids, desired
+        self._sad.keep_counts(reqids.keys())
+        self._flows = {owner: flow for owner, flow in self._flows.items() if owner.tunnel_id in reqids}
+
+    def repair(self) -> None:
+        """Put back what other programs have changed of the device, its routes and the policies. Raises DatapathError."""
+        if self._desired is None:
+            return
+        try:
+            self._link.repair()
+            present = set(self._xfrm.policies(INDICES))
+            for policy in list(self._known.policies.values()):
+                if policy.name not in present:
+                    self._put(policy)
+        except (OSError, NetlinkError) as error:
+            raise DatapathError(f"The system refused the tunnel's device or policies: {error}.") from error
+
+    def follow(self) -> None:
+        """Move the tunnels to the address from which their gateways are reached now. Raises DatapathError."""
+        state = self._desired
+        if state is not None and any(self._source(outer) != own for outer, own in self._sources.items()):
+            self.apply(state)
+
+    def keep_alive(self) -> None:
+        """Keep the way through a NAT open (RFC 3948 section 4); every 20 seconds is the default there."""
+        for tunnel in self._desired.tunnels if self._desired is not None else ():
+            try:
+                self._udp.sendto(_KEEPALIVE, (tunnel.outer_address, tunnel.outer_port))
+            except OSError:
+                continue  # There is no network now.
+            self._keepalives += 1
+
+    def counters(self) -> Counters:
+        self._check_open()
+        vanished: list[SaName] = []
+        try:
+            self._sweep()
+            self._notices.tell_ended(self._sad)
+            tallies = self._sad.measure(vanished)
+        except OSError as error:
+            raise DatapathError(f"The kernel's counters cannot be read: {error}.") from error
+        # Which numbers their keys have used is not known: new ones are needed.
+        owners = self._known.owners
+        self._notices.add([soft_limit(name, owners[name]) for name in vanished if name in owners])
+        tunnels = self._desired.tunnels if self._desired is not None else ()
+        flows = {it.tunnel_id: self._tunnel_counters(it.tunnel_id, tallies) for it in tunnels}
+        return Counters(flows, self._drops.by_cause(), 0, self._keepalives, 0)
+
+    def fileno(self) -> int:
+        self._check_open()
+        return self._notices.fileno()
+
+    def take_soft_limits(self) -> list[SoftLimit]:
+        self._check_open()
+        return self._notices.take(self._known.owners)
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            remove_leftovers()
+            self._link.close()
+        except (OSError, NetlinkError) as error:
+            raise DatapathError(f"The system kept the tunnels' policies or routes: {error}.") from error
+        finally:
+            self._stack.close()
+
+    # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _take(self, steps: Iterable[Step], owners: Mapping[SaName, Owner]) -> None:
+        """What was done is known, also when a later step fails."""
+        known = self._known
+        for step in steps:
+            match step:
+                case AddSa(sa):
+                    owner = owners[sa.name]
+                    if not self._sad.add(sa, owner):
+                        self._notices.add([soft_limit(sa.name, owner)])
+                    known.sas[sa.name], known.owners[sa.name] = sa, owner
+                case RemoveSa(name):
+                    self._sad.remove(name)
+                    known.sas.pop(name, None)
+                    known.owners.pop(name, None)
+                case PutPolicy(policy):
+                    self._put(policy)
+                case RemovePolicy(direction, traffic):
+                    with suppress(FileNotFoundError):
+                        self._xfrm.remove_policy(direction, traffic)
+                    known.policies.pop((direction, traffic), None)
+
+    def _put(self, policy: Policy) -> None:
+        self._xfrm.put_policy(policy, next(self._indices) + policy.direction)
+        self._known.policies[policy.name] = policy
+
+    def _sweep(self) -> None:
+        """Remove the outbound SAs that policies have left before this."""
+        templates = [policy.template for policy in self._known.policies.values()]
+        used = {(template.dst, template.spi) for template in templates if template is not None}
+        outbound = [name for name, owner in self._known.owners.items() if not owner.inbound]
+        self._take([RemoveSa(name) for name in outbound if name not in used], {})
+
+    # ── what is there ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _probe(self) -> None:
+        """Every suite that may be asked for, as it would be asked for."""
+        for name in sorted(self._suites):
+            suite = SUITES[name]
+            key = os.urandom(suite.cipher_key + suite.integrity_key)
+            its = algorithms(name, key, self._suites)
+            sa = Sa(
+                _LOOPBACK, _LOOPBACK, _PROBE_SPI, REQIDS.start, its, (4500, 4500), Limits(), Limits(), MIN_REPLAY_WINDOW
+            )  # fmt: skip
+            try:
+                self._xfrm.add_sa(sa, Replay())
+                self._xfrm.remove_sa(sa.name)
+            except OSError as error:
+                raise DatapathError(f"This kernel's IPsec cannot do {name}: {error.strerror}.") from error
+
+    def _take_over(self) -> None:
+        """What a crash has left: what blocks stays until the first state says otherwise."""
+        for direction, traffic in _remove_tunnels(self._xfrm):
+            policy = block(traffic.dst)
+            assert policy.name == (direction, traffic)
+            self._known.policies[policy.name] = policy
+
+    def _source(self, outer: str) -> IPv4Address:
+        """Our address on the way to this one; the last known while there is no way."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+            try:
+                asking.connect((outer, UDP_ENCAPSULATION_PORT))
+                return IPv4Address(asking.getsockname()[0])
+            except OSError as error:
+                if outer in self._sources:
+                    return self._sources[outer]
+                raise DatapathError(f"There is no way to the gateway {outer}: {error.strerror}.") from error
+
+    def _reqid(self, tunnel_id: str) -> int:
+        if tunnel_id not in self._reqids:
+            taken = set(self._reqids.values())
+            self._reqids[tunnel_id] = next(it for it in REQIDS[1:] if it not in taken)
+        return self._reqids[tunnel_id]
+
+    def _tunnel_counters(self, tunnel_id: str, tallies: Mapping[Owner, Tally]) -> TunnelCounters:
+        drops = {"replay": 0, "icv": 0}
+        for way in (True, False):
+            owner = Owner(tunnel_id, way)
+            tally = tallies.get(owner, Tally())
+            before = self._flows.get(owner, FlowCounters(0, 0, None))
+            last = time.monotonic() if tally.packets > before.packets else before.last
+            self._flows[owner] = FlowCounters(tally.packets, tally.bytes, last)
+            drops["replay"] += tally.replays
+            drops["icv"] += tally.forged
+        inbound, outbound = (self._flows[Owner(tunnel_id, way)] for way in (True, False))
+        return TunnelCounters(inbound, outbound, drops)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise DatapathError("The datapath is closed.")
+
+
+def remove_leftovers() -> None:
+    """Take away what a crash has left, what blocks included. Raises OSError."""
+    with XfrmSocket() as xfrm:
+        for direction, traffic in _remove_tunnels(xfrm):
+            xfrm.remove_policy(direction, traffic)
+
+
+def _remove_tunnels(xfrm: XfrmSocket) -> list[tuple[Direction, Traffic]]:
+    """Our tunnels' policies, then our SAs; returns the policies that block."""
+    blocking: list[tuple[Direction, Traffic]] = []
+    for direction, traffic in xfrm.policies(INDICES):
+        if direction is Direction.OUT and traffic == block(traffic.dst).traffic:
+            blocking.append((direction, traffic))
+        else:
+            xfrm.remove_policy(direction, traffic)
+    for seen in xfrm.sas():
+        # One without an SPI is the kernel's note that it has asked for an SA; it goes by itself.
+        if seen.reqid in REQIDS and seen.name[1]:
+            with suppress(ProcessLookupError):
+                xfrm.remove_sa(seen.name)
+    return blocking
+
+
+def _udp_socket(port: int) -> socket.socket:
+    opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+    try:
+        # What is not ESP waits here, unread: it shall not take memory.
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+        opened.bind(("0.0.0.0", port))  # noqa: S104 - the address changes with the network
+        opened.setsockopt(socket.IPPROTO_UDP, _UDP_ENCAP, _UDP_ENCAP_ESPINUDP)
+    except OSError:
+        opened.close()
+        raise
+    return opened
+
+
+def _device(name: str) -> int:
+    device = os.open("/dev/net/tun", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.ioctl(device, _TUNSETIFF, struct.pack("16sH22x", name.encode(), _IFF_TUN | _IFF_NO_PI))
+    except OSError:
+        os.close(device)
+        raise
+    return device

@@ -1,0 +1,95 @@
+"""SAs that come near a limit, or have ended, as the kernel tells it (EXPIRE) or as counting them showed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Self
+
+from culvert_ipsec.datapath import SoftLimit
+from culvert_ipsec.xfrm_plan import Owner
+from culvert_ipsec.xfrm_sad import Sad
+from culvert_ipsec.xfrm_socket import GROUP_EXPIRE, XfrmEvents
+from culvert_ipsec.xfrm_values import SaName, SaSeen
+
+
+class Notices:
+    """Any thread may call any method."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._events = XfrmEvents(GROUP_EXPIRE)
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._readable = select.epoll()
+        self._readable.register(self._events, select.EPOLLIN)
+        self._readable.register(self._bell, select.EPOLLIN)
+        self._worn: list[SaName] = []
+        self._ended: list[SaSeen] = []
+        self._found: list[SoftLimit] = []
+        self._missed = False
+
+    def fileno(self) -> int:
+        """Readable while `take` has something to look at."""
+        return self._readable.fileno()
+
+    def take(self, owners: Mapping[SaName, Owner]) -> list[SoftLimit]:
+        """Never waits."""
+        with self._lock:
+            self._read()
+            names = list(owners) if self._missed else self._worn
+            worn = [soft_limit(name, owners[name]) for name in names if name in owners]
+            found, self._found, self._worn, self._missed = self._found + worn, [], [], False
+            with suppress(BlockingIOError):
+                os.eventfd_read(self._bell)
+            return found
+
+    def add(self, found: Iterable[SoftLimit]) -> None:
+        with self._lock:
+            self._found += found
+            self._ring()
+
+    def tell_ended(self, sad: Sad) -> None:
+        """What the kernel has removed at a hard limit, with its last counts."""
+        with self._lock:
+            self._read()
+            ended, self._ended = self._ended, []
+            self._ring()
+        for seen in ended:
+            sad.ended(seen.name, seen)
+
+    def close(self) -> None:
+        with self._lock:
+            self._readable.close()
+            os.close(self._bell)
+            self._events.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _read(self) -> None:
+        try:
+            for expired in self._events.take_expired():
+                if expired.hard:
+                    self._ended.append(expired.sa)
+                else:
+                    self._worn.append(expired.sa.name)
+        except OSError as error:
+            if error.errno != errno.ENOBUFS:
+                raise
+            # Too many at once: new keys for all are better than none for one.
+            self._missed = True
+
+    def _ring(self) -> None:
+        if self._worn or self._found or self._missed:
+            os.eventfd_write(self._bell, 1)
+
+
+def soft_limit(name: SaName, owner: Owner) -> SoftLimit:
+    return SoftLimit(owner.tunnel_id, name[1], owner.inbound)

@@ -1,0 +1,212 @@
+"""Which security associations and policies a state needs, and the order in which they come and go. Pure.
+
+```
+             out: own address ─► prefix   one SA, by its SPI   ┐ a tunnel's, before what blocks
+             in:  prefix ─► own address   any SA of the tunnel ┘
+             out: anywhere ─► blocked     nothing passes
+```
+A policy that is replaced changes the SA of every packet in one step, those of open connections included (RFC 9061 D.2):
+inbound SAs in ─► outbound SA in ─► policies ─► … ─► policies out ─► SAs out. Only the outbound SA that a policy has just
+left stays for a while (`lingers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, ip_address, ip_network
+
+from culvert_ipsec.datapath import DatapathError
+from culvert_ipsec.desired import MIN_REPLAY_WINDOW, DatapathState, TunnelState
+from culvert_ipsec.selector import Selector
+from culvert_ipsec.xfrm_suites import algorithms
+from culvert_ipsec.xfrm_values import (
+    ANY_PORT,
+    Address,
+    Direction,
+    Network,
+    Policy,
+    Ports,
+    Sa,
+    SaName,
+    Template,
+    Traffic,
+)
+
+REQIDS = range(0x43560000, 0x43570000)
+"""Ours: above what the kernel and IKE daemons give out. One for each tunnel."""
+INDICES = range(0x44000000, 0x45000000, 8)
+"""Policies' numbers, to which the direction is added: the kernel counts its own up from 0."""
+TUNNEL_PRIORITY, BLOCK_PRIORITY = 1000, 2000
+"""Of the longest prefix. Other programs' policies for everything come later."""
+_OUTBOUND_WINDOW = 32  # Receives nothing, but ESN wants one.
+_EVERYTHING = {4: ip_network("0.0.0.0/0"), 6: ip_network("::/0")}
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose SA it is, and which way it leads."""
+
+    tunnel_id: str
+    inbound: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """`owners` has the same names as `sas`."""
+
+    sas: dict[SaName, Sa] = field(default_factory=dict[SaName, Sa])
+    owners: dict[SaName, Owner] = field(default_factory=dict[SaName, Owner])
+    policies: dict[tuple[Direction, Traffic], Policy] = field(
+        default_factory=dict[tuple[Direction, Traffic], Policy]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AddSa:
+    sa: Sa
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveSa:
+    name: SaName
+
+
+@dataclass(frozen=True, slots=True)
+class PutPolicy:
+    policy: Policy
+
+
+@dataclass(frozen=True, slots=True)
+class RemovePolicy:
+    direction: Direction
+    traffic: Traffic
+
+
+Step = AddSa | RemoveSa | PutPolicy | RemovePolicy
+
+
+def wanted(
+    state: DatapathState,
+    sources: Mapping[str, IPv4Address],
+    reqids: Mapping[str, int],
+    suites: Collection[str],
+) -> Wanted:
+    """`sources` are our addresses towards each outer address, `reqids` each tunnel's. Raises DatapathError."""
+    sas: dict[SaName, Sa] = {}
+    owners: dict[SaName, Owner] = {}
+    policies: dict[tuple[Direction, Traffic], Policy] = {}
+    for tunnel in state.tunnels:
+        source = sources[tunnel.outer_address]
+        for sa, owner in _sas(tunnel, source, reqids[tunnel.tunnel_id], state.udp_port, suites):
+            if sa.name in sas:
+                raise DatapathError(f"The tunnels cannot be installed: two SAs have the SPI {sa.spi:#x}.")
+            sas[sa.name], owners[sa.name] = sa, owner
+        for policy in _policies(tunnel, source, reqids[tunnel.tunnel_id]):
+            # Of two tunnels with a selector for the same packet the first carries it, as in the userspace datapath.
+            policies.setdefault(policy.name, policy)
+    for text in state.blocked:
+        policy = block(ip_network(text))
+        policies[policy.name] = policy
+    return Wanted(sas, owners, policies)
+
+
+def block(prefix: Network) -> Policy:
+    """Nothing goes there, by whatever route, unless a tunnel carries it."""
+    traffic = Traffic(_EVERYTHING[prefix.version], prefix)
+    return Policy(Direction.OUT, traffic, _priority(BLOCK_PRIORITY, prefix))
+
+
+def comes(known: Wanted, desired: Wanted) -> Iterator[Step]:
+    """What has to be there before packets are routed to it."""
+    for name, sa in sorted(desired.sas.items(), key=lambda it: not desired.owners[it[0]].inbound):
+        if name in known.sas and known.sas[name] != sa:
+            yield RemoveSa(name)
+        if known.sas.get(name) != sa:
+            yield AddSa(sa)
+    for policy in sorted(desired.policies.values(), key=lambda it: it.direction):
+        if known.policies.get(policy.name) != policy:
+            yield PutPolicy(policy)
+
+
+def goes(known: Wanted, desired: Wanted) -> Iterator[Step]:
+    """What no packet is routed to any more. Leaves the SAs that `lingers` names."""
+    for direction, traffic in known.policies.keys() - desired.policies.keys():
+        yield RemovePolicy(direction, traffic)
+    for name in known.sas.keys() - desired.sas.keys() - lingers(known, desired).keys():
+        yield RemoveSa(name)
+
+
+def lingers(known: Wanted, desired: Wanted) -> dict[SaName, Owner]:
+    """The outbound SAs of a rekey: a program in the middle of sending may have looked one up before the policy changed."""
+    sending = {owner.tunnel_id for owner in desired.owners.values() if not owner.inbound}
+    return {
+        name: owner
+        for name, owner in known.owners.items()
+        if name not in desired.sas and not owner.inbound and owner.tunnel_id in sending
+    }
+
+
+def _sas(
+    tunnel: TunnelState, source: IPv4Address, reqid: int, port: int, suites: Collection[str]
+) -> Iterator[tuple[Sa, Owner]]:
+    gateway = _outer(tunnel)
+    for given in tunnel.inbound:
+        yield (
+            Sa(
+                gateway, source, given.spi, reqid, algorithms(given.suite, given.key, suites),
+                (tunnel.outer_port, port), given.soft, given.hard, max(given.replay_window, MIN_REPLAY_WINDOW),
+                given.esn,
+            ),
+            Owner(tunnel.tunnel_id, inbound=True),
+        )  # fmt: skip
+    if (given := tunnel.outbound) is not None:
+        yield (
+            Sa(
+                source, gateway, given.spi, reqid, algorithms(given.suite, given.key, suites),
+                (port, tunnel.outer_port), given.soft, given.hard, _OUTBOUND_WINDOW, given.esn,
+            ),
+            Owner(tunnel.tunnel_id, inbound=False),
+        )  # fmt: skip
+
+
+def _policies(tunnel: TunnelState, source: IPv4Address, reqid: int) -> Iterator[Policy]:
+    gateway = _outer(tunnel)
+    own: dict[int, Address] = {
+        address.version: address
+        for address in map(ip_address, filter(None, (tunnel.inner_address, tunnel.inner_address6)))
+    }
+    # Without an outbound SA the SPI is one that no SA has, and the packets are dropped (RFC 4303 section 2.1).
+    spi = tunnel.outbound.spi if tunnel.outbound is not None else 1
+    for given in tunnel.selectors or tuple(map(Selector, tunnel.remote_prefixes)):
+        far = ip_network(given.prefix)
+        if far.version not in own:
+            continue
+        near: Network = ip_network(own[far.version])
+        priority, protocol = _priority(TUNNEL_PRIORITY, far), given.protocol or 0
+        for ports in masks(*given.ports):
+            out = Traffic(near, far, protocol, ANY_PORT, ports)
+            yield Policy(Direction.OUT, out, priority, Template(source, gateway, reqid, spi))
+            back = Traffic(far, near, protocol, ports, ANY_PORT)
+            yield Policy(Direction.IN, back, priority, Template(gateway, source, reqid))
+
+
+def masks(first: int, last: int) -> Iterator[Ports]:
+    """A range of ports as the kernel can say it: at most 30 values with masks."""
+    while first <= last:
+        size = first & -first or 1 << 16
+        while first + size - 1 > last:
+            size >>= 1
+        yield Ports(first, 0x10000 - size)
+        first += size
+
+
+def _priority(base: int, prefix: Network) -> int:
+    return base + 128 - prefix.prefixlen
+
+
+def _outer(tunnel: TunnelState) -> IPv4Address:
+    address = ip_address(tunnel.outer_address)
+    if not isinstance(address, IPv4Address):
+        raise DatapathError(f"The gateway's address {address} is not IPv4.")
+    return address

@@ -1,0 +1,122 @@
+"""Our SAs in the kernel: what they have counted, and which numbers their keys have used.
+
+An SA that went and comes back with the same key would begin its numbers anew, and an AES-GCM key use its IVs twice. So the
+numbers are read before an SA goes, and a key that comes back goes on after them; one whose numbers are not known carries
+nothing any more.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from culvert_ipsec.xfrm_plan import Owner
+from culvert_ipsec.xfrm_socket import XfrmSocket
+from culvert_ipsec.xfrm_values import Replay, Sa, SaName, SaSeen
+
+_REMEMBERED = 65536
+# More than are sent between reading the numbers and removing the SA.
+_SKIPPED = 1 << 20
+_LAST_NUMBER = {False: (1 << 32) - 1, True: (1 << 64) - 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    packets: int = 0
+    bytes: int = 0
+    replays: int = 0
+    forged: int = 0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(
+            self.packets + other.packets,
+            self.bytes + other.bytes,
+            self.replays + other.replays,
+            self.forged + other.forged,
+        )
+
+    @classmethod
+    def of(cls, seen: SaSeen) -> Tally:
+        return cls(seen.packets, seen.bytes, seen.late + seen.replayed, seen.forged)
+
+
+class Sad:
+    """Methods may raise OSError."""
+
+    def __init__(self, xfrm: XfrmSocket) -> None:
+        self._xfrm = xfrm
+        self._present: dict[SaName, tuple[Owner, bytes]] = {}
+        self._used: dict[bytes, Replay | None] = {}
+        self._gone: dict[Owner, Tally] = {}
+
+    def add(self, sa: Sa, owner: Owner) -> bool:
+        """False when its key must not be used again."""
+        digest = _digest(sa)
+        # The same SA between other addresses.
+        for name in [name for name, (_, known) in self._present.items() if known == digest]:
+            self.remove(name)
+        after = self._used.get(digest, Replay())
+        if after is None or after.sent > _LAST_NUMBER[sa.esn]:
+            return False
+        self._xfrm.add_sa(sa, after)
+        self._present[sa.name] = owner, digest
+        return True
+
+    def remove(self, name: SaName) -> None:
+        """What is not there is no error."""
+        if name not in self._present:
+            return
+        seen = self._seen(name)
+        if seen is None:
+            return
+        try:
+            self._xfrm.remove_sa(name)
+        except ProcessLookupError:
+            self.ended(name, None)
+            return
+        numbers = seen.replay
+        sent = numbers.sent + _SKIPPED if numbers.sent else 0
+        self._end(name, Tally.of(seen), Replay(sent, numbers.received))
+
+    def ended(self, name: SaName, seen: SaSeen | None) -> None:
+        """The kernel, or another program, has removed it."""
+        if name in self._present:
+            self._end(name, Tally.of(seen) if seen is not None else Tally(), None)
+
+    def measure(self, vanished: list[SaName]) -> Mapping[Owner, Tally]:
+        """Over all SAs that an owner had. Those that somebody else removed are added to `vanished`."""
+        found = dict(self._gone)
+        for name, (owner, _) in list(self._present.items()):
+            seen = self._seen(name)
+            if seen is None:
+                vanished.append(name)
+            else:
+                found[owner] = found.get(owner, Tally()) + Tally.of(seen)
+        return found
+
+    def keep_counts(self, tunnels: Collection[str]) -> None:
+        """Those of all other tunnels begin at 0."""
+        self._gone = {owner: tally for owner, tally in self._gone.items() if owner.tunnel_id in tunnels}
+
+    def _seen(self, name: SaName) -> SaSeen | None:
+        try:
+            return self._xfrm.sa(name)
+        except OSError as error:
+            if error.errno != errno.ESRCH:
+                raise
+            self.ended(name, None)
+            return None
+
+    def _end(self, name: SaName, tally: Tally, numbers: Replay | None) -> None:
+        owner, digest = self._present.pop(name)
+        self._gone[owner] = self._gone.get(owner, Tally()) + tally
+        self._used.pop(digest, None)
+        self._used[digest] = numbers
+        if len(self._used) > _REMEMBERED:
+            del self._used[next(iter(self._used))]
+
+
+def _digest(sa: Sa) -> bytes:
+    return hashlib.sha256(sa.algorithms.key + sa.algorithms.integrity_key).digest()

@@ -1,0 +1,132 @@
+"""Which SAs and policies a state needs, and their order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from ipaddress import IPv4Address, ip_network
+
+import pytest
+from culvert_ipsec import DatapathState, InboundSa, OutboundSa, Selector, TunnelState
+from culvert_ipsec.datapath import DatapathError
+from culvert_ipsec.xfrm_plan import (
+    AddSa,
+    PutPolicy,
+    RemovePolicy,
+    RemoveSa,
+    Wanted,
+    comes,
+    goes,
+    lingers,
+    masks,
+    wanted,
+)
+from culvert_ipsec.xfrm_suites import SUITES
+from culvert_ipsec.xfrm_values import Direction, Template
+from hypothesis import given
+from hypothesis import strategies as st
+
+HERE, GATEWAY = IPv4Address("198.51.100.7"), IPv4Address("192.0.2.1")
+TUNNEL = TunnelState(
+    "t1",
+    "10.99.0.5",
+    ("10.20.0.10/32", "fd20::/64"),
+    str(GATEWAY),
+    inbound=(InboundSa(0x1001, bytes([1]) * 36),),
+    outbound=OutboundSa(0x2001, bytes([2]) * 36),
+)
+STATE = DatapathState("tun0", 4500, 1400, blocked=frozenset({"10.20.0.0/16"}), tunnels=(TUNNEL,))
+REKEYED = replace(
+    TUNNEL,
+    inbound=(*TUNNEL.inbound, InboundSa(0x1002, bytes([3]) * 36)),
+    outbound=OutboundSa(0x2002, bytes([4]) * 36),
+)
+
+
+def of(state: DatapathState) -> Wanted:
+    reqids = {tunnel.tunnel_id: number for number, tunnel in enumerate(state.tunnels, 100)}
+    return wanted(state, {str(GATEWAY): HERE}, reqids, SUITES)
+
+
+@given(st.integers(0, 65535), st.integers(0, 65535))
+def test_masks_cover_a_range_of_ports_and_nothing_else(one: int, other: int) -> None:
+    first, last = sorted((one, other))
+    found = list(masks(first, last))
+    assert len(found) <= 30
+    for port in {0, first - 1, first, (first + last) // 2, last, last + 1, 65535} - {-1, 65536}:
+        hits = [it for it in found if port & it.mask == it.value]
+        assert len(hits) == (first <= port <= last)
+
+
+def test_a_tunnel_before_what_blocks() -> None:
+    policies = of(STATE).policies.values()
+    (out,) = (it for it in policies if it.direction is Direction.OUT and it.template)
+    (back,) = (it for it in policies if it.direction is Direction.IN)
+    (block,) = (it for it in policies if it.template is None)
+    assert str(out.traffic.dst) == "10.20.0.10/32"
+    assert out.priority < block.priority
+    # Ours by its SPI; theirs without, so that both pairs of a rekey may come in.
+    assert out.template == Template(HERE, GATEWAY, 100, 0x2001)
+    assert back.template == Template(GATEWAY, HERE, 100)
+    assert block.traffic.src == ip_network("0.0.0.0/0")
+
+
+def test_inbound_comes_first_and_nothing_goes_before_the_policy_has_changed() -> None:
+    first, second = of(STATE), of(replace(STATE, tunnels=(REKEYED,)))
+    assert [type(step) for step in comes(Wanted(), first)] == [AddSa, AddSa, PutPolicy, PutPolicy, PutPolicy]
+    added = [step.sa.spi for step in comes(Wanted(), first) if isinstance(step, AddSa)]
+    assert added == [0x1001, 0x2001]
+    steps = list(comes(first, second))
+    assert [step.sa.spi for step in steps if isinstance(step, AddSa)] == [0x1002, 0x2002]
+    (switch,) = (step.policy for step in steps if isinstance(step, PutPolicy))
+    assert switch.template is not None
+    assert switch.template.spi == 0x2002
+    assert list(goes(first, second)) == []
+    assert list(lingers(first, second)) == [(GATEWAY, 0x2001)]
+
+
+def test_a_closed_tunnel_goes_at_once_and_what_blocks_stays() -> None:
+    first, none = of(STATE), of(replace(STATE, tunnels=()))
+    assert list(comes(first, none)) == []
+    gone = list(goes(first, none))
+    assert [type(step) for step in gone] == [RemovePolicy, RemovePolicy, RemoveSa, RemoveSa]
+
+
+def test_the_same_state_twice_does_nothing() -> None:
+    assert not [*comes(of(STATE), of(STATE)), *goes(of(STATE), of(STATE))]
+
+
+def test_without_an_outbound_sa_nothing_goes_out() -> None:
+    state = replace(STATE, tunnels=(replace(TUNNEL, outbound=None),))
+    (spi,) = {
+        it.template.spi
+        for it in of(state).policies.values()
+        if it.direction is Direction.OUT and it.template is not None
+    }
+    assert (GATEWAY, spi) not in of(state).sas
+
+
+def test_of_two_tunnels_for_the_same_packet_the_first_carries_it() -> None:
+    second = replace(
+        TUNNEL, tunnel_id="t2", inbound=(), outbound=OutboundSa(0x3001, bytes([5]) * 36),
+        selectors=(Selector("10.20.0.10/32"), Selector("10.20.0.10/32", 6, (443, 443))),
+    )  # fmt: skip
+    policies = of(replace(STATE, tunnels=(TUNNEL, second))).policies.values()
+    spis = {
+        it.traffic.protocol: it.template.spi
+        for it in policies
+        if it.direction is Direction.OUT and it.template
+    }
+    assert spis == {0: 0x2001, 6: 0x3001}
+
+
+def test_what_cannot_be_is_refused() -> None:
+    twice = replace(TUNNEL, tunnel_id="t2")
+    with pytest.raises(DatapathError, match="0x1001"):
+        of(replace(STATE, tunnels=(TUNNEL, twice)))
+    with pytest.raises(DatapathError, match="IPv4"):
+        wanted(
+            replace(STATE, tunnels=(replace(TUNNEL, outer_address="2001:db8::1"),)),
+            {"2001:db8::1": HERE},
+            {"t1": 100},
+            SUITES,
+        )

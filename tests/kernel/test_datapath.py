@@ -1,0 +1,210 @@
+"""The client's kernel datapath, with sluice as its gateway."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from culvert_ipsec import Limits, Selector, SoftLimit
+from linux_esp.controller import Controller
+from linux_esp.entries import GATEWAY, INNER, OFFICE, PEER, WAN, Pair, entry, prefix
+from linux_esp.laptop import GCM, NUMBERS, PORT, PREFIXES, Laptop
+from linux_esp.site import Site, waited
+from linux_esp.suites import SUITES, Suite
+from linux_esp.traffic import Exchange, echo_over_tcp, ping
+from linux_esp.xfrm import ip
+
+pytestmark = pytest.mark.slow
+
+ALL_FRAMES = 3
+FOREIGN = "src 10.77.0.0/16 dst 10.78.0.0/16 dir out"
+
+
+@pytest.fixture
+def laptop(site: Site, controller: Controller) -> Iterator[Laptop]:
+    made = Laptop(site, controller, NUMBERS)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("suite", SUITES, ids=str)
+def test_traffic_passes_both_ways_with_every_suite(site: Site, laptop: Laptop, suite: Suite) -> None:
+    laptop.open(Pair(suite))
+    for version in (4, 6):
+        assert ping("peer", OFFICE[version]) == 3
+        assert ping("office", INNER[version]) == 3
+        echo_over_tcp(site.peer, site.office, INNER[version], OFFICE[version], 1 << 18)
+    counters = laptop.counters()
+    (tunnel,) = counters.tunnels.values()
+    assert tunnel.inbound.bytes > 1 << 19
+    assert tunnel.outbound.bytes > 1 << 19
+    assert tunnel.outbound.last is not None
+    assert sum(counters.drops.values()) == 0
+
+
+def test_a_rekey_each_half_second_loses_no_packet(site: Site, laptop: Laptop) -> None:
+    laptop.open(Pair(GCM))
+    with Exchange(site.peer, site.office, INNER[4], OFFICE[4]) as exchange:
+        for _ in range(6):
+            time.sleep(0.5)
+            laptop.rekey()
+        time.sleep(0.3)
+    assert exchange.sent > 200
+    assert exchange.answered == set(range(exchange.sent))
+    (tunnel,) = laptop.counters().tunnels.values()
+    # One count over all generations.
+    assert tunnel.outbound.packets >= exchange.sent
+    assert ip(["xfrm state"], "peer").count("proto esp") == 2
+
+
+def test_the_kernel_tells_of_a_soft_limit_and_keeps_the_counts_of_a_hard_one(laptop: Laptop) -> None:
+    laptop.open(Pair(GCM), soft=Limits(packets=4), hard=Limits(packets=8))
+    assert laptop.pair is not None
+    assert ping("peer", OFFICE[4]) == 3
+    assert laptop.soft_limits(seconds=0) == []
+    assert ping("peer", OFFICE[4]) == 3
+    assert laptop.soft_limits() == [SoftLimit(f"t{laptop.pair.tunnel}", laptop.pair.spi_in, inbound=False)]
+    assert ping("peer", OFFICE[4], count=4) == 2
+    (tunnel,) = laptop.counters().tunnels.values()
+    assert (tunnel.inbound.packets, tunnel.outbound.packets) == (8, 8)
+    laptop.rekey()
+    assert ping("peer", OFFICE[4]) == 3
+    (tunnel,) = laptop.counters().tunnels.values()
+    assert (tunnel.inbound.packets, tunnel.outbound.packets) == (11, 11)
+
+
+def test_what_is_blocked_leaves_by_no_route(site: Site, laptop: Laptop) -> None:
+    assert laptop.pair is None
+    laptop.block()
+    with site.gateway.call(_wiretap, "wan") as tap:
+        for version in (4, 6):
+            assert ping("peer", OFFICE[version], count=1) == 0
+            with site.peer.call(_datagrams_by, "eth0", version) as sender, pytest.raises(PermissionError):
+                sender.sendto(b"in clear", (OFFICE[version], 9))
+        assert not _to_office(tap)
+        laptop.open(Pair(GCM))
+        assert ping("peer", OFFICE[4]) == 3
+        assert not _to_office(tap)
+    laptop.block()
+    assert ping("peer", OFFICE[4], count=1) == 0
+
+
+def test_only_what_the_selectors_name_passes(site: Site, laptop: Laptop) -> None:
+    laptop.open(Pair(GCM))
+    (tunnel,) = laptop.state.tunnels
+    with site.office.call(socket.create_server, (OFFICE[4], 0)) as listener:
+        port = listener.getsockname()[1]
+        chosen = (Selector(PREFIXES[0], socket.IPPROTO_TCP, (port - 3, port)),)
+        laptop.apply(replace(laptop.state, tunnels=(replace(tunnel, selectors=chosen),)))
+        assert ping("peer", OFFICE[4], count=1) == 0
+        site.peer.call(socket.create_connection, (OFFICE[4], port), 20.0).close()
+    assert laptop.counters().no_policy > 0
+
+
+def test_a_crash_leaves_everything_blocked_and_the_next_start_no_old_key(site: Site, laptop: Laptop) -> None:
+    ip([f"xfrm policy add {FOREIGN} priority 2000 action block"], "peer")
+    try:
+        laptop.open(Pair(GCM))
+        laptop.crash()
+        with site.gateway.call(_wiretap, "wan") as tap:
+            assert ping("peer", OFFICE[4], count=1) == 0
+            assert not _to_office(tap)
+        laptop.start()
+        assert ip(["xfrm state"], "peer") == ""
+        assert ping("peer", OFFICE[4], count=1) == 0
+        laptop.rekey()
+        assert ping("peer", OFFICE[4]) == 3
+        laptop.close()
+        assert ip(["xfrm state"], "peer") == ""
+        left = ip(["xfrm policy"], "peer").split("\n")
+        assert [line for line in left if line.startswith("src")] == [
+            "src 10.77.0.0/16 dst 10.78.0.0/16 uid 0"
+        ]
+        assert "4500" not in ip(["rule"], "peer")
+    finally:
+        ip([f"xfrm policy delete {FOREIGN}"], "peer")
+
+
+def test_what_others_removed_is_put_back_or_asked_for_anew(site: Site, laptop: Laptop) -> None:
+    laptop.open(Pair(GCM))
+    ip(["xfrm policy flush"], "peer")
+    site.peer.call(laptop.path.repair)
+    assert ping("peer", OFFICE[4]) == 3
+    ip(["xfrm state flush"], "peer")
+    laptop.counters()
+    assert {limit.inbound for limit in laptop.soft_limits()} == {True, False}
+    laptop.rekey()
+    assert ping("peer", OFFICE[4]) == 3
+
+
+def test_a_key_that_comes_back_goes_on_after_its_numbers(site: Site, laptop: Laptop) -> None:
+    laptop.open(Pair(GCM))
+    opened = laptop.state
+    assert ping("peer", OFFICE[4]) == 3
+    laptop.block()
+    laptop.apply(opened)
+    # The gateway would refuse as replayed what began at 1 again.
+    assert ping("peer", OFFICE[4]) == 3
+    shown = ip(["xfrm state"], "peer")
+    assert "oseq 0x100006" in shown
+
+
+def test_the_tunnel_follows_to_another_address_and_back(
+    site: Site, controller: Controller, laptop: Laptop
+) -> None:
+    laptop.open(Pair(GCM))
+    assert ping("peer", OFFICE[4]) == 3
+    moved = "192.0.2.3"
+    way = entry("route", {"dst": str(prefix(moved))}, "via", nexthop_id=WAN)
+    controller.insert([way])
+    ip([f"address add {moved}/24 dev eth0"], "peer")
+    try:
+        for own in (moved, PEER[4]):
+            ip([f"route replace 192.0.2.0/24 dev eth0 src {own}"], "peer")
+            site.peer.call(laptop.path.follow)
+            assert f"src {own} dst {GATEWAY[4]}" in ip(["xfrm state"], "peer")
+            assert ping("peer", OFFICE[4]) == 3
+    finally:
+        ip([f"address delete {moved}/24 dev eth0"], "peer")
+        controller.delete([way])
+
+
+def test_the_way_through_a_nat_is_kept_open(site: Site, laptop: Laptop) -> None:
+    laptop.open(Pair(GCM))
+    with site.gateway.call(_wiretap, "wan") as tap:
+        site.peer.call(laptop.path.keep_alive)
+        keepalive = struct.pack("!HHH", PORT, 4500, 9)
+        assert waited(lambda: any(keepalive in frame and frame[42] == 0xFF for frame in _heard(tap)))
+    assert laptop.counters().keepalives_out == 1
+
+
+def _wiretap(name: str) -> socket.socket:
+    tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ALL_FRAMES))
+    tap.bind((name, ALL_FRAMES))
+    tap.setblocking(False)
+    return tap
+
+
+def _heard(tap: socket.socket) -> list[bytes]:
+    frames: list[bytes] = []
+    while True:
+        try:
+            frames.append(tap.recv(65536))
+        except BlockingIOError:
+            return frames
+
+
+def _to_office(tap: socket.socket) -> list[bytes]:
+    """Packets that show the office's address to the wire."""
+    ends = [socket.inet_aton(OFFICE[4]), socket.inet_pton(socket.AF_INET6, OFFICE[6])]
+    return [frame for frame in _heard(tap) if frame[30:34] == ends[0] or frame[38:54] == ends[1]]
+
+
+def _datagrams_by(device: str, version: int) -> socket.socket:
+    opened = socket.socket(socket.AF_INET if version == 4 else socket.AF_INET6, socket.SOCK_DGRAM)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode())
+    return opened
