@@ -86,6 +86,12 @@ def rotate_device_ca(config_file: ConfigFile = None) -> None:
     _run(operation.rotate_device_ca, config_file)
 
 
+@app.command("rotate-infrastructure-ca")
+def rotate_infrastructure_ca(config_file: ConfigFile = None) -> None:
+    """Give the controllers' and gateways' certificates a new CA. Who knows the old one is led to the new one."""
+    _run(operation.rotate_infrastructure_ca, config_file)
+
+
 @app.command()
 def doctor(config_file: ConfigFile = None) -> None:
     """Look at what the controller needs, and say what to do about what is wrong. Exits with 1 when something is."""

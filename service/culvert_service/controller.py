@@ -11,22 +11,18 @@ REST (uvicorn, TLS)   agent API (grpc.aio, mTLS)              Fleet: a P4Runtime
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import datetime
 import logging
 import signal
-import socket
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-import grpc
 import grpc.aio
-import uvicorn
 from culvert_db import GATEWAYS_CHANNEL, PUSHES_CHANNEL, Sessions, create_sessions, upgrade
 from culvert_db.embedded import EmbeddedPostgres
 from culvert_proto import agent_pb2_grpc
 
-from culvert_service import private_files
+from culvert_service import private_files, servers
 from culvert_service.admins import account_endpoints, passkey_endpoints
 from culvert_service.admins import endpoints as admin_endpoints
 from culvert_service.admins.account import Account
@@ -37,7 +33,7 @@ from culvert_service.admins.service import Admins
 from culvert_service.agent.handover import Handover
 from culvert_service.agent.servicer import AgentServicer
 from culvert_service.audit import endpoints as audit_endpoints
-from culvert_service.config import ConfigurationError, Settings, split_listen
+from culvert_service.config import ConfigurationError, Settings
 from culvert_service.controllers.calls import Calls
 from culvert_service.controllers.identity import ControllerId
 from culvert_service.controllers.listener import Listener
@@ -69,8 +65,9 @@ from culvert_service.metrics.state import State
 from culvert_service.oidc import endpoints as oidc_endpoints
 from culvert_service.oidc.provider import Provider
 from culvert_service.oidc.service import Oidc
-from culvert_service.pki.authority import Authority, PrivateKey
+from culvert_service.pki.authority import Authority
 from culvert_service.pki.master_key import MasterKey
+from culvert_service.pki.own_certificates import OwnCertificates
 from culvert_service.policies import endpoints as policy_endpoints
 from culvert_service.policies.service import Groups, Policies
 from culvert_service.policies.tracer import Tracer
@@ -89,8 +86,6 @@ from culvert_service.watch.hub import Hub
 from culvert_service.watch.pushes import Pushes
 
 _log = logging.getLogger(__name__)
-
-_GRACE_SECONDS = 2.0
 
 
 def now() -> datetime.datetime:
@@ -152,7 +147,10 @@ class Controller:
         self._device_authority = Authority.load(state, "device")
         master_key = MasterKey.load(state)
         self._hub = Hub()
-        self._fleet = Fleet(_program(settings), self._credentials())
+        self._own = OwnCertificates(
+            self._infrastructure, self._device_authority, settings.certificate_names, now
+        )
+        self._fleet = Fleet(_program(settings), self._credentials)
         me = ControllerId(settings.controller_name)
         self._calls = Calls(sessions, me, master_key)
         remote = Remote(self._calls, self._fleet)
@@ -279,10 +277,6 @@ class Controller:
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Controller:
-        certificate = self._infrastructure.issue_server(
-            "Culvert controller", self._settings.certificate_names
-        )
-        chain = certificate.certificate.pem + self._infrastructure.pem
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._tracing.exporting())
             stack.push_async_callback(self._ownership.release)
@@ -298,8 +292,13 @@ class Controller:
             await self._pushes.start()
             await self._tunnels.start()
             self._site_tunnels.start()
-            await stack.enter_async_context(self._agent_server(certificate, chain))
-            await stack.enter_async_context(self._rest_server(certificate, chain))
+            stack.push_async_callback(self._own.stop)
+            await self._own.start()
+            await stack.enter_async_context(self._agent_server())
+            settings = self._settings
+            rest = servers.rest_server(self._app, settings.rest_listen, settings.state_dir, self._own)
+            await stack.enter_async_context(rest)
+            stack.push_async_callback(self._live.stop)
             self._stack = stack.pop_all()
         _log.info("ready", extra={"rest": self._settings.rest_url, "agent": self._settings.agent_address})
         return self
@@ -308,64 +307,22 @@ class Controller:
         await self._stack.aclose()
 
     def _credentials(self) -> Credentials:
-        client = self._infrastructure.issue_p4runtime_client()
-        return Credentials(self._infrastructure.pem, client.certificate.pem, client.key_pem)
+        own = self._own
+        return Credentials(own.gateways_pem, own.chain(own.client), own.client.key_pem)
 
     @asynccontextmanager
-    async def _agent_server(self, certificate: PrivateKey, chain: bytes) -> AsyncGenerator[None]:
+    async def _agent_server(self) -> AsyncGenerator[None]:
         server = grpc.aio.server(
             interceptors=[*self._tracing.interceptors(), AgentCalls(self._instruments)],
             options=[("grpc.so_reuseport", 0)],
         )
         agent_pb2_grpc.add_AgentServiceServicer_to_server(self._servicer, server)
-        credentials = grpc.ssl_server_credentials(
-            [(certificate.key_pem, chain)],
-            root_certificates=self._device_authority.trusted_pem,
-            require_client_auth=True,
-        )
-        try:
-            server.add_secure_port(self._settings.agent_listen, credentials)
-        except RuntimeError:
-            raise ConfigurationError(
-                f"agent_listen: cannot listen on {self._settings.agent_listen}"
-            ) from None
-        await server.start()
-        try:
-            yield
-        finally:
-            self._hub.end_all()
-            await server.stop(_GRACE_SECONDS)
-
-    @asynccontextmanager
-    async def _rest_server(self, certificate: PrivateKey, chain: bytes) -> AsyncGenerator[None]:
-        chain_file, key_file = self._settings.state_dir / "rest.pem", self._settings.state_dir / "rest.key"
-        private_files.write(chain_file, chain)
-        private_files.write(key_file, certificate.key_pem)
-        config = uvicorn.Config(
-            self._app,
-            ssl_certfile=chain_file,
-            ssl_keyfile=str(key_file),
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            ws="none",
-            timeout_graceful_shutdown=int(_GRACE_SECONDS),
-        )
-        server = _RestServer(config)
-        try:
-            listener = socket.create_server(split_listen(self._settings.rest_listen))
-        except OSError as error:
-            why = f"cannot listen on {self._settings.rest_listen}: {error.strerror}"
-            raise ConfigurationError(f"rest_listen: {why}") from None
-        serving = asyncio.create_task(server.serve([listener]), name="REST")
-        try:
-            while not server.started:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)  # uvicorn has no event for it
-            yield
-        finally:
-            await self._live.stop()
-            server.should_exit = True
-            await asyncio.gather(serving, return_exceptions=True)
+        async with servers.agent_server(server, self._settings.agent_listen, self._own):
+            try:
+                yield
+            finally:
+                self._hub.end_all()
+                await server.stop(servers.GRACE_SECONDS)
 
 
 async def serve(settings: Settings) -> None:
@@ -381,14 +338,6 @@ async def serve(settings: Settings) -> None:
 async def migrate(settings: Settings) -> None:
     async with database(settings):
         _log.info("migrated")
-
-
-class _RestServer(uvicorn.Server):
-    """Signals are the process's to handle, not one of its servers'."""
-
-    @contextlib.contextmanager
-    def capture_signals(self):
-        yield
 
 
 def _oidc_provider(settings: Settings) -> Provider | None:

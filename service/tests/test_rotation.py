@@ -1,17 +1,31 @@
-"""A new device CA: devices of the old one go on, renew under the new one, and are strangers when the old one is over."""
+"""New CAs: who is of the old one goes on, comes to the new one by itself, and is a stranger when the old one is over."""
 
 from __future__ import annotations
 
+import asyncio
+import datetime
+import os
+import ssl
+from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 
 import grpc.aio
+import httpx
 import pytest
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
 from culvert_proto import agent_pb2, agent_pb2_grpc
-from culvert_service.operation.commands import rotate_device_ca
+from culvert_service.operation.commands import rotate_device_ca, rotate_infrastructure_ca
+from culvert_service.pki import issuance
+from culvert_service.pki.authority import Authority
+from culvert_service.pki.own_certificates import OwnCertificates
 
-from .conftest import Device, make_csr, running, settings_in
+from .conftest import Device, World, free_port, make_csr, next_event, running, settings_in, until
+from .gateway_process import SLUICE, sluice, unpack
+from .switch import Switch
+from .wire import Wires
 
 pytestmark = pytest.mark.slow
 
@@ -69,3 +83,93 @@ async def test_the_old_one_is_trusted_until_each_device_has_renewed(
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await profile(device, settings.agent_address)
         assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+async def shown(address: str) -> bytes:
+    """The SHA-256 of the certificate that a server shows."""
+    host, _, port = address.rpartition(":")
+    pem = await asyncio.to_thread(ssl.get_server_certificate, (host, int(port)))
+    return x509.load_pem_x509_certificate(pem.encode()).fingerprint(hashes.SHA256())
+
+
+async def https(world: World, ca: Path) -> int:
+    context = ssl.create_default_context(cafile=str(ca))
+    async with httpx.AsyncClient(verify=context, trust_env=False) as client:
+        return (await client.get(f"{world.settings.rest_url}/healthz")).status_code
+
+
+async def test_a_new_infrastructure_ca_is_taken_without_a_restart_and_trusted_on_the_old_ones_word(
+    world: World, switch: Switch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("culvert_service.pki.own_certificates._LOOK_EVERY_SECONDS", 0.05)
+    settings, state = world.settings, world.settings.state_dir
+    device = await world.enrol()
+    await device.prove()
+    tunnel_id = (await device.open()).tunnel.tunnel_id
+    old_ca = state.parent / "old-ca.pem"
+    old_ca.write_bytes((state / "infrastructure-ca.pem").read_bytes())
+    old_key = (state / "infrastructure-ca.key").read_bytes()
+    addresses = (settings.rest_listen, settings.agent_listen)
+    async with aclosing(device.watch()) as events:
+        await next_event(events, "profile")
+        for _ in range(2):
+            before = [await shown(address) for address in addresses]
+            await rotate_infrastructure_ca(settings)
+            for address, was in zip(addresses, before, strict=True):
+                await until(partial(shown, address), lambda found, was=was: found != was)
+        # What was connected stays so.
+        await world.rest("DELETE", f"/tunnels/{tunnel_id}")
+        await next_event(events, "tunnel_closed")
+    assert old_key not in b"".join(file.read_bytes() for file in state.iterdir() if file.is_file())
+
+    # Who knows the first CA alone is led to the third; who knows the third needs no other.
+    device.connect()
+    await device.open()
+    for ca in (old_ca, state / "infrastructure-ca.pem"):
+        assert await https(world, ca) == 200
+    async with grpc.aio.secure_channel(settings.agent_listen, device.credentials) as channel:
+        _, csr = make_csr()
+        answer = await agent_pb2_grpc.AgentServiceStub(channel).RenewCertificate(
+            agent_pb2.RenewCertificateRequest(csr_pem=csr)
+        )
+    assert answer.ca_pem.encode() == (state / "infrastructure-ca.pem").read_bytes()
+    # The gateway has its first bundle still, and lets the new client in.
+    switch.silent = True
+    await world.online("gw-berlin", wanted="offline")
+    switch.silent = False
+    await world.online("gw-berlin")
+    await device.open()
+
+
+async def test_certificates_are_replaced_while_a_third_of_their_life_is_left(tmp_path: Path) -> None:
+    infrastructure, devices = (Authority.load(tmp_path, name) for name in ("infrastructure", "device"))
+    now = datetime.datetime.now(datetime.UTC)
+    own = OwnCertificates(infrastructure, devices, ["127.0.0.1"], lambda: now)
+    told: list[int] = []
+    own.tell(lambda: told.append(1))
+    first, began = own.server, now
+    now = began + issuance.SERVER.lifetime * 0.66
+    own.look()
+    assert (own.server, told) == (first, [])
+    now = began + issuance.SERVER.lifetime * 0.67
+    own.look()
+    assert own.server.certificate.serial != first.certificate.serial
+    assert told == [1]
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not SLUICE.exists(), reason="needs root, and a built sluice")
+async def test_sluice_lets_in_who_the_old_ca_leads_to(
+    world: World, wires: Wires, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("culvert_service.pki.own_certificates._LOOK_EVERY_SECONDS", 0.05)
+    port, before = free_port(), await shown(world.settings.rest_listen)
+    await world.add_gateway("gw-berlin", port)
+    unpack(await world.rest("POST", "/gateways/gw-berlin/bundle"), tmp_path / "gateway")
+    await rotate_infrastructure_ca(world.settings)
+    await until(lambda: shown(world.settings.rest_listen), lambda found: found != before)
+    async with sluice(tmp_path / "gateway", wires.names, port):
+        await world.online("gw-berlin")
+        await world.add_wiki(["gw-berlin"])
+        device = await world.enrol()
+        await device.prove()
+        await device.open()

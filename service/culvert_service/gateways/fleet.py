@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from culvert_proto import CulvertError, Reason
@@ -36,9 +36,9 @@ class ElsewhereError(Exception):
 
 
 class Fleet:
-    """Runs a link for each gateway that is owned, and stops them together."""
+    """Runs a link for each gateway that is owned, and stops them together. Each connection asks for `credentials`."""
 
-    def __init__(self, program: Program, credentials: Credentials) -> None:
+    def __init__(self, program: Program, credentials: Callable[[], Credentials]) -> None:
         self._program = program
         self._credentials = credentials
         self._links: dict[str, Link] = {}

@@ -88,7 +88,12 @@ class Link:
     """A gateway's link. `online` is true only once the gateway has answered and holds its desired state."""
 
     def __init__(
-        self, config: GatewayConfig, epoch: int, program: Program, credentials: Credentials, hooks: Hooks
+        self,
+        config: GatewayConfig,
+        epoch: int,
+        program: Program,
+        credentials: Callable[[], Credentials],
+        hooks: Hooks,
     ) -> None:
         """`epoch` is that of the gateway's lease."""
         self.config = config
@@ -337,18 +342,11 @@ class Link:
             self._hooks.outbid(self, bid.highest)
 
     def _new_switch(self, bid: OneBid) -> finsy.Switch:
-        credentials = finsy.GRPCCredentialsTLS(
-            cacert=self._credentials.ca_pem,
-            cert=self._credentials.certificate_pem,
-            private_key=self._credentials.key_pem,
-            # A gateway is who its certificate names, wherever it is reached.
-            target_name_override=self.name,
-        )
         options = finsy.SwitchOptions(
             p4info=self._program.p4info,
             p4blob=self._program.blob,
             device_id=self.config.device_id,
-            channel_credentials=credentials,
+            channel_credentials=self._credentials().at(self.name),
         )
         switch = finsy.Switch(self.name, self.config.p4runtime, options)
         # finsy offers no other way to choose how it bids.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import finsy
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -21,6 +23,15 @@ class Credentials:
     ca_pem: bytes
     certificate_pem: bytes
     key_pem: bytes
+
+    def at(self, gateway: str) -> finsy.GRPCCredentialsTLS:
+        """A gateway is who its certificate names, wherever it is reached."""
+        return finsy.GRPCCredentialsTLS(
+            cacert=self.ca_pem,
+            cert=self.certificate_pem,
+            private_key=self.key_pem,
+            target_name_override=gateway,
+        )
 
     def __repr__(self) -> str:
         return "Credentials()"

@@ -35,7 +35,7 @@ from culvert_service.operation import postgres_tools
 _FORMAT = 1
 _MANIFEST, _DUMP, _STATE = "manifest.json", "database.dump", "state/"
 # A controller makes them anew at each start.
-_NOT_KEPT = frozenset({"database-url", "rest.pem", "rest.key"})
+_NOT_KEPT = frozenset({"database-url"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ async def backup(settings: Settings, target: Path) -> Manifest:
             await postgres_tools.dump(url, dumped)
         files = {_DUMP: dumped.read_bytes()}
         for file in sorted(settings.state_dir.iterdir()):
-            if file.is_file() and file.name not in _NOT_KEPT:
+            if file.is_file() and file.name not in _NOT_KEPT and not file.name.startswith("."):
                 files[_STATE + file.name] = file.read_bytes()
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     manifest = Manifest(_FORMAT, datetime.now(UTC).isoformat(timespec="seconds"), revision, digests)

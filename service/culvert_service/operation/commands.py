@@ -11,7 +11,7 @@ from culvert_service.config import Settings
 from culvert_service.operation import backup
 from culvert_service.operation.doctor import examine
 from culvert_service.pki import issuance, rotation
-from culvert_service.pki.authority import make_authority
+from culvert_service.pki.authority import cross_certify, make_authority
 
 
 async def back_up(settings: Settings, target: Path) -> None:
@@ -34,10 +34,22 @@ async def rotate_device_ca(settings: Settings) -> None:
         audit.tell(session, Line("ca.rotate", "ca/device"))
     until = (controller.now() + issuance.DEVICE.lifetime).date()
     rotation.rotate(settings.state_dir, "device", make_authority("device"), until)
-    print(
-        "There is a new device CA. A controller takes it when it is started again; tunnels stay up meanwhile."
-    )
+    print("There is a new device CA. Each controller takes it within seconds; tunnels stay up.")
     print(f"Devices renew under it by themselves. The old CA is trusted to the end of {until}.")
+
+
+async def rotate_infrastructure_ca(settings: Settings) -> None:
+    async with controller.reading(settings) as sessions, sessions.begin() as session:
+        audit.tell(session, Line("ca.rotate", "ca/infrastructure"))
+    until = (controller.now() + issuance.SERVER.lifetime).date()
+    fresh = make_authority("infrastructure")
+    rotation.rotate(settings.state_dir, "infrastructure", fresh, until, cross_certify)
+    print("There is a new infrastructure CA. Each controller takes it within seconds; tunnels stay up.")
+    print("Who knows only the old one trusts the new one by its word; devices learn it as they renew.")
+    print(
+        f"Give each gateway a new bundle by {until}: the old CA's certificates are accepted to the end of it."
+    )
+    print("Invitations that have not been used name the old CA: give new ones.")
 
 
 async def doctor(settings: Settings) -> bool:

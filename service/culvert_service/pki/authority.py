@@ -51,22 +51,40 @@ class PrivateKey:
 class Authority:
     """One CA. Its key stays in this object and in one file of mode 0600."""
 
-    def __init__(self, pem: bytes, earlier: bytes = b"") -> None:
-        """`earlier`: certificates of CAs that it has taken the place of, PEM."""
+    def __init__(self, pem: bytes, earlier: bytes = b"", crossed: bytes = b"") -> None:
+        """`earlier`: certificates of CAs that it has taken the place of; `crossed`: what they say of it. PEM."""
+        self._source: tuple[Path, str] | None = None
+        self._take(pem, earlier, crossed)
+
+    def _take(self, pem: bytes, earlier: bytes, crossed: bytes) -> None:
         key = serialization.load_pem_private_key(pem, password=None)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise TypeError("a CA key is a P-256 key")
         self._key = key
         self._certificate = x509.load_pem_x509_certificate(pem)
-        self._earlier = earlier
+        self._earlier, self._crossed = earlier, crossed
 
     @classmethod
     def load(cls, state_dir: Path, name: str) -> Authority:
         """From state_dir/NAME-ca.key, made at the first time; NAME-ca.pem is the certificate alone."""
         pem = private_files.read_or_make(state_dir / f"{name}-ca.key", lambda: make_authority(name))
-        authority = cls(pem, rotation.earlier(state_dir, name))
+        authority = cls(pem, rotation.earlier(state_dir, name), rotation.crossed(state_dir, name))
+        authority._source = state_dir, name
         private_files.write(state_dir / f"{name}-ca.pem", authority.pem)
         return authority
+
+    def refresh(self) -> bool:
+        """Takes what a rotation has put in its place since it was loaded; whether there was anything."""
+        if self._source is None:
+            return False
+        state_dir, name = self._source
+        pem = (state_dir / f"{name}-ca.key").read_bytes()
+        found = rotation.earlier(state_dir, name), rotation.crossed(state_dir, name)
+        if pem.endswith(self.pem) and found == (self._earlier, self._crossed):
+            return False
+        self._take(pem, *found)
+        private_files.write(state_dir / f"{name}-ca.pem", self.pem)
+        return True
 
     @property
     def pem(self) -> bytes:
@@ -76,6 +94,11 @@ class Authority:
     def trusted_pem(self) -> bytes:
         """Its certificate, and those of the CAs before it that have not ended."""
         return self.pem + self._earlier
+
+    @property
+    def crossed_pem(self) -> bytes:
+        """Leads who knows only an earlier CA to this one: its key, certified by that CA."""
+        return self._crossed
 
     @property
     def fingerprint(self) -> bytes:
@@ -136,6 +159,32 @@ def make_authority(name: str) -> bytes:
         .sign(key, hashes.SHA256())
     )
     return _key_pem(key) + certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def cross_certify(earlier: bytes, fresh: bytes) -> bytes:
+    """The certificate of `fresh` as `earlier` gives it, both with their keys, PEM.
+
+    Both have one name, so that a path through it is as short as one without it (RFC 5280, section 4.2.1.9).
+    """
+    key = serialization.load_pem_private_key(earlier, password=None)
+    issuer, subject = x509.load_pem_x509_certificate(earlier), x509.load_pem_x509_certificate(fresh)
+    public_key = subject.public_key()
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(
+        public_key, ec.EllipticCurvePublicKey
+    ):
+        raise TypeError("a CA key is a P-256 key")
+    if issuer.subject != subject.subject:
+        raise ValueError("a CA takes the place of one with its name")
+    now = datetime.datetime.now(datetime.UTC)
+    common_name = str(subject.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
+    certificate = (
+        issuance.describe(public_key, common_name, issuer.subject, now, issuer.not_valid_after_utc)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(issuance.key_usage(ca=True), critical=True)
+        .add_extension(issuance.authority_key(issuer), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return certificate.public_bytes(serialization.Encoding.PEM)
 
 
 def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:

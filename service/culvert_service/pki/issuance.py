@@ -86,7 +86,7 @@ def prepare(
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(key_usage(ca=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([profile.usage]), critical=False)
-        .add_extension(_authority_key(issuer), critical=False)
+        .add_extension(authority_key(issuer), critical=False)
     )
     if names:
         alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
@@ -176,7 +176,7 @@ def _extension_faults(profile: Profile, names: Sequence[str], found: x509.Extens
             yield "its names are not those that were asked for"
 
 
-def _authority_key(issuer: x509.Certificate) -> x509.AuthorityKeyIdentifier:
+def authority_key(issuer: x509.Certificate) -> x509.AuthorityKeyIdentifier:
     subject_key = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(subject_key)
 

@@ -1,0 +1,93 @@
+"""This controller's own certificates: as the server of both APIs, and as the client of its gateways.
+
+ every five seconds: have the CAs been replaced? is a third of the lifetime left? ─► fresh ones ─► whoever shows them
+
+Connections go on under what they began with; only new ones see the change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import logging
+from collections.abc import Callable, Sequence
+
+from culvert_service.pki.authority import Authority, PrivateKey
+
+_log = logging.getLogger(__name__)
+
+_LOOK_EVERY_SECONDS = 5.0
+# Of a certificate's life.
+_RENEWED_AFTER = 2 / 3
+
+
+class OwnCertificates:
+    """`server` carries `names`; both are good under the CAs that peers may still have (`chain`)."""
+
+    def __init__(
+        self,
+        infrastructure: Authority,
+        devices: Authority,
+        names: Sequence[str],
+        now: Callable[[], datetime.datetime],
+    ) -> None:
+        self._infrastructure = infrastructure
+        self._devices = devices
+        self._names = names
+        self._now = now
+        self._told: list[Callable[[], None]] = []
+        self._task: asyncio.Task[None] | None = None
+        self._issue()
+
+    def _issue(self) -> None:
+        self.server = self._infrastructure.issue_server("Culvert controller", self._names)
+        self.client = self._infrastructure.issue_p4runtime_client()
+        began = self._now()
+        ends = min(self.server.certificate.expires_at, self.client.certificate.expires_at)
+        self._renew_at = began + (ends - began) * _RENEWED_AFTER
+
+    def chain(self, own: PrivateKey) -> bytes:
+        """PEM: the certificate, what leads from earlier CAs to this one, and this one, which an invitation names."""
+        return own.certificate.pem + self._infrastructure.crossed_pem + self._infrastructure.pem
+
+    @property
+    def devices_pem(self) -> bytes:
+        """The CAs that a device's certificate may be of."""
+        return self._devices.trusted_pem
+
+    @property
+    def gateways_pem(self) -> bytes:
+        """The CAs that a gateway's certificate may be of."""
+        return self._infrastructure.trusted_pem
+
+    def tell(self, hear: Callable[[], None]) -> None:
+        """`hear` is called whenever something of this is new."""
+        self._told.append(hear)
+
+    def look(self) -> None:
+        """Raises OSError or ValueError while the state directory cannot be read: what was before stays."""
+        replaced = [authority.refresh() for authority in (self._infrastructure, self._devices)]
+        if not any(replaced) and self._now() < self._renew_at:
+            return
+        self._issue()
+        _log.info("certificates reissued", extra={"until": self.server.certificate.expires_at.isoformat()})
+        for hear in self._told:
+            hear()
+
+    async def start(self) -> None:
+        self._task = asyncio.create_task(self._look_for_ever(), name="certificates")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _look_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_SECONDS)
+            try:
+                self.look()
+            except Exception:
+                _log.exception("certificates could not be looked at")

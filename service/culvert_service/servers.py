@@ -1,0 +1,105 @@
+"""The two servers' sockets and TLS; a certificate that is replaced is shown from the next connection on.
+
+devices ── gRPC, mTLS ──► agent_server        admins, invitations ── HTTPS ──► rest_server
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import secrets
+import socket
+import ssl
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import cast
+
+import grpc
+import grpc.aio
+import uvicorn
+from fastapi import FastAPI
+
+from culvert_service import private_files
+from culvert_service.config import ConfigurationError, split_listen
+from culvert_service.pki.own_certificates import OwnCertificates
+
+GRACE_SECONDS = 2.0
+
+
+@asynccontextmanager
+async def agent_server(server: grpc.aio.Server, listen: str, own: OwnCertificates) -> AsyncGenerator[None]:
+    """Its caller stops it, once its streams have ended. Raises ConfigurationError."""
+    try:
+        server.add_secure_port(listen, _agent_credentials(own))
+    except RuntimeError:
+        raise ConfigurationError(f"agent_listen: cannot listen on {listen}") from None
+    await server.start()
+    yield
+
+
+def _agent_credentials(own: OwnCertificates) -> grpc.ServerCredentials:
+    def shown() -> grpc.ServerCertificateConfiguration:
+        return grpc.ssl_server_certificate_configuration(
+            [(own.server.key_pem, own.chain(own.server))], root_certificates=own.devices_pem
+        )
+
+    news = collections.deque[grpc.ServerCertificateConfiguration](maxlen=1)
+    own.tell(lambda: news.append(shown()))
+
+    def fetch() -> grpc.ServerCertificateConfiguration:
+        # gRPC asks before each handshake; None, which its types do not know, is what it has.
+        return news.pop() if news else cast("grpc.ServerCertificateConfiguration", None)
+
+    return grpc.dynamic_ssl_server_credentials(shown(), fetch, require_client_authentication=True)
+
+
+@asynccontextmanager
+async def rest_server(
+    app: FastAPI, listen: str, state_dir: Path, own: OwnCertificates
+) -> AsyncGenerator[None]:
+    """Raises ConfigurationError."""
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        timeout_graceful_shutdown=int(GRACE_SECONDS),
+    )
+    config.load()
+    config.ssl = context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _show(context, state_dir, own)
+    own.tell(lambda: _show(context, state_dir, own))
+    server = _RestServer(config)
+    try:
+        listener = socket.create_server(split_listen(listen))
+    except OSError as error:
+        raise ConfigurationError(f"rest_listen: cannot listen on {listen}: {error.strerror}") from None
+    serving = asyncio.create_task(server.serve([listener]), name="REST")
+    try:
+        while not server.started:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)  # uvicorn has no event for it
+        yield
+    finally:
+        server.should_exit = True
+        await asyncio.gather(serving, return_exceptions=True)
+
+
+def _show(context: ssl.SSLContext, state_dir: Path, own: OwnCertificates) -> None:
+    # Python's ssl takes keys from files alone. Other controllers share the directory.
+    file = state_dir / f".rest.{secrets.token_hex(8)}.pem"
+    try:
+        private_files.write(file, own.server.key_pem + own.chain(own.server))
+        context.load_cert_chain(file)
+    finally:
+        file.unlink(missing_ok=True)
+
+
+class _RestServer(uvicorn.Server):
+    """Signals are the process's to handle, not one of its servers'."""
+
+    @contextlib.contextmanager
+    def capture_signals(self):
+        yield
