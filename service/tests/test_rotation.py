@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import os
 import ssl
 from contextlib import aclosing
 from functools import partial
@@ -23,7 +22,7 @@ from culvert_service.pki.authority import Authority
 from culvert_service.pki.own_certificates import OwnCertificates
 
 from .conftest import Device, World, free_port, make_csr, next_event, running, settings_in, until
-from .gateway_process import SLUICE, sluice, unpack
+from .gateway_process import needs_root, sluice, unpack
 from .switch import Switch
 from .wire import Wires
 
@@ -92,16 +91,22 @@ async def shown(address: str) -> bytes:
     return x509.load_pem_x509_certificate(pem.encode()).fingerprint(hashes.SHA256())
 
 
+@pytest.fixture
+def watchful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before a controller starts: it sees new CAs sooner."""
+    monkeypatch.setattr("culvert_service.pki.own_certificates._LOOK_EVERY_SECONDS", 0.05)
+
+
 async def https(world: World, ca: Path) -> int:
     context = ssl.create_default_context(cafile=str(ca))
     async with httpx.AsyncClient(verify=context, trust_env=False) as client:
         return (await client.get(f"{world.settings.rest_url}/healthz")).status_code
 
 
+@pytest.mark.usefixtures("watchful")
 async def test_a_new_infrastructure_ca_is_taken_without_a_restart_and_trusted_on_the_old_ones_word(
-    world: World, switch: Switch, monkeypatch: pytest.MonkeyPatch
+    world: World, switch: Switch
 ) -> None:
-    monkeypatch.setattr("culvert_service.pki.own_certificates._LOOK_EVERY_SECONDS", 0.05)
     settings, state = world.settings, world.settings.state_dir
     device = await world.enrol()
     await device.prove()
@@ -157,11 +162,9 @@ async def test_certificates_are_replaced_while_a_third_of_their_life_is_left(tmp
     assert told == [1]
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not SLUICE.exists(), reason="needs root, and a built sluice")
-async def test_sluice_lets_in_who_the_old_ca_leads_to(
-    world: World, wires: Wires, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("culvert_service.pki.own_certificates._LOOK_EVERY_SECONDS", 0.05)
+@needs_root
+@pytest.mark.usefixtures("watchful")
+async def test_sluice_lets_in_who_the_old_ca_leads_to(world: World, wires: Wires, tmp_path: Path) -> None:
     port, before = free_port(), await shown(world.settings.rest_listen)
     await world.add_gateway("gw-berlin", port)
     unpack(await world.rest("POST", "/gateways/gw-berlin/bundle"), tmp_path / "gateway")

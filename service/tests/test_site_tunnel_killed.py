@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import signal
 from asyncio.subprocess import PIPE
@@ -18,15 +17,14 @@ from sqlalchemy import select
 
 from . import two_sites
 from .conftest import World, administering, settings_in, until
-from .gateway_process import SLUICE
+from .gateway_process import needs_root
 from .mortal_controller import Fuse
 from .test_killed import listens, mortal
 from .two_sites import BERLIN, PARIS, host
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root for namespaces"),
-    pytest.mark.skipif(not SLUICE.exists(), reason="sluice is not built"),
+    needs_root,
 ]
 
 _STEPS_MAX = 50

@@ -7,12 +7,11 @@ Connections go on under what they began with; only new ones see the change.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import datetime
 import logging
 from collections.abc import Callable, Sequence
 
+from culvert_service.periodic import Periodic
 from culvert_service.pki.authority import Authority, PrivateKey
 
 _log = logging.getLogger(__name__)
@@ -37,7 +36,7 @@ class OwnCertificates:
         self._names = names
         self._now = now
         self._told: list[Callable[[], None]] = []
-        self._task: asyncio.Task[None] | None = None
+        self._looks = Periodic("certificates", self._round, _LOOK_EVERY_SECONDS)
         self._issue()
 
     def _issue(self) -> None:
@@ -76,18 +75,10 @@ class OwnCertificates:
             hear()
 
     async def start(self) -> None:
-        self._task = asyncio.create_task(self._look_for_ever(), name="certificates")
+        self._looks.start()
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        await self._looks.stop()
 
-    async def _look_for_ever(self) -> None:
-        while True:
-            await asyncio.sleep(_LOOK_EVERY_SECONDS)
-            try:
-                self.look()
-            except Exception:
-                _log.exception("certificates could not be looked at")
+    async def _round(self) -> None:
+        self.look()

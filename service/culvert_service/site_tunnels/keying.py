@@ -6,7 +6,6 @@ Looks each second, after a word of a change or of a soft limit, and whenever a g
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import uuid
 from collections.abc import Awaitable, Collection
@@ -18,6 +17,7 @@ from culvert_service.audit import log as audit
 from culvert_service.audit.log import Line
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.key_wrap import new_sa_key
+from culvert_service.periodic import Periodic
 from culvert_service.sessions.grant import DRAIN
 from culvert_service.site_tunnels import repository
 from culvert_service.site_tunnels.hands import Hands
@@ -38,38 +38,20 @@ class Keying:
         self._hands = hands
         self._asked: dict[uuid.UUID, int] = {}
         self._patience: dict[uuid.UUID, tuple[float, float]] = {}
-        self._wake = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._looks = Periodic("site tunnels", self._look, _LOOK_SECONDS)
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._look_for_ever(), name="site tunnels")
+        self._looks.start()
 
     async def stop(self) -> None:
-        """In the middle of whatever it does: rows tell the next one where to go on."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._looks.stop()
 
     def look_soon(self, payload: str | None = None) -> None:
         """For the listener: word of a change, or "id generation" of the keys that a gateway asks to be renewed."""
         if payload:
             tunnel, _, generation = payload.partition(" ")
             self._asked[uuid.UUID(tunnel)] = int(generation)
-        self._wake.set()
-
-    async def _look_for_ever(self) -> None:
-        failing = False
-        while True:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), _LOOK_SECONDS)
-            self._wake.clear()
-            try:
-                await self._look()
-                failing = False
-            except Exception:
-                if not failing:
-                    _log.exception("site tunnels are not looked after")
-                failing = True
+        self._looks.wake()
 
     async def _look(self) -> None:
         async with self._sessions() as session:
