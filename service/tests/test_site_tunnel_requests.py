@@ -51,6 +51,14 @@ async def test_a_tunnels_profile(world: World) -> None:
         ("198.51.100.2", False),
     ]
     assert await world.rest("GET", "/site-tunnels") == [shown]
+    change = {name: it for name, it in described(owner="carol@corp.example").items() if name != "name"}
+    path = "/api/v1/site-tunnels/berlin-paris"
+    assert (await world.admin.put(path, json=change)).status_code == 428
+    changed = await world.admin.put(path, json=change, headers={"If-Match": '"1"'})
+    assert (changed.json()["owner"], changed.headers["etag"]) == ("carol@corp.example", '"2"')
+    moved = change | {"ends": change["ends"][::-1]}
+    assert (await world.admin.put(path, json=moved, headers={"If-Match": "*"})).status_code == 422
+    assert (await world.rest("GET", "/site-tunnels/berlin-paris"))["suite"] == "chacha20-poly1305"
     stale = await world.admin.delete("/api/v1/site-tunnels/berlin-paris", headers={"If-Match": '"7"'})
     assert stale.status_code == 412
     await world.rest("DELETE", "/site-tunnels/berlin-paris")

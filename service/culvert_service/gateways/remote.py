@@ -46,6 +46,16 @@ class Remote:
         except (NoAnswerError, CulvertError, SQLAlchemyError, OSError) as error:
             _log.warning("deletion is left to the owner", extra={"gateway": gateway, "why": str(error)})
 
+    async def reconcile(self, gateway: str) -> None:
+        """Soon. Does not fail: the owner does it by itself every half minute."""
+        standing = self._fleet.standing(gateway)
+        if standing is None or not standing.holder:
+            return
+        try:
+            await self._calls.ask(standing.holder, _RECONCILE, gateway.encode())
+        except (NoAnswerError, CulvertError, SQLAlchemyError, OSError) as error:
+            _log.warning("the owner looks later", extra={"gateway": gateway, "why": str(error)})
+
     async def _remove(self, body: bytes) -> bytes:
         gateway, entries = _decode(body)
         if link := self._fleet.get(gateway):

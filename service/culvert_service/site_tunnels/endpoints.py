@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Response, status
 
 from culvert_service.rest.page import Page
-from culvert_service.rest.version import MayMatch, tagged
-from culvert_service.site_tunnels.schemas import SiteTunnelIn, SiteTunnelOut
+from culvert_service.rest.version import IfMatch, MayMatch, tagged
+from culvert_service.site_tunnels.schemas import SiteTunnelChange, SiteTunnelIn, SiteTunnelOut
 from culvert_service.site_tunnels.service import SiteTunnels
 
 
@@ -27,11 +27,17 @@ def router(tunnels: SiteTunnels) -> APIRouter:
     async def get(name: str, response: Response) -> SiteTunnelOut:
         return tagged(response, await tunnels.get(name))
 
+    @routes.put("/{name}", summary="Change what a tunnel between gateways carries, its owner or its limits")
+    async def change(
+        name: str, asked: SiteTunnelChange, seen: Annotated[IfMatch, Depends()], response: Response
+    ) -> SiteTunnelOut:
+        return tagged(response, await tunnels.change(name, asked, seen))
+
     @routes.delete(
         "/{name}", status_code=status.HTTP_204_NO_CONTENT, summary="Close a tunnel between gateways"
     )
     async def delete(name: str, seen: Annotated[MayMatch, Depends()]) -> None:
         await tunnels.delete(name, seen)
 
-    _ = (create, list_all, get, delete)
+    _ = (create, list_all, get, change, delete)
     return routes

@@ -71,6 +71,14 @@ class Hands:
             for end, of_it in zip(record.ends, batches, strict=True):
                 await self._remove(end.gateway, [of_it[turn]])
 
+    async def reconcile(self, record: SiteTunnelRecord) -> None:
+        """What each gateway holds of it follows its rows, soon."""
+        for end in record.ends:
+            if link := self._fleet.get(end.gateway):
+                link.reconcile_soon()
+            else:
+                await self._remote.reconcile(end.gateway)
+
     async def _remove(self, gateway: str, batches: list[list[Update]]) -> None:
         if link := self._fleet.get(gateway):
             await link.remove(batches)

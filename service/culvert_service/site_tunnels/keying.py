@@ -101,9 +101,10 @@ class Keying:
         return found[0] if found else None
 
     async def _forget(self, record: SiteTunnelRecord, generations: Collection[int]) -> None:
+        # Their numbers are taken as long as a gateway may hold them.
+        await self._hands.remove(record, generations)
         async with self._sessions.begin() as session:
             await repository.delete_generations(session, record.id, generations)
-        await self._hands.remove(record, generations)
 
     async def _switch(self, record: SiteTunnelRecord, before: Collection[int]) -> None:
         await _both(*(self._hands.switch(record, end) for end in record.ends))
@@ -144,7 +145,7 @@ class Keying:
         """False when somebody has changed or deleted the tunnel, or taken it over, meanwhile."""
         async with self._sessions.begin() as session:
             row = await repository.locked(session, SiteTunnel.id == record.id)
-            if row is None or row.generation != record.keys.current:
+            if row is None or (row.generation, row.version) != (record.keys.current, record.version):
                 return False
             if not any(sa.generation == generation for sa in row.sas):
                 return False

@@ -92,6 +92,7 @@ class End:
 class SiteTunnelRecord:
     id: uuid.UUID
     name: str
+    version: int
     ends: tuple[End, End]
     suite: Suite
     keys: Keys
@@ -143,7 +144,7 @@ def parse(row: SiteTunnel, now: datetime.datetime) -> SiteTunnelRecord:
         End(gateway.id, gateway.name, side_of(row, gateway), _pairs(row.sas, gateway.id))
         for gateway in (row.a, row.b)
     )
-    return SiteTunnelRecord(row.id, row.name, (next(both), next(both)), Suite(row.suite), keys)
+    return SiteTunnelRecord(row.id, row.name, row.version, (next(both), next(both)), Suite(row.suite), keys)
 
 
 def side_of(row: SiteTunnel, gateway: Gateway) -> Side:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any, cast
 
 from culvert_db import (
@@ -197,11 +197,10 @@ async def tell(session: AsyncSession, payload: str = "") -> None:
     await session.execute(select(func.pg_notify(SITE_TUNNELS_CHANNEL, payload)))
 
 
-async def gateways_in_use(session: AsyncSession, gateway_ids: Sequence[int]) -> list[SiteTunnel]:
-    """The tunnels that end at any of these."""
-    return await rows(
-        session, None, or_(SiteTunnel.a_gateway_id.in_(gateway_ids), SiteTunnel.b_gateway_id.in_(gateway_ids))
-    )
+async def neighbours(session: AsyncSession, tunnel: SiteTunnel) -> list[SiteTunnel]:
+    """The others that end at one of its gateways."""
+    ends = [end for gateway in (tunnel.a_gateway_id, tunnel.b_gateway_id) for end in ends_at(gateway)]
+    return await rows(session, None, SiteTunnel.id != tunnel.id, or_(*ends))
 
 
 async def clock(session: AsyncSession) -> datetime.datetime:

@@ -24,16 +24,13 @@ class EndIn(BaseModel):
     targets: Annotated[list[Target], Field(min_length=1, max_length=_FLOWS_MAX)]
 
 
-class SiteTunnelIn(BaseModel):
+class SiteTunnelChange(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    name: Name
     # What is carried fits a target of either end, in whichever direction it goes.
     ends: Annotated[list[EndIn], Field(min_length=2, max_length=2)]
     # Whom people ask about it.
     owner: Annotated[str, Field(min_length=1, max_length=254)]
-    # A legacy one needs the permission of both gateways.
-    suite: Suite = Suite.AES_GCM_256
     rekey: Rekey = Rekey()
 
     @model_validator(mode="after")
@@ -47,6 +44,12 @@ class SiteTunnelIn(BaseModel):
         if carried > _FLOWS_MAX:
             raise ValueError(f"{carried} pairs of targets and ranges of ports; at most {_FLOWS_MAX}")
         return self
+
+
+class SiteTunnelIn(SiteTunnelChange):
+    name: Name
+    # A legacy one needs the permission of both gateways.
+    suite: Suite = Suite.AES_GCM_256
 
 
 class EndOut(EndIn):

@@ -31,7 +31,7 @@ from culvert_service.site_tunnels import repository
 from culvert_service.site_tunnels.hands import Hands
 from culvert_service.site_tunnels.keying import Keying
 from culvert_service.site_tunnels.record import SiteTunnelRecord, overlap, parse, side_of
-from culvert_service.site_tunnels.schemas import EndIn, EndOut, SiteTunnelIn, SiteTunnelOut
+from culvert_service.site_tunnels.schemas import EndIn, EndOut, SiteTunnelChange, SiteTunnelIn, SiteTunnelOut
 
 # A gateway repeats a soft limit's digest.
 _TOLD_SECONDS = 1.0
@@ -58,7 +58,8 @@ class SiteTunnels:
                 row = await _row(session, asked)
                 session.add(row)
                 await session.flush()
-                audit.tell(session, Line("site-tunnel.create", _object(asked.name), _described(asked)))
+                told = _described(asked) | {"suite": asked.suite.value}
+                audit.tell(session, Line("site-tunnel.create", _object(asked.name), told))
                 await repository.tell(session)
         except IntegrityError:
             raise CulvertError(
@@ -78,6 +79,26 @@ class SiteTunnels:
         if not found:
             raise _unknown(name)
         return self._out(found[0]), found[0].version
+
+    async def change(self, name: str, asked: SiteTunnelChange, seen: MayMatch) -> tuple[SiteTunnelOut, int]:
+        """Its keys go on, and what it carries before and after. With its version.
+
+        Raises CulvertError NOT_FOUND, VERSION_NEEDED, VERSION_STALE, REQUEST_INVALID or ALREADY_EXISTS.
+        """
+        async with self._sessions.begin() as session:
+            row = await repository.locked(session, SiteTunnel.name == name)
+            if row is None:
+                raise _unknown(name)
+            seen.check(_what(name), row.version)
+            if [end.gateway for end in asked.ends] != [row.a.name, row.b.name]:
+                why = f"{name} stays between {row.a.name} and {row.b.name}; close it to make another"
+                raise CulvertError(Reason.REQUEST_INVALID, why=why)
+            await repository.gateways_locked(session, [row.a.name, row.b.name])
+            await _describe(session, row, asked)
+            record = parse(row, await repository.clock(session))
+            audit.tell(session, Line("site-tunnel.change", _object(name), _described(asked)))
+        await self._hands.reconcile(record)
+        return await self.get(name)
 
     async def delete(self, name: str, seen: MayMatch) -> None:
         """Raises CulvertError NOT_FOUND or VERSION_STALE."""
@@ -171,20 +192,26 @@ async def _row(session: AsyncSession, asked: SiteTunnelIn) -> SiteTunnel:
         b=b,
         a_gateway_id=a.id,
         b_gateway_id=b.id,
-        a_targets=[target.row() for target in asked.ends[0].targets],
-        b_targets=[target.row() for target in asked.ends[1].targets],
-        owner=asked.owner,
         suite=asked.suite.value,
-        soft_packets=asked.rekey.soft_packets,
-        soft_bytes=asked.rekey.soft_bytes,
-        soft_seconds=asked.rekey.soft_seconds,
     )
-    for gateway, near, far in ((a, *asked.ends), (b, *reversed(asked.ends))):
+    for gateway in (a, b):
         permitted = [Suite(name) for name in gateway.legacy_suites]
         check_allowed(asked.suite, permitted, f"the gateway {gateway.name}")
-        _check_place(gateway, near, far)
-    await _check_alone(session, row)
+    await _describe(session, row, asked)
     return row
+
+
+async def _describe(session: AsyncSession, row: SiteTunnel, asked: SiteTunnelChange) -> None:
+    """Raises CulvertError REQUEST_INVALID or ALREADY_EXISTS."""
+    one, other = asked.ends
+    for gateway, near, far in ((row.a, one, other), (row.b, other, one)):
+        _check_place(gateway, near, far)
+    row.a_targets, row.b_targets = ([target.row() for target in end.targets] for end in asked.ends)
+    row.owner = asked.owner
+    row.soft_packets = asked.rekey.soft_packets
+    row.soft_bytes = asked.rekey.soft_bytes
+    row.soft_seconds = asked.rekey.soft_seconds
+    await _check_alone(session, row)
 
 
 def _check_place(gateway: Gateway, near: EndIn, far: EndIn) -> None:
@@ -203,11 +230,11 @@ def _check_place(gateway: Gateway, near: EndIn, far: EndIn) -> None:
 async def _check_alone(session: AsyncSession, row: SiteTunnel) -> None:
     """A packet has one tunnel. Raises CulvertError ALREADY_EXISTS."""
     with session.no_autoflush:
-        others = await repository.gateways_in_use(session, [row.a_gateway_id, row.b_gateway_id])
+        others = await repository.neighbours(session, row)
     for other in others:
         for gateway in {row.a, row.b} & {other.a, other.b}:
             ours, theirs = side_of(row, gateway).flows, side_of(other, gateway).flows
-            if other.id != row.id and any(overlap(one, another) for one in ours for another in theirs):
+            if any(overlap(one, another) for one in ours for another in theirs):
                 what = f"{_what(other.name)}, which carries some of the same packets at {gateway.name},"
                 raise CulvertError(Reason.ALREADY_EXISTS, what=what)
 
@@ -218,9 +245,9 @@ def _found(gateways: dict[str, Gateway], name: str) -> Gateway:
     return gateways[name]
 
 
-def _described(asked: SiteTunnelIn) -> dict[str, Detail]:
+def _described(asked: SiteTunnelChange) -> dict[str, Detail]:
     ends = {end.gateway: " ".join(map(str, end.targets)) for end in asked.ends}
-    return {**ends, "owner": asked.owner, "suite": asked.suite.value}
+    return {**ends, "owner": asked.owner}
 
 
 def _what(name: str) -> str:
