@@ -51,6 +51,7 @@ async def test_a_tunnels_profile(world: World) -> None:
         ("198.51.100.2", False),
     ]
     assert await world.rest("GET", "/site-tunnels") == [shown]
+    assert 'culvert_site_tunnels{state="down"} 1.0' in (await world.admin.get("/api/v1/metrics")).text
     change = {name: it for name, it in described(owner="carol@corp.example").items() if name != "name"}
     path = "/api/v1/site-tunnels/berlin-paris"
     assert (await world.admin.put(path, json=change)).status_code == 428

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from culvert_db import Device, Gateway, Sessions, Tunnel
+from culvert_db import Device, Gateway, Sessions, SiteTunnel, Tunnel
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -38,6 +38,7 @@ class State:
                 .join_from(Tunnel, Gateway, Tunnel.gateway_id == Gateway.id)
                 .group_by(Gateway.name, Tunnel.state)
             )
+            between = await session.execute(select(SiteTunnel.state, func.count()).group_by(SiteTunnel.state))
             devices = await session.execute(select(Device.state, func.count()).group_by(Device.state))
         registry = CollectorRegistry()
         registry.register(
@@ -48,6 +49,12 @@ class State:
                         "Tunnels by gateway and state, of all controllers",
                         ("gateway", "state"),
                         (((name, state.value), count) for name, state, count in tunnels),
+                    ),
+                    _gauge(
+                        "culvert_site_tunnels",
+                        "Tunnels between gateways by state, of all controllers",
+                        ("state",),
+                        (((state.value,), count) for state, count in between),
                     ),
                     _gauge(
                         "culvert_devices",
