@@ -82,7 +82,11 @@ def test_a_policy(version: int) -> None:
         0x19, 0x405, 0, info, {5: template}
     )
     assert xfrm_wire.policy_id(Direction.OUT, traffic) == linux.filled(linux.PolicyId, **chosen, dir=1)
-    assert xfrm_wire.read_policy(body, range(0x44000000, 0x45000000, 8)) == (Direction.OUT, traffic)
+    assert xfrm_wire.read_policy(body, range(0x44000000, 0x45000000, 8)) == (
+        0x44000008,
+        Direction.OUT,
+        traffic,
+    )
     assert xfrm_wire.read_policy(body, range(0, 8, 8)) is None
 
 

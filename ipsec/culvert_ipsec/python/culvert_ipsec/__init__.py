@@ -7,7 +7,7 @@ TUN and UDP.
 from culvert_ipsec.counters import Counters, FlowCounters, TunnelCounters
 from culvert_ipsec.datapath import Datapath, DatapathError, SoftLimit
 from culvert_ipsec.desired import DatapathState, InboundSa, Limits, OutboundSa, TunnelState
-from culvert_ipsec.kernel import Kernel
+from culvert_ipsec.kernel import Kernel, remove_leftovers
 from culvert_ipsec.offloads import Offloads
 from culvert_ipsec.selector import Selector
 from culvert_ipsec.userspace import Userspace
@@ -28,4 +28,5 @@ __all__ = [
     "TunnelCounters",
     "TunnelState",
     "Userspace",
+    "remove_leftovers",
 ]

@@ -11,13 +11,14 @@ The device gives inner addresses, routes and MTU a place, as in the userspace ba
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import itertools
 import os
 import socket
 import struct
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from ipaddress import IPv4Address
 from typing import Self
@@ -71,15 +72,15 @@ class Kernel:
         """What is opened goes on the stack. Raises OSError and DatapathError."""
         self._stack = stack
         self._tun_name, self._udp_port, self._suites = tun_name, udp_port, suites
+        self._xfrm = stack.enter_context(_xfrm_socket())
         self._udp = stack.enter_context(_udp_socket(udp_port))
         stack.callback(os.close, _device(tun_name))
-        self._xfrm = stack.enter_context(XfrmSocket())
         self._notices = stack.enter_context(Notices())
         self._link = KeptLink(tun_name)
         self._sad = Sad(self._xfrm)
         self._drops = Drops()
         self._keepalives = 0
-        self._indices = itertools.cycle(INDICES)
+        self._indices: Iterator[int] = iter(INDICES)
         self._reqids: dict[str, int] = {}
         self._sources: dict[str, IPv4Address] = {}
         self._desired: DatapathState | None = None
@@ -133,7 +134,7 @@ class Kernel:
             return
         try:
             self._link.repair()
-            present = set(self._xfrm.policies(INDICES))
+            present = {(way, traffic) for _, way, traffic in self._xfrm.policies(INDICES)}
             for policy in list(self._known.policies.values()):
                 if policy.name not in present:
                     self._put(policy)
@@ -244,10 +245,14 @@ class Kernel:
 
     def _take_over(self) -> None:
         """What a crash has left: what blocks stays until the first state says otherwise."""
-        for direction, traffic in _remove_tunnels(self._xfrm):
+        left = _remove_tunnels(self._xfrm)
+        for traffic in left.values():
             policy = block(traffic.dst)
-            assert policy.name == (direction, traffic)
             self._known.policies[policy.name] = policy
+        # A number that is taken would make the kernel choose one of its own.
+        self._indices = (
+            index for index in itertools.chain.from_iterable(itertools.repeat(INDICES)) if index not in left
+        )
 
     def _source(self, outer: str) -> IPv4Address:
         """Our address on the way to this one; the last known while there is no way."""
@@ -285,18 +290,24 @@ class Kernel:
 
 
 def remove_leftovers() -> None:
-    """Take away what a crash has left, what blocks included. Raises OSError."""
-    with XfrmSocket() as xfrm:
-        for direction, traffic in _remove_tunnels(xfrm):
-            xfrm.remove_policy(direction, traffic)
+    """Take away the SAs and policies that a crash has left, those that block included. Raises OSError."""
+    try:
+        opened = XfrmSocket()
+    except OSError as error:
+        if error.errno == errno.EPROTONOSUPPORT:
+            return  # A kernel without IPsec holds nothing of it.
+        raise
+    with opened as xfrm:
+        for traffic in _remove_tunnels(xfrm).values():
+            xfrm.remove_policy(Direction.OUT, traffic)
 
 
-def _remove_tunnels(xfrm: XfrmSocket) -> list[tuple[Direction, Traffic]]:
-    """Our tunnels' policies, then our SAs; returns the policies that block."""
-    blocking: list[tuple[Direction, Traffic]] = []
-    for direction, traffic in xfrm.policies(INDICES):
+def _remove_tunnels(xfrm: XfrmSocket) -> dict[int, Traffic]:
+    """Our tunnels' policies, then our SAs; returns the policies that block, by index."""
+    blocking: dict[int, Traffic] = {}
+    for index, direction, traffic in xfrm.policies(INDICES):
         if direction is Direction.OUT and traffic == block(traffic.dst).traffic:
-            blocking.append((direction, traffic))
+            blocking[index] = traffic
         else:
             xfrm.remove_policy(direction, traffic)
     for seen in xfrm.sas():
@@ -305,6 +316,13 @@ def _remove_tunnels(xfrm: XfrmSocket) -> list[tuple[Direction, Traffic]]:
             with suppress(ProcessLookupError):
                 xfrm.remove_sa(seen.name)
     return blocking
+
+
+def _xfrm_socket() -> XfrmSocket:
+    try:
+        return XfrmSocket()
+    except OSError as error:
+        raise DatapathError(f"This kernel has no IPsec (XFRM): {error.strerror}.") from error
 
 
 def _udp_socket(port: int) -> socket.socket:

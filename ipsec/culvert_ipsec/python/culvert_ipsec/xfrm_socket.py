@@ -53,8 +53,8 @@ class XfrmSocket:
     def remove_policy(self, direction: Direction, traffic: Traffic) -> None:
         self._tell(Kind.DELPOLICY, wire.policy_id(direction, traffic))
 
-    def policies(self, mine: range) -> list[tuple[Direction, Traffic]]:
-        """Those whose index is one of ours."""
+    def policies(self, mine: range) -> list[tuple[int, Direction, Traffic]]:
+        """Those whose index is one of ours, with it."""
         read = (wire.read_policy(body, mine) for body, _ in self._ask(Kind.GETPOLICY, Kind.NEWPOLICY))
         return [found for found in read if found is not None]
 

@@ -252,10 +252,11 @@ def read_expire(body: bytes) -> Expired:
     return Expired(read_state(inner, {}), bool(hard))
 
 
-def read_policy(body: bytes, mine: range) -> tuple[Direction, Traffic] | None:
-    """None for a policy whose index is not one of ours."""
+def read_policy(body: bytes, mine: range) -> tuple[int, Direction, Traffic] | None:
+    """With its index of ours, to which the direction was added; None for one of others."""
     chosen, _, _, _, index, direction, *_ = _POLICY.unpack(body)
-    return (Direction(direction), read_selector(chosen)) if index & ~7 in mine else None
+    base = index & ~7
+    return (base, Direction(direction), read_selector(chosen)) if base in mine else None
 
 
 def read_selector(data: bytes) -> Traffic:
