@@ -1,43 +1,63 @@
-"""The userspace backend of culvert_ipsec. Its calls block, so they are made on one thread of their own, one at a time."""
+"""The backends of culvert_ipsec: the kernel's where it can, ours elsewhere.
+
+Their calls block, so they are made on one thread of their own, one at a time.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from functools import partial
+from typing import Generic, TypeVar
 
 import culvert_ipsec
 from culvert_proto import CulvertError, Reason
 
-from culvert_client.config import Config
+from culvert_client.config import Config, DatapathChoice
 from culvert_client.core.client_events import Desired, Measured, SaWorn
 from culvert_client.core.grant import Limits, Sa, Sas, TunnelId, Usage
 
 # Inner packets of GCM-16 over UDP on a 1500-byte link (RFC 4301 section 8), while no tunnel says otherwise.
 MTU_WITHOUT_TUNNEL = 1438
+# RFC 3948 section 4, in seconds.
+KEEPALIVE_EVERY = 20.0
 
 Value = TypeVar("Value")
+Inner = TypeVar("Inner", culvert_ipsec.Kernel, culvert_ipsec.Userspace)
 
 _log = logging.getLogger(__name__)
 
 
-class Userspace:
-    """Conforms to `datapath.Datapath`."""
+async def open_datapath(settings: Config) -> Userspace | Kernel:
+    """Raises CulvertError when the interface or the port is not to be had, or the kernel cannot do what it must."""
+    thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="datapath")
+    legacy = sorted(suite.value for suite in settings.legacy_suites)
+    if settings.datapath is not DatapathChoice.USERSPACE:
+        try:
+            create_kernel = partial(culvert_ipsec.Kernel.create, settings.tun_name, settings.udp_port, legacy)
+            return Kernel(settings, thread, await _on(thread, create_kernel))
+        except CulvertError as error:
+            if settings.datapath is DatapathChoice.KERNEL:
+                raise
+            _log.info("the kernel's IPsec is not used: %s", error.__cause__)
+    return Userspace(settings, thread, await _on(thread, partial(_create_userspace, settings, legacy)))
 
-    name = "userspace"
 
-    def __init__(self, settings: Config, thread: ThreadPoolExecutor, inner: culvert_ipsec.Userspace) -> None:
+def _create_userspace(settings: Config, legacy: list[str]) -> culvert_ipsec.Userspace:
+    created = culvert_ipsec.Userspace.create(settings.tun_name, settings.udp_port, legacy)
+    # A crashed daemon's policies would take the packets before the device does; its routes go on blocking.
+    culvert_ipsec.remove_leftovers()
+    return created
+
+
+class _Backend(Generic[Inner]):
+    """Conforms to `datapath.Datapath`, but for its name."""
+
+    def __init__(self, settings: Config, thread: ThreadPoolExecutor, inner: Inner) -> None:
         self._settings, self._thread, self._inner = settings, thread, inner
-
-    @classmethod
-    async def open(cls, settings: Config) -> Userspace:
-        """Raises CulvertError when the interface or the port is not to be had."""
-        thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="datapath")
-        legacy = sorted(suite.value for suite in settings.legacy_suites)
-        create = lambda: culvert_ipsec.Userspace.create(settings.tun_name, settings.udp_port, legacy)  # noqa: E731
-        return cls(settings, thread, await _on(thread, create))
 
     def on_soft_limit(self, told: Callable[[SaWorn], None]) -> None:
         def take() -> None:
@@ -58,7 +78,7 @@ class Userspace:
             _log.warning("the tunnel device could not be checked: %s", error)
 
     async def measure(self) -> Measured:
-        counters = await _on(self._thread, self._inner.counters)
+        counters = await _on(self._thread, self._counters)
         return Measured(
             usage={
                 TunnelId(tunnel_id): Usage(
@@ -69,16 +89,36 @@ class Userspace:
             drops={TunnelId(tunnel_id): it.drops for tunnel_id, it in counters.tunnels.items()},
         )
 
+    def _counters(self) -> culvert_ipsec.Counters:
+        return self._inner.counters()
+
     async def close(self) -> None:
         asyncio.get_running_loop().remove_reader(self._inner.fileno())
         await _on(self._thread, self._inner.close)
         self._thread.shutdown()
 
 
+class Userspace(_Backend[culvert_ipsec.Userspace]):
+    name = "userspace"
+
+
+class Kernel(_Backend[culvert_ipsec.Kernel]):
+    name = "kernel"
+    _kept_alive = 0.0
+
+    def _counters(self) -> culvert_ipsec.Counters:
+        # Asked for as long as a tunnel is up: in time for both.
+        self._inner.follow()
+        if time.monotonic() - self._kept_alive >= KEEPALIVE_EVERY:
+            self._inner.keep_alive()
+            self._kept_alive = time.monotonic()
+        return self._inner.counters()
+
+
 async def _on(thread: ThreadPoolExecutor, work: Callable[[], Value]) -> Value:
     try:
         return await asyncio.get_running_loop().run_in_executor(thread, work)
-    except culvert_ipsec.DatapathError as error:
+    except (culvert_ipsec.DatapathError, OSError) as error:
         raise CulvertError(Reason.DATAPATH_FAILED, why=error) from error
 
 

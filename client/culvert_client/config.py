@@ -6,12 +6,14 @@ dns_listen   = "127.0.0.1:53"
 dns_upstream = "192.0.2.53"                  the name server to forward to; ":port" may follow
 tun_name     = "culvert0"
 udp_port     = 4500                          from which ESP is sent (RFC 3948)
+datapath     = "auto"                        "kernel" or "userspace"; auto is the kernel's IPsec where it can
 legacy_suites = []                           weaker suites that a gateway may use all the same; as a flag: NAME,NAME
 """
 
 from __future__ import annotations
 
 import argparse
+import enum
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -36,6 +38,14 @@ class Endpoint:
     port: int
 
 
+class DatapathChoice(enum.Enum):
+    """Who moves the packets."""
+
+    AUTO = "auto"
+    KERNEL = "kernel"
+    USERSPACE = "userspace"
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
     dns_upstream: Endpoint
@@ -44,6 +54,7 @@ class Config:
     dns_listen: Endpoint = Endpoint("127.0.0.1", DNS_PORT)
     tun_name: str = "culvert0"
     udp_port: int = 4500
+    datapath: DatapathChoice = DatapathChoice.AUTO
     legacy_suites: frozenset[Suite] = frozenset()
 
 
@@ -87,6 +98,8 @@ def _parse(values: dict[str, object]) -> Config:
                 parsed[name] = _endpoint(name, text)
             case "udp_port":
                 parsed[name] = _port(name, text)
+            case "datapath":
+                parsed[name] = _datapath(text)
             case "legacy_suites":
                 parsed[name] = frozenset(map(_legacy_suite, filter(None, text.split(","))))
             case _:
@@ -111,6 +124,14 @@ def _port(name: str, text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) < 1 << 16:
         raise ConfigError(f"{name} must have a port between 1 and 65535, not {text!r}")
     return int(text)
+
+
+def _datapath(text: str) -> DatapathChoice:
+    try:
+        return DatapathChoice(text)
+    except ValueError:
+        known = ", ".join(it.value for it in DatapathChoice)
+        raise ConfigError(f"datapath must be one of {known}, not {text!r}") from None
 
 
 def _list(value: object) -> list[object]:

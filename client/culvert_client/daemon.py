@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from culvert_proto import CulvertError
 
 from culvert_client import config
+from culvert_client.backend import open_datapath
 from culvert_client.loop import Daemon
 from culvert_client.state_dir import StateDir
-from culvert_client.userspace import Userspace
 
 
 async def _serve(settings: config.Config) -> None:
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    path = await Userspace.open(settings)
+    path = await open_datapath(settings)
     try:
         await Daemon(settings, StateDir(settings.state_dir), path).run(stopped)
     finally:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import culvert_ipsec
 import pytest
-from culvert_client.config import Config, ConfigError, Endpoint, load
+from culvert_client.backend import to_ipsec
+from culvert_client.config import Config, ConfigError, DatapathChoice, Endpoint, load
 from culvert_client.controller.messages import pair_from, profile_from, tunnel_from
 from culvert_client.core.client_events import Desired
 from culvert_client.core.grant import Sas, TunnelId
@@ -16,7 +17,6 @@ from culvert_client.core.invitation import parse_invitation
 from culvert_client.core.roles import Act, may
 from culvert_client.core.suite import Suite
 from culvert_client.state_dir import Identity, StateDir
-from culvert_client.userspace import to_ipsec
 from culvert_proto import CulvertError, Reason, agent_pb2
 from hypothesis import given
 from hypothesis import strategies as st
@@ -92,6 +92,7 @@ def test_flags_go_before_the_file(tmp_path: Path) -> None:
         udp_port=4502,
         dns_listen=Endpoint("127.0.0.1", 5353),
     )
+    assert load(["--config", str(file), "--datapath", "kernel"]).datapath is DatapathChoice.KERNEL
     assert load(["--dns-upstream", "[2001:db8::53]:54"]).dns_upstream == Endpoint("2001:db8::53", 54)
 
 
@@ -99,7 +100,7 @@ def test_flags_go_before_the_file(tmp_path: Path) -> None:
     "content",
     ["", "dns_upstream = 'nobody'", "dns_upstream = '::1'\nudp_port = 0", "dns_upstream = '::1'\nx = 1", "no toml",
      "dns_upstream = '::1'\ntun_name = 'much-too-long-a-name'", "dns_upstream = '1.1.1.1:99999'",
-     "dns_upstream = '::1'\nlegacy_suites = ['aes-gcm-256']"],
+     "dns_upstream = '::1'\nlegacy_suites = ['aes-gcm-256']", "dns_upstream = '::1'\ndatapath = 'fpga'"],
 )  # fmt: skip
 def test_a_wrong_configuration_is_named(tmp_path: Path, content: str) -> None:
     file = tmp_path / "culvertd.toml"

@@ -129,6 +129,7 @@ async def test_the_first_to_enrol_owns_the_computer(lab: Lab) -> None:
     assert (opened.code, opened.out) == (0, "wiki.corp.example is open through gw-berlin.\n")
     shown = await culvert(daemon, ALICE, "status")
     assert "Signed in as alice on laptop" in shown.out
+    assert "Packets go through none" in shown.out
     assert re.search(r"wiki\.corp\.example +gw-berlin +up +10\.99\.0\.2", shown.out)
     assert "\x1b" not in shown.out
     resources = (await culvert(daemon, ALICE, "resources")).out.splitlines()

@@ -25,6 +25,7 @@ _TUNNEL_STATES: dict[local_pb2.TunnelState.ValueType, str] = {
     local_pb2.TUNNEL_STATE_REKEYING: "up, new keys",
     local_pb2.TUNNEL_STATE_CLOSING: "closing",
 }
+_DATAPATHS = {"kernel": "the kernel's IPsec", "userspace": "Culvert's own IPsec"}
 
 
 def say_error(what: str, remedy: str) -> None:
@@ -42,6 +43,8 @@ def say_status(status: local_pb2.Status) -> None:
         out.print("Another user enrolled this computer; only that user and root see more.")
     if status.controller:
         out.print(f"Controller {status.controller}", markup=False)
+    if status.datapath:
+        out.print(f"Packets go through {_DATAPATHS.get(status.datapath, status.datapath)}", markup=False)
     if status.selected_gateway:
         out.print(f"Gateway {status.selected_gateway} (chosen by you)", markup=False)
     if status.tunnels:

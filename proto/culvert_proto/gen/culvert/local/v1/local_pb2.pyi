@@ -101,7 +101,7 @@ class Status(_message.Message):
     """Name of the pinned gateway; empty for automatic."""
     version: _builtins.str
     datapath: _builtins.str
-    """The datapath in use: "userspace"."""
+    """The datapath in use: "kernel" (Linux's IPsec) or "userspace" (ours)."""
     @_builtins.property
     def tunnels(self) -> _containers.RepeatedCompositeFieldContainer[Global___Tunnel]: ...
     @_builtins.property
