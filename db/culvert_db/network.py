@@ -78,13 +78,18 @@ class Resource(Base):
 
 
 class ResourceGateway(Base):
-    """Which gateways serve a resource; the lowest position is tried first."""
+    """Which gateways serve a resource; the lowest position is tried first, unless they have weights."""
 
     __tablename__ = "resource_gateways"
-    __table_args__ = (UniqueConstraint("resource_id", "position"),)
+    __table_args__ = (
+        UniqueConstraint("resource_id", "position"),
+        CheckConstraint("weight BETWEEN 0 AND 1000", name="weight_is_a_share"),
+    )
 
     resource_id: Mapped[int] = mapped_column(ForeignKey("resources.id", ondelete="CASCADE"), primary_key=True)
     gateway_id: Mapped[int] = mapped_column(ForeignKey("gateways.id", ondelete="RESTRICT"), primary_key=True)
     position: Mapped[int]
+    # Each device uses one of them, so that of many devices each gateway has its part of the weights.
+    weight: Mapped[int | None]
 
     gateway: Mapped[Gateway] = relationship(lazy="raise")

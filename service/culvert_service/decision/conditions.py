@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import enum
 import ipaddress
+import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -18,6 +19,7 @@ from culvert_service.decision.posture import Requirement
 
 # A code opens tunnels for eight hours (identity/totp.py); conditions make that shorter.
 _CODE_AGE_MAX = 8 * 3600
+_NO_DEVICE = uuid.UUID(int=0)
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -94,6 +96,8 @@ class Asker:
     code_valid_until: datetime.datetime | None
     source: str | None
     posture: Mapping[str, str] = field(default_factory=dict[str, str])
+    # What makes it choose one gateway and another device another one.
+    device_id: uuid.UUID = _NO_DEVICE
 
 
 def examine(

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from culvert_proto import Reason
 
 from culvert_service.decision.conditions import EASE, Asker, Check, Conditions, Denial, Fails, examine
+from culvert_service.decision.shares import score
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ class GatewayFact:
     name: str
     online: bool
     draining: bool = False
+    # Where the resource's gateways have weights.
+    weight: int | None = None
 
     def obstacle(self) -> Denial | None:
         if not self.online:
@@ -67,6 +70,8 @@ class Step:
     subject: str
     denial: Denial | None = None
     until: datetime.datetime | None = None
+    # Of a gateway, where it has one.
+    weight: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +88,9 @@ def decide(
     pinned: str,
     now: datetime.datetime,
 ) -> Decision:
-    """`gateways` are those that serve the target, in order. A pinned one that can be used is the only one tried."""
+    """`gateways` are those that serve the target, in order, unless they have weights: then each device has its own order. A
+    pinned one that can be used is the only one tried.
+    """
     steps: list[Step] = []
     verdict = _walk(steps, asker, name, target, gateways, pinned, now)
     return Decision(verdict, tuple(steps))
@@ -110,21 +117,23 @@ def _walk(
     permitted = _permitted(steps, asker, target, now)
     if isinstance(permitted, Denial):
         return permitted
-    serving = _in_turn(gateways, pinned)
-    obstacles = {gateway.name: gateway.obstacle() for gateway in serving}
-    steps += [Step(Check.GATEWAY, name, obstacle) for name, obstacle in obstacles.items()]
-    usable = tuple(name for name, obstacle in obstacles.items() if obstacle is None)
+    serving = _in_turn(asker, gateways, pinned)
+    steps += [Step(Check.GATEWAY, it.name, it.obstacle(), weight=it.weight) for it in serving]
+    usable = tuple(gateway.name for gateway in serving if gateway.obstacle() is None)
     if usable:
         return Permit(usable, permitted)
     none = Denial(Reason.GATEWAY_DOWN, {"gateway": f"for {target.fqdn}"})
-    return next((obstacle for obstacle in obstacles.values() if obstacle), none)
+    return next((obstacle for gateway in serving if (obstacle := gateway.obstacle())), none)
 
 
-def _in_turn(gateways: Sequence[GatewayFact], pinned: str) -> list[GatewayFact]:
+def _in_turn(asker: Asker, gateways: Sequence[GatewayFact], pinned: str) -> list[GatewayFact]:
     chosen = [gateway for gateway in gateways if gateway.name == pinned]
     if any(gateway.obstacle() is None for gateway in chosen):
         return chosen
-    return chosen + [gateway for gateway in gateways if gateway.name != pinned]
+    others = [gateway for gateway in gateways if gateway.name != pinned]
+    if any(gateway.weight for gateway in others):
+        others.sort(key=lambda it: score(asker.device_id, it.name, it.weight or 0), reverse=True)
+    return chosen + others
 
 
 def _permitted(

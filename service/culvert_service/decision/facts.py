@@ -68,6 +68,7 @@ def asker(device: Device, user: User, source: str | None) -> Asker:
         source,
         # Not a fact of the device's own choosing, whatever it is called there.
         device.posture | {"client_version": device.client_version or ""},
+        device.id,
     )
 
 

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from culvert_db import Device, Gateway, Group, GroupMember, Policy, Resource, ResourceGateway, User
+from culvert_db import Device, Group, GroupMember, Policy, Resource, ResourceGateway, User
 from sqlalchemy import ScalarSelect, Text, bindparam, delete, select
 from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -93,13 +93,12 @@ async def traced(
     return [Traced(*row) for row in await session.execute(query)]
 
 
-async def gateways_of(session: AsyncSession, fqdn: str) -> Sequence[Gateway]:
-    """In order."""
+async def gateways_of(session: AsyncSession, fqdn: str) -> Sequence[ResourceGateway]:
+    """In order, each with its gateway."""
     query = (
-        select(Gateway)
-        .join(ResourceGateway, ResourceGateway.gateway_id == Gateway.id)
-        .join(Resource, Resource.id == ResourceGateway.resource_id)
-        .where(Resource.id == _meant_by(fqdn))
+        select(ResourceGateway)
+        .options(joinedload(ResourceGateway.gateway))
+        .where(ResourceGateway.resource_id == _meant_by(fqdn))
         .order_by(ResourceGateway.position)
     )
     return (await session.scalars(query)).all()

@@ -66,6 +66,8 @@ class StepOut(BaseModel):
     message: str | None
     # Until when it holds, if the clock ends it.
     until: datetime | None
+    # A gateway's, where the device's order of them comes from weights.
+    weight: int | None
 
 
 class TraceOut(BaseModel):

@@ -6,7 +6,7 @@ import datetime
 import uuid
 from collections.abc import Callable, Sequence
 
-from culvert_db import Gateway, Sessions
+from culvert_db import Gateway, ResourceGateway, Sessions
 from culvert_proto import CulvertError, Reason
 
 from culvert_service.decision import facts
@@ -48,7 +48,7 @@ class Tracer:
         return [self._one(traced, fqdn, address, serving, gateway) for traced in found]
 
     def _one(
-        self, traced: Traced, fqdn: str, address: str | None, serving: Sequence[Gateway], pinned: str
+        self, traced: Traced, fqdn: str, address: str | None, serving: Sequence[ResourceGateway], pinned: str
     ) -> TraceOut:
         device, resource = traced.device, traced.resource
         source = address or device.last_seen_address
@@ -56,11 +56,15 @@ class Tracer:
             facts.asker(device, device.user, source),
             fqdn,
             facts.target(resource, traced.policies, approval=self._approval) if resource else None,
-            [GatewayFact(it.name, self._online(it.name), it.draining_since is not None) for it in serving],
+            [self._fact(it.gateway, it.weight) for it in serving],
             pinned,
             self._now(),
         )
         return _out(device.id, device.name, source, decision)
+
+    def _fact(self, gateway: Gateway, weight: int | None) -> GatewayFact:
+        online = self._online(gateway.name)
+        return GatewayFact(gateway.name, online, gateway.draining_since is not None, weight)
 
 
 def _out(device_id: uuid.UUID, device: str, address: str | None, decision: Decision) -> TraceOut:
@@ -92,4 +96,5 @@ def _step(step: Step) -> StepOut:
         reason=error.reason.name if error else None,
         message=message,
         until=step.until,
+        weight=step.weight,
     )

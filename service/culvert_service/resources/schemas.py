@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Self, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -33,6 +33,8 @@ class ResourceIn(BaseModel):
     targets: Annotated[list[Target], Field(min_length=1, max_length=_SELECTORS_MAX)]
     # In the order in which they are tried.
     gateways: Annotated[list[str], Field(min_length=1)]
+    # For each of them, instead of the order: of many devices, each gateway has its part. 0: where no other can be used.
+    weights: dict[str, Annotated[int, Field(ge=0, le=1000)]] = {}
     # Each gets a policy of their own, without conditions: "alice to wiki". Shown are those who have one of their own.
     users: list[str] = []
     # Whom people ask who may not reach it.
@@ -50,6 +52,14 @@ class ResourceIn(BaseModel):
         if sum(max(1, len(target.ports)) for target in value) > _SELECTORS_MAX:
             raise ValueError(f"more than {_SELECTORS_MAX} prefixes and ranges of ports")
         return value
+
+    @model_validator(mode="after")
+    def _all_have_weights(self) -> Self:
+        if self.weights and self.weights.keys() != set(self.gateways):
+            raise ValueError("weights: name all of the gateways, or none")
+        if self.weights and not any(self.weights.values()):
+            raise ValueError("weights: one of them has to be more than 0")
+        return self
 
     @model_validator(mode="before")
     @classmethod

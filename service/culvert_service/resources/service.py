@@ -157,14 +157,17 @@ async def _serving(session: AsyncSession, asked: ResourceIn) -> list[ResourceGat
     for gateway in serving:
         check_serves(gateway, asked.name, [target.prefix for target in asked.targets], asked.suite)
     return [
-        ResourceGateway(gateway_id=gateway.id, position=position) for position, gateway in enumerate(serving)
+        ResourceGateway(gateway_id=gateway.id, position=position, weight=asked.weights.get(gateway.name))
+        for position, gateway in enumerate(serving)
     ]
 
 
 def _line(action: str, asked: ResourceIn) -> Line:
     told = asked.model_dump(include={"fqdn", "owner"})
     told |= {"targets": " ".join(str(target) for target in asked.targets)}
-    told |= {"gateways": " ".join(asked.gateways), "users": " ".join(asked.users)}
+    weights = {name: f"={weight}" for name, weight in asked.weights.items()}
+    gateways = " ".join(name + weights.get(name, "") for name in asked.gateways)
+    told |= {"gateways": gateways, "users": " ".join(asked.users)}
     return Line(action, f"resource/{asked.name}", told)
 
 
@@ -193,6 +196,7 @@ def _out(resource: Resource, people: Sequence[str]) -> ResourceOut:
         fqdn=resource.fqdn,
         targets=[Target.model_validate(row) for row in resource.targets],
         gateways=[link.gateway.name for link in resource.gateways],
+        weights={link.gateway.name: link.weight for link in resource.gateways if link.weight is not None},
         users=sorted(people),
         owner=resource.owner,
         idle_seconds=resource.idle_seconds,

@@ -24,6 +24,7 @@ from sqlalchemy import (
     Text,
     and_,
     bindparam,
+    cast,
     func,
     select,
 )
@@ -36,8 +37,9 @@ from culvert_service.sessions.json_rows import GATEWAY, parse_gateway, parse_inn
 from culvert_service.sessions.pool import Inner
 
 _IN_ORDER = ResourceGateway.position
+_WEIGHT = cast(ResourceGateway.weight, Text)
 _SERVING = (
-    select(func.array_agg(aggregate_order_by(array([GATEWAY, as_json(Address)]), _IN_ORDER)))
+    select(func.array_agg(aggregate_order_by(array([GATEWAY, as_json(Address), _WEIGHT]), _IN_ORDER)))
     .select_from(ResourceGateway)
     .join(Gateway, Gateway.id == ResourceGateway.gateway_id)
     .outerjoin(Address, and_(Address.gateway_id == Gateway.id, Address.device_id == Device.id))
@@ -62,6 +64,7 @@ class Serving:
 
     gateway: Gateway
     inner: Inner | None
+    weight: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,7 @@ async def open_facts(session: Direct, fingerprint: bytes, fqdn: str) -> OpenFact
         version,
         tunnel_id,
         tuple(
-            Serving(parse_gateway(gateway), parse_inner(inner) if inner else None)
-            for gateway, inner in serving or ()
+            Serving(parse_gateway(gateway), inner and parse_inner(inner), weight and int(weight))
+            for gateway, inner, weight in serving or ()
         ),
     )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from asyncpg.exceptions import IntegrityConstraintViolationError
-from culvert_db import Device, Direct, Gateway, Sessions, Tunnel, TunnelState
+from culvert_db import Device, Direct, Sessions, Tunnel, TunnelState
 from culvert_proto import CulvertError, Reason
 
 from culvert_service.audit import log as audit
@@ -172,7 +172,7 @@ class Opening:
             decision_facts.asker(device, device.user, request.peer_address),
             request.fqdn,
             decision_facts.target(resource, facts.policies, approval=self._approval) if resource else None,
-            [self._fact(one.gateway, failed) for one in facts.serving],
+            [self._fact(one, failed) for one in facts.serving],
             request.pinned,
             self._now(),
         ).verdict
@@ -180,9 +180,10 @@ class Opening:
             raise verdict.error()
         return verdict
 
-    def _fact(self, gateway: Gateway, failed: set[str]) -> GatewayFact:
-        usable = gateway.name not in failed and self._fleet.is_online(gateway.name)
-        return GatewayFact(gateway.name, usable, gateway.draining_since is not None)
+    def _fact(self, serving: Serving, failed: set[str]) -> GatewayFact:
+        name = serving.gateway.name
+        usable = name not in failed and self._fleet.is_online(name)
+        return GatewayFact(name, usable, serving.gateway.draining_since is not None, serving.weight)
 
     async def _fresh(
         self,
