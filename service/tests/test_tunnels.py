@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import ipaddress
 import time
 import uuid
 from pathlib import Path
@@ -234,6 +235,26 @@ async def test_a_gateway_that_forgot_everything_is_filled_again_and_fresh_keys_w
     # They are handed out once.
     again = await device.open()
     assert (again.sas.generation, len(switch.writes)) == (4, writes + 2)
+
+
+async def test_after_a_gateways_restart_devices_that_watch_come_first(
+    world: World, device: Device, switch: Switch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("culvert_service.sessions.restoring._BATCH", 1)
+    others = [device, *[await world.enrol() for _ in range(3)]]
+    for other in others[1:]:
+        await other.prove()
+    places = [ipaddress.ip_address((await other.open()).tunnel.inner_address).packed for other in others]
+    live = others[2]
+    events = live.watch()
+    await next_event(events, "profile")
+    before = len(switch.writes)
+    await forgets(world, switch)
+    await until(lambda: tunnel_entries(world), lambda count: count == 4 * len(others))
+    written = [write.SerializeToString() for write in switch.writes[before:]]
+    order = [place for write in written for place in places if place in write]
+    assert order[0] == places[2]
+    assert set(order) == set(places)
 
 
 async def test_keys_that_nobody_fetches_end_with_their_tunnel(

@@ -1,0 +1,71 @@
+"""Tunnels that move between gateways of one controller, while their device's stream is at another.
+
+device ── stream, calls ──► two ── NOTIFY ──► one ──┬── sluice gw-berlin
+                                                    └── sluice gw-paris
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from culvert_proto import Reason
+
+from .conftest import free_port, running, settings_in, until
+from .gateway_process import SLUICE, sluice, unpack
+from .test_controllers import owned
+from .test_failover import gateway_of_tunnel, heard
+from .wire import Wires
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root for interfaces"),
+    pytest.mark.skipif(not SLUICE.exists(), reason="sluice is not built"),
+]
+
+
+async def test_drain_and_failover_reach_a_device_whose_stream_is_at_another_controller(
+    wires: Wires, tmp_path: Path, database_url: str
+) -> None:
+    first, second = (
+        settings_in(tmp_path, database_url=database_url, controller_name=name) for name in ("one", "two")
+    )
+    ports = {"gw-berlin": free_port(), "gw-paris": free_port()}
+    async with running(first) as one, AsyncExitStack() as gateways:
+        await one.rest("POST", "/users", {"name": "alice", "email": "alice@corp.example"})
+        processes: dict[str, AsyncExitStack] = {}
+        for number, (name, port) in enumerate(ports.items(), 1):
+            await one.add_gateway(name, port, number)
+            unpack(await one.rest("POST", f"/gateways/{name}/bundle"), tmp_path / name)
+            processes[name] = await gateways.enter_async_context(AsyncExitStack())
+            await processes[name].enter_async_context(sluice(tmp_path / name, wires.names, port))
+            await one.online(name)
+        await one.add_wiki(list(ports))
+        async with running(second) as two:
+            await owned(two, "one")
+            device = await two.enrol()
+            await device.prove()
+            events = device.watch()
+            assert await heard(events, "profile")
+            assert (await device.open()).tunnel.gateway.name == "gw-berlin"
+
+            await one.rest("POST", "/gateways/gw-berlin/drain")
+            asked = await heard(events, "gateway_moved")
+            assert asked is not None
+            assert asked.gateway_moved.why.reason == int(Reason.GATEWAY_DRAINING)
+            assert (await device.open()).tunnel.gateway.name == "gw-paris"
+            assert (await two.rest("GET", "/gateways/gw-berlin"))["tunnels"] == 0
+            await two.rest("POST", "/gateways/gw-berlin/undrain")
+
+            await processes["gw-paris"].aclose()
+            asked = await heard(events, "gateway_moved", 20.0)
+            assert asked is not None
+            assert asked.gateway_moved.why.reason == int(Reason.GATEWAY_DOWN)
+            assert (await device.open()).tunnel.gateway.name == "gw-berlin"
+            assert await gateway_of_tunnel(two) == "gw-berlin"
+            # Of both lives there, the second is left.
+            await until(
+                lambda: one.rest("GET", "/gateways/gw-berlin/entries"), lambda it: it["tunnel_entries"] == 4
+            )
