@@ -3,7 +3,6 @@
 from culvert_db.admins import Admin, AdminInvitation, AdminSession, ApiToken, Role, SignInGuesses
 from culvert_db.audit import ActorKind, AuditLine, Outcome
 from culvert_db.base import Base
-from culvert_db.direct import Direct, direct
 from culvert_db.dns import DnsLease, DnsRecord, DnsState, DnsZone, DnsZoneResource, DnsZoneStatus
 from culvert_db.engine import Sessions, create_engine, create_sessions
 from culvert_db.idempotency import IdempotencyKey
@@ -15,6 +14,7 @@ from culvert_db.policies import Group, GroupMember, Policy, PolicyResource, Poli
 from culvert_db.sign_in import AdminChallenge, AdminIdentity, AdminPasskey, AdminRecoveryCode
 from culvert_db.site_tunnels import SiteTunnel, SiteTunnelState
 from culvert_db.statement import Statement, as_json, from_json
+from culvert_db.transaction import Direct, direct
 from culvert_db.tunnels import Address, Direction, SecurityAssociation, Tunnel, TunnelState
 from culvert_db.watch import Push, PushKind
 

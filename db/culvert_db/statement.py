@@ -21,7 +21,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.sql.expression import ClauseElement
 
 from culvert_db.base import Base
-from culvert_db.direct import Direct
+from culvert_db.transaction import Direct
 
 _Row = TypeVar("_Row", bound=Base)
 _DIALECT = asyncpg.dialect(native_inet_types=False)  # pyright: ignore[reportUnknownMemberType]

@@ -304,6 +304,7 @@ async def test_a_device_hears_at_its_next_controller_what_it_missed(
 
 
 async def test_an_owner_that_does_not_answer_is_a_gateway_that_is_down(world: World, switch: Switch) -> None:
+    epoch = (await world.rest("GET", "/gateways/gw-berlin"))["epoch"]
     device = await world.enrol()
     await device.prove()
     async with world.sessions.begin() as session:
@@ -315,6 +316,7 @@ async def test_an_owner_that_does_not_answer_is_a_gateway_that_is_down(world: Wo
         )
         await session.execute(text("UPDATE gateway_health SET epoch = epoch + 1"))
         await session.execute(text("NOTIFY culvert_gateways"))
+    await until(lambda: world.rest("GET", "/gateways/gw-berlin"), lambda found: found["epoch"] > epoch)
     await until(lambda: refused(device.open()), lambda error: error.reason is Reason.GATEWAY_DOWN)
     assert await world.rest("GET", "/tunnels") == []
     await world.online("gw-berlin", wanted="offline")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import replace
 
 from culvert_service.gateways import mapped
@@ -12,7 +13,14 @@ from culvert_service.gateways.limits import Limits
 from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Slot, Spi, Tag
 from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import Lan, Site, Wan, static_entries
-from culvert_service.gateways.tunnel_entries import Pair, Path, WrappedKeys, pair_entries, policy_entries
+from culvert_service.gateways.tunnel_entries import (
+    Pair,
+    Path,
+    WrappedKeys,
+    pair_entries,
+    policy_entries,
+    sa_keys,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,13 +53,17 @@ def tunnel(n: int, *, drains: bool = False, peer: str = "203.0.113.10") -> Desir
     current = Pair(2, numbers(4 * n), numbers(4 * n + 1), Tag(9))
     old = Pair(1, numbers(4 * n + 2), numbers(4 * n + 3), Tag(9))
     policy = policy_entries(path, current.to_device.sa_id)
-    return DesiredTunnel(
+    return DesiredTunnel.of(
         path.tunnel_id, 2, (*pair_entries(path, current), *policy), pair_entries(path, old) if drains else ()
     )
 
 
+def vital(one: DesiredTunnel) -> Sequence[Entry]:
+    return one.entries()[0]
+
+
 TUNNELS = [tunnel(n, drains=n % 2 == 0) for n in range(4)]
-EVERYTHING = [*STATIC, *(item for one in TUNNELS for item in (*one.vital, *one.draining))]
+EVERYTHING = [*STATIC, *(item for one in TUNNELS for item in (*vital(one), *one.entries()[1]))]
 FOREIGN = [entry("spd_in", {"sa_id": 99}, "permit", priority=1), entry("sad_out", {"sa_id": 99}, "seal")]
 
 
@@ -76,19 +88,19 @@ def test_any_gateway_reaches_what_is_desired(observed: list[Entry]) -> None:
     todo = plan(STATIC, TUNNELS, observed)
     held = carried_out(observed, todo)
     kept = [one for one in TUNNELS if one not in todo.lost]
-    desired = {item.key: item for item in STATIC} | {item.key: item for one in kept for item in one.vital}
-    draining = {item.key for one in kept for item in one.draining}
-    assert {key: item for key, item in held.items() if key not in draining} == desired
+    wanted = {item.key: item for item in STATIC} | {item.key: item for one in kept for item in vital(one)}
+    draining = {item.key for one in kept for item in one.entries()[1]}
+    assert {key: item for key, item in held.items() if key not in draining} == wanted
     assert plan(STATIC, kept, held.values()).updates == ()
     for one in TUNNELS:
-        has_sas = all(item in observed for item in one.vital if item.table in {"sad_in", "sad_out"})
+        has_sas = all(item in observed for item in vital(one) if item.table in {"sad_in", "sad_out"})
         assert (one in kept) == has_sas
 
 
 def test_an_sa_that_is_another_one_is_lost() -> None:
     observed = [
         entry("sad_out", dict(item.match), "seal", dict(item.params) | {"slot": 77})
-        if item.table == "sad_out" and item in TUNNELS[1].vital
+        if item.table == "sad_out" and item in vital(TUNNELS[1])
         else item
         for item in EVERYTHING
     ]
@@ -97,19 +109,19 @@ def test_an_sa_that_is_another_one_is_lost() -> None:
 
 def test_an_sa_whose_peer_moved_is_kept_and_modified_with_the_key_that_is_there() -> None:
     there = tunnel(0, drains=True)
-    observed = [replace(item, wrapped_key=b"w") if item.table == "sad_out" else item for item in there.vital]
+    observed = [replace(item, wrapped_key=b"w") if item.table == "sad_out" else item for item in vital(there)]
     moved = tunnel(0, peer="203.0.113.99")
     todo = plan([], [moved], observed)
     assert todo.lost == ()
     (update,) = todo.updates
     assert (update.kind, update.entry.table, update.entry.wrapped_key) == (Kind.MODIFY, "sad_out", b"w")
-    assert update.entry in moved.vital
+    assert update.entry in vital(moved)
 
 
 def test_an_sa_under_another_tag_is_another_sa() -> None:
     path = Path(UUID, SITE.address, "10.99.0.1", WIKI, "203.0.113.10", 4500, Endpoint(1), Limits())
     old, new = (pair_entries(path, Pair(1, numbers(1), numbers(2), Tag(tag))) for tag in (7, 8))
-    assert plan([], [DesiredTunnel(UUID, 1, new)], old).lost != ()
+    assert plan([], [DesiredTunnel.of(UUID, 1, new)], old).lost != ()
 
 
 def test_what_is_modified_carries_a_key() -> None:
@@ -118,8 +130,15 @@ def test_what_is_modified_carries_a_key() -> None:
     pair = Pair(1, numbers(1), numbers(2), Tag(7))
     old = pair_entries(path, pair, WrappedKeys(b"in", b"out"))
     wider = pair_entries(replace(path, soft=Limits(5)), pair)
-    updates = plan([], [DesiredTunnel(UUID, 1, wider)], old).updates
+    updates = plan([], [DesiredTunnel.of(UUID, 1, wider)], old).updates
     assert [update.entry.wrapped_key for update in updates] == [b"in", b"out"]
+
+
+def test_the_keys_that_are_looked_for_are_those_of_the_sas() -> None:
+    path = Path(UUID, SITE.address, "10.99.0.1", WIKI, "203.0.113.10", 4500, Endpoint(1), Limits())
+    pair = Pair(1, numbers(1), numbers(2), Tag(7))
+    of_sas = [item.key for item in pair_entries(path, pair) if item.table in {"sad_in", "sad_out"}]
+    assert list(sa_keys(path, pair)) == of_sas
 
 
 def test_policies_are_deleted_before_what_they_name() -> None:

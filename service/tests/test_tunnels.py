@@ -115,6 +115,15 @@ async def test_a_renewal_whose_answer_was_lost_can_be_asked_again(world: World, 
     await device.activate(tunnel_id, again.generation)
 
 
+async def test_renewals_at_once_each_get_a_pair_and_the_last_counts(world: World, device: Device) -> None:
+    opened = await device.open()
+    tunnel_id = opened.tunnel.tunnel_id
+    renewed = await asyncio.gather(*(device.renew(tunnel_id, opened.sas.generation) for _ in range(4)))
+    assert sorted(pair.generation for pair in renewed) == [2, 3, 4, 5]
+    assert await tunnel_entries(world) == 7
+    await device.activate(tunnel_id, 5)
+
+
 async def test_close_clears_the_gateway_and_is_idempotent(world: World, device: Device) -> None:
     tunnel_id = (await device.open()).tunnel.tunnel_id
     await device.renew(tunnel_id, 1)

@@ -7,7 +7,7 @@ left of it is not wanted any more. One that is there with another peer is modifi
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from culvert_service.gateways.entry import Entry, EntryKey, Kind, Update
@@ -23,15 +23,29 @@ _DELETE_ORDER = (
 
 @dataclass(frozen=True, slots=True)
 class DesiredTunnel:
-    """`vital` entries are those of generations in use; a draining pair may be missing without harm. `source` is for whoever
-    desires it.
+    """`sas` are the keys of the SAs in use, none of which may be missing. `entries` makes what the tunnel should have: the
+    entries of generations in use, and those of a draining pair, which may be missing without harm. `source` is for
+    whoever desires it.
     """
 
     tunnel_id: uuid.UUID
     generation: int
-    vital: tuple[Entry, ...]
-    draining: tuple[Entry, ...] = ()
+    sas: tuple[EntryKey, ...]
+    entries: Callable[[], tuple[Sequence[Entry], Sequence[Entry]]] = field(compare=False, repr=False)
     source: object = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        tunnel_id: uuid.UUID,
+        generation: int,
+        vital: Sequence[Entry],
+        draining: Sequence[Entry] = (),
+        source: object = None,
+    ) -> DesiredTunnel:
+        """Of entries that are made already."""
+        sas = tuple(item.key for item in vital if item.table in _SAD)
+        return cls(tunnel_id, generation, sas, lambda: (vital, draining), source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +64,18 @@ class Plan:
 def plan(static: Sequence[Entry], tunnels: Iterable[DesiredTunnel], observed: Iterable[Entry]) -> Plan:
     """What makes the gateway hold `static` and those of `tunnels` that it still has the SAs of."""
     there = {item.key: item for item in observed}
-    alive: list[DesiredTunnel] = []
     lost: list[DesiredTunnel] = []
-    for tunnel in tunnels:
-        has_sas = all(_is_there(item, there) for item in tunnel.vital if item.table in _SAD)
-        (alive if has_sas else lost).append(tunnel)
     desired = {item.key: item for item in static}
-    for tunnel in alive:
-        desired |= {item.key: item for item in tunnel.vital}
-        desired |= {item.key: item for item in tunnel.draining if _is_there(item, there)}
+    for tunnel in tunnels:
+        if not all(key in there for key in tunnel.sas):
+            lost.append(tunnel)
+            continue
+        vital, draining = tunnel.entries()
+        if all(_is_there(item, there) for item in vital if item.table in _SAD):
+            desired |= {item.key: item for item in vital}
+            desired |= {item.key: item for item in draining if _is_there(item, there)}
+        else:
+            lost.append(tunnel)
     return Plan(tuple(lost), tuple(_updates(desired, there)))
 
 

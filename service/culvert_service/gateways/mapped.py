@@ -31,6 +31,7 @@ def text(value: int) -> str:
     return str(address.ipv4_mapped or address)
 
 
+@lru_cache(maxsize=2**16)
 def family(address: str) -> int:
     """4 or 6."""
     return ipaddress.ip_address(address).version

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from culvert_service.gateways import mapped
-from culvert_service.gateways.entry import Entry, MatchValue, Update, deletes, entry, inserts
+from culvert_service.gateways.entry import Entry, EntryKey, MatchValue, Update, deletes, entry, inserts
 from culvert_service.gateways.limits import Limits, hard
 from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Tag
 from culvert_service.gateways.selector import Selector
@@ -159,6 +159,12 @@ def pair_entries(path: Course, pair: Pair, keys: WrappedKeys | None = None) -> t
         wrapped_key=keys and keys.to_device,
     )
     return sad_in, *spd_in, sad_out
+
+
+def sa_keys(path: Path, pair: Pair) -> tuple[EntryKey, EntryKey]:
+    """Of the pair's entries in sad_in and sad_out."""
+    into = (("dst", mapped.number(path.gateway_address)), ("spi", pair.to_gateway.spi))
+    return ("sad_in", into, 0), ("sad_out", (("sa_id", pair.to_device.sa_id),), 0)
 
 
 def same_sa(one: Entry, other: Entry) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
+import json
 
 from culvert_db import (
-    Address,
     Gateway,
     Resource,
     as_json,
@@ -13,6 +13,7 @@ from culvert_db import (
 )
 
 from culvert_service.sessions.pool import Inner
+from culvert_service.sessions.record import Shape
 
 GATEWAY = as_json(Gateway, without="kek_ciphertext")
 
@@ -24,10 +25,15 @@ def parse_resource(shown: str) -> Resource:
 
 
 def parse_inner(shown: str) -> Inner:
-    found = from_json(Address, shown)
-    return Inner(found.address, found.address6)
+    found = json.loads(shown)
+    return Inner(found["address"], found["address6"])
 
 
 @functools.lru_cache(maxsize=256)
 def parse_gateway(shown: str) -> Gateway:
     return from_json(Gateway, shown)
+
+
+@functools.lru_cache(maxsize=4096)
+def parse_shape(resource: str, gateway: str) -> Shape:
+    return Shape.of(parse_resource(resource), parse_gateway(gateway))

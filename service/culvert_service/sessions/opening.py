@@ -35,7 +35,7 @@ from culvert_service.sessions.lifecycle import Reopen, advance
 from culvert_service.sessions.open_facts import OpenFacts, Serving, open_facts
 from culvert_service.sessions.pool import Inner
 from culvert_service.sessions.programming import allocate_pair, program_and_commit
-from culvert_service.sessions.record import TunnelRecord, path_of
+from culvert_service.sessions.record import Shape, TunnelRecord, path_of
 from culvert_service.sessions.repository import Inserted
 from culvert_service.sessions.restoring import Restored, Restoring
 
@@ -221,7 +221,14 @@ class Opening:
             case Inserted.DONE:
                 pass
         pair = await allocate_pair(session, tunnel.id, device.id, link, tunnel.generation, draw_tag())
-        path = path_of(tunnel, resource, gateway, inner)
+        path = path_of(
+            tunnel.id,
+            tunnel.peer_address,
+            tunnel.peer_port,
+            tunnel.endpoint,
+            Shape.of(resource, gateway),
+            inner,
+        )
         keys = PairKeys.new(path.suite)
         granted = GrantedTunnel(
             tunnel.id,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime
 import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from culvert_db import Direction, Gateway, Resource, SecurityAssociation, Tunnel, TunnelState
+from culvert_db import Direction, Gateway, Resource, TunnelState
 from culvert_proto import CulvertError, Reason
 
 from culvert_service.gateways import mapped
@@ -15,11 +17,47 @@ from culvert_service.gateways.entry import Entry, Update, deletes
 from culvert_service.gateways.limits import Limits, hard
 from culvert_service.gateways.record import site_of
 from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Slot, Spi, Tag
+from culvert_service.gateways.selector import Selector
+from culvert_service.gateways.site import Site
 from culvert_service.gateways.suite import Suite
-from culvert_service.gateways.tunnel_entries import Pair, Path, pair_entries, policy_entries, remove_pair
+from culvert_service.gateways.tunnel_entries import (
+    Pair,
+    Path,
+    pair_entries,
+    policy_entries,
+    remove_pair,
+    sa_keys,
+)
 from culvert_service.resources.target import selectors
 from culvert_service.sessions.lifecycle import Session
 from culvert_service.sessions.pool import Inner
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What every tunnel to a resource through a gateway has in common."""
+
+    resource: str
+    fqdn: str
+    idle_seconds: int
+    gateway: str
+    site: Site
+    selectors: tuple[Selector, ...]
+    soft: Limits
+    suite: Suite
+
+    @classmethod
+    def of(cls, resource: Resource, gateway: Gateway) -> Shape:
+        return cls(
+            resource.name,
+            resource.fqdn,
+            resource.idle_seconds,
+            gateway.name,
+            site_of(gateway),
+            selectors(resource.targets),
+            Limits(resource.soft_packets, resource.soft_bytes, resource.soft_seconds),
+            Suite(resource.suite or gateway.suite),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +89,12 @@ class TunnelRecord:
         return mapped.family(peer) == mapped.family(self.path.gateway_address)
 
     def desired(self) -> DesiredTunnel:
-        if self.leaving:
-            every = (*self._entries(list(self.pairs.values())), *self.policy())
-            return DesiredTunnel(self.id, self.session.current, (), every, self)
-        draining = [pair for generation, pair in self.pairs.items() if generation in self.session.draining]
-        vital = [pair for generation, pair in self.pairs.items() if generation not in self.session.draining]
-        return DesiredTunnel(
-            self.id,
-            self.session.current,
-            (*self._entries(vital), *self.policy()),
-            self._entries(draining),
-            self,
+        sas = (
+            ()
+            if self.leaving
+            else tuple(key for pair in self._pairs(draining=False) for key in sa_keys(self.path, pair))
         )
+        return DesiredTunnel(self.id, self.session.current, sas, self._desired_entries, self)
 
     def policy(self) -> tuple[Entry, ...]:
         """Its spd_out entries now."""
@@ -73,63 +105,84 @@ class TunnelRecord:
         pairs = [update for pair in self.pairs.values() for update in remove_pair(self.path, pair)]
         return [deletes(*self.policy()), pairs]
 
-    def _entries(self, pairs: list[Pair]) -> tuple[Entry, ...]:
-        return tuple(entry for pair in pairs for entry in pair_entries(self.path, pair))
+    def _desired_entries(self) -> tuple[tuple[Entry, ...], tuple[Entry, ...]]:
+        vital, draining = (
+            tuple(entry for pair in self._pairs(draining=drains) for entry in pair_entries(self.path, pair))
+            for drains in (False, True)
+        )
+        # What is left of a tunnel that is leaving may be missing.
+        return (
+            ((), (*vital, *draining, *self.policy()))
+            if self.leaving
+            else ((*vital, *self.policy()), draining)
+        )
+
+    def _pairs(self, *, draining: bool) -> list[Pair]:
+        return [
+            pair
+            for generation, pair in self.pairs.items()
+            if (generation in self.session.draining) is draining
+        ]
 
 
-def parse(tunnel: Tunnel, resource: Resource, gateway: Gateway, inner: Inner) -> TunnelRecord:
-    """`tunnel.sas` must be loaded."""
-    generations = {sa.generation for sa in tunnel.sas}
-    draining = frozenset(sa.generation for sa in tunnel.sas if sa.drain_until is not None)
-    pending = generations - draining - {tunnel.generation}
-    renewing = max(pending) if tunnel.state is TunnelState.RENEWING and pending else None
-    path = path_of(tunnel, resource, gateway, inner)
-    life = hard(path.soft).seconds
-    made_at = max(sa.made_at for sa in tunnel.sas)
+def parse(
+    tunnel: Mapping[str, Any], sas: Sequence[Mapping[str, Any]], shape: Shape, inner: Inner
+) -> TunnelRecord:
+    """Of rows as `to_jsonb` shows them. Thousands are read at once: the mapper's objects would take most of the time."""
+    current: int = tunnel["generation"]
+    generations = {sa["generation"] for sa in sas}
+    draining = frozenset(sa["generation"] for sa in sas if sa["drain_until"] is not None)
+    pending = generations - draining - {current}
+    renewing = max(pending) if tunnel["state"] == TunnelState.RENEWING and pending else None
+    number = uuid.UUID(tunnel["id"])
+    life = hard(shape.soft).seconds
+    made_at = max(datetime.datetime.fromisoformat(sa["made_at"]) for sa in sas) if life else None
     return TunnelRecord(
-        tunnel.id,
-        tunnel.device_id,
-        resource.name,
-        resource.fqdn,
-        resource.idle_seconds,
-        gateway.name,
-        path,
-        Session(tunnel.generation, renewing, draining),
-        {generation: _pair(generation, tunnel.sas) for generation in sorted(generations)},
-        made_at + datetime.timedelta(seconds=life) if life else None,
-        tunnel.state is TunnelState.LEAVING,
+        number,
+        uuid.UUID(tunnel["device_id"]),
+        shape.resource,
+        shape.fqdn,
+        shape.idle_seconds,
+        shape.gateway,
+        path_of(number, tunnel["peer_address"], tunnel["peer_port"], tunnel["endpoint"], shape, inner),
+        Session(current, renewing, draining),
+        {generation: _pair(generation, sas) for generation in sorted(generations)},
+        made_at + datetime.timedelta(seconds=life) if made_at else None,
+        tunnel["state"] == TunnelState.LEAVING,
     )
 
 
-def path_of(tunnel: Tunnel, resource: Resource, gateway: Gateway, inner: Inner) -> Path:
+def path_of(
+    tunnel_id: uuid.UUID, peer_address: str, peer_port: int, endpoint: int, shape: Shape, inner: Inner
+) -> Path:
     """Raises CulvertError GATEWAY_REFUSED when the gateway has no outer address of the peer's family."""
-    site = site_of(gateway)
-    outer = site.facing(tunnel.peer_address)
+    site = shape.site
+    outer = site.facing(peer_address)
     if outer is None:
         raise CulvertError(
-            Reason.GATEWAY_REFUSED, gateway=gateway.name, why="it has no IPv6 address, but this device has"
+            Reason.GATEWAY_REFUSED, gateway=shape.gateway, why="it has no IPv6 address, but this device has"
         )
-    soft = Limits(resource.soft_packets, resource.soft_bytes, resource.soft_seconds)
     return Path(
-        tunnel.id,
+        tunnel_id,
         outer,
         inner.address,
-        selectors(resource.targets),
-        tunnel.peer_address,
-        tunnel.peer_port,
-        Endpoint(tunnel.endpoint),
-        soft,
-        Suite(resource.suite or gateway.suite),
+        shape.selectors,
+        peer_address,
+        peer_port,
+        Endpoint(endpoint),
+        shape.soft,
+        shape.suite,
         site.wan.mtu,
         site.lan.mtu,
         inner.address6,
     )
 
 
-def _pair(generation: int, sas: list[SecurityAssociation]) -> Pair:
-    of_it = {sa.direction: sa for sa in sas if sa.generation == generation}
-    numbers = {
-        direction: SaNumbers(Spi(sa.spi), Slot(sa.slot), SaId(sa.sa_id)) for direction, sa in of_it.items()
-    }
-    tag = Tag(of_it[Direction.TO_GATEWAY].tag)
-    return Pair(generation, numbers[Direction.TO_GATEWAY], numbers[Direction.TO_DEVICE], tag)
+def _pair(generation: int, sas: Sequence[Mapping[str, Any]]) -> Pair:
+    of_it = {sa["direction"]: sa for sa in sas if sa["generation"] == generation}
+    into, out = of_it[Direction.TO_GATEWAY], of_it[Direction.TO_DEVICE]
+    return Pair(generation, _numbers(into), _numbers(out), Tag(into["tag"]))
+
+
+def _numbers(sa: Mapping[str, Any]) -> SaNumbers:
+    return SaNumbers(Spi(sa["spi"]), Slot(sa["slot"]), SaId(sa["sa_id"]))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import uuid
 from collections.abc import Sequence
 from typing import cast
 
 from culvert_db import (
     Address,
+    Device,
     Direct,
     Gateway,
     Resource,
@@ -17,31 +19,41 @@ from culvert_db import (
     Statement,
     Tunnel,
     TunnelState,
+    User,
     as_json,
     from_json,
 )
 from culvert_proto import CulvertError
 from sqlalchemy import (
     ColumnElement,
+    LargeBinary,
     Table,
+    Text,
     Uuid,
     and_,
     bindparam,
     exists,
     func,
+    literal_column,
     select,
 )
+from sqlalchemy import cast as sql_cast
 from sqlalchemy import delete as sql_delete
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import aliased
 
-from culvert_service.sessions.json_rows import GATEWAY, parse_gateway, parse_inner, parse_resource
+from culvert_service.sessions.json_rows import GATEWAY, parse_gateway, parse_inner, parse_shape
 from culvert_service.sessions.record import TunnelRecord, parse
 
 _LOCK = Statement(select(Tunnel.id).where(Tunnel.id == bindparam("tunnel_id")).with_for_update())
 _REMOVE = Statement(sql_delete(cast("Table", Tunnel.__table__)).where(Tunnel.id == bindparam("tunnel_id")))
 _SAS_OF_IT = (
-    select(func.array_agg(as_json(SecurityAssociation)))
+    select(
+        sql_cast(
+            func.jsonb_agg(func.to_jsonb(cast("Table", SecurityAssociation.__table__).table_valued())), Text
+        )
+    )
     .where(SecurityAssociation.tunnel_id == Tunnel.id)
     .correlate(Tunnel)
     .scalar_subquery()
@@ -52,9 +64,38 @@ _RECORD = (
     .join(Gateway, Gateway.id == Tunnel.gateway_id)
     .join(Address, and_(Address.gateway_id == Tunnel.gateway_id, Address.device_id == Tunnel.device_id))
 )
+_EARLIER = aliased(Tunnel, name="earlier")
+_OWNED = Statement(
+    _RECORD.add_columns(
+        as_json(Device),
+        User.name,
+        # As it was when the statement began, beside as it is now that it is locked.
+        sql_cast(literal_column("tunnels.xmin"), Text)
+        == select(sql_cast(literal_column("earlier.xmin"), Text))
+        .where(_EARLIER.id == Tunnel.id)
+        .correlate(Tunnel)
+        .scalar_subquery(),
+    )
+    .join(Device, Device.id == Tunnel.device_id)
+    .join(User, User.id == Device.user_id)
+    .where(Tunnel.id == bindparam("tunnel_id"), Device.shows(bindparam("fingerprint", type_=LargeBinary)))
+    # In the order in which a revocation takes them.
+    .suffix_with("FOR SHARE OF devices FOR UPDATE OF tunnels")
+)
 _RECORD_OF_TUNNEL = Statement(_RECORD.where(Tunnel.id == bindparam("tunnel_id")))
 _RECORDS = Statement(_RECORD.where(Tunnel.id == func.any(bindparam("tunnel_ids", type_=ARRAY(Uuid)))))
-_RECORDS_OF_GATEWAY = Statement(_RECORD.where(Tunnel.gateway_id == bindparam("gateway_id")))
+# Their gateway, and resources that many of them share, are not repeated for each.
+_OF_GATEWAY = Tunnel.gateway_id == bindparam("gateway_id")
+_TUNNELS_OF_GATEWAY = Statement(
+    select(Tunnel.resource_id, as_json(Tunnel), _SAS_OF_IT, as_json(Address))
+    .join(Address, and_(Address.gateway_id == Tunnel.gateway_id, Address.device_id == Tunnel.device_id))
+    .where(_OF_GATEWAY)
+)
+_SHAPES_OF_GATEWAY = Statement(
+    select(Resource.id, as_json(Resource), GATEWAY)
+    .join(Gateway, Gateway.id == bindparam("gateway_id"))
+    .where(Resource.id.in_(select(Tunnel.resource_id).where(_OF_GATEWAY)))
+)
 
 # Whether a tunnel's gateway still is one of its resource's.
 SERVED = (
@@ -73,10 +114,25 @@ async def locked(session: AsyncSession | Direct, tunnel_id: uuid.UUID) -> Tunnel
     return _record(*row) if row else None
 
 
-def _record(shown: str, sas: Sequence[str] | None, resource: str, gateway: str, inner: str) -> TunnelRecord:
-    tunnel = from_json(Tunnel, shown)
-    tunnel.sas = [from_json(SecurityAssociation, sa) for sa in sas or ()]
-    return parse(tunnel, parse_resource(resource), parse_gateway(gateway), parse_inner(inner))
+async def owned(
+    session: Direct, fingerprint: bytes, tunnel_id: uuid.UUID
+) -> tuple[Device, TunnelRecord] | None:
+    """A device and its tunnel, which is this transaction's alone; a revocation waits. None when they do not fit."""
+    row = await _OWNED.row(session, tunnel_id=tunnel_id, fingerprint=fingerprint)
+    if row is None:
+        return None
+    *shown, device, user, current = row
+    if not current:
+        # It had to wait for whoever changed it: what is joined to it is older.
+        shown = await _RECORD_OF_TUNNEL.row(session, tunnel_id=tunnel_id)
+        assert shown is not None
+    found = from_json(Device, device)
+    found.user = User(name=user)
+    return found, _record(*shown)
+
+
+def _record(shown: str, sas: str, resource: str, gateway: str, inner: str) -> TunnelRecord:
+    return parse(json.loads(shown), json.loads(sas), parse_shape(resource, gateway), parse_inner(inner))
 
 
 async def held(session: AsyncSession, *which: ColumnElement[bool]) -> list[TunnelRecord]:
@@ -111,9 +167,7 @@ async def unfit(session: AsyncSession, before: Sequence[TunnelRecord]) -> list[T
     return [was for was in by_id.values() if not was.is_like(by_now.get(was.id))]
 
 
-def _possible(
-    shown: str, sas: Sequence[str] | None, resource: str, gateway: str, inner: str
-) -> TunnelRecord | None:
+def _possible(shown: str, sas: str, resource: str, gateway: str, inner: str) -> TunnelRecord | None:
     """None for one that its gateway cannot carry."""
     site = parse_gateway(gateway)
     if not parse_inner(inner).belongs(site.pool, site.pool6):
@@ -140,9 +194,18 @@ async def on_gateway(session: AsyncSession, gateway_id: int) -> list[TunnelRecor
     await session.execute(
         sql_delete(Tunnel).where(Tunnel.gateway_id == gateway_id, Tunnel.state == TunnelState.LEAVING, ~left)
     )
-    rows = await _RECORDS_OF_GATEWAY.rows(session, gateway_id=gateway_id)
-    # Thousands of them take longer than whoever opens a tunnel meanwhile should wait.
-    return await asyncio.to_thread(lambda: [_record(*row) for row in rows])
+    rows = await _TUNNELS_OF_GATEWAY.rows(session, gateway_id=gateway_id)
+    shared = await _SHAPES_OF_GATEWAY.rows(session, gateway_id=gateway_id)
+    shapes = {number: (resource, gateway) for number, resource, gateway in shared}
+    # Thousands of them take longer than whoever opens a tunnel meanwhile should wait. One whose resource is gone was
+    # closed between the two statements.
+    return await asyncio.to_thread(
+        lambda: [
+            _record(shown, sas, *shapes[resource], inner)
+            for resource, shown, sas, inner in rows
+            if resource in shapes
+        ]
+    )
 
 
 async def tunnel_of_sa(session: AsyncSession, gateway_id: int, sa_id: int) -> uuid.UUID | None:

@@ -343,11 +343,12 @@ class Tunnels:
         return await finish()
 
     async def _own(self, session: Direct, fingerprint: bytes, tunnel_id: uuid.UUID) -> TunnelRecord:
-        device = admitted(await identity.held(session, fingerprint), self._now())
-        record = await records.locked(session, tunnel_id)
-        if record is None or record.device_id != device.id or record.leaving:
+        found = await records.owned(session, fingerprint, tunnel_id)
+        device = found[0] if found else await identity.held(session, fingerprint)
+        admitted(device, self._now())
+        if found is None or found[1].leaving:
             raise CulvertError(Reason.TUNNEL_UNKNOWN)
-        return record
+        return found[1]
 
     def _online(self, gateway: str) -> Link:
         link = self._fleet.ours(gateway)

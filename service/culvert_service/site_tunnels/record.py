@@ -107,7 +107,7 @@ class SiteTunnelRecord:
         wanted = end.all_entries(current) + tuple(entry for one in current for entry in end.policy(one))
         others = end.all_entries(end.pairs.keys() - current - self.keys.drained)
         vital, optional = ((), wanted + others) if self.keys.lost else (wanted, others)
-        return DesiredTunnel(self.id, self.keys.current, vital, optional, self)
+        return DesiredTunnel.of(self.id, self.keys.current, vital, optional, self)
 
     def removal(self, end: End) -> list[list[Update]]:
         """Everything that it has at a gateway: first what sends traffic into it."""
