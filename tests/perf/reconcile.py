@@ -102,7 +102,6 @@ async def _tunnels(sessions: Sessions) -> list[uuid.UUID]:
     devices = [uuid.uuid4() for _ in range(DEVICES)]
     async with sessions.begin() as session:
         gateway = await session.scalar(select(Gateway.id))
-        version = await session.scalar(select(PolicyVersion.version))
         assert gateway is not None
         user = User(name="alice", email="alice@corp.example")
         session.add(user)
@@ -139,6 +138,7 @@ async def _tunnels(sessions: Sessions) -> list[uuid.UUID]:
             for number, device in enumerate(devices)
         )
         await session.flush()
+        version = await session.scalar(select(PolicyVersion.version))
         session.add_all(
             Address(gateway_id=gateway, device_id=device, address=f"10.99.1.{number}")
             for number, device in enumerate(devices)
