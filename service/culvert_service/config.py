@@ -81,6 +81,8 @@ class Settings(BaseSettings):
     protected_prefixes: Prefixes = ()
     # Holds gateway.json and gateway.p4info.txtpb.
     p4_artifacts: Path = _ARTIFACTS
+    # Of every gateway, which has to keep roles apart, as sluice does; empty: the default role, which may do everything.
+    p4runtime_role: str = Field(default="", pattern=r"^[a-z0-9._-]{0,64}$")
     # Every policy asks for a device that an administrator has approved, not only those that say so.
     device_approval: bool = False
     # Of one administrator or API token; of one address that shows neither. Ten seconds' worth may come at once.

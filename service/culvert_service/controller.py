@@ -352,7 +352,8 @@ def _oidc_provider(settings: Settings) -> Provider | None:
 
 
 def _program(settings: Settings) -> Program:
-    program = Program(settings.p4_artifacts / "gateway.p4info.txtpb", settings.p4_artifacts / "gateway.json")
+    p4info, blob = (settings.p4_artifacts / name for name in ("gateway.p4info.txtpb", "gateway.json"))
+    program = Program(p4info, blob, settings.p4runtime_role)
     for file in (program.p4info, program.blob):
         if not file.is_file():
             raise ConfigurationError(f"p4_artifacts: {file} is not there")

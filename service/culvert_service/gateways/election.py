@@ -12,12 +12,15 @@ from finsy.p4arbitrator import Arbitrator
 from finsy.p4client import P4RpcStatus
 from finsy.proto import U128, p4r
 
+from culvert_service.gateways.role import objects_of
+from culvert_service.gateways.session import Program
+
 
 class OneBid(Arbitrator):
     """`highest` is what stands in the way of a bid that failed: the least epoch that wins is one more."""
 
-    def __init__(self, epoch: int) -> None:
-        super().__init__(epoch)
+    def __init__(self, epoch: int, program: Program) -> None:
+        super().__init__(epoch, program.role, objects_of(program.p4info) if program.role else None)
         self.highest: int | None = None
 
     async def handshake(self, switch: finsy.Switch, *, conflict: bool = False) -> None:

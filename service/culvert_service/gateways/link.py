@@ -299,7 +299,7 @@ class Link:
     async def _session(self) -> None:
         over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._over = over
-        bid = OneBid(self.epoch)
+        bid = OneBid(self.epoch, self._program)
         switch = self._new_switch(bid)
 
         def broken(_: finsy.Switch) -> None:

@@ -10,10 +10,11 @@ import finsy
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The compiled pipeline."""
+    """The compiled pipeline, and the P4Runtime role that it is written in; empty: the default one."""
 
     p4info: Path
     blob: Path
+    role: str = ""
 
 
 @dataclass(frozen=True, slots=True)

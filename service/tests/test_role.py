@@ -1,0 +1,64 @@
+"""The controller in a P4Runtime role of its own, at a sluice that keeps it apart from others."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import finsy
+import pytest
+from culvert_service.gateways.role import objects_of
+from culvert_service.gateways.session import Credentials
+from finsy.proto import p4r, stratum
+
+from .conftest import authority, free_port, running, settings_in
+from .gateway_process import SLUICE, sluice, unpack
+from .wire import Wires
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        os.geteuid() != 0 or not SLUICE.exists(), reason="needs root for interfaces, and a built sluice"
+    ),
+]
+
+
+async def test_nobody_in_another_role_writes_what_is_the_controllers(
+    tmp_path: Path, database_url: str, wires: Wires
+) -> None:
+    settings = settings_in(tmp_path, database_url=database_url, p4runtime_role="culvert")
+    async with running(settings) as world:
+        await world.rest("POST", "/users", {"name": "alice", "email": "alice@corp.example"})
+        port = free_port()
+        await world.add_gateway("gw-berlin", port)
+        unpack(await world.rest("POST", "/gateways/gw-berlin/bundle"), tmp_path / "gateway")
+        async with sluice(tmp_path / "gateway", wires.names, port):
+            await world.online("gw-berlin")
+            await world.add_wiki(["gw-berlin"])
+            device = await world.enrol()
+            await device.prove()
+            await device.open()
+            assert (await world.rest("GET", "/gateways/gw-berlin/entries"))["tunnel_entries"] == 4
+
+            own = authority(world, "infrastructure").issue_p4runtime_client()
+            credentials = Credentials(
+                authority(world, "infrastructure").pem, own.certificate.pem, own.key_pem
+            ).at("gw-berlin")
+            p4info = settings.p4_artifacts / "gateway.p4info.txtpb"
+            options = finsy.SwitchOptions(
+                device_id=1,
+                initial_election_id=1000,
+                channel_credentials=credentials,
+                role_name="observer",
+                role_config=stratum.P4RoleConfig(),
+            )
+            async with finsy.Switch("observer", f"127.0.0.1:{port}", options) as observer:
+                assert observer.is_primary
+                table = p4r.TableEntry(table_id=objects_of(p4info).exclusive_p4_ids[0])
+                update = p4r.Update(type=p4r.Update.DELETE, entity=p4r.Entity(table_entry=table))
+                with pytest.raises(finsy.P4ClientError, match="role may not write"):
+                    await observer.write([update])
+            # It has disturbed nobody.
+            await device.open()
+            found = await world.rest("GET", "/gateways/gw-berlin")
+            assert (found["state"], found["drift"]["repaired"]) == ("online", 0)
