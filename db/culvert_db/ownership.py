@@ -10,6 +10,17 @@ from sqlalchemy.orm import Mapped, mapped_column
 from culvert_db.base import Base
 
 
+class LiveController(Base):
+    """A controller's process, alive until `ends_at` by the database's clock, unless it says so again."""
+
+    __tablename__ = "controllers"
+
+    holder: Mapped[str] = mapped_column(primary_key=True)
+    # How people call it.
+    name: Mapped[str]
+    ends_at: Mapped[datetime.datetime]
+
+
 class GatewayLease(Base):
     """Whose a gateway is, until when by the database's clock. `epoch` grows with each new holder, and is the holder's
     P4Runtime election id (P4Runtime section 5.3).

@@ -397,3 +397,31 @@ async def test_drift_is_repaired_and_shown(
     }
     assert found["drift"]["last_at"]
     assert switch.entries == before
+
+
+async def owners(world: World) -> dict[str, str]:
+    return {one["name"]: one["owner"] for one in await world.rest("GET", "/gateways")}
+
+
+@needs_sluice
+async def test_gateways_are_shared_out_and_their_tunnels_run_on(
+    settings: tuple[Settings, Settings], wires: Wires, tmp_path: Path
+) -> None:
+    async with AsyncExitStack() as rest, AsyncExitStack() as second:
+        one = await rest.enter_async_context(running(settings[0]))
+        for number in (7, 8):
+            await one.add_gateway(f"gw-{number}", free_port(), number)
+        await rest.enter_async_context(behind(one, wires, tmp_path))
+        device = await one.enrol()
+        await device.prove()
+        tunnel = (await device.open()).tunnel
+        epoch, held = await owned(one, "one"), await entries(one)
+        two = await second.enter_async_context(running(settings[1]))
+        assert await owned(two, "two") == epoch + 1
+        assert await entries(two) == held
+        assert [found["id"] for found in await two.rest("GET", "/tunnels")] == [tunnel.tunnel_id]
+        await device.renew(tunnel.tunnel_id, 1)
+        # Two and one is as even as it gets.
+        assert await owners(one) == {"gw-7": "one", "gw-8": "one", "gw-berlin": "two"}
+        await second.aclose()
+        await until(lambda: owners(one), lambda found: set(found.values()) == {"one"})

@@ -1,7 +1,8 @@
 """Which gateways are this controller's to write, and what the others say of theirs.
 
  every third of a lease, and at each word of a change:
-   raise the epochs that a gateway has outbid ─► claim: ours, and what is free ─► tell how ours fare ─► look at all
+   raise the epochs that a gateway has outbid ─► give one, if another has fewer ─► claim: ours, and our share of
+   what is free ─► tell how ours fare ─► look at all
 
 A controller that dies, or whose database is out of its reach, loses its gateways when their leases end. One that does not
 know it yet is refused by the gateway: the epoch is the election id, and the next holder's is higher.
@@ -12,12 +13,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable
 from typing import Any
 
 from asyncpg import InterfaceError, PostgresError
 from culvert_db import Gateway, Sessions
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.controllers.identity import ControllerId
 from culvert_service.gateways import ownership_rows as rows
@@ -53,6 +56,7 @@ class Ownership:
         self._outbid: dict[int, int] = {}
         self._told: dict[int, Report] = {}
         self._online: dict[str, bool] = {}
+        self._gives_again = 0.0
         self._looks = Periodic("ownership", self.look, lease_seconds / 3)
         self._one_at_a_time = asyncio.Lock()
 
@@ -90,6 +94,8 @@ class Ownership:
             async with self._sessions.begin() as session:
                 for gateway_id, highest in self._outbid.items():
                     await rows.raise_epoch(session, gateway_id, self._me.holder, highest)
+                await rows.live(session, self._me, self._seconds)
+                await self._share(session)
                 held = await rows.claim(session, self._me, self._seconds)
             self._outbid.clear()
             await self._report(held)
@@ -97,6 +103,15 @@ class Ownership:
                 seen = await rows.seen(session)
             await self._settle(held, seen)
         self._tell_if_changed()
+
+    async def _share(self, session: AsyncSession) -> None:
+        # The next one moves when this one is well under way.
+        if time.monotonic() < self._gives_again:
+            return
+        given = await rows.give(session, self._me, self._seconds)
+        if given is not None:
+            self._gives_again = time.monotonic() + self._seconds
+            _log.info("a gateway is given to a controller that has fewer", extra={"gateway": given})
 
     async def _report(self, held: dict[int, int]) -> None:
         told: dict[int, Report] = {}

@@ -12,20 +12,55 @@ from culvert_service.controllers.identity import ControllerId
 from culvert_service.gateways.health import Report
 from culvert_service.rest.page import Cut
 
+_LIVE = text("""
+INSERT INTO controllers (holder, name, ends_at) VALUES (:holder, :name, now() + make_interval(secs => :seconds))
+ON CONFLICT (holder) DO UPDATE SET ends_at = excluded.ends_at
+""")
+_BURY = text("""
+DELETE FROM controllers WHERE holder IN
+    (SELECT holder FROM controllers WHERE ends_at <= now() FOR UPDATE SKIP LOCKED)
+""")
+# What is ours, and of what is free no more than our share.
 _CLAIM = text("""
 INSERT INTO gateway_leases AS lease (gateway_id, holder, holder_name, epoch, ends_at)
-SELECT id, :holder, :name, 1, now() + make_interval(secs => :seconds) FROM gateways ORDER BY id
+SELECT id, :holder, :name, 1, now() + make_interval(secs => :seconds) FROM gateways
+WHERE id IN (SELECT gateway_id FROM gateway_leases WHERE holder = :holder) OR id IN (
+    SELECT gateways.id FROM gateways LEFT JOIN gateway_leases AS held ON held.gateway_id = gateways.id
+    WHERE held.holder IS NULL OR held.holder <> :holder AND held.ends_at <= now()
+    ORDER BY gateways.id
+    LIMIT greatest(0, ceil((SELECT count(*) FROM gateways)
+        / (SELECT count(*) FROM controllers WHERE ends_at > now())::numeric)::bigint
+        - (SELECT count(*) FROM gateway_leases WHERE holder = :holder)))
+ORDER BY id
 ON CONFLICT (gateway_id) DO UPDATE SET holder = excluded.holder, holder_name = excluded.holder_name,
     ends_at = excluded.ends_at,
     epoch = lease.epoch + CASE WHEN lease.holder = excluded.holder THEN 0 ELSE 1 END
 WHERE lease.holder = excluded.holder OR lease.ends_at <= now()
 RETURNING gateway_id, epoch
 """)
+# From who holds at least two more than who holds least; in one step, so that it is nobody's at no moment.
+_GIVE = text("""
+WITH load AS (
+    SELECT live.holder, live.name, count(lease.gateway_id) AS held
+    FROM controllers AS live LEFT JOIN gateway_leases AS lease
+        ON lease.holder = live.holder AND lease.ends_at > now()
+    WHERE live.ends_at > now() GROUP BY live.holder, live.name),
+least AS (SELECT * FROM load ORDER BY held, holder LIMIT 1)
+UPDATE gateway_leases AS lease SET holder = least.holder, holder_name = least.name,
+    epoch = lease.epoch + 1, ends_at = now() + make_interval(secs => :seconds)
+FROM least
+WHERE lease.gateway_id = (SELECT max(gateway_id) FROM gateway_leases WHERE holder = :holder)
+    AND lease.holder = :holder AND (SELECT held FROM load WHERE holder = :holder) > least.held + 1
+RETURNING lease.gateway_id
+""")
+# One gateway moves at a time, whoever gives it; the number is ours alone in this database.
+_ONE_GIVES = text("SELECT pg_try_advisory_xact_lock(7242316)")
 _RAISE = text("""
 UPDATE gateway_leases SET epoch = :highest + 1
 WHERE gateway_id = :gateway AND holder = :holder AND epoch <= :highest
 """)
 _RELEASE = text("UPDATE gateway_leases SET ends_at = now() WHERE holder = :holder AND ends_at > now()")
+_END = text("DELETE FROM controllers WHERE holder = :holder")
 _TELL = select(func.pg_notify(GATEWAYS_CHANNEL, ""))
 # Only a lease's present epoch may speak; the counts go on from holder to holder.
 _RECORD = text("""
@@ -60,8 +95,24 @@ class Seen:
     health: GatewayHealth | None
 
 
+async def live(session: AsyncSession, me: ControllerId, seconds: float) -> None:
+    """This controller counts among those that share the gateways, for another `seconds`."""
+    await session.execute(_BURY)
+    await session.execute(_LIVE, {"holder": me.holder, "name": me.name, "seconds": seconds})
+
+
+async def give(session: AsyncSession, me: ControllerId, seconds: float) -> int | None:
+    """Hands one gateway to the controller that has fewest, if that makes it more even; its id."""
+    if not await session.scalar(_ONE_GIVES):
+        return None
+    given = await session.scalar(_GIVE, {"holder": me.holder, "seconds": seconds})
+    if given is not None:
+        await session.execute(_TELL)
+    return given
+
+
 async def claim(session: AsyncSession, me: ControllerId, seconds: float) -> dict[int, int]:
-    """Every gateway that is ours or free, for another `seconds`: its id and epoch."""
+    """Every gateway that is ours, and our share of what is free, for another `seconds`: its id and epoch."""
     asked = {"holder": me.holder, "name": me.name, "seconds": seconds}
     return {row.gateway_id: row.epoch for row in await session.execute(_CLAIM, asked)}
 
@@ -73,6 +124,7 @@ async def raise_epoch(session: AsyncSession, gateway_id: int, holder: str, highe
 
 async def release(session: AsyncSession, holder: str) -> None:
     await session.execute(_RELEASE, {"holder": holder})
+    await session.execute(_END, {"holder": holder})
     await session.execute(_TELL)
 
 
