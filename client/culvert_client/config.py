@@ -3,7 +3,8 @@
 state_dir    = "/var/lib/culvert"            keys (0600), profile, what a crash must not forget
 socket       = "/run/culvert/culvertd.sock"  the local API
 dns_listen   = "127.0.0.1:53"
-dns_upstream = "192.0.2.53"                  the name server to forward to; ":port" may follow
+dns_upstream = "192.0.2.53"                  the name server to forward to; ":port" may follow. Left out, the system's name
+                                             service is pointed at the stub, and its name servers are forwarded to
 tun_name     = "culvert0"
 udp_port     = 4500                          from which ESP is sent (RFC 3948)
 datapath     = "auto"                        "kernel" or "userspace"; auto is the kernel's IPsec where it can
@@ -48,7 +49,7 @@ class DatapathChoice(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    dns_upstream: Endpoint
+    dns_upstream: Endpoint | None = None
     state_dir: Path = Path("/var/lib/culvert")
     socket: Path = Path("/run/culvert/culvertd.sock")
     dns_listen: Endpoint = Endpoint("127.0.0.1", DNS_PORT)
@@ -59,18 +60,27 @@ class Config:
 
 
 def load(arguments: Sequence[str] | None = None) -> Config:
-    """Raises ConfigError; exits with 2 on unknown flags, as argparse does."""
+    """As `command_line`, of which it is the settings."""
+    return command_line(arguments)[0]
+
+
+def command_line(arguments: Sequence[str] | None = None) -> tuple[Config, bool]:
+    """The settings, and whether to clean up only. Raises ConfigError; exits with 2 on unknown flags, as argparse does."""
     flags = argparse.ArgumentParser(
         prog="culvertd", description="Culvert's daemon: on-demand IPsec tunnels for DNS names."
     )
     flags.add_argument("--config", type=Path, metavar="FILE", help="TOML file; flags go before it")
+    flags.add_argument(
+        "--cleanup", action="store_true", help="undo what a daemon that is gone has left, and end"
+    )
     for field in fields(Config):
         flags.add_argument(f"--{field.name.replace('_', '-')}", metavar=field.name.upper())
     given = vars(flags.parse_args(arguments))
     path: Path | None = given.pop("config")
+    cleanup: bool = given.pop("cleanup")
     values: dict[str, object] = _read(path) if path is not None else {}
     values |= {name: value for name, value in given.items() if value is not None}
-    return _parse(values)
+    return _parse(values), cleanup
 
 
 def _read(path: Path) -> dict[str, object]:
@@ -86,8 +96,6 @@ def _parse(values: dict[str, object]) -> Config:
     unknown = values.keys() - {field.name for field in fields(Config)}
     if unknown:
         raise ConfigError(f"unknown setting: {', '.join(sorted(unknown))}")
-    if "dns_upstream" not in values:
-        raise ConfigError("dns_upstream is missing: the address of the name server to forward to")
     texts = {name: ",".join(map(str, _list(value))) for name, value in values.items()}
     parsed: dict[str, object] = {}
     for name, text in texts.items():

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 from collections.abc import Sequence
 
-from culvert_proto import CulvertError
+import culvert_ipsec
+from culvert_proto import CulvertError, Reason
 
 from culvert_client import config
 from culvert_client.backend import open_datapath
+from culvert_client.local.front import Front
 from culvert_client.loop import Daemon
 from culvert_client.state_dir import StateDir
+from culvert_client.system_dns import SystemDns, clean_up
 
 
 async def _serve(settings: config.Config) -> None:
@@ -22,20 +26,38 @@ async def _serve(settings: config.Config) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     path = await open_datapath(settings)
     try:
-        await Daemon(settings, StateDir(settings.state_dir), path).run(stopped)
+        dns = None if settings.dns_upstream else SystemDns(settings.dns_listen, settings.state_dir)
+        await Daemon(settings, StateDir(settings.state_dir), path, dns).run(stopped)
     finally:
         await path.close()
 
 
+async def _clean_up(settings: config.Config) -> None:
+    """After a crash what is protected stays blocked until the next start: the service manager tells which end it was."""
+    front = Front(settings.socket)
+    # None runs: what is undone is not in use.
+    front.claim()
+    try:
+        await clean_up(settings.state_dir)
+        if os.environ.get("SERVICE_RESULT", "success") == "success":
+            await asyncio.to_thread(culvert_ipsec.clean_up)
+    except culvert_ipsec.DatapathError as error:
+        raise CulvertError(Reason.DATAPATH_FAILED, why=error) from error
+    finally:
+        await front.close()
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Exit codes: 0 stopped, 1 could not start, 2 bad configuration."""
+    """Exit codes: 0 stopped or cleaned up, 1 could not, 2 bad configuration."""
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s", stream=sys.stderr)
     logging.getLogger("httpx").setLevel(logging.WARNING)
+    cleanup = False
     try:
-        asyncio.run(_serve(config.load(arguments)))
+        settings, cleanup = config.command_line(arguments)
+        asyncio.run(_clean_up(settings) if cleanup else _serve(settings))
     except config.ConfigError as error:
         print(f"culvertd: {error}", file=sys.stderr)
         sys.exit(2)
     except (OSError, CulvertError) as error:
-        print(f"culvertd: cannot start: {error}", file=sys.stderr)
+        print(f"culvertd: cannot {'clean up' if cleanup else 'start'}: {error}", file=sys.stderr)
         sys.exit(1)

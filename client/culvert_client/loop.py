@@ -26,7 +26,7 @@ from culvert_client import config
 from culvert_client.controller.agent import Agent
 from culvert_client.controller.calls import perform
 from culvert_client.controller.enrolment import enrol
-from culvert_client.controller.messages import event_from, profile_from
+from culvert_client.controller.messages import event_from, kept_profile, profile_from
 from culvert_client.controller.renewal import keep_renewed
 from culvert_client.core import tunnel_events as tunnel
 from culvert_client.core.client import Client
@@ -56,7 +56,6 @@ from culvert_client.core.client_events import (
 )  # fmt: skip
 from culvert_client.core.code import check_code
 from culvert_client.core.invitation import parse_invitation
-from culvert_client.core.profile import Profile
 from culvert_client.core.roles import Act, may
 from culvert_client.core.status import status_of
 from culvert_client.datapath import Datapath
@@ -66,6 +65,7 @@ from culvert_client.state_dir import Identity, StateDir
 from culvert_client.stub.listener import Listener
 from culvert_client.stub.resolver import Resolver
 from culvert_client.stub.upstream import Upstream
+from culvert_client.system_dns import SystemDns
 
 log = logging.getLogger("culvertd")
 VERSION = version("culvert-client")
@@ -81,13 +81,15 @@ STOP_PATIENCE = 3.0
 class Daemon:
     """Raises nothing once it runs: faults are part of the status."""
 
-    def __init__(self, settings: config.Config, state: StateDir, path: Datapath) -> None:
+    def __init__(
+        self, settings: config.Config, state: StateDir, path: Datapath, system_dns: SystemDns | None = None
+    ) -> None:
         self._settings, self._state, self._datapath = settings, state, path
         self._identity = state.identity()
         self._client = Client(
-            _kept_profile(state), state.gateway(), state.tunnels() if self._identity else {}
+            kept_profile(state.profile()), state.gateway(), state.tunnels() if self._identity else {}
         )
-        self._upstream = Upstream(settings.dns_upstream)
+        self._upstream, self._system_dns = Upstream(*filter(None, [settings.dns_upstream])), system_dns
         self._resolver = Resolver(self._upstream, lambda: self._client.profile, self.post)
         self._listener = Listener(self._resolver.resolve)
         self._front = Front(settings.socket)
@@ -118,6 +120,8 @@ class Daemon:
             await self._listener.open(self._settings.dns_listen)
             await self._grpc.start()
             await self._front.open()
+            if self._system_dns is not None:
+                await self._system_dns.start(lambda: self._client.profile.managed_zones, self._upstream.use)
             self._spawn(self._measure_forever())
             # What was imported stays for ever: looking through all of it again would fall into the first click.
             gc.collect()
@@ -131,6 +135,8 @@ class Daemon:
             await self._close()
 
     async def _close(self) -> None:
+        if self._system_dns is not None:
+            await self._system_dns.stop()
         await self._listener.close()
         await self._front.close()
         await self._grpc.stop(grace=0.2)
@@ -388,12 +394,3 @@ class Daemon:
         if self._agent is None:
             raise CulvertError(Reason.NOT_ENROLLED)
         return self._agent
-
-
-def _kept_profile(state: StateDir) -> Profile:
-    kept = state.profile()
-    try:
-        # Codes are asked of the controller again.
-        return Profile() if kept is None else profile_from(kept).with_code(0)
-    except CulvertError:
-        return Profile()

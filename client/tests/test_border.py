@@ -98,7 +98,7 @@ def test_flags_go_before_the_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    ["", "dns_upstream = 'nobody'", "dns_upstream = '::1'\nudp_port = 0", "dns_upstream = '::1'\nx = 1", "no toml",
+    ["dns_upstream = 'nobody'", "dns_upstream = '::1'\nudp_port = 0", "dns_upstream = '::1'\nx = 1", "no toml",
      "dns_upstream = '::1'\ntun_name = 'much-too-long-a-name'", "dns_upstream = '1.1.1.1:99999'",
      "dns_upstream = '::1'\nlegacy_suites = ['aes-gcm-256']", "dns_upstream = '::1'\ndatapath = 'fpga'"],
 )  # fmt: skip

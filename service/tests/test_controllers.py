@@ -403,7 +403,7 @@ async def owners(world: World) -> dict[str, str]:
     return {one["name"]: one["owner"] for one in await world.rest("GET", "/gateways")}
 
 
-@needs_sluice
+@needs_root
 async def test_gateways_are_shared_out_and_their_tunnels_run_on(
     settings: tuple[Settings, Settings], wires: Wires, tmp_path: Path
 ) -> None:

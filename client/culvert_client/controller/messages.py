@@ -45,6 +45,14 @@ def profile_from(message: agent_pb2.Profile) -> profile.Profile:
     )
 
 
+def kept_profile(kept: agent_pb2.Profile | None) -> profile.Profile:
+    """The last one known; codes are asked of the controller again."""
+    try:
+        return profile.Profile() if kept is None else profile_from(kept).with_code(0)
+    except CulvertError:
+        return profile.Profile()
+
+
 def event_from(message: agent_pb2.WatchResponse) -> TunnelLost | TunnelMoves | SaExpiring | None:
     match message.WhichOneof("event"):
         case "tunnel_closed":

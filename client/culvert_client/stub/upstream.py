@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import secrets
 
 from culvert_client.config import Endpoint
@@ -15,17 +16,25 @@ TCP_TIMEOUT = 1.6
 
 
 class Upstream:
-    def __init__(self, server: Endpoint) -> None:
-        self._server = server
+    """`servers` in order of preference. Without one, all is silent."""
+
+    def __init__(self, *servers: Endpoint) -> None:
+        self._servers = servers
+
+    def use(self, servers: tuple[Endpoint, ...]) -> None:
+        self._servers = servers
 
     async def exchange(self, query: bytes) -> bytes | None:
-        """The answer under the query's own id, whole (over TCP when UDP truncates it); None when the server is silent."""
+        """The answer under the query's own id, whole (over TCP when UDP truncates it); None when the servers are silent."""
         query_id = secrets.randbelow(1 << 16)
         sent = dns_wire.with_id(query, query_id)
-        reply = await self._over_udp(sent, query_id)
-        if reply is not None and dns_wire.is_truncated(reply):
-            reply = await self._over_tcp(sent, query_id)
-        return None if reply is None else dns_wire.with_id(reply, dns_wire.id_of(query))
+        for server in itertools.islice(itertools.cycle(self._servers), TRIES):
+            reply = await self._over_udp(server, sent, query_id)
+            if reply is not None and dns_wire.is_truncated(reply):
+                reply = await self._over_tcp(server, sent, query_id)
+            if reply is not None:
+                return dns_wire.with_id(reply, dns_wire.id_of(query))
+        return None
 
     async def says_tunnel(self, fqdn: str) -> bool:
         """Whether TXT says that the name needs a tunnel. Silence is a no: TXT only ever adds names."""
@@ -33,31 +42,28 @@ class Upstream:
         reply = await self.exchange(query) if query is not None else None
         return reply is not None and dns_wire.txt_says_yes(reply)
 
-    async def _over_udp(self, sent: bytes, query_id: int) -> bytes | None:
+    async def _over_udp(self, server: Endpoint, sent: bytes, query_id: int) -> bytes | None:
         loop = asyncio.get_running_loop()
-        for _ in range(TRIES):
-            reply: asyncio.Future[bytes] = loop.create_future()
-            try:
-                # A connected socket: the kernel picks an unpredictable port and admits the server's address alone.
-                transport, _ = await loop.create_datagram_endpoint(
-                    lambda reply=reply: _Exchange(sent, query_id, reply),
-                    remote_addr=(self._server.host, self._server.port),
-                )
-            except OSError:
-                return None
-            try:
-                transport.sendto(sent)
-                return await asyncio.wait_for(reply, TRY_TIMEOUT)
-            except (TimeoutError, OSError):
-                continue
-            finally:
-                transport.close()
-        return None
+        reply: asyncio.Future[bytes] = loop.create_future()
+        try:
+            # A connected socket: the kernel picks an unpredictable port and admits the server's address alone.
+            transport, _ = await loop.create_datagram_endpoint(
+                lambda: _Exchange(sent, query_id, reply), remote_addr=(server.host, server.port)
+            )
+        except OSError:
+            return None
+        try:
+            transport.sendto(sent)
+            return await asyncio.wait_for(reply, TRY_TIMEOUT)
+        except (TimeoutError, OSError):
+            return None
+        finally:
+            transport.close()
 
-    async def _over_tcp(self, sent: bytes, query_id: int) -> bytes | None:
+    async def _over_tcp(self, server: Endpoint, sent: bytes, query_id: int) -> bytes | None:
         try:
             async with asyncio.timeout(TCP_TIMEOUT):
-                reader, writer = await asyncio.open_connection(self._server.host, self._server.port)
+                reader, writer = await asyncio.open_connection(server.host, server.port)
                 try:
                     writer.write(len(sent).to_bytes(2, "big") + sent)
                     await writer.drain()

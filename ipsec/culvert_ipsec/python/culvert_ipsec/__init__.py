@@ -4,6 +4,7 @@ A `Datapath` is given its whole state and makes the machine equal to it. `Kernel
 TUN and UDP.
 """
 
+from culvert_ipsec.cleaning import clean_up
 from culvert_ipsec.counters import Counters, FlowCounters, TunnelCounters
 from culvert_ipsec.datapath import Datapath, DatapathError, SoftLimit
 from culvert_ipsec.desired import DatapathState, InboundSa, Limits, OutboundSa, TunnelState
@@ -28,5 +29,6 @@ __all__ = [
     "TunnelCounters",
     "TunnelState",
     "Userspace",
+    "clean_up",
     "remove_leftovers",
 ]

@@ -1,0 +1,74 @@
+"""The system bus: who is there, and one call. The library is loaded by those who have a bus."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dbus_fast.aio import MessageBus
+
+PATIENCE = 5.0
+"""Seconds for a call."""
+
+
+@asynccontextmanager
+async def system_bus() -> AsyncGenerator[MessageBus]:
+    """Raises OSError when there is none."""
+    from dbus_fast import BusType, DBusError
+    from dbus_fast.aio import MessageBus
+
+    try:
+        async with asyncio.timeout(PATIENCE):
+            bus = await MessageBus(bus_type=BusType.SYSTEM).connect()
+    except (DBusError, TimeoutError, EOFError, ValueError) as error:
+        raise OSError(f"the system bus cannot be used: {error or 'no answer'}") from error
+    try:
+        yield bus
+    finally:
+        bus.disconnect()
+
+
+async def call(
+    bus: MessageBus,
+    destination: str,
+    path: str,
+    interface: str,
+    member: str,
+    signature: str = "",
+    body: Sequence[Any] = (),
+) -> list[Any]:
+    """Raises OSError when the other side refuses or does not answer."""
+    from dbus_fast import Message, MessageType
+
+    message = Message(
+        destination=destination,
+        path=path,
+        interface=interface,
+        member=member,
+        signature=signature,
+        body=list(body),
+    )
+    try:
+        async with asyncio.timeout(PATIENCE):
+            reply = await bus.call(message)
+    except (TimeoutError, EOFError) as error:
+        raise OSError(f"{destination} did not answer to {member}") from error
+    if reply.message_type is MessageType.ERROR:
+        why = " ".join(map(str, reply.body))
+        raise OSError(f"{destination} refused {member}: {reply.error_name}: {why}")
+    return reply.body
+
+
+async def names_on_bus() -> frozenset[str]:
+    """Empty without a bus."""
+    try:
+        async with system_bus() as bus:
+            [names] = await call(
+                bus, "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "ListNames"
+            )
+            return frozenset(names)
+    except OSError:
+        return frozenset()

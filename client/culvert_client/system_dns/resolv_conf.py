@@ -1,0 +1,142 @@
+"""/etc/resolv.conf: replaced by ours, and put back as it was. What was there is on disk before the first change."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from culvert_client.system_dns.choice import MARK, Way, name_servers, pointed_at
+
+_MODE = 0o644
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What was there: a link, a file, or neither."""
+
+    target: str | None = None
+    text: str | None = None
+    mode: int = _MODE
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    way: Way
+    before: Before
+
+
+class Records:
+    """The note of what is to be undone; it outlives a crash and a power cut."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._path = state_dir / "dns-before.json"
+
+    def read(self) -> Record | None:
+        try:
+            stored = json.loads(self._path.read_text())
+            return Record(Way(stored["way"]), Before(**stored["before"]))
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError):
+            # It was renamed into its place whole: only another program makes it unreadable.
+            return Record(Way.FILE, Before())
+
+    def keep(self, record: Record) -> None:
+        stored = {"way": record.way.value, "before": asdict(record.before)}
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _put(self._path, json.dumps(stored), 0o600)
+
+    def drop(self) -> None:
+        self._path.unlink(missing_ok=True)
+
+
+class ResolvConf:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def look(self) -> Before:
+        """What is there now."""
+        if self._path.is_symlink():
+            return Before(target=str(self._path.readlink()))
+        try:
+            return Before(text=_read(self._path), mode=self._path.stat().st_mode & 0o777)
+        except FileNotFoundError:
+            return Before()
+
+    def text(self, before: Before | None = None) -> str:
+        """What it says, or said before; behind a link, what is there now."""
+        try:
+            if before is None:
+                return _read(self._path)
+            if before.target is None:
+                return before.text or ""
+            return _read(self._path.parent / before.target)
+        except OSError:
+            return ""
+
+    @property
+    def target(self) -> str | None:
+        """Where it leads, if it is a link."""
+        return str(self._path.resolve()) if self._path.is_symlink() else None
+
+    def is_ours(self) -> bool:
+        # Where it cannot be replaced as a whole, a crash may have left it empty.
+        return not self._path.is_symlink() and (not (text := self.text()) or text.startswith(MARK))
+
+    def is_foreign(self) -> bool:
+        """Whether another program has written a whole one over ours."""
+        return not self.is_ours() and bool(name_servers(self.text()))
+
+    def point_at(self, stub: str, before: Before) -> None:
+        _put(self._path, pointed_at(stub, self.text(before)), _MODE)
+
+    def put_back(self, before: Before) -> None:
+        """Leaves alone what another program has written since."""
+        fresh = _fresh(self._path)
+        fresh.unlink(missing_ok=True)
+        if not self.is_ours():
+            return
+        if before.target is not None:
+            fresh.symlink_to(before.target)
+            fresh.replace(self._path)
+        elif before.text is not None:
+            _put(self._path, before.text, before.mode)
+        else:
+            self._path.unlink(missing_ok=True)
+
+
+def _fresh(path: Path) -> Path:
+    return path.with_name(f".{path.name}.culvert")
+
+
+def _read(path: Path) -> str:
+    return path.read_text(errors="surrogateescape")
+
+
+def _put(path: Path, text: str, mode: int) -> None:
+    """Whole or not at all, also over a power cut; a file that is mounted by itself is written in place."""
+    fresh = _fresh(path)
+    fresh.unlink(missing_ok=True)
+    _write(fresh, text, mode, os.O_EXCL)
+    try:
+        fresh.replace(path)
+        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        os.fsync(directory)
+        os.close(directory)
+    except OSError as error:
+        fresh.unlink()
+        if error.errno != errno.EBUSY:
+            raise
+        _write(path, text, mode, os.O_TRUNC)
+
+
+def _write(path: Path, text: str, mode: int, flag: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | flag, mode)
+    with os.fdopen(descriptor, "w", errors="surrogateescape") as file:
+        os.fchmod(descriptor, mode)
+        file.write(text)
+        file.flush()
+        os.fsync(descriptor)

@@ -1,0 +1,68 @@
+"""The program resolvconf, of which there are two: Debian's, and openresolv."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+
+from culvert_client.system_dns.choice import Way
+
+PATIENCE = 20.0
+"""Seconds: it runs the scripts of others."""
+
+# Debian's puts lo.* before all others, and lists nothing after an address of this computer (interface-order(5),
+# TRUNCATE_NAMESERVER_LIST_AFTER_LOOPBACK_ADDRESS in resolvconf(8)). openresolv is told so by -x and -m.
+_NAMES = {Way.RESOLVCONF: "lo.culvert", Way.OPENRESOLV: "culvert"}
+_ORDER = {Way.RESOLVCONF: (), Way.OPENRESOLV: ("-x", "-m", "0")}
+_SOURCES = {Way.RESOLVCONF: ("interface",), Way.OPENRESOLV: ("interfaces", "keys")}
+
+
+async def installed() -> Way | None:
+    program = shutil.which("resolvconf")
+    # systemd's stands in for openresolv and has no sources of its own.
+    if program is None or _is_systemds(program):
+        return None
+    try:
+        said = await _run("--version")
+    except OSError:
+        return Way.RESOLVCONF
+    return Way.OPENRESOLV if "openresolv" in said else Way.RESOLVCONF
+
+
+async def add(way: Way, stub: str) -> None:
+    """Raises OSError."""
+    await _run(*_ORDER[way], "-a", _NAMES[way], given=f"nameserver {stub}\n")
+
+
+async def remove(way: Way) -> None:
+    """Raises OSError. openresolv minds a name that is not there unless told not to."""
+    await _run(*(("-f",) if way is Way.OPENRESOLV else ()), "-d", _NAMES[way])
+
+
+def sources(way: Way, run: Path) -> list[Path]:
+    """What the others have told it."""
+    directories = [run / "resolvconf" / name for name in _SOURCES[way]]
+    files = [file for directory in directories if directory.is_dir() for file in sorted(directory.iterdir())]
+    return [file for file in files if file.name != _NAMES[way]]
+
+
+def _is_systemds(program: str) -> bool:
+    return Path(program).resolve().name == "resolvectl"
+
+
+async def _run(*arguments: str, given: str = "") -> str:
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        "resolvconf", *arguments, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.STDOUT
+    )
+    try:
+        async with asyncio.timeout(PATIENCE):
+            said, _ = await process.communicate(given.encode())
+    except TimeoutError:
+        process.kill()
+        raise OSError("resolvconf does not end") from None
+    text = said.decode(errors="replace")
+    if process.returncode:
+        raise OSError(f"resolvconf {' '.join(arguments)} failed: {text.strip() or process.returncode}")
+    return text

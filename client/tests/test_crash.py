@@ -1,0 +1,125 @@
+"""culvertd is killed, with a network and an /etc of its own: names fail and prefixes stay blocked till it is cleaned up."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.geteuid() != 0, reason="makes namespaces: needs root"),
+]
+
+# Runs with a network and an /etc of its own; every claim is one of the C library's resolver or of the kernel's routing.
+LIFE = """
+import errno, os, subprocess, sys
+from pathlib import Path
+from pyroute2 import IPRoute, NetlinkError
+
+here = Path(sys.argv[1])
+resolv, mark = Path("/etc/resolv.conf"), "# Written by culvertd"
+BEFORE = resolv.read_text()
+daemon = [sys.executable, "-c", "from culvert_client.daemon import main; main()",
+          "--state-dir", str(here / "state"), "--socket", str(here / "run/culvertd.sock")]
+
+def look_up():
+    # A process of its own: the C library reads resolv.conf once.
+    asked = subprocess.run(["getent", "ahostsv4", "www.example.org"], capture_output=True, text=True)
+    return "203.0.113.80" in asked.stdout
+
+def blocked():
+    with IPRoute() as kernel:
+        try:
+            kernel.route("get", dst="10.20.0.10")
+        except NetlinkError as error:
+            return error.code == errno.EINVAL
+    return False
+
+def start():
+    process = subprocess.Popen(daemon, stderr=subprocess.PIPE, text=True)
+    assert any("ready" in line for line in process.stderr)
+    assert resolv.read_text().startswith(mark)
+    return process
+
+def clean_up(result):
+    subprocess.run([*daemon, "--cleanup"], check=True, env=os.environ | {"SERVICE_RESULT": result})
+
+with IPRoute() as kernel:
+    lo = kernel.link_lookup(ifname="lo")[0]
+    # getent asks for no family of which there is no address (AI_ADDRCONFIG).
+    kernel.addr("add", index=lo, address="192.0.2.7", prefixlen=32)
+    kernel.route("add", dst="0.0.0.0/0", oif=lo)
+assert look_up()
+assert not blocked()
+
+process = start()
+assert look_up()
+refused = subprocess.run([*daemon, "--cleanup"], capture_output=True, text=True)
+assert refused.returncode == 1 and "another culvertd" in refused.stderr, refused
+process.kill(), process.wait()
+assert not look_up() and blocked()
+clean_up("signal")
+assert resolv.read_text() == BEFORE and look_up() and blocked()
+clean_up("success")
+assert look_up() and not blocked()
+clean_up("success")
+
+# The next start finds what a crash left, and a stop leaves nothing.
+process = start()
+process.kill(), process.wait()
+process = start()
+assert look_up()
+process.terminate()
+assert process.wait() == 0
+assert resolv.read_text() == BEFORE and look_up() and not blocked()
+assert sorted(it.name for it in (here / "state").iterdir()) == ["profile.json"]
+print("done")
+"""
+
+NAME_SERVER = """
+import asyncio, sys
+sys.path.insert(0, sys.argv[1])
+from tests import name_server
+async def serve():
+    loop = asyncio.get_running_loop()
+    answer = name_server.from_records({("www.example.org", "A"): ["203.0.113.80"]})
+    await loop.create_datagram_endpoint(lambda: name_server._Server(answer, []), local_addr=("127.0.0.9", 53))
+    print("serving", flush=True)
+    await asyncio.Event().wait()
+asyncio.run(serve())
+"""
+
+
+def test_a_killed_daemon_blocks_what_is_protected_and_is_cleaned_up(tmp_path: Path) -> None:
+    etc = tmp_path / "etc"
+    etc.mkdir()
+    for name in ("passwd", "group", "localtime", "ld.so.cache"):
+        if (file := Path("/etc") / name).exists():
+            shutil.copy(file, etc)
+    (etc / "nsswitch.conf").write_text("passwd: files\ngroup: files\nhosts: files dns\n")
+    (etc / "hosts").write_text("127.0.0.1 localhost\n")
+    (etc / "resolv.conf").write_text("nameserver 127.0.0.9\noptions timeout:1 attempts:2\n")
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state/profile.json").write_text('{"protected_prefixes": ["10.20.0.0/16"]}')
+    (tmp_path / "serve.py").write_text(NAME_SERVER)
+    (tmp_path / "life.py").write_text(LIFE)
+    client = str(Path(__file__).parents[1])
+    script = """
+        mount --bind "$1/etc" /etc
+        "$2" "$1/serve.py" "$3" > "$1/serving" &
+        ip link set lo up
+        for _ in $(seq 200); do grep -q serving "$1/serving" && break; sleep 0.05; done
+        "$2" "$1/life.py" "$1"
+    """
+    # Whatever happens, none of the processes is left.
+    alone = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child"]
+    command = [*alone, "sh", "-euc", script, "sh", str(tmp_path), sys.executable, client]
+    environment = os.environ | {"DBUS_SYSTEM_BUS_ADDRESS": f"unix:path={tmp_path}/no-bus"}
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.endswith("done\n")

@@ -1,0 +1,301 @@
+"""What culvertd does to a system's name service, and that it is undone: after a stop, and after a death at any step."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+from culvert_client.config import Endpoint
+from culvert_client.system_dns import SystemDns, clean_up
+from culvert_client.system_dns.choice import MARK, NETWORK_MANAGER_NAME, RESOLVED_NAME
+
+from .private_bus import private_bus, remembering
+
+STUB = Endpoint("127.0.0.1", 53)
+HOME = Endpoint("192.0.2.1", 53)
+WORK = Endpoint("198.51.100.1", 53)
+PLAIN = "search lan\nnameserver 192.0.2.1\n"
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", f"unix:path={tmp_path}/no-bus")
+    monkeypatch.setattr("culvert_client.system_dns.setup.LOOK_EVERY", 0.01)
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    return tmp_path
+
+
+@pytest.fixture
+def bus(root: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[str]:
+    with private_bus(root) as address:
+        monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", address)
+        yield address
+
+
+class Machine:
+    def __init__(self, root: Path) -> None:
+        self.file = root / "etc/resolv.conf"
+        self.zones: tuple[str, ...] = ("corp.example",)
+        self.found: list[tuple[Endpoint, ...]] = []
+        self.dns = SystemDns(STUB, root / "state", root)
+
+    async def start(self) -> None:
+        await self.dns.start(lambda: self.zones, self.found.append)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 (files have no events)
+            await asyncio.sleep(0.01)
+
+
+async def test_a_plain_file_is_replaced_and_put_back_as_it_was(root: Path) -> None:
+    machine = Machine(root)
+    machine.file.write_text(PLAIN)
+    machine.file.chmod(0o640)
+    await machine.start()
+    assert machine.file.read_text() == f"{MARK}nameserver 127.0.0.1\nsearch lan\n"
+    assert stat.S_IMODE(machine.file.stat().st_mode) == 0o644
+    assert machine.found == [(HOME,)]
+    await machine.dns.stop()
+    assert machine.file.read_text() == PLAIN
+    assert stat.S_IMODE(machine.file.stat().st_mode) == 0o640
+    assert list((root / "state").iterdir()) == []
+    await clean_up(root / "state", root)
+
+
+async def test_a_link_comes_back_as_a_link_and_its_target_is_not_touched(root: Path) -> None:
+    machine = Machine(root)
+    target = root / "run/resolv.conf"
+    target.write_text(PLAIN)
+    machine.file.symlink_to("../run/resolv.conf")
+    await machine.start()
+    assert not machine.file.is_symlink()
+    target.write_text("nameserver 198.51.100.1\n")
+    await until(lambda: machine.found[-1] == (WORK,))
+    await machine.dns.stop()
+    assert machine.file.readlink() == Path("../run/resolv.conf")
+    assert target.read_text() == "nameserver 198.51.100.1\n"
+
+
+async def test_a_dhcp_clients_file_is_what_was_there_before_and_is_put_back(root: Path) -> None:
+    machine = Machine(root)
+    machine.file.write_text(PLAIN)
+    await machine.start()
+    machine.file.write_text("nameserver 198.51.100.1\n")
+    await until(lambda: machine.found[-1] == (WORK,))
+    assert machine.file.read_text().startswith(MARK)
+    await machine.dns.stop()
+    assert machine.file.read_text() == "nameserver 198.51.100.1\n"
+
+
+async def test_a_program_that_keeps_writing_has_its_way(root: Path) -> None:
+    machine = Machine(root)
+    machine.file.write_text(PLAIN)
+    await machine.start()
+    for number in range(10):
+        machine.file.write_text(f"nameserver 198.51.100.{number}\n")
+        await until(lambda: machine.file.read_text().startswith(MARK))
+    machine.file.write_text("nameserver 198.51.100.200\n")
+    await asyncio.sleep(0.1)
+    await machine.dns.stop()
+    assert machine.file.read_text() == "nameserver 198.51.100.200\n"
+
+
+async def test_a_port_that_resolv_conf_cannot_name_is_refused_and_nothing_is_changed(root: Path) -> None:
+    (root / "etc/resolv.conf").write_text(PLAIN)
+    with pytest.raises(OSError, match="port 53"):
+        await SystemDns(Endpoint("127.0.0.1", 5353), root / "state", root).start(tuple, lambda _: None)
+    assert (root / "etc/resolv.conf").read_text() == PLAIN
+
+
+# ── death ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+# Dies in front of its nth change of a file, for every n; then cleans up, and dies in that as well.
+DEATHS = """
+import asyncio, itertools, os, signal, sys
+from pathlib import Path
+from culvert_client.config import Endpoint
+from culvert_client.system_dns import SystemDns, clean_up
+from culvert_client.system_dns.choice import MARK
+
+root, kind = Path(sys.argv[1]), sys.argv[2]
+state, file, target = root / "state", root / "etc/resolv.conf", root / "run/there"
+TEXT = "nameserver 192.0.2.1\\n"
+CHANGES = {"os.rename", "os.remove", "os.symlink", "os.mkdir", "os.chmod"}
+
+def restart():
+    file.unlink(missing_ok=True)
+    target.write_text(TEXT)
+    if kind == "file":
+        file.write_text(TEXT)
+    elif kind == "link":
+        file.symlink_to("../run/there")
+
+def looks():
+    if file.is_symlink():
+        return "link"
+    if not file.exists():
+        return "absent"
+    return "ours" if file.read_text().startswith(MARK) else "file" if file.read_text() == TEXT else "broken"
+
+async def life():
+    dns = SystemDns(Endpoint("127.0.0.1", 53), state, root)
+    await dns.start(tuple, lambda _: None)
+    await dns.stop()
+
+def dies(work, deadly):
+    child = os.fork()
+    if child:
+        return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    count = itertools.count()
+    def hook(event, arguments):
+        writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+        if (writes or event in CHANGES) and str(root) in str(arguments[0]) and next(count) == deadly:
+            os.kill(os.getpid(), signal.SIGKILL)
+    sys.addaudithook(hook)
+    asyncio.run(work())
+    os._exit(0)
+
+deaths = 0
+for deadly in itertools.count():
+    restart()
+    if not dies(life, deadly):
+        break
+    deaths += 1
+    assert looks() in ("ours", kind), (deadly, looks())
+    again = 0
+    while dies(lambda: clean_up(state, root), again):
+        assert looks() in ("ours", kind), (deadly, again, looks())
+        again += 1
+    assert looks() == kind, (deadly, looks())
+    assert target.read_text() == TEXT
+    assert not (state / "dns-before.json").exists()
+    assert not [it for it in (root / "etc").iterdir() if it != file], "something was left"
+print(deaths)
+"""
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "absent"])
+def test_after_a_death_in_front_of_any_change_the_file_is_as_it_was(root: Path, kind: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", DEATHS, str(root), kind], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert int(ended.stdout) >= 10
+
+
+# ── services ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_network_manager_leaves_the_file_alone_and_takes_it_back(root: Path, bus: str) -> None:
+    machine = Machine(root)
+    machine.file.write_text("# Generated by NetworkManager\nnameserver 192.0.2.1\n")
+    configured = root / "run/NetworkManager/conf.d/culvert.conf"
+    async with remembering(bus, NETWORK_MANAGER_NAME) as told:
+        await machine.start()
+        assert machine.file.read_text().startswith(MARK)
+        assert "[main]\nrc-manager=unmanaged\n" in configured.read_text()
+        assert told == [("Reload", "u", [1]), ("Reload", "u", [2])]
+        # What it would write, in another network.
+        (root / "run/NetworkManager/resolv.conf").write_text("nameserver 198.51.100.1\n")
+        await until(lambda: machine.found[-1] == (WORK,))
+        told.clear()
+        await machine.dns.stop()
+        assert told == [("Reload", "u", [1]), ("Reload", "u", [2])]
+    assert not configured.exists()
+    assert machine.file.read_text() == "# Generated by NetworkManager\nnameserver 192.0.2.1\n"
+
+
+async def test_what_network_manager_refuses_is_undone(root: Path, bus: str) -> None:
+    machine = Machine(root)
+    machine.file.write_text("# Generated by NetworkManager\nnameserver 192.0.2.1\n")
+    async with remembering(bus, NETWORK_MANAGER_NAME, refused="Reload"):
+        with pytest.raises(OSError, match=r"refused Reload: .*AccessDenied: not you"):
+            await machine.start()
+    assert not (root / "run/NetworkManager/conf.d/culvert.conf").exists()
+    assert machine.file.read_text() == "# Generated by NetworkManager\nnameserver 192.0.2.1\n"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a network device")
+async def test_resolved_routes_the_managed_zones_and_nothing_else(root: Path, bus: str) -> None:
+    machine = Machine(root)
+    machine.file.write_text("nameserver 127.0.0.53\n")
+    uplinks = root / "run/systemd/resolve/resolv.conf"
+    uplinks.parent.mkdir(parents=True)
+    uplinks.write_text("nameserver 192.0.2.1\nnameserver 127.0.0.1\n")
+    async with remembering(bus, RESOLVED_NAME) as told:
+        await machine.start()
+        index = socket.if_nametoindex("culvert-dns")
+        assert told[:8] == [
+            ("SetLinkDNS", "ia(iay)", [index, [(2, b"\x7f\x00\x00\x01")]]),
+            (
+                "SetLinkDomains",
+                "ia(sb)",
+                [index, [("corp.example", True), ("use-application-dns.net", True)]],
+            ),
+            ("SetLinkDefaultRoute", "ib", [index, False]),
+            ("SetLinkLLMNR", "is", [index, "no"]),
+            ("SetLinkMulticastDNS", "is", [index, "no"]),
+            ("SetLinkDNSSEC", "is", [index, "no"]),
+            ("SetLinkDNSOverTLS", "is", [index, "no"]),
+            ("FlushCaches", "", []),
+        ]
+        assert machine.found == [(HOME,)]
+        machine.zones = ("corp.example", "lab.example")
+        routed = [("corp.example", True), ("lab.example", True), ("use-application-dns.net", True)]
+        await until(lambda: ("SetLinkDomains", "ia(sb)", [index, routed]) in told)
+        await machine.dns.stop()
+        assert "culvert-dns" not in dict(socket.if_nameindex()).values()
+    assert machine.file.read_text() == "nameserver 127.0.0.53\n"
+
+
+# A stand-in for both programs: a source is a file, and the last one added is the one that counts.
+RESOLVCONF = """#!/bin/sh
+[ "$1" = --version ] && {{ {version}; exit $?; }}
+echo "$@" >> {log}
+while [ "$1" != -a ] && [ "$1" != -d ]; do shift; done
+[ "$1" = -a ] && cat > {sources}/$2 || rm -f {sources}/$2
+"""
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "directory", "header", "told"),
+    [
+        ("echo openresolv 3.12.0", "culvert", "interfaces", "# Generated by resolvconf\n",
+         ["-x -m 0 -a culvert", "-f -d culvert"]),
+        ("exit 99", "lo.culvert", "interface", "# Dynamic resolv.conf(5) file generated by resolvconf(8)\n",
+         ["-a lo.culvert", "-d lo.culvert"]),
+    ],
+)  # fmt: skip
+async def test_resolvconf_is_given_one_more_source(
+    root: Path, version: str, name: str, directory: str, header: str, told: list[str]
+) -> None:
+    sources, log = root / "run/resolvconf" / directory, root / "log"
+    sources.mkdir(parents=True)
+    (sources / "eth0").write_text("nameserver 192.0.2.1\n")
+    program = root / "bin/resolvconf"
+    program.write_text(RESOLVCONF.format(version=version, log=log, sources=sources))
+    program.chmod(0o755)
+    machine = Machine(root)
+    machine.file.write_text(header + PLAIN)
+    await machine.start()
+    assert (sources / name).read_text() == "nameserver 127.0.0.1\n"
+    assert machine.found == [(HOME,)]
+    # Killed, and cleaned up by another process, twice.
+    await clean_up(root / "state", root)
+    await machine.dns.stop()
+    assert not (sources / name).exists()
+    assert log.read_text().splitlines() == told
+    assert machine.file.read_text() == header + PLAIN

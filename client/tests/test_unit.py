@@ -1,0 +1,41 @@
+"""culvertd's systemd unit."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+from culvert_client.config import command_line
+
+UNIT = Path(__file__).parents[2] / "deploy/systemd/culvertd.service"
+# systemd's own scale; 10 is no protection at all.
+MAX_EXPOSURE = 4.0
+
+
+def _analyze(*arguments: str) -> str:
+    ended = subprocess.run(["systemd-analyze", *arguments], capture_output=True, text=True, check=False)
+    return ended.stdout + ended.stderr
+
+
+def test_the_unit_is_sound_and_confined(tmp_path: Path) -> None:
+    unit = tmp_path / UNIT.name
+    # The program is not installed here.
+    unit.write_text(UNIT.read_text().replace("/usr/bin/culvertd", "/bin/true"))
+    assert "culvertd.service" not in _analyze("verify", "--man=no", str(unit))
+    said = _analyze("security", "--offline=yes", str(unit))
+    exposure = re.search(r"Overall exposure level for .*: ([0-9.]+)", said)
+    assert exposure is not None, said
+    assert float(exposure[1]) <= MAX_EXPOSURE
+
+
+def test_the_unit_starts_and_cleans_up_with_the_same_settings(tmp_path: Path) -> None:
+    settings = tmp_path / "culvertd.toml"
+    settings.write_text("udp_port = 4501\n")
+    commands = re.findall(r"^Exec(?:Start|StopPost)=\S+ (.*)$", UNIT.read_text(), re.MULTILINE)
+    parsed = [
+        command_line(it.replace("/etc/culvert/culvertd.toml", str(settings)).split()) for it in commands
+    ]
+    assert [cleans for _, cleans in parsed] == [False, True]
+    assert parsed[0][0] == parsed[1][0]
+    assert parsed[0][0].udp_port == 4501
