@@ -9,6 +9,7 @@ import re
 import stat
 import sys
 import tempfile
+import zipfile
 from collections.abc import AsyncGenerator, Generator
 from dataclasses import dataclass
 from pathlib import Path
@@ -174,6 +175,36 @@ async def test_a_used_invitation_leaves_no_file_and_no_enrolment(place: Path, da
     assert "new invitation" in ended.err
     assert not target.exists()
     assert (await culvert(daemon, 0, "open", "wiki")).code == 3
+
+
+async def test_a_report_has_the_verdicts_and_neither_a_secret_nor_a_name(
+    lab: Lab, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The name server of the system need not be there.
+    monkeypatch.setenv("RES_OPTIONS", "timeout:1 attempts:1")
+    await culvert(lab.daemon, ALICE, "enroll", lab.link)
+    judged = await culvert(lab.daemon, ALICE, "doctor", "--json")
+    # This daemon is not the one that the system asks.
+    assert judged.code == 1
+    verdicts = {it["hop"]: it for it in json.loads(judged.out)}
+    assert (verdicts["daemon"]["good"], verdicts["code"]["good"]) == (True, False)
+
+    target = place / "report.zip"
+    assert (await culvert(lab.daemon, ALICE, "code", CODE)).code == 0
+    assert (await culvert(lab.daemon, ALICE, "report", str(target))).code == 0
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    with zipfile.ZipFile(target) as report:
+        told = {name: report.read(name).decode() for name in report.namelist()}
+    assert {"status.json", "doctor.txt", "system.txt", "os-release"} <= told.keys()
+    assert "wiki.corp.example" in told["status.json"]
+    assert "ok daemon" in told["doctor.txt"]
+    whole = "".join(told.values())
+    key = (lab.daemon.settings.state_dir / "identity/device.key").read_text().splitlines()[1]
+    for secret in (TOKEN, TOTP_URI, CODE, key, *RECOVERY_CODES, "alice", "laptop"):
+        assert secret not in whole
+    again = await culvert(lab.daemon, ALICE, "report", str(target))
+    assert again.code == 1, again
+    assert "cannot be made" in again.err
 
 
 async def test_usage_and_a_daemon_that_does_not_run_have_codes_of_their_own(daemon: Running) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+from dataclasses import asdict
+from json import dumps
 from pathlib import Path
 from typing import Annotated
 
@@ -13,8 +16,9 @@ from culvert_proto import local_pb2
 from google.protobuf import json_format
 from google.protobuf.message import Message
 
-from culvert_client.cli import words
+from culvert_client.cli import observation, words
 from culvert_client.cli.daemon_link import EXIT_FAULT, DaemonLink
+from culvert_client.cli.diagnosis import Verdict, verdicts
 
 app = typer.Typer(
     name="culvert",
@@ -146,6 +150,39 @@ def use(
     chosen = "" if gateway == "auto" else gateway
     _link(context).ask(lambda daemon: daemon.SelectGateway(local_pb2.SelectGatewayRequest(gateway=chosen)))
     words.out.print(f"Gateway: {chosen or 'automatic'}.", markup=False)
+
+
+@app.command()
+def doctor(context: typer.Context, json: Json = False) -> None:
+    """Check each hop: a verdict, and what to do. Ends with 1 when something is wrong."""
+    found = _verdicts(context)
+    if json:
+        print(dumps([asdict(verdict) for verdict in found], indent=2))
+    else:
+        words.say_verdicts(found)
+    if not all(verdict.good for verdict in found):
+        raise typer.Exit(EXIT_FAULT)
+
+
+@app.command()
+def report(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="A zip that does not exist yet.", readable=False)],
+) -> None:
+    """Write what your administrator needs to help you into a zip; no secret is in it."""
+    target = _private_file(file)
+    try:
+        found, status = _verdicts(context), _status(context)
+    except typer.Exit:
+        file.unlink()
+        raise
+    lines = (f"{'ok' if it.good else 'WRONG'} {it.hop}: {it.what} {it.remedy}".strip() for it in found)
+    observation.write_report(target, status, "\n".join([*lines, ""]))
+    words.out.print(f"{file} is written. Look into it before you send it.", markup=False)
+
+
+def _verdicts(context: typer.Context) -> list[Verdict]:
+    return list(verdicts(_status(context), observation.see(), time.time()))
 
 
 def _link(context: typer.Context) -> DaemonLink:

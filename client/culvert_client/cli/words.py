@@ -8,6 +8,8 @@ from culvert_proto import local_pb2
 from rich.console import Console
 from rich.table import Table
 
+from culvert_client.cli.diagnosis import Verdict
+
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -90,6 +92,14 @@ def say_gateways(status: local_pb2.Status) -> None:
         chosen = "by you" if gateway.name == status.selected_gateway else ""
         table.add_row(gateway.name, gateway.address, "online" if gateway.online else "offline", chosen)
     out.print(table)
+
+
+def say_verdicts(verdicts: list[Verdict]) -> None:
+    for verdict in verdicts:
+        mark, colour = ("✓", "green") if verdict.good else ("✗", "red")
+        out.print(f"{mark} {verdict.hop}: {verdict.what}", style=colour, markup=False)
+        if verdict.remedy:
+            out.print(f"  {verdict.remedy}", markup=False)
 
 
 def _say_click(click: local_pb2.Click) -> None:
