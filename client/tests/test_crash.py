@@ -67,7 +67,6 @@ clean_up("signal")
 assert resolv.read_text() == BEFORE and look_up() and blocked()
 clean_up("success")
 assert look_up() and not blocked()
-clean_up("success")
 
 # The next start finds what a crash left, and a stop leaves nothing.
 process = start()
@@ -113,7 +112,7 @@ def test_a_killed_daemon_blocks_what_is_protected_and_is_cleaned_up(tmp_path: Pa
         mount --bind "$1/etc" /etc
         "$2" "$1/serve.py" "$3" > "$1/serving" &
         ip link set lo up
-        for _ in $(seq 200); do grep -q serving "$1/serving" && break; sleep 0.05; done
+        for _ in $(seq 400); do grep -q serving "$1/serving" && break; sleep 0.05; done
         "$2" "$1/life.py" "$1"
     """
     # Whatever happens, none of the processes is left.
