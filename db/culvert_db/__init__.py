@@ -14,7 +14,7 @@ from culvert_db.policies import Group, GroupMember, Policy, PolicyResource, Poli
 from culvert_db.sign_in import AdminChallenge, AdminIdentity, AdminPasskey, AdminRecoveryCode
 from culvert_db.site_tunnels import SiteTunnel, SiteTunnelState
 from culvert_db.statement import Statement, as_json, from_json
-from culvert_db.transaction import Direct, direct
+from culvert_db.transaction import Direct, Driver, direct
 from culvert_db.tunnels import Address, Direction, SecurityAssociation, Tunnel, TunnelState
 from culvert_db.watch import Push, PushKind
 
@@ -57,6 +57,7 @@ __all__ = [
     "DnsZone",
     "DnsZoneResource",
     "DnsZoneStatus",
+    "Driver",
     "Gateway",
     "GatewayHealth",
     "GatewayLease",

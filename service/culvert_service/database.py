@@ -16,6 +16,8 @@ from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from culvert_service.tracing import statements
+
 # What passes by itself: a wrong password or a database that is not there does not.
 _PASSING = (
     OSError,
@@ -48,6 +50,8 @@ async def direct(sessions: Sessions) -> AsyncGenerator[Direct]:
     """As `culvert_db.direct`, with the same."""
     try:
         async with culvert_db.direct(sessions) as transaction:
+            if statements.within_an_operation():
+                transaction.driver = statements.TracedDriver(transaction.driver)
             yield transaction
     except (PostgresConnectionError, OperatorInterventionError, InterfaceError) as error:
         raise DatabaseDownError from error

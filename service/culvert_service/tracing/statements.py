@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
+from culvert_db import Driver
 from opentelemetry import trace as opentelemetry
-from opentelemetry.trace import SpanKind
+from opentelemetry.trace import Span, SpanKind
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.engine import ExceptionContext
 
@@ -25,13 +27,37 @@ def leave(engine: Engine) -> None:
         event.remove(engine, name, hear)
 
 
+def within_an_operation() -> bool:
+    """What the process does by itself, twice a second, is nobody's."""
+    return opentelemetry.get_current_span().is_recording()
+
+
+class TracedDriver:
+    """The driver's own connection, for a `Direct` within an operation."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self.is_in_transaction = driver.is_in_transaction
+        self.is_closed = driver.is_closed
+        self.terminate = driver.terminate
+
+    async def execute(self, query: str, *args: object) -> str:
+        with _span(query):
+            return await self._driver.execute(query, *args)
+
+    async def fetch(self, query: str, *args: object) -> list[Any]:
+        with _span(query):
+            return await self._driver.fetch(query, *args)
+
+
+def _span(text: str) -> AbstractContextManager[Span | None]:
+    operation = text.lstrip().partition(" ")[0].upper()[:20]
+    return span(operation, SpanKind.CLIENT, db__system__name="postgresql", db__query__text=text[:_TEXT_MAX])
+
+
 def _before(connection: Connection, _cursor: Any, text: str, *_: Any) -> None:
-    # What the process does by itself, twice a second, is nobody's operation.
-    if opentelemetry.get_current_span().is_recording():
-        operation = text.lstrip().partition(" ")[0].upper()[:20]
-        started = span(
-            operation, SpanKind.CLIENT, db__system__name="postgresql", db__query__text=text[:_TEXT_MAX]
-        )
+    if within_an_operation():
+        started = _span(text)
         connection.info[_UNDER_WAY] = started, started.__enter__()
 
 
@@ -47,7 +73,8 @@ def _failed(context: ExceptionContext) -> None:
 
 
 def _commits(_connection: Connection) -> None:
-    opentelemetry.get_current_span().add_event("commit")
+    if within_an_operation():
+        opentelemetry.get_current_span().add_event("commit")
 
 
 _EVENTS = {
