@@ -150,8 +150,7 @@ where
                 Ok(gathered) => gathered,
                 Err(status) => {
                     drop(share);
-                    // Bytes that nobody takes would reset the stream, maybe before the client has the status.
-                    while next(&mut body).await.is_some() {}
+                    drain(&mut body).await;
                     return Ok(status.into_http());
                 }
             };
@@ -173,6 +172,12 @@ where
 
 async fn next(body: &mut Body) -> Option<Result<Frame<Bytes>, Status>> {
     poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await
+}
+
+/// Bytes that nobody takes would reset the stream, maybe before the client has the status. A client that is gone fails
+/// every read.
+async fn drain(body: &mut Body) {
+    while let Some(Ok(_)) = next(body).await {}
 }
 
 /// All of a body.
@@ -222,5 +227,35 @@ impl HttpBody for Held {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         Pin::new(&mut self.body).poll_frame(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fails each time that it is read.
+    struct Gone(usize);
+
+    impl HttpBody for Gone {
+        type Data = Bytes;
+        type Error = Status;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+            self.0 += 1;
+            assert!(self.0 < 10, "read again and again");
+            Poll::Ready(Some(Err(Status::cancelled("gone"))))
+        }
+    }
+
+    #[test]
+    fn a_client_that_is_gone_is_left_alone() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        runtime.block_on(drain(&mut Body::new(Gone(0))));
     }
 }
