@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from culvert_ipsec import Limits, Selector, SoftLimit
+from culvert_ipsec import DatapathError, Limits, Selector, SoftLimit
 from linux_esp.controller import Controller
 from linux_esp.entries import GATEWAY, INNER, OFFICE, PEER, WAN, Pair, entry, prefix
-from linux_esp.laptop import GCM, NUMBERS, PORT, PREFIXES, Laptop
+from linux_esp.laptop import DEVICE, GCM, NUMBERS, PORT, PREFIXES, Laptop
 from linux_esp.site import Site, waited
 from linux_esp.suites import SUITES, Suite
 from linux_esp.traffic import Exchange, echo_over_tcp, ping
@@ -26,9 +26,10 @@ FOREIGN = "src 10.77.0.0/16 dst 10.78.0.0/16 dir out"
 
 @pytest.fixture
 def laptop(site: Site, controller: Controller) -> Iterator[Laptop]:
-    made = Laptop(site, controller, NUMBERS)
-    yield made
-    made.close()
+    with site.without_inner_addresses():
+        made = Laptop(site, controller, NUMBERS)
+        yield made
+        made.close()
 
 
 @pytest.mark.parametrize("suite", SUITES, ids=str)
@@ -75,6 +76,18 @@ def test_the_kernel_tells_of_a_soft_limit_and_keeps_the_counts_of_a_hard_one(lap
     assert ping("peer", OFFICE[4]) == 3
     (tunnel,) = laptop.counters().tunnels.values()
     assert (tunnel.inbound.packets, tunnel.outbound.packets) == (11, 11)
+
+
+def test_an_address_of_this_computer_is_left_to_it(site: Site, laptop: Laptop) -> None:
+    def routes() -> list[str]:
+        return [line for line in ip(["route show table all"], "peer").split("\n") if DEVICE not in line]
+
+    before = routes()
+    for own in PEER.values():
+        assert any(line.startswith(f"local {own} ") for line in before)
+        with pytest.raises(DatapathError, match=f"{own} is this computer's own"):
+            laptop.apply(replace(laptop.state, inner_addresses=frozenset({own})))
+    assert routes() == before
 
 
 def test_what_is_blocked_leaves_by_no_route(site: Site, laptop: Laptop) -> None:

@@ -74,9 +74,9 @@ class Site:
         gateway_up = [f"link set {name} up" for name in ("lo", "wan", "lan", "mgmt")]
         ip([*gateway_up, "address add 10.255.0.2/30 dev mgmt"], "gateway")
         ends = ["link set lo up", "link set eth0 addrgenmode none", "link set eth0 up"]
-        addresses = (f"{PEER[4]}/24 dev eth0", f"{PEER[6]}/64 dev eth0 nodad", f"{INNER[4]}/32 dev lo")
-        routes = [f"route add {OFFICE_PREFIX[v]} via {GATEWAY[v]} src {INNER[v]}" for v in (4, 6)]
-        ip([*ends, *_add((*addresses, f"{INNER[6]}/128 dev lo")), *routes], "peer")
+        addresses = (f"{PEER[4]}/24 dev eth0", f"{PEER[6]}/64 dev eth0 nodad")
+        ip([*ends, *_add(addresses)], "peer")
+        self._give_inner_addresses()
         addresses = (f"{OFFICE[4]}/16 dev eth0", f"{OFFICE[6]}/64 dev eth0 nodad")
         routes = [f"route add default via {GATEWAY_LAN[v]}" for v in (4, 6)]
         ip([*ends, *_add(addresses), *routes], "office")
@@ -89,6 +89,20 @@ class Site:
                 inside.call(_offloads_off, name)
         families = ((socket.AF_INET, PEER[4]), (socket.AF_INET6, PEER[6]))
         self._nat_t = [self.peer.call(decapsulating, family, own) for family, own in families]
+
+    @contextmanager
+    def without_inner_addresses(self) -> Generator[None]:
+        """A datapath gives them to the peer."""
+        addresses = (f"address delete {INNER[4]}/32 dev lo", f"address delete {INNER[6]}/128 dev lo")
+        routes = [f"route replace {OFFICE_PREFIX[v]} via {GATEWAY[v]}" for v in (4, 6)]
+        ip([*addresses, *routes], "peer")
+        yield
+        self._give_inner_addresses()
+
+    def _give_inner_addresses(self) -> None:
+        addresses = _add((f"{INNER[4]}/32 dev lo", f"{INNER[6]}/128 dev lo"))
+        routes = [f"route replace {OFFICE_PREFIX[v]} via {GATEWAY[v]} src {INNER[v]}" for v in (4, 6)]
+        ip([*addresses, *routes], "peer")
 
     @contextmanager
     def marking(self, outer: int) -> Generator[None]:

@@ -5,6 +5,7 @@ Linux's key material stands in the order of ours: the cipher's key with its salt
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 
@@ -27,8 +28,8 @@ class Suite:
         return self.cipher_key + self.integrity_key
 
     def key(self, number: int) -> bytes:
-        """A fixed key, another one for each number."""
-        return bytes((number * 101 + index * 7) & 0xFF for index in range(self.key_length))
+        """A fixed key, another one for each number: the gateway takes up where a known key's numbers ended."""
+        return hashlib.shake_128(number.to_bytes(8)).digest(self.key_length)
 
     def algorithm(self, key: bytes) -> str:
         """The algorithm part of `ip xfrm state add`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+from collections.abc import Iterator
 from contextlib import suppress
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -42,7 +43,7 @@ _VERSIONS = {family: version for version, family in _FAMILIES.items()}
 
 
 class KernelLink:
-    """One device, found by its name (else DatapathError). Every method may raise NetlinkError."""
+    """One device, found by its name (else DatapathError). Every method may raise NetlinkError, `take` DatapathError."""
 
     def __init__(self, netlink: IPRoute, name: str) -> None:
         # pyroute2's methods are made at run time.
@@ -73,12 +74,10 @@ class KernelLink:
             case SetLink(mtu):
                 self._prepare_ipv6()
                 self._netlink.link("set", index=self._index, mtu=mtu, gso_max_segs=_segments(mtu), state="up")
-            case AddAddress(address) if address.version == 6:
-                self._netlink.addr("replace", **self._on_the_device(address))
+            case AddAddress(address):
+                self._add_address(address)
             case RemoveAddress(address) if address.version == 6:
                 self._netlink.addr("del", **self._on_the_device(address))
-            case AddAddress(address):
-                self._netlink.route("replace", **self._local_route(address))
             case RemoveAddress(address):
                 self._netlink.route("del", **self._local_route(address))
             case AddRule(version):
@@ -93,13 +92,26 @@ class KernelLink:
             case RemoveWall(prefix):
                 self._netlink.route("del", **_wall(prefix))
 
+    def _add_address(self, address: Address) -> None:
+        if any(index != self._index and own == address for index, own in self._local()):
+            raise DatapathError(
+                f"The address {address} is this computer's own, so no tunnel can have it. Have the administrator choose "
+                "another pool for the gateway."
+            )
+        if address.version == 6:
+            self._netlink.addr("replace", **self._on_the_device(address))
+        else:
+            self._netlink.route("add", **self._local_route(address))
+
     def _addresses(self) -> set[Address]:
-        return {
-            ip_address(route.get("dst"))
-            for family in _FAMILIES.values()
-            for route in self._netlink.get_routes(family=family, table=_LOCAL_TABLE)
-            if route.get("oif") == self._index and route["type"] == _LOCAL_TYPE
-        }
+        return {address for index, address in self._local() if index == self._index}
+
+    def _local(self) -> Iterator[tuple[int, Address]]:
+        """The addresses of this computer, each with the index of its device."""
+        for family in _FAMILIES.values():
+            for route in self._netlink.get_routes(family=family, table=_LOCAL_TABLE):
+                if route["type"] == _LOCAL_TYPE:
+                    yield route.get("oif"), ip_address(route.get("dst"))
 
     def _routes(self) -> dict[Network, Address | None]:
         routes: dict[Network, Address | None] = {}
