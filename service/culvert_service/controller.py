@@ -58,7 +58,7 @@ from culvert_service.identity.service import Identity
 from culvert_service.live import endpoints as live_endpoints
 from culvert_service.live.endpoints import Live
 from culvert_service.metrics import endpoints as metrics_endpoints
-from culvert_service.metrics.agent_calls import AgentCalls
+from culvert_service.metrics.agent_calls import counted_agent_calls
 from culvert_service.metrics.instruments import Instruments
 from culvert_service.metrics.rest_calls import RestCalls
 from culvert_service.metrics.state import State
@@ -313,7 +313,7 @@ class Controller:
     @asynccontextmanager
     async def _agent_server(self) -> AsyncGenerator[None]:
         server = grpc.aio.server(
-            interceptors=[*self._tracing.interceptors(), AgentCalls(self._instruments)],
+            interceptors=[*self._tracing.interceptors(), counted_agent_calls(self._instruments)],
             options=[("grpc.so_reuseport", 0)],
         )
         agent_pb2_grpc.add_AgentServiceServicer_to_server(self._servicer, server)

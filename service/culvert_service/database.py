@@ -1,7 +1,8 @@
-"""A database that is away is a CulvertError, whoever asks it."""
+"""The controller's database and its clock. One that is away is a CulvertError, whoever asks it."""
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,10 +12,10 @@ from asyncpg import InterfaceError, PostgresConnectionError, TooManyConnectionsE
 from asyncpg.exceptions import OperatorInterventionError
 from culvert_db import Direct, Sessions
 from culvert_proto import CulvertError, Reason
-from sqlalchemy import Dialect, event
+from sqlalchemy import Dialect, event, func, select
 from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from culvert_service.tracing import statements
 
@@ -68,3 +69,8 @@ def _broken(context: ExceptionContext) -> BaseException | None:
     if str(getattr(context.original_exception, "sqlstate", "")).startswith(_SHUTDOWN):
         context.is_disconnect = True
     return DatabaseDownError() if context.is_disconnect else None
+
+
+async def clock(session: AsyncSession) -> datetime.datetime:
+    """The database's: what SAs' ages are told by. A controller's clock may jump."""
+    return (await session.execute(select(func.now()))).scalar_one()

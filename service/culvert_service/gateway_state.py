@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from culvert_service.gateways.diff import DesiredTunnel
@@ -10,16 +11,26 @@ from culvert_service.gateways.reconcile import reconcile
 from culvert_service.sessions.service import Tunnels
 from culvert_service.site_tunnels.service import SiteTunnels
 
+# A gateway repeats a soft limit's digest; whoever renews is told this often at most.
+_TOLD_SECONDS = 1.0
+
 
 class GatewayState:
     def __init__(self, tunnels: Tunnels, site_tunnels: SiteTunnels) -> None:
         self._tunnels = tunnels
         self._site_tunnels = site_tunnels
+        self._told: dict[tuple[int, int], float] = {}
 
     async def reconcile(self, link: Link) -> None:
         await reconcile(link, self._desired, self._lost)
 
     async def soft_limit(self, link: Link, sa_id: int) -> None:
+        """For a gateway's digest."""
+        key, at = (link.config.id, sa_id), time.monotonic()
+        self._told = {other: then for other, then in self._told.items() if at - then < _TOLD_SECONDS}
+        if key in self._told:
+            return
+        self._told[key] = at
         await self._tunnels.soft_limit(link, sa_id)
         await self._site_tunnels.soft_limit(link, sa_id)
 

@@ -36,10 +36,11 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from culvert_service.gateways.sa import ENDPOINTS, SLOTS, SaNumbers, Slot, Tag, draw
+from culvert_service.gateways.sa import ENDPOINTS, SaNumbers, Slot, Tag, draw
 from culvert_service.gateways.tunnel_entries import Pair
 from culvert_service.sessions.free_number import free_number
 from culvert_service.sessions.pool import Inner, free_address
+from culvert_service.sessions.sa_rows import insert_sas
 
 # What a click waits for names tables and is compiled once.
 _TUNNELS = cast("Table", Tunnel.__table__)
@@ -76,24 +77,7 @@ _VERSIONS = Statement(
         _RESOURCES.c.id == bindparam("resource_id"), _GATEWAYS.c.id == bindparam("gateway_id")
     )
 )
-
-
-def _sa(direction: Direction) -> dict[str, Any]:
-    values: dict[str, Any] = {
-        name: bindparam(name) for name in ("tunnel_id", "gateway_id", "device_id", "generation", "tag")
-    }
-    values |= {name: bindparam(f"{direction}_{name}") for name in ("spi", "sa_id")}
-    values["direction"] = direction.value
-    values["slot"] = free_number(_SAS.c.slot, SLOTS, lambda taken: taken.c.direction == direction.value)
-    return values
-
-
-_INSERTED_SAS = (
-    insert(_SAS)
-    .values([_sa(direction) for direction in Direction])
-    .on_conflict_do_nothing()
-    .returning(_SAS.c.id, _SAS.c.direction, _SAS.c.slot)
-)
+_INSERTED_SAS = insert_sas("tunnel_id", "device_id")
 _INSERT_SAS = Statement(_INSERTED_SAS)
 _INSERT_RENEWED = Statement(
     _INSERTED_SAS.add_cte(
@@ -285,8 +269,3 @@ async def update_tunnel(session: AsyncSession | Direct, tunnel_id: uuid.UUID, **
 def _update(columns: frozenset[str]) -> Statement:
     values: dict[str, Any] = {name: bindparam(name) for name in sorted(columns)}
     return Statement(update(_TUNNELS).where(_TUNNELS.c.id == bindparam("tunnel_id")).values(values))
-
-
-async def clock(session: AsyncSession) -> datetime.datetime:
-    """The database's: what SAs' ages are told by. A controller's clock may jump."""
-    return (await session.execute(select(func.now()))).scalar_one()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import datetime
 import logging
-import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Collection, Coroutine, Sequence
@@ -17,7 +16,7 @@ from sqlalchemy import ColumnElement, and_, or_, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit import log as audit
-from culvert_service.database import direct
+from culvert_service.database import clock, direct
 from culvert_service.gateways.diff import DesiredTunnel
 from culvert_service.gateways.entry import Update, modifies
 from culvert_service.gateways.fleet import ElsewhereError, Fleet
@@ -47,8 +46,6 @@ from culvert_service.watch.pushes import Pushes
 
 _log = logging.getLogger(__name__)
 
-# A gateway repeats a soft limit's digest; the device is told this often at most.
-_TOLD_SECONDS = 1.0
 # Tunnels whose entries are made in one go; between two, others have their turn.
 _PORTION = 500
 
@@ -87,7 +84,6 @@ class Tunnels:
         self._roaming = Roaming(sessions, self._spawn)
         self._in_flight: dict[OpenRequest, asyncio.Task[Opened]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._told: dict[tuple[int, int], float] = {}
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def start(self) -> None:
@@ -192,7 +188,7 @@ class Tunnels:
     async def desired(self, gateway_id: int) -> Sequence[DesiredTunnel]:
         """For the reconciler. A tunnel whose device has not renewed its keys in their whole life is closed."""
         async with self._sessions.begin() as session:
-            now = await repository.clock(session)
+            now = await clock(session)
             found = await records.on_gateway(session, gateway_id)
         if over := [record for record in found if record.ends_at is not None and record.ends_at <= now]:
             which = or_(*(_as_it_was(record.id, record.session.current) for record in over))
@@ -212,13 +208,7 @@ class Tunnels:
             await self._restoring.restore(link, tunnels)
 
     async def soft_limit(self, link: Link, sa_id: int) -> None:
-        """For a gateway's digest: asks the device to renew."""
-        key, at = (link.config.id, sa_id), time.monotonic()
-        if at - self._told.get(key, -_TOLD_SECONDS) < _TOLD_SECONDS:
-            return
-        self._told = {other: then for other, then in self._told.items() if at - then < _TOLD_SECONDS} | {
-            key: at
-        }
+        """Asks the device to renew."""
         async with self._sessions() as session:
             record = await records.by_sa(session, link.config.id, sa_id)
         if record is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import uuid
 from collections.abc import Collection
-from typing import Any, cast
 
 from culvert_db import (
     SITE_TUNNELS_CHANNEL,
@@ -16,37 +15,19 @@ from culvert_db import (
     SiteTunnelState,
     Statement,
 )
-from sqlalchemy import ColumnElement, Table, bindparam, delete, func, or_, select, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import ColumnElement, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import joinedload, selectinload
 
-from culvert_service.gateways.sa import SLOTS, draw
+from culvert_service.database import clock
+from culvert_service.gateways.sa import draw
 from culvert_service.rest.page import Cut
-from culvert_service.sessions.free_number import free_number
+from culvert_service.sessions.sa_rows import insert_sas
 from culvert_service.site_tunnels.record import FIXED_PEER, SiteTunnelRecord, parse
 
-_SAS = cast("Table", SecurityAssociation.__table__)
 # Draws of random numbers before it is called a fault.
 _TRIES = 16
-
-
-def _sa(direction: Direction) -> dict[str, Any]:
-    values: dict[str, Any] = {
-        name: bindparam(name) for name in ("site_tunnel_id", "gateway_id", "generation", "tag")
-    }
-    values |= {name: bindparam(f"{direction}_{name}") for name in ("spi", "sa_id")}
-    values["direction"] = direction.value
-    values["slot"] = free_number(_SAS.c.slot, SLOTS, lambda taken: taken.c.direction == direction.value)
-    return values
-
-
-_INSERT_SAS = Statement(
-    insert(_SAS)
-    .values([_sa(direction) for direction in Direction])
-    .on_conflict_do_nothing()
-    .returning(_SAS.c.id)
-)
+_INSERT_SAS = Statement(insert_sas("site_tunnel_id"))
 
 
 async def rows(
@@ -201,8 +182,3 @@ async def neighbours(session: AsyncSession, tunnel: SiteTunnel) -> list[SiteTunn
     """The others that end at one of its gateways."""
     ends = [end for gateway in (tunnel.a_gateway_id, tunnel.b_gateway_id) for end in ends_at(gateway)]
     return await rows(session, None, SiteTunnel.id != tunnel.id, or_(*ends))
-
-
-async def clock(session: AsyncSession) -> datetime.datetime:
-    """The database's: what SAs' ages are told by."""
-    return (await session.execute(select(func.now()))).scalar_one()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import time
 import uuid
 from collections.abc import Iterable, Sequence
 
@@ -17,6 +16,7 @@ from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Line
 from culvert_service.controllers.calls import Calls
+from culvert_service.database import clock
 from culvert_service.gateways.diff import DesiredTunnel
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.link import Link
@@ -33,9 +33,6 @@ from culvert_service.site_tunnels.keying import Keying
 from culvert_service.site_tunnels.record import SiteTunnelRecord, overlap, parse, side_of
 from culvert_service.site_tunnels.schemas import EndIn, EndOut, SiteTunnelChange, SiteTunnelIn, SiteTunnelOut
 
-# A gateway repeats a soft limit's digest.
-_TOLD_SECONDS = 1.0
-
 
 class SiteTunnels:
     channel = SITE_TUNNELS_CHANNEL
@@ -45,7 +42,6 @@ class SiteTunnels:
         self._fleet = fleet
         self._hands = Hands(sessions, fleet, calls, remote)
         self._keying = Keying(sessions, fleet, self._hands)
-        self._told: dict[tuple[int, int], float] = {}
         self.hear = self._keying.look_soon
         self.serving = self._hands.serving
         self.start = self._keying.start
@@ -95,7 +91,7 @@ class SiteTunnels:
                 raise CulvertError(Reason.REQUEST_INVALID, why=why)
             await repository.gateways_locked(session, [row.a.name, row.b.name])
             await _describe(session, row, asked)
-            record = parse(row, await repository.clock(session))
+            record = parse(row, await clock(session))
             audit.tell(session, Line("site-tunnel.change", _object(name), _described(asked)))
         await self._hands.reconcile(record)
         return await self.get(name)
@@ -107,7 +103,7 @@ class SiteTunnels:
             if row is None:
                 raise _unknown(name)
             seen.check(_what(name), row.version)
-            record = parse(row, await repository.clock(session))
+            record = parse(row, await clock(session))
             await session.delete(row)
             audit.tell(session, Line("site-tunnel.delete", _object(name)))
             await repository.tell(session)
@@ -131,12 +127,7 @@ class SiteTunnels:
         return [one for one in lost if not isinstance(one.source, SiteTunnelRecord)]
 
     async def soft_limit(self, link: Link, sa_id: int) -> None:
-        """For a gateway's digest: whoever keeps the keys is told."""
-        key, at = (link.config.id, sa_id), time.monotonic()
-        self._told = {other: then for other, then in self._told.items() if at - then < _TOLD_SECONDS}
-        if key in self._told:
-            return
-        self._told[key] = at
+        """Tells whoever keeps the keys."""
         async with self._sessions.begin() as session:
             if found := await repository.of_sa(session, link.config.id, sa_id):
                 tunnel_id, generation = found

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from culvert_service.config import Settings
 from culvert_service.tracing import span, statements
-from culvert_service.tracing.agent_calls import TracedAgentCalls
+from culvert_service.tracing.agent_calls import traced_agent_calls
 from culvert_service.tracing.rest_calls import TracedRestCalls
 
 
@@ -31,7 +31,7 @@ class Tracing:
             app.add_middleware(TracedRestCalls)
 
     def interceptors(self) -> list[grpc.aio.ServerInterceptor]:
-        return [] if self._endpoint is None else [TracedAgentCalls()]
+        return [] if self._endpoint is None else [traced_agent_calls()]
 
     @asynccontextmanager
     async def exporting(self) -> AsyncGenerator[None]:

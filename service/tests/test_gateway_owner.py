@@ -1,0 +1,83 @@
+"""One controller's hold on its gateway: lost, taken back, and kept free of drift."""
+
+from __future__ import annotations
+
+import pytest
+from culvert_proto import Reason
+from sqlalchemy import text
+
+from .conftest import World, refused, until
+from .switch import Switch
+
+pytestmark = pytest.mark.slow
+
+
+async def test_an_owner_that_does_not_answer_is_a_gateway_that_is_down(world: World, switch: Switch) -> None:
+    epoch = (await world.rest("GET", "/gateways/gw-berlin"))["epoch"]
+    device = await world.enrol()
+    await device.prove()
+    async with world.sessions.begin() as session:
+        await session.execute(
+            text(
+                "UPDATE gateway_leases SET holder = 'feedfacefeedface', epoch = epoch + 1,"
+                " ends_at = now() + interval '3 seconds'"
+            )
+        )
+        await session.execute(text("UPDATE gateway_health SET epoch = epoch + 1"))
+        await session.execute(text("NOTIFY culvert_gateways"))
+    await until(lambda: world.rest("GET", "/gateways/gw-berlin"), lambda found: found["epoch"] > epoch)
+    await until(lambda: refused(device.open()), lambda error: error.reason is Reason.GATEWAY_DOWN)
+    assert await world.rest("GET", "/tunnels") == []
+    await world.online("gw-berlin", wanted="offline")
+    await world.online("gw-berlin")
+    await device.open()
+
+
+async def test_an_owner_that_was_replaced_lets_go(world: World, switch: Switch) -> None:
+    async with world.sessions.begin() as session:
+        await session.execute(
+            text(
+                "UPDATE gateway_leases SET holder = 'another', holder_name = 'another', epoch = epoch + 1,"
+                " ends_at = now() + interval '2 seconds'"
+            )
+        )
+    found = await until(
+        lambda: world.rest("GET", "/gateways/gw-berlin"), lambda found: found["owner"] == "another"
+    )
+    assert (found["state"], found["reason"]) == ("offline", "not connected yet")
+    taken = await until(
+        lambda: world.rest("GET", "/gateways/gw-berlin"), lambda found: found["state"] == "online"
+    )
+    assert taken["epoch"] == found["epoch"] + 1
+
+
+async def test_drift_is_repaired_and_shown(
+    world: World, switch: Switch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (await world.rest("GET", "/gateways/gw-berlin"))["drift"]["repaired"] == 0
+    before = dict(switch.entries)
+    monkeypatch.setattr("culvert_service.gateways.link._RECONCILE_SECONDS", 0.05)
+    gone = next(key for key, entry in before.items() if entry.table_id == switch.table("own_address"))
+    del switch.entries[gone]
+    # Any move of the link begins the next reconciliation.
+    switch.silent = True
+    await world.online("gw-berlin", wanted="offline")
+    switch.silent = False
+    await world.online("gw-berlin")
+    # What was amiss when it came online is no drift.
+    assert (switch.entries, (await world.rest("GET", "/gateways/gw-berlin"))["drift"]["repaired"]) == (
+        before,
+        0,
+    )
+    del switch.entries[gone]
+    found = await until(
+        lambda: world.rest("GET", "/gateways/gw-berlin"), lambda found: found["drift"]["repaired"]
+    )
+    assert {name: found["drift"][name] for name in ("repaired", "missing", "foreign", "changed")} == {
+        "repaired": 1,
+        "missing": 1,
+        "foreign": 0,
+        "changed": 0,
+    }
+    assert found["drift"]["last_at"]
+    assert switch.entries == before
