@@ -15,7 +15,8 @@ from culvert_db.base import Base, CreatedAt, Number, Version
 class Gateway(Base):
     """A P4 switch that carries tunnels. `wan` and `lan` describe its two ports as the REST API took them.
 
-    `suite` is what its SAs use; the legacy ones among its suites are those that an administrator has turned on.
+    `kind` is what the switch is: sluice, bmv2, … `suite` is what its SAs use; the legacy ones among its suites are those
+    that an administrator has turned on.
     """
 
     __tablename__ = "gateways"
@@ -23,6 +24,7 @@ class Gateway(Base):
 
     id: Mapped[Number]
     name: Mapped[str] = mapped_column(unique=True)
+    kind: Mapped[str] = mapped_column(server_default="sluice")
     address: Mapped[str] = mapped_column(INET, unique=True)
     address6: Mapped[str | None] = mapped_column(INET, unique=True)
     p4runtime_address: Mapped[str]

@@ -12,7 +12,7 @@ from culvert_service.gateways.session import Credentials
 from finsy.proto import p4r, stratum
 
 from .conftest import authority, free_port, running, settings_in
-from .gateway_process import SLUICE, sluice, unpack
+from .gateway_process import BMV2, SLUICE, bmv2, sluice, unpack
 from .wire import Wires
 
 pytestmark = [
@@ -62,3 +62,15 @@ async def test_nobody_in_another_role_writes_what_is_the_controllers(
             await device.open()
             found = await world.rest("GET", "/gateways/gw-berlin")
             assert (found["state"], found["drift"]["repaired"]) == ("online", 0)
+
+
+@pytest.mark.skipif(BMV2 is None, reason="no simple_switch_grpc is on the PATH")
+async def test_bmv2_is_written_in_the_default_role(tmp_path: Path, database_url: str, wires: Wires) -> None:
+    settings = settings_in(tmp_path, database_url=database_url, p4runtime_role="culvert")
+    async with running(settings) as world:
+        port = free_port()
+        made = await world.add_gateway("gw-berlin", port, kind="bmv2")
+        assert made["kind"] == "bmv2"
+        unpack(await world.rest("POST", "/gateways/gw-berlin/bundle"), tmp_path / "gateway")
+        async with bmv2(tmp_path / "gateway", wires.names, port):
+            await world.online("gw-berlin")

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from culvert_db import Gateway
 
 from culvert_service.gateways.key_wrap import KeyWrap
-from culvert_service.gateways.link import GatewayConfig
+from culvert_service.gateways.kind import Kind
 from culvert_service.gateways.record import site_of
+from culvert_service.gateways.site import Site
 from culvert_service.pki.master_key import MasterKey
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayConfig:
+    """What a link needs to know of its gateway."""
+
+    id: int
+    name: str
+    kind: Kind
+    p4runtime: str
+    device_id: int
+    site: Site
+    # A gateway's KEK is made with it and stays.
+    key_wrap: KeyWrap = field(compare=False)
 
 
 def kek_context(name: str) -> str:
@@ -22,6 +39,7 @@ def config_of(gateway: Gateway, master_key: MasterKey) -> GatewayConfig:
     return GatewayConfig(
         gateway.id,
         gateway.name,
+        Kind(gateway.kind),
         gateway.p4runtime_address,
         gateway.p4runtime_device_id,
         site_of(gateway),

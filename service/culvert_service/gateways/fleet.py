@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from culvert_proto import CulvertError, Reason
 
-from culvert_service.gateways.link import GatewayConfig, Hooks, Link
+from culvert_service.gateways.config import GatewayConfig
+from culvert_service.gateways.link import Hooks, Link
 from culvert_service.gateways.session import Credentials, Program
 
 
@@ -57,7 +58,9 @@ class Fleet:
         if link is not None and (link.epoch, link.config) == (epoch, config):
             return
         before = self._tasks.get(config.name)
-        link = self._links[config.name] = Link(config, epoch, self._program, self._credentials, self._hooks)
+        link = self._links[config.name] = Link(
+            config, epoch, self._program.at(config.kind), self._credentials, self._hooks
+        )
         self._tasks[config.name] = asyncio.create_task(_after(before, link), name=f"gateway {config.name}")
 
     async def leave(self, name: str) -> None:

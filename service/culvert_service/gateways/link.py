@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import finsy
@@ -22,14 +22,13 @@ from finsy.proto import p4r
 from opentelemetry.trace import SpanKind
 
 from culvert_service.gateways import digests, p4runtime
+from culvert_service.gateways.config import GatewayConfig
 from culvert_service.gateways.election import OneBid
 from culvert_service.gateways.encoding import Encoding
 from culvert_service.gateways.entry import Entry, Update
 from culvert_service.gateways.guard import Guard
 from culvert_service.gateways.health import Drift, Report
-from culvert_service.gateways.key_wrap import KeyWrap
 from culvert_service.gateways.session import Credentials, Program
-from culvert_service.gateways.site import Site
 from culvert_service.tracing.span import span
 
 _log = logging.getLogger(__name__)
@@ -48,19 +47,6 @@ _RETRY_SECONDS = 0.5
 _PROBE_EVERY_SECONDS = 0.5
 _PROBE_SECONDS = 1.0
 _LATE_SECONDS = 0.3
-
-
-@dataclass(frozen=True, slots=True)
-class GatewayConfig:
-    """What a link needs to know of its gateway."""
-
-    id: int
-    name: str
-    p4runtime: str
-    device_id: int
-    site: Site
-    # A gateway's KEK is made with it and stays.
-    key_wrap: KeyWrap = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,10 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.controllers.identity import ControllerId
 from culvert_service.gateways import ownership_rows as rows
+from culvert_service.gateways.config import GatewayConfig
 from culvert_service.gateways.fleet import Fleet, Standing
 from culvert_service.gateways.health import Report
-from culvert_service.gateways.link import GatewayConfig, Link
+from culvert_service.gateways.link import Link
 from culvert_service.periodic import Periodic
 
 _log = logging.getLogger(__name__)

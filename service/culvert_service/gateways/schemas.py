@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from culvert_service.gateways.kind import Kind
 from culvert_service.gateways.suite import Suite
 
 # RFC 4291 section 2.5.5.2: how the gateway's tables hold IPv4.
@@ -133,6 +134,7 @@ class GatewayIn(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: Name
+    kind: Kind = Kind.SLUICE
     # Outer address, to which devices send ESP.
     address: Ipv4
     # The same for devices that come over IPv6.
@@ -196,6 +198,7 @@ class DriftOut(BaseModel):
 
 class GatewayOut(BaseModel):
     name: str
+    kind: Kind
     address: str
     address6: str | None
     p4runtime: str

@@ -19,6 +19,7 @@ from culvert_service.gateways.config import kek_context, kek_of
 from culvert_service.gateways.entry import Entry
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.key_wrap import new_kek
+from culvert_service.gateways.kind import Kind
 from culvert_service.gateways.ownership import Ownership
 from culvert_service.gateways.ownership_rows import Seen
 from culvert_service.gateways.repository import Load
@@ -140,6 +141,7 @@ class Gateways:
         known = link if link is not None and link.epoch == seen.epoch else seen
         return GatewayOut(
             name=gateway.name,
+            kind=Kind(gateway.kind),
             address=gateway.address,
             address6=gateway.address6,
             p4runtime=gateway.p4runtime_address,
@@ -167,6 +169,7 @@ class Gateways:
 def described(asked: GatewayIn) -> dict[str, Any]:
     """The columns that an administrator may change."""
     return {
+        "kind": asked.kind.value,
         "address": asked.address,
         "address6": asked.address6,
         "p4runtime_address": asked.p4runtime,
@@ -182,7 +185,7 @@ def described(asked: GatewayIn) -> dict[str, Any]:
 
 def told(asked: GatewayIn) -> dict[str, Detail]:
     """For the audit log."""
-    told = {"address", "address6", "p4runtime", "pool", "pool6", "suite"}
+    told = {"kind", "address", "address6", "p4runtime", "pool", "pool6", "suite"}
     return asked.model_dump(mode="json", include=told, exclude_none=True)
 
 

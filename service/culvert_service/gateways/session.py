@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import finsy
+
+from culvert_service.gateways.kind import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +17,9 @@ class Program:
     p4info: Path
     blob: Path
     role: str = ""
+
+    def at(self, kind: Kind) -> Program:
+        return self if kind.keeps_roles else replace(self, role="")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,19 @@
+"""What kind of switch a gateway is, and what follows from it."""
+
+from __future__ import annotations
+
+import enum
+
+
+class Kind(enum.Enum):
+    """By the name that people type."""
+
+    SLUICE = "sluice"
+    BMV2 = "bmv2"
+    TOFINO_CPU = "tofino-cpu"
+    CRYPTO_HOST = "crypto-host"
+
+    @property
+    def keeps_roles(self) -> bool:
+        """Whether a P4Runtime role (section 5.2) keeps others out. bmv2 has them all in the default one."""
+        return self is not Kind.BMV2
