@@ -117,6 +117,19 @@ async def test_a_gateway_that_is_an_end_stays_where_it_is(world: World) -> None:
 
 
 @pytest.mark.usefixtures("gateways")
+async def test_a_gateway_that_is_an_end_says_so_before_it_drains(world: World) -> None:
+    assert (await world.rest("GET", f"/gateways/{BERLIN}"))["end_of"] == []
+    assert (await post(world, described())).status_code == 201
+    assert (await world.rest("GET", f"/gateways/{PARIS}"))["end_of"] == ["berlin-paris"]
+    path = f"/api/v1/gateways/{BERLIN}/drain"
+    refused = await world.admin.post(path)
+    assert (refused.status_code, refused.json()["reason"]) == (409, "GATEWAY_NEEDED")
+    assert "serves the tunnel berlin-paris" in refused.json()["detail"]
+    drained = await world.admin.post(f"{path}?anyway=true")
+    assert (drained.json()["end_of"], drained.json()["draining_since"] is None) == (["berlin-paris"], False)
+
+
+@pytest.mark.usefixtures("gateways")
 async def test_from_a_shell(world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings, file = world.settings, tmp_path / "tunnel.toml"
     file.write_text("""

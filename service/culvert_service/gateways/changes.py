@@ -88,10 +88,10 @@ class Changes:
             load = (await repository.loads(session, [gateway.id]))[gateway.id]
             if gateway.draining_since is not None:
                 return
-            if load.alone and not anyway:
-                raise CulvertError(Reason.GATEWAY_NEEDED, gateway=name, what=", ".join(load.alone))
+            if load.stays and not anyway:
+                raise CulvertError(Reason.GATEWAY_NEEDED, gateway=name, what=load.stays)
             gateway.draining_since = func.now()
-            told: dict[str, Detail] = {"tunnels": load.tunnels, "alone_for": " ".join(load.alone)}
+            told: dict[str, Detail] = {"tunnels": load.tunnels, "stays": load.stays}
             audit.tell(session, Line("gateway.drain", f"gateway/{name}", told))
             await ownership_rows.tell(session)
         await self._ownership.look()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,10 +31,18 @@ async def resources_through(session: AsyncSession, gateway_id: int) -> Sequence[
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a gateway carries: its open tunnels, and the resources that no other gateway serves."""
+    """What a gateway carries: its open tunnels, the resources that no other gateway serves, and by their names the tunnels
+    to other gateways, which stay.
+    """
 
     tunnels: int
     alone: tuple[str, ...]
+    end_of: tuple[str, ...]
+
+    @property
+    def stays(self) -> str:
+        """What no other gateway can take, in words; empty when there is nothing."""
+        return ", ".join([*self.alone, *(f"the tunnel {name}" for name in self.end_of)])
 
 
 async def loads(session: AsyncSession, gateway_ids: Sequence[int]) -> dict[int, Load]:
@@ -48,12 +57,16 @@ async def loads(session: AsyncSession, gateway_ids: Sequence[int]) -> dict[int, 
         .where(Gateway.id == other.gateway_id, Gateway.draining_since.is_(None))
     )
     query = select(mine.gateway_id, Resource.name).join(Resource, Resource.id == mine.resource_id)
-    alone: dict[int, list[str]] = {}
+    alone, end_of = defaultdict[int, list[str]](list), defaultdict[int, list[str]](list)
     for gateway_id, name in await session.execute(
         query.where(mine.gateway_id.in_(gateway_ids), ~helps).order_by(Resource.name)
     ):
-        alone.setdefault(gateway_id, []).append(name)
-    return {key: Load(tunnels.get(key, 0), tuple(alone.get(key, ()))) for key in gateway_ids}
+        alone[gateway_id].append(name)
+    ends = select(SiteTunnel.name, SiteTunnel.a_gateway_id, SiteTunnel.b_gateway_id)
+    for name, *between in await session.execute(ends.order_by(SiteTunnel.name)):
+        for gateway_id in between:
+            end_of[gateway_id].append(name)
+    return {key: Load(tunnels.get(key, 0), tuple(alone[key]), tuple(end_of[key])) for key in gateway_ids}
 
 
 async def uses(session: AsyncSession, gateway_id: int) -> str:

@@ -220,6 +220,8 @@ class GatewayOut(BaseModel):
     tunnels: int
     # The resources that no other gateway could serve.
     alone_for: list[str]
+    # The tunnels between it and other gateways, which never move.
+    end_of: list[str]
     # The name of the controller that writes it, empty while none does; and its P4Runtime election id.
     owner: str
     epoch: int

@@ -158,6 +158,7 @@ class Gateways:
             draining_since=gateway.draining_since,
             tunnels=load.tunnels,
             alone_for=list(load.alone),
+            end_of=list(load.end_of),
             owner=seen.owner,
             epoch=seen.epoch,
             reconciled_at=health.reconciled_at if health else None,
