@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import itertools
 import logging
 import socket
 import time
@@ -43,10 +42,10 @@ from culvert_client.core.client_events import (
     Enrolled,
     Event,
     Fail,
-    GatewaySelected,
     KeepGateway,
+    KeepPause,
     KeepTunnels,
-    OpenAsked,
+    PauseEnded,
     ProfileReceived,
     Reply,
     Settle,
@@ -60,6 +59,7 @@ from culvert_client.core.roles import Act, may
 from culvert_client.core.status import status_of
 from culvert_client.datapath import Datapath
 from culvert_client.local.front import Front
+from culvert_client.local.requests import Requests
 from culvert_client.local.servicer import LocalServicer
 from culvert_client.state_dir import Identity, StateDir
 from culvert_client.stub.listener import Listener
@@ -74,7 +74,6 @@ VERSION = version("culvert-client")
 MEASURE_EVERY = 0.5
 PUSH_EVERY = 0.2
 LOOK_AGAIN = 5.0
-OPEN_PATIENCE = 15.0
 STOP_PATIENCE = 3.0
 
 
@@ -87,7 +86,10 @@ class Daemon:
         self._settings, self._state, self._datapath = settings, state, path
         self._identity = state.identity()
         self._client = Client(
-            kept_profile(state.profile()), state.gateway(), state.tunnels() if self._identity else {}
+            kept_profile(state.profile()),
+            state.gateway(),
+            state.tunnels() if self._identity else {},
+            state.paused_until(),
         )
         self._upstream, self._system_dns = Upstream(*filter(None, [settings.dns_upstream])), system_dns
         self._resolver = Resolver(self._upstream, lambda: self._client.profile, self.post)
@@ -98,8 +100,10 @@ class Daemon:
         self._connection: list[asyncio.Task[None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._applies: asyncio.Queue[Apply] = asyncio.Queue()
-        self._requests: dict[int, asyncio.Future[str]] = {}
-        self._numbers = itertools.count(1)
+        self.requests = Requests(
+            self._client, self.post, lambda so: self._until(so, STOP_PATIENCE), self._enrolled
+        )
+        self._pause: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._changed = asyncio.Event()
         self._enrolling = asyncio.Lock()
@@ -111,6 +115,7 @@ class Daemon:
         self._connect()
         self._datapath.on_soft_limit(self.post)
         self._spawn(self._apply_forever())
+        self._end_pause_at(self._client.paused_until)
         self.post(Ticked())
         # What is protected is blocked before anything can be asked.
         await self._applies.join()
@@ -174,12 +179,15 @@ class Daemon:
                 self._spawn(self._call(command))
             case Apply():
                 self._applies.put_nowait(command)
-            case Settle(request, fqdn, error):
-                self._settle(request, fqdn, error)
+            case Settle():
+                self.requests.settle(command)
             case KeepTunnels(tunnels):
                 self._keep(lambda: self._state.keep_tunnels(tunnels))
             case KeepGateway(gateway):
                 self._keep(lambda: self._state.keep_gateway(gateway))
+            case KeepPause(until):
+                self._keep(lambda: self._state.keep_pause(until))
+                self._end_pause_at(until)
 
     def _keep(self, write: Callable[[], None]) -> None:
         try:
@@ -236,6 +244,18 @@ class Daemon:
                     self.post(await self._datapath.measure())
                 except CulvertError as error:
                     log.error("%s", error)
+
+    def _end_pause_at(self, until: int) -> None:
+        if self._pause is not None:
+            self._pause.cancel()
+        self._pause = self._spawn(self._end_pause(until)) if until else None
+
+    async def _end_pause(self, until: int) -> None:
+        # The loop's clock stops while the computer sleeps; the person's goes on.
+        while (left := until - time.time()) > 0:  # noqa: ASYNC110  nothing tells of it
+            await asyncio.sleep(min(left, LOOK_AGAIN))
+        self._pause = None
+        self.post(PauseEnded())
 
     async def _ask_txt(self, fqdn: str) -> None:
         self.post(TxtAnswered(fqdn, await self._upstream.says_tunnel(fqdn)))
@@ -350,45 +370,6 @@ class Daemon:
         valid_until = await agent.prove_code(code)
         self.post(CodeProven(valid_until))
         return valid_until
-
-    async def open_tunnel(self, name: str) -> local_pb2.Tunnel:
-        self._enrolled()
-        request = next(self._numbers)
-        answer = self._requests[request] = asyncio.get_running_loop().create_future()
-        try:
-            self.post(OpenAsked(request, name))
-            async with asyncio.timeout(OPEN_PATIENCE):
-                fqdn = await answer
-        except TimeoutError:
-            raise CulvertError(Reason.TIMEOUT, what=f"The tunnel for {name}") from None
-        finally:
-            del self._requests[request]
-        return next((it for it in self.status().tunnels if it.fqdn == fqdn), local_pb2.Tunnel(fqdn=fqdn))
-
-    def _settle(self, request: int, fqdn: str, error: CulvertError | None) -> None:
-        answer = self._requests.get(request)
-        if answer is None or answer.done():
-            return
-        if error is None:
-            answer.set_result(fqdn)
-        else:
-            answer.set_exception(error)
-
-    async def close_tunnel(self, name: str | None) -> int:
-        self._enrolled()
-        fqdn = None if name is None else self._client.profile.fqdn_of(name)
-        if name is not None and fqdn is None:
-            raise CulvertError(Reason.NAME_UNKNOWN, name=name)
-        closed = [it for it, machine in self._client.machines.items() if machine.is_up and fqdn in (None, it)]
-        self.post(CloseAsked(fqdn))
-        await self._until(lambda: not any(it in self._client.machines for it in closed), STOP_PATIENCE)
-        return len(closed)
-
-    def select_gateway(self, gateway: str) -> None:
-        self._enrolled()
-        if gateway and all(gateway != known.name for known in self._client.profile.gateways):
-            raise CulvertError(Reason.NOT_FOUND, what=f"The gateway {gateway}")
-        self.post(GatewaySelected(gateway))
 
     def _enrolled(self) -> Agent:
         if self._agent is None:

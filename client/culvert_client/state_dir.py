@@ -4,6 +4,7 @@ identity/       device.key  device.pem  ca.pem  enrolment.json: replaced as a wh
 profile.json    the last profile: its prefixes are blocked before the controller answers
 tunnels.json    name → tunnel id of what the controller holds for this device
 gateway         the pinned gateway
+paused          until when, in Unix seconds
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class StateDir:
     def keep_identity(self, identity: Identity) -> None:
         """Replace the identity, and forget what belonged to the one before."""
         self.keep_renewed(identity)
-        for name in ("profile.json", "tunnels.json", "gateway"):
+        for name in ("profile.json", "tunnels.json", "gateway", "paused"):
             (self._path / name).unlink(missing_ok=True)
 
     def keep_renewed(self, identity: Identity) -> None:
@@ -109,6 +110,19 @@ class StateDir:
 
     def keep_gateway(self, gateway: str) -> None:
         self._replace("gateway", gateway.encode())
+
+    def paused_until(self) -> int:
+        """0: not paused."""
+        try:
+            return int((self._path / "paused").read_text())
+        except (OSError, ValueError):
+            return 0
+
+    def keep_pause(self, until: int) -> None:
+        if until:
+            self._replace("paused", str(until).encode())
+        else:
+            (self._path / "paused").unlink(missing_ok=True)
 
     def _replace(self, name: str, content: bytes) -> None:
         fresh = self._path / f".{name}.new"

@@ -63,6 +63,12 @@ def test_an_unreachable_controller_is_told_in_the_catalogues_words() -> None:
     assert (told.hop, told.what, told.remedy) == ("controller", error.message, error.remedy)
 
 
+def test_a_pause_is_told() -> None:
+    status = healthy()
+    status.state = local_pb2.STATE_PAUSED
+    assert wrong(status) == ["pause"]
+
+
 def test_a_computer_that_is_not_enrolled_is_told_so_and_no_more() -> None:
     assert wrong(local_pb2.Status(state=local_pb2.STATE_NOT_ENROLLED)) == ["enrolment"]
 

@@ -35,7 +35,9 @@ def test_every_setting_of_culvertd_is_in_its_page() -> None:
         assert re.search(rf"^\.BI? --{name.replace('_', '-')}\b", text, re.MULTILINE), name
 
 
-@pytest.mark.parametrize(("typed", "offered"), [("re", {"resources", "report"}), ("close --a", {"--all"})])
+@pytest.mark.parametrize(
+    ("typed", "offered"), [("re", {"resources", "report", "resume"}), ("close --a", {"--all"})]
+)
 def test_the_shell_completes_commands_and_options(typed: str, offered: set[str]) -> None:
     asked = {"_CULVERT_COMPLETE": "complete_bash", "COMP_WORDS": f"culvert {typed}"}
     asked["COMP_CWORD"] = str(len(typed.split()))

@@ -76,6 +76,7 @@ class Reason(enum.IntEnum):
     GATEWAY_ELSEWHERE = error_pb2.REASON_GATEWAY_ELSEWHERE
     GATEWAY_DRAINING = error_pb2.REASON_GATEWAY_DRAINING
     GATEWAY_NEEDED = error_pb2.REASON_GATEWAY_NEEDED
+    PAUSED = error_pb2.REASON_PAUSED
     CLOSED_BY_USER = error_pb2.REASON_CLOSED_BY_USER
     CLOSED_IDLE = error_pb2.REASON_CLOSED_IDLE
     CLOSED_BY_ADMIN = error_pb2.REASON_CLOSED_BY_ADMIN
@@ -440,6 +441,12 @@ CATALOGUE: dict[Reason, Entry] = {
     Reason.GATEWAY_NEEDED: Entry(
         "Only the gateway {gateway} serves {what}.",
         "Give them another gateway first; or drain it anyway: what is open there stays, and nothing new opens.",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
+    ),
+    Reason.PAUSED: Entry(
+        "Culvert is paused.",
+        "Resume it in the tray, or run: culvert resume",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
     ),

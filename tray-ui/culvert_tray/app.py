@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from types import FrameType
 
 from culvert_proto import CulvertError, local_pb2
@@ -20,8 +21,8 @@ from PyQt6.QtCore import QObject, Qt, QTimer, QUrl
 from PyQt6.QtGui import QDesktopServices, QGuiApplication, QIcon
 from PyQt6.QtWidgets import QApplication, QDialog, QSystemTrayIcon
 
+from culvert_tray import commands, notices
 from culvert_tray import menu as menus
-from culvert_tray import notices
 from culvert_tray.daemon import Answer, Daemon, Refusal
 from culvert_tray.details import details
 from culvert_tray.dialogs import CodeDialog, DetailsDialog, EnrolDialog
@@ -52,7 +53,7 @@ class Tray(QObject):
         self._view: View = STARTING
         self._memory = Memory()
         self._dialogs: dict[str, QDialog] = {}
-        self._notice_command: menus.Command | None = None
+        self._notice_command: commands.Command | None = None
         self._early: list[Notice] | None = []
         self._menu = TrayMenu(self._do)
         self._window = StatusWindow(self._do, self._window_closed)
@@ -117,7 +118,7 @@ class Tray(QObject):
 
     def _activated(self, reason: QSystemTrayIcon.ActivationReason) -> None:
         if reason is QSystemTrayIcon.ActivationReason.Trigger:
-            self._do(menus.ShowWindow())
+            self._do(commands.ShowWindow())
 
     def _open_without_tray(self) -> None:
         if not QSystemTrayIcon.isSystemTrayAvailable():
@@ -127,29 +128,33 @@ class Tray(QObject):
         if not QSystemTrayIcon.isSystemTrayAvailable():
             self._app.quit()
 
-    def _do(self, command: menus.Command) -> None:
+    def _do(self, command: commands.Command) -> None:
         match command:
-            case menus.OpenPage(fqdn):
+            case commands.OpenPage(fqdn):
                 self._daemon.open_tunnel(fqdn, self._opened)
-            case menus.CopyText(text):
+            case commands.CopyText(text):
                 if clipboard := QGuiApplication.clipboard():
                     clipboard.setText(text)
-            case menus.ShowDetails(tunnel_id):
+            case commands.ShowDetails(tunnel_id):
                 self._show(tunnel_id, lambda: DetailsDialog("Tunnel"))
                 self._draw()
-            case menus.CloseTunnel(name):
+            case commands.CloseTunnel(name):
                 self._daemon.close_tunnel(name, self._answered)
-            case menus.SelectGateway(gateway):
+            case commands.SelectGateway(gateway):
                 self._daemon.select_gateway(gateway, self._answered)
-            case menus.EnterCode():
+            case commands.EnterCode():
                 self._show("code", lambda: CodeDialog(self._daemon))
-            case menus.Enrol():
+            case commands.Enrol():
                 self._show("enrol", lambda: EnrolDialog(self._daemon))
-            case menus.ShowWindow():
+            case commands.Pause(length):
+                self._daemon.pause(length.end(datetime.now().astimezone()), self._answered)
+            case commands.Resume():
+                self._daemon.resume(self._answered)
+            case commands.ShowWindow():
                 self._window.show()
                 self._window.raise_()
                 self._window.activateWindow()
-            case menus.Quit():
+            case commands.Quit():
                 self._app.quit()
 
     def _show(self, key: str, make: Callable[[], QDialog]) -> None:

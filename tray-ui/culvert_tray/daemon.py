@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, cast
 
 import grpc
@@ -77,6 +78,12 @@ class Daemon(QObject):
 
     def select_gateway(self, gateway: str, then: Then) -> None:
         self._ask(self._stub.SelectGateway, local_pb2.SelectGatewayRequest(gateway=gateway), then)
+
+    def pause(self, end: datetime, then: Then) -> None:
+        self._ask(self._stub.Pause, local_pb2.PauseRequest(until=round(end.timestamp())), then)
+
+    def resume(self, then: Then) -> None:
+        self._ask(self._stub.Resume, local_pb2.ResumeRequest(), then)
 
     def _ask(self, method: grpc.UnaryUnaryMultiCallable[Any, Any], request: object, then: Then) -> None:
         call = method.future(request, timeout=_ANSWER_SECONDS)

@@ -1,6 +1,6 @@
 """Which of the six icons a view gets. Shape and colour both differ, so that neither alone has to carry the meaning.
 
-off         grey arch, struck through     the daemon does not answer
+off         grey arch, struck through     the daemon does not answer, or Culvert is paused
 ready       blue open arch                enrolled, nothing up
 connecting  violet arch, three dots       a tunnel is being opened
 connected   green full arch, check        at least one tunnel carries packets
@@ -35,7 +35,7 @@ class IconKind(Enum):
 
 def icon_kind(view: View, now: float) -> IconKind:
     """`now` in Unix seconds."""
-    if isinstance(view, Down) or view.state == local_pb2.STATE_UNSPECIFIED:
+    if isinstance(view, Down) or view.state in (local_pb2.STATE_UNSPECIFIED, local_pb2.STATE_PAUSED):
         return IconKind.OFF
     if view.state == local_pb2.STATE_OFFLINE:
         return IconKind.OFFLINE

@@ -8,6 +8,7 @@ Submenu…    each tunnel: Open · Copy address · Details… · Close
 Submenu     Resources: those without a tunnel
 ─
 Submenu     Gateway: Automatic · each
+Submenu     Pause Culvert: how long | Action  Resume now
 ─
 Action      Open Culvert…, Quit the tray
 """
@@ -18,12 +19,28 @@ from dataclasses import dataclass
 
 from culvert_proto import Reason, local_pb2
 
+from culvert_tray.commands import (
+    CloseTunnel,
+    Command,
+    CopyText,
+    Enrol,
+    EnterCode,
+    OpenPage,
+    Pause,
+    Quit,
+    Resume,
+    SelectGateway,
+    ShowDetails,
+    ShowWindow,
+)
 from culvert_tray.icon import IconKind, icon_kind
+from culvert_tray.pause import PauseLength
 from culvert_tray.view import (
     Down,
     Status,
     Tunnel,
     View,
+    clock,
     code_ends_soon,
     code_needed,
     duration,
@@ -40,60 +57,7 @@ _OPENS_NOTHING = (
     local_pb2.STATE_NOT_ENROLLED,
     local_pb2.STATE_NEEDS_CODE,
     local_pb2.STATE_OFFLINE,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class OpenPage:
-    """Bring the tunnel up, then show the name's page in the browser."""
-
-    fqdn: str
-
-
-@dataclass(frozen=True, slots=True)
-class CopyText:
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class ShowDetails:
-    tunnel_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class CloseTunnel:
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class SelectGateway:
-    """Empty for automatic."""
-
-    gateway: str
-
-
-@dataclass(frozen=True, slots=True)
-class EnterCode:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class Enrol:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class ShowWindow:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class Quit:
-    pass
-
-
-Command = (
-    OpenPage | CopyText | ShowDetails | CloseTunnel | SelectGateway | EnterCode | Enrol | ShowWindow | Quit
+    local_pb2.STATE_PAUSED,
 )
 
 
@@ -140,7 +104,7 @@ def menu(view: View, now: float) -> Menu:
         parts[0] += (Label(view.remedy),) if view.remedy else ()
     else:
         parts[0] += _person(view, now)
-        parts += [(*map(_tunnel, view.tunnels), *_resources(view, now)), _gateways(view)]
+        parts += [(*map(_tunnel, view.tunnels), *_resources(view, now)), (*_gateways(view), *_pause(view))]
     parts.append((Action("Open Culvert…", ShowWindow()), Action("Quit the tray (tunnels stay up)", Quit())))
     entries: list[Entry] = []
     for part in filter(None, parts):
@@ -163,6 +127,8 @@ def _headline(view: View, now: float) -> str:
             return f"Connecting to {opening[0]}…" if len(opening) == 1 else "Connecting…"
         case local_pb2.STATE_UNSPECIFIED:
             return "Starting…"
+        case local_pb2.STATE_PAUSED:
+            return f"Paused until {clock(view.paused_until, now)}" if view.paused_until else "Paused"
         case local_pb2.STATE_CONNECTED if is_redacted(view):
             return "Connected"
         case state if state == local_pb2.STATE_NEEDS_CODE or code_needed(view, now):
@@ -184,7 +150,10 @@ def _person(status: Status, now: float) -> Menu:
         code = f"code valid for {duration(left)}" if not code_needed(status, now) else "no valid code"
         entries.append(Label(f"Signed in as {status.user} · {code}"))
         # A code is proven to the controller: without one it would only fail.
-        if code_ends_soon(status, now) and status.state != local_pb2.STATE_OFFLINE:
+        if code_ends_soon(status, now) and status.state not in (
+            local_pb2.STATE_OFFLINE,
+            local_pb2.STATE_PAUSED,
+        ):
             entries.append(Action("Enter code now…", EnterCode()))
     if status.HasField("last_error") and not _said_already(status):
         entries += [Label(f"⚠ {status.last_error.message}"), Label(status.last_error.remedy)]
@@ -257,3 +226,11 @@ def _gateways(status: Status) -> Menu:
     ]
     automatic = Action("Automatic", SelectGateway(""), checked=not pinned)
     return (Submenu(f"Gateway · {pinned or 'automatic'}", (automatic, *each)),)
+
+
+def _pause(status: Status) -> Menu:
+    if not is_enrolled(status) or is_redacted(status):
+        return ()
+    if status.state == local_pb2.STATE_PAUSED:
+        return (Action("Resume now", Resume()),)
+    return (Submenu("Pause Culvert", tuple(Action(it.value, Pause(it)) for it in PauseLength)),)

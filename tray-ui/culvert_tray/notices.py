@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from culvert_proto import CulvertError, Reason, local_pb2
 
-from culvert_tray.menu import Command, EnterCode
+from culvert_tray.commands import Command, EnterCode
 from culvert_tray.view import Down, Status, View, code_ends_soon, code_needed, duration, is_up
 
 

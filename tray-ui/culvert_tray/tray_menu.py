@@ -7,7 +7,8 @@ from collections.abc import Callable
 from PyQt6.QtGui import QAction, QActionGroup, QIcon, QPalette
 from PyQt6.QtWidgets import QMenu
 
-from culvert_tray.menu import Action, Command, Entry, Heading, Label, Menu, Separator, ShowWindow, Submenu
+from culvert_tray.commands import Command, ShowWindow
+from culvert_tray.menu import Action, Entry, Heading, Label, Menu, Separator, Submenu
 from culvert_tray.signals import connect
 
 Dispatch = Callable[[Command], None]

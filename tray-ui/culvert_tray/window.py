@@ -19,7 +19,8 @@ from PyQt6.QtWidgets import (
     QWidget,
 )
 
-from culvert_tray.menu import Action, Command, Entry, Heading, Label, Menu, Separator, ShowWindow, Submenu
+from culvert_tray.commands import Command, ShowWindow
+from culvert_tray.menu import Action, Entry, Heading, Label, Menu, Separator, Submenu
 from culvert_tray.notices import Notice
 from culvert_tray.signals import connect
 

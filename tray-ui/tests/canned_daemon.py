@@ -89,6 +89,14 @@ class CannedDaemon(local_pb2_grpc.LocalServiceServicer):
         self.asked.append(request)
         return local_pb2.SelectGatewayResponse()
 
+    def Pause(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        self.asked.append(request)
+        return local_pb2.PauseResponse()
+
+    def Resume(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        self.asked.append(request)
+        return local_pb2.ResumeResponse()
+
 
 def _abort(context: grpc.ServicerContext, error: CulvertError) -> NoReturn:
     detail = any_pb2.Any()

@@ -59,7 +59,9 @@ class Desktop:
         runtime = self._directory / "runtime"
         runtime.mkdir(mode=0o700, exist_ok=True)
         # A home of its own: no setting of the person who runs the tests shows.
-        self.env = {k: v for k, v in os.environ.items() if k in {"PATH", "LANG", "VIRTUAL_ENV"}} | {
+        self.env = {
+            k: v for k, v in os.environ.items() if k in {"PATH", "PYTHONPATH", "LANG", "VIRTUAL_ENV"}
+        } | {
             "HOME": str(self._directory),
             "XDG_RUNTIME_DIR": str(runtime),
             "XDG_SESSION_TYPE": "x11",

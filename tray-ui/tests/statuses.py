@@ -48,6 +48,12 @@ def connected(*, now: float = NOW) -> local_pb2.Status:
     return found
 
 
+def paused(*, now: float = NOW) -> local_pb2.Status:
+    found = status(local_pb2.STATE_PAUSED, now=now)
+    found.paused_until = int(now + 900)
+    return found
+
+
 def denied(*, now: float = NOW) -> local_pb2.Status:
     found = status(local_pb2.STATE_READY, now=now)
     error = CulvertError(Reason.NO_POLICY, user="alice", name="git.corp.example", owner="bob@corp.example")

@@ -108,6 +108,7 @@ def _status(name: str) -> local_pb2.Status:
         "code-ending": lambda: statuses.status(local_pb2.STATE_READY, now=now, code_seconds=1200),
         "denied": lambda: statuses.denied(now=now),
         "offline": _offline,
+        "paused": lambda: statuses.paused(now=now),
     }[name]()
 
 
@@ -122,6 +123,7 @@ def _status(name: str) -> local_pb2.Status:
         ("code-ending", IconKind.NEEDS_YOU),
         ("denied", IconKind.READY),
         ("offline", IconKind.OFFLINE),
+        ("paused", IconKind.OFF),
     ],
 )
 def test_each_state_has_its_icon_and_menu(
@@ -266,6 +268,25 @@ def test_details_follow_the_tunnel(desktop: Desktop, canned: CannedDaemon, start
     assert "Received: 1.2 MB in 812 packets" in names
     canned.show(statuses.status(local_pb2.STATE_READY, now=time.time()))
     wait_until(lambda: "State: closed" in [n.name for n in _nodes(desktop, "details")], "not followed")
+
+
+def test_it_is_paused_and_resumed(desktop: Desktop, canned: CannedDaemon, start_tray: Start) -> None:
+    status = statuses.connected(now=time.time())
+    canned.show(status)
+    start_tray(desktop)
+    _wait_for(desktop, IconKind.CONNECTED)
+    _open_menu(desktop)
+    _choose(desktop, menu(status, time.time()), "Pause")
+    desktop.screenshot(SCREENS / "tray-pause.png")
+    desktop.key("Return")
+    wait_until(lambda: len(canned.asked) == 1, "not paused")
+    assert 0 <= time.time() + 900 - canned.asked[0].until < 30
+    status = statuses.paused(now=time.time())
+    canned.show(status)
+    _wait_for(desktop, IconKind.OFF)
+    _open_menu(desktop)
+    _choose(desktop, menu(status, time.time()), "Resume")
+    wait_until(lambda: canned.asked[1:] == [local_pb2.ResumeRequest()], "not resumed")
 
 
 def test_quitting_leaves_the_tunnels_alone(desktop: Desktop, canned: CannedDaemon, start_tray: Start) -> None:

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import itertools
+from datetime import UTC, datetime
 
 import pytest
 from culvert_proto import local_pb2
-from culvert_tray.daemon import retry_wait
-from culvert_tray.details import details, size
-from culvert_tray.icon import IconKind, icon_kind
-from culvert_tray.menu import (
-    Action,
+from culvert_tray.commands import (
     CloseTunnel,
     CopyText,
     Enrol,
     EnterCode,
-    Heading,
-    Label,
-    Menu,
     OpenPage,
+    Pause,
     Quit,
+    Resume,
     SelectGateway,
     ShowDetails,
     ShowWindow,
-    Submenu,
-    menu,
 )
+from culvert_tray.daemon import retry_wait
+from culvert_tray.details import details, size
+from culvert_tray.icon import IconKind, icon_kind
+from culvert_tray.menu import Action, Heading, Label, Menu, Submenu, menu
 from culvert_tray.notices import Memory, Notice, observe
-from culvert_tray.view import NOT_RUNNING, View, duration
+from culvert_tray.pause import PauseLength
+from culvert_tray.view import NOT_RUNNING, View, clock, duration
 from hypothesis import given
 from hypothesis import strategies as st
 from PyQt6.QtCore import Qt
@@ -188,6 +187,35 @@ def test_every_status_has_a_menu_with_a_heading_and_a_way_out(
     assert shown[0].text
     assert shown[0].icon is icon_kind(status, NOW)
     assert shown[-1] == Action("Quit the tray (tunnels stay up)", Quit())
+
+
+def test_a_pause_is_offered_and_while_it_lasts_only_its_end() -> None:
+    offered = _submenu(menu(statuses.connected(), NOW), "Pause Culvert").entries
+    assert offered == (
+        Action("15 min", Pause(PauseLength.QUARTER)),
+        Action("1 h", Pause(PauseLength.HOUR)),
+        Action("Until tomorrow", Pause(PauseLength.TOMORROW)),
+    )
+    status = statuses.paused()
+    status.code_valid_until = 0
+    shown = menu(status, NOW)
+    assert _heading(shown) == f"Paused until {clock(NOW + 900, NOW)}"
+    assert [a.command for a in _actions(shown)] == [Resume(), ShowWindow(), Quit()]
+    assert icon_kind(status, NOW) is IconKind.OFF
+    assert _observe(status) == [()]
+
+
+@pytest.mark.parametrize(
+    ("length", "end"),
+    [
+        (PauseLength.QUARTER, "2026-12-31T23:55"),
+        (PauseLength.HOUR, "2027-01-01T00:40"),
+        (PauseLength.TOMORROW, "2027-01-01T06:00"),
+    ],
+)
+def test_when_a_pause_ends(length: PauseLength, end: str) -> None:
+    now = datetime(2026, 12, 31, 23, 40, tzinfo=UTC)
+    assert length.end(now) == datetime.fromisoformat(end).replace(tzinfo=UTC)
 
 
 def test_durations() -> None:

@@ -81,7 +81,7 @@ def enroll(
     target = None if totp_uri_file is None else _private_file(totp_uri_file)
     try:
         request = local_pb2.EnrollRequest(link=wanted, device_name=name)
-        answer = _link(context).ask(lambda daemon: daemon.Enroll(request))
+        answer = link_of(context).ask(lambda daemon: daemon.Enroll(request))
     except typer.Exit:
         if totp_uri_file is not None:
             totp_uri_file.unlink()
@@ -119,7 +119,7 @@ def open_name(
     context: typer.Context, name: Annotated[str, typer.Argument(help="A resource, or its name in DNS.")]
 ) -> None:
     """Bring the tunnel for a name up, and wait until packets can flow."""
-    answer = _link(context).ask(lambda daemon: daemon.OpenTunnel(local_pb2.OpenTunnelRequest(name=name)))
+    answer = link_of(context).ask(lambda daemon: daemon.OpenTunnel(local_pb2.OpenTunnelRequest(name=name)))
     words.out.print(f"{answer.tunnel.fqdn} is open through {answer.tunnel.gateway}.", markup=False)
 
 
@@ -135,7 +135,7 @@ def close(
     request = (
         local_pb2.CloseTunnelRequest(all=True) if every else local_pb2.CloseTunnelRequest(name=name or "")
     )
-    answer = _link(context).ask(lambda daemon: daemon.CloseTunnel(request))
+    answer = link_of(context).ask(lambda daemon: daemon.CloseTunnel(request))
     if every:
         words.out.print(f"{answer.closed} tunnels closed." if answer.closed != 1 else "1 tunnel closed.")
     else:
@@ -148,7 +148,7 @@ def use(
 ) -> None:
     """Choose the gateway for tunnels opened from now on."""
     chosen = "" if gateway == "auto" else gateway
-    _link(context).ask(lambda daemon: daemon.SelectGateway(local_pb2.SelectGatewayRequest(gateway=chosen)))
+    link_of(context).ask(lambda daemon: daemon.SelectGateway(local_pb2.SelectGatewayRequest(gateway=chosen)))
     words.out.print(f"Gateway: {chosen or 'automatic'}.", markup=False)
 
 
@@ -185,18 +185,18 @@ def _verdicts(context: typer.Context) -> list[Verdict]:
     return list(verdicts(_status(context), observation.see(), time.time()))
 
 
-def _link(context: typer.Context) -> DaemonLink:
+def link_of(context: typer.Context) -> DaemonLink:
     link: DaemonLink = context.obj
     return link
 
 
 def _status(context: typer.Context) -> local_pb2.Status:
-    return _link(context).ask(lambda daemon: daemon.GetStatus(local_pb2.GetStatusRequest())).status
+    return link_of(context).ask(lambda daemon: daemon.GetStatus(local_pb2.GetStatusRequest())).status
 
 
 def _submit(context: typer.Context, digits: str) -> None:
     wanted = digits.strip().replace(" ", "")
-    _link(context).ask(lambda daemon: daemon.SubmitCode(local_pb2.SubmitCodeRequest(code=wanted)))
+    link_of(context).ask(lambda daemon: daemon.SubmitCode(local_pb2.SubmitCodeRequest(code=wanted)))
     words.out.print("The code is right: tunnels can be opened.")
 
 

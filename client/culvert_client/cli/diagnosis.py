@@ -41,6 +41,8 @@ def verdicts(status: local_pb2.Status, seen: Seen, now: float) -> Iterator[Verdi
     if status.state == local_pb2.STATE_OFFLINE:
         error = status.last_error
         yield Verdict("controller", False, error.message or "The controller cannot be reached.", error.remedy)
+    elif status.state == local_pb2.STATE_PAUSED:
+        yield Verdict("pause", False, "Culvert is paused: it opens no tunnel.", "culvert resume")
     else:
         yield Verdict("controller", True, f"{status.controller} answers.")
     if not status.user:

@@ -20,6 +20,7 @@ _STATES: dict[local_pb2.State.ValueType, tuple[str, str]] = {
     local_pb2.STATE_CONNECTED: ("Connected", "green"),
     local_pb2.STATE_NEEDS_CODE: ("A code is needed", "yellow"),
     local_pb2.STATE_OFFLINE: ("The controller cannot be reached", "red"),
+    local_pb2.STATE_PAUSED: ("Paused", "yellow"),
 }
 _TUNNEL_STATES: dict[local_pb2.TunnelState.ValueType, str] = {
     local_pb2.TUNNEL_STATE_OPENING: "opening",
@@ -39,6 +40,8 @@ def say_error(what: str, remedy: str) -> None:
 def say_status(status: local_pb2.Status) -> None:
     text, colour = _STATES.get(status.state, ("Unknown", "red"))
     out.print(f"● {text}", style=colour)
+    if status.paused_until:
+        out.print(f"Until {moment(status.paused_until)} no tunnel is opened. Before that: culvert resume")
     if status.user:
         out.print(f"Signed in as {status.user} on {status.device_name}; {_code(status)}", markup=False)
     elif status.state != local_pb2.STATE_NOT_ENROLLED:
@@ -100,6 +103,12 @@ def say_verdicts(verdicts: list[Verdict]) -> None:
         out.print(f"{mark} {verdict.hop}: {verdict.what}", style=colour, markup=False)
         if verdict.remedy:
             out.print(f"  {verdict.remedy}", markup=False)
+
+
+def moment(unix: int) -> str:
+    """In local time; the day only when it is not today."""
+    at, today = time.localtime(unix), time.localtime()
+    return time.strftime("%H:%M" if at[:3] == today[:3] else "%a %d %b, %H:%M", at)
 
 
 def _say_click(click: local_pb2.Click) -> None:

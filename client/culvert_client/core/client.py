@@ -33,9 +33,12 @@ from culvert_client.core.client_events import (
     Fail,
     GatewaySelected,
     KeepGateway,
+    KeepPause,
     KeepTunnels,
     Measured,
     OpenAsked,
+    PauseAsked,
+    PauseEnded,
     ProfileReceived,
     QueryHeld,
     Reply,
@@ -49,6 +52,7 @@ from culvert_client.core.client_events import (
     TxtAnswered,
     UpstreamAnswered,
 )  # fmt: skip
+from culvert_client.core.faults import Faults
 from culvert_client.core.grant import TunnelId
 from culvert_client.core.holds import Demanded, Failed, Holds, Outcome, Replied
 from culvert_client.core.machine import Machine
@@ -60,10 +64,6 @@ APPLY_RETRY = 5.0
 
 # The controller shuts this device out: its tunnels are gone on the gateways.
 SHUT_OUT = frozenset({Reason.DEVICE_REVOKED, Reason.CERTIFICATE_UNKNOWN})
-_CODE = frozenset(
-    {Reason.CODE_NEEDED, Reason.CODE_TOO_OLD, Reason.CODE_WRONG, Reason.CODE_USED, Reason.CODE_LOCKED}
-)
-_WANTED = frozenset({Reason.CLOSED_BY_USER, Reason.CLOSED_IDLE})
 _CONTROLLER = "controller"
 _DATAPATH = "datapath"
 
@@ -72,14 +72,20 @@ class Client:
     """`profile` is the last one known: its prefixes are blocked before the controller answers.
 
     `leftovers` are tunnels that a run before this one did not close: they are closed first, because the keys that it
-    used must never be used again (RFC 8221).
+    used must never be used again (RFC 8221). `paused_until` in Unix seconds, 0 when not paused: no tunnel is opened, names
+    pass without waiting, and what is protected stays blocked.
     """
 
     def __init__(
-        self, profile: Profile, gateway: str = "", leftovers: Mapping[str, TunnelId] | None = None
+        self,
+        profile: Profile,
+        gateway: str = "",
+        leftovers: Mapping[str, TunnelId] | None = None,
+        paused_until: int = 0,
     ) -> None:
         self.profile = profile
         self.gateway = gateway
+        self.paused_until = paused_until
         self.controller_error: CulvertError | None = None
         self.connected = False
         self.clicks = Clicks()
@@ -91,10 +97,10 @@ class Client:
             )
             for fqdn, tunnel_id in (leftovers or {}).items()
         }
-        self._holds = Holds()
+        self._holds = Holds(passing=paused_until != 0)
         # Requests of persons wait beside DNS queries, under negative numbers.
         self._asked: dict[int, str] = {}
-        self._errors: dict[str, CulvertError] = {}
+        self._faults = Faults()
         self._installs: list[tuple[int, str, int]] = []
         self._applies = 0
         self._applied = 0
@@ -106,7 +112,7 @@ class Client:
     @property
     def last_error(self) -> CulvertError | None:
         """The newest refusal or fault that nothing has cured since."""
-        return next(reversed(self._errors.values()), None)
+        return self._faults.newest
 
     @property
     def is_quiet(self) -> bool:
@@ -155,7 +161,7 @@ class Client:
                 return self._datapath_answered(number, error, now)
             case ProfileReceived(profile):
                 self.profile, self.connected, self.controller_error = profile, True, None
-                self._errors.pop(_CONTROLLER, None)
+                self._faults.cure(_CONTROLLER)
                 return self._to_tunnels(tunnel.ControllerBack(), now)
             case ControllerLost(error):
                 return self._controller_lost(error, now)
@@ -169,9 +175,7 @@ class Client:
                 return self._sa_worn(tunnel_id, spi, now)
             case CodeProven(valid_until):
                 self.profile = self.profile.with_code(valid_until)
-                self._errors = {
-                    about: error for about, error in self._errors.items() if error.reason not in _CODE
-                }
+                self._faults.code_proven()
                 return []
             case Measured(usage, drops):
                 self.drops = drops
@@ -183,6 +187,13 @@ class Client:
                 ]
             case Enrolled():
                 return self._forget(now)
+            case PauseAsked(until):
+                return [
+                    self._paused(until),
+                    *self._to_tunnels(tunnel.CloseRequested(Reason.CLOSED_BY_USER), now),
+                ]
+            case PauseEnded():
+                return [self._paused(0)]
             case Stopping():
                 self._stopping = True
                 return self._to_tunnels(tunnel.CloseRequested(Reason.CLOSED_BY_USER), now)
@@ -190,13 +201,17 @@ class Client:
                 commands = self._follow(self._holds.expire(now), now)
                 return commands + self._to_tunnels(tunnel.Tick(), now)
 
+    def _paused(self, until: int) -> Command:
+        self.paused_until, self._holds.passing = until, until != 0
+        return KeepPause(until)
+
     # ── demands ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _query_held(self, query: int, fqdn: str, now: float) -> list[Command]:
         name = self.profile.tunnel_of(fqdn)
         machine = self.machines.get(name)
         commands: list[Command] = []
-        if machine is None or not machine.is_up:
+        if not self.paused_until and (machine is None or not machine.is_up):
             self.clicks.step(name, "query", now, starts=True)
             if self._holds.asks_txt(fqdn):
                 commands.append(AskTxt(fqdn))
@@ -210,8 +225,9 @@ class Client:
         return self._demand(-request, fqdn, now)
 
     def _demand(self, query: int, fqdn: str, now: float) -> list[Command]:
-        if self._stopping:
-            return self._refuse(fqdn, frozenset({query}), CulvertError(Reason.CLOSED_BY_USER), now)
+        if self._stopping or self.paused_until:
+            reason = Reason.CLOSED_BY_USER if self._stopping else Reason.PAUSED
+            return self._refuse(fqdn, frozenset({query}), CulvertError(reason), now)
         self.machines.setdefault(fqdn, Machine(self._calls))
         return self._to_tunnel(fqdn, tunnel.Demand(query), now)
 
@@ -229,7 +245,7 @@ class Client:
                     commands.append(Reply(query))
                 case Failed(query, fqdn, error):
                     name = self.profile.tunnel_of(fqdn)
-                    self._note(name, error)
+                    self._faults.note(name, error)
                     self.clicks.end(name, error)
                     commands.append(Fail(query, error))
         return commands
@@ -237,7 +253,7 @@ class Client:
     def _release(self, fqdn: str, queries: frozenset[int], now: float) -> list[Command]:
         carried = self.machines[fqdn].carried
         assert carried is not None
-        self._errors.pop(fqdn, None)
+        self._faults.cure(fqdn)
         self.clicks.step(fqdn, "sas_in", now)
         commands: list[Command] = [
             Settle(-query, fqdn) for query in sorted(queries) if self._asked.pop(query, None)
@@ -248,7 +264,7 @@ class Client:
         return commands
 
     def _refuse(self, fqdn: str, queries: frozenset[int], error: CulvertError, now: float) -> list[Command]:
-        self._note(fqdn, error)
+        self._faults.note(fqdn, error)
         commands: list[Command] = [
             Settle(-query, fqdn, error) for query in sorted(queries) if self._asked.pop(query, None)
         ]
@@ -290,9 +306,9 @@ class Client:
                 self.clicks.step(ended.fqdn, "programmed", asked_at + programmed)
                 self.clicks.step(ended.fqdn, "reply", now)
             case tunnel.Renewed():
-                self._errors.pop(ended.fqdn, None)
+                self._faults.cure(ended.fqdn)
             case tunnel.Failed(error=error):
-                self._note(ended.fqdn, error)
+                self._faults.note(ended.fqdn, error)
             case _:
                 pass
         return commands + self._to_tunnel(ended.fqdn, ended.event, now)
@@ -306,7 +322,7 @@ class Client:
     def _tunnel_lost(self, tunnel_id: TunnelId, error: CulvertError, now: float) -> list[Command]:
         fqdn = self._name_of(tunnel_id)
         if fqdn is not None:
-            self._note(fqdn, error)
+            self._faults.note(fqdn, error)
         # A name that is still opening may learn its tunnel's id only after this.
         return self._to_tunnels(tunnel.ClosedByController(tunnel_id, error), now)
 
@@ -320,7 +336,7 @@ class Client:
 
     def _controller_lost(self, error: CulvertError, now: float) -> list[Command]:
         self.connected, self.controller_error = False, error
-        self._note(_CONTROLLER, error)
+        self._faults.note(_CONTROLLER, error)
         if error.reason not in SHUT_OUT:
             return []
         return [
@@ -332,10 +348,11 @@ class Client:
         commands = [
             c for tunnel_id in self._held_tunnels().values() for c in self._tunnel_lost(tunnel_id, error, now)
         ]
+        commands.append(self._paused(0))
         # What was protected stays blocked until the new profile says otherwise.
         old = self.profile
         self.profile = Profile(managed_zones=old.managed_zones, protected_prefixes=old.protected_prefixes)
-        self.connected, self._errors = False, {}
+        self.connected, self._faults = False, Faults()
         for fqdn, machine in self.machines.items():
             # Their calls went with the connection: no answer will come.
             if isinstance(machine.state, Opening):
@@ -373,16 +390,11 @@ class Client:
         done = [(fqdn, call) for asked, fqdn, call in self._installs if asked <= number]
         self._installs = [install for install in self._installs if install[0] > number]
         if error is None:
-            self._errors.pop(_DATAPATH, None)
+            self._faults.cure(_DATAPATH)
         else:
-            self._note(_DATAPATH, error)
+            self._faults.note(_DATAPATH, error)
             self._apply_at = now + APPLY_RETRY
         events = [
             (fqdn, tunnel.Failed(call, error) if error else tunnel.Installed(call)) for fqdn, call in done
         ]
         return [command for fqdn, event in events for command in self._to_tunnel(fqdn, event, now)]
-
-    def _note(self, about: str, error: CulvertError) -> None:
-        self._errors.pop(about, None)
-        if error.reason not in _WANTED:
-            self._errors[about] = error

@@ -128,6 +128,18 @@ class Enrolled:
 
 
 @dataclass(frozen=True, slots=True)
+class PauseAsked:
+    """Until when, in Unix seconds."""
+
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class PauseEnded:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
 class Stopping:
     pass
 
@@ -140,7 +152,7 @@ class Ticked:
 Event = (
     QueryHeld | UpstreamAnswered | TxtAnswered | OpenAsked | CloseAsked | GatewaySelected | CallEnded | Applied
     | ProfileReceived | ControllerLost | TunnelLost | TunnelMoves | SaExpiring | SaWorn | CodeProven | Measured | Enrolled
-    | Stopping | Ticked
+    | PauseAsked | PauseEnded | Stopping | Ticked
 )  # fmt: skip
 
 
@@ -204,4 +216,11 @@ class KeepGateway:
     gateway: str
 
 
-Command = AskTxt | Reply | Fail | Call | Apply | Settle | KeepTunnels | KeepGateway
+@dataclass(frozen=True, slots=True)
+class KeepPause:
+    """Remember until when, in Unix seconds, and send PauseEnded then. 0: there is no pause."""
+
+    until: int
+
+
+Command = AskTxt | Reply | Fail | Call | Apply | Settle | KeepTunnels | KeepGateway | KeepPause

@@ -7,6 +7,7 @@
         yes: Demanded ─► tunnel up, every address of the answer inside it ─────► Replied
                          refused, silent for 2 s, or an address outside of it ─► Failed (SERVFAIL)
         no, or an answer without addresses: Replied as it is
+        paused: Replied as it is, but Failed where a name of the profile would lead to an address that is not protected
 
 TXT only ever adds names (DESIGN D11): one that is stripped or silent opens nothing that the profile protects.
 """
@@ -63,9 +64,13 @@ Outcome = Demanded | Replied | Failed
 
 
 class Holds:
-    """The held queries. Each method returns what follows from the event; the profile may change between two calls."""
+    """The held queries. Each method returns what follows from the event; the profile may change between two calls.
 
-    def __init__(self) -> None:
+    While `passing`, answers do not wait for tunnels.
+    """
+
+    def __init__(self, *, passing: bool = False) -> None:
+        self.passing = passing
         self._holds: dict[int, Hold] = {}
         # What TXT says for the names that are held; None while it is being asked.
         self._txt: dict[str, bool | None] = {}
@@ -132,6 +137,8 @@ class Holds:
             return []
         if hold.answered and hold.addresses is None:
             return [self._fail(query, CulvertError(Reason.DNS_UPSTREAM_FAILED, name=hold.fqdn))]
+        if self.passing:
+            return self._pass(query, hold, profile)
         needs = self._needs_tunnel(hold, profile)
         outcomes: list[Outcome] = []
         if needs and not hold.demanded:
@@ -152,6 +159,13 @@ class Holds:
                 self._fail(query, _stray(hold, profile, stray[0])) if stray else self._reply(query),
             ]
         return outcomes
+
+    def _pass(self, query: int, hold: Hold, profile: Profile) -> list[Outcome]:
+        if hold.addresses is None:
+            return []
+        # What is protected is blocked. An address that somebody else made up for such a name would not be.
+        leaves = profile.knows(hold.fqdn) and not all(map(profile.protects, hold.addresses))
+        return [self._fail(query, CulvertError(Reason.PAUSED)) if leaves else self._reply(query)]
 
     def _needs_tunnel(self, hold: Hold, profile: Profile) -> bool | None:
         says_yes = self._txt.get(hold.fqdn)

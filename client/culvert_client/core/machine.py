@@ -309,6 +309,10 @@ def _activated(state: Activating, _event: Activated, now: float, _calls: Calls) 
     return Draining(state.carried, state.old, now + state.carried.pair.drain), []
 
 
+def _close_is_meant(state: Closing, event: CloseRequested, _now: float, _calls: Calls) -> Transition:
+    return replace(state, waiting=frozenset()), refuse(state.waiting, CulvertError(event.reason))
+
+
 def _close_done(state: Closing, _event: Event, _now: float, calls: Calls) -> Transition:
     return ask_to_open(state.waiting, calls) if state.waiting else (Closed(), [])
 
@@ -354,6 +358,7 @@ _TABLE: dict[tuple[type[State], type[Event]], Handler] = {
     (Closing, CloseDone): _close_done,
     (Closing, Failed): _close_failed,
     (Closing, ClosedByController): _lost,
+    (Closing, CloseRequested): _close_is_meant,
     (Closing, Tick): _close_again,
     (Closing, ControllerBack): _close_again,
 }

@@ -22,6 +22,7 @@ class Act(enum.Enum):
     OPEN = "open a tunnel"
     CLOSE = "close a tunnel"
     GATEWAY = "choose the gateway"
+    PAUSE = "pause Culvert"
 
 
 def role_of(uid: int, owner: int | None) -> Role:

@@ -44,6 +44,7 @@ def status_of(
         clicks=[_click(click, epoch) for click in client.clicks.newest()],
         version=version,
         datapath=datapath,
+        paused_until=client.paused_until,
     )
 
 
@@ -57,6 +58,8 @@ def redacted(status: local_pb2.Status) -> local_pb2.Status:
 def _state(client: Client, *, enrolled: bool, unix_now: float) -> local_pb2.State.ValueType:
     if not enrolled:
         return local_pb2.STATE_NOT_ENROLLED
+    if client.paused_until:
+        return local_pb2.STATE_PAUSED
     if not client.connected:
         return local_pb2.STATE_OFFLINE
     if client.profile.code_valid_until <= unix_now:

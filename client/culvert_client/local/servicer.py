@@ -15,6 +15,7 @@ from culvert_proto.grpc_errors import stream, unary
 
 from culvert_client.core.roles import Act, Role, may, role_of
 from culvert_client.core.status import redacted
+from culvert_client.local.requests import Requests
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -24,13 +25,12 @@ class Daemon(Protocol):
 
     @property
     def owner(self) -> int | None: ...
+    @property
+    def requests(self) -> Requests: ...
     def status(self) -> local_pb2.Status: ...
     def statuses(self) -> AsyncIterator[local_pb2.Status]: ...
     async def enroll(self, link: str, device_name: str, uid: int) -> local_pb2.EnrollResponse: ...
     async def submit_code(self, code: str) -> int: ...
-    async def open_tunnel(self, name: str) -> local_pb2.Tunnel: ...
-    async def close_tunnel(self, name: str | None) -> int: ...
-    def select_gateway(self, gateway: str) -> None: ...
 
 
 class LocalServicer(local_pb2_grpc.LocalServiceServicer):
@@ -81,7 +81,9 @@ class LocalServicer(local_pb2_grpc.LocalServiceServicer):
         self, request: local_pb2.OpenTunnelRequest, context: Context
     ) -> local_pb2.OpenTunnelResponse:
         self._admit(context, Act.OPEN)
-        return local_pb2.OpenTunnelResponse(tunnel=await self._daemon.open_tunnel(request.name))
+        fqdn = await self._daemon.requests.open_tunnel(request.name)
+        shown = (tunnel for tunnel in self._daemon.status().tunnels if tunnel.fqdn == fqdn)
+        return local_pb2.OpenTunnelResponse(tunnel=next(shown, local_pb2.Tunnel(fqdn=fqdn)))
 
     @unary
     async def CloseTunnel(
@@ -90,7 +92,7 @@ class LocalServicer(local_pb2_grpc.LocalServiceServicer):
         self._admit(context, Act.CLOSE)
         if not request.all and not request.name:
             raise CulvertError(Reason.REQUEST_INVALID, why="neither a name nor all is given")
-        closed = await self._daemon.close_tunnel(None if request.all else request.name)
+        closed = await self._daemon.requests.close_tunnel(None if request.all else request.name)
         return local_pb2.CloseTunnelResponse(closed=closed)
 
     @unary
@@ -98,5 +100,17 @@ class LocalServicer(local_pb2_grpc.LocalServiceServicer):
         self, request: local_pb2.SelectGatewayRequest, context: Context
     ) -> local_pb2.SelectGatewayResponse:
         self._admit(context, Act.GATEWAY)
-        self._daemon.select_gateway(request.gateway)
+        self._daemon.requests.select_gateway(request.gateway)
         return local_pb2.SelectGatewayResponse()
+
+    @unary
+    async def Pause(self, request: local_pb2.PauseRequest, context: Context) -> local_pb2.PauseResponse:
+        self._admit(context, Act.PAUSE)
+        await self._daemon.requests.pause(request.until)
+        return local_pb2.PauseResponse()
+
+    @unary
+    async def Resume(self, request: local_pb2.ResumeRequest, context: Context) -> local_pb2.ResumeResponse:
+        self._admit(context, Act.PAUSE)
+        self._daemon.requests.resume()
+        return local_pb2.ResumeResponse()

@@ -86,6 +86,7 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_GATEWAY_ELSEWHERE: _Reason.ValueType  # 55
     REASON_GATEWAY_DRAINING: _Reason.ValueType  # 56
     REASON_GATEWAY_NEEDED: _Reason.ValueType  # 57
+    REASON_PAUSED: _Reason.ValueType  # 58
     REASON_CLOSED_BY_USER: _Reason.ValueType  # 60
     """Why a tunnel ended."""
     REASON_CLOSED_IDLE: _Reason.ValueType  # 61
@@ -160,6 +161,7 @@ REASON_GATEWAY_IN_USE: Reason.ValueType  # 54
 REASON_GATEWAY_ELSEWHERE: Reason.ValueType  # 55
 REASON_GATEWAY_DRAINING: Reason.ValueType  # 56
 REASON_GATEWAY_NEEDED: Reason.ValueType  # 57
+REASON_PAUSED: Reason.ValueType  # 58
 REASON_CLOSED_BY_USER: Reason.ValueType  # 60
 """Why a tunnel ended."""
 REASON_CLOSED_IDLE: Reason.ValueType  # 61

@@ -38,6 +38,8 @@ class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_State.ValueType
     STATE_NEEDS_CODE: _State.ValueType  # 5
     STATE_OFFLINE: _State.ValueType  # 6
     """The controller can't be reached; tunnels that are up stay up."""
+    STATE_PAUSED: _State.ValueType  # 7
+    """Until paused_until no tunnel is opened."""
 
 class State(_State, metaclass=_StateEnumTypeWrapper): ...
 
@@ -51,6 +53,8 @@ STATE_CONNECTED: State.ValueType  # 4
 STATE_NEEDS_CODE: State.ValueType  # 5
 STATE_OFFLINE: State.ValueType  # 6
 """The controller can't be reached; tunnels that are up stay up."""
+STATE_PAUSED: State.ValueType  # 7
+"""Until paused_until no tunnel is opened."""
 Global___State: _TypeAlias = State  # noqa: Y015
 
 class _TunnelState:
@@ -91,6 +95,7 @@ class Status(_message.Message):
     CLICKS_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     DATAPATH_FIELD_NUMBER: _builtins.int
+    PAUSED_UNTIL_FIELD_NUMBER: _builtins.int
     state: Global___State.ValueType
     user: _builtins.str
     device_name: _builtins.str
@@ -102,6 +107,8 @@ class Status(_message.Message):
     version: _builtins.str
     datapath: _builtins.str
     """The datapath in use: "kernel" (Linux's IPsec) or "userspace" (ours)."""
+    paused_until: _builtins.int
+    """Unix seconds; 0 when not paused."""
     @_builtins.property
     def tunnels(self) -> _containers.RepeatedCompositeFieldContainer[Global___Tunnel]: ...
     @_builtins.property
@@ -132,10 +139,11 @@ class Status(_message.Message):
         clicks: _abc.Iterable[Global___Click] | None = ...,
         version: _builtins.str = ...,
         datapath: _builtins.str = ...,
+        paused_until: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "last_error", b"last_error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "clicks", b"clicks", "code_valid_until", b"code_valid_until", "controller", b"controller", "datapath", b"datapath", "device_name", b"device_name", "gateways", b"gateways", "last_error", b"last_error", "resources", b"resources", "selected_gateway", b"selected_gateway", "state", b"state", "tunnels", b"tunnels", "user", b"user", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "clicks", b"clicks", "code_valid_until", b"code_valid_until", "controller", b"controller", "datapath", b"datapath", "device_name", b"device_name", "gateways", b"gateways", "last_error", b"last_error", "paused_until", b"paused_until", "resources", b"resources", "selected_gateway", b"selected_gateway", "state", b"state", "tunnels", b"tunnels", "user", b"user", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__last_error: _TypeAlias = _typing.Literal["last_error"]  # noqa: Y015
     _WhichOneofArgType__last_error: _TypeAlias = _typing.Literal["_last_error", b"_last_error"]  # noqa: Y015
@@ -616,3 +624,68 @@ class SelectGatewayResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SelectGatewayResponse: _TypeAlias = SelectGatewayResponse  # noqa: Y015
+
+@_typing.final
+class PauseRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    UNTIL_FIELD_NUMBER: _builtins.int
+    until: _builtins.int
+    """Unix seconds; within seven days."""
+    def __init__(
+        self,
+        *,
+        until: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["until", b"until"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PauseRequest: _TypeAlias = PauseRequest  # noqa: Y015
+
+@_typing.final
+class PauseResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PauseResponse: _TypeAlias = PauseResponse  # noqa: Y015
+
+@_typing.final
+class ResumeRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResumeRequest: _TypeAlias = ResumeRequest  # noqa: Y015
+
+@_typing.final
+class ResumeResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResumeResponse: _TypeAlias = ResumeResponse  # noqa: Y015

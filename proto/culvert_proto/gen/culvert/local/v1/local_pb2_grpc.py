@@ -70,6 +70,16 @@ class LocalServiceStub:
                 request_serializer=culvert_dot_local_dot_v1_dot_local__pb2.SelectGatewayRequest.SerializeToString,
                 response_deserializer=culvert_dot_local_dot_v1_dot_local__pb2.SelectGatewayResponse.FromString,
                 _registered_method=True)
+        self.Pause = channel.unary_unary(
+                '/culvert.local.v1.LocalService/Pause',
+                request_serializer=culvert_dot_local_dot_v1_dot_local__pb2.PauseRequest.SerializeToString,
+                response_deserializer=culvert_dot_local_dot_v1_dot_local__pb2.PauseResponse.FromString,
+                _registered_method=True)
+        self.Resume = channel.unary_unary(
+                '/culvert.local.v1.LocalService/Resume',
+                request_serializer=culvert_dot_local_dot_v1_dot_local__pb2.ResumeRequest.SerializeToString,
+                response_deserializer=culvert_dot_local_dot_v1_dot_local__pb2.ResumeResponse.FromString,
+                _registered_method=True)
 
 
 class LocalServiceServicer:
@@ -122,6 +132,20 @@ class LocalServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Pause(self, request, context):
+        """Closes every tunnel and opens none until the pause ends. Names pass without waiting; protected prefixes stay blocked.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Resume(self, request, context):
+        """Ends a pause now; where there is none, nothing happens.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LocalServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -159,6 +183,16 @@ def add_LocalServiceServicer_to_server(servicer, server):
                     servicer.SelectGateway,
                     request_deserializer=culvert_dot_local_dot_v1_dot_local__pb2.SelectGatewayRequest.FromString,
                     response_serializer=culvert_dot_local_dot_v1_dot_local__pb2.SelectGatewayResponse.SerializeToString,
+            ),
+            'Pause': grpc.unary_unary_rpc_method_handler(
+                    servicer.Pause,
+                    request_deserializer=culvert_dot_local_dot_v1_dot_local__pb2.PauseRequest.FromString,
+                    response_serializer=culvert_dot_local_dot_v1_dot_local__pb2.PauseResponse.SerializeToString,
+            ),
+            'Resume': grpc.unary_unary_rpc_method_handler(
+                    servicer.Resume,
+                    request_deserializer=culvert_dot_local_dot_v1_dot_local__pb2.ResumeRequest.FromString,
+                    response_serializer=culvert_dot_local_dot_v1_dot_local__pb2.ResumeResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -351,6 +385,60 @@ class LocalService:
             '/culvert.local.v1.LocalService/SelectGateway',
             culvert_dot_local_dot_v1_dot_local__pb2.SelectGatewayRequest.SerializeToString,
             culvert_dot_local_dot_v1_dot_local__pb2.SelectGatewayResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Pause(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/culvert.local.v1.LocalService/Pause',
+            culvert_dot_local_dot_v1_dot_local__pb2.PauseRequest.SerializeToString,
+            culvert_dot_local_dot_v1_dot_local__pb2.PauseResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Resume(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/culvert.local.v1.LocalService/Resume',
+            culvert_dot_local_dot_v1_dot_local__pb2.ResumeRequest.SerializeToString,
+            culvert_dot_local_dot_v1_dot_local__pb2.ResumeResponse.FromString,
             options,
             channel_credentials,
             insecure,

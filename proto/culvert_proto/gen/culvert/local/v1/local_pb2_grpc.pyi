@@ -46,6 +46,10 @@ class LocalServiceStub:
     CloseTunnel: _grpc.UnaryUnaryMultiCallable[_local_pb2.CloseTunnelRequest, _local_pb2.CloseTunnelResponse]
     SelectGateway: _grpc.UnaryUnaryMultiCallable[_local_pb2.SelectGatewayRequest, _local_pb2.SelectGatewayResponse]
     """Pins a gateway, or lets the controller choose."""
+    Pause: _grpc.UnaryUnaryMultiCallable[_local_pb2.PauseRequest, _local_pb2.PauseResponse]
+    """Closes every tunnel and opens none until the pause ends. Names pass without waiting; protected prefixes stay blocked."""
+    Resume: _grpc.UnaryUnaryMultiCallable[_local_pb2.ResumeRequest, _local_pb2.ResumeResponse]
+    """Ends a pause now; where there is none, nothing happens."""
 
 @_typing.type_check_only
 class LocalServiceAsyncStub(LocalServiceStub):
@@ -63,6 +67,10 @@ class LocalServiceAsyncStub(LocalServiceStub):
     CloseTunnel: _aio.UnaryUnaryMultiCallable[_local_pb2.CloseTunnelRequest, _local_pb2.CloseTunnelResponse]  # type: ignore[assignment]
     SelectGateway: _aio.UnaryUnaryMultiCallable[_local_pb2.SelectGatewayRequest, _local_pb2.SelectGatewayResponse]  # type: ignore[assignment]
     """Pins a gateway, or lets the controller choose."""
+    Pause: _aio.UnaryUnaryMultiCallable[_local_pb2.PauseRequest, _local_pb2.PauseResponse]  # type: ignore[assignment]
+    """Closes every tunnel and opens none until the pause ends. Names pass without waiting; protected prefixes stay blocked."""
+    Resume: _aio.UnaryUnaryMultiCallable[_local_pb2.ResumeRequest, _local_pb2.ResumeResponse]  # type: ignore[assignment]
+    """Ends a pause now; where there is none, nothing happens."""
 
 class LocalServiceServicer(metaclass=_abc_1.ABCMeta):
     """What the tray and the CLI ask of the daemon."""
@@ -119,5 +127,21 @@ class LocalServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_local_pb2.SelectGatewayResponse, _abc.Awaitable[_local_pb2.SelectGatewayResponse]]:
         """Pins a gateway, or lets the controller choose."""
+
+    @_abc_1.abstractmethod
+    def Pause(
+        self,
+        request: _local_pb2.PauseRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_local_pb2.PauseResponse, _abc.Awaitable[_local_pb2.PauseResponse]]:
+        """Closes every tunnel and opens none until the pause ends. Names pass without waiting; protected prefixes stay blocked."""
+
+    @_abc_1.abstractmethod
+    def Resume(
+        self,
+        request: _local_pb2.ResumeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_local_pb2.ResumeResponse, _abc.Awaitable[_local_pb2.ResumeResponse]]:
+        """Ends a pause now; where there is none, nothing happens."""
 
 def add_LocalServiceServicer_to_server(servicer: LocalServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

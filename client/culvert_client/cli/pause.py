@@ -1,0 +1,46 @@
+"""`culvert pause` and `culvert resume`."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from typing import Annotated
+
+import typer
+from culvert_proto import local_pb2
+
+from culvert_client.cli import words
+from culvert_client.cli.commands import app, link_of
+
+_UNITS = {"m": "minutes", "min": "minutes", "h": "hours", "d": "days"}
+# Who says tomorrow late in the evening does not mean midnight.
+_MORNING = 6
+
+
+def end_of_pause(typed: str, now: datetime) -> datetime | None:
+    """`15m`, `2h`, `1d` or `tomorrow` (6 in the morning, local time); None for anything else."""
+    if typed == "tomorrow":
+        return (now + timedelta(days=1)).replace(hour=_MORNING, minute=0, second=0, microsecond=0)
+    found = re.fullmatch(r"(\d{1,4}) ?(m|min|h|d)", typed)
+    return now + timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else None
+
+
+@app.command()
+def pause(
+    context: typer.Context,
+    duration: Annotated[str, typer.Argument(help="15m, 1h, 1d, or tomorrow.")] = "1h",
+) -> None:
+    """Close every tunnel and open none for a while. Names pass; what is protected stays blocked."""
+    until = end_of_pause(duration, datetime.now().astimezone())
+    if until is None:
+        raise typer.BadParameter("give 15m, 1h, 1d or tomorrow")
+    request = local_pb2.PauseRequest(until=round(until.timestamp()))
+    link_of(context).ask(lambda daemon: daemon.Pause(request))
+    words.out.print(f"Paused until {words.moment(request.until)}. Before that: culvert resume", markup=False)
+
+
+@app.command()
+def resume(context: typer.Context) -> None:
+    """End a pause now."""
+    link_of(context).ask(lambda daemon: daemon.Resume(local_pb2.ResumeRequest()))
+    words.out.print("Tunnels are opened again when their names are used.")

@@ -1,0 +1,33 @@
+"""What went wrong and has not been cured since: one error for each thing that can be wrong."""
+
+from __future__ import annotations
+
+from culvert_proto import CulvertError, Reason
+
+_CODE = frozenset(
+    {Reason.CODE_NEEDED, Reason.CODE_TOO_OLD, Reason.CODE_WRONG, Reason.CODE_USED, Reason.CODE_LOCKED}
+)
+# Somebody meant it to be so.
+_WANTED = frozenset({Reason.CLOSED_BY_USER, Reason.CLOSED_IDLE, Reason.PAUSED})
+
+
+class Faults:
+    """`about` is a name, or what this computer has one of: the controller, the datapath."""
+
+    def __init__(self) -> None:
+        self._errors: dict[str, CulvertError] = {}
+
+    @property
+    def newest(self) -> CulvertError | None:
+        return next(reversed(self._errors.values()), None)
+
+    def note(self, about: str, error: CulvertError) -> None:
+        self._errors.pop(about, None)
+        if error.reason not in _WANTED:
+            self._errors[about] = error
+
+    def cure(self, about: str) -> None:
+        self._errors.pop(about, None)
+
+    def code_proven(self) -> None:
+        self._errors = {about: error for about, error in self._errors.items() if error.reason not in _CODE}

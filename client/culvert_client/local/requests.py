@@ -1,0 +1,96 @@
+"""What a person asks of tunnels, gateways and pauses: told to the core, and waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Awaitable, Callable
+
+from culvert_proto import CulvertError, Reason
+
+from culvert_client.core.client import Client
+from culvert_client.core.client_events import (
+    CloseAsked,
+    Event,
+    GatewaySelected,
+    OpenAsked,
+    PauseAsked,
+    PauseEnded,
+    Settle,
+)
+
+# Our tunables, in seconds.
+OPEN_PATIENCE = 15.0
+LONGEST_PAUSE = 7 * 24 * 3600
+
+
+class Requests:
+    """Each raises CulvertError. `post` takes an event to the core, `until` waits there for what is to become so,
+    `check_enrolled` raises where nothing can be asked yet."""
+
+    def __init__(
+        self,
+        client: Client,
+        post: Callable[[Event], None],
+        until: Callable[[Callable[[], bool]], Awaitable[None]],
+        check_enrolled: Callable[[], object],
+    ) -> None:
+        self._client, self._post, self._until = client, post, until
+        self._check_enrolled = check_enrolled
+        self._open: dict[int, asyncio.Future[str]] = {}
+        self._numbers = itertools.count(1)
+
+    async def open_tunnel(self, name: str) -> str:
+        """The name whose tunnel is up."""
+        self._check_enrolled()
+        request = next(self._numbers)
+        answer = self._open[request] = asyncio.get_running_loop().create_future()
+        try:
+            self._post(OpenAsked(request, name))
+            async with asyncio.timeout(OPEN_PATIENCE):
+                return await answer
+        except TimeoutError:
+            raise CulvertError(Reason.TIMEOUT, what=f"The tunnel for {name}") from None
+        finally:
+            del self._open[request]
+
+    def settle(self, settled: Settle) -> None:
+        answer = self._open.get(settled.request)
+        if answer is None or answer.done():
+            return
+        if settled.error is None:
+            answer.set_result(settled.fqdn)
+        else:
+            answer.set_exception(settled.error)
+
+    async def close_tunnel(self, name: str | None) -> int:
+        """How many were closed; None closes all."""
+        self._check_enrolled()
+        fqdn = None if name is None else self._client.profile.fqdn_of(name)
+        if name is not None and fqdn is None:
+            raise CulvertError(Reason.NAME_UNKNOWN, name=name)
+        machines = self._client.machines
+        closed = [it for it, machine in machines.items() if machine.is_up and fqdn in (None, it)]
+        self._post(CloseAsked(fqdn))
+        await self._until(lambda: not any(it in machines for it in closed))
+        return len(closed)
+
+    def select_gateway(self, gateway: str) -> None:
+        self._check_enrolled()
+        if gateway and all(gateway != known.name for known in self._client.profile.gateways):
+            raise CulvertError(Reason.NOT_FOUND, what=f"The gateway {gateway}")
+        self._post(GatewaySelected(gateway))
+
+    async def pause(self, until: int) -> None:
+        """Unix seconds. Returns once the tunnels are closed."""
+        self._check_enrolled()
+        if not 0 < until - time.time() <= LONGEST_PAUSE:
+            why = "a pause ends in the future, and within seven days"
+            raise CulvertError(Reason.REQUEST_INVALID, why=why)
+        self._post(PauseAsked(until))
+        await self._until(lambda: not self._client.machines)
+
+    def resume(self) -> None:
+        self._check_enrolled()
+        self._post(PauseEnded())

@@ -1,0 +1,71 @@
+"""What the person can ask for by a click: data that menu and window hold, and that the tray carries out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from culvert_tray.pause import PauseLength
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPage:
+    """Bring the tunnel up, then show the name's page in the browser."""
+
+    fqdn: str
+
+
+@dataclass(frozen=True, slots=True)
+class CopyText:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShowDetails:
+    tunnel_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CloseTunnel:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SelectGateway:
+    """Empty for automatic."""
+
+    gateway: str
+
+
+@dataclass(frozen=True, slots=True)
+class EnterCode:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Enrol:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    length: PauseLength
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class ShowWindow:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Quit:
+    pass
+
+
+Command = (
+    OpenPage | CopyText | ShowDetails | CloseTunnel | SelectGateway | EnterCode | Enrol | Pause | Resume | ShowWindow | Quit
+)  # fmt: skip
