@@ -28,6 +28,7 @@ from culvert_client.controller.enrolment import enrol
 from culvert_client.controller.messages import event_from, kept_profile, profile_from
 from culvert_client.controller.renewal import keep_renewed
 from culvert_client.core import tunnel_events as tunnel
+from culvert_client.core.activity import Activity, Entry
 from culvert_client.core.client import Client
 from culvert_client.core.client_events import (
     Applied,
@@ -91,6 +92,7 @@ class Daemon:
             state.tunnels() if self._identity else {},
             state.paused_until(),
         )
+        self._activity = Activity()
         self._upstream, self._system_dns = Upstream(*filter(None, [settings.dns_upstream])), system_dns
         self._resolver = Resolver(self._upstream, lambda: self._client.profile, self.post)
         self._listener = Listener(self._resolver.resolve)
@@ -156,7 +158,9 @@ class Daemon:
     # ── the loop ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def post(self, event: Event) -> None:
-        for command in self._client.handle(event, self._now()):
+        commands = self._client.handle(event, self._now())
+        self._activity.observe(self._client, event, commands, time.time())
+        for command in commands:
             self._execute(command)
         if self._timer is not None:
             self._timer.cancel()
@@ -172,7 +176,7 @@ class Daemon:
                 self._spawn(self._ask_txt(fqdn))
             case Reply(query):
                 self._resolver.settle(query, None)
-            case Fail(query, error):
+            case Fail(query, _, error):
                 log.info("refused: %s", error)
                 self._resolver.settle(query, error)
             case Call():
@@ -340,6 +344,18 @@ class Daemon:
                     await changed.wait()
             except TimeoutError:
                 continue
+
+    async def activities(self, follow: bool) -> AsyncIterator[Entry]:
+        """What is kept; then, if `follow`, what happens. Who reads too slowly misses the oldest."""
+        seen = 0
+        while True:
+            changed = self._changed
+            for entry in self._activity.after(seen):
+                seen = entry.number
+                yield entry
+            if not follow:
+                return
+            await changed.wait()
 
     async def enroll(self, link: str, device_name: str, uid: int) -> local_pb2.EnrollResponse:
         async with self._enrolling:

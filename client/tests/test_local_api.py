@@ -145,6 +145,33 @@ async def test_the_first_to_enrol_owns_the_computer(lab: Lab) -> None:
     assert (await culvert(daemon, ALICE, "code", CODE)).code == 3
 
 
+async def test_the_owner_reads_it_and_nobody_else(lab: Lab) -> None:
+    daemon = lab.daemon
+    await culvert(daemon, ALICE, "enroll", lab.link)
+    await culvert(daemon, ALICE, "code", CODE)
+    await culvert(daemon, ALICE, "open", "wiki")
+    plain = await culvert(daemon, ALICE, "log")
+    assert plain.code == 0
+    assert [line[21:] for line in plain.out.splitlines()] == [
+        "A code was accepted.",
+        "wiki.corp.example is open through gw-berlin.",
+    ]
+    lines = (await culvert(daemon, ALICE, "log", "--json")).out.splitlines()
+    assert [json.loads(line)["kind"] for line in lines] == [
+        "ACTIVITY_KIND_CODE_PROVEN",
+        "ACTIVITY_KIND_TUNNEL_UP",
+    ]
+    stranger = await culvert(daemon, MALLORY, "log", "-f")
+    assert (stranger.code, stranger.out) == (3, "")
+    paused = await culvert(daemon, MALLORY, "pause")
+    assert paused.code == 3
+    assert (await culvert(daemon, ALICE, "pause", "15m")).out.startswith("Paused until ")
+    assert "Paused" in (await culvert(daemon, ALICE, "status")).out
+    assert (await culvert(daemon, ALICE, "open", "wiki")).err.splitlines()[0] == "Culvert is paused."
+    assert (await culvert(daemon, ALICE, "resume")).code == 0
+    assert (await culvert(daemon, ALICE, "open", "wiki")).code == 0
+
+
 async def test_a_refusal_says_what_happened_and_what_to_do(lab: Lab) -> None:
     await culvert(lab.daemon, ALICE, "enroll", lab.link)
     wrong = await culvert(lab.daemon, ALICE, "code", "000000")

@@ -25,6 +25,8 @@ class CannedDaemon(local_pb2_grpc.LocalServiceServicer):
         self.asked: list[Any] = []
         self._status = local_pb2.Status()
         self._watchers: list[queue.Queue[local_pb2.Status | None]] = []
+        self.activities: list[local_pb2.Activity] = []
+        self._followers: list[queue.Queue[local_pb2.Activity | None]] = []
         self._lock = threading.Lock()
         self._server: grpc.Server | None = None
 
@@ -36,8 +38,8 @@ class CannedDaemon(local_pb2_grpc.LocalServiceServicer):
 
     def stop(self) -> None:
         with self._lock:
-            for watcher in self._watchers:
-                watcher.put(None)
+            for waiting in (*self._watchers, *self._followers):
+                waiting.put(None)
         if self._server is not None:
             self._server.stop(grace=0.2).wait()
             self._server = None
@@ -58,6 +60,21 @@ class CannedDaemon(local_pb2_grpc.LocalServiceServicer):
 
     def GetStatus(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
         return local_pb2.GetStatusResponse(status=self._status)
+
+    def WatchActivity(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:  # noqa: N802
+        for activity in self.activities:
+            yield local_pb2.WatchActivityResponse(activity=activity)
+        watcher: queue.Queue[local_pb2.Activity | None] = queue.Queue()
+        with self._lock:
+            self._followers.append(watcher)
+        while request.follow and (activity := watcher.get()) is not None:
+            yield local_pb2.WatchActivityResponse(activity=activity)
+
+    def happen(self, activity: local_pb2.Activity) -> None:
+        with self._lock:
+            self.activities.append(activity)
+            for follower in self._followers:
+                follower.put(activity)
 
     def Enroll(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
         self.asked.append(request)

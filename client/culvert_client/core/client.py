@@ -247,7 +247,7 @@ class Client:
                     name = self.profile.tunnel_of(fqdn)
                     self._faults.note(name, error)
                     self.clicks.end(name, error)
-                    commands.append(Fail(query, error))
+                    commands.append(Fail(query, fqdn, error))
         return commands
 
     def _release(self, fqdn: str, queries: frozenset[int], now: float) -> list[Command]:

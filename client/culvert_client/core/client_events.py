@@ -177,6 +177,7 @@ class Reply:
 @dataclass(frozen=True, slots=True)
 class Fail:
     query: int
+    fqdn: str
     error: CulvertError
 
 

@@ -23,6 +23,7 @@ class Act(enum.Enum):
     CLOSE = "close a tunnel"
     GATEWAY = "choose the gateway"
     PAUSE = "pause Culvert"
+    ACTIVITY = "read what has happened"
 
 
 def role_of(uid: int, owner: int | None) -> Role:

@@ -13,6 +13,7 @@ import grpc.aio
 from culvert_proto import CulvertError, Reason, local_pb2, local_pb2_grpc
 from culvert_proto.grpc_errors import stream, unary
 
+from culvert_client.core.activity import Entry
 from culvert_client.core.roles import Act, Role, may, role_of
 from culvert_client.core.status import redacted
 from culvert_client.local.requests import Requests
@@ -29,6 +30,7 @@ class Daemon(Protocol):
     def requests(self) -> Requests: ...
     def status(self) -> local_pb2.Status: ...
     def statuses(self) -> AsyncIterator[local_pb2.Status]: ...
+    def activities(self, follow: bool) -> AsyncIterator[Entry]: ...
     async def enroll(self, link: str, device_name: str, uid: int) -> local_pb2.EnrollResponse: ...
     async def submit_code(self, code: str) -> int: ...
 
@@ -63,6 +65,14 @@ class LocalServicer(local_pb2_grpc.LocalServiceServicer):
         uid = self._admit(context, Act.READ)
         async for status in self._daemon.statuses():
             yield local_pb2.WatchStatusResponse(status=self._shown(uid, status))
+
+    @stream
+    async def WatchActivity(
+        self, request: local_pb2.WatchActivityRequest, context: Context
+    ) -> AsyncIterator[local_pb2.WatchActivityResponse]:
+        self._admit(context, Act.ACTIVITY)
+        async for entry in self._daemon.activities(request.follow):
+            yield local_pb2.WatchActivityResponse(activity=entry.to_proto())
 
     @unary
     async def Enroll(self, request: local_pb2.EnrollRequest, context: Context) -> local_pb2.EnrollResponse:

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from culvert_proto.gen.culvert.error.v1 import error_pb2 as culvert_dot_error_dot_v1_dot_error__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x63ulvert/local/v1/local.proto\x12\x10\x63ulvert.local.v1\x1a\x1c\x63ulvert/error/v1/error.proto\"\xc5\x03\n\x06Status\x12&\n\x05state\x18\x01 \x01(\x0e\x32\x17.culvert.local.v1.State\x12\x0c\n\x04user\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65vice_name\x18\x03 \x01(\t\x12\x12\n\ncontroller\x18\x04 \x01(\t\x12\x18\n\x10\x63ode_valid_until\x18\x05 \x01(\x03\x12)\n\x07tunnels\x18\x06 \x03(\x0b\x32\x18.culvert.local.v1.Tunnel\x12+\n\x08gateways\x18\x07 \x03(\x0b\x32\x19.culvert.local.v1.Gateway\x12\x18\n\x10selected_gateway\x18\x08 \x01(\t\x12-\n\tresources\x18\t \x03(\x0b\x32\x1a.culvert.local.v1.Resource\x12\x30\n\nlast_error\x18\n \x01(\x0b\x32\x17.culvert.error.v1.ErrorH\x00\x88\x01\x01\x12\'\n\x06\x63licks\x18\x0b \x03(\x0b\x32\x17.culvert.local.v1.Click\x12\x0f\n\x07version\x18\x0c \x01(\t\x12\x10\n\x08\x64\x61tapath\x18\r \x01(\t\x12\x14\n\x0cpaused_until\x18\x0e \x01(\x03\x42\r\n\x0b_last_error\"\x80\x03\n\x06Tunnel\x12\x11\n\ttunnel_id\x18\x01 \x01(\t\x12\x10\n\x08resource\x18\x02 \x01(\t\x12\x0c\n\x04\x66qdn\x18\x03 \x01(\t\x12\x0f\n\x07gateway\x18\x04 \x01(\t\x12,\n\x05state\x18\x05 \x01(\x0e\x32\x1d.culvert.local.v1.TunnelState\x12\x15\n\rinner_address\x18\x06 \x01(\t\x12\x17\n\x0fremote_prefixes\x18\x07 \x03(\t\x12\x10\n\x08since_ms\x18\x08 \x01(\x03\x12\x12\n\npackets_in\x18\t \x01(\x04\x12\x13\n\x0bpackets_out\x18\n \x01(\x04\x12\x10\n\x08\x62ytes_in\x18\x0b \x01(\x04\x12\x11\n\tbytes_out\x18\x0c \x01(\x04\x12\x12\n\ngeneration\x18\r \x01(\r\x12\x32\n\x05\x64rops\x18\x0e \x03(\x0b\x32#.culvert.local.v1.Tunnel.DropsEntry\x1a,\n\nDropsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"8\n\x07Gateway\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x0e\n\x06online\x18\x03 \x01(\x08\"9\n\x08Resource\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x66qdn\x18\x02 \x01(\t\x12\x11\n\taddresses\x18\x03 \x03(\t\"\x87\x01\n\x05\x43lick\x12\x0c\n\x04\x66qdn\x18\x01 \x01(\t\x12\x12\n\nstarted_us\x18\x02 \x01(\x03\x12%\n\x05steps\x18\x03 \x03(\x0b\x32\x16.culvert.local.v1.Step\x12+\n\x05\x65rror\x18\x04 \x01(\x0b\x32\x17.culvert.error.v1.ErrorH\x00\x88\x01\x01\x42\x08\n\x06_error\"#\n\x04Step\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x61t_us\x18\x02 \x01(\x03\"\x12\n\x10GetStatusRequest\"=\n\x11GetStatusResponse\x12(\n\x06status\x18\x01 \x01(\x0b\x32\x18.culvert.local.v1.Status\"\x14\n\x12WatchStatusRequest\"?\n\x13WatchStatusResponse\x12(\n\x06status\x18\x01 \x01(\x0b\x32\x18.culvert.local.v1.Status\"2\n\rEnrollRequest\x12\x0c\n\x04link\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65vice_name\x18\x02 \x01(\t\"R\n\x0e\x45nrollResponse\x12\x0c\n\x04user\x18\x01 \x01(\t\x12\x15\n\x08totp_uri\x18\x02 \x01(\tB\x03\x80\x01\x01\x12\x1b\n\x0erecovery_codes\x18\x03 \x03(\tB\x03\x80\x01\x01\"!\n\x11SubmitCodeRequest\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\".\n\x12SubmitCodeResponse\x12\x18\n\x10\x63ode_valid_until\x18\x01 \x01(\x03\"!\n\x11OpenTunnelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\">\n\x12OpenTunnelResponse\x12(\n\x06tunnel\x18\x01 \x01(\x0b\x32\x18.culvert.local.v1.Tunnel\"<\n\x12\x43loseTunnelRequest\x12\x0e\n\x04name\x18\x01 \x01(\tH\x00\x12\r\n\x03\x61ll\x18\x02 \x01(\x08H\x00\x42\x07\n\x05which\"%\n\x13\x43loseTunnelResponse\x12\x0e\n\x06\x63losed\x18\x01 \x01(\r\"\'\n\x14SelectGatewayRequest\x12\x0f\n\x07gateway\x18\x01 \x01(\t\"\x17\n\x15SelectGatewayResponse\"\x1d\n\x0cPauseRequest\x12\r\n\x05until\x18\x01 \x01(\x03\"\x0f\n\rPauseResponse\"\x0f\n\rResumeRequest\"\x10\n\x0eResumeResponse*\xad\x01\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x16\n\x12STATE_NOT_ENROLLED\x10\x01\x12\x0f\n\x0bSTATE_READY\x10\x02\x12\x14\n\x10STATE_CONNECTING\x10\x03\x12\x13\n\x0fSTATE_CONNECTED\x10\x04\x12\x14\n\x10STATE_NEEDS_CODE\x10\x05\x12\x11\n\rSTATE_OFFLINE\x10\x06\x12\x10\n\x0cSTATE_PAUSED\x10\x07*\x8f\x01\n\x0bTunnelState\x12\x1c\n\x18TUNNEL_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14TUNNEL_STATE_OPENING\x10\x01\x12\x13\n\x0fTUNNEL_STATE_UP\x10\x02\x12\x19\n\x15TUNNEL_STATE_REKEYING\x10\x03\x12\x18\n\x14TUNNEL_STATE_CLOSING\x10\x04\x32\x96\x06\n\x0cLocalService\x12T\n\tGetStatus\x12\".culvert.local.v1.GetStatusRequest\x1a#.culvert.local.v1.GetStatusResponse\x12\\\n\x0bWatchStatus\x12$.culvert.local.v1.WatchStatusRequest\x1a%.culvert.local.v1.WatchStatusResponse0\x01\x12K\n\x06\x45nroll\x12\x1f.culvert.local.v1.EnrollRequest\x1a .culvert.local.v1.EnrollResponse\x12W\n\nSubmitCode\x12#.culvert.local.v1.SubmitCodeRequest\x1a$.culvert.local.v1.SubmitCodeResponse\x12W\n\nOpenTunnel\x12#.culvert.local.v1.OpenTunnelRequest\x1a$.culvert.local.v1.OpenTunnelResponse\x12Z\n\x0b\x43loseTunnel\x12$.culvert.local.v1.CloseTunnelRequest\x1a%.culvert.local.v1.CloseTunnelResponse\x12`\n\rSelectGateway\x12&.culvert.local.v1.SelectGatewayRequest\x1a\'.culvert.local.v1.SelectGatewayResponse\x12H\n\x05Pause\x12\x1e.culvert.local.v1.PauseRequest\x1a\x1f.culvert.local.v1.PauseResponse\x12K\n\x06Resume\x12\x1f.culvert.local.v1.ResumeRequest\x1a .culvert.local.v1.ResumeResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x63ulvert/local/v1/local.proto\x12\x10\x63ulvert.local.v1\x1a\x1c\x63ulvert/error/v1/error.proto\"\xc5\x03\n\x06Status\x12&\n\x05state\x18\x01 \x01(\x0e\x32\x17.culvert.local.v1.State\x12\x0c\n\x04user\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65vice_name\x18\x03 \x01(\t\x12\x12\n\ncontroller\x18\x04 \x01(\t\x12\x18\n\x10\x63ode_valid_until\x18\x05 \x01(\x03\x12)\n\x07tunnels\x18\x06 \x03(\x0b\x32\x18.culvert.local.v1.Tunnel\x12+\n\x08gateways\x18\x07 \x03(\x0b\x32\x19.culvert.local.v1.Gateway\x12\x18\n\x10selected_gateway\x18\x08 \x01(\t\x12-\n\tresources\x18\t \x03(\x0b\x32\x1a.culvert.local.v1.Resource\x12\x30\n\nlast_error\x18\n \x01(\x0b\x32\x17.culvert.error.v1.ErrorH\x00\x88\x01\x01\x12\'\n\x06\x63licks\x18\x0b \x03(\x0b\x32\x17.culvert.local.v1.Click\x12\x0f\n\x07version\x18\x0c \x01(\t\x12\x10\n\x08\x64\x61tapath\x18\r \x01(\t\x12\x14\n\x0cpaused_until\x18\x0e \x01(\x03\x42\r\n\x0b_last_error\"\x80\x03\n\x06Tunnel\x12\x11\n\ttunnel_id\x18\x01 \x01(\t\x12\x10\n\x08resource\x18\x02 \x01(\t\x12\x0c\n\x04\x66qdn\x18\x03 \x01(\t\x12\x0f\n\x07gateway\x18\x04 \x01(\t\x12,\n\x05state\x18\x05 \x01(\x0e\x32\x1d.culvert.local.v1.TunnelState\x12\x15\n\rinner_address\x18\x06 \x01(\t\x12\x17\n\x0fremote_prefixes\x18\x07 \x03(\t\x12\x10\n\x08since_ms\x18\x08 \x01(\x03\x12\x12\n\npackets_in\x18\t \x01(\x04\x12\x13\n\x0bpackets_out\x18\n \x01(\x04\x12\x10\n\x08\x62ytes_in\x18\x0b \x01(\x04\x12\x11\n\tbytes_out\x18\x0c \x01(\x04\x12\x12\n\ngeneration\x18\r \x01(\r\x12\x32\n\x05\x64rops\x18\x0e \x03(\x0b\x32#.culvert.local.v1.Tunnel.DropsEntry\x1a,\n\nDropsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"8\n\x07Gateway\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x0e\n\x06online\x18\x03 \x01(\x08\"9\n\x08Resource\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x66qdn\x18\x02 \x01(\t\x12\x11\n\taddresses\x18\x03 \x03(\t\"\x87\x01\n\x05\x43lick\x12\x0c\n\x04\x66qdn\x18\x01 \x01(\t\x12\x12\n\nstarted_us\x18\x02 \x01(\x03\x12%\n\x05steps\x18\x03 \x03(\x0b\x32\x16.culvert.local.v1.Step\x12+\n\x05\x65rror\x18\x04 \x01(\x0b\x32\x17.culvert.error.v1.ErrorH\x00\x88\x01\x01\x42\x08\n\x06_error\"#\n\x04Step\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x61t_us\x18\x02 \x01(\x03\"\x12\n\x10GetStatusRequest\"=\n\x11GetStatusResponse\x12(\n\x06status\x18\x01 \x01(\x0b\x32\x18.culvert.local.v1.Status\"\x14\n\x12WatchStatusRequest\"?\n\x13WatchStatusResponse\x12(\n\x06status\x18\x01 \x01(\x0b\x32\x18.culvert.local.v1.Status\"\xc5\x01\n\x08\x41\x63tivity\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\r\n\x05\x61t_ms\x18\x02 \x01(\x03\x12,\n\x04kind\x18\x03 \x01(\x0e\x32\x1e.culvert.local.v1.ActivityKind\x12\x0c\n\x04\x66qdn\x18\x04 \x01(\t\x12\x0f\n\x07gateway\x18\x05 \x01(\t\x12\x16\n\x0egateway_before\x18\x06 \x01(\t\x12+\n\x05\x65rror\x18\x07 \x01(\x0b\x32\x17.culvert.error.v1.ErrorH\x00\x88\x01\x01\x42\x08\n\x06_error\"&\n\x14WatchActivityRequest\x12\x0e\n\x06\x66ollow\x18\x01 \x01(\x08\"E\n\x15WatchActivityResponse\x12,\n\x08\x61\x63tivity\x18\x01 \x01(\x0b\x32\x1a.culvert.local.v1.Activity\"2\n\rEnrollRequest\x12\x0c\n\x04link\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65vice_name\x18\x02 \x01(\t\"R\n\x0e\x45nrollResponse\x12\x0c\n\x04user\x18\x01 \x01(\t\x12\x15\n\x08totp_uri\x18\x02 \x01(\tB\x03\x80\x01\x01\x12\x1b\n\x0erecovery_codes\x18\x03 \x03(\tB\x03\x80\x01\x01\"!\n\x11SubmitCodeRequest\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\".\n\x12SubmitCodeResponse\x12\x18\n\x10\x63ode_valid_until\x18\x01 \x01(\x03\"!\n\x11OpenTunnelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\">\n\x12OpenTunnelResponse\x12(\n\x06tunnel\x18\x01 \x01(\x0b\x32\x18.culvert.local.v1.Tunnel\"<\n\x12\x43loseTunnelRequest\x12\x0e\n\x04name\x18\x01 \x01(\tH\x00\x12\r\n\x03\x61ll\x18\x02 \x01(\x08H\x00\x42\x07\n\x05which\"%\n\x13\x43loseTunnelResponse\x12\x0e\n\x06\x63losed\x18\x01 \x01(\r\"\'\n\x14SelectGatewayRequest\x12\x0f\n\x07gateway\x18\x01 \x01(\t\"\x17\n\x15SelectGatewayResponse\"\x1d\n\x0cPauseRequest\x12\r\n\x05until\x18\x01 \x01(\x03\"\x0f\n\rPauseResponse\"\x0f\n\rResumeRequest\"\x10\n\x0eResumeResponse*\xad\x01\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x16\n\x12STATE_NOT_ENROLLED\x10\x01\x12\x0f\n\x0bSTATE_READY\x10\x02\x12\x14\n\x10STATE_CONNECTING\x10\x03\x12\x13\n\x0fSTATE_CONNECTED\x10\x04\x12\x14\n\x10STATE_NEEDS_CODE\x10\x05\x12\x11\n\rSTATE_OFFLINE\x10\x06\x12\x10\n\x0cSTATE_PAUSED\x10\x07*\x8f\x01\n\x0bTunnelState\x12\x1c\n\x18TUNNEL_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14TUNNEL_STATE_OPENING\x10\x01\x12\x13\n\x0fTUNNEL_STATE_UP\x10\x02\x12\x19\n\x15TUNNEL_STATE_REKEYING\x10\x03\x12\x18\n\x14TUNNEL_STATE_CLOSING\x10\x04*\xbe\x02\n\x0c\x41\x63tivityKind\x12\x1d\n\x19\x41\x43TIVITY_KIND_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x41\x43TIVITY_KIND_TUNNEL_UP\x10\x01\x12\x1f\n\x1b\x41\x43TIVITY_KIND_TUNNEL_CLOSED\x10\x02\x12\x1d\n\x19\x41\x43TIVITY_KIND_FAILED_OVER\x10\x03\x12\x18\n\x14\x41\x43TIVITY_KIND_DENIED\x10\x04\x12\x1d\n\x19\x41\x43TIVITY_KIND_CODE_PROVEN\x10\x05\x12\x18\n\x14\x41\x43TIVITY_KIND_PAUSED\x10\x06\x12\x19\n\x15\x41\x43TIVITY_KIND_RESUMED\x10\x07\x12!\n\x1d\x41\x43TIVITY_KIND_CONTROLLER_LOST\x10\x08\x12!\n\x1d\x41\x43TIVITY_KIND_CONTROLLER_BACK\x10\t2\xfa\x06\n\x0cLocalService\x12T\n\tGetStatus\x12\".culvert.local.v1.GetStatusRequest\x1a#.culvert.local.v1.GetStatusResponse\x12\\\n\x0bWatchStatus\x12$.culvert.local.v1.WatchStatusRequest\x1a%.culvert.local.v1.WatchStatusResponse0\x01\x12\x62\n\rWatchActivity\x12&.culvert.local.v1.WatchActivityRequest\x1a\'.culvert.local.v1.WatchActivityResponse0\x01\x12K\n\x06\x45nroll\x12\x1f.culvert.local.v1.EnrollRequest\x1a .culvert.local.v1.EnrollResponse\x12W\n\nSubmitCode\x12#.culvert.local.v1.SubmitCodeRequest\x1a$.culvert.local.v1.SubmitCodeResponse\x12W\n\nOpenTunnel\x12#.culvert.local.v1.OpenTunnelRequest\x1a$.culvert.local.v1.OpenTunnelResponse\x12Z\n\x0b\x43loseTunnel\x12$.culvert.local.v1.CloseTunnelRequest\x1a%.culvert.local.v1.CloseTunnelResponse\x12`\n\rSelectGateway\x12&.culvert.local.v1.SelectGatewayRequest\x1a\'.culvert.local.v1.SelectGatewayResponse\x12H\n\x05Pause\x12\x1e.culvert.local.v1.PauseRequest\x1a\x1f.culvert.local.v1.PauseResponse\x12K\n\x06Resume\x12\x1f.culvert.local.v1.ResumeRequest\x1a .culvert.local.v1.ResumeResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,10 +38,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ENROLLRESPONSE'].fields_by_name['totp_uri']._serialized_options = b'\200\001\001'
   _globals['_ENROLLRESPONSE'].fields_by_name['recovery_codes']._loaded_options = None
   _globals['_ENROLLRESPONSE'].fields_by_name['recovery_codes']._serialized_options = b'\200\001\001'
-  _globals['_STATE']._serialized_start=1954
-  _globals['_STATE']._serialized_end=2127
-  _globals['_TUNNELSTATE']._serialized_start=2130
-  _globals['_TUNNELSTATE']._serialized_end=2273
+  _globals['_STATE']._serialized_start=2265
+  _globals['_STATE']._serialized_end=2438
+  _globals['_TUNNELSTATE']._serialized_start=2441
+  _globals['_TUNNELSTATE']._serialized_end=2584
+  _globals['_ACTIVITYKIND']._serialized_start=2587
+  _globals['_ACTIVITYKIND']._serialized_end=2905
   _globals['_STATUS']._serialized_start=81
   _globals['_STATUS']._serialized_end=534
   _globals['_TUNNEL']._serialized_start=537
@@ -64,34 +66,40 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WATCHSTATUSREQUEST']._serialized_end=1318
   _globals['_WATCHSTATUSRESPONSE']._serialized_start=1320
   _globals['_WATCHSTATUSRESPONSE']._serialized_end=1383
-  _globals['_ENROLLREQUEST']._serialized_start=1385
-  _globals['_ENROLLREQUEST']._serialized_end=1435
-  _globals['_ENROLLRESPONSE']._serialized_start=1437
-  _globals['_ENROLLRESPONSE']._serialized_end=1519
-  _globals['_SUBMITCODEREQUEST']._serialized_start=1521
-  _globals['_SUBMITCODEREQUEST']._serialized_end=1554
-  _globals['_SUBMITCODERESPONSE']._serialized_start=1556
-  _globals['_SUBMITCODERESPONSE']._serialized_end=1602
-  _globals['_OPENTUNNELREQUEST']._serialized_start=1604
-  _globals['_OPENTUNNELREQUEST']._serialized_end=1637
-  _globals['_OPENTUNNELRESPONSE']._serialized_start=1639
-  _globals['_OPENTUNNELRESPONSE']._serialized_end=1701
-  _globals['_CLOSETUNNELREQUEST']._serialized_start=1703
-  _globals['_CLOSETUNNELREQUEST']._serialized_end=1763
-  _globals['_CLOSETUNNELRESPONSE']._serialized_start=1765
-  _globals['_CLOSETUNNELRESPONSE']._serialized_end=1802
-  _globals['_SELECTGATEWAYREQUEST']._serialized_start=1804
-  _globals['_SELECTGATEWAYREQUEST']._serialized_end=1843
-  _globals['_SELECTGATEWAYRESPONSE']._serialized_start=1845
-  _globals['_SELECTGATEWAYRESPONSE']._serialized_end=1868
-  _globals['_PAUSEREQUEST']._serialized_start=1870
-  _globals['_PAUSEREQUEST']._serialized_end=1899
-  _globals['_PAUSERESPONSE']._serialized_start=1901
-  _globals['_PAUSERESPONSE']._serialized_end=1916
-  _globals['_RESUMEREQUEST']._serialized_start=1918
-  _globals['_RESUMEREQUEST']._serialized_end=1933
-  _globals['_RESUMERESPONSE']._serialized_start=1935
-  _globals['_RESUMERESPONSE']._serialized_end=1951
-  _globals['_LOCALSERVICE']._serialized_start=2276
-  _globals['_LOCALSERVICE']._serialized_end=3066
+  _globals['_ACTIVITY']._serialized_start=1386
+  _globals['_ACTIVITY']._serialized_end=1583
+  _globals['_WATCHACTIVITYREQUEST']._serialized_start=1585
+  _globals['_WATCHACTIVITYREQUEST']._serialized_end=1623
+  _globals['_WATCHACTIVITYRESPONSE']._serialized_start=1625
+  _globals['_WATCHACTIVITYRESPONSE']._serialized_end=1694
+  _globals['_ENROLLREQUEST']._serialized_start=1696
+  _globals['_ENROLLREQUEST']._serialized_end=1746
+  _globals['_ENROLLRESPONSE']._serialized_start=1748
+  _globals['_ENROLLRESPONSE']._serialized_end=1830
+  _globals['_SUBMITCODEREQUEST']._serialized_start=1832
+  _globals['_SUBMITCODEREQUEST']._serialized_end=1865
+  _globals['_SUBMITCODERESPONSE']._serialized_start=1867
+  _globals['_SUBMITCODERESPONSE']._serialized_end=1913
+  _globals['_OPENTUNNELREQUEST']._serialized_start=1915
+  _globals['_OPENTUNNELREQUEST']._serialized_end=1948
+  _globals['_OPENTUNNELRESPONSE']._serialized_start=1950
+  _globals['_OPENTUNNELRESPONSE']._serialized_end=2012
+  _globals['_CLOSETUNNELREQUEST']._serialized_start=2014
+  _globals['_CLOSETUNNELREQUEST']._serialized_end=2074
+  _globals['_CLOSETUNNELRESPONSE']._serialized_start=2076
+  _globals['_CLOSETUNNELRESPONSE']._serialized_end=2113
+  _globals['_SELECTGATEWAYREQUEST']._serialized_start=2115
+  _globals['_SELECTGATEWAYREQUEST']._serialized_end=2154
+  _globals['_SELECTGATEWAYRESPONSE']._serialized_start=2156
+  _globals['_SELECTGATEWAYRESPONSE']._serialized_end=2179
+  _globals['_PAUSEREQUEST']._serialized_start=2181
+  _globals['_PAUSEREQUEST']._serialized_end=2210
+  _globals['_PAUSERESPONSE']._serialized_start=2212
+  _globals['_PAUSERESPONSE']._serialized_end=2227
+  _globals['_RESUMEREQUEST']._serialized_start=2229
+  _globals['_RESUMEREQUEST']._serialized_end=2244
+  _globals['_RESUMERESPONSE']._serialized_start=2246
+  _globals['_RESUMERESPONSE']._serialized_end=2262
+  _globals['_LOCALSERVICE']._serialized_start=2908
+  _globals['_LOCALSERVICE']._serialized_end=3798
 # @@protoc_insertion_point(module_scope)

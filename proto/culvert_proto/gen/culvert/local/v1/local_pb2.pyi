@@ -78,6 +78,39 @@ TUNNEL_STATE_REKEYING: TunnelState.ValueType  # 3
 TUNNEL_STATE_CLOSING: TunnelState.ValueType  # 4
 Global___TunnelState: _TypeAlias = TunnelState  # noqa: Y015
 
+class _ActivityKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ActivityKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ActivityKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    ACTIVITY_KIND_UNSPECIFIED: _ActivityKind.ValueType  # 0
+    ACTIVITY_KIND_TUNNEL_UP: _ActivityKind.ValueType  # 1
+    ACTIVITY_KIND_TUNNEL_CLOSED: _ActivityKind.ValueType  # 2
+    ACTIVITY_KIND_FAILED_OVER: _ActivityKind.ValueType  # 3
+    """A tunnel carries on through another gateway."""
+    ACTIVITY_KIND_DENIED: _ActivityKind.ValueType  # 4
+    ACTIVITY_KIND_CODE_PROVEN: _ActivityKind.ValueType  # 5
+    ACTIVITY_KIND_PAUSED: _ActivityKind.ValueType  # 6
+    ACTIVITY_KIND_RESUMED: _ActivityKind.ValueType  # 7
+    ACTIVITY_KIND_CONTROLLER_LOST: _ActivityKind.ValueType  # 8
+    ACTIVITY_KIND_CONTROLLER_BACK: _ActivityKind.ValueType  # 9
+
+class ActivityKind(_ActivityKind, metaclass=_ActivityKindEnumTypeWrapper): ...
+
+ACTIVITY_KIND_UNSPECIFIED: ActivityKind.ValueType  # 0
+ACTIVITY_KIND_TUNNEL_UP: ActivityKind.ValueType  # 1
+ACTIVITY_KIND_TUNNEL_CLOSED: ActivityKind.ValueType  # 2
+ACTIVITY_KIND_FAILED_OVER: ActivityKind.ValueType  # 3
+"""A tunnel carries on through another gateway."""
+ACTIVITY_KIND_DENIED: ActivityKind.ValueType  # 4
+ACTIVITY_KIND_CODE_PROVEN: ActivityKind.ValueType  # 5
+ACTIVITY_KIND_PAUSED: ActivityKind.ValueType  # 6
+ACTIVITY_KIND_RESUMED: ActivityKind.ValueType  # 7
+ACTIVITY_KIND_CONTROLLER_LOST: ActivityKind.ValueType  # 8
+ACTIVITY_KIND_CONTROLLER_BACK: ActivityKind.ValueType  # 9
+Global___ActivityKind: _TypeAlias = ActivityKind  # noqa: Y015
+
 @_typing.final
 class Status(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
@@ -415,6 +448,91 @@ class WatchStatusResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___WatchStatusResponse: _TypeAlias = WatchStatusResponse  # noqa: Y015
+
+@_typing.final
+class Activity(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NUMBER_FIELD_NUMBER: _builtins.int
+    AT_MS_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    FQDN_FIELD_NUMBER: _builtins.int
+    GATEWAY_FIELD_NUMBER: _builtins.int
+    GATEWAY_BEFORE_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    number: _builtins.int
+    """Counts up from the daemon's start; one that is missing was no longer kept."""
+    at_ms: _builtins.int
+    """Unix milliseconds."""
+    kind: Global___ActivityKind.ValueType
+    fqdn: _builtins.str
+    gateway: _builtins.str
+    gateway_before: _builtins.str
+    """The gateway before, of a tunnel that failed over."""
+    @_builtins.property
+    def error(self) -> _error_pb2.Error:
+        """Why, of a denial, a close and a lost controller."""
+
+    def __init__(
+        self,
+        *,
+        number: _builtins.int = ...,
+        at_ms: _builtins.int = ...,
+        kind: Global___ActivityKind.ValueType = ...,
+        fqdn: _builtins.str = ...,
+        gateway: _builtins.str = ...,
+        gateway_before: _builtins.str = ...,
+        error: _error_pb2.Error | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "error", b"error"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "at_ms", b"at_ms", "error", b"error", "fqdn", b"fqdn", "gateway", b"gateway", "gateway_before", b"gateway_before", "kind", b"kind", "number", b"number"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__error: _TypeAlias = _typing.Literal["error"]  # noqa: Y015
+    _WhichOneofArgType__error: _TypeAlias = _typing.Literal["_error", b"_error"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__error) -> _WhichOneofReturnType__error | None: ...
+
+Global___Activity: _TypeAlias = Activity  # noqa: Y015
+
+@_typing.final
+class WatchActivityRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FOLLOW_FIELD_NUMBER: _builtins.int
+    follow: _builtins.bool
+    """Go on with what happens, instead of ending after what is kept."""
+    def __init__(
+        self,
+        *,
+        follow: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["follow", b"follow"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchActivityRequest: _TypeAlias = WatchActivityRequest  # noqa: Y015
+
+@_typing.final
+class WatchActivityResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACTIVITY_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def activity(self) -> Global___Activity: ...
+    def __init__(
+        self,
+        *,
+        activity: Global___Activity | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["activity", b"activity"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["activity", b"activity"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchActivityResponse: _TypeAlias = WatchActivityResponse  # noqa: Y015
 
 @_typing.final
 class EnrollRequest(_message.Message):

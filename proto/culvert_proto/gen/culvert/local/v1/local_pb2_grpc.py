@@ -45,6 +45,11 @@ class LocalServiceStub:
                 request_serializer=culvert_dot_local_dot_v1_dot_local__pb2.WatchStatusRequest.SerializeToString,
                 response_deserializer=culvert_dot_local_dot_v1_dot_local__pb2.WatchStatusResponse.FromString,
                 _registered_method=True)
+        self.WatchActivity = channel.unary_stream(
+                '/culvert.local.v1.LocalService/WatchActivity',
+                request_serializer=culvert_dot_local_dot_v1_dot_local__pb2.WatchActivityRequest.SerializeToString,
+                response_deserializer=culvert_dot_local_dot_v1_dot_local__pb2.WatchActivityResponse.FromString,
+                _registered_method=True)
         self.Enroll = channel.unary_unary(
                 '/culvert.local.v1.LocalService/Enroll',
                 request_serializer=culvert_dot_local_dot_v1_dot_local__pb2.EnrollRequest.SerializeToString,
@@ -94,6 +99,13 @@ class LocalServiceServicer:
 
     def WatchStatus(self, request, context):
         """The status now, then again at each change.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WatchActivity(self, request, context):
+        """What has happened, oldest first, at most the newest 500; then, if wanted, what happens. The owner's and root's.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -158,6 +170,11 @@ def add_LocalServiceServicer_to_server(servicer, server):
                     servicer.WatchStatus,
                     request_deserializer=culvert_dot_local_dot_v1_dot_local__pb2.WatchStatusRequest.FromString,
                     response_serializer=culvert_dot_local_dot_v1_dot_local__pb2.WatchStatusResponse.SerializeToString,
+            ),
+            'WatchActivity': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchActivity,
+                    request_deserializer=culvert_dot_local_dot_v1_dot_local__pb2.WatchActivityRequest.FromString,
+                    response_serializer=culvert_dot_local_dot_v1_dot_local__pb2.WatchActivityResponse.SerializeToString,
             ),
             'Enroll': grpc.unary_unary_rpc_method_handler(
                     servicer.Enroll,
@@ -250,6 +267,33 @@ class LocalService:
             '/culvert.local.v1.LocalService/WatchStatus',
             culvert_dot_local_dot_v1_dot_local__pb2.WatchStatusRequest.SerializeToString,
             culvert_dot_local_dot_v1_dot_local__pb2.WatchStatusResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchActivity(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/culvert.local.v1.LocalService/WatchActivity',
+            culvert_dot_local_dot_v1_dot_local__pb2.WatchActivityRequest.SerializeToString,
+            culvert_dot_local_dot_v1_dot_local__pb2.WatchActivityResponse.FromString,
             options,
             channel_credentials,
             insecure,

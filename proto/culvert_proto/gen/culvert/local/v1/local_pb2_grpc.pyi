@@ -38,6 +38,8 @@ class LocalServiceStub:
     GetStatus: _grpc.UnaryUnaryMultiCallable[_local_pb2.GetStatusRequest, _local_pb2.GetStatusResponse]
     WatchStatus: _grpc.UnaryStreamMultiCallable[_local_pb2.WatchStatusRequest, _local_pb2.WatchStatusResponse]
     """The status now, then again at each change."""
+    WatchActivity: _grpc.UnaryStreamMultiCallable[_local_pb2.WatchActivityRequest, _local_pb2.WatchActivityResponse]
+    """What has happened, oldest first, at most the newest 500; then, if wanted, what happens. The owner's and root's."""
     Enroll: _grpc.UnaryUnaryMultiCallable[_local_pb2.EnrollRequest, _local_pb2.EnrollResponse]
     """Enrols this computer with an invitation link. The caller becomes the owner."""
     SubmitCode: _grpc.UnaryUnaryMultiCallable[_local_pb2.SubmitCodeRequest, _local_pb2.SubmitCodeResponse]
@@ -59,6 +61,8 @@ class LocalServiceAsyncStub(LocalServiceStub):
     GetStatus: _aio.UnaryUnaryMultiCallable[_local_pb2.GetStatusRequest, _local_pb2.GetStatusResponse]  # type: ignore[assignment]
     WatchStatus: _aio.UnaryStreamMultiCallable[_local_pb2.WatchStatusRequest, _local_pb2.WatchStatusResponse]  # type: ignore[assignment]
     """The status now, then again at each change."""
+    WatchActivity: _aio.UnaryStreamMultiCallable[_local_pb2.WatchActivityRequest, _local_pb2.WatchActivityResponse]  # type: ignore[assignment]
+    """What has happened, oldest first, at most the newest 500; then, if wanted, what happens. The owner's and root's."""
     Enroll: _aio.UnaryUnaryMultiCallable[_local_pb2.EnrollRequest, _local_pb2.EnrollResponse]  # type: ignore[assignment]
     """Enrols this computer with an invitation link. The caller becomes the owner."""
     SubmitCode: _aio.UnaryUnaryMultiCallable[_local_pb2.SubmitCodeRequest, _local_pb2.SubmitCodeResponse]  # type: ignore[assignment]
@@ -89,6 +93,14 @@ class LocalServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_local_pb2.WatchStatusResponse], _abc.AsyncIterator[_local_pb2.WatchStatusResponse]]:
         """The status now, then again at each change."""
+
+    @_abc_1.abstractmethod
+    def WatchActivity(
+        self,
+        request: _local_pb2.WatchActivityRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_local_pb2.WatchActivityResponse], _abc.AsyncIterator[_local_pb2.WatchActivityResponse]]:
+        """What has happened, oldest first, at most the newest 500; then, if wanted, what happens. The owner's and root's."""
 
     @_abc_1.abstractmethod
     def Enroll(

@@ -1,0 +1,79 @@
+"""`culvert log`: what has happened, and what happens."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from culvert_proto import local_pb2
+from google.protobuf import json_format
+
+from culvert_client.cli import words
+from culvert_client.cli.commands import Json, app, link_of
+
+if TYPE_CHECKING:
+    from culvert_proto import local_pb2_grpc
+
+_COLOURS = {
+    local_pb2.ACTIVITY_KIND_TUNNEL_UP: "green",
+    local_pb2.ACTIVITY_KIND_DENIED: "red",
+    local_pb2.ACTIVITY_KIND_FAILED_OVER: "yellow",
+    local_pb2.ACTIVITY_KIND_CONTROLLER_LOST: "red",
+}
+
+
+@app.command()
+def log(
+    context: typer.Context,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with what happens from now on.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """What has happened: tunnels up and closed, denials with their reasons. With --json, an object a line."""
+
+    async def read(daemon: local_pb2_grpc.LocalServiceAsyncStub) -> None:
+        async for answer in daemon.WatchActivity(local_pb2.WatchActivityRequest(follow=follow)):
+            one = answer.activity
+            if json:
+                print(
+                    json_format.MessageToJson(one, preserving_proto_field_name=True, indent=None), flush=True
+                )
+            else:
+                words.out.print(_line(one), style=_COLOURS.get(one.kind), markup=False)
+
+    # Ctrl-C is how a person ends it.
+    with suppress(KeyboardInterrupt):
+        link_of(context).ask(read)
+
+
+def _line(one: local_pb2.Activity) -> str:
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one.at_ms / 1e3))
+    return f"{at}  {said(one)}"
+
+
+def said(one: local_pb2.Activity) -> str:
+    why = " ".join(filter(None, (one.error.message, one.error.remedy)))
+    match one.kind:
+        case local_pb2.ACTIVITY_KIND_TUNNEL_UP:
+            return f"{one.fqdn} is open through {one.gateway}."
+        case local_pb2.ACTIVITY_KIND_TUNNEL_CLOSED:
+            return f"{one.fqdn} is closed. {one.error.message}"
+        case local_pb2.ACTIVITY_KIND_FAILED_OVER:
+            return f"{one.fqdn} moved from {one.gateway_before} to {one.gateway}."
+        case local_pb2.ACTIVITY_KIND_DENIED:
+            return f"{one.fqdn} was refused. {why}"
+        case local_pb2.ACTIVITY_KIND_CODE_PROVEN:
+            return "A code was accepted."
+        case local_pb2.ACTIVITY_KIND_PAUSED:
+            return "Culvert was paused."
+        case local_pb2.ACTIVITY_KIND_RESUMED:
+            return "The pause ended."
+        case local_pb2.ACTIVITY_KIND_CONTROLLER_LOST:
+            return why
+        case local_pb2.ACTIVITY_KIND_CONTROLLER_BACK:
+            return "The controller answers again."
+        case _:
+            return f"{one.fqdn} {why}".strip()

@@ -1,0 +1,145 @@
+"""What has happened, for persons to read: the newest entries, drawn from what the client was told and what followed."""
+
+from __future__ import annotations
+
+import enum
+import itertools
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from culvert_proto import CulvertError, Reason, local_pb2
+
+from culvert_client.core import tunnel_events as tunnel
+from culvert_client.core.client import Client
+from culvert_client.core.client_events import (
+    CallEnded,
+    CodeProven,
+    Command,
+    ControllerLost,
+    Event,
+    Fail,
+    KeepPause,
+    ProfileReceived,
+    Settle,
+    TunnelLost,
+)
+from culvert_client.core.tunnel_states import Closing
+
+# Our tunables.
+KEPT = 500
+SAME_DENIAL = 10.0
+"""Seconds. A browser asks for A, AAAA and HTTPS, and again: that is one denial."""
+
+# What a state gives as its reason, and needs nothing filled in.
+_PLAIN = (Reason.CLOSED_BY_USER, Reason.CLOSED_IDLE)
+
+
+class Kind(enum.IntEnum):
+    TUNNEL_UP = local_pb2.ACTIVITY_KIND_TUNNEL_UP
+    TUNNEL_CLOSED = local_pb2.ACTIVITY_KIND_TUNNEL_CLOSED
+    FAILED_OVER = local_pb2.ACTIVITY_KIND_FAILED_OVER
+    DENIED = local_pb2.ACTIVITY_KIND_DENIED
+    CODE_PROVEN = local_pb2.ACTIVITY_KIND_CODE_PROVEN
+    PAUSED = local_pb2.ACTIVITY_KIND_PAUSED
+    RESUMED = local_pb2.ACTIVITY_KIND_RESUMED
+    CONTROLLER_LOST = local_pb2.ACTIVITY_KIND_CONTROLLER_LOST
+    CONTROLLER_BACK = local_pb2.ACTIVITY_KIND_CONTROLLER_BACK
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """`at` in Unix seconds; `gateway_before` is set when a tunnel has failed over."""
+
+    number: int
+    at: float
+    kind: Kind
+    fqdn: str = ""
+    gateway: str = ""
+    gateway_before: str = ""
+    error: CulvertError | None = None
+
+    def to_proto(self) -> local_pb2.Activity:
+        return local_pb2.Activity(
+            number=self.number,
+            at_ms=round(self.at * 1e3),
+            kind=local_pb2.ActivityKind.ValueType(self.kind),
+            fqdn=self.fqdn,
+            gateway=self.gateway,
+            gateway_before=self.gateway_before,
+            error=self.error.to_proto() if self.error else None,
+        )
+
+
+class Activity:
+    """`observe` is called after each event that the client has handled, with the commands that came of it."""
+
+    def __init__(self) -> None:
+        self._entries: deque[Entry] = deque(maxlen=KEPT)
+        self._numbers = itertools.count(1)
+        self._up: dict[str, str] = {}
+        self._connected: bool | None = None
+        self._paused = False
+
+    def after(self, number: int) -> list[Entry]:
+        """The entries after the one with this number, oldest first; 0 for all that are kept."""
+        return [entry for entry in self._entries if entry.number > number]
+
+    def observe(self, client: Client, event: Event, commands: Iterable[Command], unix_now: float) -> None:
+        def note(kind: Kind, **fields: str | CulvertError | None) -> None:
+            self._entries.append(Entry(next(self._numbers), unix_now, kind, **fields))  # pyright: ignore[reportArgumentType]
+
+        match event:
+            case ProfileReceived() if self._connected is not True:
+                if self._connected is False:
+                    note(Kind.CONTROLLER_BACK)
+                self._connected = True
+            case ControllerLost(error) if self._connected is not False:
+                note(Kind.CONTROLLER_LOST, error=error)
+                self._connected = False
+            case CodeProven():
+                note(Kind.CODE_PROVEN)
+            case _:
+                pass
+        for command in commands:
+            match command:
+                case KeepPause(until) if (until != 0) != self._paused:
+                    self._paused = until != 0
+                    note(Kind.PAUSED if until else Kind.RESUMED)
+                case Fail(fqdn=fqdn, error=error) | Settle(fqdn=fqdn, error=error) if error is not None:
+                    if not self._told(fqdn, error, unix_now):
+                        note(Kind.DENIED, fqdn=fqdn, error=error)
+                case _:
+                    pass
+        up = {
+            name: it.carried.tunnel.gateway for name, it in client.machines.items() if it.carried and it.is_up
+        }
+        for name, gateway in up.items():
+            before = self._up.get(name)
+            if before is None:
+                note(Kind.TUNNEL_UP, fqdn=name, gateway=gateway)
+            elif before != gateway:
+                note(Kind.FAILED_OVER, fqdn=name, gateway=gateway, gateway_before=before)
+            self._up[name] = gateway
+        # One that is being installed again, on another gateway, is not closed.
+        for name in [name for name in self._up if not (it := client.machines.get(name)) or not it.carried]:
+            note(Kind.TUNNEL_CLOSED, fqdn=name, gateway=self._up.pop(name), error=_why(client, name, event))
+
+    def _told(self, fqdn: str, error: CulvertError, now: float) -> bool:
+        return any(
+            entry.kind is Kind.DENIED and entry.fqdn == fqdn and entry.error is not None
+            and str(entry.error) == str(error) and now - entry.at < SAME_DENIAL
+            for entry in self._entries
+        )  # fmt: skip
+
+
+def _why(client: Client, name: str, event: Event) -> CulvertError:
+    match event:
+        case TunnelLost(error=error) | ControllerLost(error) | CallEnded(event=tunnel.Failed(error=error)):
+            return error
+        case _:
+            machine = client.machines.get(name)
+            state = machine.state if machine is not None else None
+            if isinstance(state, Closing) and state.reason in _PLAIN:
+                return CulvertError(state.reason)
+            return CulvertError(Reason.CLOSED_BY_USER)
