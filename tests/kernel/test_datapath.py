@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from ipaddress import ip_address
 
 import pytest
 from culvert_ipsec import DatapathError, Limits, Selector, SoftLimit
@@ -96,7 +98,7 @@ def test_what_is_blocked_leaves_by_no_route(site: Site, laptop: Laptop) -> None:
     with site.gateway.call(_wiretap, "wan") as tap:
         for version in (4, 6):
             assert ping("peer", OFFICE[version], count=1) == 0
-            with site.peer.call(_datagrams_by, "eth0", version) as sender, pytest.raises(PermissionError):
+            with site.peer.call(_datagrams_by, "eth0", version) as sender:
                 sender.sendto(b"in clear", (OFFICE[version], 9))
         assert not _to_office(tap)
         laptop.open(Pair(GCM))
@@ -104,6 +106,22 @@ def test_what_is_blocked_leaves_by_no_route(site: Site, laptop: Laptop) -> None:
         assert not _to_office(tap)
     laptop.block()
     assert ping("peer", OFFICE[4], count=1) == 0
+
+
+def test_each_packet_to_what_is_blocked_is_told_of_until_a_tunnel_carries_it(
+    site: Site, laptop: Laptop
+) -> None:
+    laptop.block()
+    trap = laptop.path.trap
+    for far in (*OFFICE.values(), *OFFICE.values()):
+        with site.peer.call(_datagrams_by, "eth0", ip_address(far).version) as sender:
+            sender.sendto(b"knock", (far, 9))
+            sender.sendto(b"knock", (far, 9))
+        assert waited(lambda: select.select([trap], [], [], 0)[0])
+        assert trap.take() == {ip_address(far)}
+    laptop.open(Pair(GCM))
+    assert ping("peer", OFFICE[4]) == 3
+    assert trap.take() == frozenset()
 
 
 def test_only_what_the_selectors_name_passes(site: Site, laptop: Laptop) -> None:

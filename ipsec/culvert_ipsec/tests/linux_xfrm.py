@@ -90,6 +90,17 @@ class Expire(Structure):
     _fields_ = (("state", SaInfo), ("hard", c_uint8))
 
 
+class Acquire(Structure):
+    _fields_ = (
+        ("id", Id), ("saddr", Address), ("sel", Selector), ("policy", PolicyInfo), ("aalgos", c_uint32),
+        ("ealgos", c_uint32), ("calgos", c_uint32), ("seq", c_uint32),
+    )  # fmt: skip
+
+
+class SpiInfo(Structure):
+    _fields_ = (("info", SaInfo), ("min", c_uint32), ("max", c_uint32))
+
+
 class Algo(Structure):
     _fields_ = (("alg_name", ctypes.c_char * 64), ("alg_key_len", c_uint32))
 

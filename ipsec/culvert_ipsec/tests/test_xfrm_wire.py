@@ -90,14 +90,26 @@ def test_a_policy(version: int) -> None:
     assert xfrm_wire.read_policy(body, range(0, 8, 8)) is None
 
 
-def test_a_policy_that_blocks() -> None:
-    traffic = Traffic(ip_network("0.0.0.0/0"), ip_network("10.0.0.0/8"))
-    body, attributes = xfrm_wire.policy(Policy(Direction.OUT, traffic, 2120), 8)
-    chosen = {"sel__daddr": bytes([10]), "sel__prefixlen_d": 8, "sel__family": AF_INET}
-    assert (body, attributes) == (
-        linux.filled(linux.PolicyInfo, **chosen, **UNLIMITED, priority=2120, index=8, dir=1, action=1),
-        {},
-    )
+@pytest.mark.parametrize("text", ["10.20.0.10", "fd20::7"])
+def test_a_packet_that_wants_an_sa(text: str) -> None:
+    address = ip_address(text)
+    family = AF_INET if isinstance(address, IPv4Address) else AF_INET6
+    data = linux.framed(0x17, 0, 0, linux.filled(
+        linux.Acquire, id__daddr=THERE.packed, id__proto=50, sel__daddr=address.packed,
+        sel__prefixlen_d=address.max_prefixlen, sel__family=family, policy__index=0x44000009, policy__dir=1,
+        policy__sel__family=family,
+    ), {5: bytes(64)})  # fmt: skip
+    body, _ = xfrm_wire.body_and_attributes(Kind.ACQUIRE, data)
+    assert xfrm_wire.read_acquire(body, range(0x44000000, 0x45000000, 8)) == address
+    assert xfrm_wire.read_acquire(body, range(0, 8, 8)) is None
+
+
+def test_an_spi_for_an_sa_that_is_wanted() -> None:
+    unlimited = {f"info__{name}": value for name, value in UNLIMITED.items()}
+    assert xfrm_wire.spi_wanted(Template(HERE, THERE, 77)) == linux.filled(
+        linux.SpiInfo, **unlimited, info__id__daddr=THERE.packed, info__id__proto=50, info__saddr=HERE.packed,
+        info__reqid=77, info__family=AF_INET, info__mode=1, min=256, max=2**32 - 1,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("text", ["192.0.2.1", "2001:db8::1"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
 from typing import Protocol
 
 from culvert_ipsec.counters import Counters
@@ -22,8 +23,22 @@ class SoftLimit:
     inbound: bool
 
 
+class Trap(Protocol):
+    """Packets to what is blocked, which no tunnel carries. They are dropped whether anybody listens or not."""
+
+    def fileno(self) -> int:
+        """A descriptor that is readable while `take` has something to tell."""
+        ...
+
+    def take(self) -> frozenset[IPv4Address | IPv6Address]:
+        """Where they wanted to go. Never waits. Who asks seldom is told less."""
+        ...
+
+
 class Datapath(Protocol):
-    """After `close`, every method but `close` raises DatapathError."""
+    """After `close`, every method but `close` raises DatapathError, and `trap` is gone."""
+
+    trap: Trap
 
     def apply(self, desired: DatapathState) -> None:
         """Make `desired` the whole state; idempotent."""

@@ -31,6 +31,7 @@ from culvert_ipsec.desired import MIN_REPLAY_WINDOW, UDP_ENCAPSULATION_PORT, Dat
 from culvert_ipsec.kept_link import KeptLink
 from culvert_ipsec.link_plan import wanted as wanted_link
 from culvert_ipsec.not_opened import why_not_opened
+from culvert_ipsec.xfrm_acquires import Acquires
 from culvert_ipsec.xfrm_notices import Notices, soft_limit
 from culvert_ipsec.xfrm_plan import (
     INDICES,
@@ -76,6 +77,7 @@ class Kernel:
         self._udp = stack.enter_context(_udp_socket(udp_port))
         stack.callback(os.close, _device(tun_name))
         self._notices = stack.enter_context(Notices())
+        self.trap = stack.enter_context(Acquires())
         self._link = KeptLink(tun_name)
         self._sad = Sad(self._xfrm)
         self._drops = Drops()
@@ -222,7 +224,7 @@ class Kernel:
     def _sweep(self) -> None:
         """Remove the outbound SAs that policies have left before this."""
         templates = [policy.template for policy in self._known.policies.values()]
-        used = {(template.dst, template.spi) for template in templates if template is not None}
+        used = {(template.dst, template.spi) for template in templates}
         outbound = [name for name, owner in self._known.owners.items() if not owner.inbound]
         self._take([RemoveSa(name) for name in outbound if name not in used], {})
 
@@ -268,7 +270,7 @@ class Kernel:
     def _reqid(self, tunnel_id: str) -> int:
         if tunnel_id not in self._reqids:
             taken = set(self._reqids.values())
-            self._reqids[tunnel_id] = next(it for it in REQIDS[1:] if it not in taken)
+            self._reqids[tunnel_id] = next(it for it in REQIDS[1:-1] if it not in taken)
         return self._reqids[tunnel_id]
 
     def _tunnel_counters(self, tunnel_id: str, tallies: Mapping[Owner, Tally]) -> TunnelCounters:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ipaddress import ip_network
 from typing import Self
 
 from pyroute2 import NetlinkError
@@ -15,6 +16,7 @@ from culvert_ipsec.kept_link import KeptLink
 from culvert_ipsec.link_plan import wanted
 from culvert_ipsec.not_opened import why_not_opened
 from culvert_ipsec.offloads import Offloads
+from culvert_ipsec.packet_trap import PacketTrap
 
 _CLOSED = "The datapath is closed."
 
@@ -28,6 +30,7 @@ class Userspace:
 
     def __init__(self, native: _native.Datapath, tun_name: str, udp_port: int) -> None:
         self._native = native
+        self.trap = PacketTrap(tun_name)
         self._tun_name = tun_name
         self._udp_port = udp_port
         self._link = KeptLink(tun_name)
@@ -41,7 +44,7 @@ class Userspace:
         *,
         offloads: bool = True,
     ) -> Self:
-        """Open the TUN device and the UDP socket; needs CAP_NET_ADMIN. Raises DatapathError.
+        """Open the TUN device and its sockets; needs CAP_NET_ADMIN and CAP_NET_RAW. Raises DatapathError.
 
         Legacy suites are refused by `apply` unless `allowed_suites` names them. Without `offloads` the kernel is not asked
         for any, e.g. because a driver's are broken.
@@ -62,6 +65,9 @@ class Userspace:
             # Tunnels before routes: the first packet that is routed to the device finds its SA.
             self._native.apply(desired.tunnels)
             self._link.bring_to(link)
+            self.trap.leave_to_tunnels(
+                ip_network(it) for tunnel in desired.tunnels for it in tunnel.remote_prefixes
+            )
         except ValueError as error:
             raise DatapathError(f"The tunnels cannot be installed: {error}.") from error
         except (OSError, NetlinkError) as error:
@@ -109,6 +115,7 @@ class Userspace:
 
     def close(self) -> None:
         self._native.close()
+        self.trap.close()
         try:
             self._link.close()
         except (OSError, NetlinkError) as error:

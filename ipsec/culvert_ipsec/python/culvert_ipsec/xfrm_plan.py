@@ -3,7 +3,7 @@
 ```
              out: own address ─► prefix   one SA, by its SPI   ┐ a tunnel's, before what blocks
              in:  prefix ─► own address   any SA of the tunnel ┘
-             out: anywhere ─► blocked     nothing passes
+             out: anywhere ─► blocked     an SA that never comes: nothing passes, and the kernel tells of it (ACQUIRE)
 ```
 A policy that is replaced changes the SA of every packet in one step, those of open connections included (RFC 9061 D.2):
 inbound SAs in ─► outbound SA in ─► policies ─► … ─► policies out ─► SAs out. Only the outbound SA that a policy has just
@@ -37,6 +37,8 @@ REQIDS = range(0x43560000, 0x43570000)
 """Ours: above what the kernel and IKE daemons give out. One for each tunnel."""
 INDICES = range(0x44000000, 0x45000000, 8)
 """Policies' numbers, to which the direction is added: the kernel counts its own up from 0."""
+TRAP = Template(IPv4Address("127.0.0.1"), IPv4Address("127.0.0.1"), REQIDS[-1])
+"""The SA that blocked packets would need."""
 TUNNEL_PRIORITY, BLOCK_PRIORITY = 1000, 2000
 """Of the longest prefix. Other programs' policies for everything come later."""
 _OUTBOUND_WINDOW = 32  # Receives nothing, but ESN wants one.
@@ -114,7 +116,7 @@ def wanted(
 def block(prefix: Network) -> Policy:
     """Nothing goes there, by whatever route, unless a tunnel carries it."""
     traffic = Traffic(_EVERYTHING[prefix.version], prefix)
-    return Policy(Direction.OUT, traffic, _priority(BLOCK_PRIORITY, prefix))
+    return Policy(Direction.OUT, traffic, _priority(BLOCK_PRIORITY, prefix), TRAP)
 
 
 def comes(known: Wanted, desired: Wanted) -> Iterator[Step]:

@@ -13,7 +13,18 @@ from typing import Self
 from pyroute2.netlink import NETLINK_XFRM, NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR
 
 from culvert_ipsec import xfrm_wire as wire
-from culvert_ipsec.xfrm_values import Direction, Expired, Policy, Replay, Sa, SaName, SaSeen, Traffic
+from culvert_ipsec.xfrm_values import (
+    Address,
+    Direction,
+    Expired,
+    Policy,
+    Replay,
+    Sa,
+    SaName,
+    SaSeen,
+    Template,
+    Traffic,
+)
 from culvert_ipsec.xfrm_wire import Kind
 
 # linux/netlink.h
@@ -22,7 +33,7 @@ _NLM_F_CREATE, _NLM_F_EXCL = 0x400, 0x200
 _RECEIVE = 1 << 16
 _KERNEL = 0
 # linux/xfrm.h
-GROUP_EXPIRE = 2
+GROUP_ACQUIRE, GROUP_EXPIRE = 1, 2
 
 
 class XfrmSocket:
@@ -45,6 +56,11 @@ class XfrmSocket:
 
     def sas(self) -> list[SaSeen]:
         return [wire.read_state(*it) for it in self._ask(Kind.GETSA, Kind.NEWSA)]
+
+    def give_spi(self, template: Template) -> SaName:
+        """To the kernel's note that it has asked for this SA; without one it makes one."""
+        ((body, attributes),) = self._ask(Kind.ALLOCSPI, Kind.NEWSA, wire.spi_wanted(template))
+        return wire.read_state(body, attributes).name
 
     def put_policy(self, policy: Policy, index: int) -> None:
         body, attributes = wire.policy(policy, index)
@@ -116,14 +132,15 @@ class XfrmEvents:
 
     def take_expired(self) -> Iterator[Expired]:
         """Never waits. Raises OSError(ENOBUFS) when some were lost."""
-        while True:
-            try:
-                found = list(_messages(self._socket))
-            except BlockingIOError:
-                return
-            for number, _, data in found:
-                if number == Kind.EXPIRE:
-                    yield wire.read_expire(wire.body_and_attributes(Kind.EXPIRE, data)[0])
+        for data in self._take(Kind.EXPIRE):
+            yield wire.read_expire(wire.body_and_attributes(Kind.EXPIRE, data)[0])
+
+    def take_acquired(self, mine: range) -> Iterator[Address]:
+        """Destinations of packets that wait for an SA under one of our policies. Never waits. Raises OSError(ENOBUFS)."""
+        for data in self._take(Kind.ACQUIRE):
+            wanted = wire.read_acquire(wire.body_and_attributes(Kind.ACQUIRE, data)[0], mine)
+            if wanted is not None:
+                yield wanted
 
     def close(self) -> None:
         self._socket.close()
@@ -133,6 +150,14 @@ class XfrmEvents:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _take(self, kind: Kind) -> Iterator[bytes]:
+        while True:
+            try:
+                found = list(_messages(self._socket))
+            except BlockingIOError:
+                return
+            yield from (data for number, _, data in found if number == kind)
 
 
 def _open(groups: int) -> socket.socket:

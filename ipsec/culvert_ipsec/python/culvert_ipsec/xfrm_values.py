@@ -92,12 +92,12 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Of several that match, the lowest `priority` counts. Without a template nothing passes."""
+    """Of several that match, the lowest `priority` counts. Without the SA that the template wants nothing passes."""
 
     direction: Direction
     traffic: Traffic
     priority: int
-    template: Template | None = None
+    template: Template
 
     @property
     def name(self) -> tuple[Direction, Traffic]:

@@ -34,9 +34,10 @@ from culvert_ipsec.xfrm_values import (
 # linux/xfrm.h, linux/udp.h, IANA.
 ESP = 50
 MODE_TUNNEL = 1
-ACTION_ALLOW, ACTION_BLOCK = 0, 1
+ACTION_ALLOW = 0
 STATE_AF_UNSPEC, STATE_ESN = 32, 128
 UDP_ENCAP_ESPINUDP = 2
+FIRST_SPI, LAST_SPI = 0x100, 0xFFFFFFFF
 NO_LIMIT = (1 << 64) - 1
 ALL_ALGORITHMS = (1 << 32) - 1
 
@@ -55,6 +56,8 @@ _ALGORITHM = struct.Struct("=64sI")
 _ALGORITHM_ICV = struct.Struct("=64sII")
 _REPLAY = struct.Struct("=6I")
 _EXPIRE = struct.Struct("=224sB7x")
+_ACQUIRE = struct.Struct("=24s16s56s168s4I")
+_SPI_WANTED = struct.Struct("=224sII")
 
 _VERSIONS = {4: AF_INET, 6: AF_INET6}
 
@@ -67,6 +70,7 @@ class Kind(enum.IntEnum):
     GETSA = 0x12
     DELPOLICY = 0x14
     GETPOLICY = 0x15
+    ALLOCSPI = 0x16
     ACQUIRE = 0x17
     EXPIRE = 0x18
     UPDPOLICY = 0x19
@@ -113,6 +117,14 @@ class _Expire(_Message):
     fields = (("body", "232s"),)
 
 
+class _Acquire(_Message):
+    fields = (("body", "280s"),)
+
+
+class _SpiWanted(_Message):
+    fields = (("body", "232s"),)
+
+
 _BODIES: dict[Kind, type[_Message]] = {
     Kind.NEWSA: _State,
     Kind.DELSA: _StateId,
@@ -121,6 +133,8 @@ _BODIES: dict[Kind, type[_Message]] = {
     Kind.UPDPOLICY: _Policy,
     Kind.DELPOLICY: _PolicyId,
     Kind.EXPIRE: _Expire,
+    Kind.ACQUIRE: _Acquire,
+    Kind.ALLOCSPI: _SpiWanted,
 }
 
 
@@ -167,14 +181,31 @@ def state_id(name: SaName) -> bytes:
     return _STATE_ID.pack(_address(dst), spi.to_bytes(4), _VERSIONS[dst.version], ESP)
 
 
+def spi_wanted(template: Template) -> bytes:
+    """The body of ALLOCSPI: any number that is not reserved (RFC 4303 section 2.1)."""
+    identity = _ID.pack(_address(template.dst), bytes(4), ESP)
+    info = _STATE.pack(
+        bytes(_SELECTOR.size), identity, _address(template.src), _lifetime(Limits(), Limits()),
+        bytes(_CURRENT.size), 0, 0, 0, 0, template.reqid, _VERSIONS[template.dst.version], MODE_TUNNEL, 0, 0,
+    )  # fmt: skip
+    return _SPI_WANTED.pack(info, FIRST_SPI, LAST_SPI)
+
+
 def policy(wanted: Policy, index: int) -> tuple[bytes, dict[str, bytes]]:
     """The body and attributes of UPDPOLICY. One that replaces another keeps that one's index."""
-    action = ACTION_BLOCK if wanted.template is None else ACTION_ALLOW
     lifetime, current = _lifetime(Limits(), Limits()), bytes(_CURRENT.size)
     body = _POLICY.pack(
-        selector(wanted.traffic), lifetime, current, wanted.priority, index, wanted.direction, action, 0, 0
+        selector(wanted.traffic),
+        lifetime,
+        current,
+        wanted.priority,
+        index,
+        wanted.direction,
+        ACTION_ALLOW,
+        0,
+        0,
     )
-    return body, {} if wanted.template is None else {"XFRMA_TMPL": template(wanted.template)}
+    return body, {"XFRMA_TMPL": template(wanted.template)}
 
 
 def policy_id(direction: Direction, traffic: Traffic) -> bytes:
@@ -250,6 +281,14 @@ def read_state(body: bytes, attributes: Mapping[str, bytes]) -> SaSeen:
 def read_expire(body: bytes) -> Expired:
     inner, hard = _EXPIRE.unpack(body)
     return Expired(read_state(inner, {}), bool(hard))
+
+
+def read_acquire(body: bytes, mine: range) -> Address | None:
+    """Where the packet wanted to go; None under a policy of others."""
+    _, _, chosen, under, *_ = _ACQUIRE.unpack(body)
+    if read_policy(under, mine) is None:
+        return None
+    return read_selector(chosen).dst.network_address
 
 
 def read_policy(body: bytes, mine: range) -> tuple[int, Direction, Traffic] | None:

@@ -1,0 +1,118 @@
+"""Which packets a filter tells of, run as bpf(4) says; and of a real device, those that find no tunnel."""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections.abc import Sequence
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+
+import pytest
+from culvert_ipsec.packet_trap import Address, Instruction, Network, destination, filter_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+from .conftest import End, entered
+
+OUTGOING, TO_US = 4, 0
+
+v4 = st.integers(0, 32).flatmap(
+    lambda length: st.integers(0, (1 << 32) - 1).map(
+        lambda raw: ip_network((raw, length), strict=False) if raw >> 24 else ip_network("10.0.0.0/8")
+    )
+)
+v6 = st.integers(0, 128).flatmap(
+    lambda length: st.integers(0, (1 << 128) - 1).map(
+        lambda raw: ip_network((IPv6Address(raw), length), strict=False)
+    )
+)
+networks = st.one_of(v4, v6)
+
+
+def packet_to(address: Address) -> bytes:
+    header = bytearray(40)
+    header[0] = address.version << 4
+    start = 16 if address.version == 4 else 24
+    header[start : start + len(address.packed)] = address.packed
+    return bytes(header)
+
+
+def takes(program: Sequence[Instruction], packet: bytes, packet_type: int = OUTGOING) -> bool:
+    at, value = 0, 0
+    while True:
+        code, if_true, if_false, k = program[at]
+        at += 1
+        match code:
+            case 0x30 if k == 0xFFFFF004:
+                value = packet_type
+            case 0x30 | 0x20:
+                size = 1 if code == 0x30 else 4
+                if k + size > len(packet):
+                    return False
+                value = int.from_bytes(packet[k : k + size])
+            case 0x54:
+                value &= k
+            case 0x74:
+                value >>= k
+            case 0x05:
+                at += k
+            case 0x15:
+                at += if_true if value == k else if_false
+            case _:
+                assert code == 0x06
+                return k > 0
+
+
+@given(st.lists(networks, max_size=6), st.data())
+def test_what_a_tunnel_carries_is_left_to_it_and_all_else_is_told(
+    prefixes: list[Network], data: st.DataObject
+) -> None:
+    inside = [network.network_address for network in prefixes] + [
+        network.broadcast_address for network in prefixes
+    ]
+    anywhere = st.one_of(
+        st.integers(0, (1 << 32) - 1).map(IPv4Address), st.integers(0, (1 << 128) - 1).map(IPv6Address)
+    )
+    address = data.draw(st.one_of(st.sampled_from(inside), anywhere) if inside else anywhere)
+    carried = any(address in network for network in prefixes)
+    program = list(filter_of(prefixes))
+    assert takes(program, packet_to(address)) is not carried
+    assert not takes(program, packet_to(address), TO_US)
+    assert destination(packet_to(address)) == address
+
+
+def test_a_filter_stays_one_that_the_kernel_takes() -> None:
+    many = [ip_network((IPv6Address((0xFD20 << 112) + number), 128)) for number in range(1000)]
+    program = list(filter_of(many))
+    assert len(program) < 2100
+    assert not takes(program, packet_to(many[0].network_address))
+    assert takes(program, packet_to(many[-1].network_address))
+
+
+@pytest.mark.parametrize("junk", [b"", b"\x45", bytes(40), b"\x60" + bytes(20), b"\xf0" + bytes(39)])
+def test_what_is_no_packet_has_no_destination(junk: bytes) -> None:
+    assert destination(junk) is None
+
+
+@pytest.mark.slow
+def test_a_packet_that_finds_no_tunnel_is_told_once_and_one_that_is_carried_never(
+    ends: tuple[End, End],
+) -> None:
+    a, b = ends
+    a.state = replace(a.state, blocked=frozenset({"10.20.0.0/16"}))
+    a.apply()
+    trap = a.datapath.trap
+    with entered(a.namespace), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        trap.take()
+        for _ in range(3):
+            sender.sendto(b"carried", (b.inner, 9))
+        assert trap.take() == frozenset()
+        for _ in range(3):
+            sender.sendto(b"knock", ("10.20.7.7", 9))
+        assert select.select([trap], [], [], 5)[0]
+        assert trap.take() == {ip_address("10.20.7.7")}
+        a.state = replace(a.state, tunnels=())
+        a.datapath.apply(a.state)
+        sender.sendto(b"knock", (b.inner, 9))
+        assert trap.take() == {ip_address(b.inner)}
