@@ -17,11 +17,13 @@ import culvert_ipsec
 from culvert_proto import CulvertError, Reason
 
 from culvert_client.config import Config, DatapathChoice
-from culvert_client.core.client_events import Desired, Measured, SaWorn
+from culvert_client.core.client_events import Desired, Measured, PacketTrapped, SaWorn
 from culvert_client.core.grant import Limits, Sa, Sas, TunnelId, Usage
 
 # Inner packets of GCM-16 over UDP on a 1500-byte link (RFC 4301 section 8), while no tunnel says otherwise.
 MTU_WITHOUT_TUNNEL = 1438
+# A program that floods what is blocked is heard so many seconds apart.
+TRAPPED_EVERY = 0.05
 # RFC 3948 section 4, in seconds.
 KEEPALIVE_EVERY = 20.0
 
@@ -58,6 +60,7 @@ class _Backend(Generic[Inner]):
 
     def __init__(self, settings: Config, thread: ThreadPoolExecutor, inner: Inner) -> None:
         self._settings, self._thread, self._inner = settings, thread, inner
+        self._listens: asyncio.TimerHandle | None = None
 
     def on_soft_limit(self, told: Callable[[SaWorn], None]) -> None:
         def take() -> None:
@@ -65,6 +68,17 @@ class _Backend(Generic[Inner]):
                 told(SaWorn(TunnelId(limit.tunnel_id), limit.spi))
 
         asyncio.get_running_loop().add_reader(self._inner.fileno(), take)
+
+    def on_trapped(self, told: Callable[[PacketTrapped], None]) -> None:
+        loop, trap = asyncio.get_running_loop(), self._inner.trap
+
+        def take() -> None:
+            loop.remove_reader(trap)
+            self._listens = loop.call_later(TRAPPED_EVERY, loop.add_reader, trap, take)
+            for address in trap.take():
+                told(PacketTrapped(address))
+
+        loop.add_reader(trap, take)
 
     async def apply(self, desired: Desired) -> None:
         state = to_ipsec(desired, self._settings)
@@ -93,7 +107,11 @@ class _Backend(Generic[Inner]):
         return self._inner.counters()
 
     async def close(self) -> None:
-        asyncio.get_running_loop().remove_reader(self._inner.fileno())
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._inner.fileno())
+        loop.remove_reader(self._inner.trap)
+        if self._listens is not None:
+            self._listens.cancel()
         await _on(self._thread, self._inner.close)
         self._thread.shutdown()
 

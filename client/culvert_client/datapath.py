@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from culvert_client.core.client_events import Desired, Measured, SaWorn
+from culvert_client.core.client_events import Desired, Measured, PacketTrapped, SaWorn
 
 
 class Datapath(Protocol):
@@ -13,6 +13,10 @@ class Datapath(Protocol):
 
     def on_soft_limit(self, told: Callable[[SaWorn], None]) -> None:
         """Call `told` on the loop, once for each SA that comes near a limit."""
+        ...
+
+    def on_trapped(self, told: Callable[[PacketTrapped], None]) -> None:
+        """Call `told` on the loop for packets that no tunnel carries; of many to one address at times only once."""
         ...
 
     async def apply(self, desired: Desired) -> None:

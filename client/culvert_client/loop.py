@@ -116,6 +116,7 @@ class Daemon:
         self._front.claim()
         self._connect()
         self._datapath.on_soft_limit(self.post)
+        self._datapath.on_trapped(self.post)
         self._spawn(self._apply_forever())
         self._end_pause_at(self._client.paused_until)
         self.post(Ticked())

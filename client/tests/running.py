@@ -14,7 +14,7 @@ import dns.exception
 import dns.message
 import grpc.aio
 from culvert_client.config import Config, Endpoint
-from culvert_client.core.client_events import Desired, Measured, SaWorn
+from culvert_client.core.client_events import Desired, Measured, PacketTrapped, SaWorn
 from culvert_client.loop import Daemon
 from culvert_client.state_dir import StateDir
 from culvert_proto import CulvertError, local_pb2, local_pb2_grpc
@@ -28,6 +28,9 @@ class RememberingDatapath:
 
     def on_soft_limit(self, told: Callable[[SaWorn], None]) -> None:
         self.worn = told
+
+    def on_trapped(self, told: Callable[[PacketTrapped], None]) -> None:
+        self.trapped = told
 
     async def apply(self, desired: Desired) -> None:
         if self.error is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable
+from ipaddress import ip_address
 from pathlib import Path
 from typing import cast
 
@@ -14,6 +15,7 @@ import grpc
 import grpc.aio
 import pytest
 from culvert_client.config import Endpoint
+from culvert_client.core.client_events import PacketTrapped
 from culvert_client.core.dns_wire import addresses_in
 from culvert_proto import CulvertError, Reason, agent_pb2, local_pb2
 from culvert_proto.grpc_errors import from_rpc_error
@@ -283,3 +285,12 @@ async def test_a_second_daemon_does_not_take_the_socket(lab: Lab) -> None:
             async with running(lab.directory, Endpoint("127.0.0.1", 53)):
                 pass
         assert (await daemon.status()).state == local_pb2.STATE_NOT_ENROLLED
+
+
+async def test_a_packet_to_an_address_that_a_program_kept_opens_its_tunnel(lab: Lab) -> None:
+    async with lab.serving() as controller, lab.daemon() as daemon:
+        await lab.enroll(daemon)
+        await daemon.local.SubmitCode(local_pb2.SubmitCodeRequest(code=CODE))
+        daemon.datapath.trapped(PacketTrapped(ip_address("10.20.0.10")))
+        await daemon.until(lambda status: status.state == local_pb2.STATE_CONNECTED)
+        assert controller.open == {"t1": 1}

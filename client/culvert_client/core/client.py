@@ -11,13 +11,14 @@ QueryHeld, TxtAnswered ─► Holds ──Demanded──► Machine (one per nam
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from culvert_proto import CulvertError, Reason
 
 from culvert_client.core import tunnel_events as tunnel
 from culvert_client.core.clicks import Clicks
 from culvert_client.core.client_events import (
+    AnswerSeen,
     Applied,
     Apply,
     AskTxt,
@@ -36,7 +37,9 @@ from culvert_client.core.client_events import (
     KeepPause,
     KeepTunnels,
     Measured,
+    NameSeen,
     OpenAsked,
+    PacketTrapped,
     PauseAsked,
     PauseEnded,
     ProfileReceived,
@@ -57,6 +60,7 @@ from culvert_client.core.grant import TunnelId
 from culvert_client.core.holds import Demanded, Failed, Holds, Outcome, Replied
 from culvert_client.core.machine import Machine
 from culvert_client.core.profile import Profile
+from culvert_client.core.triggers import UNASKED, Triggers
 from culvert_client.core.tunnel_states import Closed, Closing, Opening
 
 APPLY_RETRY = 5.0
@@ -98,6 +102,7 @@ class Client:
             for fqdn, tunnel_id in (leftovers or {}).items()
         }
         self._holds = Holds(passing=paused_until != 0)
+        self._triggers = Triggers()
         # Requests of persons wait beside DNS queries, under negative numbers.
         self._asked: dict[int, str] = {}
         self._faults = Faults()
@@ -132,11 +137,7 @@ class Client:
 
     def deadline(self) -> float | None:
         """When Ticked is due."""
-        times = [
-            self._holds.deadline(),
-            self._apply_at,
-            *(machine.deadline() for machine in self.machines.values()),
-        ]
+        times = [self._holds.deadline(), self._apply_at, *(it.deadline() for it in self.machines.values())]
         return min((at for at in times if at is not None), default=None)
 
     def _handle(self, event: Event, now: float) -> list[Command]:
@@ -147,10 +148,14 @@ class Client:
                 return self._follow(self._holds.answered(query, addresses, self.profile), now)
             case TxtAnswered(fqdn, says_yes):
                 self.clicks.step(self.profile.tunnel_of(fqdn), "txt", now)
-                return self._follow(self._holds.txt(fqdn, says_yes, self.profile), now)
+                held = self._holds.txt(fqdn, says_yes, self.profile)
+                return self._follow([*held, *self._triggers.txt(fqdn, says_yes, now)], now)
+            case NameSeen() | AnswerSeen() | PacketTrapped():
+                return self._follow(self._triggers.happened(event, self.profile, now), now)
             case OpenAsked(request, name):
                 return self._open_asked(request, name, now)
             case CloseAsked(fqdn):
+                self._triggers.closed_by_person([fqdn] if fqdn else self.machines, now)
                 return self._to_tunnels(tunnel.CloseRequested(Reason.CLOSED_BY_USER), now, fqdn)
             case GatewaySelected(gateway):
                 self.gateway = gateway
@@ -228,17 +233,22 @@ class Client:
         if self._stopping or self.paused_until:
             reason = Reason.CLOSED_BY_USER if self._stopping else Reason.PAUSED
             return self._refuse(fqdn, frozenset({query}), CulvertError(reason), now)
+        if query != UNASKED:
+            self._triggers.wanted_again(fqdn)
         self.machines.setdefault(fqdn, Machine(self._calls))
         return self._to_tunnel(fqdn, tunnel.Demand(query), now)
 
-    def _follow(self, outcomes: list[Outcome], now: float) -> list[Command]:
+    def _follow(self, outcomes: Sequence[Outcome | AskTxt], now: float) -> list[Command]:
         commands: list[Command] = []
         for outcome in outcomes:
             match outcome:
+                case AskTxt():
+                    commands.append(outcome)
                 case Demanded(query, fqdn):
                     commands += self._demand(query, self.profile.tunnel_of(fqdn), now)
-                case Replied(query, fqdn, connects):
-                    if connects:
+                case Replied(query, fqdn, addresses):
+                    if addresses:
+                        self._triggers.learn(fqdn, addresses, self.profile)
                         name = self.profile.tunnel_of(fqdn)
                         self.clicks.step(name, "released", now)
                         self.clicks.end(name)

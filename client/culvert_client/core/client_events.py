@@ -35,6 +35,28 @@ class TxtAnswered:
 
 
 @dataclass(frozen=True, slots=True)
+class NameSeen:
+    """A program has asked another name server for A, AAAA or HTTPS of this name."""
+
+    fqdn: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSeen:
+    """What another name server has answered to a program."""
+
+    fqdn: str
+    addresses: frozenset[Address]
+
+
+@dataclass(frozen=True, slots=True)
+class PacketTrapped:
+    """A packet to this address found no tunnel, and was dropped."""
+
+    address: Address
+
+
+@dataclass(frozen=True, slots=True)
 class OpenAsked:
     """A person asks for a resource or a name; Settle with the same number answers."""
 
@@ -150,9 +172,9 @@ class Ticked:
 
 
 Event = (
-    QueryHeld | UpstreamAnswered | TxtAnswered | OpenAsked | CloseAsked | GatewaySelected | CallEnded | Applied
-    | ProfileReceived | ControllerLost | TunnelLost | TunnelMoves | SaExpiring | SaWorn | CodeProven | Measured | Enrolled
-    | PauseAsked | PauseEnded | Stopping | Ticked
+    QueryHeld | UpstreamAnswered | TxtAnswered | NameSeen | AnswerSeen | PacketTrapped | OpenAsked | CloseAsked
+    | GatewaySelected | CallEnded | Applied | ProfileReceived | ControllerLost | TunnelLost | TunnelMoves | SaExpiring
+    | SaWorn | CodeProven | Measured | Enrolled | PauseAsked | PauseEnded | Stopping | Ticked
 )  # fmt: skip
 
 

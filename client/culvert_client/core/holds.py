@@ -46,11 +46,11 @@ class Demanded:
 
 @dataclass(frozen=True, slots=True)
 class Replied:
-    """Release the name server's answer. `connects` when it holds addresses."""
+    """Release the name server's answer, which holds these addresses."""
 
     query: int
     fqdn: str
-    connects: bool
+    addresses: frozenset[Address]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class Holds:
 
     def _reply(self, query: int) -> Replied:
         hold = self._remove(query)
-        return Replied(query, hold.fqdn, bool(hold.addresses))
+        return Replied(query, hold.fqdn, hold.addresses or frozenset())
 
     def _fail(self, query: int, error: CulvertError) -> Failed:
         return Failed(query, self._remove(query).fqdn, error)

@@ -1,0 +1,127 @@
+"""What opens a tunnel besides a query that waits: a name seen on its way (DNS watch), a packet that finds none (trap).
+
+   NameSeen ──► the profile knows it ─► opens            AnswerSeen, answers released ──► learned: address → name
+            └─► inside a zone: TXT ─► yes ─► opens                                          │
+   PacketTrapped ──► whose address? the profile's resource, else the one learned ◄──────────┘ ─► opens
+
+Nobody waits for these: they are demands without a query. Each name is asked for once in a while, and all of them together
+no faster than a bucket fills, so that a program that knocks on every door does not drown the controller (DESIGN D12).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from ipaddress import ip_network
+from typing import TypeVar
+
+from culvert_client.core.client_events import AnswerSeen, AskTxt, NameSeen, PacketTrapped
+from culvert_client.core.grant import Address, Network
+from culvert_client.core.holds import Demanded
+from culvert_client.core.profile import Profile
+
+# Our tunables.
+SAME_NAME_EVERY = 5.0
+"""Seconds."""
+BURST, REFILL = 16.0, 2.0
+"""Demands at once, and how many come back in a second."""
+QUIET_AFTER_CLOSE = 60.0
+"""Seconds in which packets do not open again what a person has closed: its open connections go on knocking."""
+KEPT_AT_MOST = 1024
+"""Entries of each memory."""
+
+UNASKED = 0
+"""The number of the query behind such a demand: no query and no person has it."""
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class Triggers:
+    def __init__(self) -> None:
+        self._learned: OrderedDict[Address, str] = OrderedDict()
+        self._next: OrderedDict[str, float] = OrderedDict()
+        self._closed: dict[str, float] = {}
+        self._asking: OrderedDict[str, None] = OrderedDict()
+        self._tokens, self._filled_at = BURST, 0.0
+        self._indexed: Profile | None = None
+        self._resources: list[tuple[Network, str]] = []
+
+    def learn(self, fqdn: str, addresses: Iterable[Address], profile: Profile) -> None:
+        """Only what is protected: nothing else is ever trapped."""
+        for address in filter(profile.protects, addresses):
+            _put(self._learned, address, fqdn)
+
+    def happened(
+        self, event: NameSeen | AnswerSeen | PacketTrapped, profile: Profile, now: float
+    ) -> Sequence[Demanded | AskTxt]:
+        match event:
+            case NameSeen(fqdn):
+                self.wanted_again(profile.tunnel_of(fqdn))
+                if profile.knows(fqdn):
+                    return self._demanded(profile.tunnel_of(fqdn), now)
+                # A name that the profile does not know yet.
+                asks = profile.manages(fqdn) and fqdn not in self._asking and self._admits(f"TXT {fqdn}", now)
+                if asks:
+                    _put(self._asking, fqdn, None)
+                return [AskTxt(fqdn)] if asks else []
+            case AnswerSeen(fqdn, addresses):
+                if profile.manages(fqdn):
+                    self.learn(fqdn, addresses, profile)
+                return []
+            case PacketTrapped(address):
+                name = self._name_of(address, profile)
+                if name is None or self._closed.get(name, now) > now:
+                    return []
+                return self._demanded(name, now)
+
+    def txt(self, fqdn: str, says_yes: bool, now: float) -> list[Demanded]:
+        """TXT has answered, perhaps to somebody else's question."""
+        if fqdn not in self._asking:
+            return []
+        del self._asking[fqdn]
+        return self._demanded(fqdn, now) if says_yes else []
+
+    def closed_by_person(self, names: Iterable[str], now: float) -> None:
+        self._closed = {name: until for name, until in self._closed.items() if until > now}
+        self._closed |= dict.fromkeys(names, now + QUIET_AFTER_CLOSE)
+
+    def wanted_again(self, name: str) -> None:
+        self._closed.pop(name, None)
+
+    def _name_of(self, address: Address, profile: Profile) -> str | None:
+        if not profile.protects(address):
+            return None
+        if self._indexed is not profile:
+            self._indexed = profile
+            self._resources = [
+                (ip_network(it, strict=False), resource.fqdn)
+                for resource in profile.resources
+                for it in resource.addresses
+            ]
+        # The controller's word before the name server's.
+        for prefix, fqdn in self._resources:
+            if address in prefix:
+                return fqdn
+        fqdn = self._learned.get(address)
+        return None if fqdn is None else profile.tunnel_of(fqdn)
+
+    def _demanded(self, name: str, now: float) -> list[Demanded]:
+        return [Demanded(UNASKED, name)] if self._admits(name, now) else []
+
+    def _admits(self, about: str, now: float) -> bool:
+        self._tokens = min(BURST, self._tokens + (now - self._filled_at) * REFILL)
+        self._filled_at = now
+        if self._next.get(about, now) > now or self._tokens < 1:
+            return False
+        self._tokens -= 1
+        _put(self._next, about, now + SAME_NAME_EVERY)
+        return True
+
+
+def _put(kept: OrderedDict[Key, Value], key: Key, value: Value) -> None:
+    """The oldest goes when there are too many."""
+    kept[key] = value
+    kept.move_to_end(key)
+    if len(kept) > KEPT_AT_MOST:
+        kept.popitem(last=False)
