@@ -29,6 +29,7 @@ from culvert_tray.dialogs import CodeDialog, DetailsDialog, EnrolDialog
 from culvert_tray.icon import icon_kind
 from culvert_tray.notices import Memory, Notice
 from culvert_tray.signals import connect
+from culvert_tray.single import SHOW, First, tell_first
 from culvert_tray.tray_menu import TrayMenu
 from culvert_tray.view import STARTING, Down, View
 from culvert_tray.window import StatusWindow
@@ -124,6 +125,11 @@ class Tray(QObject):
         if not QSystemTrayIcon.isSystemTrayAvailable():
             self._window.show()
 
+    def told(self, word: str) -> None:
+        """What a second start was started for."""
+        if word == SHOW:
+            self._do(commands.ShowWindow())
+
     def _window_closed(self) -> None:
         if not QSystemTrayIcon.isSystemTrayAvailable():
             self._app.quit()
@@ -195,8 +201,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     app.setApplicationDisplayName("Culvert")
     app.setDesktopFileName("culvert-tray")
     app.setQuitOnLastWindowClosed(False)
+    if tell_first(SHOW):
+        return 0
+    first = First()
     daemon = Daemon(options.socket)
     tray = Tray(app, daemon)
+    connect(first.told, tray.told)
 
     def quit_app(_number: int, _frame: FrameType | None) -> None:
         app.quit()

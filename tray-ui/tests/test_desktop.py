@@ -289,6 +289,21 @@ def test_it_is_paused_and_resumed(desktop: Desktop, canned: CannedDaemon, start_
     wait_until(lambda: canned.asked[1:] == [local_pb2.ResumeRequest()], "not resumed")
 
 
+def test_a_second_start_shows_the_first_ones_window(
+    desktop: Desktop, canned: CannedDaemon, start_tray: Start
+) -> None:
+    canned.show(_status("connected"))
+    first = start_tray(desktop)
+    _wait_for(desktop, IconKind.CONNECTED)
+    assert "Culvert" not in desktop.windows()
+    assert start_tray(desktop).wait(10) == 0
+    wait_until(lambda: desktop.has_keyboard("Culvert"), "no window")
+    first.kill()
+    first.wait()
+    start_tray(desktop)
+    _wait_for(desktop, IconKind.CONNECTED)
+
+
 def test_quitting_leaves_the_tunnels_alone(desktop: Desktop, canned: CannedDaemon, start_tray: Start) -> None:
     status = statuses.connected(now=time.time())
     canned.show(status)
