@@ -1,0 +1,122 @@
+"""A clean Debian made by debootstrap, booted with its own systemd in namespaces of its own.
+
+with Debian(directory, release) as debian:      LOWER is kept in the directory; what is written is gone afterwards
+    debian.prepare(...)                         before it runs: with this machine's network
+    debian.boot()
+    debian.run("systemctl", "status")           inside: no network but its own loopback
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+
+_BOOT = Path(__file__).with_name("boot")
+_BOOT_SECONDS = 30.0
+_PATH = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
+# What lives by itself: logs, caches, package lists, and what systemd writes at each start.
+_RESTLESS = (
+    *("proc", "sys", "dev", "run", "tmp", "var/tmp", "var/log", "var/cache", "var/lib/apt", "var/lib/dpkg"),
+    *("var/lib/systemd", "etc/machine-id", "etc/.updated", "var/.updated", "root"),
+)
+
+
+class Debian:
+    """Raises CalledProcessError where a step fails. Needs root, debootstrap, overlayfs and cgroup2."""
+
+    def __init__(self, directory: Path, release: str) -> None:
+        self._lower = directory / f"debian-{release}"
+        self._release = release
+        directory.mkdir(parents=True, exist_ok=True)
+        self._work = Path(tempfile.mkdtemp(prefix="run-", dir=directory))
+        self._runs: subprocess.Popen[bytes] | None = None
+        self._init = 0
+
+    def __enter__(self) -> Debian:
+        for name in ("upper", "work", "merged"):
+            (self._work / name).mkdir()
+        if not (self._lower / "etc/debian_version").exists() or not (self._lower / "made").exists():
+            shutil.rmtree(self._lower, ignore_errors=True)
+            include = "--include=systemd-sysv,dbus,iproute2"
+            _run("debootstrap", "--variant=minbase", include, self._release, str(self._lower))
+            (self._lower / "made").touch()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._runs is not None:
+            os.kill(self._init or self._runs.pid, signal.SIGKILL)
+            self._runs.wait(10)
+            own = Path((self._work / "cgroups").read_text().strip())
+            for group in sorted((it for it in own.rglob("*") if it.is_dir()), reverse=True):
+                group.rmdir()
+            own.rmdir()
+        shutil.rmtree(self._work)
+
+    def prepare(self, script: str, *files: Path) -> None:
+        """Run a shell script in it before it is booted; the files lie in its /srv."""
+        mount = f"lowerdir={self._lower},upperdir={self._work}/upper,workdir={self._work}/work"
+        merged = self._work / "merged"
+        whole = f'set -e; mount -t overlay overlay -o "{mount}" "{merged}"; '
+        whole += f'mount -t proc proc "{merged}/proc"; mount --rbind /dev "{merged}/dev"; '
+        whole += f'{"".join(f"cp {it} {merged}/srv/; " for it in files)} exec chroot "{merged}" sh -ec "$1"'
+        _run("unshare", "--mount", "env", "-i", _PATH, "sh", "-c", whole, "sh", script)
+
+    def boot(self) -> None:
+        with (self._work / "boot.log").open("wb") as log:
+            self._runs = subprocess.Popen(
+                [_BOOT, str(self._lower), str(self._work)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + _BOOT_SECONDS
+        children = Path(f"/proc/{self._runs.pid}/task/{self._runs.pid}/children")
+        while True:
+            if found := children.read_text().split():
+                self._init = int(found[0])
+                if self.run("systemctl", "is-system-running", check=False) in ("running", "degraded"):
+                    return
+            assert time.monotonic() < deadline, (self._work / "boot.log").read_text()
+            time.sleep(0.2)
+
+    def run(self, *command: str, check: bool = True) -> str:
+        """What it printed, stripped."""
+        enter = ("nsenter", f"--target={self._init}", *["-m", "-n", "-p", "-u", "-i", "-C", "-r", "-w"])
+        clean = ("env", "-i", _PATH, "DEBIAN_FRONTEND=noninteractive", "LANG=C.UTF-8")
+        return _run(*enter, *clean, *command, check=check)
+
+    def files(self) -> dict[str, str]:
+        """Each file, link and directory, and what it is: as it would show that something was left behind."""
+        root = Path(f"/proc/{self._init}/root")
+        found: dict[str, str] = {}
+        ahead = [root]
+        while ahead:
+            for entry in ahead.pop().iterdir():
+                name = str(entry.relative_to(root))
+                if name in _RESTLESS:
+                    continue
+                mode = f"{entry.lstat().st_mode:o}"
+                if entry.is_symlink():
+                    found[name] = f"link {entry.readlink()}"
+                elif entry.is_dir():
+                    found[name] = f"directory {mode}"
+                    ahead.append(entry)
+                elif entry.is_file():
+                    found[name] = f"file {mode} {hashlib.sha256(entry.read_bytes()).hexdigest()}"
+        return found
+
+
+def _run(*command: str, check: bool = True) -> str:
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert not check or ended.returncode == 0, f"{command}\n{ended.stdout}\n{ended.stderr}"
+    return ended.stdout.strip()
