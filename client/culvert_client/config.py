@@ -3,6 +3,7 @@
 state_dir    = "/var/lib/culvert"            keys (0600), profile, what a crash must not forget
 socket       = "/run/culvert/culvertd.sock"  the local API
 dns_listen   = "127.0.0.1:53"
+dns_mode     = "stub"                        "watch" leaves the name service alone and looks on; the first packets then wait
 dns_upstream = "192.0.2.53"                  the name server to forward to; ":port" may follow. Left out, the system's name
                                              service is pointed at the stub, and its name servers are forwarded to
 tun_name     = "culvert0"
@@ -20,11 +21,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from ipaddress import ip_address
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 from culvert_client.core.suite import LEGACY, Suite
 
 DNS_PORT = 53
+
+Choice = TypeVar("Choice", bound=enum.Enum)
 
 
 class ConfigError(Exception):
@@ -39,6 +42,13 @@ class Endpoint:
     port: int
 
 
+class DnsMode(enum.Enum):
+    """How the daemon learns which names are asked for."""
+
+    STUB = "stub"
+    WATCH = "watch"
+
+
 class DatapathChoice(enum.Enum):
     """Who moves the packets."""
 
@@ -50,6 +60,7 @@ class DatapathChoice(enum.Enum):
 @dataclass(frozen=True, slots=True)
 class Config:
     dns_upstream: Endpoint | None = None
+    dns_mode: DnsMode = DnsMode.STUB
     state_dir: Path = Path("/var/lib/culvert")
     socket: Path = Path("/run/culvert/culvertd.sock")
     dns_listen: Endpoint = Endpoint("127.0.0.1", DNS_PORT)
@@ -107,7 +118,9 @@ def _parse(values: dict[str, object]) -> Config:
             case "udp_port":
                 parsed[name] = _port(name, text)
             case "datapath":
-                parsed[name] = _datapath(text)
+                parsed[name] = _choice(name, DatapathChoice, text)
+            case "dns_mode":
+                parsed[name] = _choice(name, DnsMode, text)
             case "legacy_suites":
                 parsed[name] = frozenset(map(_legacy_suite, filter(None, text.split(","))))
             case _:
@@ -134,12 +147,12 @@ def _port(name: str, text: str) -> int:
     return int(text)
 
 
-def _datapath(text: str) -> DatapathChoice:
+def _choice(name: str, choices: type[Choice], text: str) -> Choice:
     try:
-        return DatapathChoice(text)
+        return choices(text)
     except ValueError:
-        known = ", ".join(it.value for it in DatapathChoice)
-        raise ConfigError(f"datapath must be one of {known}, not {text!r}") from None
+        known = ", ".join(it.value for it in choices)
+        raise ConfigError(f"{name} must be one of {known}, not {text!r}") from None
 
 
 def _list(value: object) -> list[object]:

@@ -26,7 +26,8 @@ async def _serve(settings: config.Config) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     path = await open_datapath(settings)
     try:
-        dns = None if settings.dns_upstream else SystemDns(settings.dns_listen, settings.state_dir)
+        untouched = settings.dns_upstream or settings.dns_mode is config.DnsMode.WATCH
+        dns = None if untouched else SystemDns(settings.dns_listen, settings.state_dir)
         await Daemon(settings, StateDir(settings.state_dir), path, dns).run(stopped)
     finally:
         await path.close()

@@ -67,6 +67,7 @@ from culvert_client.stub.listener import Listener
 from culvert_client.stub.resolver import Resolver
 from culvert_client.stub.upstream import Upstream
 from culvert_client.system_dns import SystemDns
+from culvert_client.watch.sniffer import Sniffer
 
 log = logging.getLogger("culvertd")
 VERSION = version("culvert-client")
@@ -95,7 +96,9 @@ class Daemon:
         self._activity = Activity()
         self._upstream, self._system_dns = Upstream(*filter(None, [settings.dns_upstream])), system_dns
         self._resolver = Resolver(self._upstream, lambda: self._client.profile, self.post)
-        self._listener = Listener(self._resolver.resolve)
+        watches = settings.dns_mode is config.DnsMode.WATCH
+        use = None if settings.dns_upstream else self._upstream.use
+        self._listener = Sniffer(self.post, use) if watches else Listener(self._resolver.resolve)
         self._front = Front(settings.socket)
         self._grpc = grpc.aio.server()
         self._agent: Agent | None = None

@@ -53,7 +53,7 @@ class _Server(asyncio.DatagramProtocol):
 
 @contextlib.asynccontextmanager
 async def name_server(
-    answer: Answer, over_tcp: Callable[[bytes], bytes] | None = None
+    answer: Answer, over_tcp: Callable[[bytes], bytes] | None = None, port: int = 0
 ) -> AsyncGenerator[tuple[Endpoint, list[bytes]]]:
     """Where it listens, and the queries that it got over UDP."""
 
@@ -67,9 +67,9 @@ async def name_server(
     asked: list[bytes] = []
     loop = asyncio.get_running_loop()
     transport, _ = await loop.create_datagram_endpoint(
-        lambda: _Server(answer, asked), local_addr=("127.0.0.1", 0)
+        lambda: _Server(answer, asked), local_addr=("127.0.0.1", port)
     )
-    port: int = transport.get_extra_info("sockname")[1]
+    port = transport.get_extra_info("sockname")[1]
     server = await asyncio.start_server(on_connection, "127.0.0.1", port) if over_tcp is not None else None
     try:
         yield Endpoint("127.0.0.1", port), asked

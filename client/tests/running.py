@@ -13,7 +13,7 @@ import dns.asyncquery
 import dns.exception
 import dns.message
 import grpc.aio
-from culvert_client.config import Config, Endpoint
+from culvert_client.config import Config, DnsMode, Endpoint
 from culvert_client.core.client_events import Desired, Measured, PacketTrapped, SaWorn
 from culvert_client.loop import Daemon
 from culvert_client.state_dir import StateDir
@@ -85,10 +85,13 @@ def free_port() -> int:
 
 
 @contextlib.asynccontextmanager
-async def running(directory: Path, upstream: Endpoint) -> AsyncGenerator[Running]:
+async def running(
+    directory: Path, upstream: Endpoint, dns_mode: DnsMode = DnsMode.STUB
+) -> AsyncGenerator[Running]:
     """Stops the daemon as SIGTERM does when the block ends."""
     settings = Config(
         dns_upstream=upstream,
+        dns_mode=dns_mode,
         state_dir=directory / "state",
         socket=directory / "run" / "culvertd.sock",
         dns_listen=Endpoint("127.0.0.1", free_port()),

@@ -94,6 +94,10 @@ def _same(one: dns.rrset.RRset | None, other: dns.rrset.RRset | None) -> bool:
     return (one.name, one.rdtype, one.rdclass) == (other.name, other.rdtype, other.rdclass)
 
 
+def is_answer(message: bytes) -> bool:
+    return bool(_HEADER.unpack_from(message)[1] & _QR)
+
+
 def is_truncated(reply: bytes) -> bool:
     return bool(_HEADER.unpack_from(reply)[1] & dns.flags.TC)
 
