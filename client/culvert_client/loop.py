@@ -25,7 +25,7 @@ from culvert_client import config
 from culvert_client.controller.agent import Agent
 from culvert_client.controller.calls import perform
 from culvert_client.controller.enrolment import enrol
-from culvert_client.controller.messages import event_from, kept_profile, profile_from
+from culvert_client.controller.messages import accepted_profile, event_from, kept_profile
 from culvert_client.controller.renewal import keep_renewed
 from culvert_client.core import tunnel_events as tunnel
 from culvert_client.core.activity import Activity, Entry
@@ -286,17 +286,17 @@ class Daemon:
     async def _watch(self, agent: Agent) -> None:
         async for event in agent.watch():
             try:
-                self.post(self._watched(event))
+                self.post(await self._watched(event, agent))
             except CulvertError as error:
                 self.post(ControllerLost(error))
 
-    def _watched(self, event: agent_pb2.WatchResponse | CulvertError) -> Event:
+    async def _watched(self, event: agent_pb2.WatchResponse | CulvertError, agent: Agent) -> Event:
         if isinstance(event, CulvertError):
             if self._client.connected or self._client.controller_error is None:
                 log.warning("%s", event)
             return ControllerLost(event)
         if event.HasField("profile"):
-            profile = profile_from(event.profile)
+            profile = await accepted_profile(event.profile, agent, self._client.profile)
             self._keep(lambda: self._state.keep_profile(event.profile))
             return ProfileReceived(profile)
         # None of them: an event of a newer controller.

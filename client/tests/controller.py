@@ -38,6 +38,7 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
             resources=[agent_pb2.Resource(name="wiki", fqdn="wiki.corp.example", addresses=["10.20.0.10"])],
         )
         self.refusal: CulvertError | None = None
+        self.prefixes = ["10.20.0.10/32"]
         self.renewal: Callable[[str], Awaitable[agent_pb2.RenewCertificateResponse]] = _refuses_renewal
         # The certificates that have watched.
         self.shown: list[bytes] = []
@@ -90,7 +91,7 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
                 fqdn=request.fqdn,
                 gateway=self.profile.gateways[0],
                 inner_address="10.99.0.2",
-                remote_prefixes=["10.20.0.10/32"],
+                remote_prefixes=self.prefixes,
                 outer_address="198.51.100.2",
                 outer_port=4500,
                 inner_mtu=1438,

@@ -158,11 +158,13 @@ def test_a_pair_of_keys_is_taken_over() -> None:
     assert (pair.drain, pair.inbound.spi, pair.outbound.key) == (1.5, 300, b"k" * 36)
 
 
-@pytest.mark.parametrize("change", [{"spi": 255}, {"suite": 0}, {"key": b"SHORTKEY"}, {"esn": False}])
+@pytest.mark.parametrize(
+    "change", [{"spi": 255}, {"suite": 0}, {"suite": 99}, {"key": b"SHORTKEY"}, {"esn": False}]
+)
 def test_keys_that_no_controller_may_send_are_refused_without_showing_them(change: dict[str, object]) -> None:
     with pytest.raises(CulvertError) as refused:
         pair_from(a_pair(**change))
-    assert refused.value.reason is Reason.INTERNAL
+    assert refused.value.reason is Reason.CONTROLLER_INVALID
     assert refused.value.__cause__ is None
     assert "SHORTKEY" not in str(refused.value)
 

@@ -77,6 +77,8 @@ class Reason(enum.IntEnum):
     GATEWAY_DRAINING = error_pb2.REASON_GATEWAY_DRAINING
     GATEWAY_NEEDED = error_pb2.REASON_GATEWAY_NEEDED
     PAUSED = error_pb2.REASON_PAUSED
+    CONTROLLER_INVALID = error_pb2.REASON_CONTROLLER_INVALID
+    ADDRESS_COLLISION = error_pb2.REASON_ADDRESS_COLLISION
     CLOSED_BY_USER = error_pb2.REASON_CLOSED_BY_USER
     CLOSED_IDLE = error_pb2.REASON_CLOSED_IDLE
     CLOSED_BY_ADMIN = error_pb2.REASON_CLOSED_BY_ADMIN
@@ -447,6 +449,18 @@ CATALOGUE: dict[Reason, Entry] = {
     Reason.PAUSED: Entry(
         "Culvert is paused.",
         "Resume it in the tray, or run: culvert resume",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
+    ),
+    Reason.CONTROLLER_INVALID: Entry(
+        "The controller sent what this computer does not take: {why}.",
+        "Tell your administrator. What was agreed before stays in force.",
+        _G.INTERNAL,
+        _H.BAD_GATEWAY,
+    ),
+    Reason.ADDRESS_COLLISION: Entry(
+        "{prefix}, which the controller protects, collides with {what}.",
+        "Use another network, or ask your administrator to protect less. What was agreed before stays in force.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
     ),

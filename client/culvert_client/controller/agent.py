@@ -13,6 +13,7 @@ from culvert_proto import CulvertError, Reason, agent_pb2, agent_pb2_grpc, error
 from culvert_proto.grpc_errors import from_rpc_error
 
 from culvert_client.controller.posture import changed, posture
+from culvert_client.core.claims import Surroundings
 from culvert_client.state_dir import Identity
 
 Answer = TypeVar("Answer")
@@ -41,6 +42,7 @@ class Agent:
 
     def __init__(self, identity: Identity, version: str) -> None:
         self.address = identity.agent_address
+        self.surroundings = Surroundings()
         self._version = version
         credentials = grpc.ssl_channel_credentials(
             identity.ca_pem, identity.key_pem, identity.certificate_pem

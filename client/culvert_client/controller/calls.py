@@ -26,7 +26,7 @@ async def perform(
                 try:
                     event = tunnel.TunnelOpened(
                         number,
-                        tunnel_from(opened.tunnel),
+                        tunnel_from(opened.tunnel, agent.surroundings),
                         pair_from(opened.sas, legacy_suites),
                         asked_at=asked_at,
                         decided=opened.decided_us / 1e6,

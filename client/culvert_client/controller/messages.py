@@ -1,4 +1,7 @@
-"""From the agent API's messages to the core's values. What a controller must not send ends as CulvertError(INTERNAL)."""
+"""From the agent API's messages to the core's values. What a controller must not send ends as CulvertError.
+
+CONTROLLER_INVALID says that it is nonsense or too much, ADDRESS_COLLISION that it would cut this computer off.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,10 @@ from typing import TypeVar
 
 from culvert_proto import CulvertError, Reason, agent_pb2
 
+from culvert_client.controller.agent import Agent
+from culvert_client.controller.surroundings import surroundings
 from culvert_client.core import grant, profile
+from culvert_client.core.claims import Surroundings, check_collisions, check_host, check_prefixes
 from culvert_client.core.client_events import SaExpiring, TunnelLost, TunnelMoves
 from culvert_client.core.profile import canonical
 from culvert_client.core.suite import LEGACY, Suite
@@ -26,23 +32,48 @@ _SUITES = {
 # RFC 4303 section 2.1 reserves 0 to 255.
 FIRST_SPI = 256
 
+NOWHERE = Surroundings()
+
 Value = TypeVar("Value")
 
 
 def profile_from(message: agent_pb2.Profile) -> profile.Profile:
-    return _checked(
+    made = _checked(
+        "a profile",
         lambda: profile.Profile(
             user=message.user,
             device_name=message.device_name,
             managed_zones=tuple(map(canonical, message.managed_zones)),
             protected_prefixes=tuple(map(ip_network, message.protected_prefixes)),
-            gateways=tuple(profile.Gateway(g.name, g.address, g.online) for g in message.gateways),
+            gateways=tuple(
+                profile.Gateway(g.name, str(ip_address(g.address)), g.online) for g in message.gateways
+            ),
             resources=tuple(
-                profile.Resource(r.name, canonical(r.fqdn), tuple(r.addresses)) for r in message.resources
+                profile.Resource(r.name, canonical(r.fqdn), tuple(map(_network_text, r.addresses)))
+                for r in message.resources
             ),
             code_valid_until=message.code_valid_until,
-        )
+        ),
     )
+    check_prefixes(made.protected_prefixes)
+    for zone in made.managed_zones:
+        if not zone:
+            raise CulvertError(Reason.CONTROLLER_INVALID, why="it claims every name there is")
+    for gateway in made.gateways:
+        if any(ip_address(gateway.address) in prefix for prefix in made.protected_prefixes):
+            why = f"the gateway {gateway.name} has an address that tunnels alone may reach"
+            raise CulvertError(Reason.CONTROLLER_INVALID, why=why)
+    return made
+
+
+async def accepted_profile(
+    message: agent_pb2.Profile, agent: Agent, known: profile.Profile
+) -> profile.Profile:
+    """As `profile_from`. What it adds to the `known` one is held against where this computer is now."""
+    made = profile_from(message)
+    agent.surroundings = await surroundings(agent.address)
+    check_collisions(set(made.protected_prefixes) - set(known.protected_prefixes), agent.surroundings)
+    return made
 
 
 def kept_profile(kept: agent_pb2.Profile | None) -> profile.Profile:
@@ -67,8 +98,9 @@ def event_from(message: agent_pb2.WatchResponse) -> TunnelLost | TunnelMoves | S
             return None
 
 
-def tunnel_from(message: agent_pb2.Tunnel) -> grant.Tunnel:
-    return _checked(
+def tunnel_from(message: agent_pb2.Tunnel, here: Surroundings = NOWHERE) -> grant.Tunnel:
+    made = _checked(
+        "a tunnel",
         lambda: grant.Tunnel(
             tunnel_id=grant.TunnelId(message.tunnel_id),
             resource=message.resource,
@@ -83,19 +115,25 @@ def tunnel_from(message: agent_pb2.Tunnel) -> grant.Tunnel:
             mtu=_in(range(1280, 1 << 16), message.inner_mtu),
             inner_address6=ip_address(message.inner_address6) if message.inner_address6 else None,
             selectors=tuple(_selector(it, message.remote_prefixes) for it in message.selectors),
-        )
+        ),
     )
+    check_prefixes(made.remote_prefixes)
+    for address in (*made.inner_addresses, made.outer_address):
+        check_host(address)
+    check_collisions(made.remote_prefixes, here)
+    return made
 
 
 def pair_from(message: agent_pb2.SaPair, legacy_suites: Collection[Suite] = frozenset()) -> grant.SaPair:
     """Raises CulvertError SUITE_LEGACY for a legacy suite that is not among `legacy_suites`, too."""
     pair = _checked(
+        "keys",
         lambda: grant.SaPair(
             generation=message.generation,
             inbound=_sa(message.inbound),
             outbound=_sa(message.outbound),
             drain=message.drain_ms / 1e3,
-        )
+        ),
     )
     for suite in (pair.inbound.suite, pair.outbound.suite):
         if suite in LEGACY and suite not in legacy_suites:
@@ -129,15 +167,22 @@ def _limits(message: agent_pb2.Limits) -> grant.Limits:
     return grant.Limits(message.packets, message.bytes, message.seconds)
 
 
+def _network_text(text: str) -> str:
+    """An address or a prefix, as it was written."""
+    ip_network(text, strict=False)
+    return text
+
+
 def _in(allowed: range, value: int) -> int:
     if value not in allowed:
         raise ValueError
     return value
 
 
-def _checked(build: Callable[[], Value]) -> Value:
+def _checked(what: str, build: Callable[[], Value]) -> Value:
     try:
         return build()
     except ValueError:
         # Without the cause: it may quote the message, and the message holds keys.
-        raise CulvertError(Reason.INTERNAL) from None
+        why = f"{what} that this version does not understand"
+        raise CulvertError(Reason.CONTROLLER_INVALID, why=why) from None

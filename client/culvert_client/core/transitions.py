@@ -16,7 +16,15 @@ RETRY_FIRST = 0.5
 RETRY_CAP = 30.0
 
 # Faults after which the same call may succeed later.
-TRANSIENT = frozenset({Reason.CONTROLLER_UNREACHABLE, Reason.DATABASE_DOWN, Reason.TIMEOUT, Reason.INTERNAL})
+TRANSIENT = frozenset(
+    {
+        Reason.CONTROLLER_UNREACHABLE,
+        Reason.CONTROLLER_INVALID,
+        Reason.DATABASE_DOWN,
+        Reason.TIMEOUT,
+        Reason.INTERNAL,
+    }
+)
 
 Transition = tuple[State, list[Command]]
 # Numbers a call.

@@ -87,6 +87,7 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_GATEWAY_DRAINING: _Reason.ValueType  # 56
     REASON_GATEWAY_NEEDED: _Reason.ValueType  # 57
     REASON_PAUSED: _Reason.ValueType  # 58
+    REASON_CONTROLLER_INVALID: _Reason.ValueType  # 59
     REASON_CLOSED_BY_USER: _Reason.ValueType  # 60
     """Why a tunnel ended."""
     REASON_CLOSED_IDLE: _Reason.ValueType  # 61
@@ -96,6 +97,8 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_TUNNEL_OUTDATED: _Reason.ValueType  # 65
     REASON_POSTURE_NOT_MET: _Reason.ValueType  # 70
     """What is asked for, further."""
+    REASON_ADDRESS_COLLISION: _Reason.ValueType  # 80
+    """What stands in the way, further."""
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
     """A typed refusal or fault. Numbers are stable for ever; a client that meets an unknown one shows the texts it was sent."""
@@ -162,6 +165,7 @@ REASON_GATEWAY_ELSEWHERE: Reason.ValueType  # 55
 REASON_GATEWAY_DRAINING: Reason.ValueType  # 56
 REASON_GATEWAY_NEEDED: Reason.ValueType  # 57
 REASON_PAUSED: Reason.ValueType  # 58
+REASON_CONTROLLER_INVALID: Reason.ValueType  # 59
 REASON_CLOSED_BY_USER: Reason.ValueType  # 60
 """Why a tunnel ended."""
 REASON_CLOSED_IDLE: Reason.ValueType  # 61
@@ -171,6 +175,8 @@ REASON_PEER_SILENT: Reason.ValueType  # 64
 REASON_TUNNEL_OUTDATED: Reason.ValueType  # 65
 REASON_POSTURE_NOT_MET: Reason.ValueType  # 70
 """What is asked for, further."""
+REASON_ADDRESS_COLLISION: Reason.ValueType  # 80
+"""What stands in the way, further."""
 Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 @_typing.final

@@ -1,0 +1,172 @@
+"""A controller that claims what is not its own, or speaks of the unknown: refused, and the host as it was."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address, ip_interface, ip_network
+from pathlib import Path
+
+import pytest
+from culvert_client.controller.messages import event_from, profile_from, tunnel_from
+from culvert_client.controller.surroundings import surroundings
+from culvert_client.core.claims import MOST_PREFIXES, Surroundings, check_collisions
+from culvert_proto import CulvertError, Reason, agent_pb2, error_pb2, local_pb2
+from hypothesis import given
+from hypothesis import strategies as st
+
+from .controller import CODE
+from .running import Running
+from .test_daemon import Lab, refused
+
+HERE = Surroundings(
+    frozenset({ip_network("192.168.1.0/24"), ip_network("2001:db8:1::/64")}),
+    frozenset({ip_address("203.0.113.10")}),
+)
+WIKI = local_pb2.OpenTunnelRequest(name="wiki")
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    ["0.0.0.0/0", "0.0.0.0/1", "128.0.0.0/1", "8.0.0.0/7", "127.0.0.0/8", "127.0.0.53/32", "169.254.0.0/16",
+     "224.0.0.0/24", "::/0", "2000::/3", "8000::/1", "fe80::/64", "ff02::/16", "::1/128"],
+)  # fmt: skip
+def test_nobody_claims_the_internet_or_what_each_computer_needs(prefix: str) -> None:
+    with pytest.raises(CulvertError) as profile:
+        profile_from(agent_pb2.Profile(protected_prefixes=["10.20.0.0/16", prefix]))
+    with pytest.raises(CulvertError) as tunnel:
+        tunnel_from(a_tunnel(remote_prefixes=[prefix]))
+    for caught in (profile, tunnel):
+        assert caught.value.reason is Reason.CONTROLLER_INVALID
+        assert prefix in caught.value.message
+
+
+@pytest.mark.parametrize("prefix", ["10.0.0.0/8", "172.16.0.0/12", "fd00::/8", "fc00::/7", "2001:db8::/32"])
+def test_private_networks_may_be_claimed_whole_and_overlap(prefix: str) -> None:
+    inside = str(next(ip_network(prefix).subnets(new_prefix=32)))
+    claimed = profile_from(agent_pb2.Profile(protected_prefixes=[prefix, inside, prefix])).protected_prefixes
+    assert set(map(str, claimed)) == {prefix, inside}
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [
+        agent_pb2.Profile(
+            protected_prefixes=[f"10.{n >> 8}.{n & 255}.0/24" for n in range(MOST_PREFIXES + 1)]
+        ),
+        agent_pb2.Profile(protected_prefixes=["10.20.0.1/16"]),
+        agent_pb2.Profile(managed_zones=["."]),
+        agent_pb2.Profile(managed_zones=["corp.example", ""]),
+        agent_pb2.Profile(
+            protected_prefixes=["198.51.100.0/24"],
+            gateways=[agent_pb2.Gateway(name="gw", address="198.51.100.2")],
+        ),
+        agent_pb2.Profile(gateways=[agent_pb2.Gateway(name="gw", address="nobody")]),
+        agent_pb2.Profile(resources=[agent_pb2.Resource(addresses=["10.20.0.10", "x"])]),
+    ],
+    ids=["many", "host bits", "root", "empty zone", "gateway inside", "gateway", "address"],
+)
+def test_a_profile_that_cannot_be_lived_with_is_refused(profile: agent_pb2.Profile) -> None:
+    with pytest.raises(CulvertError) as caught:
+        profile_from(profile)
+    assert caught.value.reason is Reason.CONTROLLER_INVALID
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"inner_address": "127.0.0.1"},
+        {"inner_address6": "ff02::1"},
+        {"outer_address": "0.0.0.1"},
+        {"outer_address": "224.0.0.1"},
+        {"outer_port": 0},
+        {"inner_mtu": 68},
+        {"inner_mtu": 1 << 20},
+        {"remote_prefixes": ["10.20.0.10/33"]},
+    ],
+    ids=str,
+)
+def test_a_tunnel_to_nowhere_is_refused(change: dict[str, object]) -> None:
+    with pytest.raises(CulvertError) as caught:
+        tunnel_from(a_tunnel(**change))
+    assert caught.value.reason is Reason.CONTROLLER_INVALID
+
+
+@pytest.mark.parametrize(
+    "prefix", ["192.168.0.0/16", "192.168.1.0/25", "192.168.1.7/32", "2001:db8::/32", "203.0.113.10/32"]
+)
+def test_nothing_may_cut_this_computer_off(prefix: str) -> None:
+    with pytest.raises(CulvertError) as caught:
+        tunnel_from(a_tunnel(remote_prefixes=["10.20.0.10/32", prefix]), HERE)
+    assert caught.value.reason is Reason.ADDRESS_COLLISION
+    assert prefix in caught.value.message
+    tunnel_from(a_tunnel(remote_prefixes=["10.20.0.10/32", "192.168.2.0/24"]), HERE)
+
+
+@given(st.ip_addresses(v=4), st.integers(8, 32))
+def test_what_passes_leaves_every_own_network_alone(address: object, length: int) -> None:
+    prefix = ip_network(f"{address}/{length}", strict=False)
+    try:
+        check_collisions([prefix], HERE)
+    except CulvertError:
+        return
+    assert not any(prefix.overlaps(it) for it in HERE.networks if it.version == 4)  # pyright: ignore[reportArgumentType]
+    assert all(it not in prefix for it in HERE.controller)
+
+
+def test_words_of_a_newer_controller_are_passed_over() -> None:
+    assert event_from(agent_pb2.WatchResponse()) is None
+    newer = error_pb2.Error(reason=9999, message="Why.", remedy="What to do.")  # pyright: ignore[reportArgumentType]
+    lost = event_from(
+        agent_pb2.WatchResponse(tunnel_closed=agent_pb2.TunnelClosed(tunnel_id="t1", why=newer))
+    )
+    assert lost is not None
+    assert str(getattr(lost, "error")) == "Why. What to do."  # noqa: B009
+
+
+async def test_this_computers_place_is_found_out() -> None:
+    here = await surroundings("[2001:db8::10]:8444")
+    assert here.controller == {ip_address("2001:db8::10")}
+    assert (await surroundings("127.0.0.1:1")).controller == {ip_address("127.0.0.1")}
+    assert (await surroundings("nobody.invalid:1")).controller == frozenset()
+    for network in here.networks:
+        assert not ip_interface(str(network)).is_loopback
+
+
+async def test_a_daemon_keeps_what_was_agreed_and_says_why(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    async with lab.serving() as controller, lab.daemon() as daemon:
+        await lab.enroll(daemon)
+        await daemon.local.SubmitCode(local_pb2.SubmitCodeRequest(code=CODE))
+        before = blocked(daemon)
+        for hostile in ("0.0.0.0/0", "127.0.0.1/32"):
+            profile = agent_pb2.Profile()
+            profile.CopyFrom(controller.profile)
+            profile.protected_prefixes.append(hostile)
+            controller.tell(agent_pb2.WatchResponse(profile=profile))
+            said = await daemon.until(lambda status, it=hostile: it in status.last_error.message)
+            assert said.last_error.reason == Reason.CONTROLLER_INVALID
+        assert blocked(daemon) == before == {"10.20.0.0/16"}
+        # The good one again, with a tunnel that claims too much.
+        controller.tell(agent_pb2.WatchResponse(profile=controller.profile))
+        controller.prefixes = ["10.20.0.10/32", "0.0.0.0/1"]
+        error = await refused(daemon.local.OpenTunnel(WIKI))
+        assert error.reason is Reason.CONTROLLER_INVALID
+        assert daemon.datapath.applied[-1].tunnels == ()
+        # Nobody uses it, so it is not left on the gateway.
+        assert controller.open == {}
+        controller.prefixes = ["10.20.0.10/32"]
+        assert (await daemon.local.OpenTunnel(WIKI)).tunnel.state == local_pb2.TUNNEL_STATE_UP
+
+
+def blocked(daemon: Running) -> set[str]:
+    return set(map(str, daemon.datapath.applied[-1].blocked))
+
+
+def a_tunnel(**changes: object) -> agent_pb2.Tunnel:
+    fields: dict[str, object] = {
+        "inner_address": "10.99.0.2",
+        "remote_prefixes": ["10.20.0.10/32"],
+        "outer_address": "198.51.100.2",
+        "outer_port": 4500,
+        "inner_mtu": 1438,
+    }
+    return agent_pb2.Tunnel(**(fields | changes))  # pyright: ignore[reportArgumentType]
