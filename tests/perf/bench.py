@@ -17,7 +17,9 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "switch-targets/conformance"))
 sys.path.append(str(Path(__file__).resolve().parents[2] / "dns-updater/tests"))
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tray-ui/tests"))
 
+import daemon
 import dns_zone
 import esp
 import failover
@@ -32,12 +34,13 @@ import revocation
 import scale
 import setups
 import site_to_site
+import tray
 import watchers
 from figures import Figure
 
 BUILD = esp.ROOT / "build"
 NAMES = (
-    *lab.NAMES,
+    *(*lab.NAMES, *daemon.NAMES, *tray.NAMES),
     *("esp_1400_mbit_s", *hash.NAMES, *pipeline.NAMES, *p4runtime_inserts.NAMES),
     *(*site_to_site.NAMES, "scale_ratio", "rekey_lost", "dns_1000_s"),
     *(*setups.NAMES, *watchers.NAMES, "reconcile_100k_s", "failover_ms", "revoke_ms"),
@@ -49,6 +52,10 @@ async def measure(names: list[str]) -> list[Figure]:
     figures: list[Figure] = []
     if wanted := [name for name in lab.NAMES if name in names]:
         figures += await lab.measure(wanted)
+    if wanted := [name for name in daemon.NAMES if name in names]:
+        figures += await daemon.measure(wanted)
+    if wanted := [name for name in tray.NAMES if name in names]:
+        figures += [figure for figure in await asyncio.to_thread(tray.measure) if figure.name in wanted]
     if "esp_1400_mbit_s" in names:
         figures += esp.measure()
     if wanted := [name for name in hash.NAMES if name in names]:

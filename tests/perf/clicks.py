@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import dns.message
@@ -17,6 +19,7 @@ from culvert_proto import local_pb2, local_pb2_grpc
 from iperf import goodput
 
 NAME = "bench"
+STUB = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +34,26 @@ async def cold_clicks(office: Office, count: int) -> Clicks:
     """`count` times: ask for the name with no tunnel up, then close the tunnel. Raises RuntimeError on any refusal."""
     fqdn = await office.add_resource(NAME, idle_seconds=3600)
     clicks = Clicks([], [])
+    async with closing(office) as close:
+        for _ in range(count):
+            clicks.held.append(await office.lab.inside(Site.LAPTOP).run(ask, fqdn, STUB))
+            clicks.plain.append(await office.lab.inside(Site.LAPTOP).run(ask, fqdn, net.DNS_ADDRESS))
+            await close()
+    return clicks
+
+
+@asynccontextmanager
+async def closing(office: Office) -> AsyncGenerator[Callable[[], Awaitable[None]]]:
+    """What closes every tunnel, and returns when the controller has none left."""
     socket = office.lab.run_directory(Site.LAPTOP) / "culvert/culvertd.sock"
     async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:
         daemon = local_pb2_grpc.LocalServiceStub(channel)
-        for _ in range(count):
-            clicks.held.append(await office.lab.inside(Site.LAPTOP).run(_ask, fqdn, "127.0.0.1"))
-            clicks.plain.append(await office.lab.inside(Site.LAPTOP).run(_ask, fqdn, net.DNS_ADDRESS))
+
+        async def close() -> None:
             await daemon.CloseTunnel(local_pb2.CloseTunnelRequest(all=True))
             await office.joined.admin.until("/tunnels", lambda tunnels: not tunnels, "Every tunnel closed")
-    return clicks
+
+        yield close
 
 
 async def open_tunnel(office: Office) -> None:
@@ -55,7 +69,8 @@ async def tunnel_mbit_s(office: Office, seconds: int) -> float:
     return await asyncio.to_thread(goodput, Site.LAPTOP.value, Site.INTRANET.value, net.WIKI_ADDRESS, seconds)
 
 
-def _ask(fqdn: str, server: str) -> float:
+def ask(fqdn: str, server: str) -> float:
+    """Milliseconds from an A query to its answer. Call it in the laptop. Raises RuntimeError when there is none."""
     query = dns.message.make_query(fqdn, "A", use_edns=0)
     began = time.perf_counter()
     answer = dns.query.udp(query, server, timeout=5.0)
