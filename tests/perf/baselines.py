@@ -21,7 +21,7 @@ WIREGUARD_GO = "golang.zx2c4.com/wireguard@v0.0.0-20260522210424-ecfc5a8d5446"
 
 def veth_mbit_s(seconds: int) -> float:
     """Goodput over a veth pair with the kernel's default offloads, Mbit/s."""
-    with _pair():
+    with pair():
         return goodput(LEFT, RIGHT, "192.0.2.2", seconds)
 
 
@@ -38,7 +38,7 @@ def wireguard_go(build: Path) -> Generator[str | None]:
     if program is None or not shutil.which("wg"):
         yield None
         return
-    with _pair(), ExitStack() as stack:
+    with pair(), ExitStack() as stack:
         keys = [_run(["wg", "genkey"]) for _ in range(2)]
         for side, (namespace, own, peer) in enumerate([(LEFT, 1, 2), (RIGHT, 2, 1)]):
             stack.enter_context(
@@ -75,7 +75,8 @@ def _tunnel(
 
 
 @contextmanager
-def _pair() -> Generator[None]:
+def pair() -> Generator[None]:
+    """LEFT, 192.0.2.1, and RIGHT, 192.0.2.2, as long as the context lasts."""
     for namespace in (LEFT, RIGHT):
         _run(["ip", "netns", "add", namespace])
     try:

@@ -23,6 +23,7 @@ import daemon
 import dns_zone
 import esp
 import failover
+import first_reply
 import hash
 import lab
 import p4runtime_inserts
@@ -40,7 +41,7 @@ from figures import Figure
 
 BUILD = esp.ROOT / "build"
 NAMES = (
-    *(*lab.NAMES, *daemon.NAMES, *tray.NAMES),
+    *(*lab.NAMES, *daemon.NAMES, "first_reply_ms", *tray.NAMES),
     *("esp_1400_mbit_s", *hash.NAMES, *pipeline.NAMES, *p4runtime_inserts.NAMES),
     *(*site_to_site.NAMES, "scale_ratio", "rekey_lost", "dns_1000_s"),
     *(*setups.NAMES, *watchers.NAMES, "reconcile_100k_s", "failover_ms", "revoke_ms"),
@@ -54,6 +55,8 @@ async def measure(names: list[str]) -> list[Figure]:
         figures += await lab.measure(wanted)
     if wanted := [name for name in daemon.NAMES if name in names]:
         figures += await daemon.measure(wanted)
+    if "first_reply_ms" in names:
+        figures += await first_reply.measure()
     if wanted := [name for name in tray.NAMES if name in names]:
         figures += [figure for figure in await asyncio.to_thread(tray.measure) if figure.name in wanted]
     if "esp_1400_mbit_s" in names:
