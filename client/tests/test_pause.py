@@ -19,6 +19,7 @@ from culvert_client.core.client_events import (
     Fail,
     KeepPause,
     OpenAsked,
+    PacketTrapped,
     PauseAsked,
     PauseEnded,
     QueryHeld,
@@ -57,6 +58,17 @@ def test_names_pass_without_a_tunnel_without_txt_and_without_a_fault() -> None:
     status = world.status()
     assert (status.state, status.paused_until) == (local_pb2.STATE_PAUSED, UNTIL)
     assert not status.HasField("last_error")
+
+
+def test_packets_that_find_no_tunnel_open_none_and_are_no_fault() -> None:
+    world = paused()
+    world.post(PacketTrapped(WIKI_ADDRESS))
+    assert world.take(Call) == []
+    assert not world.status().HasField("last_error")
+    world.post(PauseEnded())
+    world.now += 60
+    world.post(PacketTrapped(WIKI_ADDRESS))
+    assert len(world.take(Call)) == 1
 
 
 def test_a_resource_that_leads_out_of_the_protected_prefixes_is_refused() -> None:

@@ -150,6 +150,8 @@ class Client:
                 self.clicks.step(self.profile.tunnel_of(fqdn), "txt", now)
                 held = self._holds.txt(fqdn, says_yes, self.profile)
                 return self._follow([*held, *self._triggers.txt(fqdn, says_yes, now)], now)
+            case NameSeen() | PacketTrapped() if self.paused_until:
+                return []
             case NameSeen() | AnswerSeen() | PacketTrapped():
                 return self._follow(self._triggers.happened(event, self.profile, now), now)
             case OpenAsked(request, name):
