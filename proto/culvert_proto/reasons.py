@@ -79,6 +79,7 @@ class Reason(enum.IntEnum):
     PAUSED = error_pb2.REASON_PAUSED
     CONTROLLER_INVALID = error_pb2.REASON_CONTROLLER_INVALID
     ADDRESS_COLLISION = error_pb2.REASON_ADDRESS_COLLISION
+    DNS_REBINDING = error_pb2.REASON_DNS_REBINDING
     CLOSED_BY_USER = error_pb2.REASON_CLOSED_BY_USER
     CLOSED_IDLE = error_pb2.REASON_CLOSED_IDLE
     CLOSED_BY_ADMIN = error_pb2.REASON_CLOSED_BY_ADMIN
@@ -463,6 +464,12 @@ CATALOGUE: dict[Reason, Entry] = {
         "Use another network, or ask your administrator to protect less. What was agreed before stays in force.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
+    ),
+    Reason.DNS_REBINDING: Entry(
+        "The name server leads {name}, which is no name of the intranet, to the protected address {address}.",
+        "If it is one, ask your administrator to add its zone. If not, a web page may be trying to reach the intranet.",
+        _G.PERMISSION_DENIED,
+        _H.FORBIDDEN,
     ),
     Reason.CLOSED_BY_USER: Entry(
         "The tunnel was closed by the user.", "Open the name again to bring it back.", _G.CANCELLED, _H.GONE

@@ -43,6 +43,8 @@ class Kind(enum.Enum):
     NOT_IMPLEMENTED = enum.auto()
     CANARY = enum.auto()
     FORWARD = enum.auto()
+    # As FORWARD, but its answer may not lead to what is protected.
+    SCREEN = enum.auto()
     HOLD = enum.auto()
 
 
@@ -67,8 +69,11 @@ def classify(wire: bytes, profile: Profile) -> Question:
     if asked.name == CANARY:
         return Question(Kind.CANARY)
     fqdn = canonical(asked.name.to_text())
-    held = asked.rdclass == dns.rdataclass.IN and asked.rdtype in CONNECTING and profile.manages(fqdn)
-    return Question(Kind.HOLD if held else Kind.FORWARD, fqdn)
+    if asked.rdclass != dns.rdataclass.IN or asked.rdtype not in CONNECTING:
+        return Question(Kind.FORWARD, fqdn)
+    if profile.manages(fqdn):
+        return Question(Kind.HOLD, fqdn)
+    return Question(Kind.SCREEN if profile.protected_prefixes else Kind.FORWARD, fqdn)
 
 
 def question_of(wire: bytes) -> dns.rrset.RRset | None:
@@ -131,6 +136,15 @@ def addresses_in(reply: bytes) -> frozenset[Address] | None:
     return frozenset(found)
 
 
+def rebinds(reply: bytes, fqdn: str, profile: Profile) -> CulvertError | None:
+    """Why the answer for a name outside of the zones must not be given: a web page under it would reach the intranet."""
+    addresses = addresses_in(reply)
+    if addresses is None:
+        return CulvertError(Reason.DNS_UPSTREAM_FAILED, name=fqdn)
+    inside = sorted(map(str, filter(profile.protects, addresses)))
+    return CulvertError(Reason.DNS_REBINDING, name=fqdn, address=inside[0]) if inside else None
+
+
 def txt_query(fqdn: str) -> bytes | None:
     try:
         return dns.message.make_query(fqdn, dns.rdatatype.TXT, use_edns=0, payload=1232).to_wire()
@@ -175,6 +189,7 @@ _EDE = {
     Reason.DNS_UPSTREAM_FAILED: dns.edns.EDECode.NO_REACHABLE_AUTHORITY,
     Reason.CONTROLLER_UNREACHABLE: dns.edns.EDECode.NETWORK_ERROR,
     Reason.GATEWAY_DOWN: dns.edns.EDECode.NETWORK_ERROR,
+    Reason.DNS_REBINDING: dns.edns.EDECode.BLOCKED,
     Reason.NO_POLICY: dns.edns.EDECode.PROHIBITED,
     Reason.CODE_NEEDED: dns.edns.EDECode.PROHIBITED,
     Reason.CODE_TOO_OLD: dns.edns.EDECode.PROHIBITED,

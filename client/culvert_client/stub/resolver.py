@@ -43,6 +43,12 @@ class Resolver:
             case Kind.FORWARD:
                 reply = await self._upstream.exchange(query)
                 return reply if reply is not None else _failed(query, _silent(question.fqdn))
+            case Kind.SCREEN:
+                reply = await self._upstream.exchange(query)
+                if reply is None:
+                    return _failed(query, _silent(question.fqdn))
+                error = dns_wire.rebinds(reply, question.fqdn, self._profile())
+                return reply if error is None else _failed(query, error)
             case Kind.HOLD:
                 return await self._held(query, question.fqdn)
 

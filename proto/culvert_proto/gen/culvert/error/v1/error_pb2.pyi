@@ -99,6 +99,7 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """What is asked for, further."""
     REASON_ADDRESS_COLLISION: _Reason.ValueType  # 80
     """What stands in the way, further."""
+    REASON_DNS_REBINDING: _Reason.ValueType  # 81
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
     """A typed refusal or fault. Numbers are stable for ever; a client that meets an unknown one shows the texts it was sent."""
@@ -177,6 +178,7 @@ REASON_POSTURE_NOT_MET: Reason.ValueType  # 70
 """What is asked for, further."""
 REASON_ADDRESS_COLLISION: Reason.ValueType  # 80
 """What stands in the way, further."""
+REASON_DNS_REBINDING: Reason.ValueType  # 81
 Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 @_typing.final

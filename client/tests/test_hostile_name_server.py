@@ -1,0 +1,134 @@
+"""A name server that lies, loops, drowns or rebinds, behind a whole daemon: nothing protected leaks, and names go on."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, Callable
+from ipaddress import ip_address
+from pathlib import Path
+
+import dns.edns
+import dns.message
+import dns.rcode
+import dns.rrset
+import pytest
+from culvert_proto import local_pb2
+
+from .controller import CODE
+from .name_server import Records, name_server, respond, truncated
+from .running import Running, running
+from .test_daemon import WIKI, Lab, given, why
+
+HONEST: Records = {(WIKI, "A"): ["10.20.0.10"], ("www.example.org", "A"): ["203.0.113.80"]}
+EVIL = "evil.example.org"
+Lie = Callable[[bytes], bytes]
+
+
+def records(*lines: tuple[str, str, str]) -> Lie:
+    def lie(query: bytes) -> bytes:
+        message = dns.message.make_response(dns.message.from_wire(query))
+        for owner, kind, text in lines:
+            message.answer.append(dns.rrset.from_text(f"{owner}.", 60, "IN", kind, text))
+        return message.to_wire()
+
+    return lie
+
+
+def loops(query: bytes) -> bytes:
+    """The answer's owner is a compression pointer to itself (RFC 1035 section 4.1.4)."""
+    header, question = query[:2] + b"\x81\x80\0\1\0\1\0\0\0\0", _question(query)
+    at = len(header) + len(question)
+    return header + question + (0xC000 | at).to_bytes(2) + b"\0\1\0\1\0\0\0\x3c\0\4\x0a\x14\0\x0a"
+
+
+def cut(query: bytes) -> bytes:
+    return respond(query, HONEST)[:-3]
+
+
+def promises(query: bytes) -> bytes:
+    """65,535 records, and none there."""
+    return query[:2] + b"\x81\x80\0\1\xff\xff\xff\xff\xff\xff" + _question(query)
+
+
+def drowns(query: bytes) -> bytes:
+    """As long as TCP has room for, and its last address leads elsewhere."""
+    question, pointer = _question(query), b"\xc0\x0c\0\1\0\1\0\0\0\x3c\0\4"
+    addresses = [ip_address("10.20.0.10").packed] * 4000 + [ip_address("203.0.113.66").packed]
+    header = query[:2] + b"\x81\x80\0\1" + len(addresses).to_bytes(2) + bytes(4)
+    return header + question + b"".join(pointer + it for it in addresses)
+
+
+def _question(query: bytes) -> bytes:
+    end = query.index(b"\0", 12) + 5
+    return query[12:end]
+
+
+@contextlib.asynccontextmanager
+async def daemon_behind(lab: Lab, lie: Lie, name: str) -> AsyncGenerator[Running]:
+    """The name server lies about one name alone, over UDP and TCP."""
+
+    def told(query: bytes) -> bytes:
+        asked = dns.message.from_wire(query).question[0].name.to_text(omit_final_dot=True)
+        return lie(query) if asked == name else respond(query, HONEST)
+
+    def over_udp(query: bytes) -> list[bytes]:
+        reply = told(query)
+        return [reply if len(reply) <= 1232 else truncated(query)]
+
+    async with (
+        lab.serving(),
+        name_server(over_udp, told) as (upstream, _),
+        running(lab.directory, upstream) as daemon,
+    ):
+        await lab.enroll(daemon)
+        await daemon.local.SubmitCode(local_pb2.SubmitCodeRequest(code=CODE))
+        yield daemon
+
+
+@pytest.mark.parametrize(
+    ("kind", "lie"),
+    [
+        ("A", records((EVIL, "A", "10.20.0.10"))),
+        ("A", records((EVIL, "A", "203.0.113.5"), (EVIL, "A", "10.20.255.255"))),
+        ("A", records((EVIL, "CNAME", f"{WIKI}."), (WIKI, "A", "10.20.0.10"))),
+        ("AAAA", records((EVIL, "AAAA", "::ffff:10.20.0.10"))),
+        ("HTTPS", records((EVIL, "HTTPS", "1 . ipv4hint=10.20.0.10"))),
+    ],
+    ids=["A", "second", "CNAME", "mapped", "hint"],
+)
+async def test_a_foreign_name_does_not_lead_into_the_intranet(tmp_path: Path, kind: str, lie: Lie) -> None:
+    async with daemon_behind(Lab(tmp_path), lie, EVIL) as daemon:
+        answer = await daemon.ask(EVIL, kind)
+        assert answer.rcode() == dns.rcode.SERVFAIL
+        assert "is no name of the intranet" in why(answer)
+        assert [code for code, _ in answer.extended_errors()] == [dns.edns.EDECode.BLOCKED]
+        assert given(await daemon.ask("www.example.org")) == {"203.0.113.80"}
+
+
+@pytest.mark.parametrize("name", [WIKI, EVIL])
+@pytest.mark.parametrize("lie", [loops, cut, promises, drowns])
+async def test_nonsense_is_refused_and_names_go_on(tmp_path: Path, lie: Lie, name: str) -> None:
+    async with daemon_behind(Lab(tmp_path), lie, name) as daemon:
+        answer = await daemon.ask(name)
+        assert answer.rcode() == dns.rcode.SERVFAIL
+        assert given(answer) == set()
+        assert why(answer)
+        assert given(await daemon.ask("www.example.org")) == {"203.0.113.80"}
+
+
+async def test_names_that_lead_to_each_other_end(tmp_path: Path) -> None:
+    circle = records((WIKI, "CNAME", "a.corp.example."), ("a.corp.example", "CNAME", f"{WIKI}."))
+    async with daemon_behind(Lab(tmp_path), circle, WIKI) as daemon:
+        assert given(await daemon.ask(WIKI)) == set()
+
+
+async def test_a_lie_about_a_known_name_is_refused_and_its_tunnel_carries_no_more_for_it(
+    tmp_path: Path,
+) -> None:
+    lie = records((WIKI, "A", "203.0.113.66"))
+    async with daemon_behind(Lab(tmp_path), lie, WIKI) as daemon:
+        answer = await daemon.ask(WIKI)
+        assert answer.rcode() == dns.rcode.SERVFAIL
+        assert "203.0.113.66" in why(answer)
+        for sas in daemon.datapath.applied[-1].tunnels:
+            assert [str(it) for it in sas.tunnel.remote_prefixes] == ["10.20.0.10/32"]
