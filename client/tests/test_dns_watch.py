@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import fcntl
+import multiprocessing
 import struct
 import subprocess
 import sys
 from collections.abc import Generator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from ipaddress import ip_address
 from pathlib import Path
@@ -133,8 +134,14 @@ def test_queries_on_any_interface_are_seen_also_on_one_that_comes_later() -> Non
 
 @pytest.mark.slow
 def test_a_daemon_that_watches_opens_the_tunnel_of_a_name_that_others_answer(tmp_path: Path) -> None:
-    with ThreadPoolExecutor(1, initializer=_leave_the_network) as apart:
-        apart.submit(asyncio.run, _opened(Lab(tmp_path))).result()
+    # gRPC connects in threads that it has begun, which stay in the network of the process.
+    fresh = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, fresh, initializer=_leave_the_network) as apart:
+        apart.submit(_open, tmp_path).result()
+
+
+def _open(directory: Path) -> None:
+    asyncio.run(_opened(Lab(directory)))
 
 
 async def _opened(lab: Lab) -> None:
