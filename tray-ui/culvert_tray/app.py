@@ -12,22 +12,27 @@ import os
 import signal
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from pathlib import Path
 from types import FrameType
 
 from culvert_proto import CulvertError, local_pb2
 from PyQt6.QtCore import QObject, Qt, QTimer, QUrl
 from PyQt6.QtGui import QDesktopServices, QGuiApplication, QIcon
-from PyQt6.QtWidgets import QApplication, QDialog, QSystemTrayIcon
+from PyQt6.QtWidgets import QApplication, QDialog, QFileDialog, QSystemTrayIcon
 
 from culvert_tray import commands, notices
 from culvert_tray import menu as menus
 from culvert_tray.daemon import Answer, Daemon, Refusal
 from culvert_tray.details import details
 from culvert_tray.dialogs import CodeDialog, DetailsDialog, EnrolDialog
+from culvert_tray.doctor import Doctor
 from culvert_tray.icon import icon_kind
 from culvert_tray.notices import Memory, Notice
+from culvert_tray.preferences import Preferences, seen, with_favourite, with_notices
+from culvert_tray.preferences_file import preferences_path, read_preferences, write_preferences
 from culvert_tray.signals import connect
 from culvert_tray.single import SHOW, First, tell_first
 from culvert_tray.tray_menu import TrayMenu
@@ -35,6 +40,9 @@ from culvert_tray.view import STARTING, Down, View
 from culvert_tray.window import StatusWindow
 
 DEFAULT_SOCKET = "/run/culvert/culvertd.sock"
+
+# As many as the daemon keeps.
+_ACTIVITIES = 500
 
 # Milliseconds. Words such as "valid for 12 min" grow old by themselves.
 _REDRAW = 15_000
@@ -47,12 +55,16 @@ _SIGNALS = 250
 
 
 class Tray(QObject):
-    def __init__(self, app: QApplication, daemon: Daemon) -> None:
+    def __init__(self, app: QApplication, daemon: Daemon, doctor: Doctor) -> None:
         super().__init__()
         self._app = app
         self._daemon = daemon
+        self._doctor = doctor
+        self._preferences_path = preferences_path()
+        self._preferences = read_preferences(self._preferences_path)
+        self._activities: deque[local_pb2.Activity] = deque(maxlen=_ACTIVITIES)
         self._view: View = STARTING
-        self._memory = Memory()
+        self._memory = Memory(announced=frozenset(self._preferences.recent))
         self._dialogs: dict[str, QDialog] = {}
         self._notice_command: commands.Command | None = None
         self._early: list[Notice] | None = []
@@ -63,6 +75,7 @@ class Tray(QObject):
         connect(self._icon.activated, self._activated)
         connect(self._icon.messageClicked, self._notice_clicked)
         connect(daemon.viewed, self._viewed)
+        connect(daemon.happened, self._happened)
         self._redraw = QTimer(self)
         connect(self._redraw.timeout, self._draw)
         self._redraw.start(_REDRAW)
@@ -73,23 +86,41 @@ class Tray(QObject):
 
     def _viewed(self, view: View) -> None:
         self._view = view
+        self._prefer(seen(self._preferences, view))
         self._draw()
+
+    def _happened(self, activity: local_pb2.Activity | None) -> None:
+        if activity is None:
+            self._activities.clear()
+        else:
+            self._activities.append(activity)
+        if self._window.isVisible():
+            self._draw_window()
+
+    def _prefer(self, preferences: Preferences) -> None:
+        if preferences != self._preferences:
+            self._preferences = preferences
+            write_preferences(self._preferences_path, preferences)
 
     def _draw(self) -> None:
         now = time.time()
-        menu = menus.menu(self._view, now)
+        menu = menus.menu(self._view, now, self._preferences)
         icon = QIcon(str(icon_kind(self._view, now).path))
         self._icon.setIcon(icon)
         self._window.setWindowIcon(icon)
         self._icon.setToolTip(f"Culvert: {next(e.text for e in menu if isinstance(e, menus.Heading))}")
         self._menu.render_menu(menu)
-        self._window.render_menu(menu)
+        self._draw_window()
         for key, dialog in self._dialogs.items():
             if isinstance(dialog, DetailsDialog) and not isinstance(self._view, Down):
                 dialog.show_rows(details(self._view, key, now))
         self._memory, news = notices.observe(self._memory, self._view, now)
         for notice in news:
-            self._tell(notice)
+            if notice.kind not in self._preferences.muted:
+                self._tell(notice)
+
+    def _draw_window(self) -> None:
+        self._window.show_view(self._view, self._activities, self._preferences, time.time())
 
     def _later(self, milliseconds: int, then: Callable[[], None]) -> None:
         timer = QTimer(self)
@@ -156,12 +187,39 @@ class Tray(QObject):
                 self._daemon.pause(length.end(datetime.now().astimezone()), self._answered)
             case commands.Resume():
                 self._daemon.resume(self._answered)
-            case commands.ShowWindow():
-                self._window.show()
-                self._window.raise_()
-                self._window.activateWindow()
+            case commands.ShowWindow(page):
+                if page is not None:
+                    self._window.show_page(page)
+                self._show_window()
+            case commands.SetFavourite(fqdn, wanted):
+                self._prefer(with_favourite(self._preferences, fqdn, wanted))
+                self._draw()
+            case commands.SetNotices(kind, wanted):
+                self._prefer(with_notices(self._preferences, kind, wanted))
+                self._draw()
+            case commands.RunDiagnostics():
+                self._window.show_page(commands.Page.DIAGNOSTICS)
+                self._show_window()
+                self._window.diagnostics.running()
+                self._doctor.examine(self._window.diagnostics.show_verdicts)
+            case commands.SaveReport():
+                self._save_report()
             case commands.Quit():
                 self._app.quit()
+
+    def _show_window(self) -> None:
+        self._draw_window()
+        self._window.show()
+        self._window.raise_()
+        self._window.activateWindow()
+
+    def _save_report(self) -> None:
+        name = f"culvert-report-{datetime.now().astimezone():%Y%m%d-%H%M}.zip"
+        path, _ = QFileDialog.getSaveFileName(self._window, "Save a report", str(Path.home() / name), "*.zip")
+        if path:
+            self._doctor.save_report(
+                path, lambda said, good: self._tell(Notice("Report", said, warning=not good))
+            )
 
     def _show(self, key: str, make: Callable[[], QDialog]) -> None:
         """One dialog of each kind at a time: a second click brings the first to the front."""
@@ -205,7 +263,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     first = First()
     daemon = Daemon(options.socket)
-    tray = Tray(app, daemon)
+    tray = Tray(app, daemon, Doctor(options.socket))
     connect(first.told, tray.told)
 
     def quit_app(_number: int, _frame: FrameType | None) -> None:

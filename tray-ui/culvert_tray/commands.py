@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from culvert_tray.pause import PauseLength
+from culvert_tray.preferences import NoticeKind
+
+
+class Page(Enum):
+    RESOURCES = "Resources"
+    TUNNELS = "Tunnels"
+    ACTIVITY = "Activity"
+    DIAGNOSTICS = "Diagnostics"
+    ABOUT = "About"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +68,30 @@ class Resume:
 
 @dataclass(frozen=True, slots=True)
 class ShowWindow:
+    """At a page; None for the one that was shown last."""
+
+    page: Page | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetFavourite:
+    fqdn: str
+    wanted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SetNotices:
+    kind: NoticeKind
+    wanted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunDiagnostics:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class SaveReport:
     pass
 
 
@@ -67,5 +101,6 @@ class Quit:
 
 
 Command = (
-    OpenPage | CopyText | ShowDetails | CloseTunnel | SelectGateway | EnterCode | Enrol | Pause | Resume | ShowWindow | Quit
+    OpenPage | CopyText | ShowDetails | CloseTunnel | SelectGateway | EnterCode | Enrol | Pause | Resume | ShowWindow
+    | SetFavourite | SetNotices | RunDiagnostics | SaveReport | Quit
 )  # fmt: skip

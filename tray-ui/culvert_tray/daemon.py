@@ -1,6 +1,6 @@
 """The daemon on its Unix socket. gRPC lives in threads here; everything leaves as Qt signals.
 
-watch thread:  WatchStatus ──► status ──► …        the stream ends: Down, wait, again
+_watch:        WatchStatus ──► status ──► …        the stream ends: Down, wait, again
                    ▲                       │
                    └── backoff 0.25 … 5 s ─┘
 """
@@ -45,6 +45,9 @@ class Daemon(QObject):
     viewed = pyqtSignal(object)
     """A View: at each change, and when the daemon goes away."""
 
+    happened = pyqtSignal(object)
+    """A local_pb2.Activity; None when what came before is void, because the daemon starts to tell anew."""
+
     _answered = pyqtSignal(object, object)
 
     def __init__(self, socket: str) -> None:
@@ -52,16 +55,21 @@ class Daemon(QObject):
         self._channel = grpc.insecure_channel(f"unix:{socket}", options=_OPTIONS)
         self._stub = local_pb2_grpc.LocalServiceStub(self._channel)
         self._stopped = threading.Event()
-        self._watcher = threading.Thread(target=self._watch, name="watch", daemon=True)
+        self._threads = [
+            threading.Thread(target=work, name=work.__name__, daemon=True)
+            for work in (self._watch, self._follow)
+        ]
         connect(self._answered, self._deliver)
 
     def start(self) -> None:
-        self._watcher.start()
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
         self._stopped.set()
         self._channel.close()
-        self._watcher.join(_FIRST_RETRY * 4)
+        for thread in self._threads:
+            thread.join(_FIRST_RETRY * 4)
 
     def enrol(self, link: str, device_name: str, then: Then) -> None:
         request = local_pb2.EnrollRequest(link=link, device_name=device_name)
@@ -119,6 +127,21 @@ class Daemon(QObject):
                 self.viewed.emit(view)
             self._stopped.wait(retry_wait(attempt))
             attempt += 1
+
+    def _follow(self) -> None:
+        attempt = 0
+        while not self._stopped.is_set():
+            try:
+                self.happened.emit(None)
+                for response in self._stub.WatchActivity(local_pb2.WatchActivityRequest(follow=True)):
+                    attempt = 0
+                    self.happened.emit(response.activity)
+            except grpc.RpcError:
+                # What is wrong with the daemon, the other stream tells. Who is not the owner is refused here.
+                attempt += 1
+            except ValueError:
+                return
+            self._stopped.wait(retry_wait(attempt))
 
 
 def _outcome(finished: grpc.Future[Any]) -> Answer | Refusal:

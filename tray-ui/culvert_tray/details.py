@@ -6,7 +6,7 @@ from culvert_proto import local_pb2
 
 from culvert_tray.view import Status, duration
 
-_STATES = {
+STATES = {
     local_pb2.TUNNEL_STATE_OPENING: "opening",
     local_pb2.TUNNEL_STATE_UP: "up",
     local_pb2.TUNNEL_STATE_REKEYING: "up, changing keys",
@@ -23,7 +23,7 @@ def details(status: Status, tunnel_id: str, now: float) -> tuple[tuple[str, str]
     drops = ", ".join(f"{cause} {count}" for cause, count in sorted(t.drops.items()) if count)
     return (
         ("Resource", t.fqdn),
-        ("State", _STATES.get(t.state, "unknown")),
+        ("State", STATES.get(t.state, "unknown")),
         ("Gateway", t.gateway),
         ("Your address", t.inner_address),
         ("Reaches", ", ".join(t.remote_prefixes)),

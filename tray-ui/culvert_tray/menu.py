@@ -5,12 +5,14 @@ Label…      who, how long the code is good, the last refusal with its remedy
 Action      Enrol this computer… | Enter code now…
 ─
 Submenu…    each tunnel: Open · Copy address · Details… · Close
-Submenu     Resources: those without a tunnel
+Submenu     Recent and favourites: those without a tunnel · All resources…
 ─
 Submenu     Gateway: Automatic · each
 Submenu     Pause Culvert: how long | Action  Resume now
 ─
-Action      Open Culvert…, Quit the tray
+Action      Open Culvert…
+Submenu     Help: Run diagnostics · Save a report…
+Action      Quit the tray
 """
 
 from __future__ import annotations
@@ -26,15 +28,19 @@ from culvert_tray.commands import (
     Enrol,
     EnterCode,
     OpenPage,
+    Page,
     Pause,
     Quit,
     Resume,
+    RunDiagnostics,
+    SaveReport,
     SelectGateway,
     ShowDetails,
     ShowWindow,
 )
 from culvert_tray.icon import IconKind, icon_kind
 from culvert_tray.pause import PauseLength
+from culvert_tray.preferences import Preferences, at_hand
 from culvert_tray.view import (
     Down,
     Status,
@@ -97,19 +103,30 @@ Entry = Heading | Label | Action | Submenu | Separator
 Menu = tuple[Entry, ...]
 
 
-def menu(view: View, now: float) -> Menu:
+def menu(view: View, now: float, preferences: Preferences = Preferences()) -> Menu:  # noqa: B008  immutable
     """`now` in Unix seconds."""
-    parts: list[Menu] = [(Heading(_headline(view, now), icon_kind(view, now)),)]
-    if isinstance(view, Down):
-        parts[0] += (Label(view.remedy),) if view.remedy else ()
-    else:
-        parts[0] += _person(view, now)
-        parts += [(*map(_tunnel, view.tunnels), *_resources(view, now)), (*_gateways(view), *_pause(view))]
-    parts.append((Action("Open Culvert…", ShowWindow()), Action("Quit the tray (tunnels stay up)", Quit())))
+    parts: list[Menu] = [head(view, now)]
+    if not isinstance(view, Down):
+        parts += [(*map(_tunnel, view.tunnels), *_resources(view, now, preferences)), controls(view)]
+    help_entries = (Action("Run diagnostics", RunDiagnostics()), Action("Save a report…", SaveReport()))
+    last = (Action("Open Culvert…", ShowWindow()), Submenu("Help", help_entries))
+    parts.append((*last, Action("Quit the tray (tunnels stay up)", Quit())))
     entries: list[Entry] = []
     for part in filter(None, parts):
         entries += [Separator(), *part] if entries else part
     return tuple(entries)
+
+
+def head(view: View, now: float) -> Menu:
+    """What is the matter, and what the person has to do about it."""
+    heading = Heading(_headline(view, now), icon_kind(view, now))
+    if isinstance(view, Down):
+        return (heading, Label(view.remedy)) if view.remedy else (heading,)
+    return (heading, *_person(view, now))
+
+
+def controls(view: Status) -> Menu:
+    return (*_gateways(view), *_pause(view))
 
 
 def _headline(view: View, now: float) -> str:
@@ -199,16 +216,15 @@ def address_of(tunnel: Tunnel) -> str:
     return hosts[0] if hosts else ""
 
 
-def _resources(status: Status, now: float) -> Menu:
-    if status.state in _OPENS_NOTHING or code_needed(status, now):
+def _resources(status: Status, now: float, preferences: Preferences) -> Menu:
+    if status.state in _OPENS_NOTHING or code_needed(status, now) or not status.resources:
         return ()
     open_names = {tunnel.fqdn for tunnel in status.tunnels}
     names = sorted(r.fqdn for r in status.resources if r.fqdn not in open_names)
-    shown: list[Entry] = [Action(f"Open {name}", OpenPage(name)) for name in names[:MOST_INLINE]]
-    more = len(names) - MOST_INLINE
-    if more > 0:
-        shown.append(Label(f"{more} more: type the name into the browser"))
-    return (Submenu("Resources", tuple(shown)),) if shown else ()
+    used = at_hand(preferences, names, MOST_INLINE)
+    shown: list[Entry] = [Action(f"Open {name}", OpenPage(name)) for name in used or names[:MOST_INLINE]]
+    every = Action("All resources…", ShowWindow(Page.RESOURCES))
+    return (Submenu("Recent and favourites" if used else "Resources", (*shown, every)),)
 
 
 def _gateways(status: Status) -> Menu:

@@ -11,17 +11,19 @@ from dataclasses import dataclass, replace
 from culvert_proto import CulvertError, Reason, local_pb2
 
 from culvert_tray.commands import Command, EnterCode
+from culvert_tray.preferences import NoticeKind
 from culvert_tray.view import Down, Status, View, code_ends_soon, code_needed, duration, is_up
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """`command` is what a click on it does."""
+    """`command` is what a click on it does; `kind` is None for the answer to a click, which is always told."""
 
     title: str
     text: str
     warning: bool = False
     command: Command | None = None
+    kind: NoticeKind | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,7 @@ class Memory:
 
     started: bool = False
     announced: frozenset[str] = frozenset()
+    gateways: frozenset[tuple[str, str]] = frozenset()
     refusal: str = ""
     code: str = "valid"
 
@@ -40,9 +43,22 @@ def observe(memory: Memory, view: View, now: float) -> tuple[Memory, tuple[Notic
         return memory, ()
     up = {tunnel.fqdn: tunnel.gateway for tunnel in view.tunnels if is_up(tunnel)}
     notices = [
-        Notice(f"{name} is open", f"Through {up[name]}, end to end encrypted to the gateway.")
+        Notice(
+            f"{name} is open",
+            f"Through {up[name]}, end to end encrypted to the gateway.",
+            kind=NoticeKind.OPENED,
+        )
         for name in sorted(up.keys() - memory.announced)
         if memory.started
+    ]
+    notices += [
+        Notice(
+            f"{name} goes through {up[name]} now",
+            f"{before} went out of service.",
+            kind=NoticeKind.FAILED_OVER,
+        )
+        for name, before in sorted(memory.gateways)
+        if up.get(name, before) != before
     ]
     code = _code(view, now)
     if code != memory.code and code != "valid":
@@ -50,8 +66,11 @@ def observe(memory: Memory, view: View, now: float) -> tuple[Memory, tuple[Notic
     error = CulvertError.from_proto(view.last_error) if view.HasField("last_error") else None
     refusal = str(error) if error is not None else ""
     if error is not None and memory.started and refusal != memory.refusal and not _has_own_notice(error):
-        notices.append(refused(error))
-    return Memory(True, memory.announced | up.keys(), refusal, code), tuple(notices)
+        notices.append(replace(refused(error), kind=NoticeKind.DENIED))
+    gateways = frozenset(up.items()) | {
+        it for it in memory.gateways if it[0] in {t.fqdn for t in view.tunnels} - up.keys()
+    }
+    return Memory(True, memory.announced | up.keys(), gateways, refusal, code), tuple(notices)
 
 
 def told(memory: Memory, error: CulvertError) -> Memory:
@@ -76,6 +95,6 @@ def _code(status: Status, now: float) -> str:
 def _ask_for_code(status: Status, now: float) -> Notice:
     text = "Click here and type the six digits that your authenticator shows."
     if code_needed(status, now):
-        return Notice("A code is needed", text, warning=True, command=EnterCode())
+        return Notice("A code is needed", text, warning=True, command=EnterCode(), kind=NoticeKind.CODE)
     left = duration(status.code_valid_until - now)
-    return Notice(f"Your code ends in {left}", text, command=EnterCode())
+    return Notice(f"Your code ends in {left}", text, command=EnterCode(), kind=NoticeKind.CODE)

@@ -1,73 +1,73 @@
-"""The same menu data as a window: for desktops without a tray, and behind "Open Culvert…"."""
+"""Culvert as a window: behind "Open Culvert…", and instead of the icon where the desktop has no tray."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
+from importlib.metadata import version
 
+from culvert_proto import local_pb2
 from PyQt6.QtCore import QSize, Qt
-from PyQt6.QtGui import QCloseEvent, QIcon
-from PyQt6.QtWidgets import (
-    QGridLayout,
-    QGroupBox,
-    QHBoxLayout,
-    QLabel,
-    QLayout,
-    QPushButton,
-    QRadioButton,
-    QScrollArea,
-    QVBoxLayout,
-    QWidget,
-)
+from PyQt6.QtGui import QCloseEvent, QIcon, QKeySequence, QShortcut
+from PyQt6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QTabWidget, QVBoxLayout, QWidget
 
-from culvert_tray.commands import Command, ShowWindow
-from culvert_tray.menu import Action, Entry, Heading, Label, Menu, Separator, Submenu
+from culvert_tray import menu as menus
+from culvert_tray.commands import Command, Page
+from culvert_tray.menu import Action, Heading, Label, Menu, Submenu
 from culvert_tray.notices import Notice
+from culvert_tray.pages import AboutPage, ActivityPage, DiagnosticsPage, ResourcesPage, TunnelsPage
+from culvert_tray.preferences import Preferences
 from culvert_tray.signals import connect
+from culvert_tray.tray_menu import TrayMenu
+from culvert_tray.view import Down, Status, View
 
 Dispatch = Callable[[Command], None]
 
 _ICON = QSize(32, 32)
-_COLUMNS = 2
 
 
 class StatusWindow(QWidget):
     def __init__(self, dispatch: Dispatch, closed: Callable[[], None]) -> None:
         super().__init__()
-        self._dispatch = dispatch
         self._closed = closed
-        self._shown: Menu | None = None
-        self._buttons: dict[Command, QWidget] = {}
         self.setWindowTitle("Culvert")
-        self.setMinimumWidth(440)
-        self._notice = QLabel()
-        self._notice.setWordWrap(True)
-        self._notice.setTextFormat(Qt.TextFormat.PlainText)
+        self._head = _Head(dispatch)
+        self._notice = _label("")
         self._notice.hide()
-        self._scroll = QScrollArea()
-        self._scroll.setWidgetResizable(True)
-        self._scroll.setFrameShape(QScrollArea.Shape.NoFrame)
+        self._resources, self._tunnels = ResourcesPage(dispatch), TunnelsPage(dispatch)
+        self._activity, self.diagnostics = ActivityPage(dispatch), DiagnosticsPage(dispatch)
+        self._about = AboutPage(version("culvert-tray"))
+        self._pages: dict[Page, QWidget] = {
+            Page.RESOURCES: self._resources,
+            Page.TUNNELS: self._tunnels,
+            Page.ACTIVITY: self._activity,
+            Page.DIAGNOSTICS: self.diagnostics,
+            Page.ABOUT: self._about,
+        }
+        self._tabs = QTabWidget()
+        self._tabs.setDocumentMode(True)
+        for number, (page, widget) in enumerate(self._pages.items(), 1):
+            self._tabs.addTab(widget, page.value)
+            connect(QShortcut(QKeySequence(f"Alt+{number}"), self).activated, partial(self.show_page, page))
         layout = QVBoxLayout(self)
-        layout.addWidget(self._scroll)
+        layout.addWidget(self._head)
+        layout.addWidget(self._tabs, 1)
         layout.addWidget(self._notice)
-        self.resize(520, 560)
+        self.resize(720, 560)
+        self._tabs.setFocus()
 
-    def render_menu(self, menu: Menu) -> None:
-        if menu == self._shown:
-            return
-        self._shown = menu
-        focused = next((command for command, b in self._buttons.items() if b.hasFocus()), None)
-        self._buttons = {}
-        content = QWidget()
-        layout = QVBoxLayout(content)
-        for entry in menu:
-            self._add(entry, layout)
-        layout.addStretch()
-        if (old := self._scroll.takeWidget()) is not None:
-            # One of its buttons may be what brought us here.
-            old.deleteLater()
-        self._scroll.setWidget(content)
-        if focused in self._buttons:
-            self._buttons[focused].setFocus()
+    def show_view(
+        self, view: View, activities: Iterable[local_pb2.Activity], preferences: Preferences, now: float
+    ) -> None:
+        status = Status() if isinstance(view, Down) else view
+        self._head.show_view(view, now)
+        self._resources.show_view(status, preferences)
+        self._tunnels.show_view(status, now)
+        self._activity.show_view(activities, preferences, now)
+        self._about.show_view(status)
+
+    def show_page(self, page: Page) -> None:
+        self._tabs.setCurrentWidget(self._pages[page])
 
     def show_notice(self, notice: Notice) -> None:
         self._notice.setText(f"{notice.title}\n{notice.text}")
@@ -77,53 +77,79 @@ class StatusWindow(QWidget):
         super().closeEvent(a0)
         self._closed()
 
-    def _add(self, entry: Entry, layout: QLayout) -> None:
-        match entry:
-            case Heading(text, icon):
-                row = QHBoxLayout()
-                picture = QLabel()
-                picture.setPixmap(QIcon(str(icon.path)).pixmap(_ICON, self.devicePixelRatio()))
-                heading = _label(text)
-                font = heading.font()
-                font.setPointSizeF(font.pointSizeF() * 1.3)
-                font.setBold(True)
-                heading.setFont(font)
-                row.addWidget(picture)
-                row.addWidget(heading, 1)
-                if isinstance(layout, QVBoxLayout):
-                    layout.addLayout(row)
-            case Label(text):
-                layout.addWidget(_label(text))
-            case Submenu(text, entries):
-                group = QGroupBox(text.replace("&", "&&"))
-                rows = QVBoxLayout(group)
-                grid = QGridLayout()
-                rows.addLayout(grid)
-                for inner in entries:
-                    place = rows if not isinstance(inner, Action) or inner.checked is not None else grid
-                    self._add(inner, place)
-                layout.addWidget(group)
-            case Action(command=ShowWindow()) | Separator():
-                pass
-            case Action(text, command, checked, enabled):
-                plain = text.replace("&", "&&")
-                button = QPushButton(plain) if checked is None else QRadioButton(plain)
-                button.setAutoExclusive(False)
-                button.setEnabled(enabled)
-                button.setChecked(bool(checked))
-                button.setAccessibleName(text)
 
-                def clicked() -> None:
-                    # Qt has moved the mark already; it moves for the person when the daemon says so.
-                    button.setChecked(bool(checked))
-                    self._dispatch(command)
+class _Head(QWidget):
+    """The status in words, what the person has to do about it, the gateway and the pause."""
 
-                connect(button.clicked, clicked)
-                self._buttons[command] = button
-                if isinstance(layout, QGridLayout):
-                    layout.addWidget(button, layout.count() // _COLUMNS, layout.count() % _COLUMNS)
-                else:
-                    layout.addWidget(button)
+    def __init__(self, dispatch: Dispatch) -> None:
+        super().__init__()
+        self._dispatch = dispatch
+        self._shown: Menu = ()
+        self._texts = QWidget()
+        self._popups = [TrayMenu(dispatch), TrayMenu(dispatch)]
+        self._openers: list[QPushButton] = []
+        self._controls = QHBoxLayout()
+        for popup in self._popups:
+            opener = QPushButton()
+            opener.setMenu(popup)
+            self._openers.append(opener)
+            self._controls.addWidget(opener)
+        self._controls.addStretch()
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout.addWidget(self._texts)
+        self._layout.addLayout(self._controls)
+
+    def show_view(self, view: View, now: float) -> None:
+        controls = () if isinstance(view, Down) else menus.controls(view)
+        submenus = [entry for entry in controls if isinstance(entry, Submenu)]
+        head = (*menus.head(view, now), *(entry for entry in controls if isinstance(entry, Action)))
+        if head != self._shown:
+            self._shown = head
+            self._write(head)
+        for at, (opener, popup) in enumerate(zip(self._openers, self._popups, strict=True)):
+            opener.setVisible(at < len(submenus))
+            if at < len(submenus):
+                opener.setText(submenus[at].text.replace("&", "&&"))
+                popup.render_menu(submenus[at].entries)
+
+    def _write(self, head: Menu) -> None:
+        old, self._texts = self._texts, QWidget()
+        layout = QVBoxLayout(self._texts)
+        layout.setContentsMargins(0, 0, 0, 0)
+        for entry in head:
+            match entry:
+                case Heading(text, icon):
+                    layout.addLayout(_heading(text, QIcon(str(icon.path)), self.devicePixelRatio()))
+                case Label(text):
+                    layout.addWidget(_label(text))
+                case Action(text, command):
+                    button = QPushButton(text.replace("&", "&&"))
+                    connect(button.clicked, partial(self._clicked, command))
+                    layout.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
+                case _:
+                    pass
+        self._layout.replaceWidget(old, self._texts)
+        # One of its buttons may be what brought us here.
+        old.hide()
+        old.deleteLater()
+
+    def _clicked(self, command: Command, _checked: bool) -> None:
+        self._dispatch(command)
+
+
+def _heading(text: str, icon: QIcon, ratio: float) -> QHBoxLayout:
+    row = QHBoxLayout()
+    picture = QLabel()
+    picture.setPixmap(icon.pixmap(_ICON, ratio))
+    heading = _label(text)
+    font = heading.font()
+    font.setPointSizeF(font.pointSizeF() * 1.3)
+    font.setBold(True)
+    heading.setFont(font)
+    row.addWidget(picture)
+    row.addWidget(heading, 1)
+    return row
 
 
 def _label(text: str) -> QLabel:

@@ -35,6 +35,8 @@ def start_tray(tmp_path: Path) -> Iterator[Start]:
     started: list[subprocess.Popen[bytes]] = []
 
     def start(desktop: Desktop, **environment: str) -> subprocess.Popen[bytes]:
+        # Of one test to the next nothing is remembered.
+        (Path(desktop.env["HOME"]) / ".config/culvert/tray.json").unlink(missing_ok=True)
         tray = subprocess.Popen(
             [sys.executable, "-m", "culvert_tray.app", "--socket", str(tmp_path / "culvertd.sock")],
             env=desktop.env | environment,

@@ -129,7 +129,12 @@ class Desktop:
     def tray_icon(self) -> tuple[int, int, int, int] | None:
         """x, y, width, height of the icon that the panel has embedded."""
         _, bottom = self._size
-        for line in self.run("xwininfo", "-root", "-tree").splitlines():
+        # It fails when a window goes while it lists them.
+        tree = subprocess.run(
+            ["xwininfo", "-root", "-tree"],
+            env=self.env, capture_output=True, text=True, check=False, timeout=20,
+        )  # fmt: skip
+        for line in tree.stdout.splitlines():
             found = _NAMED_WINDOW.search(line)
             if found and found["class"] != "tint2":
                 width, height, x, y = (int(found[part]) for part in ("width", "height", "x", "y"))

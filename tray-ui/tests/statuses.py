@@ -54,6 +54,29 @@ def paused(*, now: float = NOW) -> local_pb2.Status:
     return found
 
 
+def activities(*, now: float = NOW) -> list[local_pb2.Activity]:
+    """What has happened, oldest first."""
+    error = CulvertError(Reason.NO_POLICY, user="alice", name="git.corp.example", owner="bob@corp.example")
+    told = [
+        local_pb2.Activity(kind=local_pb2.ACTIVITY_KIND_CODE_PROVEN),
+        local_pb2.Activity(
+            kind=local_pb2.ACTIVITY_KIND_TUNNEL_UP, fqdn="wiki.corp.example", gateway="gw-paris"
+        ),
+        local_pb2.Activity(
+            kind=local_pb2.ACTIVITY_KIND_FAILED_OVER,
+            fqdn="wiki.corp.example",
+            gateway="gw-berlin",
+            gateway_before="gw-paris",
+        ),
+        local_pb2.Activity(
+            kind=local_pb2.ACTIVITY_KIND_DENIED, fqdn="git.corp.example", error=error.to_proto()
+        ),
+    ]
+    for number, one in enumerate(told, 1):
+        one.number, one.at_ms = number, int((now - 60 * (5 - number)) * 1000)
+    return told
+
+
 def denied(*, now: float = NOW) -> local_pb2.Status:
     found = status(local_pb2.STATE_READY, now=now)
     error = CulvertError(Reason.NO_POLICY, user="alice", name="git.corp.example", owner="bob@corp.example")

@@ -13,6 +13,7 @@ from culvert_tray.commands import (
     Enrol,
     EnterCode,
     OpenPage,
+    Page,
     Pause,
     Quit,
     Resume,
@@ -26,6 +27,7 @@ from culvert_tray.icon import IconKind, icon_kind
 from culvert_tray.menu import Action, Heading, Label, Menu, Submenu, menu
 from culvert_tray.notices import Memory, Notice, observe
 from culvert_tray.pause import PauseLength
+from culvert_tray.preferences import NoticeKind, Preferences
 from culvert_tray.view import NOT_RUNNING, View, clock, duration
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,6 +70,7 @@ def test_connected() -> None:
     )
     assert _submenu(shown, "Resources").entries == (
         Action("Open mail.corp.example", OpenPage("mail.corp.example")),
+        Action("All resources…", ShowWindow(Page.RESOURCES)),
     )
     assert [a.command for a in _actions(shown)] == [ShowWindow(), Quit()]
 
@@ -96,7 +99,7 @@ def test_not_enrolled() -> None:
     shown = menu(local_pb2.Status(state=local_pb2.STATE_NOT_ENROLLED), NOW)
     assert _heading(shown) == "This computer is not enrolled"
     assert _actions(shown)[0].command == Enrol()
-    assert not any(isinstance(entry, Submenu) for entry in shown)
+    assert [entry.text for entry in shown if isinstance(entry, Submenu)] == ["Help"]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +142,20 @@ def test_a_long_list_is_cut() -> None:
     status = statuses.status(local_pb2.STATE_READY)
     status.resources.extend(local_pb2.Resource(fqdn=f"r{i:02}.corp.example") for i in range(10))
     entries = _submenu(menu(status, NOW), "Resources").entries
-    assert entries[8:] == (Label("5 more: type the name into the browser"),)
+    assert entries[8:] == (Action("All resources…", ShowWindow(Page.RESOURCES)),)
+    used = Preferences(
+        favourites=frozenset({"r03.corp.example", "gone"}), recent=("r09.corp.example", "git.corp.example")
+    )
+    assert [
+        e.text
+        for e in _submenu(menu(status, NOW, used), "Recent and favourites").entries
+        if isinstance(e, Action)
+    ] == [
+        "Open r03.corp.example",
+        "Open r09.corp.example",
+        "Open git.corp.example",
+        "All resources…",
+    ]
 
 
 def test_a_tunnel_that_is_not_up_is_not_called_connected() -> None:
@@ -247,6 +263,19 @@ def test_a_tunnel_is_announced_once_and_not_when_it_was_up_before() -> None:
     assert _observe(both, NOT_RUNNING, both) == [(), (), ()]
 
 
+def test_a_tunnel_that_goes_another_way_is_told() -> None:
+    before, between, after = statuses.connected(), statuses.connected(), statuses.connected()
+    between.tunnels[0].state = local_pb2.TUNNEL_STATE_OPENING
+    after.tunnels[0].gateway = "gw-paris"
+    told = _observe(before, between, after, after)
+    assert [[n.title for n in notices] for notices in told] == [
+        [],
+        [],
+        ["wiki.corp.example goes through gw-paris now"],
+        [],
+    ]
+
+
 def test_a_needed_code_is_told_once_with_a_way_to_type_it() -> None:
     needed = statuses.status(local_pb2.STATE_NEEDS_CODE, code_seconds=0)
     first, second = _observe(needed, needed)
@@ -261,7 +290,10 @@ def test_a_denial_is_told_with_reason_and_remedy_until_it_is_got_past() -> None:
     told = _observe(ready, denied, denied, ready, denied)
     assert [len(notices) for notices in told] == [0, 1, 0, 0, 1]
     assert told[1][0] == Notice(
-        "No policy lets alice reach git.corp.example.", "Ask bob@corp.example, who owns it.", warning=True
+        "No policy lets alice reach git.corp.example.",
+        "Ask bob@corp.example, who owns it.",
+        warning=True,
+        kind=NoticeKind.DENIED,
     )
 
 

@@ -1,0 +1,74 @@
+"""Runs `culvert doctor` and `culvert report`: the same checks and words as on the command line, as this person."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from PyQt6.QtCore import QObject, QProcess
+
+from culvert_tray.signals import connect
+
+NOT_FOUND = "The program culvert is not installed."
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    hop: str
+    good: bool
+    what: str
+    remedy: str
+
+
+class Doctor(QObject):
+    def __init__(self, socket: str) -> None:
+        super().__init__()
+        self._socket = socket
+
+    def examine(self, then: Callable[[tuple[Verdict, ...] | str], None]) -> None:
+        """A verdict for each hop, or in words why there are none."""
+        self._run(["doctor", "--json"], lambda out, err: then(verdicts_in(out) or err or NOT_FOUND))
+
+    def save_report(self, path: str, then: Callable[[str, bool], None]) -> None:
+        """What there is to say, and whether it went well."""
+        self._run(["report", path], lambda out, err: then(out or err or NOT_FOUND, bool(out)))
+
+    def _run(self, arguments: list[str], then: Callable[[str, str], None]) -> None:
+        process = QProcess(self)
+
+        def ended() -> None:
+            out, err = (
+                bytes(it.data()).decode(errors="replace").strip()
+                for it in (process.readAllStandardOutput(), process.readAllStandardError())
+            )
+            process.deleteLater()
+            then(out, err)
+
+        def failed(error: QProcess.ProcessError) -> None:
+            if error is QProcess.ProcessError.FailedToStart:
+                ended()
+
+        connect(process.finished, ended)
+        connect(process.errorOccurred, failed)
+        process.start(_program(), ["--socket", self._socket, *arguments])  # pyright: ignore[reportUnknownMemberType]
+
+
+def verdicts_in(text: str) -> tuple[Verdict, ...]:
+    """Empty for what is not what `culvert doctor --json` prints."""
+    try:
+        found: list[dict[str, Any]] = json.loads(text)
+        return tuple(
+            Verdict(str(it["hop"]), it["good"] is True, str(it["what"]), str(it["remedy"])) for it in found
+        )
+    except (ValueError, KeyError, TypeError):
+        return ()
+
+
+def _program() -> str:
+    beside = Path(sys.executable).with_name("culvert")
+    return str(beside) if beside.exists() else shutil.which("culvert") or "culvert"

@@ -1,0 +1,58 @@
+"""What this person wants of the tray, and which names they use: kept from one start to the next, on this computer only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from culvert_tray.view import Down, View, is_up
+
+MOST_RECENT = 50
+
+
+class NoticeKind(Enum):
+    """What can be told without being asked, and turned off."""
+
+    OPENED = "opened"
+    CODE = "code"
+    DENIED = "denied"
+    FAILED_OVER = "failed-over"
+
+
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """`recent` are the names whose tunnels have been up, the newest first."""
+
+    favourites: frozenset[str] = frozenset()
+    recent: tuple[str, ...] = ()
+    muted: frozenset[NoticeKind] = frozenset()
+
+
+def seen(preferences: Preferences, view: View) -> Preferences:
+    """With the names that are up put first."""
+    if isinstance(view, Down):
+        return preferences
+    up = [tunnel.fqdn for tunnel in view.tunnels if is_up(tunnel)]
+    fresh = [name for name in up if name not in preferences.recent]
+    known = [name for name in preferences.recent if name in up]
+    rest = [name for name in preferences.recent if name not in up]
+    recent = (*fresh, *known, *rest)[:MOST_RECENT]
+    return preferences if recent == preferences.recent else replace(preferences, recent=recent)
+
+
+def with_favourite(preferences: Preferences, fqdn: str, wanted: bool) -> Preferences:
+    others = preferences.favourites - {fqdn}
+    return replace(preferences, favourites=others | {fqdn} if wanted else others)
+
+
+def with_notices(preferences: Preferences, kind: NoticeKind, wanted: bool) -> Preferences:
+    others = preferences.muted - {kind}
+    return replace(preferences, muted=others if wanted else others | {kind})
+
+
+def at_hand(preferences: Preferences, names: Iterable[str], most: int) -> list[str]:
+    """Of `names` those to be offered first: favourites, then the recent ones."""
+    left = set(names)
+    favourites = sorted(preferences.favourites & left)
+    return [*favourites, *(it for it in preferences.recent if it in left and it not in favourites)][:most]

@@ -1,0 +1,99 @@
+"""The window's lists, and what the person prefers, as data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from culvert_proto import CulvertError, Reason, local_pb2
+from culvert_tray.doctor import Verdict, verdicts_in
+from culvert_tray.preferences import (
+    MOST_RECENT,
+    NoticeKind,
+    Preferences,
+    at_hand,
+    seen,
+    with_favourite,
+    with_notices,
+)
+from culvert_tray.preferences_file import read_preferences, write_preferences
+from culvert_tray.rows import activity_rows, resource_rows, tunnel_rows
+from culvert_tray.view import NOT_RUNNING
+
+from . import statuses
+from .statuses import NOW
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("", ["mail", "git", "wiki"]),
+        ("  WIKI ", ["wiki"]),
+        ("10.20 git", ["git"]),
+        ("berlin", ["git", "wiki"]),
+        ("nothing", []),
+    ],
+)
+def test_resources_are_searched_by_every_word_and_favourites_come_first(typed: str, found: list[str]) -> None:
+    rows = resource_rows(
+        statuses.connected(), typed, Preferences(favourites=frozenset({"mail.corp.example"}))
+    )
+    assert [row.cells[1] for row in rows] == found
+
+
+def test_a_tunnel_is_a_row_also_before_it_has_anything() -> None:
+    status = statuses.connected()
+    status.tunnels.append(statuses.opening("mail"))
+    rows = tunnel_rows(status, NOW)
+    assert rows[0].cells == (
+        "wiki.corp.example", "gw-berlin", "up", "10.99.0.7", "1.2 MB", "88.1 kB", "1 h 6 min",
+    )  # fmt: skip
+    assert rows[2].cells == ("mail.corp.example", "", "opening", "", "0 bytes", "0 bytes", "")
+
+
+def test_what_has_happened_is_said_newest_first_with_reason_and_remedy() -> None:
+    rows = activity_rows(statuses.activities(), NOW)
+    assert [row.cells[1] for row in rows][:2] == [
+        "git.corp.example was refused. No policy lets alice reach git.corp.example. Ask bob@corp.example, who owns it.",
+        "wiki.corp.example moved from gw-paris to gw-berlin.",
+    ]
+    newer = local_pb2.Activity(number=9, kind=99, fqdn="x", error=CulvertError(Reason.PAUSED).to_proto())  # pyright: ignore[reportArgumentType]
+    [row] = activity_rows([newer], NOW)
+    assert row.cells[1].startswith("x Culvert is paused.")
+
+
+def test_recent_names_are_kept_in_order_without_an_end() -> None:
+    preferences = seen(Preferences(recent=("mail.corp.example", "git.corp.example")), statuses.connected())
+    assert preferences.recent == ("wiki.corp.example", "git.corp.example", "mail.corp.example")
+    assert seen(preferences, statuses.connected()) is preferences
+    assert seen(preferences, NOT_RUNNING) is preferences
+    full = Preferences(recent=tuple(map(str, range(MOST_RECENT))))
+    assert len(seen(full, statuses.connected()).recent) == MOST_RECENT
+    assert at_hand(with_favourite(preferences, "b", True), ["a", "b", "git.corp.example"], 8) == [
+        "b",
+        "git.corp.example",
+    ]
+
+
+def test_preferences_outlive_the_tray(tmp_path: Path) -> None:
+    path = tmp_path / "culvert" / "tray.json"
+    assert read_preferences(path) == Preferences()
+    for wanted in (
+        Preferences(frozenset({"a, b"}), ("a", "b"), frozenset({NoticeKind.CODE, NoticeKind.OPENED})),
+        with_notices(with_notices(Preferences(), NoticeKind.CODE, False), NoticeKind.CODE, True),
+    ):
+        write_preferences(path, wanted)
+        assert read_preferences(path) == wanted
+    for broken in ("", "[]", "7", '{"favourites": 7, "recent": [], "muted": []}'):
+        path.write_text(broken)
+        assert read_preferences(path) == Preferences()
+    path.unlink()
+    path.mkdir()
+    write_preferences(path, Preferences())
+
+
+@pytest.mark.parametrize("text", ["", "[", "{}", "[1]", '[{"hop": "x"}]'])
+def test_what_is_no_verdict_is_none(text: str) -> None:
+    assert verdicts_in(text) == ()
+    whole = '[{"hop": "code", "good": false, "what": "No valid code.", "remedy": "Enter one."}]'
+    assert verdicts_in(whole) == (Verdict("code", False, "No valid code.", "Enter one."),)

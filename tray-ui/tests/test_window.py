@@ -1,0 +1,128 @@
+"""The window on a real desktop, driven by mouse and keyboard. Screenshots land in build/screens/window-*.png."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from culvert_proto import local_pb2
+
+from . import statuses
+from .accessible import AccessibilityBus, Node
+from .canned_daemon import CannedDaemon
+from .conftest import Start
+from .desktop import Desktop, wait_until
+
+pytestmark = pytest.mark.slow
+
+SCREENS = Path(__file__).parents[2] / "build" / "screens"
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Iterator[Desktop]:
+    """Without a tray host, so that the window opens by itself."""
+    with Desktop(tmp_path / "desktop", width=900, height=700, panel=None) as desktop:
+        yield desktop
+
+
+def _nodes(desktop: Desktop) -> list[Node]:
+    bus = AccessibilityBus(desktop.env["DBUS_SESSION_BUS_ADDRESS"], f"window-{time.monotonic_ns()}")
+    return [node for node in bus.nodes("culvert-tray") if node.showing]
+
+
+def _wait_for(desktop: Desktop, text: str) -> None:
+    wait_until(lambda: any(text in node.name for node in _nodes(desktop)), f"the window does not show {text}")
+
+
+def _window(desktop: Desktop) -> None:
+    wait_until(lambda: desktop.has_keyboard("Culvert"), "no window")
+    time.sleep(0.5)
+
+
+def test_a_resource_is_searched_and_opened_with_the_keyboard(
+    bare: Desktop, canned: CannedDaemon, start_tray: Start
+) -> None:
+    status = statuses.status(local_pb2.STATE_READY, now=time.time())
+    status.resources.extend(
+        local_pb2.Resource(name=f"r{i:02}", fqdn=f"r{i:02}.corp.example", addresses=[f"10.20.1.{i}"])
+        for i in range(40)
+    )
+    canned.show(status)
+    start_tray(bare)
+    _window(bare)
+    bare.key("slash")
+    bare.type("1.17")
+    _wait_for(bare, "r17.corp.example")
+    bare.screenshot(SCREENS / "window-search.png")
+    assert "r16.corp.example" not in [node.name for node in _nodes(bare)]
+    bare.key("alt+f")
+    _wait_for(bare, "★")
+    bare.key("slash", "Return")
+    wait_until(lambda: canned.asked == [local_pb2.OpenTunnelRequest(name="r17.corp.example")], "not asked")
+
+
+def test_tunnels_are_listed_and_closed(bare: Desktop, canned: CannedDaemon, start_tray: Start) -> None:
+    canned.show(statuses.connected(now=time.time()))
+    start_tray(bare)
+    _window(bare)
+    bare.key("alt+2", "Tab", "Down")
+    _wait_for(bare, "1.2 MB")
+    bare.screenshot(SCREENS / "window-tunnels.png")
+    bare.key("alt+l")
+    wait_until(lambda: len(canned.asked) == 1, "not closed")
+    assert isinstance(canned.asked[0], local_pb2.CloseTunnelRequest)
+
+
+def test_activity_is_live_and_a_notice_that_is_off_stays_off(
+    bare: Desktop, canned: CannedDaemon, start_tray: Start
+) -> None:
+    canned.show(statuses.status(local_pb2.STATE_READY, now=time.time()))
+    *before, denied = statuses.activities(now=time.time())
+    canned.activities = before
+    tray = start_tray(bare)
+    _window(bare)
+    bare.key("alt+3")
+    _wait_for(bare, "wiki.corp.example moved from gw-paris to gw-berlin.")
+    canned.happen(denied)
+    _wait_for(bare, "git.corp.example was refused.")
+    bare.key("alt+s")
+    time.sleep(0.3)
+    bare.screenshot(SCREENS / "window-activity.png")
+    canned.show(statuses.denied(now=time.time()))
+    time.sleep(0.7)
+    assert not any(node.name.startswith("No policy") and "\n" in node.name for node in _nodes(bare))
+    tray.terminate()
+    tray.wait(10)
+    assert json.loads((Path(bare.env["HOME"]) / ".config/culvert/tray.json").read_text())["muted"] == [
+        "denied"
+    ]
+
+
+def test_diagnostics_show_the_doctors_verdicts(
+    bare: Desktop, canned: CannedDaemon, start_tray: Start
+) -> None:
+    canned.show(statuses.status(local_pb2.STATE_NEEDS_CODE, now=time.time(), code_seconds=0))
+    start_tray(bare, RES_OPTIONS="timeout:1 attempts:1")
+    _window(bare)
+    bare.key("alt+4")
+    bare.screenshot(SCREENS / "window-diagnostics-before.png")
+    bare.key("alt+r")
+    _wait_for(bare, "No valid code.")
+    bare.screenshot(SCREENS / "window-diagnostics.png")
+    assert any("culvert code" in node.name for node in _nodes(bare))
+    bare.key("ctrl+Tab")
+    _wait_for(bare, "This computer is laptop")
+    bare.screenshot(SCREENS / "window-about.png")
+
+
+def test_without_the_daemon_the_window_says_so(
+    bare: Desktop, canned: CannedDaemon, start_tray: Start
+) -> None:
+    canned.stop()
+    start_tray(bare)
+    _window(bare)
+    _wait_for(bare, "The Culvert daemon is not running")
+    bare.screenshot(SCREENS / "window-off.png")
