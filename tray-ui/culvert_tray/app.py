@@ -30,6 +30,7 @@ from culvert_tray.details import details
 from culvert_tray.dialogs import CodeDialog, DetailsDialog, EnrolDialog
 from culvert_tray.doctor import Doctor
 from culvert_tray.icon import icon_kind
+from culvert_tray.link import LONGEST
 from culvert_tray.notices import Memory, Notice
 from culvert_tray.preferences import Preferences, seen, with_favourite, with_notices
 from culvert_tray.preferences_file import preferences_path, read_preferences, write_preferences
@@ -160,6 +161,11 @@ class Tray(QObject):
         """What a second start was started for."""
         if word == SHOW:
             self._do(commands.ShowWindow())
+        else:
+            self._do(commands.Enrol())
+            dialog = self._dialogs["enrol"]
+            assert isinstance(dialog, EnrolDialog)
+            dialog.offer(word)
 
     def _window_closed(self) -> None:
         if not QSystemTrayIcon.isSystemTrayAvailable():
@@ -253,13 +259,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=os.environ.get("CULVERT_SOCKET", DEFAULT_SOCKET),
         help="the daemon's Unix socket (default: $CULVERT_SOCKET, else %(default)s)",
     )
+    parser.add_argument(
+        "link",
+        nargs="?",
+        default=SHOW,
+        metavar="LINK",
+        help="an invitation, culvert://enroll?…, to enrol with",
+    )
     options = parser.parse_args(arguments)
+    # What is longer is refused all the same, and need not travel.
+    word = options.link[: LONGEST + 1]
     app = QApplication(["culvert-tray"])
     app.setApplicationName("culvert-tray")
     app.setApplicationDisplayName("Culvert")
     app.setDesktopFileName("culvert-tray")
     app.setQuitOnLastWindowClosed(False)
-    if tell_first(SHOW):
+    if tell_first(word):
         return 0
     first = First()
     daemon = Daemon(options.socket)
@@ -275,6 +290,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     connect(awake.timeout, lambda: None)
     awake.start(_SIGNALS)
     daemon.start()
+    if word != SHOW:
+        tray.told(word)
     try:
         return app.exec()
     finally:

@@ -25,6 +25,7 @@ from PyQt6.QtWidgets import (
 )
 
 from culvert_tray.daemon import Answer, Daemon, Refusal
+from culvert_tray.link import Invitation, invitation
 from culvert_tray.signals import connect
 
 # RFC 6238 with six digits, as the controller issues.
@@ -121,6 +122,10 @@ class EnrolDialog(QDialog):
         self._link.setAccessibleName("Invitation link")
         self._name = QLineEdit(socket.gethostname())
         self._name.setAccessibleName("Name of this computer")
+        self._whose = QLabel()
+        self._whose.setTextFormat(Qt.TextFormat.PlainText)
+        self._whose.setWordWrap(True)
+        self._whose.hide()
         self._problem = _Problem()
         self._enrol = QPushButton("Enrol")
         self._enrol.setDefault(True)
@@ -130,6 +135,7 @@ class EnrolDialog(QDialog):
         form.setContentsMargins(0, 0, 0, 0)
         form.addRow("Invitation &link", self._link)
         form.addRow("&Name of this computer", self._name)
+        form.addRow(self._whose)
         form.addRow(self._problem)
         form.addRow(self._enrol)
         self._pages = QStackedWidget()
@@ -139,7 +145,29 @@ class EnrolDialog(QDialog):
         connect(self._name.textChanged, self._check)
         connect(self._enrol.clicked, self._ask)
 
+    def offer(self, link: str) -> None:
+        """Fill in a link that did not come from the person: it is theirs to press the button."""
+        if self._pages.currentIndex() != 0 or not self._page.isEnabled():
+            # They are in the middle of another enrolment.
+            return
+        found = invitation(link)
+        if isinstance(found, Invitation):
+            self._problem.hide()
+            self._link.setText(found.link)
+            self._link.setCursorPosition(0)
+            # A Return that was meant for the browser is no consent.
+            self._enrol.setDefault(False)
+            self._enrol.setAutoDefault(False)
+            self._name.setFocus()
+        else:
+            self._link.clear()
+            self._problem.tell(found)
+
     def _check(self) -> None:
+        found = invitation(self._link.text())
+        if isinstance(found, Invitation):
+            self._whose.setText(f"From {found.host}. Enrol only if you expect this invitation.")
+        self._whose.setVisible(isinstance(found, Invitation))
         ready = self._link.text().strip().startswith("culvert://") and self._name.text().strip() != ""
         self._enrol.setEnabled(ready)
 

@@ -31,14 +31,21 @@ def canned(tmp_path: Path) -> Iterator[CannedDaemon]:
 
 @pytest.fixture
 def start_tray(tmp_path: Path) -> Iterator[Start]:
-    """start_tray(desktop, **more environment)"""
+    """start_tray(desktop, *more arguments, **more environment)"""
     started: list[subprocess.Popen[bytes]] = []
 
-    def start(desktop: Desktop, **environment: str) -> subprocess.Popen[bytes]:
+    def start(desktop: Desktop, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
         # Of one test to the next nothing is remembered.
         (Path(desktop.env["HOME"]) / ".config/culvert/tray.json").unlink(missing_ok=True)
         tray = subprocess.Popen(
-            [sys.executable, "-m", "culvert_tray.app", "--socket", str(tmp_path / "culvertd.sock")],
+            [
+                sys.executable,
+                "-m",
+                "culvert_tray.app",
+                "--socket",
+                str(tmp_path / "culvertd.sock"),
+                *arguments,
+            ],
             env=desktop.env | environment,
         )
         started.append(tray)

@@ -20,6 +20,8 @@ from types import TracebackType
 
 _BOOT = Path(__file__).with_name("boot")
 _BOOT_SECONDS = 30.0
+# The last two are on every desktop, and know which program a link is for.
+_INCLUDE = "systemd-sysv,dbus,iproute2,libglib2.0-bin,desktop-file-utils"
 _PATH = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
 # What lives by itself: logs, caches, package lists, and what systemd writes at each start.
 _RESTLESS = (
@@ -42,11 +44,12 @@ class Debian:
     def __enter__(self) -> Debian:
         for name in ("upper", "work", "merged"):
             (self._work / name).mkdir()
-        if not (self._lower / "etc/debian_version").exists() or not (self._lower / "made").exists():
+        made = self._lower.with_suffix(".made")
+        if not made.exists() or made.read_text() != _INCLUDE:
             shutil.rmtree(self._lower, ignore_errors=True)
-            include = "--include=systemd-sysv,dbus,iproute2"
+            include = f"--include={_INCLUDE}"
             _run("debootstrap", "--variant=minbase", include, self._release, str(self._lower))
-            (self._lower / "made").touch()
+            made.write_text(_INCLUDE)
         return self
 
     def __exit__(

@@ -72,6 +72,14 @@ def test_it_installs_runs_and_leaves_no_trace(debian: Debian) -> None:
     assert {it: after.get(it) for it in before.keys() | after.keys() if after.get(it) != before.get(it)} == {}
 
 
+def test_links_are_for_the_tray(debian: Debian) -> None:
+    debian.run(*INSTALL, f"/srv/{_package().name}")
+    said = debian.run("gio", "mime", "x-scheme-handler/culvert")
+    assert "culvert-tray.desktop" in said.splitlines()[0]
+    debian.run("desktop-file-validate", "/usr/share/applications/culvert-tray.desktop")
+    debian.run("desktop-file-validate", "/etc/xdg/autostart/culvert-tray.desktop")
+
+
 def test_every_library_that_the_tray_loads_is_there(debian: Debian) -> None:
     debian.run(*INSTALL, f"/srv/{_package().name}")
     said = debian.run("sh", "-c", "find /usr/lib/culvert -name '*.so*' | xargs ldd 2>/dev/null")

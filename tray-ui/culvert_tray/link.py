@@ -1,0 +1,55 @@
+"""An invitation link as a browser hands it over.
+
+Anyone's page can hold one: it is looked at, shown with whose it is, and nothing is done before the person agrees.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from urllib.parse import parse_qs, urlsplit
+
+from culvert_proto import CulvertError, Reason
+
+# Ours are below 300 characters.
+LONGEST = 2048
+# Names in other scripts have their xn-- form in a URL: nothing here looks like something else.
+_HOST = re.compile(r"[A-Za-z0-9.-]+|[0-9A-Fa-f:]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Invitation:
+    """`host` is the controller that would be trusted. The link holds a secret."""
+
+    link: str = field(repr=False)
+    host: str
+
+
+def invitation(link: str) -> Invitation | CulvertError:
+    """The refusal never repeats the link."""
+    link = link.strip()
+    if len(link) > LONGEST:
+        return _refused("it is too long")
+    if not link.isascii() or not link.isprintable():
+        return _refused("it holds characters that no link has")
+    try:
+        parts = urlsplit(link)
+        query = parse_qs(parts.query, strict_parsing=True)
+    except ValueError:
+        return _refused("it is not a link")
+    if (parts.scheme, parts.netloc, parts.path.strip("/")) != ("culvert", "enroll", ""):
+        return _refused("it does not begin with culvert://enroll")
+    if any(len(query.get(name, ())) != 1 for name in ("controller", "token", "ca")):
+        return _refused("it must name a controller, a token and a CA, each once")
+    try:
+        controller = urlsplit(query["controller"][0])
+        host = controller.hostname or ""
+    except ValueError:
+        return _refused("its controller is not a URL")
+    if controller.scheme != "https" or controller.username is not None or not _HOST.fullmatch(host):
+        return _refused("its controller is not an https URL")
+    return Invitation(link, host)
+
+
+def _refused(why: str) -> CulvertError:
+    return CulvertError(Reason.REQUEST_INVALID, why=f"the invitation link cannot be read, {why}")

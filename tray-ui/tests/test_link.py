@@ -1,0 +1,111 @@
+"""Invitation links that a browser hands over, kind and hostile."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from culvert_proto import CulvertError, Reason, local_pb2
+from culvert_tray.link import LONGEST, Invitation, invitation
+from hypothesis import given
+from hypothesis import strategies as st
+
+from .accessible import AccessibilityBus
+from .canned_daemon import CannedDaemon
+from .conftest import Start
+from .desktop import Desktop, wait_until
+
+SCREENS = Path(__file__).parents[2] / "build" / "screens"
+LINK = f"culvert://enroll?controller=https://vpn.corp.example:8443&token=fresh&ca=sha256:{'5e' * 32}"
+TITLE = "Enrol this computer"
+
+
+def test_a_link_says_whose_it_is_and_keeps_its_secret() -> None:
+    found = invitation(f" {LINK}\n")
+    assert found == Invitation(LINK, "vpn.corp.example")
+    assert "fresh" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("link", "why"),
+    [
+        (f"{LINK}&more={'x' * LONGEST}", "too long"),
+        (f"{LINK}\x1b[2J", "characters"),
+        (LINK.replace("corp", "cоrp"), "characters"),  # a Cyrillic о
+        (LINK.replace("culvert:", "http:"), "does not begin"),
+        (LINK.replace("enroll", "enroll.evil.example"), "does not begin"),
+        (LINK.replace("enroll?", "enroll/../open?"), "does not begin"),
+        (LINK.replace("https:", "http:"), "not an https URL"),
+        (LINK.replace("https://", "https://vpn.corp.example@evil.example/"), "not an https URL"),
+        (LINK.replace("vpn.corp.example:8443", ""), "not an https URL"),
+        (LINK.replace("https://vpn.corp.example:8443", "https://[::1"), "not a URL"),
+        (LINK.replace("token=fresh&", ""), "each once"),
+        (f"{LINK}&controller=https://evil.example", "each once"),
+        ("culvert://enroll", "each once"),
+        ("culvert://enroll?%", "not a link"),
+        ("--socket=/tmp/evil", "does not begin"),
+    ],
+)
+def test_a_hostile_link_is_refused_with_a_reason(link: str, why: str) -> None:
+    refused = invitation(link)
+    assert isinstance(refused, CulvertError)
+    assert refused.reason is Reason.REQUEST_INVALID
+    assert why in refused.message
+    assert "fresh" not in refused.message
+
+
+@given(
+    st.text() | st.text().map(lambda text: LINK + text) | st.text().map(lambda it: f"culvert://enroll?{it}")
+)
+def test_any_text_is_an_invitation_or_a_refusal(link: str) -> None:
+    assert isinstance(invitation(link), Invitation | CulvertError)
+
+
+@pytest.mark.slow
+def test_a_link_opens_the_enrolment_which_waits_for_the_person(
+    desktop: Desktop, canned: CannedDaemon, start_tray: Start
+) -> None:
+    canned.show(local_pb2.Status(state=local_pb2.STATE_NOT_ENROLLED))
+    start_tray(desktop, LINK)
+    _until_open(desktop)
+    assert any("From vpn.corp.example." in text for text in _texts(desktop))
+    desktop.screenshot(SCREENS / "tray-link.png")
+    desktop.key("Return")
+    time.sleep(0.3)
+    assert canned.asked == []
+    desktop.key("Tab", "space")
+    wait_until(lambda: len(canned.asked) == 1, "not asked")
+    assert canned.asked[0].link == LINK
+
+
+@pytest.mark.slow
+def test_a_second_start_hands_its_link_to_the_first_which_refuses_a_hostile_one(
+    desktop: Desktop, canned: CannedDaemon, start_tray: Start
+) -> None:
+    canned.show(local_pb2.Status(state=local_pb2.STATE_NOT_ENROLLED))
+    start_tray(desktop)
+    desktop.wait_for_tray_icon()
+    assert start_tray(desktop, LINK.replace("https:", "http:")).wait(10) == 0
+    _until_open(desktop)
+    refusal = "its controller is not an https URL"
+    wait_until(lambda: any(refusal in text for text in _texts(desktop)), "no reason")
+    desktop.screenshot(SCREENS / "tray-link-refused.png")
+    desktop.key("Return")
+    assert start_tray(desktop, LINK).wait(10) == 0
+    wait_until(lambda: any("From vpn.corp.example." in text for text in _texts(desktop)), "not replaced")
+    assert not any(refusal in text for text in _texts(desktop))
+    assert canned.asked == []
+
+
+def _until_open(desktop: Desktop) -> None:
+    wait_until(lambda: any(TITLE in title for title in desktop.windows()), "no dialog")
+    wait_until(
+        lambda: any(desktop.has_keyboard(it) for it in desktop.windows() if TITLE in it), "no keyboard"
+    )
+    time.sleep(0.3)
+
+
+def _texts(desktop: Desktop) -> list[str]:
+    nodes = AccessibilityBus(desktop.env["DBUS_SESSION_BUS_ADDRESS"], "link").nodes("culvert-tray")
+    return [node.name for node in nodes if node.showing]
