@@ -19,7 +19,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export CULVERT_TARGET := $(TARGET)
 export CULVERT_PYTHON := $(CURDIR)/.venv/bin/python
 
-.PHONY: help setup setup-test demo test test-fast test-rust test-parts test-controller test-others test-target test-e2e test-deb deb check bench plots proto p4 lock clean
+.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-controller test-others test-target test-e2e test-deb deb check bench plots proto p4 lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,7 @@ test: setup-test test-target test-e2e
 endif
 test-fast: ## Pure and small tests, under a minute
 	$(PYTEST) -m 'not slow' $(PARTS) tests
+	service/console/with-node npm test --silent
 test-rust: ## The Rust crates' tests
 	CARGO_INCREMENTAL=0 $(CARGO) test -q --locked --workspace --lib --bins --tests
 # They wait more than they compute.
@@ -69,6 +70,8 @@ check: setup-test ## Lint, types, layers, generated code
 	$(VENV)/lint-imports --no-cache
 	$(VENV)/buf lint proto
 	proto/generate --check
+	service/console/generate --check
+	service/console/with-node npm run --silent check
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy -q --release --locked --workspace --all-targets -- -D warnings
 
@@ -83,6 +86,9 @@ bench: setup-test ## Measure, into build/bench.jsonl and build/bench.html, and p
 plots: ## The plots of docs/performance.md, from build/bench.jsonl
 	@$(VENV)/python tests/perf/plots.py
 
+console: ## Build the admin console; its API's types from the controller's document
+	service/console/generate
+	service/console/build
 proto: ## Generate code from the .proto files
 	proto/generate
 p4: ## Compile the P4 programs (needs p4c)

@@ -15,7 +15,7 @@ from culvert_service import config, controller, log
 from culvert_service.admins import command as admin_command
 from culvert_service.audit import command as audit_command
 from culvert_service.database import DatabaseDownError
-from culvert_service.operation import administration
+from culvert_service.operation import administration, api_document
 from culvert_service.operation import commands as operation
 from culvert_service.operation.rest_client import CallRefusedError
 from culvert_service.pki.master_key import MasterKeyError
@@ -60,6 +60,12 @@ def serve(config_file: ConfigFile = None) -> None:
 def migrate(config_file: ConfigFile = None) -> None:
     """Bring the database to the newest revision, and stop."""
     _run(controller.migrate, config_file)
+
+
+@app.command()
+def openapi() -> None:
+    """Print what the REST API offers, as an OpenAPI document."""
+    asyncio.run(api_document.write())
 
 
 @app.command()

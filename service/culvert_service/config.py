@@ -22,6 +22,7 @@ from pydantic_settings import (
 
 _LISTEN = re.compile(r"^(?P<host>[^\s:]+|\[[0-9a-fA-F:]+\]):(?P<port>\d{1,5})$")
 _ARTIFACTS = Path(__file__).resolve().parents[2] / "p4" / "build"
+_CONSOLE = Path(__file__).resolve().parents[1] / "console" / "dist"
 
 
 class ConfigurationError(Exception):
@@ -81,6 +82,8 @@ class Settings(BaseSettings):
     protected_prefixes: Prefixes = ()
     # Holds gateway.json and gateway.p4info.txtpb.
     p4_artifacts: Path = _ARTIFACTS
+    # The built admin console; where there is none, only the API is served.
+    console: Path = _CONSOLE
     # Of every gateway, which has to keep roles apart, as sluice does; empty: the default role, which may do everything.
     p4runtime_role: str = Field(default="", pattern=r"^[a-z0-9._-]{0,64}$")
     # Every policy asks for a device that an administrator has approved, not only those that say so.

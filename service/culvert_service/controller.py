@@ -16,6 +16,7 @@ import logging
 import signal
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 import grpc.aio
 from culvert_db import GATEWAYS_CHANNEL, PUSHES_CHANNEL, Sessions, create_sessions, upgrade
@@ -72,6 +73,7 @@ from culvert_service.policies import endpoints as policy_endpoints
 from culvert_service.policies.service import Groups, Policies
 from culvert_service.policies.tracer import Tracer
 from culvert_service.resources import endpoints as resource_endpoints
+from culvert_service.resources.effect import Effects
 from culvert_service.resources.service import Resources
 from culvert_service.rest.access import Access
 from culvert_service.rest.admin_token import AdminToken
@@ -238,6 +240,7 @@ class Controller:
             master_key,
             now,
             self._infrastructure.pem.decode(),
+            settings.console,
             admin=[
                 gateway_endpoints.router(gateways, Changes(sessions, self._ownership, refit.of_gateway)),
                 identity_endpoints.router(
@@ -252,7 +255,7 @@ class Controller:
                 policy_endpoints.access_router(
                     Tracer(sessions, self._fleet.is_online, now, approval=approval)
                 ),
-                resource_endpoints.router(self._resources),
+                resource_endpoints.router(self._resources, Effects(sessions, self._resources)),
                 tunnel_endpoints.router(self._tunnels),
                 site_tunnel_endpoints.router(self._site_tunnels),
                 dns_endpoints.router(dns),
@@ -305,6 +308,10 @@ class Controller:
 
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
+
+    def openapi(self) -> dict[str, Any]:
+        """What the REST API offers, as an OpenAPI document."""
+        return self._app.openapi()
 
     def _credentials(self) -> Credentials:
         own = self._own

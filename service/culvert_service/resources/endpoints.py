@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Response, status
+from fastapi import APIRouter, Depends, Query, Response, status
 
-from culvert_service.resources.schemas import DeletedOut, ResourceIn, ResourceOut
+from culvert_service.resources.effect import Effects
+from culvert_service.resources.schemas import DeletedOut, PreviewOut, ResourceIn, ResourceOut, UseOut
 from culvert_service.resources.service import Resources
 from culvert_service.rest.page import Page
+from culvert_service.rest.search import Search
 from culvert_service.rest.version import IfMatch, MayMatch, tagged
 
 
-def router(resources: Resources) -> APIRouter:
+def router(resources: Resources, effects: Effects) -> APIRouter:
     routes = APIRouter(prefix="/resources", tags=["resources"])
 
     @routes.post("", status_code=status.HTTP_201_CREATED, summary="Publish a resource")
@@ -20,12 +22,25 @@ def router(resources: Resources) -> APIRouter:
         return tagged(response, await resources.create(asked))
 
     @routes.get("", summary="List the resources")
-    async def list_all(page: Annotated[Page, Depends()]) -> list[ResourceOut]:
-        return await resources.list(page)
+    async def list_all(
+        page: Annotated[Page, Depends()],
+        q: Search = None,
+        gateway: Annotated[str | None, Query(max_length=63, pattern=r"^[^\x00]+$")] = None,
+    ) -> list[ResourceOut]:
+        return await resources.list(page, q, gateway)
+
+    @routes.post("/preview", summary="Say what publishing a resource would do, and do nothing")
+    async def preview(asked: ResourceIn) -> PreviewOut:
+        """It is refused for what publishing it would be refused for."""
+        return await effects.preview(asked)
 
     @routes.get("/{name}", summary="Show a resource")
     async def get(name: str, response: Response) -> ResourceOut:
         return tagged(response, await resources.get(name))
+
+    @routes.get("/{name}/use", summary="Count what hangs on a resource")
+    async def use(name: str) -> UseOut:
+        return await effects.use(name)
 
     @routes.put("/{name}", summary="Change a resource and close the tunnels that do not fit it any more")
     async def replace(
@@ -40,5 +55,5 @@ def router(resources: Resources) -> APIRouter:
     async def delete(name: str, seen: Annotated[MayMatch, Depends()]) -> DeletedOut:
         return await resources.delete(name, seen)
 
-    _ = (create, list_all, get, replace, delete)
+    _ = (create, list_all, preview, get, use, replace, delete)
     return routes

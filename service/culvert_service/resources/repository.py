@@ -11,6 +11,7 @@ from sqlalchemy.orm import aliased, selectinload
 
 from culvert_service.decision.facts import concerns
 from culvert_service.rest.page import Cut
+from culvert_service.rest.search import found_in
 
 
 def meant_by(names: BindParameter[Sequence[str]]) -> ScalarSelect[int]:
@@ -20,8 +21,15 @@ def meant_by(names: BindParameter[Sequence[str]]) -> ScalarSelect[int]:
     return found.order_by(func.array_position(names, named.fqdn)).limit(1).scalar_subquery()
 
 
-async def resources(session: AsyncSession, cut: Cut) -> Sequence[Resource]:
-    return (await session.scalars(cut.of(_whole(), Resource.fqdn))).all()
+async def resources(
+    session: AsyncSession, cut: Cut, q: str | None, gateway: str | None
+) -> Sequence[Resource]:
+    query = _whole()
+    if q is not None:
+        query = query.where(found_in(q, Resource.name, Resource.fqdn, Resource.owner))
+    if gateway is not None:
+        query = query.where(Resource.gateways.any(ResourceGateway.gateway.has(Gateway.name == gateway)))
+    return (await session.scalars(cut.of(query, Resource.fqdn))).all()
 
 
 async def by_name(session: AsyncSession, name: str) -> Resource | None:

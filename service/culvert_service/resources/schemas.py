@@ -77,3 +77,26 @@ class ResourceOut(ResourceIn):
 
 class DeletedOut(BaseModel):
     tunnels_closed: int
+
+
+class PublishedOut(BaseModel):
+    """Record types under the resource's name, in a zone or a view of one."""
+
+    zone: str
+    origin: str
+    types: list[str]
+
+
+class PreviewOut(BaseModel):
+    """What would be published, and who would get a policy of their own."""
+
+    records: list[PublishedOut]
+    people: list[str]
+
+
+class UseOut(BaseModel):
+    """What hangs on a resource: open tunnels, people whom an enabled policy leads there, policies that go with it."""
+
+    tunnels: int
+    people: int
+    policies_deleted: list[str]

@@ -52,19 +52,22 @@ class Resources:
 
     async def create(self, asked: ResourceIn) -> tuple[ResourceOut, int]:
         """With its version. Raises CulvertError REQUEST_INVALID, SUITE_LEGACY, NOT_FOUND or ALREADY_EXISTS."""
-        self._check_zone(asked)
-        try:
-            async with self._sessions.begin() as session:
-                resource = Resource(
-                    name=asked.name, **_fields(asked), gateways=await _serving(session, asked)
-                )
-                session.add(resource)
-                session.add_all(await _policies(session, resource, asked.users))
-                audit.tell(session, _line("resource.create", asked))
-        except IntegrityError:
-            raise _exists(asked) from None
+        async with self._sessions.begin() as session:
+            await self.insert(session, asked)
+            audit.tell(session, _line("resource.create", asked))
         self._hub.profiles_changed()
         return await self.get(asked.name)
+
+    async def insert(self, session: AsyncSession, asked: ResourceIn) -> None:
+        """Its rows alone, to be committed or not. Raises what `create` does."""
+        self._check_zone(asked)
+        resource = Resource(name=asked.name, **_fields(asked), gateways=await _serving(session, asked))
+        try:
+            session.add(resource)
+            session.add_all(await _policies(session, resource, asked.users))
+            await session.flush()
+        except IntegrityError:
+            raise _exists(asked) from None
 
     async def replace(self, name: str, asked: ResourceIn, seen: MayMatch) -> tuple[ResourceOut, int]:
         """Raises the same, VERSION_NEEDED or VERSION_STALE."""
@@ -94,9 +97,10 @@ class Resources:
         self._hub.profiles_changed()
         return await self.get(name)
 
-    async def list(self, page: Page) -> list[ResourceOut]:
+    async def list(self, page: Page, q: str | None, gateway: str | None) -> list[ResourceOut]:
+        """Those that `q` is found in, and that `gateway` serves."""
         async with self._sessions() as session:
-            found = await repository.resources(session, page.by(str))
+            found = await repository.resources(session, page.by(str), q, gateway)
             shown = page.cut(found, lambda resource: (resource.fqdn,))
             people = await repository.people_of(session, [resource.id for resource in shown])
         return [_out(resource, people.get(resource.id, [])) for resource in shown]

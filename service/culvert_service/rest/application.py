@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 from culvert_db import Sessions
@@ -16,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from culvert_service.pki.master_key import MasterKey
-from culvert_service.rest import problem
+from culvert_service.rest import console, problem
 from culvert_service.rest.access import Access
 from culvert_service.rest.idempotency import Idempotency, Now
 from culvert_service.rest.rates import Rates
@@ -55,6 +56,7 @@ def application(
     master_key: MasterKey,
     now: Now,
     ca_pem: str,
+    console_files: Path,
     admin: Sequence[APIRouter],
     public: Sequence[APIRouter],
 ) -> FastAPI:
@@ -83,9 +85,11 @@ def application(
         """For a computer that compares it with the fingerprint in its invitation link, before it sends the token."""
         return PlainTextResponse(ca_pem, media_type="application/x-pem-file")
 
+    has_console = console.install(app, console_files)
+
     @app.get("/", include_in_schema=False)
     async def front() -> RedirectResponse:
-        return RedirectResponse("/docs")
+        return RedirectResponse(console.PREFIX if has_console else "/docs")
 
     @app.get("/healthz", tags=["health"], summary="Whether the process lives")
     async def healthz() -> Health:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from http import HTTPStatus
 
 from culvert_proto import CulvertError, Reason
@@ -22,8 +23,15 @@ MEDIA_TYPE = "application/problem+json"
 _DATA_EXCEPTION = "22"
 
 
+class Fault(BaseModel):
+    """`pointer` is the place in the request's body (RFC 6901); empty for the whole."""
+
+    pointer: str
+    detail: str
+
+
 class Problem(BaseModel):
-    """`type` is stable: branch on it or on `reason`. `remedy` says what to do next."""
+    """`type` is stable: branch on it or on `reason`. `remedy` says what to do next, `errors` what stands in which field."""
 
     type: str
     title: str
@@ -31,9 +39,10 @@ class Problem(BaseModel):
     detail: str
     reason: str
     remedy: str
+    errors: list[Fault] = []
 
 
-def problem(error: CulvertError) -> JSONResponse:
+def problem(error: CulvertError, faults: Sequence[Fault] = ()) -> JSONResponse:
     status = error.entry.http
     body = Problem(
         type=f"urn:culvert:error:{error.reason.name.lower().replace('_', '-')}",
@@ -42,6 +51,7 @@ def problem(error: CulvertError) -> JSONResponse:
         detail=error.message,
         reason=error.reason.name,
         remedy=error.remedy,
+        errors=list(faults),
     )
     headers: dict[str, str] = {}
     if status is HTTPStatus.UNAUTHORIZED:
@@ -51,6 +61,10 @@ def problem(error: CulvertError) -> JSONResponse:
     if isinstance(error, VersionStaleError):
         headers["ETag"] = error.etag
     return JSONResponse(body.model_dump(), status, headers, MEDIA_TYPE)
+
+
+def _pointer(place: Sequence[object]) -> str:
+    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in place[1:])
 
 
 def install(app: FastAPI) -> None:
@@ -63,8 +77,12 @@ def install(app: FastAPI) -> None:
     async def invalid(_request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         # Where and why, never the value: it may be a token.
-        faults = [f"{'.'.join(map(str, fault['loc'][1:]))}: {fault['msg']}" for fault in error.errors()]
-        return problem(CulvertError(Reason.REQUEST_INVALID, why="; ".join(faults)))
+        said = [(fault["loc"], fault["msg"]) for fault in error.errors()]
+        why = "; ".join(f"{'.'.join(map(str, place[1:]))}: {what}" for place, what in said)
+        return problem(
+            CulvertError(Reason.REQUEST_INVALID, why=why),
+            [Fault(pointer=_pointer(place), detail=what) for place, what in said if place[0] == "body"],
+        )
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)

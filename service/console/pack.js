@@ -1,0 +1,36 @@
+// After the build: each file compressed beside itself, and the first view held to its budget.
+import { readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { brotliCompressSync } from "node:zlib";
+
+const BUDGET_KIB = 350;
+const COMPRESSED = /\.(js|css|svg)$/;
+const dist = new URL("dist/", import.meta.url).pathname;
+const manifestFile = join(dist, ".vite/manifest.json");
+const manifest = JSON.parse(readFileSync(manifestFile, "utf8"));
+const sizes = new Map();
+
+for (const file of readdirSync(dist, { recursive: true })) {
+  if (!COMPRESSED.test(file)) continue;
+  const compressed = brotliCompressSync(readFileSync(join(dist, file)));
+  writeFileSync(join(dist, `${file}.br`), compressed);
+  sizes.set(file, compressed.length);
+}
+
+function scripts(entry, found = new Set()) {
+  if (!found.has(entry)) {
+    found.add(entry);
+    for (const next of manifest[entry].imports ?? []) scripts(next, found);
+  }
+  return found;
+}
+
+const whole = (entries) =>
+  [...entries].reduce((sum, entry) => sum + sizes.get(manifest[entry].file), 0) / 1024;
+const first = scripts("index.html");
+// What opens without a click: the frame and the overview.
+for (const view of ["src/overview/Overview.tsx"]) scripts(view, first);
+rmSync(join(dist, ".vite"), { recursive: true });
+
+console.log(`first view: ${whole(first).toFixed(0)} KiB of JavaScript, compressed (at most ${BUDGET_KIB})`);
+if (whole(first) > BUDGET_KIB) process.exit(1);

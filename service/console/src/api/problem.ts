@@ -1,0 +1,79 @@
+/** What the API refuses with: application/problem+json (RFC 9457). */
+import type { components } from "./schema";
+
+export type Problem = components["schemas"]["Problem"];
+
+export class ProblemError extends Error {
+  constructor(
+    readonly problem: Problem,
+    /** Of what is there now, where somebody else was faster. */
+    readonly etag: string | null,
+  ) {
+    super(problem.detail);
+    this.name = "ProblemError";
+  }
+
+  get reason(): string {
+    return this.problem.reason;
+  }
+}
+
+const UNREACHABLE: Problem = {
+  type: "about:blank",
+  title: "Controller unreachable",
+  status: 0,
+  detail: "The controller does not answer.",
+  reason: "CONTROLLER_UNREACHABLE",
+  remedy: "Check that it runs and that this computer reaches it, then try again.",
+  errors: [],
+};
+
+/** The words for whatever a call ended with. */
+export function problemOf(error: unknown): Problem {
+  return error instanceof ProblemError ? error.problem : UNREACHABLE;
+}
+
+/** Of an answer that is no success. */
+export async function refusal(response: Response): Promise<ProblemError> {
+  const isProblem = response.headers.get("Content-Type")?.startsWith("application/problem+json");
+  const problem = isProblem
+    ? ((await response.clone().json()) as Problem)
+    : { ...UNREACHABLE, status: response.status };
+  return new ProblemError(problem, response.headers.get("ETag"));
+}
+
+/** Pydantic's own beginning of a message says nothing to a person. */
+function said(detail: string): string {
+  const words = detail.replace(/^Value error, /, "");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+/**
+ * What belongs beside which field of a form, and what belongs to none of them. A field is named by its path,
+ * `targets.0.prefix`; a fault that lies deeper than the form's own fields is shown at the nearest one.
+ */
+export function byField(
+  problem: Problem,
+  fields: readonly string[],
+): { fields: Record<string, string>; rest: Problem | null } {
+  const found: Record<string, string> = {};
+  let unplaced = problem.errors?.length === 0 || problem.errors === undefined;
+  for (const { pointer, detail } of problem.errors ?? []) {
+    const parts = pointer
+      .split("/")
+      .slice(1)
+      .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
+    const field = nearest(parts, fields);
+    if (field === null) unplaced = true;
+    else found[field] = found[field] ? `${found[field]}; ${said(detail)}` : said(detail);
+  }
+  return { fields: found, rest: unplaced ? problem : null };
+}
+
+function nearest(parts: string[], fields: readonly string[]): string | null {
+  for (let length = parts.length; length > 0; length -= 1) {
+    const path = parts.slice(0, length).join(".");
+    if (fields.includes(path)) return path;
+  }
+  return null;
+}

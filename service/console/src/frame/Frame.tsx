@@ -1,0 +1,147 @@
+import {
+  ActionIcon,
+  Alert,
+  AppShell,
+  Burger,
+  Center,
+  Group,
+  Image,
+  Kbd,
+  NavLink,
+  Text,
+  Tooltip,
+  UnstyledButton,
+  useMantineColorScheme,
+  useComputedColorScheme,
+} from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { spotlight } from "@mantine/spotlight";
+import { IconMoon, IconPlugConnectedX, IconSearch, IconSun } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { Link, Outlet, useLocation } from "@tanstack/react-router";
+
+import { useChanges } from "../live/changes";
+import { sessionQuery, type Session } from "../session/session";
+import { SignIn } from "../session/SignIn";
+import { Commands } from "./Commands";
+import { PLACES } from "./navigation";
+import { Me } from "./Me";
+import { ProblemNote } from "../shared/ProblemNote";
+import { Waiting } from "../shared/Waiting";
+
+/** What every view stands in, for who is signed in; for anybody else, the way in. */
+export function Frame() {
+  const session = useQuery(sessionQuery);
+  if (session.isPending) return <Waiting forWhat="the console" whole />;
+  if (session.data) return <Framed session={session.data} />;
+  if (session.isError)
+    return (
+      <Center h="100vh" p="md">
+        <ProblemNote error={session.error} />
+      </Center>
+    );
+  return <SignIn />;
+}
+
+function Framed({ session }: { session: Session }) {
+  const [opened, { toggle, close }] = useDisclosure();
+  const { pathname } = useLocation();
+  const link = useChanges();
+  return (
+    <AppShell
+      header={{ height: 56 }}
+      navbar={{ width: 232, breakpoint: "sm", collapsed: { mobile: !opened } }}
+      padding={{ base: "md", sm: "xl" }}
+    >
+      <AppShell.Header>
+        <Group h="100%" px="md" justify="space-between" wrap="nowrap">
+          <Group gap="sm" wrap="nowrap">
+            <Burger opened={opened} onClick={toggle} hiddenFrom="sm" size="sm" aria-label="Navigation" />
+            <Image src="/console/icon.svg" alt="" w={24} h={24} />
+            <Text fw={650}>Culvert</Text>
+          </Group>
+          <Group gap="xs" wrap="nowrap">
+            <CommandsButton />
+            <SchemeButton />
+            <Me session={session} />
+          </Group>
+        </Group>
+      </AppShell.Header>
+      <AppShell.Navbar p="sm" aria-label="Main">
+        {PLACES.map(({ label, to, icon: Icon }) => (
+          <NavLink
+            key={to}
+            component={Link}
+            to={to}
+            label={label}
+            leftSection={<Icon size={18} stroke={1.6} />}
+            active={to === "/" ? pathname === "/" : pathname.startsWith(to)}
+            aria-current={(to === "/" ? pathname === "/" : pathname.startsWith(to)) ? "page" : undefined}
+            onClick={close}
+            variant="light"
+            mb={2}
+          />
+        ))}
+      </AppShell.Navbar>
+      <AppShell.Main>
+        {link === "lost" && (
+          <Alert
+            color="orange"
+            variant="light"
+            mb="md"
+            icon={<IconPlugConnectedX />}
+            title="The connection to the controller is lost"
+            role="status"
+          >
+            What is shown may be old. This page reconnects by itself.
+          </Alert>
+        )}
+        <Outlet />
+      </AppShell.Main>
+      <Commands />
+    </AppShell>
+  );
+}
+
+function CommandsButton() {
+  return (
+    <>
+      <UnstyledButton
+        visibleFrom="sm"
+        onClick={spotlight.open}
+        px="sm"
+        py={5}
+        bd="1px solid var(--mantine-color-default-border)"
+        bdrs="md"
+      >
+        <Group gap="xs" wrap="nowrap" c="dimmed">
+          <IconSearch size={15} />
+          <Text size="sm">Search or jump to…</Text>
+          <Kbd size="xs">⌘K</Kbd>
+        </Group>
+      </UnstyledButton>
+      <ActionIcon
+        hiddenFrom="sm"
+        variant="default"
+        size="lg"
+        onClick={spotlight.open}
+        aria-label="Search or jump to"
+      >
+        <IconSearch size={18} />
+      </ActionIcon>
+    </>
+  );
+}
+
+function SchemeButton() {
+  const { setColorScheme } = useMantineColorScheme();
+  const next = useComputedColorScheme() === "dark" ? "light" : "dark";
+  const label = `Use the ${next} theme`;
+  return (
+    <Tooltip label={label}>
+      <ActionIcon variant="default" size="lg" onClick={() => setColorScheme(next)} aria-label={label}>
+        {next === "dark" ? <IconMoon size={18} /> : <IconSun size={18} />}
+      </ActionIcon>
+    </Tooltip>
+  );
+}

@@ -1,0 +1,15 @@
+/** What the console shows, in its order. */
+import { IconLayoutDashboard, IconWorld, type Icon } from "@tabler/icons-react";
+import type { LinkProps } from "@tanstack/react-router";
+
+export interface Place {
+  label: string;
+  to: NonNullable<LinkProps["to"]>;
+  icon: Icon;
+  about: string;
+}
+
+export const PLACES: readonly Place[] = [
+  { label: "Overview", to: "/", icon: IconLayoutDashboard, about: "What is connected now" },
+  { label: "Resources", to: "/resources", icon: IconWorld, about: "Names that can be opened" },
+];

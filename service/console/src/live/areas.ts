@@ -1,0 +1,21 @@
+/** Which lists show what a line of the audit log is about. Pure. */
+
+// What a change of one kind of object shows in beside its own lists.
+const ALSO: Record<string, string[]> = {
+  user: ["users", "devices", "groups", "policies", "resources"],
+  invitation: ["users"],
+  device: ["devices", "users"],
+  group: ["groups", "policies"],
+  policy: ["policies", "resources"],
+  resource: ["resources", "policies", "dns"],
+  gateway: ["gateways", "resources"],
+  zone: ["dns"],
+  admin: ["admins"],
+  token: ["tokens"],
+};
+
+/** The areas whose lists a line concerns. */
+export function areasOf(line: { object: string }): string[] {
+  const kind = line.object.split("/", 1)[0] ?? "";
+  return ["audit", ...(ALSO[kind] ?? [])];
+}

@@ -1,0 +1,124 @@
+import "@xyflow/react/dist/base.css";
+
+import { Box, Group, Paper, Text } from "@mantine/core";
+import { useElementSize } from "@mantine/hooks";
+import { IconDeviceLaptop, IconServer2, IconWorld } from "@tabler/icons-react";
+import { Handle, Position, ReactFlow, type Edge, type Node, type NodeProps } from "@xyflow/react";
+import { useMemo } from "react";
+
+import type { Gateway, Tunnel } from "../live/live";
+import { layout, type Column, type Spot } from "./layout";
+
+const ICONS = { device: IconDeviceLaptop, gateway: IconServer2, resource: IconWorld };
+const PLACE: Record<Column, number> = { device: 0, gateway: 0.5, resource: 1 };
+const COLOURS = { online: "culvert", offline: "red", draining: "yellow" };
+const WIDEST_PX = 230;
+const WIDTH = (whole: number) => Math.min(WIDEST_PX, Math.max(96, whole * 0.28));
+
+type SpotNode = Node<Spot & Record<string, unknown>, "spot">;
+
+export function LiveMap({ tunnels, gateways }: { tunnels: readonly Tunnel[]; gateways: readonly Gateway[] }) {
+  const { ref, width } = useElementSize();
+  const { spots, spans, height, left } = useMemo(() => layout(tunnels, gateways), [tunnels, gateways]);
+  const nodes = spots.map((spot): SpotNode => {
+    const wide = WIDTH(width);
+    return {
+      id: spot.id,
+      type: "spot",
+      data: { ...spot },
+      position: { x: PLACE[spot.column] * (width - wide), y: spot.y },
+      width: wide,
+      height: 52,
+      ariaLabel: `${spot.column} ${spot.title} ${spot.about}`,
+    };
+  });
+  const offline = new Set(spots.filter(({ state }) => state === "offline").map(({ id }) => id));
+  const edges = spans.map(({ id, from, to, tunnels: count }): Edge => ({
+    id,
+    source: from,
+    target: to,
+    animated: true,
+    ...(count > 1 && { label: String(count) }),
+    style: {
+      strokeWidth: 1.5 + Math.min(3, Math.log2(count)),
+      stroke: `var(--mantine-color-${offline.has(from) || offline.has(to) ? "red" : "culvert"}-filled)`,
+    },
+  }));
+  return (
+    <Box
+      ref={ref}
+      role="img"
+      aria-label={`${tunnels.length} tunnels between devices, gateways and resources`}
+    >
+      <Box h={height}>
+        {width > 0 && (
+          <ReactFlow
+            nodes={nodes}
+            edges={edges}
+            nodeTypes={NODE_TYPES}
+            nodesDraggable={false}
+            nodesConnectable={false}
+            nodesFocusable={false}
+            edgesFocusable={false}
+            elementsSelectable={false}
+            panOnDrag={false}
+            zoomOnScroll={false}
+            zoomOnPinch={false}
+            zoomOnDoubleClick={false}
+            preventScrolling={false}
+            proOptions={{ hideAttribution: true }}
+          />
+        )}
+      </Box>
+      {left > 0 && (
+        <Text size="sm" c="dimmed" ta="center" mt="sm">
+          and {left} more
+        </Text>
+      )}
+    </Box>
+  );
+}
+
+function SpotCard({ data }: NodeProps<SpotNode>) {
+  const Icon = ICONS[data.column];
+  return (
+    <Paper
+      withBorder
+      h="100%"
+      px="sm"
+      shadow="xs"
+      bd={
+        data.state === "online" ? undefined : `1px solid var(--mantine-color-${COLOURS[data.state]}-filled)`
+      }
+    >
+      {data.column !== "device" && <Hook type="target" at={Position.Left} />}
+      <Group gap="xs" wrap="nowrap" h="100%">
+        <Text c={COLOURS[data.state]} lh={0} visibleFrom="xs">
+          <Icon size={20} stroke={1.6} />
+        </Text>
+        <Box miw={0}>
+          <Text size="sm" fw={550} className="ellipsis" title={data.title}>
+            {data.title}
+          </Text>
+          {data.about !== "" && (
+            <Text
+              size="xs"
+              c={data.state === "offline" ? "red" : "dimmed"}
+              className="ellipsis"
+              title={data.about}
+            >
+              {data.about}
+            </Text>
+          )}
+        </Box>
+      </Group>
+      {data.column !== "resource" && <Hook type="source" at={Position.Right} />}
+    </Paper>
+  );
+}
+
+function Hook({ type, at }: { type: "source" | "target"; at: Position }) {
+  return <Handle type={type} position={at} isConnectable={false} style={{ opacity: 0 }} />;
+}
+
+const NODE_TYPES = { spot: SpotCard };

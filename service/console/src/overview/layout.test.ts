@@ -1,0 +1,74 @@
+import { expect, test } from "vitest";
+
+import type { Gateway, Tunnel } from "../live/live";
+import { mayWrite } from "../session/permission";
+import { age, counted } from "../shared/words";
+import { layout } from "./layout";
+
+function tunnel(device: string, gateway: string, resource: string, minute = 0): Tunnel {
+  return {
+    device_id: device,
+    device,
+    user: `user of ${device}`,
+    gateway,
+    resource,
+    fqdn: `${resource}.corp.example`,
+    opened_at: `2026-01-31T09:${String(minute).padStart(2, "0")}:00Z`,
+  } as Tunnel;
+}
+
+const gateway = (name: string, more: Partial<Gateway> = {}) =>
+  ({ name, state: "online", reason: "", draining_since: null, tunnels: 0, ...more }) as Gateway;
+
+test("tunnels of one way are one line with their number", () => {
+  const { spans } = layout(
+    [tunnel("a", "gw", "wiki"), tunnel("a", "gw", "git"), tunnel("b", "gw", "wiki")],
+    [gateway("gw")],
+  );
+  expect(spans.find(({ id }) => id === "device/a>gateway/gw")?.tunnels).toBe(2);
+  expect(spans.find(({ id }) => id === "gateway/gw>resource/wiki")?.tunnels).toBe(2);
+  expect(spans).toHaveLength(4);
+});
+
+test("a gateway without tunnels stands there, and says why it is offline", () => {
+  const { spots } = layout([], [gateway("gw", { state: "offline", reason: "no answer" })]);
+  expect(spots).toEqual([expect.objectContaining({ state: "offline", about: "no answer" })]);
+});
+
+test("of very many the newest are drawn, no line leads nowhere, and the rest is counted", () => {
+  const many = Array.from({ length: 40 }, (_, at) => tunnel(`d${at}`, "gw", "wiki", at));
+  const { spots, spans, left } = layout(many, [gateway("gw")]);
+  const ids = new Set(spots.map(({ id }) => id));
+  expect(left).toBe(16);
+  expect(ids.has("device/d39")).toBe(true);
+  expect(ids.has("device/d0")).toBe(false);
+  expect(spans.every(({ from, to }) => ids.has(from) && ids.has(to))).toBe(true);
+});
+
+test("no two of a column overlap", () => {
+  const { spots } = layout(
+    [tunnel("a", "g", "x"), tunnel("b", "g", "y"), tunnel("c", "h", "x")],
+    [gateway("g"), gateway("h")],
+  );
+  const places = spots.map(({ column, y }) => `${column} ${y}`);
+  expect(new Set(places).size).toBe(places.length);
+});
+
+test("numbers and times in words", () => {
+  expect([counted(1, "person", "people"), counted(2, "person", "people"), counted(1200, "tunnel")]).toEqual([
+    "1 person",
+    "2 people",
+    "1,200 tunnels",
+  ]);
+  expect([age(0, 59_000), age(0, 61_000), age(0, 7_200_000), age(5000, 0)]).toEqual([
+    "59 s",
+    "1 min",
+    "2 h",
+    "0 s",
+  ]);
+});
+
+test("a role's buttons are those that the controller lets it use", () => {
+  expect([mayWrite("owner", "admins"), mayWrite("admin", "resources")]).toEqual([true, true]);
+  expect([mayWrite("admin", "admins"), mayWrite("auditor", "resources")]).toEqual([false, false]);
+});

@@ -1,0 +1,76 @@
+import { Button, Group, List, Stack, Text } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+
+import { api, body } from "../api/client";
+import { counted } from "../shared/words";
+import { Dialog } from "../shared/Dialog";
+import { ProblemNote } from "../shared/ProblemNote";
+import { Waiting } from "../shared/Waiting";
+import { hangsOnQuery, type Resource } from "./queries";
+
+/** Says what it cuts before it does. */
+export function DeleteResource({
+  resource: { name, fqdn },
+  opened,
+  onClose,
+}: {
+  resource: Resource;
+  opened: boolean;
+  onClose: () => void;
+}) {
+  const navigate = useNavigate();
+  const queries = useQueryClient();
+  const use = useQuery({ ...hangsOnQuery(name), enabled: opened });
+  const remove = useMutation({
+    mutationFn: async () =>
+      body(await api.DELETE("/api/v1/resources/{name}", { params: { path: { name } } })),
+    onSuccess: async ({ tunnels_closed }) => {
+      notifications.show({
+        message: `${fqdn} is deleted${tunnels_closed > 0 ? `, ${counted(tunnels_closed, "tunnel")} closed` : ""}`,
+      });
+      await navigate({ to: "/resources" });
+      queries.removeQueries({ queryKey: ["resources", "one", name] });
+    },
+  });
+  return (
+    <Dialog opened={opened} onClose={onClose} title={`Delete ${fqdn}?`}>
+      <Stack>
+        {use.isPending && <Waiting forWhat="what it cuts" />}
+        {use.data && (
+          <List size="sm" spacing={4}>
+            <List.Item>Withdraws its records from DNS</List.Item>
+            <List.Item>
+              {use.data.tunnels === 0
+                ? "Closes no tunnel: none is open"
+                : `Closes ${counted(use.data.tunnels, "tunnel")}`}
+            </List.Item>
+            <List.Item>
+              {use.data.people === 0
+                ? "Nobody could reach it"
+                : `${counted(use.data.people, "person", "people")} cannot reach it any more`}
+            </List.Item>
+            {use.data.policies_deleted.length > 0 && (
+              <List.Item>
+                Deletes what leads nowhere else:{" "}
+                <Text span className="name" inherit>
+                  {use.data.policies_deleted.join(", ")}
+                </Text>
+              </List.Item>
+            )}
+          </List>
+        )}
+        {(remove.error ?? use.error) && <ProblemNote error={remove.error ?? use.error} />}
+        <Group justify="flex-end">
+          <Button variant="default" onClick={onClose} data-autofocus>
+            Keep it
+          </Button>
+          <Button color="red" onClick={() => remove.mutate()} loading={remove.isPending} disabled={!use.data}>
+            Delete
+          </Button>
+        </Group>
+      </Stack>
+    </Dialog>
+  );
+}

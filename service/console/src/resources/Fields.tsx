@@ -1,0 +1,189 @@
+import {
+  Accordion,
+  ActionIcon,
+  Button,
+  Group,
+  MultiSelect,
+  NumberInput,
+  Select,
+  Stack,
+  Text,
+  TextInput,
+} from "@mantine/core";
+import type { UseFormReturnType } from "@mantine/form";
+import { IconPlus, IconX } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import type { ChangeEventHandler } from "react";
+
+import { useGateways } from "../live/live";
+import type { ResourceForm } from "./form";
+import { peopleNamesQuery } from "./queries";
+
+const SUITES = ["aes-gcm-256", "aes-gcm-128", "chacha20-poly1305"];
+const PROTOCOLS = [
+  { value: "any", label: "Everything" },
+  { value: "tcp", label: "TCP" },
+  { value: "udp", label: "UDP" },
+  { value: "icmp", label: "ICMP" },
+];
+
+export function Fields({
+  form,
+  onFqdn,
+  isNew,
+}: {
+  form: UseFormReturnType<ResourceForm>;
+  onFqdn?: (fqdn: string) => void;
+  isNew?: boolean;
+}) {
+  const gateways = useGateways().rows;
+  const people = useQuery(peopleNamesQuery).data ?? [];
+  const fqdn = form.getInputProps("fqdn") as { onChange: ChangeEventHandler<HTMLInputElement> };
+  return (
+    <Stack gap="lg">
+      <Group grow align="flex-start" preventGrowOverflow={false} wrap="wrap">
+        <TextInput
+          label="Name that people open"
+          description="In full; *.dev.corp.example stands for every name below"
+          placeholder="wiki.corp.example"
+          required
+          spellCheck={false}
+          autoCapitalize="none"
+          miw={240}
+          {...fqdn}
+          onChange={(event) => {
+            fqdn.onChange(event);
+            onFqdn?.(event.currentTarget.value);
+          }}
+        />
+        {isNew && (
+          <TextInput
+            label="Short name"
+            description="For lists and policies; it stays as it is"
+            placeholder="wiki"
+            required
+            spellCheck={false}
+            autoCapitalize="none"
+            miw={200}
+            {...form.getInputProps("name")}
+          />
+        )}
+      </Group>
+      <Stack gap={6} role="group" aria-label="What may be reached">
+        <Text size="sm" fw={500}>
+          What may be reached
+        </Text>
+        <Text size="xs" c="dimmed">
+          Addresses on the gateways’ LAN. A tunnel to this resource carries nothing else.
+        </Text>
+        {form.values.targets.map((target, at) => (
+          <Group key={at} align="flex-start" gap="xs" wrap="wrap">
+            <TextInput
+              aria-label={`Address or prefix ${at + 1}`}
+              placeholder="10.20.0.10"
+              required
+              flex={2}
+              miw={160}
+              {...form.getInputProps(`targets.${at}.prefix`)}
+            />
+            <Select
+              aria-label={`Protocol ${at + 1}`}
+              data={PROTOCOLS}
+              allowDeselect={false}
+              w={140}
+              {...form.getInputProps(`targets.${at}.protocol`)}
+            />
+            {(target.protocol === "tcp" || target.protocol === "udp") && (
+              <TextInput
+                aria-label={`Ports ${at + 1}`}
+                placeholder="All ports; or 443, 8000-8100"
+                flex={1}
+                miw={160}
+                {...form.getInputProps(`targets.${at}.ports`)}
+              />
+            )}
+            {form.values.targets.length > 1 && (
+              <ActionIcon
+                variant="subtle"
+                color="gray"
+                size="lg"
+                aria-label={`Remove address ${at + 1}`}
+                onClick={() => form.removeListItem("targets", at)}
+              >
+                <IconX size={16} />
+              </ActionIcon>
+            )}
+          </Group>
+        ))}
+        {form.errors["targets"] && (
+          <Text size="xs" c="red">
+            {form.errors["targets"]}
+          </Text>
+        )}
+        <Group>
+          <Button
+            variant="subtle"
+            size="compact-sm"
+            leftSection={<IconPlus size={14} />}
+            onClick={() => form.insertListItem("targets", { prefix: "", protocol: "any", ports: "" })}
+          >
+            Another address
+          </Button>
+        </Group>
+      </Stack>
+      <MultiSelect
+        label="Gateways"
+        description="In the order in which they are tried"
+        placeholder={form.values.gateways.length > 0 ? "" : "At least one"}
+        data={[...new Set([...(gateways?.keys() ?? []), ...form.values.gateways])]}
+        searchable
+        withAsterisk
+        {...form.getInputProps("gateways")}
+      />
+      <MultiSelect
+        label="People"
+        description="Each gets a policy of their own; groups and conditions belong to policies"
+        placeholder={form.values.users.length > 0 ? "" : "Nobody yet"}
+        data={[...new Set([...people, ...form.values.users])]}
+        searchable
+        limit={50}
+        nothingFoundMessage="Nobody of that name"
+        {...form.getInputProps("users")}
+      />
+      <TextInput
+        label="Owner"
+        description="Whom people ask who may not reach it"
+        placeholder="bob@corp.example"
+        required
+        {...form.getInputProps("owner")}
+      />
+      <Accordion variant="contained" chevronPosition="left">
+        <Accordion.Item value="more">
+          <Accordion.Control>
+            <Text size="sm">Encryption and idle time</Text>
+          </Accordion.Control>
+          <Accordion.Panel>
+            <Group grow align="flex-start">
+              <Select
+                label="Suite"
+                placeholder="Each gateway’s own"
+                clearable
+                data={[...new Set([...SUITES, ...(form.values.suite === "" ? [] : [form.values.suite])])]}
+                error={form.errors["suite"]}
+                value={form.values.suite === "" ? null : form.values.suite}
+                onChange={(suite) => form.setFieldValue("suite", suite ?? "")}
+              />
+              <NumberInput
+                label="Idle time"
+                description="Seconds without a packet, after which a tunnel is closed"
+                min={1}
+                max={86_400}
+                {...form.getInputProps("idle_seconds")}
+              />
+            </Group>
+          </Accordion.Panel>
+        </Accordion.Item>
+      </Accordion>
+    </Stack>
+  );
+}

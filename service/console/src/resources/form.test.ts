@@ -1,0 +1,66 @@
+import { expect, test } from "vitest";
+
+import { differences } from "../shared/differences";
+import { fieldsOf, formOf, NEW, resourceOf, suggestedName } from "./form";
+import type { Resource } from "./queries";
+import { rowOf, shown, targetOf } from "./target";
+
+const WIKI: Resource = {
+  name: "wiki",
+  fqdn: "wiki.corp.example",
+  targets: [{ prefix: "10.20.0.10/32", protocol: "tcp", ports: ["443", "8000-8100"] }],
+  gateways: ["gw-berlin", "gw-paris"],
+  weights: { "gw-berlin": 3, "gw-paris": 1 },
+  users: ["alice"],
+  owner: "bob@corp.example",
+  idle_seconds: 60,
+  rekey: { soft_packets: 7, soft_bytes: 0, soft_seconds: 0 },
+  suite: "chacha20-poly1305",
+  created_at: "2026-01-31T09:00:00Z",
+};
+
+test("a resource that nobody has touched goes back as it came", () => {
+  expect({ ...resourceOf(formOf(WIKI), WIKI), created_at: WIKI.created_at }).toEqual(WIKI);
+});
+
+test("shares go with the gateways that they were of", () => {
+  expect(resourceOf({ ...formOf(WIKI), gateways: ["gw-paris", "gw-berlin"] }, WIKI).weights).toEqual(
+    WIKI.weights,
+  );
+  expect(resourceOf({ ...formOf(WIKI), gateways: ["gw-paris"] }, WIKI).weights).toBeUndefined();
+});
+
+test("ports are typed as people write them, and dropped where a protocol has none", () => {
+  expect(targetOf({ prefix: " 10.0.0.1 ", protocol: "tcp", ports: "443,  80-90 22" })).toEqual({
+    prefix: "10.0.0.1",
+    protocol: "tcp",
+    ports: ["443", "80-90", "22"],
+  });
+  expect(targetOf({ prefix: "10.0.0.1", protocol: "icmp", ports: "443" }).ports).toEqual([]);
+  expect(rowOf({ prefix: "fd00::1/128" })).toEqual({ prefix: "fd00::1/128", protocol: "any", ports: "" });
+});
+
+test("a host is shown without its length", () => {
+  expect(shown({ prefix: "10.20.0.10/32", protocol: "tcp", ports: ["443"] })).toBe("10.20.0.10 tcp 443");
+  expect(shown({ prefix: "fd00::32/128" })).toBe("fd00::32");
+  expect(shown({ prefix: "10.20.0.0/16" })).toBe("10.20.0.0/16");
+});
+
+test("a full name suggests a short one that the API takes", () => {
+  expect(suggestedName("Wiki.corp.example")).toBe("wiki");
+  expect(suggestedName("*.dev.corp.example")).toBe("all-dev");
+  expect(suggestedName("_x_.corp.example")).toBe("x");
+  expect(suggestedName("")).toBe("");
+});
+
+test("each target has places for its faults", () => {
+  expect(fieldsOf(NEW)).toEqual(expect.arrayContaining(["name", "targets", "targets.0.prefix"]));
+});
+
+test("of two versions only what differs is shown, and nothing that the server alone writes", () => {
+  const mine = resourceOf({ ...formOf(WIKI), owner: "eve@corp.example", users: [] }, WIKI);
+  expect(differences(mine, WIKI)).toEqual([
+    { field: "users", theirs: "alice", mine: "—" },
+    { field: "owner", theirs: "bob@corp.example", mine: "eve@corp.example" },
+  ]);
+});

@@ -1,0 +1,78 @@
+/** A resource as its form has it, and back. Pure. */
+import type { Resource, ResourceIn } from "./queries";
+import { rowOf, targetOf, type TargetRow } from "./target";
+
+export interface ResourceForm {
+  name: string;
+  fqdn: string;
+  targets: TargetRow[];
+  gateways: string[];
+  users: string[];
+  owner: string;
+  idle_seconds: number;
+  suite: string;
+}
+
+export const NEW: ResourceForm = {
+  name: "",
+  fqdn: "",
+  targets: [{ prefix: "", protocol: "any", ports: "" }],
+  gateways: [],
+  users: [],
+  owner: "",
+  idle_seconds: 300,
+  suite: "",
+};
+
+/** What can be told without the controller, in a person's words. */
+export const VALIDATE = {
+  gateways: (names: string[]) => (names.length === 0 ? "Choose at least one" : null),
+};
+
+export function formOf(resource: Resource): ResourceForm {
+  const { name, fqdn, gateways, users = [], owner, idle_seconds = 300, suite } = resource;
+  return {
+    name,
+    fqdn,
+    targets: resource.targets.map(rowOf),
+    gateways,
+    users,
+    owner,
+    idle_seconds,
+    suite: suite ?? "",
+  };
+}
+
+/** `before`: what of it the form does not show is kept. */
+export function resourceOf(form: ResourceForm, before?: Resource): ResourceIn {
+  const sameGateways =
+    before !== undefined && [...form.gateways].sort().join() === [...before.gateways].sort().join();
+  return {
+    ...form,
+    name: form.name.trim(),
+    fqdn: form.fqdn.trim(),
+    owner: form.owner.trim(),
+    targets: form.targets.map(targetOf),
+    suite: form.suite === "" ? null : (form.suite as NonNullable<ResourceIn["suite"]>),
+    ...(before?.rekey && { rekey: before.rekey }),
+    // Shares are of these gateways together.
+    ...(sameGateways && before.weights && { weights: before.weights }),
+  };
+}
+
+/** The short name that a full one suggests: its first label, as far as one can be made of it. */
+export function suggestedName(fqdn: string): string {
+  const label = fqdn.toLowerCase().replace(/^\*\./, "all-").split(".", 1)[0] ?? "";
+  return label
+    .replaceAll(/[^a-z0-9-]/g, "-")
+    .replaceAll(/^-+|-+$/g, "")
+    .slice(0, 63);
+}
+
+/** Each place in the form at which a fault can be shown. */
+export function fieldsOf(form: ResourceForm): string[] {
+  const targets = form.targets.flatMap((_, at) =>
+    ["prefix", "protocol", "ports"].map((field) => `targets.${at}.${field}`),
+  );
+  return [...Object.keys(form), ...targets];
+}

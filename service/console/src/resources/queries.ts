@@ -1,0 +1,37 @@
+import { queryOptions } from "@tanstack/react-query";
+
+import { api, body, page, tagged, type Schemas } from "../api/client";
+import { pages, type Pages } from "../shared/pages";
+
+export type Resource = Schemas["ResourceOut"];
+export type ResourceIn = Schemas["ResourceIn"];
+
+export interface Filter {
+  q?: string;
+  gateway?: string;
+}
+
+export const resourcesQuery = (filter: Filter): Pages<Resource> =>
+  pages(["resources", "list", filter], async (part) =>
+    page(await api.GET("/api/v1/resources", { params: { query: { ...filter, ...part } } })),
+  );
+
+export const resourceQuery = (name: string) =>
+  queryOptions({
+    queryKey: ["resources", "one", name],
+    queryFn: async () => tagged(await api.GET("/api/v1/resources/{name}", { params: { path: { name } } })),
+  });
+
+export const hangsOnQuery = (name: string) =>
+  queryOptions({
+    queryKey: ["resources", "use", name],
+    queryFn: async () => body(await api.GET("/api/v1/resources/{name}/use", { params: { path: { name } } })),
+    staleTime: 0,
+  });
+
+/** Those that a resource can be for. */
+export const peopleNamesQuery = queryOptions({
+  queryKey: ["users", "names"],
+  queryFn: async () =>
+    body(await api.GET("/api/v1/users", { params: { query: { limit: 500 } } })).map(({ name }) => name),
+});

@@ -1,0 +1,32 @@
+/** What may be reached, between a form's rows and the API's. Pure. */
+import type { Schemas } from "../api/client";
+
+export type Target = Schemas["Target"];
+export type Protocol = NonNullable<Target["protocol"]>;
+
+/** `ports` as they are typed: "443, 8000-8100". */
+export interface TargetRow {
+  prefix: string;
+  protocol: Protocol;
+  ports: string;
+}
+
+export function rowOf({ prefix, protocol = "any", ports = [] }: Target): TargetRow {
+  return { prefix, protocol, ports: ports.join(", ") };
+}
+
+export function targetOf({ prefix, protocol, ports }: TargetRow): Target {
+  const typed = ports.split(/[\s,]+/).filter((port) => port !== "");
+  const hasPorts = protocol === "tcp" || protocol === "udp";
+  return { prefix: prefix.trim(), protocol, ports: hasPorts ? typed : [] };
+}
+
+/** In a line: "10.20.0.10 tcp 443". A single host stands without its prefix length. */
+export function shown({ prefix, protocol = "any", ports = [] }: Target): string {
+  const host = prefix.replace(/(?<=\.\d+)\/32$|(?<=:.*)\/128$/, "");
+  return [
+    host,
+    ...(protocol === "any" ? [] : [protocol]),
+    ...(ports.length > 0 ? [ports.join(", ")] : []),
+  ].join(" ");
+}

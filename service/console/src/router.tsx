@@ -1,0 +1,73 @@
+/** The console's addresses. What a list is filtered by stands in them. */
+import type { QueryClient } from "@tanstack/react-query";
+import {
+  createRootRouteWithContext,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  Outlet,
+} from "@tanstack/react-router";
+
+import { Faulty, Missing } from "./frame/Faulty";
+import { Frame } from "./frame/Frame";
+import { text } from "./shared/search";
+
+const rootRoute = createRootRouteWithContext<{ queries: QueryClient }>()({
+  component: Outlet,
+  notFoundComponent: Missing,
+});
+
+const setUpRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/setup",
+  component: lazyRouteComponent(() => import("./session/SetUp"), "SetUp"),
+});
+
+const frameRoute = createRoute({ getParentRoute: () => rootRoute, id: "frame", component: Frame });
+
+const overviewRoute = createRoute({
+  getParentRoute: () => frameRoute,
+  path: "/",
+  component: lazyRouteComponent(() => import("./overview/Overview"), "Overview"),
+});
+
+const resourcesRoute = createRoute({
+  getParentRoute: () => frameRoute,
+  path: "/resources",
+  validateSearch: (search) => ({ ...text(search, "q"), ...text(search, "gateway") }),
+  component: lazyRouteComponent(() => import("./resources/Resources"), "Resources"),
+});
+
+const newResourceRoute = createRoute({
+  getParentRoute: () => frameRoute,
+  path: "/resources/new",
+  component: lazyRouteComponent(() => import("./resources/NewResource"), "NewResource"),
+});
+
+const resourceRoute = createRoute({
+  getParentRoute: () => frameRoute,
+  path: "/resources/of/$name",
+  component: lazyRouteComponent(() => import("./resources/OneResource"), "OneResource"),
+});
+
+const routes = rootRoute.addChildren([
+  setUpRoute,
+  frameRoute.addChildren([overviewRoute, resourcesRoute, newResourceRoute, resourceRoute]),
+]);
+
+export function createConsole(queries: QueryClient) {
+  return createRouter({
+    routeTree: routes,
+    basepath: "/console",
+    context: { queries },
+    defaultErrorComponent: Faulty,
+    defaultPreload: "intent",
+    scrollRestoration: true,
+  });
+}
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: ReturnType<typeof createConsole>;
+  }
+}

@@ -1,0 +1,28 @@
+/** Who is signed in, and what they may do. */
+import { queryOptions, useQuery } from "@tanstack/react-query";
+
+import { api, body, writeWith, type Schemas } from "../api/client";
+import { ProblemError } from "../api/problem";
+import { mayWrite } from "./permission";
+
+export type Session = Schemas["SignedInOut"];
+export const sessionQuery = queryOptions({
+  queryKey: ["session"],
+  queryFn: async (): Promise<Session | null> => {
+    try {
+      const session = body(await api.GET("/api/v1/session"));
+      writeWith(session.csrf_token);
+      return session;
+    } catch (error) {
+      if (error instanceof ProblemError && error.problem.status === 401) return null;
+      throw error;
+    }
+  },
+  staleTime: 60_000,
+});
+
+/** What is no more than a button that would be refused is not shown. */
+export function useMayWrite(area: string): boolean {
+  const session = useQuery(sessionQuery).data;
+  return session != null && mayWrite(session.role, area);
+}

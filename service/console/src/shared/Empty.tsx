@@ -1,0 +1,32 @@
+import { Center, Stack, Text, ThemeIcon, Title } from "@mantine/core";
+import type { ReactNode } from "react";
+
+/** Where there is nothing to list: what belongs here, and what to do. */
+export function Empty({
+  icon,
+  title,
+  children,
+  action,
+}: {
+  icon: ReactNode;
+  title: string;
+  children: ReactNode;
+  action?: ReactNode;
+}) {
+  return (
+    <Center py={64} px="md">
+      <Stack align="center" gap="sm" maw={440} ta="center">
+        <ThemeIcon size={56} radius="xl" variant="light">
+          {icon}
+        </ThemeIcon>
+        <Title order={2} size="h4">
+          {title}
+        </Title>
+        <Text c="dimmed" size="sm">
+          {children}
+        </Text>
+        {action}
+      </Stack>
+    </Center>
+  );
+}

@@ -1,0 +1,30 @@
+import { Group, Stack, Text, Title } from "@mantine/core";
+import { useDocumentTitle } from "@mantine/hooks";
+import type { ReactNode } from "react";
+
+export function PageHead({
+  title,
+  about,
+  children,
+}: {
+  title: string;
+  about?: ReactNode;
+  children?: ReactNode;
+}) {
+  useDocumentTitle(`${title} · Culvert`);
+  return (
+    <Group justify="space-between" align="flex-start" mb="lg" gap="md">
+      <Stack gap={2} maw={720} miw={0}>
+        <Title order={1} size="h2" className="name">
+          {title}
+        </Title>
+        {about !== undefined && (
+          <Text c="dimmed" size="sm" component="div">
+            {about}
+          </Text>
+        )}
+      </Stack>
+      <Group gap="sm">{children}</Group>
+    </Group>
+  );
+}

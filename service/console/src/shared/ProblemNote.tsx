@@ -1,0 +1,14 @@
+import { Alert, Text } from "@mantine/core";
+import { IconAlertTriangle } from "@tabler/icons-react";
+
+import { problemOf } from "../api/problem";
+
+/** The catalogue's own words: what happened, and what to do next. */
+export function ProblemNote({ error }: { error: unknown }) {
+  const problem = problemOf(error);
+  return (
+    <Alert color="red" variant="light" icon={<IconAlertTriangle />} title={problem.detail} role="alert">
+      <Text size="sm">{problem.remedy}</Text>
+    </Alert>
+  );
+}

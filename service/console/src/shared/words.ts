@@ -1,0 +1,18 @@
+/** Numbers and times as people say them. Pure. */
+
+export function counted(count: number, one: string, many = `${one}s`): string {
+  return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
+}
+
+const STEPS: [number, string][] = [
+  [86_400, "d"],
+  [3600, "h"],
+  [60, "min"],
+];
+
+/** "3 h", "12 min", "8 s". `at` and `now` in milliseconds. */
+export function age(at: number, now: number): string {
+  const seconds = Math.max(0, Math.round((now - at) / 1000));
+  const step = STEPS.find(([length]) => seconds >= length);
+  return step ? `${Math.floor(seconds / step[0])} ${step[1]}` : `${seconds} s`;
+}

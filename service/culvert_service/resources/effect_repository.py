@@ -1,0 +1,57 @@
+"""SQL about what hangs on a resource."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from culvert_db import DnsZone, GroupMember, Policy, PolicyResource, Resource, Tunnel, TunnelState, User
+from sqlalchemy import exists, func, or_, select
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import aliased
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    name: str
+    origin: str
+    all_resources: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    tunnels: int
+    people: int
+    policies_deleted: list[str]
+
+
+async def zones(session: AsyncSession) -> list[Zone]:
+    query = select(DnsZone.name, DnsZone.origin, DnsZone.all_resources).where(~DnsZone.retiring)
+    return [Zone(*row) for row in await session.execute(query.order_by(DnsZone.name))]
+
+
+async def use(session: AsyncSession, name: str) -> Use | None:
+    number = await session.scalar(select(Resource.id).where(Resource.name == name))
+    if number is None:
+        return None
+    tunnels = select(func.count()).where(Tunnel.resource_id == number, Tunnel.state != TunnelState.LEAVING)
+    in_group = exists().where(GroupMember.group_id == Policy.group_id, GroupMember.user_id == User.id)
+    people = (
+        select(func.count(User.id.distinct()))
+        .select_from(Policy)
+        .join(PolicyResource, PolicyResource.policy_id == Policy.id)
+        .join(User, or_(Policy.user_id == User.id, in_group))
+        .where(PolicyResource.resource_id == number, Policy.enabled)
+    )
+    other = aliased(PolicyResource)
+    elsewhere = exists().where(other.policy_id == Policy.id, other.resource_id != number)
+    deleted = (
+        select(Policy.name)
+        .join(PolicyResource, PolicyResource.policy_id == Policy.id)
+        .where(PolicyResource.resource_id == number, ~elsewhere)
+        .order_by(Policy.name)
+    )
+    return Use(
+        await session.scalar(tunnels) or 0,
+        await session.scalar(people) or 0,
+        list(await session.scalars(deleted)),
+    )

@@ -1,0 +1,21 @@
+"""What a list is searched by: a part of one of its texts, whatever their case."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Query
+from sqlalchemy import ColumnElement, or_
+
+Search = Annotated[
+    str | None,
+    Query(
+        max_length=253,
+        pattern=r"^[^\x00]+$",
+        description="A part of what is shown of a row: its name, its address, …",
+    ),
+]
+
+
+def found_in(text: str, *columns: Any) -> ColumnElement[bool]:
+    return or_(*(column.icontains(text, autoescape=True) for column in columns))

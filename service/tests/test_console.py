@@ -1,0 +1,200 @@
+"""The admin console in a real Chromium, at a whole controller."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator
+
+import pytest
+from culvert_service.admins.command import init
+from playwright.async_api import Browser, expect
+from pyotp.totp import TOTP
+
+from .conftest import World
+from .console_page import BUILT, administrator, chromium_running, console
+from .switch import Switch
+from .test_admins import PASSWORD
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not BUILT.is_file(), reason="the console is not built: service/console/build"),
+]
+# Markup, a script that runs the other way, and a name that is long.
+HOSTILE = "<img src=x onerror=alert(1)> \u202egnp.exe " + "x" * 200
+
+
+@pytest.fixture
+async def running() -> AsyncGenerator[Browser]:
+    async with chromium_running() as running:
+        yield running
+
+
+async def test_the_first_owner_comes_in_by_the_link(
+    world: World, running: Browser, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await init(world.settings)
+    link = re.search(r"https://\S+/console/(setup#token=\S+)", capsys.readouterr().out)
+    assert link
+    async with console(world, running) as shown:
+        page = shown.page
+        await shown.open(link[1])
+        await page.get_by_label("Name").fill("ada")
+        await page.locator("input[type=password]").fill(PASSWORD)
+        await shown.picture("setup")
+        await page.get_by_role("button", name="Continue").click()
+        secret = await page.locator("[data-secret]").inner_text()
+        assert "token" not in page.url
+        await shown.picture("setup-code")
+        await page.get_by_role("link", name="sign in").click()
+        await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+        await shown.picture("sign-in")
+        await shown.sign_in_as("ada", "000000")
+        await expect(page.get_by_role("alert")).to_be_visible()
+        await shown.picture("sign-in-refused")
+        await shown.sign_in_as("ada", TOTP(secret).now())
+        await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+        await page.reload()
+        await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+        await page.get_by_role("button", name="Signed in as ada").click()
+        await page.get_by_role("menuitem", name="Sign out").click()
+        await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+async def test_a_resource_from_its_preview_to_its_end(world: World, running: Browser, switch: Switch) -> None:
+    zone = {"name": "corp", "origin": "corp.example", "server": "192.0.2.53", "key": "k"}
+    await world.rest("POST", "/dns/zones", zone)
+    async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
+        page = shown.page
+        await shown.open("resources/new")
+        await shown.sign_in(olga)
+        await page.get_by_label("Name that people open").fill("git.corp.example")
+        await expect(page.get_by_label("Short name")).to_have_value("git")
+        await page.get_by_label("Address or prefix 1").fill("10.20.0.300")
+        await page.get_by_role("combobox", name="Gateways").or_(page.get_by_label("Gateways")).first.click()
+        await page.get_by_role("option", name="gw-berlin").click()
+        await page.keyboard.press("Escape")
+        await page.get_by_label("Owner").fill("bob@corp.example")
+        await page.get_by_role("button", name="Preview").click()
+        await expect(page.get_by_text("not permitted in '10.20.0.300'")).to_be_visible()
+        await shown.picture("resource-fault")
+        await page.get_by_label("Address or prefix 1").fill("10.20.0.10")
+        await page.get_by_role("button", name="Preview").click()
+        effect = page.get_by_role("region", name="What this will do")
+        await expect(effect).to_contain_text("Publish A and TXT for git.corp.example in corp.example")
+        await expect(effect).to_contain_text("Nobody gets access yet")
+        await shown.picture("resource-preview")
+        await page.get_by_role("button", name="Publish it").click()
+        await expect(page.get_by_role("heading", name="git.corp.example")).to_be_visible()
+
+        # Somebody else is faster.
+        await page.get_by_label("Owner").fill("carol@corp.example")
+        made = await world.rest("GET", "/resources/git")
+        made.pop("created_at")
+        await world.rest("PUT", "/resources/git", made | {"owner": "dave@corp.example"})
+        await page.get_by_role("button", name="Save").click()
+        both = page.get_by_role("dialog")
+        await expect(both).to_contain_text("dave@corp.example")
+        await expect(both).to_contain_text("carol@corp.example")
+        await shown.picture("resource-conflict")
+        await both.get_by_role("button", name="Save mine").click()
+        await expect(page.get_by_text("git.corp.example is saved")).to_be_visible()
+        assert (await world.rest("GET", "/resources/git"))["owner"] == "carol@corp.example"
+
+        device = await world.enrol()
+        await device.prove()
+        await device.open()
+        await shown.open("resources")
+        await page.get_by_role("link", name="wiki.corp.example").click()
+        await expect(page.get_by_text("1 open")).to_be_visible()
+        await shown.picture("resource")
+        await page.get_by_role("button", name="Delete").click()
+        await expect(page.get_by_role("dialog")).to_contain_text("Closes 1 tunnel")
+        await shown.picture("resource-delete")
+        await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        await expect(page.get_by_text("wiki.corp.example is deleted, 1 tunnel closed")).to_be_visible()
+        await expect(page.get_by_role("link", name="git.corp.example")).to_be_visible()
+        await expect(page.get_by_role("link", name="wiki.corp.example")).to_have_count(0)
+
+
+async def test_a_list_is_searched_by_the_controller_and_its_address_says_for_what(
+    world: World, running: Browser, switch: Switch
+) -> None:
+    for number in range(120):
+        await world.add_resource(f"app-{number:03}", ["gw-berlin"], address="10.20.0.10")
+    await world.add_resource("hostile", ["gw-berlin"], address="10.20.0.10", owner=HOSTILE)
+    async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
+        page = shown.page
+        await shown.open("resources")
+        await shown.sign_in(olga)
+        table = page.get_by_role("table", name="Resources")
+        await expect(table.get_by_role("link", name="app-000.corp.example")).to_be_visible()
+        # Of many rows those in sight are there, and the next page comes as it is scrolled to.
+        assert await table.get_by_role("row").count() < 60
+        await shown.picture("resources")
+        await page.keyboard.press("End")
+        await expect(table).to_have_attribute("aria-rowcount", "122")
+        await page.keyboard.press("End")
+        await expect(table.get_by_role("link", name="wiki.corp.example")).to_be_visible()
+        await page.keyboard.press("/")
+        await page.keyboard.type("hostile")
+        await expect(table.get_by_role("row")).to_have_count(2)
+        await expect(table).to_contain_text("<img src=x onerror=alert(1)>")
+        assert "q=hostile" in page.url
+        await shown.picture("resources-hostile")
+        await page.reload()
+        await expect(table.get_by_role("row")).to_have_count(2)
+        await page.get_by_label("Search resources").fill("nothing like it")
+        await expect(page.get_by_role("heading", name="No resource fits")).to_be_visible()
+        await shown.picture("resources-none")
+        await page.get_by_role("button", name="Show all").click()
+        await expect(table.get_by_role("link", name="app-000.corp.example")).to_be_visible()
+        await page.keyboard.press("Control+k")
+        await page.get_by_role("textbox", name="Search or jump to").fill("app-07")
+        await expect(page.locator("[data-action]", has_text="app-072.corp.example")).to_be_visible()
+        await shown.picture("commands")
+        await page.locator("[data-action]", has_text="app-072.corp.example").click()
+        await expect(page.get_by_role("heading", name="app-072.corp.example")).to_be_visible()
+        await page.go_back()
+        await expect(page.get_by_role("heading", name="Resources")).to_be_visible()
+
+
+async def test_the_overview_and_the_lists_live(world: World, running: Browser, switch: Switch) -> None:
+    device = await world.enrol()
+    await device.prove()
+    async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
+        page = shown.page
+        await shown.open()
+        await shown.sign_in(olga)
+        tunnels = page.get_by_role("table", name="Tunnels")
+        await expect(page.get_by_text("1 of 1")).to_be_visible()
+        await expect(tunnels).to_have_count(0)
+        opened = await device.open()
+        await expect(tunnels).to_contain_text("wiki.corp.example", timeout=1500)
+        await shown.picture("overview")
+        await device.close(opened.tunnel.tunnel_id)
+        await expect(tunnels).to_have_count(0, timeout=1500)
+        await page.get_by_role("link", name="Resources").click()
+        await expect(page.get_by_role("link", name="wiki.corp.example")).to_be_visible()
+        await world.add_resource("git", ["gw-berlin"], address="10.20.0.10")
+        await expect(page.get_by_role("link", name="git.corp.example")).to_be_visible()
+
+
+async def test_an_auditor_sees_no_button_that_would_be_refused(
+    world: World, running: Browser, switch: Switch
+) -> None:
+    async with administrator(world, "arno", "auditor") as arno, console(world, running, narrow=True) as shown:
+        page = shown.page
+        await shown.open("resources")
+        await shown.sign_in(arno)
+        await page.get_by_role("link", name="wiki.corp.example").wait_for()
+        await shown.picture("narrow-resources")
+        await expect(page.get_by_role("link", name="Add a resource")).to_have_count(0)
+        await page.get_by_role("link", name="wiki.corp.example").click()
+        await expect(page.get_by_label("Owner")).to_be_disabled()
+        for name in ("Delete", "Save"):
+            await expect(page.get_by_role("button", name=name, exact=True)).to_have_count(0)
+        await shown.picture("narrow-resource")
+        await page.get_by_role("button", name="Navigation").click()
+        await page.get_by_role("link", name="Overview").click()
+        await expect(page.get_by_text("1 of 1")).to_be_visible()
+        await shown.picture("narrow-overview")

@@ -1,0 +1,108 @@
+"""What a resource would do before it is there, what hangs on it before it goes, and what is found of many."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from .conftest import World
+from .switch import Switch
+
+pytestmark = pytest.mark.slow
+
+GIT: dict[str, Any] = {
+    "name": "git",
+    "fqdn": "git.dev.corp.example",
+    "targets": [{"prefix": "10.20.0.10"}],
+    "gateways": ["gw-berlin"],
+    "users": ["alice"],
+    "owner": "bob@corp.example",
+}
+ZONE = {"server": "192.0.2.53", "key": "k"}
+
+
+async def refused(world: World, body: dict[str, Any]) -> dict[str, Any]:
+    answer = await world.admin.post("/api/v1/resources/preview", json=body)
+    assert answer.is_error, answer.text
+    return answer.json()
+
+
+async def test_a_preview_says_what_is_published_and_does_nothing(world: World, switch: Switch) -> None:
+    for name, origin, more in (
+        ("corp", "corp.example", {}),
+        ("dev-inside", "dev.corp.example", {"view": "inside"}),
+        ("dev-outside", "dev.corp.example", {"view": "outside"}),
+        ("dev-few", "dev.corp.example", {"view": "few", "resources": ["wiki"]}),
+    ):
+        await world.rest("POST", "/dns/zones", {"name": name, "origin": origin, **ZONE, **more})
+    said = await world.rest("POST", "/resources/preview", GIT)
+    assert [(record["zone"], record["types"]) for record in said["records"]] == [
+        ("dev-inside", ["A", "TXT"]),
+        ("dev-outside", ["A", "TXT"]),
+    ]
+    assert said["people"] == ["alice"]
+    assert (await world.rest("POST", "/resources/preview", GIT | {"fqdn": "*.dev.corp.example"}))[
+        "records"
+    ] == []
+    assert [one["name"] for one in await world.rest("GET", "/resources")] == ["wiki"]
+    # And it can still be made.
+    await world.rest("POST", "/resources", GIT)
+
+
+async def test_a_preview_is_refused_for_what_creating_would_be(world: World, switch: Switch) -> None:
+    assert (await refused(world, GIT | {"name": "wiki"}))["reason"] == "ALREADY_EXISTS"
+    assert (await refused(world, GIT | {"gateways": ["gw-rome"]}))["reason"] == "NOT_FOUND"
+    assert (await refused(world, GIT | {"users": ["nobody"]}))["reason"] == "NOT_FOUND"
+    assert (await refused(world, GIT | {"fqdn": "git.elsewhere.example"}))["reason"] == "REQUEST_INVALID"
+
+
+async def test_a_fault_of_the_body_says_where_it_is(world: World, switch: Switch) -> None:
+    body = GIT | {"targets": [{"prefix": "10.20.0.10"}, {"prefix": "10.20.0.300"}], "name": "No Name"}
+    errors = (await refused(world, body))["errors"]
+    assert {error["pointer"] for error in errors} == {"/targets/1/prefix", "/name"}
+    assert all(error["detail"] for error in errors)
+    # What was wrong with the query is in no field of a body.
+    answer = await world.admin.get("/api/v1/resources", params={"limit": 0})
+    assert (answer.status_code, answer.json()["errors"]) == (422, [])
+
+
+async def test_what_hangs_on_a_resource(world: World, switch: Switch) -> None:
+    await world.rest("POST", "/users", {"name": "bob", "email": "bob@corp.example"})
+    await world.rest("POST", "/users", {"name": "carol", "email": "carol@corp.example"})
+    await world.rest("POST", "/groups", {"name": "writers", "members": ["alice", "bob"]})
+    await world.rest("POST", "/resources", GIT | {"users": list[str]()})
+    await world.rest("POST", "/policies", {"name": "both", "group": "writers", "resources": ["wiki", "git"]})
+    off = {"name": "off", "user": "carol", "resources": ["wiki"], "enabled": False}
+    await world.rest("POST", "/policies", off)
+    device = await world.enrol()
+    await device.prove()
+    await device.open()
+    found = await world.rest("GET", "/resources/wiki/use")
+    assert found == {"tunnels": 1, "people": 2, "policies_deleted": ["alice to wiki", "off"]}
+    assert await world.rest("GET", "/resources/git/use") == {
+        "tunnels": 0,
+        "people": 2,
+        "policies_deleted": [],
+    }
+    assert (await world.rest("DELETE", "/resources/wiki"))["tunnels_closed"] == found["tunnels"]
+    assert [one["name"] for one in await world.rest("GET", "/policies")] == ["both"]
+    assert (await world.admin.get("/api/v1/resources/wiki/use")).status_code == 404
+
+
+async def test_resources_are_found_by_a_part_of_their_texts(world: World, switch: Switch) -> None:
+    await world.rest("POST", "/resources", GIT | {"owner": "100%@corp.example"})
+
+    async def found(**query: str) -> list[str]:
+        answer = await world.admin.get("/api/v1/resources", params=query)
+        assert answer.status_code == 200, answer.text
+        return [one["name"] for one in answer.json()]
+
+    assert await found(q="DEV.corp") == ["git"]
+    assert await found(q="wik") == ["wiki"]
+    # What stands for others in SQL stands for itself.
+    assert await found(q="0%@") == ["git"]
+    assert await found(q="_iki") == []
+    assert await found(gateway="gw-berlin") == ["git", "wiki"]
+    assert await found(gateway="gw-rome") == []
+    assert await found(gateway="gw-berlin", q="git") == ["git"]
