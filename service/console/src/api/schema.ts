@@ -1559,6 +1559,8 @@ export interface components {
              * @default 1
              */
             device_id?: number;
+            /** @default sluice */
+            kind?: components["schemas"]["Kind"];
             lan: components["schemas"]["LanPort"];
             /**
              * Legacy Suites
@@ -1595,8 +1597,11 @@ export interface components {
             /** Draining Since */
             draining_since: string | null;
             drift: components["schemas"]["DriftOut"];
+            /** End Of */
+            end_of: string[];
             /** Epoch */
             epoch: number;
+            kind: components["schemas"]["Kind"];
             lan: components["schemas"]["LanPort"];
             /** Legacy */
             legacy: boolean;
@@ -1681,6 +1686,12 @@ export interface components {
             /** Link */
             link: string;
         };
+        /**
+         * Kind
+         * @description By the name that people type.
+         * @enum {string}
+         */
+        Kind: "sluice" | "bmv2" | "tofino-cpu" | "crypto-host";
         /**
          * LanPort
          * @description `prefix` is the LAN's: "10.20.0.0/16", or 16 for the one that `address` is in. `prefix6` is the same for IPv6.
