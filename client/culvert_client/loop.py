@@ -59,6 +59,7 @@ from culvert_client.core.invitation import parse_invitation
 from culvert_client.core.roles import Act, may
 from culvert_client.core.status import status_of
 from culvert_client.datapath import Datapath
+from culvert_client.latency import Latencies
 from culvert_client.local.front import Front
 from culvert_client.local.requests import Requests
 from culvert_client.local.servicer import LocalServicer
@@ -93,7 +94,7 @@ class Daemon:
             state.tunnels() if self._identity else {},
             state.paused_until(),
         )
-        self._activity = Activity()
+        self._activity, self._latencies = Activity(), Latencies()
         self._upstream, self._system_dns = Upstream(*filter(None, [settings.dns_upstream])), system_dns
         self._resolver = Resolver(self._upstream, lambda: self._client.profile, self.post)
         watches = settings.dns_mode is config.DnsMode.WATCH
@@ -134,6 +135,7 @@ class Daemon:
             if self._system_dns is not None:
                 await self._system_dns.start(lambda: self._client.profile.managed_zones, self._upstream.use)
             self._spawn(self._measure_forever())
+            self._spawn(self._latencies.keep(lambda: self._client.profile.gateways))
             # What was imported stays for ever: looking through all of it again would fall into the first click.
             gc.collect()
             gc.freeze()
@@ -331,6 +333,7 @@ class Daemon:
             now=self._now(),
             version=VERSION,
             datapath=self._datapath.name,
+            round_trips=self._latencies.known,
         )
 
     async def statuses(self) -> AsyncIterator[local_pb2.Status]:

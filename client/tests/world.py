@@ -80,5 +80,11 @@ class World:
 
     def status(self) -> local_pb2.Status:
         return status_of(
-            self.client, controller="https://c", epoch=EPOCH, now=self.now, version="1", datapath="userspace"
+            self.client,
+            controller="https://c",
+            epoch=EPOCH,
+            now=self.now,
+            version="1",
+            datapath="userspace",
+            round_trips={"gw-berlin": 0.0123},
         )

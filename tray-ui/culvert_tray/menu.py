@@ -233,7 +233,7 @@ def _gateways(status: Status) -> Menu:
     pinned = status.selected_gateway
     each = [
         Action(
-            gateway.name if gateway.online else f"{gateway.name} — offline",
+            f"{gateway.name} {_away(gateway)}".rstrip(),
             SelectGateway(gateway.name),
             checked=gateway.name == pinned,
             enabled=gateway.online or gateway.name == pinned,
@@ -242,6 +242,13 @@ def _gateways(status: Status) -> Menu:
     ]
     automatic = Action("Automatic", SelectGateway(""), checked=not pinned)
     return (Submenu(f"Gateway · {pinned or 'automatic'}", (automatic, *each)),)
+
+
+def _away(gateway: local_pb2.Gateway) -> str:
+    if not gateway.online:
+        return "— offline"
+    milliseconds = gateway.rtt_us / 1e3
+    return f"· {milliseconds:.{0 if milliseconds >= 10 else 1}f} ms" if milliseconds else ""
 
 
 def _pause(status: Status) -> Menu:

@@ -18,7 +18,7 @@ def status(
         controller="192.0.2.10:8444",
         code_valid_until=int(now + code_seconds) if code_seconds else 0,
         gateways=[
-            local_pb2.Gateway(name="gw-berlin", address="198.51.100.2", online=True),
+            local_pb2.Gateway(name="gw-berlin", address="198.51.100.2", online=True, rtt_us=12_400),
             local_pb2.Gateway(name="gw-paris", address="198.51.100.3", online=False),
         ],
         resources=[

@@ -79,9 +79,13 @@ def test_gateways() -> None:
     status = statuses.connected()
     assert _submenu(menu(status, NOW), "Gateway · automatic").entries == (
         Action("Automatic", SelectGateway(""), checked=True),
-        Action("gw-berlin", SelectGateway("gw-berlin"), checked=False),
+        Action("gw-berlin · 12 ms", SelectGateway("gw-berlin"), checked=False),
         Action("gw-paris — offline", SelectGateway("gw-paris"), checked=False, enabled=False),
     )
+    status.gateways[0].rtt_us = 0
+    assert _actions(_submenu(menu(status, NOW), "Gateway").entries)[1].text == "gw-berlin"
+    status.gateways[0].rtt_us = 340
+    assert _actions(_submenu(menu(status, NOW), "Gateway").entries)[1].text == "gw-berlin · 0.3 ms"
     status.selected_gateway = "gw-paris"
     assert _submenu(menu(status, NOW), "Gateway · gw-paris").entries[2] == Action(
         "gw-paris — offline", SelectGateway("gw-paris"), checked=True, enabled=True

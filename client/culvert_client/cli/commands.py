@@ -57,7 +57,7 @@ def resources(context: typer.Context, json: Json = False) -> None:
 
 @app.command()
 def gateways(context: typer.Context, json: Json = False) -> None:
-    """The gateways, and whether they are online."""
+    """The gateways, whether they are online, and the round trip to each."""
     found = _status(context)
     if json:
         _json(local_pb2.Status(gateways=found.gateways, selected_gateway=found.selected_gateway))

@@ -50,6 +50,9 @@ def say_status(status: local_pb2.Status) -> None:
         out.print(f"Controller {status.controller}", markup=False)
     if status.datapath:
         out.print(f"Packets go through {_DATAPATHS.get(status.datapath, status.datapath)}", markup=False)
+    near = [f"{it.name} {trip}" for it in status.gateways if (trip := round_trip(it))]
+    if near:
+        out.print(f"Round trips: {', '.join(near)}", markup=False)
     if status.selected_gateway:
         out.print(f"Gateway {status.selected_gateway} (chosen by you)", markup=False)
     if status.tunnels:
@@ -90,10 +93,11 @@ def say_gateways(status: local_pb2.Status) -> None:
     if not status.gateways:
         out.print("No gateway is known.")
         return
-    table = _table("GATEWAY", "ADDRESS", "STATE", "CHOSEN")
+    table = _table("GATEWAY", "ADDRESS", "STATE", "ROUND TRIP", "CHOSEN")
     for gateway in status.gateways:
         chosen = "by you" if gateway.name == status.selected_gateway else ""
-        table.add_row(gateway.name, gateway.address, "online" if gateway.online else "offline", chosen)
+        state = "online" if gateway.online else "offline"
+        table.add_row(gateway.name, gateway.address, state, round_trip(gateway) or "-", chosen)
     out.print(table)
 
 
@@ -103,6 +107,11 @@ def say_verdicts(verdicts: list[Verdict]) -> None:
         out.print(f"{mark} {verdict.hop}: {verdict.what}", style=colour, markup=False)
         if verdict.remedy:
             out.print(f"  {verdict.remedy}", markup=False)
+
+
+def round_trip(gateway: local_pb2.Gateway) -> str:
+    milliseconds = gateway.rtt_us / 1e3
+    return f"{milliseconds:.{0 if milliseconds >= 10 else 1}f} ms" if gateway.online and milliseconds else ""
 
 
 def moment(unix: int) -> str:

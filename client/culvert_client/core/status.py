@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from culvert_proto import local_pb2
 
@@ -22,9 +22,19 @@ from culvert_client.core.tunnel_states import (
 
 
 def status_of(
-    client: Client, *, controller: str | None, epoch: float, now: float, version: str, datapath: str
+    client: Client,
+    *,
+    controller: str | None,
+    epoch: float,
+    now: float,
+    version: str,
+    datapath: str,
+    round_trips: Mapping[str, float],
 ) -> local_pb2.Status:
-    """`controller` is None when not enrolled. `epoch` is the Unix time at which `now` was 0."""
+    """`controller` is None when not enrolled. `epoch` is the Unix time at which `now` was 0.
+
+    `round_trips` in seconds, by gateway.
+    """
     profile, error = client.profile, client.last_error
     return local_pb2.Status(
         state=_state(client, enrolled=controller is not None, unix_now=epoch + now),
@@ -34,7 +44,13 @@ def status_of(
         code_valid_until=profile.code_valid_until,
         tunnels=[_tunnel(client, fqdn, machine, epoch) for fqdn, machine in sorted(client.machines.items())],
         gateways=[
-            local_pb2.Gateway(name=g.name, address=g.address, online=g.online) for g in profile.gateways
+            local_pb2.Gateway(
+                name=g.name,
+                address=g.address,
+                online=g.online,
+                rtt_us=round(round_trips.get(g.name, 0) * 1e6),
+            )
+            for g in profile.gateways
         ],
         selected_gateway=client.gateway,
         resources=[

@@ -1,0 +1,45 @@
+"""ICMP echo: the bytes of a request, and what a reply says (RFC 792, RFC 4443 section 4)."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+_HEADER = struct.Struct("!BBHHH")
+_REQUEST = {4: 8, 6: 128}
+_REPLY = {4: 0, 6: 129}
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    ident: int
+    sequence: int
+    payload: bytes
+
+
+def request(version: int, ident: int, sequence: int, payload: bytes) -> bytes:
+    """For IPv6 without a checksum: the kernel fills it in, as it alone knows the source address."""
+    unsummed = _HEADER.pack(_REQUEST[version], 0, 0, ident, sequence) + payload
+    if version == 6:
+        return unsummed
+    return unsummed[:2] + _checksum(unsummed).to_bytes(2) + unsummed[4:]
+
+
+def reply(version: int, packet: bytes) -> Reply | None:
+    """What a raw socket received: with the IP header for IPv4, without for IPv6. None for anything else."""
+    start = (packet[0] & 0xF) * 4 if version == 4 and packet else 0
+    if len(packet) < start + _HEADER.size:
+        return None
+    kind, code, _, ident, sequence = _HEADER.unpack_from(packet, start)
+    if (kind, code) != (_REPLY[version], 0):
+        return None
+    return Reply(ident, sequence, packet[start + _HEADER.size :])
+
+
+def _checksum(octets: bytes) -> int:
+    """RFC 1071."""
+    padded = octets + bytes(len(octets) % 2)
+    total = sum(struct.unpack(f"!{len(padded) // 2}H", padded))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF

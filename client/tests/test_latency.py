@@ -1,0 +1,50 @@
+"""How far the gateways are, by real pings."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from ipaddress import ip_address
+
+import pytest
+from culvert_client.core import echo
+from culvert_client.core.profile import Gateway
+from culvert_client.latency import Latencies, measure
+from hypothesis import given
+from hypothesis import strategies as st
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="raw sockets need root")
+
+
+@needs_root
+async def test_who_answers_has_a_round_trip_and_who_does_not_has_none() -> None:
+    # The class E address has no route.
+    known = await measure({"here": ip_address("127.0.0.1"), "nowhere": ip_address("240.0.0.1")})
+    assert known.keys() == {"here"}
+    assert 0 < known["here"] < 1
+
+
+@needs_root
+async def test_gateways_are_asked_as_soon_as_they_are_known_and_only_those_online() -> None:
+    latencies = Latencies()
+    gateways = [Gateway("here", "127.0.0.1", online=True), Gateway("off", "127.0.0.2", online=False)]
+    task = asyncio.create_task(latencies.keep(lambda: gateways))
+    async with asyncio.timeout(5):
+        while not latencies.known:  # noqa: ASYNC110  nothing tells of it
+            await asyncio.sleep(0.01)
+    task.cancel()
+    assert latencies.known.keys() == {"here"}
+
+
+@given(st.sampled_from([4, 6]), st.binary(max_size=80))
+def test_no_packet_is_too_strange_to_be_read(version: int, packet: bytes) -> None:
+    echo.reply(version, packet)
+
+
+def test_a_request_has_the_checksum_of_rfc_1071_and_is_no_reply() -> None:
+    sent = echo.request(4, 0x1234, 1, b"odd")
+    assert sum(int.from_bytes((sent + b"\0")[i : i + 2]) for i in range(0, 12, 2)) % 0xFFFF == 0
+    assert echo.reply(6, sent) is None
+    assert echo.reply(6, bytes([129, 0, 0, 0, 0x12, 0x34, 0, 1]) + b"x") == echo.Reply(0x1234, 1, b"x")
+    header = bytes([0x46]) + bytes(23)
+    assert echo.reply(4, header + bytes([0, 0, 0, 0, 0, 7, 0, 2])) == echo.Reply(7, 2, b"")
