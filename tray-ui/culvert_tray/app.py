@@ -155,7 +155,7 @@ class Tray(QObject):
 
     def _open_without_tray(self) -> None:
         if not QSystemTrayIcon.isSystemTrayAvailable():
-            self._window.show()
+            self._show_window()
 
     def told(self, word: str) -> None:
         """What a second start was started for."""

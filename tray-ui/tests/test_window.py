@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from culvert_proto import local_pb2
+from PyQt6.QtGui import QImage
 
 from . import statuses
 from .accessible import AccessibilityBus, Node
@@ -17,6 +18,23 @@ from .conftest import Start
 from .desktop import Desktop, wait_until
 
 pytestmark = pytest.mark.slow
+
+DARK = """[General]
+ColorScheme=Dark
+[Colors:Window]
+BackgroundNormal=32,35,38
+ForegroundNormal=252,252,252
+[Colors:View]
+BackgroundNormal=20,22,24
+BackgroundAlternate=29,31,34
+ForegroundNormal=252,252,252
+[Colors:Button]
+BackgroundNormal=41,44,48
+ForegroundNormal=252,252,252
+[Colors:Selection]
+BackgroundNormal=61,174,233
+ForegroundNormal=252,252,252
+"""
 
 SCREENS = Path(__file__).parents[2] / "build" / "screens"
 
@@ -116,6 +134,27 @@ def test_diagnostics_show_the_doctors_verdicts(
     bare.key("ctrl+Tab")
     _wait_for(bare, "This computer is laptop")
     bare.screenshot(SCREENS / "window-about.png")
+
+
+def test_it_follows_the_desktops_dark_colours_and_scales_to_200_percent(
+    tmp_path: Path, canned: CannedDaemon, start_tray: Start
+) -> None:
+    canned.show(statuses.connected(now=time.time()))
+    canned.activities = statuses.activities(now=time.time())
+    with Desktop(tmp_path / "desktop", width=1500, height=1200, panel=None) as dark:
+        settings = Path(dark.env["HOME"]) / ".config"
+        settings.mkdir(exist_ok=True)
+        (settings / "kdeglobals").write_text(DARK)
+        tray = start_tray(dark, QT_SCALE_FACTOR="2", XDG_CURRENT_DESKTOP="KDE", KDE_SESSION_VERSION="5")
+        _window(dark)
+        dark.screenshot(SCREENS / "window-dark-resources.png")
+        dark.key("alt+3")
+        _wait_for(dark, "git.corp.example was refused.")
+        dark.screenshot(SCREENS / "window-dark-activity.png")
+        tray.terminate()
+        assert tray.wait(10) == 0
+    picture = QImage(str(SCREENS / "window-dark-activity.png"))
+    assert picture.pixelColor(750, 1000).lightness() < 60
 
 
 def test_without_the_daemon_the_window_says_so(
