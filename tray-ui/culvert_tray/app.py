@@ -260,6 +260,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="the daemon's Unix socket (default: $CULVERT_SOCKET, else %(default)s)",
     )
     parser.add_argument(
+        "--window", action="store_true", help="show the window at once, also where there is a tray"
+    )
+    parser.add_argument(
         "link",
         nargs="?",
         default=SHOW,
@@ -290,7 +293,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     connect(awake.timeout, lambda: None)
     awake.start(_SIGNALS)
     daemon.start()
-    if word != SHOW:
+    if word != SHOW or options.window:
         tray.told(word)
     try:
         return app.exec()

@@ -39,10 +39,10 @@ ForegroundNormal=252,252,252
 SCREENS = Path(__file__).parents[2] / "build" / "screens"
 
 
-@pytest.fixture
-def bare(tmp_path: Path) -> Iterator[Desktop]:
-    """Without a tray host, so that the window opens by itself."""
-    with Desktop(tmp_path / "desktop", width=900, height=700, panel=None) as desktop:
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desktop]:
+    """Without a tray host."""
+    with Desktop(tmp_path_factory.mktemp("desktop"), width=900, height=700, panel=None) as desktop:
         yield desktop
 
 
@@ -69,7 +69,7 @@ def test_a_resource_is_searched_and_opened_with_the_keyboard(
         for i in range(40)
     )
     canned.show(status)
-    start_tray(bare)
+    start_tray(bare, "--window")
     _window(bare)
     bare.key("slash")
     bare.type("1.17")
@@ -84,7 +84,7 @@ def test_a_resource_is_searched_and_opened_with_the_keyboard(
 
 def test_tunnels_are_listed_and_closed(bare: Desktop, canned: CannedDaemon, start_tray: Start) -> None:
     canned.show(statuses.connected(now=time.time()))
-    start_tray(bare)
+    start_tray(bare, "--window")
     _window(bare)
     bare.key("alt+2", "Tab", "Down")
     _wait_for(bare, "1.2 MB")
@@ -100,7 +100,7 @@ def test_activity_is_live_and_a_notice_that_is_off_stays_off(
     canned.show(statuses.status(local_pb2.STATE_READY, now=time.time()))
     *before, denied = statuses.activities(now=time.time())
     canned.activities = before
-    tray = start_tray(bare)
+    tray = start_tray(bare, "--window")
     _window(bare)
     bare.key("alt+3")
     _wait_for(bare, "wiki.corp.example moved from gw-paris to gw-berlin.")
@@ -123,7 +123,7 @@ def test_diagnostics_show_the_doctors_verdicts(
     bare: Desktop, canned: CannedDaemon, start_tray: Start
 ) -> None:
     canned.show(statuses.status(local_pb2.STATE_NEEDS_CODE, now=time.time(), code_seconds=0))
-    start_tray(bare, RES_OPTIONS="timeout:1 attempts:1")
+    start_tray(bare, "--window", RES_OPTIONS="timeout:1 attempts:1")
     _window(bare)
     bare.key("alt+4")
     bare.screenshot(SCREENS / "window-diagnostics-before.png")
@@ -145,7 +145,9 @@ def test_it_follows_the_desktops_dark_colours_and_scales_to_200_percent(
         settings = Path(dark.env["HOME"]) / ".config"
         settings.mkdir(exist_ok=True)
         (settings / "kdeglobals").write_text(DARK)
-        tray = start_tray(dark, QT_SCALE_FACTOR="2", XDG_CURRENT_DESKTOP="KDE", KDE_SESSION_VERSION="5")
+        tray = start_tray(
+            dark, "--window", QT_SCALE_FACTOR="2", XDG_CURRENT_DESKTOP="KDE", KDE_SESSION_VERSION="5"
+        )
         _window(dark)
         dark.screenshot(SCREENS / "window-dark-resources.png")
         dark.key("alt+3")
@@ -161,7 +163,7 @@ def test_without_the_daemon_the_window_says_so(
     bare: Desktop, canned: CannedDaemon, start_tray: Start
 ) -> None:
     canned.stop()
-    start_tray(bare)
+    start_tray(bare, "--window")
     _window(bare)
     _wait_for(bare, "The Culvert daemon is not running")
     bare.screenshot(SCREENS / "window-off.png")
