@@ -32,6 +32,7 @@ from culvert_tray.doctor import Doctor
 from culvert_tray.icon import icon_kind
 from culvert_tray.link import LONGEST
 from culvert_tray.notices import Memory, Notice
+from culvert_tray.notifications import Notifications
 from culvert_tray.preferences import Preferences, seen, with_favourite, with_notices
 from culvert_tray.preferences_file import preferences_path, read_preferences, write_preferences
 from culvert_tray.signals import connect
@@ -75,6 +76,8 @@ class Tray(QObject):
         self._icon.setContextMenu(self._menu)
         connect(self._icon.activated, self._activated)
         connect(self._icon.messageClicked, self._notice_clicked)
+        self._notifications = Notifications()
+        connect(self._notifications.clicked, self._notice_clicked)
         connect(daemon.viewed, self._viewed)
         connect(daemon.happened, self._happened)
         self._redraw = QTimer(self)
@@ -140,9 +143,12 @@ class Tray(QObject):
             return
         kinds = QSystemTrayIcon.MessageIcon
         self._notice_command = notice.command
-        self._icon.showMessage(
-            notice.title, notice.text, kinds.Warning if notice.warning else kinds.Information
-        )
+        if QSystemTrayIcon.isSystemTrayAvailable():
+            kind = kinds.Warning if notice.warning else kinds.Information
+            self._icon.showMessage(notice.title, notice.text, kind)
+        else:
+            icon = "dialog-warning" if notice.warning else "culvert"
+            self._notifications.show(notice.title, notice.text, icon)
         self._window.show_notice(notice)
 
     def _notice_clicked(self) -> None:
