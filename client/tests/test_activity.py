@@ -14,6 +14,7 @@ from culvert_client.core.client_events import (
     CodeProven,
     Command,
     ControllerLost,
+    Enrolled,
     Event,
     OpenAsked,
     PauseAsked,
@@ -128,6 +129,13 @@ def test_pause_code_and_controller_are_told_as_they_change() -> None:
         Kind.CONTROLLER_BACK,
         Kind.CODE_PROVEN,
     ]
+
+
+def test_nothing_is_left_for_who_enrols_next() -> None:
+    world = opened()
+    world.post(PauseAsked(100))
+    world.post(Enrolled())
+    assert world.told() == []
 
 
 def test_memory_is_bounded_and_a_reader_sees_what_it_missed() -> None:

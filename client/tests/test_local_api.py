@@ -171,6 +171,16 @@ async def test_the_owner_reads_it_and_nobody_else(lab: Lab) -> None:
     assert (await culvert(daemon, ALICE, "resume")).code == 0
     assert (await culvert(daemon, ALICE, "open", "wiki")).code == 0
 
+    following = asyncio.create_task(culvert(daemon, ALICE, "log", "-f"))
+    await asyncio.sleep(1)
+    assert (await culvert(daemon, 0, "enroll", lab.link)).code == 0
+    assert (await culvert(daemon, 0, "code", CODE)).code == 0
+    async with asyncio.timeout(10):
+        ended = await following
+    assert ended.code == 3
+    assert "wiki.corp.example is open" in ended.out
+    assert (await culvert(daemon, 0, "log")).out.count("\n") == 1
+
 
 async def test_a_refusal_says_what_happened_and_what_to_do(lab: Lab) -> None:
     await culvert(lab.daemon, ALICE, "enroll", lab.link)

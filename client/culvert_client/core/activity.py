@@ -17,6 +17,7 @@ from culvert_client.core.client_events import (
     CodeProven,
     Command,
     ControllerLost,
+    Enrolled,
     Event,
     Fail,
     KeepPause,
@@ -124,6 +125,10 @@ class Activity:
         # One that is being installed again, on another gateway, is not closed.
         for name in [name for name in self._up if not (it := client.machines.get(name)) or not it.carried]:
             note(Kind.TUNNEL_CLOSED, fqdn=name, gateway=self._up.pop(name), error=_why(client, name, event))
+
+        if isinstance(event, Enrolled):
+            # What the person before has done is not for the one who comes.
+            self._entries.clear()
 
     def _told(self, fqdn: str, error: CulvertError, now: float) -> bool:
         return any(

@@ -72,6 +72,8 @@ class LocalServicer(local_pb2_grpc.LocalServiceServicer):
     ) -> AsyncIterator[local_pb2.WatchActivityResponse]:
         self._admit(context, Act.ACTIVITY)
         async for entry in self._daemon.activities(request.follow):
+            # Root may have enrolled this computer for somebody else meanwhile.
+            self._admit(context, Act.ACTIVITY)
             yield local_pb2.WatchActivityResponse(activity=entry.to_proto())
 
     @unary
