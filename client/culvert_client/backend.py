@@ -61,6 +61,7 @@ class _Backend(Generic[Inner]):
     def __init__(self, settings: Config, thread: ThreadPoolExecutor, inner: Inner) -> None:
         self._settings, self._thread, self._inner = settings, thread, inner
         self._listens: asyncio.TimerHandle | None = None
+        self._state: culvert_ipsec.DatapathState | None = None
 
     def on_soft_limit(self, told: Callable[[SaWorn], None]) -> None:
         def take() -> None:
@@ -81,7 +82,7 @@ class _Backend(Generic[Inner]):
         loop.add_reader(trap, take)
 
     async def apply(self, desired: Desired) -> None:
-        state = to_ipsec(desired, self._settings)
+        state = self._state = to_ipsec(desired, self._settings)
         await _on(self._thread, lambda: self._inner.apply(state))
         self._thread.submit(self._repair)
 
@@ -106,6 +107,13 @@ class _Backend(Generic[Inner]):
     def _counters(self) -> culvert_ipsec.Counters:
         return self._inner.counters()
 
+    async def moved(self) -> None:
+        await _on(self._thread, self._nudge)
+
+    def _nudge(self) -> None:
+        for tunnel in self._state.tunnels if self._state is not None else ():
+            culvert_ipsec.nudge(tunnel)
+
     async def close(self) -> None:
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._inner.fileno())
@@ -123,6 +131,10 @@ class Userspace(_Backend[culvert_ipsec.Userspace]):
 class Kernel(_Backend[culvert_ipsec.Kernel]):
     name = "kernel"
     _kept_alive = 0.0
+
+    def _nudge(self) -> None:
+        self._inner.follow()
+        super()._nudge()
 
     def _counters(self) -> culvert_ipsec.Counters:
         # Asked for as long as a tunnel is up: in time for both.

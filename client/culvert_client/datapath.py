@@ -25,6 +25,10 @@ class Datapath(Protocol):
 
     async def measure(self) -> Measured: ...
 
+    async def moved(self) -> None:
+        """This computer is somewhere else: let the gateways hear from it."""
+        ...
+
     async def close(self) -> None:
         """Remove every trace: interface, routes, keys."""
         ...

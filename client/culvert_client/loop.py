@@ -63,6 +63,7 @@ from culvert_client.latency import Latencies
 from culvert_client.local.front import Front
 from culvert_client.local.requests import Requests
 from culvert_client.local.servicer import LocalServicer
+from culvert_client.moves import follow
 from culvert_client.state_dir import Identity, StateDir
 from culvert_client.stub.listener import Listener
 from culvert_client.stub.resolver import Resolver
@@ -136,6 +137,7 @@ class Daemon:
                 await self._system_dns.start(lambda: self._client.profile.managed_zones, self._upstream.use)
             self._spawn(self._measure_forever())
             self._spawn(self._latencies.keep(lambda: self._client.profile.gateways))
+            self._spawn(follow(self._datapath.moved, lambda: self._agent))
             # What was imported stays for ever: looking through all of it again would fall into the first click.
             gc.collect()
             gc.freeze()

@@ -25,6 +25,7 @@ class RememberingDatapath:
     name = "none"
     applied: list[Desired] = field(default_factory=list[Desired])
     error: CulvertError | None = None
+    moves: int = 0
 
     def on_soft_limit(self, told: Callable[[SaWorn], None]) -> None:
         self.worn = told
@@ -36,6 +37,9 @@ class RememberingDatapath:
         if self.error is not None:
             raise self.error
         self.applied.append(desired)
+
+    async def moved(self) -> None:
+        self.moves += 1
 
     async def measure(self) -> Measured:
         return Measured({}, {})

@@ -44,11 +44,31 @@ class Agent:
         self.address = identity.agent_address
         self.surroundings = Surroundings()
         self._version = version
-        credentials = grpc.ssl_channel_credentials(
+        self._credentials = grpc.ssl_channel_credentials(
             identity.ca_pem, identity.key_pem, identity.certificate_pem
         )
-        self._channel = grpc.aio.secure_channel(self.address, credentials, options=_OPTIONS)
+        self._left: set[asyncio.Task[None]] = set()
+        self._watching: grpc.aio.UnaryStreamCall[agent_pb2.WatchRequest, agent_pb2.WatchResponse] | None = (
+            None
+        )
+        self._moved = False
+        self._open()
+
+    def _open(self) -> None:
+        # Its own sockets: a channel to the same place would share those of the one before.
+        options = (*_OPTIONS, ("grpc.use_local_subchannel_pool", 1))
+        self._channel = grpc.aio.secure_channel(self.address, self._credentials, options=options)
         self._stub = agent_pb2_grpc.AgentServiceStub(self._channel)
+
+    def reconnect(self) -> None:
+        """This computer is somewhere else, and what it was connected by may be dead without a word."""
+        leaving = asyncio.create_task(self._channel.close(CALL_TIMEOUT))
+        self._left.add(leaving)
+        leaving.add_done_callback(self._left.discard)
+        self._open()
+        if self._watching is not None:
+            self._moved = True
+            self._watching.cancel()
 
     async def close(self, patience: float = 0) -> None:
         """Takes no new calls. Those under way have that long, in seconds."""
@@ -57,12 +77,14 @@ class Agent:
     async def watch(self) -> AsyncIterator[agent_pb2.WatchResponse | CulvertError]:
         """Every event, for ever; an error each time that the stream ends. Waits longer after each failure, with jitter.
 
-        A stream ends unseen, and the next begins, when this computer has something else to say of itself.
+        A stream ends unseen, and the next begins, when this computer has something else to say of itself, or has moved.
         """
         attempt = 0
         while True:
             said = posture()
-            call = self._stub.Watch(agent_pb2.WatchRequest(client_version=self._version, posture=said))
+            call = self._watching = self._stub.Watch(
+                agent_pb2.WatchRequest(client_version=self._version, posture=said)
+            )
             news = asyncio.create_task(changed(said), name="posture")
             news.add_done_callback(lambda _, call=call: call.cancel())
             try:
@@ -78,8 +100,10 @@ class Agent:
                 yield CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=self.address)
             except asyncio.CancelledError:
                 task = asyncio.current_task()
-                if (task and task.cancelling()) or not news.done() or news.cancelled():
+                told = self._moved or (news.done() and not news.cancelled())
+                if (task and task.cancelling()) or not told:
                     raise
+                self._moved = False
                 continue
             finally:
                 news.cancel()

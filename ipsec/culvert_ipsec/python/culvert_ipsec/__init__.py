@@ -9,6 +9,7 @@ from culvert_ipsec.counters import Counters, FlowCounters, TunnelCounters
 from culvert_ipsec.datapath import Datapath, DatapathError, SoftLimit
 from culvert_ipsec.desired import DatapathState, InboundSa, Limits, OutboundSa, TunnelState
 from culvert_ipsec.kernel import Kernel, remove_leftovers
+from culvert_ipsec.nudge import nudge
 from culvert_ipsec.offloads import Offloads
 from culvert_ipsec.selector import Selector
 from culvert_ipsec.userspace import Userspace
@@ -30,5 +31,6 @@ __all__ = [
     "TunnelState",
     "Userspace",
     "clean_up",
+    "nudge",
     "remove_leftovers",
 ]

@@ -1,0 +1,83 @@
+"""Tells when this computer is somewhere else: another default route, or another address on its device (rtnetlink(7))."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, cast
+
+from culvert_proto import CulvertError
+from pyroute2 import IPRoute, NetlinkError
+
+from culvert_client.controller.agent import Agent
+
+# linux/rtnetlink.h: links, IPv4 and IPv6 addresses and routes.
+_GROUPS = 0x1 | 0x10 | 0x40 | 0x100 | 0x400
+# Our tunables, in seconds: a move is many changes within a moment, and the second nudge is for a first one that was lost.
+SETTLED = 0.03
+AGAIN = 0.5
+
+log = logging.getLogger(__name__)
+
+Place = frozenset[tuple[Any, ...]]
+
+
+async def follow(moved: Callable[[], Awaitable[None]], agent: Callable[[], Agent | None]) -> None:
+    """For ever: after each move `moved` is called, twice, and the agent connects anew. Raises OSError."""
+    loop, changed = asyncio.get_running_loop(), asyncio.Event()
+    with socket.socket(
+        socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.NETLINK_ROUTE
+    ) as events:
+        events.bind((0, _GROUPS))
+
+        def drain() -> None:
+            changed.set()
+            while True:
+                try:
+                    events.recv(1 << 16)
+                except BlockingIOError:
+                    return
+                except OSError as error:
+                    # Some were lost; that there were some is all that counts.
+                    log.debug("network changes: %s", error)
+
+        loop.add_reader(events, drain)
+        try:
+            here = await asyncio.to_thread(_place)
+            while True:
+                await changed.wait()
+                await asyncio.sleep(SETTLED)
+                changed.clear()
+                now = await asyncio.to_thread(_place)
+                # Our own routes and addresses change nothing of it.
+                if now and now != here:
+                    log.info("the network has changed")
+                    if (connected := agent()) is not None:
+                        connected.reconnect()
+                    for pause in (AGAIN, 0.0):
+                        with suppress(CulvertError):
+                            await moved()
+                        await asyncio.sleep(pause)
+                here = now
+        finally:
+            loop.remove_reader(events)
+
+
+def _place() -> Place:
+    """Default routes, and the addresses of the devices they lead to. Empty without a network."""
+    with suppress(OSError, NetlinkError), IPRoute() as netlink:
+        # pyroute2's methods are made at run time.
+        asked = cast(Any, netlink)
+        found: set[tuple[Any, ...]] = set()
+        for family in (socket.AF_INET, socket.AF_INET6):
+            for route in asked.get_default_routes(family=family):
+                found.add((family, route.get("RTA_OIF"), route.get("RTA_GATEWAY")))
+        devices = {device for _, device, _ in found}
+        for address in asked.get_addr():
+            if address["index"] in devices:
+                found.add((address["index"], address.get("IFA_ADDRESS"), address["prefixlen"]))
+        return frozenset(found)
+    return frozenset()

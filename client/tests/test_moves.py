@@ -1,0 +1,61 @@
+"""When this computer counts as moved, on real links."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from culvert_client import moves
+
+pytestmark = pytest.mark.slow
+
+CLONE_NEWNET = 0x40000000
+
+
+def test_another_default_route_is_a_move_and_a_route_of_ours_is_none() -> None:
+    with ThreadPoolExecutor(1, initializer=_leave_the_network) as apart:
+        apart.submit(asyncio.run, _moves()).result()
+
+
+async def _moves() -> None:
+    told: asyncio.Queue[None] = asyncio.Queue()
+
+    async def moved() -> None:
+        told.put_nowait(None)
+
+    _ip("link add home type veth peer name away")
+    for name, net in (("home", "192.0.2"), ("away", "198.51.100")):
+        _ip(f"link set {name} up")
+        _ip(f"address add {net}.10/24 dev {name}")
+    _ip("route add default via 192.0.2.1 dev home")
+    following = asyncio.create_task(moves.follow(moved, lambda: None))
+    await asyncio.sleep(0.2)
+    _ip("route add 10.20.0.0/16 dev away table 4500")
+    _ip("address add 10.99.0.2/32 dev away")
+    await asyncio.sleep(0.3)
+    assert told.empty()
+    _ip("route replace default via 198.51.100.1 dev away")
+    async with asyncio.timeout(5):
+        # And once more, should the first have been lost.
+        await told.get()
+        await told.get()
+    _ip("route del default")
+    await asyncio.sleep(0.3)
+    assert told.empty()
+    # The same place, but perhaps another NAT.
+    _ip("route add default via 198.51.100.1 dev away")
+    async with asyncio.timeout(5):
+        await told.get()
+    assert not following.done()
+    following.cancel()
+
+
+def _ip(arguments: str) -> None:
+    subprocess.run(["ip", *arguments.split()], check=True, capture_output=True)
+
+
+def _leave_the_network() -> None:
+    assert ctypes.CDLL(None).unshare(CLONE_NEWNET) == 0

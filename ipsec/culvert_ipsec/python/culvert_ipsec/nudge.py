@@ -1,0 +1,53 @@
+"""A packet through each tunnel at once, so that its gateway learns where this device is now (RFC 4555 section 3.5).
+
+Who only receives, e.g. a download, has nothing to send after a move, and the gateway goes on sending to the old place. The
+packet is one that the tunnel's selectors carry, and its hop limit ends it on the gateway: nobody behind hears of it.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from ipaddress import ip_address, ip_network
+
+from culvert_ipsec.desired import TunnelState
+from culvert_ipsec.selector import Selector
+
+DISCARD = 9
+_LAST_HOP = 1
+_ACKNOWLEDGES = 0x5010
+"""Of TCP: a header of five words, and a flag that opens nothing."""
+
+
+def nudge(tunnel: TunnelState) -> None:
+    """Needs CAP_NET_RAW. What the system cannot send is not sent."""
+    for selector in tunnel.selectors or map(Selector, tunnel.remote_prefixes):
+        far = ip_network(selector.prefix).network_address
+        own = tunnel.inner_address if far.version == 4 else tunnel.inner_address6
+        if own is None:
+            continue
+        protocol = selector.protocol or socket.IPPROTO_UDP
+        family = socket.AF_INET if far.version == 4 else socket.AF_INET6
+        with suppress(OSError), socket.socket(family, socket.SOCK_RAW, protocol) as sender:
+            if far.version == 4:
+                sender.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, _LAST_HOP)
+            else:
+                sender.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, _LAST_HOP)
+            sender.bind((str(ip_address(own)), 0))
+            sender.sendto(b"".join(_payload(protocol, selector.ports)), (str(far), 0))
+            return
+
+
+def _payload(protocol: int, ports: tuple[int, int]) -> Iterator[bytes]:
+    """What the selector sees of the protocol; checksums are nobody's business on the way."""
+    port = min(max(DISCARD, ports[0]), ports[1])
+    match protocol:
+        case socket.IPPROTO_UDP:
+            yield struct.pack("!HHHH", port, port, 8, 0)
+        case socket.IPPROTO_TCP:
+            yield struct.pack("!HHIIHHHH", port, port, 0, 0, _ACKNOWLEDGES, 0, 0, 0)
+        case _:
+            # An echo request without a checksum, for ICMP.
+            yield struct.pack("!BBHHH", 8, 0, 0, 0, 0)
