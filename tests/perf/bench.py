@@ -32,6 +32,7 @@ import pipeline
 import reconcile
 import rekey
 import revocation
+import roam
 import scale
 import setups
 import site_to_site
@@ -44,7 +45,7 @@ NAMES = (
     *(*lab.NAMES, *daemon.NAMES, "first_reply_ms", *tray.NAMES),
     *("esp_1400_mbit_s", *hash.NAMES, *pipeline.NAMES, *p4runtime_inserts.NAMES),
     *(*site_to_site.NAMES, "scale_ratio", "rekey_lost", "dns_1000_s"),
-    *(*setups.NAMES, *watchers.NAMES, "reconcile_100k_s", "failover_ms", "revoke_ms"),
+    *(*setups.NAMES, *watchers.NAMES, "reconcile_100k_s", "failover_ms", "roam_ms", "revoke_ms"),
 )
 
 
@@ -83,6 +84,8 @@ async def measure(names: list[str]) -> list[Figure]:
         figures += await reconcile.measure()
     if "failover_ms" in names:
         figures += await failover.measure()
+    if "roam_ms" in names:
+        figures += await roam.measure()
     if "revoke_ms" in names:
         figures += await revocation.measure()
     return figures
