@@ -60,7 +60,7 @@ from culvert_client.core.roles import Act, may
 from culvert_client.core.status import status_of
 from culvert_client.datapath import Datapath
 from culvert_client.latency import Latencies
-from culvert_client.local.front import Front
+from culvert_client.local.front import LIMITS, Front
 from culvert_client.local.requests import Requests
 from culvert_client.local.servicer import LocalServicer
 from culvert_client.moves import follow
@@ -102,7 +102,7 @@ class Daemon:
         use = None if settings.dns_upstream else self._upstream.use
         self._listener = Sniffer(self.post, use) if watches else Listener(self._resolver.resolve)
         self._front = Front(settings.socket)
-        self._grpc = grpc.aio.server()
+        self._grpc = grpc.aio.server(options=LIMITS)
         self._agent: Agent | None = None
         self._connection: list[asyncio.Task[None]] = []
         self._tasks: set[asyncio.Task[None]] = set()

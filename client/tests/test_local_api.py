@@ -14,9 +14,11 @@ from collections.abc import AsyncGenerator, Generator
 from dataclasses import dataclass
 from pathlib import Path
 
+import grpc
+import grpc.aio
 import pytest
 from culvert_client.config import Endpoint
-from culvert_proto import CulvertError, Reason
+from culvert_proto import CulvertError, Reason, local_pb2
 
 from .controller import CODE, Controller, serving
 from .enrolment_server import RECOVERY_CODES, TOKEN, TOTP_URI, accepts, enrolment_server, refuses
@@ -40,6 +42,32 @@ ctypes.CDLL(None).setfsuid(0)
 from culvert_client.cli import app
 app()
 """
+
+
+# Takes every place there is, says nothing or nonsense, and holds on to it.
+FLOOD = PROGRAM.replace(
+    "from culvert_client.cli import app\napp()",
+    """
+import socket
+held = []
+nonsense = b"GET / HTTP/1.1\\r\\n\\r\\n", b"PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n" + bytes(16384)
+for number in range(320):
+    one = socket.socket(socket.AF_UNIX)
+    one.connect(sys.argv[1])
+    held.append(one)
+    if number < 10:
+        # Who speaks nonsense is hung up on; the others just stay.
+        one.settimeout(5)
+        try:
+            one.sendall(nonsense[number % 2])
+            while one.recv(65536):
+                pass
+        except OSError:
+            pass
+print("held", flush=True)
+sys.stdin.read()
+""",
+)
 
 
 @dataclass
@@ -143,6 +171,26 @@ async def test_the_first_to_enrol_owns_the_computer(lab: Lab) -> None:
     root = await culvert(daemon, 0, "enroll", lab.link, "--name", "laptop-2")
     assert root.code == 0
     assert (await culvert(daemon, ALICE, "code", CODE)).code == 3
+
+
+async def test_whoever_takes_every_place_keeps_nobody_else_out(daemon: Running) -> None:
+    command = [sys.executable, "-c", FLOOD, str(MALLORY), str(daemon.settings.socket)]
+    pipe = asyncio.subprocess.PIPE
+    flood = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)
+    assert flood.stdout is not None
+    assert await asyncio.wait_for(flood.stdout.readline(), 20) == b"held\n"
+    for uid in (ALICE, 0):
+        assert (await culvert(daemon, uid, "status", "--json")).code == 0
+    await flood.communicate(b"")
+    assert (await culvert(daemon, MALLORY, "status", "--json")).code == 0
+
+
+async def test_nobody_sends_the_daemon_more_than_it_has_a_use_for(daemon: Running) -> None:
+    huge = local_pb2.EnrollRequest(link="culvert://enroll?" + "x" * (1 << 20))
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await daemon.local.Enroll(huge)
+    assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert (await daemon.status()).state == local_pb2.STATE_NOT_ENROLLED
 
 
 async def test_the_owner_reads_it_and_nobody_else(lab: Lab) -> None:

@@ -21,7 +21,14 @@ from pathlib import Path
 # struct ucred of linux/socket.h: pid, uid, gid.
 _UCRED = struct.Struct("iII")
 _CHUNK = 1 << 16
-MOST_CALLERS = 256
+# Our tunables: connections of all users but root, and of one of them; what one may ask over a connection.
+MOST_CALLERS, MOST_OF_ONE = 256, 32
+LIMITS = (
+    ("grpc.max_concurrent_streams", 16),
+    ("grpc.max_receive_message_length", 1 << 16),
+    ("grpc.max_metadata_size", 1 << 13),
+)
+_ROOT = 0
 
 
 class Front:
@@ -83,12 +90,14 @@ class Front:
     async def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        if len(self._tasks) >= MOST_CALLERS:
+        public: socket.socket = writer.get_extra_info("socket")
+        _, uid, _ = _UCRED.unpack(public.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
+        if not self._admits(uid):
             writer.close()
             return
         self._tasks.add(task)
         try:
-            await self._carry(reader, writer)
+            await self._carry(uid, reader, writer)
         except asyncio.CancelledError:
             # Only `close` cancels; nothing waits for the outcome.
             return
@@ -96,9 +105,12 @@ class Front:
             self._tasks.discard(task)
             writer.close()
 
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        public: socket.socket = writer.get_extra_info("socket")
-        _, uid, _ = _UCRED.unpack(public.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
+    def _admits(self, uid: int) -> bool:
+        """Whoever takes every place keeps nobody out but himself, and root never."""
+        callers = [it for it in self._uids.values() if it != _ROOT]
+        return uid == _ROOT or (len(callers) < MOST_CALLERS and callers.count(uid) < MOST_OF_ONE)
+
+    async def _carry(self, uid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         name = self._private / f"caller-{next(self._names)}"
         behind = socket.socket(socket.AF_UNIX)
         behind.setblocking(False)
