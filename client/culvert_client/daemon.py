@@ -51,7 +51,6 @@ async def _clean_up(settings: config.Config) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Exit codes: 0 stopped or cleaned up, 1 could not, 2 bad configuration."""
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s", stream=sys.stderr)
-    logging.getLogger("httpx").setLevel(logging.WARNING)
     cleanup = False
     try:
         settings, cleanup = config.command_line(arguments)

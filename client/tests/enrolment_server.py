@@ -71,7 +71,7 @@ def accepts(issuer: Authority, devices: Authority, agent_address: str) -> Answer
     """Answer as the controller does."""
 
     def answer(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        return 200, {
+        return 201, {
             "device_id": "d1",
             "user": "alice",
             "certificate_pem": devices.sign(body["csr_pem"].encode()).decode(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -84,6 +85,18 @@ async def test_the_controllers_refusal_arrives_with_its_words(tmp_path: Path) ->
         await enrol_with(server.link(ours))
     assert refused.value.reason is Reason.INVITATION_INVALID
     assert "new invitation" in refused.value.remedy
+
+
+@pytest.mark.parametrize("document", [[], "x", {"certificate_pem": 7}])
+async def test_an_answer_that_is_none_is_an_error_with_a_remedy(tmp_path: Path, document: Any) -> None:
+    ours = Authority("ours")
+    with (
+        enrolment_server(tmp_path, ours, lambda _: (200, document)) as server,
+        pytest.raises(CulvertError) as refused,
+    ):
+        await enrol_with(server.link(ours))
+    assert refused.value.reason is Reason.INTERNAL
+    assert refused.value.remedy
 
 
 async def test_a_controller_that_is_down_is_unreachable() -> None:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import ssl
 from dataclasses import dataclass, field
-from typing import Any
+from http.client import HTTPException
+from typing import Any, cast
 
-import httpx
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from culvert_proto import CulvertError, Reason, error_pb2, local_pb2
 
+from culvert_client.controller.https import post_json
 from culvert_client.controller.trust import trust, untrusted
 from culvert_client.core.invitation import Invitation
 from culvert_client.state_dir import Identity
 
-REQUEST_TIMEOUT = 15.0
-"""Seconds."""
+PATH = "/api/v1/enrolments"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,32 +95,23 @@ def key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 async def _post(invitation: Invitation, context: ssl.SSLContext, body: dict[str, str]) -> dict[str, Any]:
     try:
-        async with httpx.AsyncClient(verify=context, trust_env=False, timeout=REQUEST_TIMEOUT) as client:
-            response = await client.post(f"{invitation.controller}/api/v1/enrolments", json=body)
-    except httpx.ConnectError as error:
-        if _refuses_certificate(error):
-            raise untrusted(invitation) from None
-        raise CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=invitation.controller) from None
-    except httpx.TimeoutException:
+        response = await post_json(invitation.host, invitation.port, PATH, body, context)
+    except ssl.SSLCertVerificationError:
+        raise untrusted(invitation) from None
+    except TimeoutError:
         raise CulvertError(Reason.TIMEOUT, what=f"The answer of {invitation.controller}") from None
-    except httpx.HTTPError:
+    except (OSError, HTTPException):
         raise CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=invitation.controller) from None
     try:
-        answer: dict[str, Any] = response.json()
+        answer: object = json.loads(response.body)
     except ValueError:
         raise CulvertError(Reason.INTERNAL) from None
+    if not isinstance(answer, dict):
+        raise CulvertError(Reason.INTERNAL)
+    document = cast("dict[str, Any]", answer)
     if response.is_success:
-        return answer
-    raise _refusal(answer)
-
-
-def _refuses_certificate(error: BaseException) -> bool:
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return True
-        cause = cause.__cause__ or cause.__context__
-    return False
+        return document
+    raise _refusal(document)
 
 
 def _refusal(problem: dict[str, Any]) -> CulvertError:
