@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import secrets
+import socket
 
 from culvert_client.config import Endpoint
 from culvert_client.core import dns_wire
@@ -13,6 +14,8 @@ from culvert_client.core import dns_wire
 TRY_TIMEOUT = 0.8
 TRIES = 2
 TCP_TIMEOUT = 1.6
+# RFC 768: what its length field can say.
+LONGEST_DATAGRAM = 65535
 
 
 class Upstream:
@@ -44,21 +47,22 @@ class Upstream:
 
     async def _over_udp(self, server: Endpoint, sent: bytes, query_id: int) -> bytes | None:
         loop = asyncio.get_running_loop()
-        reply: asyncio.Future[bytes] = loop.create_future()
-        try:
-            # A connected socket: the kernel picks an unpredictable port and admits the server's address alone.
-            transport, _ = await loop.create_datagram_endpoint(
-                lambda: _Exchange(sent, query_id, reply), remote_addr=(server.host, server.port)
-            )
-        except OSError:
-            return None
-        try:
-            transport.sendto(sent)
-            return await asyncio.wait_for(reply, TRY_TIMEOUT)
-        except (TimeoutError, OSError):
-            return None
-        finally:
-            transport.close()
+        family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
+        with socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as end:
+            try:
+                # Connected: the kernel picks an unpredictable port and admits the server's address alone.
+                end.connect((server.host, server.port))
+                end.send(sent)
+                async with asyncio.timeout(TRY_TIMEOUT):
+                    # A forged answer must not end the wait for the real one.
+                    reply = await loop.sock_recv(end, LONGEST_DATAGRAM)
+                    while not dns_wire.answers(reply, sent, query_id):
+                        # Nor may a flood of them hold up all others.
+                        await asyncio.sleep(0)
+                        reply = await loop.sock_recv(end, LONGEST_DATAGRAM)
+            except (TimeoutError, OSError):
+                return None
+        return reply
 
     async def _over_tcp(self, server: Endpoint, sent: bytes, query_id: int) -> bytes | None:
         try:
@@ -73,17 +77,3 @@ class Upstream:
         except (OSError, TimeoutError, asyncio.IncompleteReadError):
             return None
         return reply if dns_wire.answers(reply, sent, query_id) else None
-
-
-class _Exchange(asyncio.DatagramProtocol):
-    def __init__(self, sent: bytes, query_id: int, reply: asyncio.Future[bytes]) -> None:
-        self._sent, self._query_id, self._reply = sent, query_id, reply
-
-    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
-        # A forged answer must not end the wait for the real one.
-        if not self._reply.done() and dns_wire.answers(data, self._sent, self._query_id):
-            self._reply.set_result(data)
-
-    def error_received(self, exc: Exception) -> None:
-        if not self._reply.done():
-            self._reply.set_exception(exc)
