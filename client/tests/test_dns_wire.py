@@ -79,6 +79,7 @@ def test_only_the_answer_to_the_very_query_is_believed() -> None:
     sent = dns_wire.with_id(query(WIKI), 7)
     reply = dns_wire.with_id(answer(WIKI, "A"), 7)
     assert dns_wire.answers(reply, sent, 7)
+    assert dns_wire.answers(reply.replace(b"wiki", b"WiKi"), sent, 7)
     assert not dns_wire.answers(dns_wire.with_id(reply, 8), sent, 7)
     assert not dns_wire.answers(sent, sent, 7)
     assert not dns_wire.answers(dns_wire.with_id(answer("git.corp.example", "A"), 7), sent, 7)

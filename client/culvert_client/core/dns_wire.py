@@ -31,6 +31,10 @@ CONNECTING = frozenset({dns.rdatatype.A, dns.rdatatype.AAAA, dns.rdatatype.HTTPS
 
 _HEADER = struct.Struct("!HHHHHH")
 _QR = 0x8000
+# RFC 1035 sections 2.3.4, 4.1.2 and 4.2.1.
+_LONGEST_LABEL = 63
+_TYPE_AND_CLASS = 4
+_ALWAYS_FITS = 512
 # What dnspython raises on bytes that are no message; the last three escape from rdata of rare types.
 _MALFORMED = (dns.exception.DNSException, ValueError, struct.error, IndexError)
 
@@ -90,7 +94,23 @@ def answers(reply: bytes, query: bytes, query_id: int) -> bool:
     if len(reply) < _HEADER.size:
         return False
     reply_id, flags, *_ = _HEADER.unpack_from(reply)
-    return reply_id == query_id and bool(flags & _QR) and _same(question_of(reply), question_of(query))
+    if reply_id != query_id or not flags & _QR:
+        return False
+    # Nearly all repeat it byte for byte, which needs no reading.
+    asked = _question_bytes(query)
+    if asked is not None and _question_bytes(reply) == asked:
+        return True
+    return _same(question_of(reply), question_of(query))
+
+
+def _question_bytes(message: bytes) -> bytes | None:
+    """Name, type and class of the one question; None where the name is not written out or ends too soon."""
+    at = _HEADER.size
+    while at < len(message) and 0 < message[at] <= _LONGEST_LABEL:
+        at += 1 + message[at]
+    end = at + 1 + _TYPE_AND_CLASS
+    one = message[4:6] == b"\0\1" and end <= len(message) and message[at] == 0
+    return message[_HEADER.size : end] if one else None
 
 
 def _same(one: dns.rrset.RRset | None, other: dns.rrset.RRset | None) -> bool:
@@ -203,7 +223,7 @@ _EDE = {
 
 def fitted(reply: bytes, query: bytes) -> bytes:
     """The answer as it fits the asker's UDP buffer: cut to its question and marked truncated when it is too long."""
-    if len(reply) <= _buffer_of(query):
+    if len(reply) <= _ALWAYS_FITS or len(reply) <= _buffer_of(query):
         return reply
     try:
         message = dns.message.make_response(dns.message.from_wire(query, ignore_trailing=True))
@@ -217,8 +237,8 @@ def _buffer_of(query: bytes) -> int:
     try:
         message = dns.message.from_wire(query, ignore_trailing=True)
     except _MALFORMED:
-        return 512
-    return max(512, message.payload) if message.edns >= 0 else 512
+        return _ALWAYS_FITS
+    return max(_ALWAYS_FITS, message.payload) if message.edns >= 0 else _ALWAYS_FITS
 
 
 def _rdata(rrset: dns.rrset.RRset) -> list[Any]:
