@@ -90,6 +90,15 @@ async def test_what_hangs_on_a_resource(world: World, switch: Switch) -> None:
     assert (await world.admin.get("/api/v1/resources/wiki/use")).status_code == 404
 
 
+async def test_people_and_devices_are_found_by_a_part_of_their_texts(world: World) -> None:
+    await world.rest("POST", "/users", {"name": "bob", "email": "robert@corp.example"})
+    await world.enrol("alice")
+    await world.enrol("bob")
+    assert [one["name"] for one in await world.rest("GET", "/users?q=ROBERT")] == ["bob"]
+    assert [one["user"] for one in await world.rest("GET", "/devices?q=ali")] == ["alice"]
+    assert len(await world.rest("GET", "/devices?q=LAP")) == 2
+
+
 async def test_resources_are_found_by_a_part_of_their_texts(world: World, switch: Switch) -> None:
     await world.rest("POST", "/resources", GIT | {"owner": "100%@corp.example"})
 

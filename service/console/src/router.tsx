@@ -50,9 +50,30 @@ const resourceRoute = createRoute({
   component: lazyRouteComponent(() => import("./resources/OneResource"), "OneResource"),
 });
 
+const peopleRoute = createRoute({
+  getParentRoute: () => frameRoute,
+  path: "/people",
+  validateSearch: (search) => text(search, "q"),
+  component: lazyRouteComponent(() => import("./people/People"), "People"),
+});
+
+const devicesRoute = createRoute({
+  getParentRoute: () => frameRoute,
+  path: "/devices",
+  validateSearch: (search) => text(search, "q"),
+  component: lazyRouteComponent(() => import("./devices/Devices"), "Devices"),
+});
+
 const routes = rootRoute.addChildren([
   setUpRoute,
-  frameRoute.addChildren([overviewRoute, resourcesRoute, newResourceRoute, resourceRoute]),
+  frameRoute.addChildren([
+    overviewRoute,
+    resourcesRoute,
+    newResourceRoute,
+    resourceRoute,
+    peopleRoute,
+    devicesRoute,
+  ]),
 ]);
 
 export function createConsole(queries: QueryClient) {

@@ -24,6 +24,7 @@ from culvert_service.identity.schemas import (
 )
 from culvert_service.identity.service import CloseTunnels, Enforce, Identity
 from culvert_service.rest.page import Page
+from culvert_service.rest.search import Search
 from culvert_service.rest.version import IfMatch, MayMatch, tagged
 
 
@@ -42,8 +43,8 @@ def router(
         return tagged(response, await people.create(asked))
 
     @routes.get("/users", summary="List the people")
-    async def list_users(page: Annotated[Page, Depends()]) -> list[UserOut]:
-        return await people.list(page)
+    async def list_users(page: Annotated[Page, Depends()], q: Search = None) -> list[UserOut]:
+        return await people.list(page, q)
 
     @routes.get("/users/{name}", summary="Show a person")
     async def get_user(name: UserName, response: Response) -> UserOut:
@@ -66,8 +67,8 @@ def router(
         return await identity.invite(asked.user)
 
     @routes.get("/devices", summary="List the devices")
-    async def list_devices(page: Annotated[Page, Depends()]) -> list[DeviceOut]:
-        return await identity.devices(page)
+    async def list_devices(page: Annotated[Page, Depends()], q: Search = None) -> list[DeviceOut]:
+        return await identity.devices(page, q)
 
     @routes.get("/devices/{device_id}", summary="Show a device")
     async def get_device(device_id: uuid.UUID, response: Response) -> DeviceOut:

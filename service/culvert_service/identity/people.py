@@ -43,9 +43,9 @@ class People:
             raise CulvertError(Reason.ALREADY_EXISTS, what=f"The user {asked.name}") from None
         return await self.get(asked.name)
 
-    async def list(self, page: Page) -> list[UserOut]:
+    async def list(self, page: Page, q: str | None) -> list[UserOut]:
         async with self._sessions() as session:
-            found = await repository.people(session, page.by(str))
+            found = await repository.people(session, page.by(str), q)
         return [_out(*row) for row in page.cut(found, lambda row: (row[0].name,))]
 
     async def get(self, name: str) -> tuple[UserOut, int]:

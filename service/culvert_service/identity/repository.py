@@ -24,6 +24,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager
 
 from culvert_service.rest.page import Cut
+from culvert_service.rest.search import found_in
 
 # With how many devices they have, and when one of them was seen last.
 _PEOPLE = (
@@ -34,8 +35,9 @@ _PEOPLE = (
 Person = tuple[User, int, datetime.datetime | None]
 
 
-async def people(session: AsyncSession, cut: Cut) -> list[Person]:
-    found = await session.execute(cut.of(_PEOPLE, User.name))
+async def people(session: AsyncSession, cut: Cut, q: str | None) -> list[Person]:
+    query = _PEOPLE if q is None else _PEOPLE.where(found_in(q, User.name, User.email))
+    found = await session.execute(cut.of(query, User.name))
     return [(user, devices, last_seen_at) for user, devices, last_seen_at in found]
 
 
@@ -70,8 +72,10 @@ async def use_invitation(session: AsyncSession, token_hash: bytes, now: datetime
     return await session.get(User, user_id) if user_id is not None else None
 
 
-async def devices(session: AsyncSession, cut: Cut) -> Sequence[Device]:
+async def devices(session: AsyncSession, cut: Cut, q: str | None) -> Sequence[Device]:
     query = select(Device).join(Device.user).options(contains_eager(Device.user))
+    if q is not None:
+        query = query.where(found_in(q, Device.name, User.name))
     return (await session.scalars(cut.of(query, Device.created_at, Device.id))).all()
 
 

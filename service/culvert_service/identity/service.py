@@ -132,9 +132,9 @@ class Identity:
             recovery_codes=made.recovery_codes,
         )
 
-    async def devices(self, page: Page) -> list[DeviceOut]:
+    async def devices(self, page: Page, q: str | None) -> list[DeviceOut]:
         async with self._sessions() as session:
-            found = await repository.devices(session, page.by(datetime.datetime, uuid.UUID))
+            found = await repository.devices(session, page.by(datetime.datetime, uuid.UUID), q)
         shown = page.cut(found, lambda device: (device.created_at, device.id))
         return [self._device_out(device) for device in shown]
 

@@ -2912,6 +2912,8 @@ export interface operations {
     list_devices_api_v1_devices_get: {
         parameters: {
             query?: {
+                /** @description A part of what is shown of a row: its name, its address, … */
+                q?: string | null;
                 limit?: number;
                 /** @description From the Link header of the page before */
                 cursor?: string | null;
@@ -5580,6 +5582,8 @@ export interface operations {
     list_users_api_v1_users_get: {
         parameters: {
             query?: {
+                /** @description A part of what is shown of a row: its name, its address, … */
+                q?: string | null;
                 limit?: number;
                 /** @description From the Link header of the page before */
                 cursor?: string | null;

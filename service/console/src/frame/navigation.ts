@@ -1,5 +1,5 @@
 /** What the console shows, in its order. */
-import { IconLayoutDashboard, IconWorld, type Icon } from "@tabler/icons-react";
+import { IconDeviceLaptop, IconLayoutDashboard, IconUsers, IconWorld, type Icon } from "@tabler/icons-react";
 import type { LinkProps } from "@tanstack/react-router";
 
 export interface Place {
@@ -12,4 +12,6 @@ export interface Place {
 export const PLACES: readonly Place[] = [
   { label: "Overview", to: "/", icon: IconLayoutDashboard, about: "What is connected now" },
   { label: "Resources", to: "/resources", icon: IconWorld, about: "Names that can be opened" },
+  { label: "People", to: "/people", icon: IconUsers, about: "Who may open what" },
+  { label: "Devices", to: "/devices", icon: IconDeviceLaptop, about: "Enrolled computers" },
 ];

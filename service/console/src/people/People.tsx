@@ -1,0 +1,122 @@
+import { ActionIcon, Button, Menu, Stack, Text } from "@mantine/core";
+import {
+  IconDots,
+  IconMailForward,
+  IconPlus,
+  IconSearchOff,
+  IconTrash,
+  IconUsers,
+} from "@tabler/icons-react";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useState } from "react";
+
+import { useMayWrite } from "../session/session";
+import { Empty } from "../shared/Empty";
+import { Moment } from "../shared/Moment";
+import { PageHead } from "../shared/PageHead";
+import { RowList, type Column } from "../shared/RowList";
+import { SearchField } from "../shared/SearchField";
+import { AddPerson } from "./AddPerson";
+import { DeletePerson } from "./DeletePerson";
+import { Invite } from "./Invite";
+import { peopleQuery, type Person } from "./queries";
+
+type Doing = { what: "add" } | { what: "invite" | "delete"; name: string } | null;
+
+export function People() {
+  const filter = useSearch({ from: "/frame/people" });
+  const navigate = useNavigate({ from: "/people" });
+  const mayWrite = useMayWrite("users");
+  const mayInvite = useMayWrite("invitations");
+  const [doing, setDoing] = useState<Doing>(null);
+  const done = () => setDoing(null);
+  const add = mayWrite && (
+    <Button leftSection={<IconPlus size={16} />} onClick={() => setDoing({ what: "add" })}>
+      Add a person
+    </Button>
+  );
+  const search = (q: string) => void navigate({ search: q === "" ? {} : { q }, replace: true });
+  return (
+    <>
+      <PageHead title="People" about="Who may open what; each enrols their computers with an invitation.">
+        {add}
+      </PageHead>
+      <Stack gap="md">
+        <SearchField label="Search people" value={filter.q ?? ""} onSearch={search} />
+        <RowList
+          label="People"
+          options={peopleQuery(filter)}
+          keyOf={({ name }) => name}
+          columns={[...COLUMNS, ...(mayWrite && mayInvite ? [doColumn(setDoing)] : [])]}
+          empty={
+            filter.q !== undefined ? (
+              <Empty icon={<IconSearchOff />} title="Nobody fits">
+                Nobody has what you search for in their name or e-mail address.
+              </Empty>
+            ) : (
+              <Empty icon={<IconUsers />} title="Nobody yet" action={add}>
+                Add a person, then send them an invitation: a link with which they enrol a computer.
+              </Empty>
+            )
+          }
+        />
+      </Stack>
+      <AddPerson
+        opened={doing?.what === "add"}
+        onClose={done}
+        onAdded={(name) => setDoing({ what: "invite", name })}
+      />
+      {doing?.what === "invite" && <Invite name={doing.name} onClose={done} />}
+      {doing?.what === "delete" && <DeletePerson name={doing.name} onClose={done} />}
+    </>
+  );
+}
+
+const COLUMNS: Column<Person>[] = [
+  {
+    title: "Name",
+    cell: ({ name, email }) => (
+      <Stack gap={0}>
+        <Text size="sm" fw={550} className="name">
+          {name}
+        </Text>
+        <Text size="xs" c="dimmed" className="name">
+          {email}
+        </Text>
+      </Stack>
+    ),
+  },
+  { title: "Last seen", wide: true, cell: ({ last_seen_at }) => <Moment at={last_seen_at} /> },
+  { title: "Devices", align: "right", cell: ({ devices }) => <Text size="sm">{devices}</Text> },
+];
+
+function doColumn(setDoing: (doing: Doing) => void): Column<Person> {
+  return {
+    title: "Actions",
+    align: "right",
+    cell: ({ name }) => (
+      <Menu position="bottom-end">
+        <Menu.Target>
+          <ActionIcon variant="subtle" color="gray" aria-label={`Actions for ${name}`}>
+            <IconDots size={18} />
+          </ActionIcon>
+        </Menu.Target>
+        <Menu.Dropdown>
+          <Menu.Item
+            leftSection={<IconMailForward size={16} />}
+            onClick={() => setDoing({ what: "invite", name })}
+          >
+            Invite a computer
+          </Menu.Item>
+          <Menu.Item
+            c="var(--mantine-color-error)"
+            leftSection={<IconTrash size={16} />}
+            onClick={() => setDoing({ what: "delete", name })}
+          >
+            Delete
+          </Menu.Item>
+        </Menu.Dropdown>
+      </Menu>
+    ),
+  };
+}

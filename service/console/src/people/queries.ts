@@ -1,0 +1,9 @@
+import { api, page, type Schemas } from "../api/client";
+import { pages, type Pages } from "../shared/pages";
+
+export type Person = Schemas["UserOut"];
+
+export const peopleQuery = (filter: { q?: string }): Pages<Person> =>
+  pages(["users", "list", filter], async (part) =>
+    page(await api.GET("/api/v1/users", { params: { query: { ...filter, ...part } } })),
+  );

@@ -1,0 +1,81 @@
+"""People and their devices in the console: invited, approved, cut off."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from .conftest import Device, World, make_csr
+from .console_page import BUILT, administrator, chromium_running, console
+from .switch import Switch
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not BUILT.is_file(), reason="the console is not built: service/console/build"),
+]
+
+
+@pytest.fixture
+async def running() -> AsyncGenerator[Browser]:
+    async with chromium_running() as running:
+        yield running
+
+
+async def test_a_person_from_the_invitation_to_the_revocation(
+    world: World, running: Browser, switch: Switch
+) -> None:
+    async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
+        page = shown.page
+        await shown.open("people")
+        await shown.sign_in(olga)
+        await page.get_by_role("button", name="Add a person").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_role("textbox", name="Name").fill("Bob")
+        await dialog.get_by_role("textbox", name="E-mail").fill("bob@corp.example")
+        await dialog.get_by_role("button", name="Add and invite").click()
+        await expect(dialog.get_by_text("String should match pattern")).to_be_visible()
+        await dialog.get_by_role("textbox", name="Name").fill("bob")
+        await dialog.get_by_role("button", name="Add and invite").click()
+        await dialog.get_by_role("button", name="Make a link").click()
+        link = await dialog.get_by_role("textbox", name="Invitation").input_value()
+        await shown.picture("people-invite")
+        await dialog.get_by_role("button", name="Done").click()
+        await expect(page.get_by_role("table", name="People")).to_contain_text("bob@corp.example")
+        await shown.picture("people")
+
+        await page.get_by_role("link", name="Devices").click()
+        await expect(page.get_by_role("heading", name="No devices yet")).to_be_visible()
+        device = await enrolled(world, parse_qs(urlsplit(link).query)["token"][0])
+        # It shows by itself, and may open what asks for an approved device once it is one.
+        await page.get_by_role("button", name="Approve laptop of bob").click()
+        await expect(page.get_by_role("table", name="Devices")).to_contain_text("approved")
+        await world.rest("POST", "/policies", {"name": "bob", "user": "bob", "resources": ["wiki"]})
+        await device.prove()
+        await device.open()
+        await shown.picture("devices")
+        await page.get_by_role("button", name="Revoke laptop of bob").click()
+        await expect(dialog).to_contain_text("Closes 1 tunnel, at once")
+        await shown.picture("devices-revoke")
+        await dialog.get_by_role("button", name="Revoke").click()
+        await expect(page.get_by_text("laptop is revoked, 1 tunnel closed")).to_be_visible()
+        await expect(page.get_by_role("table", name="Devices")).to_contain_text("revoked")
+        assert await world.rest("GET", "/tunnels") == []
+
+        await shown.open("people?q=bob")
+        await page.get_by_role("button", name="Actions for bob").click()
+        await page.get_by_role("menuitem", name="Delete").click()
+        await dialog.get_by_role("button", name="Delete").click()
+        await expect(page.get_by_role("heading", name="Nobody fits")).to_be_visible()
+
+
+async def enrolled(world: World, token: str) -> Device:
+    key, csr = make_csr()
+    body = {"token": token, "device_name": "laptop", "csr_pem": csr}
+    answer = await world.anyone.post("/api/v1/enrolments", json=body)
+    assert answer.status_code == 201, answer.text
+    device = Device(key, answer.json())
+    world.devices.append(device)
+    return device
