@@ -18,6 +18,9 @@ SCREENS = Path(__file__).resolve().parents[2] / "build" / "screens"
 WIDE, NARROW = ViewportSize(width=1280, height=800), ViewportSize(width=375, height=740)
 # What a browser says of an answer that a test has asked for, and of a server that it has stopped.
 _EXPECTED = ("Failed to load resource", "net::ERR_")
+# Colours that are on their way to the other theme are neither.
+SETTLED = """() => Promise.allSettled(
+  document.getAnimations().filter(one => one instanceof CSSTransition).map(one => one.finished))"""
 AXE = Path(__file__).resolve().parents[1] / "console" / "node_modules" / "axe-core" / "axe.min.js"
 BUILT = Path(__file__).resolve().parents[1] / "console" / "dist" / "index.html"
 
@@ -53,6 +56,7 @@ class Console:
             await self.page.wait_for_function(
                 "wanted => document.documentElement.dataset.mantineColorScheme === wanted", arg=scheme
             )
+            await self.page.evaluate(SETTLED)
             self.faults += [f"{name} {scheme}: {fault}" for fault in await self._axe()]
             await self.page.screenshot(path=SCREENS / f"console-{name}-{scheme}.png", animations="disabled")
         await self.page.emulate_media(color_scheme="light")

@@ -50,6 +50,18 @@ const resourceRoute = createRoute({
   component: lazyRouteComponent(() => import("./resources/OneResource"), "OneResource"),
 });
 
+const gatewaysRoute = createRoute({
+  getParentRoute: () => frameRoute,
+  path: "/gateways",
+  component: lazyRouteComponent(() => import("./gateways/Gateways"), "Gateways"),
+});
+
+const gatewayRoute = createRoute({
+  getParentRoute: () => frameRoute,
+  path: "/gateways/of/$name",
+  component: lazyRouteComponent(() => import("./gateways/OneGateway"), "OneGateway"),
+});
+
 const peopleRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/people",
@@ -71,6 +83,8 @@ const routes = rootRoute.addChildren([
     resourcesRoute,
     newResourceRoute,
     resourceRoute,
+    gatewaysRoute,
+    gatewayRoute,
     peopleRoute,
     devicesRoute,
   ]),

@@ -1,5 +1,12 @@
 /** What the console shows, in its order. */
-import { IconDeviceLaptop, IconLayoutDashboard, IconUsers, IconWorld, type Icon } from "@tabler/icons-react";
+import {
+  IconDeviceLaptop,
+  IconLayoutDashboard,
+  IconServer2,
+  IconUsers,
+  IconWorld,
+  type Icon,
+} from "@tabler/icons-react";
 import type { LinkProps } from "@tanstack/react-router";
 
 export interface Place {
@@ -12,6 +19,7 @@ export interface Place {
 export const PLACES: readonly Place[] = [
   { label: "Overview", to: "/", icon: IconLayoutDashboard, about: "What is connected now" },
   { label: "Resources", to: "/resources", icon: IconWorld, about: "Names that can be opened" },
+  { label: "Gateways", to: "/gateways", icon: IconServer2, about: "Where tunnels end" },
   { label: "People", to: "/people", icon: IconUsers, about: "Who may open what" },
   { label: "Devices", to: "/devices", icon: IconDeviceLaptop, about: "Enrolled computers" },
 ];

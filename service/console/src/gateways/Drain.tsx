@@ -1,0 +1,63 @@
+import { Button, List, Text } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { useMutation } from "@tanstack/react-query";
+
+import { api } from "../api/client";
+import { problemOf } from "../api/problem";
+import type { Gateway } from "../live/live";
+import { Confirm } from "../shared/Confirm";
+import { counted } from "../shared/words";
+
+export function Drain({
+  gateway: { name, tunnels, alone_for },
+  onClose,
+}: {
+  gateway: Gateway;
+  onClose: () => void;
+}) {
+  const anyway = alone_for.length > 0;
+  const drain = useMutation({
+    mutationFn: async () =>
+      api.POST("/api/v1/gateways/{name}/drain", { params: { path: { name }, query: { anyway } } }),
+    onSuccess: onClose,
+  });
+  return (
+    <Confirm
+      opened
+      onClose={onClose}
+      title={`Drain ${name}?`}
+      act={anyway ? "Drain anyway" : "Drain"}
+      mutation={drain}
+    >
+      <List size="sm" spacing={4}>
+        <List.Item>Nothing new opens through it</List.Item>
+        <List.Item>
+          {tunnels === 0
+            ? "It carries no tunnel"
+            : `${counted(tunnels, "tunnel")}: those that another gateway can carry move there`}
+        </List.Item>
+        {anyway && (
+          <List.Item>
+            <Text span inherit c="var(--mantine-color-error)">
+              No other gateway serves {alone_for.join(", ")}: what is open there stays, and nobody can open it
+              anew
+            </Text>
+          </List.Item>
+        )}
+      </List>
+    </Confirm>
+  );
+}
+
+export function Undrain({ gateway: { name } }: { gateway: Gateway }) {
+  const undrain = useMutation({
+    mutationFn: async () => api.POST("/api/v1/gateways/{name}/undrain", { params: { path: { name } } }),
+    onError: (error) =>
+      notifications.show({ color: "red", title: problemOf(error).detail, message: problemOf(error).remedy }),
+  });
+  return (
+    <Button onClick={() => undrain.mutate()} loading={undrain.isPending}>
+      Use it again
+    </Button>
+  );
+}
