@@ -76,6 +76,25 @@ const devicesRoute = createRoute({
   component: lazyRouteComponent(() => import("./devices/Devices"), "Devices"),
 });
 
+const accessRoute = createRoute({
+  getParentRoute: () => frameRoute,
+  path: "/access",
+  validateSearch: (search) => ({ ...text(search, "user"), ...text(search, "name") }),
+  component: lazyRouteComponent(() => import("./access/Access"), "Access"),
+});
+
+const activityRoute = createRoute({
+  getParentRoute: () => frameRoute,
+  path: "/activity",
+  validateSearch: (search) => ({
+    ...text(search, "actor"),
+    ...text(search, "action"),
+    ...text(search, "object"),
+    ...text(search, "outcome"),
+  }),
+  component: lazyRouteComponent(() => import("./activity/Activity"), "Activity"),
+});
+
 const routes = rootRoute.addChildren([
   setUpRoute,
   frameRoute.addChildren([
@@ -87,6 +106,8 @@ const routes = rootRoute.addChildren([
     gatewayRoute,
     peopleRoute,
     devicesRoute,
+    accessRoute,
+    activityRoute,
   ]),
 ]);
 

@@ -1,6 +1,8 @@
 /** What the console shows, in its order. */
 import {
   IconDeviceLaptop,
+  IconHelpHexagon,
+  IconHistory,
   IconLayoutDashboard,
   IconServer2,
   IconUsers,
@@ -22,4 +24,6 @@ export const PLACES: readonly Place[] = [
   { label: "Gateways", to: "/gateways", icon: IconServer2, about: "Where tunnels end" },
   { label: "People", to: "/people", icon: IconUsers, about: "Who may open what" },
   { label: "Devices", to: "/devices", icon: IconDeviceLaptop, about: "Enrolled computers" },
+  { label: "Why?", to: "/access", icon: IconHelpHexagon, about: "What somebody would be answered, and why" },
+  { label: "Activity", to: "/activity", icon: IconHistory, about: "Who did what" },
 ];

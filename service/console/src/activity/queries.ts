@@ -1,0 +1,23 @@
+import { api, page, type Schemas } from "../api/client";
+import { pages, type Pages } from "../shared/pages";
+
+export type Line = Schemas["AuditLineOut"];
+
+export interface Filter {
+  actor?: string;
+  action?: string;
+  object?: string;
+  outcome?: string;
+}
+
+type Asked = Omit<Filter, "outcome"> & { outcome?: Line["outcome"] };
+
+/** As the API takes it: what an address says of the outcome may be any text. */
+export function asked({ outcome, ...rest }: Filter): Asked {
+  return outcome === "done" || outcome === "denied" ? { ...rest, outcome } : rest;
+}
+
+export const linesQuery = (filter: Filter): Pages<Line> =>
+  pages(["audit", "list", filter], async (part) =>
+    page(await api.GET("/api/v1/audit", { params: { query: { ...asked(filter), ...part } } })),
+  );

@@ -1,0 +1,65 @@
+"""The console says why: the tracer's answer is the decision itself, and the log has what was refused."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from .conftest import World, refused
+from .console_page import BUILT, administrator, chromium_running, console
+from .switch import Switch
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not BUILT.is_file(), reason="the console is not built: service/console/build"),
+]
+
+
+@pytest.fixture
+async def running() -> AsyncGenerator[Browser]:
+    async with chromium_running() as running:
+        yield running
+
+
+async def test_what_is_said_is_what_is_decided(world: World, running: Browser, switch: Switch) -> None:
+    await world.add_resource("git", ["gw-berlin"], address="10.20.0.10", users=[])
+    device = await world.enrol()
+    await device.prove()
+    denied = await refused(device.open("git.corp.example"))
+    async with administrator(world, "arno", "auditor") as arno, console(world, running) as shown:
+        page = shown.page
+        await shown.open("access")
+        await shown.sign_in(arno)
+        await page.get_by_role("textbox", name="Can").fill("alice")
+        await page.get_by_role("textbox", name="open").fill("git.corp.example")
+        await page.get_by_role("button", name="Ask").click()
+        answer = page.get_by_role("region", name="Answer to laptop")
+        await expect(answer).to_contain_text(denied.message)
+        await expect(answer).to_contain_text(denied.remedy)
+        await shown.picture("why-not")
+        await page.get_by_role("textbox", name="open").fill("wiki.corp.example")
+        await page.get_by_role("button", name="Ask").click()
+        await expect(answer).to_contain_text("yes, through gw-berlin")
+        await shown.picture("why")
+        await device.open()
+
+        await page.get_by_role("link", name="Activity").click()
+        log = page.get_by_role("table", name="Activity")
+        await expect(log).to_contain_text("tunnel.open")
+        await shown.picture("activity")
+        await page.get_by_role("combobox", name="Outcome").click()
+        await page.get_by_role("option", name="denied").click()
+        await expect(log).to_contain_text(denied.message)
+        assert "outcome=denied" in page.url
+        await shown.picture("activity-denied")
+        # A line that is written now shows by itself.
+        await refused(device.open("git.corp.example"))
+        await expect(log.get_by_text("denied", exact=True)).to_have_count(2)
+        async with page.expect_download() as taken:
+            await page.get_by_role("link", name="Export").click()
+        exported = (await (await taken.value).path()).read_text().splitlines()
+        assert len(exported) == 2
+        await page.get_by_role("textbox", name="Who").fill("nobody")
+        await expect(page.get_by_role("heading", name="No line fits")).to_be_visible()
