@@ -3,7 +3,7 @@
 state_dir    = "/var/lib/culvert"            keys (0600), profile, what a crash must not forget
 socket       = "/run/culvert/culvertd.sock"  the local API
 dns_listen   = "127.0.0.1:53"
-dns_mode     = "stub"                        "watch" leaves the name service alone and looks on; the first packets then wait
+dns_mode     = "stub"                        "watch" leaves the name service alone and looks on; what comes first then fails
 dns_upstream = "192.0.2.53"                  the name server to forward to; ":port" may follow. Left out, the system's name
                                              service is pointed at the stub, and its name servers are forwarded to
 tun_name     = "culvert0"
