@@ -7,6 +7,9 @@ from pyroute2 import IPRoute, NetlinkError
 from culvert_ipsec.link import KernelLink, remove_rules_and_walls
 from culvert_ipsec.link_plan import Link, steps
 
+# pyroute2 keeps the kernel's second word on each change for ever: some 4 KiB, until its socket is closed.
+REPAIRS_OF_ONE_SOCKET = 64
+
 
 class KeptLink:
     """Every method may raise NetlinkError, OSError and DatapathError."""
@@ -16,6 +19,7 @@ class KeptLink:
         # Kept open: opening one takes longer than all that is done with it.
         self._netlink: IPRoute | None = None
         self._known: Link | None = None
+        self._repairs = 0
 
     def bring_to(self, link: Link) -> None:
         device = KernelLink(self._opened(), self._tun_name)
@@ -31,7 +35,11 @@ class KeptLink:
         self._known = link
 
     def repair(self) -> None:
-        """Put back what other programs have changed since `bring_to`."""
+        """Put back what other programs have changed since `bring_to`. Nobody waits: time for a new socket."""
+        self._repairs += 1
+        if self._repairs % REPAIRS_OF_ONE_SOCKET == 0 and self._netlink is not None:
+            self._netlink.close()
+            self._netlink = None
         if (link := self._known) is not None:
             self._known = None
             self.bring_to(link)
