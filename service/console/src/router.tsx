@@ -76,6 +76,13 @@ const devicesRoute = createRoute({
   component: lazyRouteComponent(() => import("./devices/Devices"), "Devices"),
 });
 
+const dnsRoute = createRoute({
+  getParentRoute: () => frameRoute,
+  path: "/dns",
+  validateSearch: (search) => ({ ...text(search, "q"), ...text(search, "state") }),
+  component: lazyRouteComponent(() => import("./dns/Dns"), "Dns"),
+});
+
 const accessRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/access",
@@ -106,6 +113,7 @@ const routes = rootRoute.addChildren([
     gatewayRoute,
     peopleRoute,
     devicesRoute,
+    dnsRoute,
     accessRoute,
     activityRoute,
   ]),

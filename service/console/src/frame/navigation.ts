@@ -7,6 +7,7 @@ import {
   IconServer2,
   IconUsers,
   IconWorld,
+  IconWorldWww,
   type Icon,
 } from "@tabler/icons-react";
 import type { LinkProps } from "@tanstack/react-router";
@@ -24,6 +25,7 @@ export const PLACES: readonly Place[] = [
   { label: "Gateways", to: "/gateways", icon: IconServer2, about: "Where tunnels end" },
   { label: "People", to: "/people", icon: IconUsers, about: "Who may open what" },
   { label: "Devices", to: "/devices", icon: IconDeviceLaptop, about: "Enrolled computers" },
+  { label: "DNS", to: "/dns", icon: IconWorldWww, about: "What is published" },
   { label: "Why?", to: "/access", icon: IconHelpHexagon, about: "What somebody would be answered, and why" },
   { label: "Activity", to: "/activity", icon: IconHistory, about: "Who did what" },
 ];

@@ -7,6 +7,9 @@ import { Source, type Link } from "./source";
 
 export type Tunnel = Schemas["TunnelOut"];
 export type Gateway = Schemas["GatewayOut"];
+export type Zone = Schemas["ZoneOut"];
+export type Published = Schemas["DnsRecordOut"];
+export type DnsRow = Zone | Published;
 
 function view<Row>(area: string): Source<Rows<Row> | null> {
   return new Source<Rows<Row> | null>(`/api/v1/events/${area}`, null, {
@@ -19,6 +22,7 @@ function view<Row>(area: string): Source<Rows<Row> | null> {
 
 const tunnels = view<Tunnel>("tunnels");
 const gateways = view<Gateway>("gateways");
+const dns = view<DnsRow>("dns");
 
 /** The rows by key; null until they are known. */
 export interface Live<Row> {
@@ -32,4 +36,5 @@ function useView<Row>(source: Source<Rows<Row> | null>): Live<Row> {
 }
 
 export const useTunnels = (): Live<Tunnel> => useView(tunnels);
+export const useDns = (): Live<DnsRow> => useView(dns);
 export const useGateways = (): Live<Gateway> => useView(gateways);

@@ -1,0 +1,50 @@
+"""Zones and records in the console, with what stands in their way."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import pytest
+from culvert_db import DnsRecord, DnsState
+from playwright.async_api import Browser, expect
+
+from .conftest import World
+from .console_page import BUILT, administrator, chromium_running, console
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not BUILT.is_file(), reason="the console is not built: service/console/build"),
+]
+
+
+@pytest.fixture
+async def running() -> AsyncGenerator[Browser]:
+    async with chromium_running() as running:
+        yield running
+
+
+async def test_a_record_and_why_it_is_not_live(world: World, running: Browser) -> None:
+    async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
+        page = shown.page
+        await shown.open("dns")
+        await shown.sign_in(olga)
+        await expect(page.get_by_role("heading", name="No zone yet")).to_be_visible()
+        zone = {"name": "corp", "origin": "corp.example", "server": "192.0.2.53", "key": "k"}
+        await world.rest("POST", "/dns/zones", zone)
+        # What dns-updater writes.
+        async with world.sessions.begin() as session:
+            for name, state in (("wiki", DnsState.LIVE), ("git", DnsState.FOREIGN)):
+                record = DnsRecord(name=f"{name}.corp.example", zone="corp", type="A", state=state)
+                if state is DnsState.FOREIGN:
+                    record.reason, record.message = "DNS_FOREIGN", "The name is somebody else's."
+                    record.remedy = "Remove it there."
+                session.add(record)
+        records = page.get_by_role("table", name="Records")
+        await expect(records.get_by_role("row")).to_have_count(3)
+        await expect(records).to_contain_text("The name is somebody else's. Remove it there.")
+        await shown.picture("dns")
+        await page.get_by_text("live", exact=True).first.click()
+        await expect(records.get_by_role("row")).to_have_count(2)
+        assert "state=live" in page.url
+        await page.get_by_role("button", name="Check now").click()
+        await expect(page.get_by_text("corp.example is being checked")).to_be_visible()
