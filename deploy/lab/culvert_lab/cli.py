@@ -47,7 +47,9 @@ def _parser() -> argparse.ArgumentParser:
     shown = commands.add_parser("demo", help="build the network, open the first page, stay up")
     shown.add_argument("--check", action="store_true", help="end with the verdict instead of staying up")
     commands.add_parser("down", help="clean up after a lab that was killed")
-    exposed = commands.add_parser("expose", help="let a browser on this machine reach the REST API")
+    exposed = commands.add_parser(
+        "expose", help="let a browser on this machine reach the console and the REST API at another port"
+    )
     exposed.add_argument("--port", type=int, default=REST_PORT)
     shell = commands.add_parser("shell", help="a shell at a site of the lab that is up")
     shell.add_argument("site", type=_site, help=", ".join(site.short for site in Site))

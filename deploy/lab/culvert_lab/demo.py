@@ -10,6 +10,7 @@ import asyncio
 import os
 import shutil
 import socket
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -18,7 +19,8 @@ from culvert_lab import bind9, capture, intranet, laptop, parts, targets, timeli
 from culvert_lab import topology as net
 from culvert_lab.admin import Admin
 from culvert_lab.capture import Seen
-from culvert_lab.errors import StepError
+from culvert_lab.errors import PortTakenError, StepError
+from culvert_lab.expose import relay
 from culvert_lab.lab import Lab
 from culvert_lab.process import Running
 from culvert_lab.progress import Progress
@@ -61,8 +63,7 @@ async def run(*, check: bool) -> None:
         joined = await join(lab, progress)
         await _first_page(lab, joined, progress)
         if not check:
-            _stay_words(progress)
-            await asyncio.Event().wait()
+            await _stay(lab, progress)
     except Exception:
         if lab.is_up:
             shutil.copytree(lab.work / "logs", logs)
@@ -213,21 +214,32 @@ def _report(line: Timeline, seen: Seen, control: Seen, lost: int, rekeys: int, l
     )
 
 
-def _stay_words(progress: Progress) -> None:
+async def _stay(lab: Lab, progress: Progress) -> None:
     command = (
         f"sudo {parts.PROGRAMS / 'culvert-lab'}"
         if "SUDO_UID" in os.environ
         else parts.PROGRAMS / "culvert-lab"
     )
-    progress.head("The lab stays up")
-    progress.say(f"  A shell on the laptop     {command} shell laptop")
-    progress.say(f"    there, for example      curl {URL}     culvert status")
-    progress.say(f"    (an idle tunnel closes after {IDLE_SECONDS} s here, so that you can see it happen)")
-    progress.say(
-        f"  The REST API's docs       {command} expose     then open https://127.0.0.1:{net.REST_PORT}/docs"
-    )
-    progress.say(f"    its token is in         {BUILD / 'lab/controller/run/controller/admin-token'}")
-    progress.say("  Stop                      Ctrl-C")
+    owner = await parts.first_owner(lab)
+    async with AsyncExitStack() as relayed:
+        progress.head("The lab stays up")
+        base = f"https://127.0.0.1:{net.REST_PORT}"
+        try:
+            await relayed.enter_async_context(relay(lab.inside(Site.CONTROLLER), net.REST_PORT))
+        except PortTakenError:
+            base = "https://127.0.0.1:PORT"
+            progress.say(f"  {net.REST_PORT} is taken here           {command} expose --port PORT")
+        progress.say(f"  The admin console         {base}{owner}")
+        progress.say("    (choose a name and a password; the certificate is of the lab's own CA)")
+        progress.say(f"  A shell on the laptop     {command} shell laptop")
+        progress.say(f"    there, for example      curl {URL}     culvert status")
+        progress.say(
+            f"    (an idle tunnel closes after {IDLE_SECONDS} s here, so that you can see it happen)"
+        )
+        progress.say(f"  The REST API's docs       {base}/docs")
+        progress.say(f"    its token is in         {BUILD / 'lab/controller/run/controller/admin-token'}")
+        progress.say("  Stop                      Ctrl-C")
+        await asyncio.Event().wait()
 
 
 def _in_pool(word: str) -> bool:

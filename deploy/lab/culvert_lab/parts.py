@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
+import re
 import sys
 import time
 from dataclasses import dataclass
@@ -45,17 +46,7 @@ class Controller:
 
 async def start_controller(lab: Lab) -> Controller:
     """Migrations, CAs, REST and agent API; on the embedded Postgres, or on $CULVERT_DATABASE_URL. Raises ProgramError."""
-    env = {
-        "CULVERT_STATE_DIR": "/run/controller",
-        "CULVERT_REST_LISTEN": f"{net.CONTROLLER_ADDRESS}:{net.REST_PORT}",
-        "CULVERT_AGENT_LISTEN": f"{net.CONTROLLER_ADDRESS}:{net.AGENT_PORT}",
-        "CULVERT_PUBLIC_REST_URL": f"https://{net.CONTROLLER_ADDRESS}:{net.REST_PORT}",
-        "CULVERT_PUBLIC_AGENT_ADDRESS": f"{net.CONTROLLER_ADDRESS}:{net.AGENT_PORT}",
-        "CULVERT_MANAGED_ZONES": net.ZONE,
-        "CULVERT_PROTECTED_PREFIXES": net.PROTECTED_PREFIX,
-    }
-    if url := os.environ.get("CULVERT_DATABASE_URL"):
-        env["CULVERT_DATABASE_URL"] = url
+    env = _controller_environment()
     argv = [str(PROGRAMS / "culvert-controller"), "serve"]
     program = await lab.start("controller", Site.CONTROLLER, argv, env=env)
     await program.ready(r"\bready\b", 60.0)
@@ -64,6 +55,31 @@ async def start_controller(lab: Lab) -> Controller:
     return Controller(
         program, Admin(lab.inside(Site.CONTROLLER), token, state / "infrastructure-ca.pem"), state
     )
+
+
+async def first_owner(lab: Lab) -> str:
+    """What `init` says to who makes the first account: the console's path, with a token. Raises StepError."""
+    argv = [str(PROGRAMS / "culvert-controller"), "init"]
+    found = await lab.run(Site.CONTROLLER, argv, env=_controller_environment())
+    if link := re.search(r"/console/setup#token=\S+", found.stdout):
+        return link[0]
+    raise StepError(f"culvert-controller init named no link: {found.stderr.strip()}")
+
+
+def _controller_environment() -> dict[str, str]:
+    env = {
+        "CULVERT_STATE_DIR": "/run/controller",
+        "CULVERT_REST_LISTEN": f"{net.CONTROLLER_ADDRESS}:{net.REST_PORT}",
+        "CULVERT_AGENT_LISTEN": f"{net.CONTROLLER_ADDRESS}:{net.AGENT_PORT}",
+        "CULVERT_PUBLIC_REST_URL": f"https://{net.CONTROLLER_ADDRESS}:{net.REST_PORT}",
+        "CULVERT_PUBLIC_AGENT_ADDRESS": f"{net.CONTROLLER_ADDRESS}:{net.AGENT_PORT}",
+        "CULVERT_MANAGED_ZONES": net.ZONE,
+        "CULVERT_PROTECTED_PREFIXES": net.PROTECTED_PREFIX,
+        "CULVERT_SERVER_NAMES": "127.0.0.1",
+    }
+    if url := os.environ.get("CULVERT_DATABASE_URL"):
+        env["CULVERT_DATABASE_URL"] = url
+    return env
 
 
 async def register_gateway(lab: Lab, admin: Admin) -> None:
