@@ -2,6 +2,7 @@
 
 frame ─► marker or inner address in it? ──────────────────────────► cleartext
       ─► ARP, ND, MLD, IGMP, ICMP errors about what follows ──────► infrastructure
+      ─► the device's ping of the gateway, of its length ─────────► infrastructure
       ─► ESP, or UDP 4500, to or from the gateway, shaped as ESP ─► esp
       ─► port 53 of the name server, shaped as DNS ───────────────► dns
       ─► the controller's two ports, shaped as TLS ───────────────► controller_tls
@@ -22,7 +23,8 @@ from culvert_lab.streams import DNS_HEADER, TLS_HEADER, Framing, Stream, dns_mes
 
 ETHERTYPE_IPV4, ETHERTYPE_ARP, ETHERTYPE_IPV6 = 0x0800, 0x0806, 0x86DD
 ICMP, IGMP, TCP, UDP, ESP, ICMPV6, HOP_BY_HOP = 1, 2, 6, 17, 50, 58, 0
-ICMP_ERRORS = (3, 11, 12)
+ICMP_ERRORS, ICMP_ECHO = (3, 11, 12), (0, 8)
+PING = 8 + 16  # header and token
 ICMPV6_NEIGHBOUR_AND_MULTICAST = (*range(130, 138), 143)
 LOWEST_SPI = 256  # RFC 4303 section 2.1
 SHORTEST_ESP = 8 + 8 + 4 + 16  # header, IV, one padded word, ICV
@@ -199,6 +201,8 @@ class Classifier:
         return self._streams[key]
 
     def _icmp(self, interface: str, source: IPv4Address, target: IPv4Address, payload: bytes) -> Verdict:
+        if payload[:1] and payload[0] in ICMP_ECHO and self._allowed.gateway in (source, target):
+            return INFRASTRUCTURE if len(payload) == PING else _clear(f"a ping of {len(payload)} bytes")
         if len(payload) < 8 or payload[0] not in ICMP_ERRORS:
             return _clear(f"ICMP {source} → {target}")
         quoted = payload[8:]

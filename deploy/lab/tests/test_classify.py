@@ -39,6 +39,7 @@ ALLOWED: dict[str, tuple[Packet, Kind]] = {
     ),
     "plain ESP": (IP(**OUTBOUND) / ESP(spi=0x1234, seq=1, data=SEALED), Kind.ESP),
     "keepalive": (IP(**OUTBOUND) / UDP(sport=4500, dport=4500) / Raw(b"\xff"), Kind.INFRASTRUCTURE),
+    "ping of the gateway": (IP(**OUTBOUND) / ICMP() / Raw(bytes(16)), Kind.INFRASTRUCTURE),
     "DNS answer with an inner address": (
         IP(src=lab.DNS_ADDRESS, dst=lab.LAPTOP_ADDRESS)
         / UDP(sport=53, dport=40000)
@@ -78,7 +79,8 @@ CLEAR: dict[str, Packet] = {
     "HTTP": IP(**TO_CONTROLLER) / TCP(dport=80) / Raw(b"GET / HTTP/1.1\r\n\r\n"),
     "HTTP on the controller's port": tls(b"GET / HTTP/1.1\r\n\r\n"),
     "no DNS on port 53": IP(src=lab.LAPTOP_ADDRESS, dst=lab.DNS_ADDRESS) / UDP(dport=53) / Raw(b"hello"),
-    "ping": IP(**OUTBOUND) / ICMP(),
+    "a ping of somebody else": IP(src=lab.LAPTOP_ADDRESS, dst=lab.DNS_ADDRESS) / ICMP() / Raw(bytes(16)),
+    "a ping that carries something": IP(**OUTBOUND) / ICMP() / Raw(SEALED),
     "a fragment": IP(**OUTBOUND, flags="MF") / UDP(sport=4500, dport=4500) / Raw(SEALED),
     "ARP for an inner address": ARP(psrc="203.0.113.1", pdst=lab.WIKI_ADDRESS),
     "IPv6": IPv6(dst="2001:db8::1") / UDP(dport=53),
