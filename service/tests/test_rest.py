@@ -33,7 +33,7 @@ async def problem(world: World, method: str, path: str, body: object = None) -> 
     answer = await world.admin.request(method, path, json=body)
     assert answer.headers["content-type"] == "application/problem+json"
     found = answer.json()
-    assert set(found) == {"type", "title", "status", "detail", "reason", "remedy"}
+    assert set(found) == {"type", "title", "status", "detail", "reason", "remedy", "errors"}
     return answer.status_code, found["reason"], found["detail"]
 
 
@@ -71,6 +71,8 @@ async def test_bad_input_is_a_problem_that_names_the_field(world: World) -> None
     status, reason, detail = await problem(world, "POST", "/api/v1/gateways", GATEWAY | {"address": "here"})
     assert (status, reason) == (422, "REQUEST_INVALID")
     assert "address" in detail
+    answer = await world.admin.post("/api/v1/gateways", json=GATEWAY | {"address": "here"})
+    assert [error["pointer"] for error in answer.json()["errors"]] == ["/address"]
     body = {"token": ["a-token"], "device_name": "x", "csr_pem": ""}
     assert "a-token" not in (await problem(world, "POST", "/api/v1/enrolments", body))[2]
     assert (await problem(world, "GET", "/api/v1/nowhere"))[:2] == (404, "NOT_FOUND")
