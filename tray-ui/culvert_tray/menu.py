@@ -20,6 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from culvert_proto import Reason, local_pb2
+from culvert_proto.shown import clock, round_trip
 
 from culvert_tray.commands import (
     CloseTunnel,
@@ -46,7 +47,6 @@ from culvert_tray.view import (
     Status,
     Tunnel,
     View,
-    clock,
     code_ends_soon,
     code_needed,
     duration,
@@ -247,8 +247,8 @@ def _gateways(status: Status) -> Menu:
 def _away(gateway: local_pb2.Gateway) -> str:
     if not gateway.online:
         return "— offline"
-    milliseconds = gateway.rtt_us / 1e3
-    return f"· {milliseconds:.{0 if milliseconds >= 10 else 1}f} ms" if milliseconds else ""
+    trip = round_trip(gateway)
+    return f"· {trip}" if trip else ""
 
 
 def _pause(status: Status) -> Menu:

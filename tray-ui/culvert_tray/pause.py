@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from enum import Enum
 
-# Who says tomorrow late in the evening does not mean midnight.
-_MORNING = 6
+from culvert_proto.shown import tomorrow
 
 
 class PauseLength(Enum):
@@ -21,4 +20,4 @@ class PauseLength(Enum):
             case PauseLength.HOUR:
                 return now + timedelta(hours=1)
             case PauseLength.TOMORROW:
-                return (now + timedelta(days=1)).replace(hour=_MORNING, minute=0, second=0, microsecond=0)
+                return tomorrow(now)

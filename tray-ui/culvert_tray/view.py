@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 from culvert_proto import local_pb2
@@ -66,9 +65,3 @@ def duration(seconds: float) -> str:
     hours, minutes = divmod(minutes, 60)
     parts = [f"{hours} h" if hours else "", f"{minutes} min" if minutes else ""]
     return " ".join(part for part in parts if part)
-
-
-def clock(unix: float, now: float) -> str:
-    """In local time: '14:05', with the day when that is not today's."""
-    at = time.localtime(unix)
-    return time.strftime("%H:%M" if at[:3] == time.localtime(now)[:3] else "%a %d %b, %H:%M", at)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 from culvert_proto import local_pb2
+from culvert_proto.shown import clock
 from culvert_tray.commands import (
     CloseTunnel,
     CopyText,
@@ -28,7 +29,7 @@ from culvert_tray.menu import Action, Heading, Label, Menu, Submenu, menu
 from culvert_tray.notices import Memory, Notice, observe
 from culvert_tray.pause import PauseLength
 from culvert_tray.preferences import NoticeKind, Preferences
-from culvert_tray.view import NOT_RUNNING, View, clock, duration
+from culvert_tray.view import NOT_RUNNING, View, duration
 from hypothesis import given
 from hypothesis import strategies as st
 from PyQt6.QtCore import Qt

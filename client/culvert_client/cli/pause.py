@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import re
+import time
 from datetime import datetime, timedelta
 from typing import Annotated
 
 import typer
 from culvert_proto import local_pb2
+from culvert_proto.shown import clock, tomorrow
 
 from culvert_client.cli import words
 from culvert_client.cli.commands import app, link_of
 
 _UNITS = {"m": "minutes", "min": "minutes", "h": "hours", "d": "days"}
-# Who says tomorrow late in the evening does not mean midnight.
-_MORNING = 6
 
 
 def end_of_pause(typed: str, now: datetime) -> datetime | None:
     """`15m`, `2h`, `1d` or `tomorrow` (6 in the morning, local time); None for anything else."""
     if typed == "tomorrow":
-        return (now + timedelta(days=1)).replace(hour=_MORNING, minute=0, second=0, microsecond=0)
+        return tomorrow(now)
     found = re.fullmatch(r"(\d{1,4}) ?(m|min|h|d)", typed)
     return now + timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else None
 
@@ -36,7 +36,9 @@ def pause(
         raise typer.BadParameter("give 15m, 1h, 1d or tomorrow")
     request = local_pb2.PauseRequest(until=round(until.timestamp()))
     link_of(context).ask(lambda daemon: daemon.Pause(request))
-    words.out.print(f"Paused until {words.moment(request.until)}. Before that: culvert resume", markup=False)
+    words.out.print(
+        f"Paused until {clock(request.until, time.time())}. Before that: culvert resume", markup=False
+    )
 
 
 @app.command()

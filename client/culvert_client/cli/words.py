@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from culvert_proto import local_pb2
+from culvert_proto.shown import clock, round_trip
 from rich.console import Console
 from rich.table import Table
 
@@ -41,7 +42,9 @@ def say_status(status: local_pb2.Status) -> None:
     text, colour = _STATES.get(status.state, ("Unknown", "red"))
     out.print(f"● {text}", style=colour)
     if status.paused_until:
-        out.print(f"Until {moment(status.paused_until)} no tunnel is opened. Before that: culvert resume")
+        out.print(
+            f"Until {clock(status.paused_until, time.time())} no tunnel is opened. Before that: culvert resume"
+        )
     if status.user:
         out.print(f"Signed in as {status.user} on {status.device_name}; {_code(status)}", markup=False)
     elif status.state != local_pb2.STATE_NOT_ENROLLED:
@@ -107,17 +110,6 @@ def say_verdicts(verdicts: list[Verdict]) -> None:
         out.print(f"{mark} {verdict.hop}: {verdict.what}", style=colour, markup=False)
         if verdict.remedy:
             out.print(f"  {verdict.remedy}", markup=False)
-
-
-def round_trip(gateway: local_pb2.Gateway) -> str:
-    milliseconds = gateway.rtt_us / 1e3
-    return f"{milliseconds:.{0 if milliseconds >= 10 else 1}f} ms" if gateway.online and milliseconds else ""
-
-
-def moment(unix: int) -> str:
-    """In local time; the day only when it is not today."""
-    at, today = time.localtime(unix), time.localtime()
-    return time.strftime("%H:%M" if at[:3] == today[:3] else "%a %d %b, %H:%M", at)
 
 
 def _say_click(click: local_pb2.Click) -> None:
