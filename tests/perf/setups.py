@@ -1,8 +1,7 @@
 """Tunnels at the controller: milliseconds to set one up and to renew one, and how many are set up in a second.
 
-  setup   from a device's call at the controller to the gateway's last acknowledgement, as the paper has it
-  answer  the same tunnels from the device's call to its answer, which Postgres's write to the disk is part of
-  renew   from the device's call to its answer
+  setup, renew   from a device's call at the controller to the gateway's last acknowledgement, as the paper has it
+  answer         of the same, from the device's call to its answer, which Postgres's write to the disk is part of
 
 One after another, but for `setups_s`, where TOGETHER devices ask as fast as they are answered. Devices, controller,
 Postgres and sluice share the machine's processors, so the controller's processor time is a figure too.
@@ -24,7 +23,7 @@ from figures import Figure, percentile
 
 NAMES = (
     *("setup_p50_ms", "setup_p99_ms", "setup_answer_p50_ms", "setup_cpu_ms"),
-    *("renew_p50_ms", "setups_s"),
+    *("renew_p50_ms", "renew_answer_p50_ms", "setups_s"),
 )
 ALONE = 10
 SETUPS = 500
@@ -47,7 +46,7 @@ async def measure(names: Sequence[str]) -> list[Figure]:
         Figure("setup_answer_p50_ms", found["setup_answer_p50_ms"], "ms", *sync),
         Figure("setup_cpu_ms", found["setup_cpu_ms"], "ms"),
         Figure("renew_p50_ms", found["renew_p50_ms"], "ms", "paper", PAPER_RENEW_MS),
-        Figure("renew_p50_ms", found["renew_p50_ms"], "ms", *sync),
+        Figure("renew_answer_p50_ms", found["renew_answer_p50_ms"], "ms", *sync),
         Figure("setups_s", found["setups_s"], "1/s"),
     ]
     return [figure for figure in figures if figure.name in names]
@@ -79,10 +78,12 @@ async def _one_after_another(parts: Rig, devices: Sequence[Client]) -> dict[str,
         opened.append(answer)
     cpu = parts.controller_cpu_seconds() - before
     renewals: list[float] = []
+    renewal_answers: list[float] = []
     for number in range(RENEWALS):
         began = time.perf_counter()
-        await devices[number % ALONE].renew(opened[number])
-        renewals.append((time.perf_counter() - began) * 1000)
+        renewed = await devices[number % ALONE].renew(opened[number])
+        renewal_answers.append((time.perf_counter() - began) * 1000)
+        renewals.append(renewed.programmed_us / 1000)
         syncs.append(parts.sync_ms())
     return {
         "setup_p50_ms": percentile(setups, 0.50),
@@ -90,6 +91,7 @@ async def _one_after_another(parts: Rig, devices: Sequence[Client]) -> dict[str,
         "setup_answer_p50_ms": percentile(answers, 0.50),
         "setup_cpu_ms": cpu / SETUPS * 1000,
         "renew_p50_ms": percentile(renewals, 0.50),
+        "renew_answer_p50_ms": percentile(renewal_answers, 0.50),
         "sync_ms": percentile(syncs, 0.50),
     }
 

@@ -179,8 +179,12 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         )
 
     async def _renew(self, who: Who, request: agent_pb2.RenewSaRequest) -> agent_pb2.RenewSaResponse:
-        pair = await self._tunnels.renew(who.fingerprint, _tunnel_id(request.tunnel_id), request.generation)
-        return agent_pb2.RenewSaResponse(sas=messages.sa_pair(pair))
+        renewed = await self._tunnels.renew(
+            who.fingerprint, _tunnel_id(request.tunnel_id), request.generation
+        )
+        return agent_pb2.RenewSaResponse(
+            sas=messages.sa_pair(renewed.pair), programmed_us=renewed.timeline.programmed_us
+        )
 
     async def _activate(self, who: Who, request: agent_pb2.ActivateSaRequest) -> agent_pb2.ActivateSaResponse:
         await self._tunnels.activate(who.fingerprint, _tunnel_id(request.tunnel_id), request.generation)

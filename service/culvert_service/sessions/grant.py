@@ -49,6 +49,12 @@ class GrantedPair:
 
 
 @dataclass(frozen=True, slots=True)
+class Renewed:
+    pair: GrantedPair
+    timeline: Timeline
+
+
+@dataclass(frozen=True, slots=True)
 class GrantedTunnel:
     id: uuid.UUID
     resource: str

@@ -31,7 +31,7 @@ from culvert_service.sessions.closing import Finish, tell_closed, tell_denied
 from culvert_service.sessions.enforcement import Enforcement
 from culvert_service.sessions.enforcement_repository import Due
 from culvert_service.sessions.failover import Failover
-from culvert_service.sessions.grant import DRAIN, GrantedPair, PairKeys, Timeline
+from culvert_service.sessions.grant import DRAIN, GrantedPair, PairKeys, Renewed, Timeline
 from culvert_service.sessions.lifecycle import Activate, Drained, Renew, advance
 from culvert_service.sessions.liveness import Liveness
 from culvert_service.sessions.opening import Now, Opened, Opening, OpenRequest
@@ -104,7 +104,7 @@ class Tunnels:
         # A caller that hangs up does not stop a set-up half-way, nor take it from another caller.
         return await asyncio.shield(task)
 
-    async def renew(self, fingerprint: bytes, tunnel_id: uuid.UUID, generation: int) -> GrantedPair:
+    async def renew(self, fingerprint: bytes, tunnel_id: uuid.UUID, generation: int) -> Renewed:
         """The next pair, for which the gateway is ready. Raises CulvertError TUNNEL_UNKNOWN, GENERATION_STALE, …"""
         return await asyncio.shield(self._spawn(self._renew(fingerprint, tunnel_id, generation)))
 
@@ -262,7 +262,8 @@ class Tunnels:
             self._spawn(self._leave(replaced.id), name=f"drain {replaced.id}")
         return opened
 
-    async def _renew(self, fingerprint: bytes, tunnel_id: uuid.UUID, generation: int) -> GrantedPair:
+    async def _renew(self, fingerprint: bytes, tunnel_id: uuid.UUID, generation: int) -> Renewed:
+        timeline = Timeline()
         async with self._turns, direct(self._sessions) as session:
             record = await self._own(session, fingerprint, tunnel_id)
             step = advance(record.session, Renew(generation))
@@ -275,14 +276,21 @@ class Tunnels:
             await repository.delete_generations(session, record.id, step.remove)
             keys = PairKeys.new(record.path.suite)
             install = install_pair(record.path, pair, keys.wrapped(link.config.key_wrap))
-            await program_and_commit(session, link, [install])
+            await program_and_commit(session, link, [install], timeline.programmed)
         leftovers = [
             update for gone in step.remove for update in remove_pair(record.path, record.pairs[gone])
         ]
         if leftovers:
             await link.remove([leftovers])
-        _log.info("tunnel renewed", extra={"tunnel": str(tunnel_id), "generation": pair.generation})
-        return GrantedPair.of(pair, keys, record.path)
+        _log.info(
+            "tunnel renewed",
+            extra={
+                "tunnel": str(tunnel_id),
+                "generation": pair.generation,
+                "programmed_us": timeline.programmed_us,
+            },
+        )
+        return Renewed(GrantedPair.of(pair, keys, record.path), timeline)
 
     async def _activate(self, fingerprint: bytes, tunnel_id: uuid.UUID, generation: int) -> None:
         async with self._turns, direct(self._sessions) as session:

@@ -661,16 +661,20 @@ class RenewSaResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SAS_FIELD_NUMBER: _builtins.int
+    PROGRAMMED_US_FIELD_NUMBER: _builtins.int
+    programmed_us: _builtins.int
+    """Microseconds from the arrival of the request to the gateway's last acknowledgement."""
     @_builtins.property
     def sas(self) -> Global___SaPair: ...
     def __init__(
         self,
         *,
         sas: Global___SaPair | None = ...,
+        programmed_us: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["sas", b"sas"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["sas", b"sas"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["programmed_us", b"programmed_us", "sas", b"sas"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
