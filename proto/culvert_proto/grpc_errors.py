@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any, NoReturn, TypeVar
 
@@ -13,6 +14,8 @@ from google.rpc import status_pb2
 
 from culvert_proto.gen.culvert.error.v1 import error_pb2
 from culvert_proto.reasons import CulvertError, Reason
+
+_log = logging.getLogger(__name__)
 
 _DETAILS_KEY = "grpc-status-details-bin"
 
@@ -59,17 +62,24 @@ def _told(metadata: Iterable[tuple[str, str | bytes]] | None) -> CulvertError | 
     return None
 
 
+def _known(error: Exception) -> CulvertError:
+    if isinstance(error, CulvertError):
+        return error
+    _log.exception("a call failed", exc_info=error)
+    return CulvertError(Reason.INTERNAL)
+
+
 def unary(
     handler: Callable[[Any, Request, grpc.aio.ServicerContext[Any, Any]], Awaitable[Response]],
 ) -> Callable[[Any, Request, grpc.aio.ServicerContext[Any, Any]], Awaitable[Response]]:
-    """Wrap a unary handler: a CulvertError that it raises becomes the call's status."""
+    """Wrap a unary handler: a CulvertError that it raises becomes the call's status; what is no such, INTERNAL."""
 
     @functools.wraps(handler)
     async def wrapped(self: Any, request: Request, context: grpc.aio.ServicerContext[Any, Any]) -> Response:
         try:
             return await handler(self, request, context)
-        except CulvertError as error:
-            await abort(context, error)
+        except Exception as error:
+            await abort(context, _known(error))
 
     return wrapped
 
@@ -86,7 +96,7 @@ def stream(
         try:
             async for response in handler(self, request, context):
                 yield response
-        except CulvertError as error:
-            await abort(context, error)
+        except Exception as error:
+            await abort(context, _known(error))
 
     return wrapped

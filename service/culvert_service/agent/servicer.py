@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import uuid
 from collections.abc import AsyncIterator, Sequence
@@ -27,6 +28,9 @@ from culvert_service.watch.pushes import Pushes
 _log = logging.getLogger(__name__)
 
 _PORT_MAX = 65535
+# Streams that ask the database at once. When everybody's profile changes, or everybody comes back after a restart, they
+# would otherwise have all of its connections, and whoever opens a tunnel none.
+_STREAMS_AT_ONCE = 8
 _CLOSE_REASONS = (error_pb2.REASON_CLOSED_BY_USER, error_pb2.REASON_CLOSED_IDLE)
 
 
@@ -59,20 +63,24 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         self._managed_zones = managed_zones
         self._protected_prefixes = protected_prefixes
         self._now = now
+        self._stream_turns = asyncio.Semaphore(_STREAMS_AT_ONCE)
 
     @stream
     async def Watch(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.WatchRequest, context: Context
     ) -> AsyncIterator[agent_pb2.WatchResponse]:
         fingerprint = caller.fingerprint(context)
-        device = await self._identity.seen(
-            fingerprint, caller.outer_address(context), request.client_version, request.posture
-        )
+        async with self._stream_turns:
+            device = await self._identity.seen(
+                fingerprint, caller.outer_address(context), request.client_version, request.posture
+            )
         watcher = self._hub.open(device.id)
         _log.info("device watches", extra={"device": str(device.id), "client": request.client_version[:40]})
         try:
-            for missed in await self._pushes.missed(device.id):
-                watcher.tell(missed)
+            async with self._stream_turns:
+                missed = await self._pushes.missed(device.id)
+            for one in missed:
+                watcher.tell(one)
             async for event in watcher.events():
                 match event:
                     case ProfileChanged():
@@ -191,9 +199,10 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         return agent_pb2.ActivateSaResponse()
 
     async def _profile(self, fingerprint: bytes) -> agent_pb2.Profile:
-        device = await self._identity.known(fingerprint)
-        async with self._sessions() as session:
-            reachable = await resources.reachable_by(session, device.user_id)
+        async with self._stream_turns:
+            device = await self._identity.known(fingerprint)
+            async with self._sessions() as session:
+                reachable = await resources.reachable_by(session, device.user_id)
         return messages.profile(
             device,
             reachable,
