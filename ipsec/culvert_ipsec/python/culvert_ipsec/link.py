@@ -49,10 +49,12 @@ class KernelLink:
         # pyroute2's methods are made at run time.
         self._netlink = cast(Any, netlink)
         self._name = name
-        found: list[int] = self._netlink.link_lookup(ifname=name)
-        if not found:
-            raise DatapathError(f"The device {name} is gone: another program removed or renamed it.")
-        self._index = found[0]
+        try:
+            self._index = socket.if_nametoindex(name)
+        except OSError:
+            raise DatapathError(
+                f"The device {name} is gone: another program removed or renamed it."
+            ) from None
 
     def families(self) -> frozenset[int]:
         """The IP versions that the kernel knows."""
@@ -93,25 +95,32 @@ class KernelLink:
                 self._netlink.route("del", **_wall(prefix))
 
     def _add_address(self, address: Address) -> None:
-        if any(index != self._index and own == address for index, own in self._local()):
-            raise DatapathError(
-                f"The address {address} is this computer's own, so no tunnel can have it. Have the administrator choose "
-                "another pool for the gateway."
-            )
         if address.version == 6:
+            # The kernel lets two devices have it.
+            if any(index != self._index and own == address for index, own in self._local(6)):
+                raise DatapathError(_taken(address))
             self._netlink.addr("replace", **self._on_the_device(address))
-        else:
+            return
+        try:
             self._netlink.route("add", **self._local_route(address))
+        except NetlinkError as error:
+            if error.code == errno.EEXIST and (self._index, address) not in self._local(4):
+                raise DatapathError(_taken(address)) from None
+            raise
 
     def _addresses(self) -> set[Address]:
-        return {address for index, address in self._local() if index == self._index}
+        return {
+            address
+            for version in _FAMILIES
+            for index, address in self._local(version)
+            if index == self._index
+        }
 
-    def _local(self) -> Iterator[tuple[int, Address]]:
+    def _local(self, version: int) -> Iterator[tuple[int, Address]]:
         """The addresses of this computer, each with the index of its device."""
-        for family in _FAMILIES.values():
-            for route in self._netlink.get_routes(family=family, table=_LOCAL_TABLE):
-                if route["type"] == _LOCAL_TYPE:
-                    yield route.get("oif"), ip_address(route.get("dst"))
+        for route in self._netlink.get_routes(family=_FAMILIES[version], table=_LOCAL_TABLE):
+            if route["type"] == _LOCAL_TYPE:
+                yield route.get("oif"), ip_address(route.get("dst"))
 
     def _routes(self) -> dict[Network, Address | None]:
         routes: dict[Network, Address | None] = {}
@@ -164,6 +173,13 @@ class KernelLink:
 def _segments(mtu: int) -> int:
     """Of a super-frame that fits into one message: what it leaves over would be a message of its own."""
     return min(_MESSAGE_PACKETS, _MESSAGE // (mtu + _ESP_OVERHEAD))
+
+
+def _taken(address: Address) -> str:
+    return (
+        f"The address {address} is this computer's own, so no tunnel can have it. Have the administrator choose another "
+        "pool for the gateway."
+    )
 
 
 def remove_rules_and_walls(netlink: IPRoute) -> None:
