@@ -16,6 +16,7 @@ from culvert_client import config
 from culvert_client.backend import open_datapath
 from culvert_client.local.front import Front
 from culvert_client.loop import Daemon
+from culvert_client.memory import keep_small
 from culvert_client.state_dir import StateDir
 from culvert_client.system_dns import SystemDns, clean_up
 
@@ -50,6 +51,7 @@ async def _clean_up(settings: config.Config) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Exit codes: 0 stopped or cleaned up, 1 could not, 2 bad configuration."""
+    keep_small()
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s", stream=sys.stderr)
     cleanup = False
     try:
