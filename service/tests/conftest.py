@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from culvert_db import Sessions, create_engine
 from culvert_db.embedded import EmbeddedPostgres
+from culvert_db.migrate import upgrade
 from culvert_proto import CulvertError, Reason, agent_pb2, agent_pb2_grpc
 from culvert_proto.grpc_errors import from_rpc_error
 from culvert_service.config import Settings
@@ -37,6 +38,8 @@ from sqlalchemy import text
 
 from . import log_watch, wire
 from .switch import Switch
+
+_MIGRATED = "migrated"
 
 
 def free_port() -> int:
@@ -252,10 +255,21 @@ def no_secret_is_logged(monkeypatch: pytest.MonkeyPatch) -> Generator[log_watch.
     assert watch.leaks() == []
 
 
+def _database(cluster: str, name: str) -> str:
+    return cluster.replace("/postgres?", f"/{name}?")
+
+
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[str]:
-    """A Postgres for the whole run; each test has a database of its own."""
+    """A Postgres for the whole run; each test has a database of its own, a copy of one that is migrated once."""
     async with EmbeddedPostgres(tmp_path_factory.mktemp("pg")) as url:
+        engine = create_engine(url).execution_options(isolation_level="AUTOCOMMIT")
+        async with engine.connect() as connection:
+            await connection.execute(text(f"CREATE DATABASE {_MIGRATED}"))
+        await engine.dispose()
+        engine = create_engine(_database(url, _MIGRATED))
+        await upgrade(engine)
+        await engine.dispose()
         yield url
 
 
@@ -264,8 +278,8 @@ async def database_url(cluster: str) -> AsyncGenerator[str]:
     name = f"t{secrets.token_hex(8)}"
     engine = create_engine(cluster).execution_options(isolation_level="AUTOCOMMIT")
     async with engine.connect() as connection:
-        await connection.execute(text(f"CREATE DATABASE {name}"))
-        yield cluster.replace("/postgres?", f"/{name}?")
+        await connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {_MIGRATED}"))
+        yield _database(cluster, name)
         await connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
     await engine.dispose()
 
