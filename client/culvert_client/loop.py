@@ -389,12 +389,13 @@ class Daemon:
         self._identity = identity
         self._connect()
 
-    async def submit_code(self, code: str) -> int:
+    async def submit_code(self, code: str) -> local_pb2.SubmitCodeResponse:
         agent = self._enrolled()
         check_code(code)
-        valid_until = await agent.prove_code(code)
-        self.post(CodeProven(valid_until))
-        return valid_until
+        proof = await agent.prove_code(code)
+        self.post(CodeProven(proof.code_valid_until))
+        left = proof.recovery_codes_left if proof.HasField("recovery_codes_left") else None
+        return local_pb2.SubmitCodeResponse(code_valid_until=proof.code_valid_until, recovery_codes_left=left)
 
     def _enrolled(self) -> Agent:
         if self._agent is None:

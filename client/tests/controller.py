@@ -39,6 +39,7 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
         )
         self.refusal: CulvertError | None = None
         self.prefixes = ["10.20.0.10/32"]
+        self.recovery_codes = ["abcd-efgh-ijkl-mn23", "abcd-efgh-ijkl-mn24"]
         self.renewal: Callable[[str], Awaitable[agent_pb2.RenewCertificateResponse]] = _refuses_renewal
         # The certificates that have watched.
         self.shown: list[bytes] = []
@@ -67,10 +68,14 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
 
     @unary
     async def ProveCode(self, request: agent_pb2.ProveCodeRequest, _: Context) -> agent_pb2.ProveCodeResponse:
-        if request.code != CODE:
+        if request.code not in (CODE, *self.recovery_codes):
             raise CulvertError(Reason.CODE_WRONG)
         self.profile.code_valid_until = FAR_FUTURE
-        return agent_pb2.ProveCodeResponse(code_valid_until=FAR_FUTURE)
+        answer = agent_pb2.ProveCodeResponse(code_valid_until=FAR_FUTURE)
+        if request.code != CODE:
+            self.recovery_codes.remove(request.code)
+            answer.recovery_codes_left = len(self.recovery_codes)
+        return answer
 
     @unary
     async def OpenTunnel(

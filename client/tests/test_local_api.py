@@ -77,10 +77,16 @@ class Ended:
     err: str
 
 
-async def culvert(daemon: Running, uid: int, *arguments: str, stdin: str = "") -> Ended:
+async def culvert(
+    daemon: Running, uid: int, *arguments: str, stdin: str = "", language: str = "C.UTF-8"
+) -> Ended:
+    """As a person whose desktop speaks that language."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG"))}
     command = [sys.executable, "-c", PROGRAM, str(uid), "--socket", str(daemon.settings.socket), *arguments]
     pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=pipe)
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=pipe, stdout=pipe, stderr=pipe, env=env | {"LANG": language}
+    )
     out, err = await process.communicate(stdin.encode())
     assert process.returncode is not None
     return Ended(process.returncode, out.decode(), err.decode())
@@ -168,9 +174,33 @@ async def test_the_first_to_enrol_owns_the_computer(lab: Lab) -> None:
     assert (await culvert(daemon, ALICE, "close", "wiki")).out == "wiki is closed.\n"
     assert lab.controller.open == {}
 
+    for left in ("1 recovery code is left.", "That was the last recovery code"):
+        recovered = await culvert(daemon, ALICE, "code", stdin=f"{lab.controller.recovery_codes[0]}\n")
+        assert left in recovered.out
+
     root = await culvert(daemon, 0, "enroll", lab.link, "--name", "laptop-2")
     assert root.code == 0
     assert (await culvert(daemon, ALICE, "code", CODE)).code == 3
+
+
+async def test_a_german_is_told_in_german_why(lab: Lab) -> None:
+    async def says(*arguments: str) -> str:
+        ended = await culvert(lab.daemon, ALICE, *arguments, language="de_AT.UTF-8")
+        return ended.out + ended.err
+
+    assert "Nicht registriert" in await says("status")
+    assert "Registriert als alice." in await says("enroll", lab.link)
+    await lab.daemon.until(lambda status: status.user == "alice")
+    assert "Der Code ist falsch." in await says("code", "000000")
+    assert "Der Code stimmt" in await says("code", CODE)
+    named = {"user": "alice", "name": "wiki.corp.example", "owner": "bob@corp.example"}
+    lab.controller.refusal = CulvertError(Reason.NO_POLICY, **named)
+    refused = "Keine Richtlinie erlaubt alice den Zugriff auf wiki.corp.example.\nbob@corp.example fragen"
+    assert refused in await says("open", "wiki")
+    assert f"wiki.corp.example wurde abgelehnt. {refused}".replace("\n", " ") in await says("log")
+    assert json.loads(await says("status", "--json"))["last_error"]["message"].startswith(
+        "No policy lets alice"
+    )
 
 
 async def test_whoever_takes_every_place_keeps_nobody_else_out(daemon: Running) -> None:

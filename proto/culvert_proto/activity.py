@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from culvert_proto import local_pb2
+from culvert_proto import CulvertError, local_pb2
+from culvert_proto.language import words as _
 
 
 def said(one: local_pb2.Activity) -> str:
     """One sentence or more; a kind of a newer daemon in the words that came with it."""
-    why = " ".join(filter(None, (one.error.message, one.error.remedy)))
+    error = CulvertError.from_proto(one.error)
+    why = " ".join(filter(None, (error.message, error.remedy)))
+    told = {"fqdn": one.fqdn, "gateway": one.gateway, "before": one.gateway_before}
     match one.kind:
         case local_pb2.ACTIVITY_KIND_TUNNEL_UP:
-            return f"{one.fqdn} is open through {one.gateway}."
+            return _("{fqdn} is open through {gateway}.").format(**told)
         case local_pb2.ACTIVITY_KIND_TUNNEL_CLOSED:
-            return f"{one.fqdn} is closed. {one.error.message}"
+            return f"{_('{fqdn} is closed.').format(**told)} {error.message}"
         case local_pb2.ACTIVITY_KIND_FAILED_OVER:
-            return f"{one.fqdn} moved from {one.gateway_before} to {one.gateway}."
+            return _("{fqdn} moved from {before} to {gateway}.").format(**told)
         case local_pb2.ACTIVITY_KIND_DENIED:
-            return f"{one.fqdn} was refused. {why}"
+            return f"{_('{fqdn} was refused.').format(**told)} {why}"
         case local_pb2.ACTIVITY_KIND_CODE_PROVEN:
-            return "A code was accepted."
+            return _("A code was accepted.")
         case local_pb2.ACTIVITY_KIND_PAUSED:
-            return "Culvert was paused."
+            return _("Culvert was paused.")
         case local_pb2.ACTIVITY_KIND_RESUMED:
-            return "The pause ended."
+            return _("The pause ended.")
         case local_pb2.ACTIVITY_KIND_CONTROLLER_LOST:
             return why
         case local_pb2.ACTIVITY_KIND_CONTROLLER_BACK:
-            return "The controller answers again."
-        case _:
+            return _("The controller answers again.")
+        case _other:
             return f"{one.fqdn} {why}".strip()

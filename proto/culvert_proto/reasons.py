@@ -1,6 +1,7 @@
 """The error catalogue: for each reason what happened, what to do next, and how gRPC and HTTP say it.
 
-The same words reach the tray, the CLI, the REST API and the log. A message may name the case ("alice", "git.corp.example")
+The same words reach the tray, the CLI, the REST API and the log; tray and CLI say them in the person's language
+(`language.py`). A message may name the case ("alice", "git.corp.example")
 through `str.format` fields; a field that the raiser did not give is an error in the raiser, caught by the catalogue's test.
 """
 
@@ -13,7 +14,9 @@ from http import HTTPStatus
 
 import grpc
 
+from culvert_proto.fragments import translated
 from culvert_proto.gen.culvert.error.v1 import error_pb2
+from culvert_proto.language import translates, words
 
 
 class Reason(enum.IntEnum):
@@ -511,31 +514,48 @@ class CulvertError(Exception):
     """
 
     def __init__(self, reason: Reason, **fields: object) -> None:
-        entry = CATALOGUE[reason]
         self.reason = reason
-        self.message = entry.message.format(**fields)
-        self.remedy = entry.remedy.format(**fields)
-        seconds = fields.get("seconds")
-        # In seconds; of a reason that passes by itself.
-        self.retry_after = seconds if isinstance(seconds, int) else None
+        self.fields = {name: str(value) for name, value in fields.items()}
+        self.message, self.remedy = self._words()
         super().__init__(f"{self.message} {self.remedy}")
 
     @classmethod
     def from_proto(cls, error: error_pb2.Error) -> CulvertError:
-        """Take over the texts that were sent; an unknown reason of a newer peer becomes INTERNAL with its own texts."""
+        """Take over the texts that were sent, or say the same in the person's language.
+
+        An unknown reason of a newer peer becomes INTERNAL with its own texts; these also stay where a field is missing.
+        """
         self = cls.__new__(cls)
+        self.fields = dict(error.fields)
+        self.message, self.remedy = error.message, error.remedy
         try:
             self.reason = Reason(error.reason)
         except ValueError:
             self.reason = Reason.INTERNAL
-        self.message, self.remedy, self.retry_after = error.message, error.remedy, None
+        else:
+            if translates() and CATALOGUE[self.reason].fields() <= self.fields.keys():
+                self.message, self.remedy = self._words()
         Exception.__init__(self, f"{self.message} {self.remedy}")
         return self
 
     def to_proto(self) -> error_pb2.Error:
         return error_pb2.Error(
-            reason=error_pb2.Reason.ValueType(self.reason), message=self.message, remedy=self.remedy
+            reason=error_pb2.Reason.ValueType(self.reason),
+            message=self.message,
+            remedy=self.remedy,
+            fields=self.fields,
         )
+
+    def _words(self) -> tuple[str, str]:
+        fields = translated(self.fields) if translates() else self.fields
+        entry = CATALOGUE[self.reason]
+        return words(entry.message).format(**fields), words(entry.remedy).format(**fields)
+
+    @property
+    def retry_after(self) -> int | None:
+        """In seconds; of a reason that passes by itself."""
+        seconds = self.fields.get("seconds", "")
+        return int(seconds) if seconds.isdecimal() else None
 
     @property
     def entry(self) -> Entry:

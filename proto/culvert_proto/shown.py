@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import time
 from datetime import datetime, timedelta
 
 from culvert_proto import local_pb2
+from culvert_proto.fragments import DAYS, MONTHS
+from culvert_proto.language import words as _
 
 # Who says tomorrow late in the evening does not mean midnight.
 _MORNING = 6
 
 
-def clock(unix: float, now: float) -> str:
+def clock(unix: float, now: float, *, seconds: bool = False) -> str:
     """In local time: '14:05', with the day when that is not today's."""
-    at = time.localtime(unix)
-    return time.strftime("%H:%M" if at[:3] == time.localtime(now)[:3] else "%a %d %b, %H:%M", at)
+    at, today = datetime.fromtimestamp(unix).astimezone(), datetime.fromtimestamp(now).astimezone()
+    time = f"{at:%H:%M:%S}" if seconds else f"{at:%H:%M}"
+    if at.date() == today.date():
+        return time
+    day, month = _(DAYS[at.weekday()]), _(MONTHS[at.month - 1])
+    return _("{day:.3} {number} {month:.3}, {time}").format(day=day, number=at.day, month=month, time=time)
 
 
 def tomorrow(now: datetime) -> datetime:
@@ -24,5 +29,12 @@ def tomorrow(now: datetime) -> datetime:
 
 def round_trip(gateway: local_pb2.Gateway) -> str:
     """'12 ms'; empty when it is not known."""
+    if not (gateway.online and gateway.rtt_us):
+        return ""
     milliseconds = gateway.rtt_us / 1e3
-    return f"{milliseconds:.{0 if milliseconds >= 10 else 1}f} ms" if gateway.online and milliseconds else ""
+    return f"{decimal(milliseconds, 0 if milliseconds >= 10 else 1)} ms"
+
+
+def decimal(number: float, digits: int) -> str:
+    """With the language's decimal sign."""
+    return f"{number:.{digits}f}".replace(".", _("."))

@@ -3,6 +3,7 @@
 Exit codes: 0 done, 1 fault, 2 wrong usage, 3 refused with a reason, 4 the daemon does not run.
 """
 
+from culvert_client.cli import language as language  # first: the next say their words as they are imported
 from culvert_client.cli import log as log  # registers its command, as the next its commands
 from culvert_client.cli import pause as pause
 from culvert_client.cli.commands import app

@@ -19,45 +19,45 @@ from google.protobuf.message import Message
 from culvert_client.cli import observation, words
 from culvert_client.cli.daemon_link import EXIT_FAULT, DaemonLink
 from culvert_client.cli.diagnosis import Verdict, verdicts
+from culvert_client.cli.language import _
 
 app = typer.Typer(
     name="culvert",
-    help="On-demand IPsec tunnels: a name opens, and a tunnel carries it.",
-    epilog="Exit codes: 0 done, 1 fault, 2 wrong usage, 3 refused with a reason, 4 the daemon does not run.",
+    help=_("On-demand IPsec tunnels: a name opens, and a tunnel carries it."),
+    epilog=_(
+        "Exit codes: 0 done, 1 fault, 2 wrong usage, 3 refused with a reason, 4 the daemon does not run."
+    ),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Json = Annotated[bool, typer.Option("--json", help=_("Print JSON."))]
 
 
 @app.callback()
 def connect(
     context: typer.Context,
-    socket: Annotated[Path, typer.Option(envvar="CULVERT_SOCKET", help="The daemon's socket.")] = Path(
+    socket: Annotated[Path, typer.Option(envvar="CULVERT_SOCKET", help=_("The daemon's socket."))] = Path(
         "/run/culvert/culvertd.sock"
     ),
 ) -> None:
     context.obj = DaemonLink(socket)
 
 
-@app.command()
+@app.command(help=_("What is up, who is signed in, what went wrong."))
 def status(context: typer.Context, json: Json = False) -> None:
-    """What is up, who is signed in, what went wrong."""
     found = _status(context)
     _json(found) if json else words.say_status(found)
 
 
-@app.command()
+@app.command(help=_("The names that you may open."))
 def resources(context: typer.Context, json: Json = False) -> None:
-    """The names that you may open."""
     found = _status(context)
     _json(local_pb2.Status(resources=found.resources)) if json else words.say_resources(found)
 
 
-@app.command()
+@app.command(help=_("The gateways, whether they are online, and the round trip to each."))
 def gateways(context: typer.Context, json: Json = False) -> None:
-    """The gateways, whether they are online, and the round trip to each."""
     found = _status(context)
     if json:
         _json(local_pb2.Status(gateways=found.gateways, selected_gateway=found.selected_gateway))
@@ -65,18 +65,21 @@ def gateways(context: typer.Context, json: Json = False) -> None:
         words.say_gateways(found)
 
 
-@app.command()
+@app.command(help=_("Enrol this computer with an invitation link, and set up your authenticator."))
 def enroll(
     context: typer.Context,
-    link: Annotated[str | None, typer.Argument(help="culvert://enroll?…; asked for when left out.")] = None,
-    name: Annotated[str, typer.Option(help="This computer's name; its host name when left out.")] = "",
+    link: Annotated[
+        str | None, typer.Argument(help=_("culvert://enroll?…; asked for when left out."))
+    ] = None,
+    name: Annotated[str, typer.Option(help=_("This computer's name; its host name when left out."))] = "",
     totp_uri_file: Annotated[
         Path | None,
-        typer.Option(help="Write the authenticator's URI and the recovery codes there (0600), a line each."),
+        typer.Option(
+            help=_("Write the authenticator's URI and the recovery codes there (0600), a line each.")
+        ),
     ] = None,
 ) -> None:
-    """Enrol this computer with an invitation link, and set up your authenticator."""
-    wanted = link if link is not None else _typed("Invitation link")
+    wanted = link if link is not None else _typed(_("Invitation link"))
     # Opened before the token is spent: a secret with nowhere to go is lost.
     target = None if totp_uri_file is None else _private_file(totp_uri_file)
     try:
@@ -86,90 +89,88 @@ def enroll(
         if totp_uri_file is not None:
             totp_uri_file.unlink()
         raise
-    words.out.print(f"Enrolled as {answer.user}.", markup=False)
+    words.out.print(_("Enrolled as {user}.").format(user=answer.user), markup=False)
     if target is not None:
         with os.fdopen(target, "w") as file:
             file.write("".join(f"{line}\n" for line in (answer.totp_uri, *answer.recovery_codes)))
         return
     if sys.stdout.isatty():
         segno.make(answer.totp_uri, error="m").terminal(compact=True)
-    words.out.print("Scan this with your authenticator; it is not shown again:")
+    words.out.print(_("Scan this with your authenticator; it is not shown again:"))
     words.out.print(answer.totp_uri, markup=False)
     if answer.recovery_codes:
-        words.out.print("Keep these for the day that your authenticator is gone. Each works once, as a code:")
+        words.out.print(
+            _("Keep these for the day that your authenticator is gone. Each works once, as a code:")
+        )
         for one in answer.recovery_codes:
             words.out.print(f"  {one}", markup=False)
     if sys.stdin.isatty():
-        _submit(context, _typed("Code"))
+        _submit(context, _typed(_("Code")))
 
 
-@app.command()
+@app.command(help=_("Prove a code of your authenticator, so that tunnels can be opened."))
 def code(
     context: typer.Context,
     digits: Annotated[
-        str | None, typer.Argument(help="Six digits, or a recovery code; asked for when left out.")
+        str | None, typer.Argument(help=_("Six digits, or a recovery code; asked for when left out."))
     ] = None,
 ) -> None:
-    """Prove a code of your authenticator, so that tunnels can be opened."""
-    _submit(context, digits if digits is not None else _typed("Code"))
+    _submit(context, digits if digits is not None else _typed(_("Code")))
 
 
-@app.command("open")
+@app.command("open", help=_("Bring the tunnel for a name up, and wait until packets can flow."))
 def open_name(
-    context: typer.Context, name: Annotated[str, typer.Argument(help="A resource, or its name in DNS.")]
+    context: typer.Context, name: Annotated[str, typer.Argument(help=_("A resource, or its name in DNS."))]
 ) -> None:
-    """Bring the tunnel for a name up, and wait until packets can flow."""
     answer = link_of(context).ask(lambda daemon: daemon.OpenTunnel(local_pb2.OpenTunnelRequest(name=name)))
-    words.out.print(f"{answer.tunnel.fqdn} is open through {answer.tunnel.gateway}.", markup=False)
+    told = _("{name} is open through {gateway}.")
+    words.out.print(told.format(name=answer.tunnel.fqdn, gateway=answer.tunnel.gateway), markup=False)
 
 
-@app.command()
+@app.command(help=_("Close the tunnel of a name, or all."))
 def close(
     context: typer.Context,
-    name: Annotated[str | None, typer.Argument(help="A resource, or its name in DNS.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Close every tunnel.")] = False,
+    name: Annotated[str | None, typer.Argument(help=_("A resource, or its name in DNS."))] = None,
+    every: Annotated[bool, typer.Option("--all", help=_("Close every tunnel."))] = False,
 ) -> None:
-    """Close the tunnel of a name, or all."""
     if every == (name is not None):
-        raise typer.BadParameter("give a name, or --all")
+        raise typer.BadParameter(_("give a name, or --all"))
     request = (
         local_pb2.CloseTunnelRequest(all=True) if every else local_pb2.CloseTunnelRequest(name=name or "")
     )
     answer = link_of(context).ask(lambda daemon: daemon.CloseTunnel(request))
     if every:
-        words.out.print(f"{answer.closed} tunnels closed." if answer.closed != 1 else "1 tunnel closed.")
+        words.out.print(_.plural("{n} tunnel closed.", "{n} tunnels closed.", answer.closed))
     else:
-        words.out.print(f"{name} is closed." if answer.closed else f"{name} was not open.", markup=False)
+        told = _("{name} is closed.") if answer.closed else _("{name} was not open.")
+        words.out.print(told.format(name=name), markup=False)
 
 
-@app.command()
+@app.command(help=_("Choose the gateway for tunnels opened from now on."))
 def use(
-    context: typer.Context, gateway: Annotated[str, typer.Argument(help="A gateway's name, or auto.")]
+    context: typer.Context, gateway: Annotated[str, typer.Argument(help=_("A gateway's name, or auto."))]
 ) -> None:
-    """Choose the gateway for tunnels opened from now on."""
     chosen = "" if gateway == "auto" else gateway
     link_of(context).ask(lambda daemon: daemon.SelectGateway(local_pb2.SelectGatewayRequest(gateway=chosen)))
-    words.out.print(f"Gateway: {chosen or 'automatic'}.", markup=False)
+    words.out.print(_("Gateway: {gateway}.").format(gateway=chosen or _("automatic")), markup=False)
 
 
-@app.command()
+@app.command(help=_("Check each hop: a verdict, and what to do. Ends with 1 when something is wrong."))
 def doctor(context: typer.Context, json: Json = False) -> None:
-    """Check each hop: a verdict, and what to do. Ends with 1 when something is wrong."""
     found = _verdicts(context)
     if json:
-        print(dumps([asdict(verdict) for verdict in found], indent=2))
+        print(dumps([asdict(verdict) | {"title": _(verdict.hop)} for verdict in found], indent=2))
     else:
         words.say_verdicts(found)
     if not all(verdict.good for verdict in found):
         raise typer.Exit(EXIT_FAULT)
 
 
-@app.command()
+@app.command(help=_("Write what your administrator needs to help you into a zip; no secret is in it."))
 def report(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="A zip that does not exist yet.", readable=False)],
+    file: Annotated[Path, typer.Argument(help=_("A zip that does not exist yet."), readable=False)],
 ) -> None:
-    """Write what your administrator needs to help you into a zip; no secret is in it."""
     target = _private_file(file)
     try:
         found, status = _verdicts(context), _status(context)
@@ -178,7 +179,8 @@ def report(
         raise
     lines = (f"{'ok' if it.good else 'WRONG'} {it.hop}: {it.what} {it.remedy}".strip() for it in found)
     observation.write_report(target, status, "\n".join([*lines, ""]))
-    words.out.print(f"{file} is written. Look into it before you send it.", markup=False)
+    told = _("{file} is written. Look into it before you send it.")
+    words.out.print(told.format(file=file), markup=False)
 
 
 def _verdicts(context: typer.Context) -> list[Verdict]:
@@ -196,8 +198,11 @@ def _status(context: typer.Context) -> local_pb2.Status:
 
 def _submit(context: typer.Context, digits: str) -> None:
     wanted = digits.strip().replace(" ", "")
-    link_of(context).ask(lambda daemon: daemon.SubmitCode(local_pb2.SubmitCodeRequest(code=wanted)))
-    words.out.print("The code is right: tunnels can be opened.")
+    request = local_pb2.SubmitCodeRequest(code=wanted)
+    answer = link_of(context).ask(lambda daemon: daemon.SubmitCode(request))
+    words.out.print(_("The code is right: tunnels can be opened."))
+    if answer.HasField("recovery_codes_left"):
+        words.say_recovery_codes(answer.recovery_codes_left)
 
 
 def _typed(what: str) -> str:
@@ -206,7 +211,7 @@ def _typed(what: str) -> str:
         return str(typer.prompt(what)).strip()
     line = sys.stdin.readline().strip()
     if not line:
-        raise typer.BadParameter(f"{what.lower()}: nothing came in")
+        raise typer.BadParameter(_("{what}: nothing came in").format(what=what))
     return line
 
 
@@ -214,7 +219,8 @@ def _private_file(path: Path) -> int:
     try:
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        words.say_error(f"{path} cannot be made: {error.strerror}.", "Name a file that does not exist yet.")
+        told = _("{file} cannot be made: {why}.").format(file=path, why=error.strerror)
+        words.say_error(told, _("Name a file that does not exist yet."))
         raise typer.Exit(EXIT_FAULT) from None
 
 

@@ -13,6 +13,7 @@ import typer
 from culvert_proto import Reason, local_pb2_grpc
 from culvert_proto.grpc_errors import from_rpc_error
 
+from culvert_client.cli.language import _
 from culvert_client.cli.words import say_error
 
 EXIT_FAULT = 1
@@ -46,8 +47,9 @@ class DaemonLink:
 
     def _fail(self, error: grpc.aio.AioRpcError) -> NoReturn:
         if error.code() is grpc.StatusCode.UNAVAILABLE and not error.trailing_metadata():
-            say_error(f"The daemon does not answer at {self._socket}.", "Start culvertd as root.")
+            told = _("The daemon does not answer at {socket}.").format(socket=self._socket)
+            say_error(told, _("Start culvertd as root."))
             raise typer.Exit(EXIT_NO_DAEMON)
-        refusal = from_rpc_error(error, peer="The daemon")
+        refusal = from_rpc_error(error, peer="the Culvert daemon")
         say_error(refusal.message, refusal.remedy)
         raise typer.Exit(EXIT_FAULT if refusal.reason in _FAULTS else EXIT_REFUSED)

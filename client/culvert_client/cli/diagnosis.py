@@ -7,7 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network, ip_network
 
-from culvert_proto import local_pb2
+from culvert_proto import CulvertError, local_pb2
+
+from culvert_client.cli.language import _
 
 Interface = IPv4Interface | IPv6Interface
 
@@ -23,6 +25,8 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
+    """`hop` is a name in English that stays the same in every language, to be shown translated."""
+
     hop: str
     good: bool
     what: str
@@ -31,56 +35,76 @@ class Verdict:
 
 def verdicts(status: local_pb2.Status, seen: Seen, now: float) -> Iterator[Verdict]:
     """`now` in Unix seconds. What the caller may not see is not judged."""
-    yield Verdict("daemon", True, f"culvertd {status.version} runs; packets go the {status.datapath} way.")
+    yield Verdict(
+        "daemon",
+        True,
+        _("culvertd {version} runs; packets go the {datapath} way.").format(
+            version=status.version, datapath=status.datapath
+        ),
+    )
     yield _dns_path(seen.canary)
     if status.state == local_pb2.STATE_NOT_ENROLLED:
         yield Verdict(
-            "enrolment", False, "This computer is not enrolled.", "Open your invitation: culvert enroll."
+            "enrolment",
+            False,
+            _("This computer is not enrolled."),
+            _("Open your invitation: culvert enroll."),
         )
         return
     if status.state == local_pb2.STATE_OFFLINE:
-        error = status.last_error
-        yield Verdict("controller", False, error.message or "The controller cannot be reached.", error.remedy)
+        error = CulvertError.from_proto(status.last_error)
+        said = error.message or _("The controller cannot be reached.")
+        yield Verdict("controller", False, said, error.remedy)
     elif status.state == local_pb2.STATE_PAUSED:
-        yield Verdict("pause", False, "Culvert is paused: it opens no tunnel.", "culvert resume")
+        yield Verdict("pause", False, _("Culvert is paused: it opens no tunnel."), "culvert resume")
     else:
-        yield Verdict("controller", True, f"{status.controller} answers.")
+        yield Verdict("controller", True, _("{controller} answers.").format(controller=status.controller))
     if not status.user:
-        yield Verdict("rest", True, "Only the one who enrolled this computer and root see more.")
+        yield Verdict("rest", True, _("Only the one who enrolled this computer and root see more."))
         return
     if status.code_valid_until > now:
-        yield Verdict("code", True, f"Valid for {round((status.code_valid_until - now) / 60)} min.")
+        yield Verdict(
+            "code",
+            True,
+            _("Valid for {minutes} min.").format(minutes=round((status.code_valid_until - now) / 60)),
+        )
     else:
-        yield Verdict("code", False, "No valid code.", "Enter one: culvert code.")
+        yield Verdict("code", False, _("No valid code."), _("Enter one: culvert code."))
     yield _gateways(status)
     yield from _collisions(status, seen.interfaces)
     yield from _drops(status)
     if status.HasField("last_error") and status.state != local_pb2.STATE_OFFLINE:
-        yield Verdict("last refusal", False, status.last_error.message, status.last_error.remedy)
+        error = CulvertError.from_proto(status.last_error)
+        yield Verdict("last refusal", False, error.message, error.remedy)
 
 
 def _dns_path(canary: bool | None) -> Verdict:
     if canary is None:
-        return Verdict("DNS path", False, "The system's name service does not answer.", "Restart culvertd.")
+        return Verdict(
+            "DNS path", False, _("The system's name service does not answer."), _("Restart culvertd.")
+        )
     if canary:
         return Verdict(
             "DNS path",
             False,
-            "Names are asked around culvertd.",
-            "Restart culvertd, or see dns_upstream in its settings.",
+            _("Names are asked around culvertd."),
+            _("Restart culvertd, or see dns_upstream in its settings."),
         )
-    return Verdict("DNS path", True, "Names are asked through culvertd.")
+    return Verdict("DNS path", True, _("Names are asked through culvertd."))
 
 
 def _gateways(status: local_pb2.Status) -> Verdict:
     online = [gateway.name for gateway in status.gateways if gateway.online]
     if not online:
-        return Verdict("gateway", False, "No gateway is online.", "Tell your administrator.")
+        return Verdict("gateway", False, _("No gateway is online."), _("Tell your administrator."))
     if status.selected_gateway and status.selected_gateway not in online:
         return Verdict(
-            "gateway", False, f"{status.selected_gateway}, which you chose, is offline.", "culvert use auto"
+            "gateway",
+            False,
+            _("{gateway}, which you chose, is offline.").format(gateway=status.selected_gateway),
+            "culvert use auto",
         )
-    return Verdict("gateway", True, f"Online: {', '.join(online)}.")
+    return Verdict("gateway", True, _("Online: {gateways}.").format(gateways=", ".join(online)))
 
 
 def _collisions(status: local_pb2.Status, interfaces: Mapping[str, Sequence[Interface]]) -> Iterator[Verdict]:
@@ -90,12 +114,17 @@ def _collisions(status: local_pb2.Status, interfaces: Mapping[str, Sequence[Inte
             for device, addresses in interfaces.items():
                 if any(own.version == prefix.version and own.network.overlaps(prefix) for own in addresses):
                     found = True
+                    said = _("{name} ({prefix}) lies in the network behind {device}.")
                     yield Verdict(
-                        "addresses", False, f"{resource.fqdn} ({prefix}) lies in the network behind {device}.",
-                        "While its tunnel is up, that part of your network cannot be reached. Use another network.",
-                    )  # fmt: skip
+                        "addresses",
+                        False,
+                        said.format(name=resource.fqdn, prefix=prefix, device=device),
+                        _(
+                            "While its tunnel is up, that part of your network cannot be reached. Use another network."
+                        ),
+                    )
     if not found:
-        yield Verdict("addresses", True, "No resource lies in a network that this computer is in.")
+        yield Verdict("addresses", True, _("No resource lies in a network that this computer is in."))
 
 
 def _networks(texts: Iterable[str]) -> Iterator[IPv4Network | IPv6Network]:
@@ -112,6 +141,6 @@ def _drops(status: local_pb2.Status) -> Iterator[Verdict]:
             yield Verdict(
                 "packets",
                 False,
-                f"{tunnel.fqdn} dropped {causes}.",
-                f"Open it anew: culvert close {tunnel.fqdn}.",
+                _("{name} dropped {causes}.").format(name=tunnel.fqdn, causes=causes),
+                _("Open it anew: culvert close {name}.").format(name=tunnel.fqdn),
             )

@@ -13,6 +13,7 @@ from google.protobuf import json_format
 
 from culvert_client.cli import words
 from culvert_client.cli.commands import Json, app, link_of
+from culvert_client.cli.language import _
 
 if TYPE_CHECKING:
     from culvert_proto import local_pb2_grpc
@@ -25,15 +26,18 @@ _COLOURS = {
 }
 
 
-@app.command()
+@app.command(
+    help=_(
+        "What has happened: tunnels up and closed, denials with their reasons. With --json, an object a line."
+    )
+)
 def log(
     context: typer.Context,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what happens from now on.")
+        bool, typer.Option("--follow", "-f", help=_("Go on with what happens from now on."))
     ] = False,
     json: Json = False,
 ) -> None:
-    """What has happened: tunnels up and closed, denials with their reasons. With --json, an object a line."""
 
     async def read(daemon: local_pb2_grpc.LocalServiceAsyncStub) -> None:
         async for answer in daemon.WatchActivity(local_pb2.WatchActivityRequest(follow=follow)):

@@ -13,6 +13,7 @@ from culvert_proto.shown import clock, tomorrow
 
 from culvert_client.cli import words
 from culvert_client.cli.commands import app, link_of
+from culvert_client.cli.language import _
 
 _UNITS = {"m": "minutes", "min": "minutes", "h": "hours", "d": "days"}
 
@@ -25,24 +26,23 @@ def end_of_pause(typed: str, now: datetime) -> datetime | None:
     return now + timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else None
 
 
-@app.command()
+@app.command(
+    help=_("Close every tunnel and open none for a while. Names pass; what is protected stays blocked.")
+)
 def pause(
     context: typer.Context,
-    duration: Annotated[str, typer.Argument(help="15m, 1h, 1d, or tomorrow.")] = "1h",
+    duration: Annotated[str, typer.Argument(help=_("15m, 1h, 1d, or tomorrow."))] = "1h",
 ) -> None:
-    """Close every tunnel and open none for a while. Names pass; what is protected stays blocked."""
     until = end_of_pause(duration, datetime.now().astimezone())
     if until is None:
-        raise typer.BadParameter("give 15m, 1h, 1d or tomorrow")
+        raise typer.BadParameter(_("give 15m, 1h, 1d or tomorrow"))
     request = local_pb2.PauseRequest(until=round(until.timestamp()))
     link_of(context).ask(lambda daemon: daemon.Pause(request))
-    words.out.print(
-        f"Paused until {clock(request.until, time.time())}. Before that: culvert resume", markup=False
-    )
+    told = _("Paused until {time}. Before that: culvert resume")
+    words.out.print(told.format(time=clock(request.until, time.time())), markup=False)
 
 
-@app.command()
+@app.command(help=_("End a pause now."))
 def resume(context: typer.Context) -> None:
-    """End a pause now."""
     link_of(context).ask(lambda daemon: daemon.Resume(local_pb2.ResumeRequest()))
-    words.out.print("Tunnels are opened again when their names are used.")
+    words.out.print(_("Tunnels are opened again when their names are used."))

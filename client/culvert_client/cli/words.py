@@ -4,32 +4,33 @@ from __future__ import annotations
 
 import time
 
-from culvert_proto import local_pb2
-from culvert_proto.shown import clock, round_trip
+from culvert_proto import CulvertError, local_pb2
+from culvert_proto.shown import clock, decimal, round_trip
 from rich.console import Console
 from rich.table import Table
 
 from culvert_client.cli.diagnosis import Verdict
+from culvert_client.cli.language import _
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 _STATES: dict[local_pb2.State.ValueType, tuple[str, str]] = {
-    local_pb2.STATE_NOT_ENROLLED: ("Not enrolled", "yellow"),
-    local_pb2.STATE_READY: ("Ready", "green"),
-    local_pb2.STATE_CONNECTING: ("Connecting", "cyan"),
-    local_pb2.STATE_CONNECTED: ("Connected", "green"),
-    local_pb2.STATE_NEEDS_CODE: ("A code is needed", "yellow"),
-    local_pb2.STATE_OFFLINE: ("The controller cannot be reached", "red"),
-    local_pb2.STATE_PAUSED: ("Paused", "yellow"),
+    local_pb2.STATE_NOT_ENROLLED: (_("Not enrolled"), "yellow"),
+    local_pb2.STATE_READY: (_("Ready"), "green"),
+    local_pb2.STATE_CONNECTING: (_("Connecting"), "cyan"),
+    local_pb2.STATE_CONNECTED: (_("Connected"), "green"),
+    local_pb2.STATE_NEEDS_CODE: (_("A code is needed"), "yellow"),
+    local_pb2.STATE_OFFLINE: (_("The controller cannot be reached"), "red"),
+    local_pb2.STATE_PAUSED: (_("Paused"), "yellow"),
 }
 _TUNNEL_STATES: dict[local_pb2.TunnelState.ValueType, str] = {
-    local_pb2.TUNNEL_STATE_OPENING: "opening",
-    local_pb2.TUNNEL_STATE_UP: "up",
-    local_pb2.TUNNEL_STATE_REKEYING: "up, new keys",
-    local_pb2.TUNNEL_STATE_CLOSING: "closing",
+    local_pb2.TUNNEL_STATE_OPENING: _("opening"),
+    local_pb2.TUNNEL_STATE_UP: _("up"),
+    local_pb2.TUNNEL_STATE_REKEYING: _("up, new keys"),
+    local_pb2.TUNNEL_STATE_CLOSING: _("closing"),
 }
-_DATAPATHS = {"kernel": "the kernel's IPsec", "userspace": "Culvert's own IPsec"}
+_DATAPATHS = {"kernel": _("the kernel's IPsec"), "userspace": _("Culvert's own IPsec")}
 
 
 def say_error(what: str, remedy: str) -> None:
@@ -39,41 +40,44 @@ def say_error(what: str, remedy: str) -> None:
 
 
 def say_status(status: local_pb2.Status) -> None:
-    text, colour = _STATES.get(status.state, ("Unknown", "red"))
+    text, colour = _STATES.get(status.state, (_("Unknown"), "red"))
     out.print(f"● {text}", style=colour)
     if status.paused_until:
-        out.print(
-            f"Until {clock(status.paused_until, time.time())} no tunnel is opened. Before that: culvert resume"
-        )
+        told = _("Until {time} no tunnel is opened. Before that: culvert resume")
+        out.print(told.format(time=clock(status.paused_until, time.time())))
     if status.user:
-        out.print(f"Signed in as {status.user} on {status.device_name}; {_code(status)}", markup=False)
+        told = _("Signed in as {user} on {device}; {code}")
+        out.print(told.format(user=status.user, device=status.device_name, code=_code(status)), markup=False)
     elif status.state != local_pb2.STATE_NOT_ENROLLED:
-        out.print("Another user enrolled this computer; only that user and root see more.")
+        out.print(_("Another user enrolled this computer; only that user and root see more."))
     if status.controller:
-        out.print(f"Controller {status.controller}", markup=False)
+        out.print(_("Controller {name}").format(name=status.controller), markup=False)
     if status.datapath:
-        out.print(f"Packets go through {_DATAPATHS.get(status.datapath, status.datapath)}", markup=False)
+        way = _DATAPATHS.get(status.datapath, status.datapath)
+        out.print(_("Packets go through {way}").format(way=way), markup=False)
     near = [f"{it.name} {trip}" for it in status.gateways if (trip := round_trip(it))]
     if near:
-        out.print(f"Round trips: {', '.join(near)}", markup=False)
+        out.print(_("Round trips: {gateways}").format(gateways=", ".join(near)), markup=False)
     if status.selected_gateway:
-        out.print(f"Gateway {status.selected_gateway} (chosen by you)", markup=False)
+        told = _("Gateway {gateway} (chosen by you)")
+        out.print(told.format(gateway=status.selected_gateway), markup=False)
     if status.tunnels:
         say_tunnels(status)
     opened = next((click for click in status.clicks if not click.HasField("error")), None)
     if opened is not None:
         _say_click(opened)
     if status.HasField("last_error"):
-        say_error(status.last_error.message, status.last_error.remedy)
+        error = CulvertError.from_proto(status.last_error)
+        say_error(error.message, error.remedy)
 
 
 def say_tunnels(status: local_pb2.Status) -> None:
-    table = _table("NAME", "GATEWAY", "STATE", "ADDRESS", "IN", "OUT", "DROPPED")
+    table = _table(_("NAME"), _("GATEWAY"), _("STATE"), _("ADDRESS"), _("IN"), _("OUT"), _("DROPPED"))
     for tunnel in status.tunnels:
         table.add_row(
             tunnel.fqdn,
             tunnel.gateway,
-            _TUNNEL_STATES.get(tunnel.state, "unknown"),
+            _TUNNEL_STATES.get(tunnel.state, _("unknown")),
             tunnel.inner_address,
             _bytes(tunnel.bytes_in),
             _bytes(tunnel.bytes_out),
@@ -84,9 +88,9 @@ def say_tunnels(status: local_pb2.Status) -> None:
 
 def say_resources(status: local_pb2.Status) -> None:
     if not status.resources:
-        out.print("No resource is known. Your administrator can give you access to some.")
+        out.print(_("No resource is known. Your administrator can give you access to some."))
         return
-    table = _table("RESOURCE", "NAME", "ADDRESSES")
+    table = _table(_("RESOURCE"), _("NAME"), _("ADDRESSES"))
     for resource in status.resources:
         table.add_row(resource.name, resource.fqdn, ", ".join(resource.addresses))
     out.print(table)
@@ -94,12 +98,12 @@ def say_resources(status: local_pb2.Status) -> None:
 
 def say_gateways(status: local_pb2.Status) -> None:
     if not status.gateways:
-        out.print("No gateway is known.")
+        out.print(_("No gateway is known."))
         return
-    table = _table("GATEWAY", "ADDRESS", "STATE", "ROUND TRIP", "CHOSEN")
+    table = _table(_("GATEWAY"), _("ADDRESS"), _("STATE"), _("ROUND TRIP"), _("CHOSEN"))
     for gateway in status.gateways:
-        chosen = "by you" if gateway.name == status.selected_gateway else ""
-        state = "online" if gateway.online else "offline"
+        chosen = _("by you") if gateway.name == status.selected_gateway else ""
+        state = _("online") if gateway.online else _("offline")
         table.add_row(gateway.name, gateway.address, state, round_trip(gateway) or "-", chosen)
     out.print(table)
 
@@ -107,19 +111,28 @@ def say_gateways(status: local_pb2.Status) -> None:
 def say_verdicts(verdicts: list[Verdict]) -> None:
     for verdict in verdicts:
         mark, colour = ("✓", "green") if verdict.good else ("✗", "red")
-        out.print(f"{mark} {verdict.hop}: {verdict.what}", style=colour, markup=False)
+        out.print(f"{mark} {_(verdict.hop)}: {verdict.what}", style=colour, markup=False)
         if verdict.remedy:
             out.print(f"  {verdict.remedy}", markup=False)
 
 
+def say_recovery_codes(left: int) -> None:
+    if left:
+        out.print(_.plural("{n} recovery code is left.", "{n} recovery codes are left.", left))
+    else:
+        out.print(_("That was the last recovery code: ask your administrator for a new authenticator."))
+
+
 def _say_click(click: local_pb2.Click) -> None:
-    steps = " → ".join(f"{step.name} {step.at_us / 1e3:.1f}" for step in click.steps)
-    out.print(f"Last opened {click.fqdn}, ms: {steps}", markup=False)
+    steps = " → ".join(f"{step.name} {decimal(step.at_us / 1e3, 1)}" for step in click.steps)
+    out.print(_("Last opened {name}, ms: {steps}").format(name=click.fqdn, steps=steps), markup=False)
 
 
 def _code(status: local_pb2.Status) -> str:
     left = status.code_valid_until - int(time.time())
-    return f"code valid for {left // 3600} h {left % 3600 // 60} min" if left > 0 else "no valid code"
+    if left <= 0:
+        return _("no valid code")
+    return _("code valid for {hours} h {minutes} min").format(hours=left // 3600, minutes=left % 3600 // 60)
 
 
 def _table(*columns: str) -> Table:
@@ -133,6 +146,6 @@ def _bytes(count: int) -> str:
     size = float(count)
     for unit in ("B", "KiB", "MiB"):
         if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+            return f"{decimal(size, 0 if unit == 'B' else 1)} {unit}"
         size /= 1024
-    return f"{size:.1f} GiB"
+    return f"{decimal(size, 1)} GiB"

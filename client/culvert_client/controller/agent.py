@@ -112,12 +112,11 @@ class Agent:
             attempt += 1
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 (spreads load, hides nothing)
 
-    async def prove_code(self, code: str) -> int:
-        """Until when the code opens tunnels, Unix seconds. Raises CulvertError."""
-        answer = await self._answer(
+    async def prove_code(self, code: str) -> agent_pb2.ProveCodeResponse:
+        """Raises CulvertError."""
+        return await self._answer(
             self._stub.ProveCode(agent_pb2.ProveCodeRequest(code=code), timeout=CALL_TIMEOUT)
         )
-        return answer.code_valid_until
 
     async def open_tunnel(self, request: agent_pb2.OpenTunnelRequest) -> agent_pb2.OpenTunnelResponse:
         """Raises CulvertError. A person waits for this one: it does not fail because a try shortly before has failed."""

@@ -32,7 +32,7 @@ class Daemon(Protocol):
     def statuses(self) -> AsyncIterator[local_pb2.Status]: ...
     def activities(self, follow: bool) -> AsyncIterator[Entry]: ...
     async def enroll(self, link: str, device_name: str, uid: int) -> local_pb2.EnrollResponse: ...
-    async def submit_code(self, code: str) -> int: ...
+    async def submit_code(self, code: str) -> local_pb2.SubmitCodeResponse: ...
 
 
 class LocalServicer(local_pb2_grpc.LocalServiceServicer):
@@ -86,7 +86,7 @@ class LocalServicer(local_pb2_grpc.LocalServiceServicer):
         self, request: local_pb2.SubmitCodeRequest, context: Context
     ) -> local_pb2.SubmitCodeResponse:
         self._admit(context, Act.CODE)
-        return local_pb2.SubmitCodeResponse(code_valid_until=await self._daemon.submit_code(request.code))
+        return await self._daemon.submit_code(request.code)
 
     @unary
     async def OpenTunnel(

@@ -100,8 +100,10 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def ProveCode(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.ProveCodeRequest, context: Context
     ) -> agent_pb2.ProveCodeResponse:
-        until = await self._authenticators.prove(caller.fingerprint(context), request.code)
-        return agent_pb2.ProveCodeResponse(code_valid_until=int(until.timestamp()))
+        proof = await self._authenticators.prove(caller.fingerprint(context), request.code)
+        return agent_pb2.ProveCodeResponse(
+            code_valid_until=int(proof.until.timestamp()), recovery_codes_left=proof.recovery_codes_left
+        )
 
     @unary
     async def OpenTunnel(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]

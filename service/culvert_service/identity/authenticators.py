@@ -6,6 +6,7 @@ import datetime
 import logging
 import uuid
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from culvert_db import DeviceState, Outcome, Sessions, Totp
 from culvert_proto import CulvertError, Reason
@@ -27,6 +28,14 @@ _log = logging.getLogger(__name__)
 Enforce = Callable[[], Awaitable[int]]
 
 
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """`until` the code opens tunnels. `recovery_codes_left`: where one was used up."""
+
+    until: datetime.datetime
+    recovery_codes_left: int | None
+
+
 class Authenticators:
     def __init__(
         self, sessions: Sessions, master_key: MasterKey, pushes: Pushes, now: Callable[[], datetime.datetime]
@@ -36,8 +45,8 @@ class Authenticators:
         self._pushes = pushes
         self._now = now
 
-    async def prove(self, fingerprint: bytes, code: str) -> datetime.datetime:
-        """Until when the code opens tunnels. Raises CulvertError CODE_WRONG, CODE_USED or CODE_LOCKED."""
+    async def prove(self, fingerprint: bytes, code: str) -> Proof:
+        """Raises CulvertError CODE_WRONG, CODE_USED or CODE_LOCKED."""
         now = self._now()
         async with self._sessions.begin() as session:
             device = admitted(await repository.device_by_fingerprint(session, fingerprint), now)
@@ -45,7 +54,9 @@ class Authenticators:
             if row is None:
                 raise CulvertError(Reason.CERTIFICATE_UNKNOWN)
             told: dict[str, Detail] = {"user": device.user.name}
-            verdict = await self._judge(session, row, code, now, told)
+            verdict, left = await self._judge(session, row, code, now)
+            if left is not None:
+                told["recovery_codes_left"] = left
             if isinstance(verdict, totp.Proven | totp.Wrong):
                 row.last_used_step, row.drift_steps = verdict.guard.last_used_step, verdict.guard.drift
                 row.failures, row.locked_until = verdict.guard.failures, verdict.guard.locked_until
@@ -60,7 +71,7 @@ class Authenticators:
         if why is not None:
             raise why
         await self._pushes.tell_elsewhere(device.id, ProfileChanged())
-        return until
+        return Proof(until, left)
 
     async def replace(self, device_id: uuid.UUID, enforce: Enforce) -> AuthenticatorOut:
         """A new secret and new recovery codes; the old ones and the proven code end, and what rested on it is closed.
@@ -82,19 +93,19 @@ class Authenticators:
         return made
 
     async def _judge(
-        self, session: AsyncSession, row: Totp, code: str, now: datetime.datetime, told: dict[str, Detail]
-    ) -> totp.Verdict:
+        self, session: AsyncSession, row: Totp, code: str, now: datetime.datetime
+    ) -> tuple[totp.Verdict, int | None]:
+        """And how many recovery codes are left, where one was used up."""
         guard = totp.Guard(row.last_used_step, row.failures, row.locked_until, row.drift_steps)
         code_hash = recovery.hash_of(code)
         if code_hash is None:
             secret = self._master_key.open(row.secret_ciphertext, secret_context(row.device_id))
-            return totp.judge(guard, secret, code, now)
+            return totp.judge(guard, secret, code, now), None
         if locked := guard.locked(now):
-            return locked
+            return locked, None
         if not await repository.spend_recovery_code(session, row.device_id, code_hash):
-            return totp.Wrong(guard.failed(now))
-        told["recovery_codes_left"] = await repository.recovery_codes_left(session, row.device_id)
-        return totp.Proven(guard.proven())
+            return totp.Wrong(guard.failed(now)), None
+        return totp.Proven(guard.proven()), await repository.recovery_codes_left(session, row.device_id)
 
 
 def _refusal(verdict: totp.Verdict) -> CulvertError | None:

@@ -5,8 +5,10 @@ The one error catalogue that crosses every border: gRPC, REST, local API, audit.
 The words for each reason (what happened, why, what to do next) are in culvert_proto/reasons.py.
 """
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
@@ -102,7 +104,9 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_DNS_REBINDING: _Reason.ValueType  # 81
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
-    """A typed refusal or fault. Numbers are stable for ever; a client that meets an unknown one shows the texts it was sent."""
+    """A typed refusal or fault. Numbers are stable for ever; a client that meets an unknown one shows the texts it was sent.
+    So does one that misses a field for its own words: texts in the person's language are made where they are read.
+    """
 
 REASON_UNSPECIFIED: Reason.ValueType  # 0
 REASON_NOT_ENROLLED: Reason.ValueType  # 1
@@ -187,24 +191,50 @@ class Error(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class FieldsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     REASON_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     REMEDY_FIELD_NUMBER: _builtins.int
+    FIELDS_FIELD_NUMBER: _builtins.int
     reason: Global___Reason.ValueType
     message: _builtins.str
     """What happened, with the names of this case: "No policy lets alice reach git.corp.example." """
     remedy: _builtins.str
     """What the person can do next: "Ask bob@corp.example, who owns it." """
+    @_builtins.property
+    def fields(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """What the two name, by the catalogue's names: {"user": "alice", "name": "git.corp.example", "owner": "bob@corp.example"}."""
+
     def __init__(
         self,
         *,
         reason: Global___Reason.ValueType = ...,
         message: _builtins.str = ...,
         remedy: _builtins.str = ...,
+        fields: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "reason", b"reason", "remedy", b"remedy"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fields", b"fields", "message", b"message", "reason", b"reason", "remedy", b"remedy"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

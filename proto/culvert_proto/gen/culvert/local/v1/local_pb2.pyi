@@ -615,18 +615,24 @@ class SubmitCodeResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     CODE_VALID_UNTIL_FIELD_NUMBER: _builtins.int
+    RECOVERY_CODES_LEFT_FIELD_NUMBER: _builtins.int
     code_valid_until: _builtins.int
     """Unix seconds."""
+    recovery_codes_left: _builtins.int
+    """How many are left, where one was used up."""
     def __init__(
         self,
         *,
         code_valid_until: _builtins.int = ...,
+        recovery_codes_left: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_recovery_codes_left", b"_recovery_codes_left", "recovery_codes_left", b"recovery_codes_left"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code_valid_until", b"code_valid_until"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_recovery_codes_left", b"_recovery_codes_left", "code_valid_until", b"code_valid_until", "recovery_codes_left", b"recovery_codes_left"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__recovery_codes_left: _TypeAlias = _typing.Literal["recovery_codes_left"]  # noqa: Y015
+    _WhichOneofArgType__recovery_codes_left: _TypeAlias = _typing.Literal["_recovery_codes_left", b"_recovery_codes_left"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__recovery_codes_left) -> _WhichOneofReturnType__recovery_codes_left | None: ...
 
 Global___SubmitCodeResponse: _TypeAlias = SubmitCodeResponse  # noqa: Y015
 

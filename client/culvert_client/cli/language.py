@@ -1,0 +1,15 @@
+"""What the command line says, in the person's language. Imported before Typer, whose own words come from here, too."""
+
+from __future__ import annotations
+
+import gettext
+import os
+from pathlib import Path
+
+from culvert_proto.language import Words, preferred, use
+
+_ = Words(Path(__file__).parents[1] / "locale")
+
+use(preferred(os.environ))
+# Typer and argparse take their words from gettext's global catalogue, which would have to be a compiled file.
+gettext.gettext = _

@@ -1,0 +1,100 @@
+"""What fills a message's field and is words of ours, not a name: sent in English, translated where it is shown."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+
+from culvert_proto.language import words
+
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+MONTHS = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+
+# The fields that may hold words; every other one holds a name, also where somebody is called May.
+_WORDY = frozenset({"why", "what", "age", "opens", "asked", "address", "day", "month", "peer"})
+
+# With the fields' names in braces, which may hold fragments in turn. The first that fits is taken.
+FRAGMENTS = (
+    # decision/conditions.py
+    "{number} hours",
+    "{number} minutes",
+    "{number} seconds",
+    "{day}, {number} {month}, {time} ({zone})",
+    "(unknown)",
+    *DAYS,
+    *MONTHS,
+    # decision/posture.py
+    "{fact} {version} or later",
+    # sessions
+    "the device was revoked",
+    "the person was deleted",
+    "the resource was withdrawn",
+    "closed in the administration",
+    "the gateway {gateway} has an address that tunnels alone may reach",
+    "the gateway {gateway}",
+    "the resource {name}",
+    "The gateway {gateway}",
+    "The resource {name}",
+    "Opening {name}",
+    "it has no free SA numbers",
+    "it has no free endpoints",
+    "it has no IPv6 address, but this device has",
+    # client
+    "The answer of the Culvert daemon",
+    "The answer of {peer}",
+    "The tunnel for {name}",
+    "a pause ends in the future, and within seven days",
+    "a code has six digits, a recovery code 16 characters",
+    "read the status",
+    "enrol this computer again",
+    "enter a code",
+    "open a tunnel",
+    "close a tunnel",
+    "choose the gateway",
+    "pause Culvert",
+    "read what has happened",
+    "it claims every name there is",
+    "it claims more than {number} prefixes",
+    "{prefix} is too wide for a private network",
+    "{prefix} holds addresses that each computer needs for itself",
+    "{address} is no address of a computer",
+    "this computer's own network {network}",
+    "the controller's own address {address}",
+    "neither a name nor all is given",
+    # invitations
+    "the invitation link cannot be read, {why}",
+    "it is too long",
+    "it holds characters that no link has",
+    "it is not a link",
+    "it does not begin with culvert://enroll",
+    "it must name a controller, a token and a CA, each once",
+    "its controller is not a URL",
+    "its controller is not an https URL",
+    "its CA is not a SHA-256 fingerprint",
+)
+
+
+def translated(fields: Mapping[str, str]) -> dict[str, str]:
+    """With the words among them in the person's language."""
+    return {name: _said(value) if name in _WORDY else value for name, value in fields.items()}
+
+
+def _said(value: str) -> str:
+    for template in FRAGMENTS:
+        if found := _pattern(template).fullmatch(value):
+            return words(template).format(**translated(found.groupdict()))
+    return value
+
+
+@functools.cache
+def _pattern(template: str) -> re.Pattern[str]:
+    parts = re.split(r"\{(\w+)\}", template)
+    texts, names = parts[::2], parts[1::2]
+    fields = (r"(?P<number>\d+)" if name == "number" else f"(?P<{name}>.+?)" for name in names)
+    return re.compile(
+        "".join(re.escape(text) + field for text, field in zip(texts, (*fields, ""), strict=True))
+    )

@@ -1,0 +1,102 @@
+"""The person's language: texts are written in English in the code, and in `locale/LANGUAGE.po` of each part in others.
+
+Catalogues are read as translators write them; nothing is compiled that could grow stale. Until `use` is called all is
+English: so it stays in daemon and controller, whose words travel, and are made anew by who shows them (`reasons.py`).
+"""
+
+from __future__ import annotations
+
+import ast
+import gettext
+import io
+import re
+import struct
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+SOURCE = "en"
+LANGUAGES = (SOURCE, "de")
+
+_LINE = re.compile(r'(?:(msgid_plural|msgid|msgstr)(?:\[\d\])? )?(".*")')
+_MO_MAGIC = 0x950412DE
+_MO_HEADER = 28  # bytes
+
+_used = SOURCE
+
+
+def use(languages: Iterable[str]) -> str:
+    """Say everything from now on in the first of these ("de_AT.UTF-8") that there is, in this process; told is which."""
+    global _used
+    known = (re.split(r"[_.@-]", it)[0].lower() for it in languages)
+    _used = next((it for it in known if it in LANGUAGES), SOURCE)
+    return _used
+
+
+def preferred(environment: Mapping[str, str]) -> list[str]:
+    """What the person's environment asks for (gettext manual, "The LANGUAGE variable"), best first."""
+    locale = next((it for name in ("LC_ALL", "LC_MESSAGES", "LANG") if (it := environment.get(name))), "C")
+    if locale.partition(".")[0] in ("C", "POSIX"):
+        return []
+    return [*filter(None, environment.get("LANGUAGE", "").split(":")), locale]
+
+
+def translates() -> bool:
+    """Whether what was written in English is said in another language."""
+    return _used != SOURCE
+
+
+class Words:
+    """The texts of one part. `words("…")` translates one; what has no translation stays English."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._read: dict[str, gettext.NullTranslations] = {SOURCE: gettext.NullTranslations()}
+
+    def __call__(self, text: str) -> str:
+        return self._catalogue().gettext(text)
+
+    def plural(self, one: str, many: str, number: int) -> str:
+        """The form for `number`, which fills the field {n}."""
+        return self._catalogue().ngettext(one, many, number).format(n=number)
+
+    def _catalogue(self) -> gettext.NullTranslations:
+        if _used not in self._read:
+            told = entries((self._directory / f"{_used}.po").read_text("utf-8"))
+            self._read[_used] = gettext.GNUTranslations(io.BytesIO(_mo(told)))
+        return self._read[_used]
+
+
+words = Words(Path(__file__).with_name("locale"))
+
+
+def entries(po: str) -> dict[str, str]:
+    """Of a .po file: text to translation; forms of a plural are parted by NUL, as gettext has them."""
+    found: dict[str, str] = {}
+    for block in re.split(r"\n{2,}", po):
+        parts: dict[str, list[str]] = {"msgid": [], "msgid_plural": [], "msgstr": []}
+        kind = ""
+        for line in block.splitlines():
+            if (told := _LINE.fullmatch(line)) is None:
+                continue
+            kind = told[1] or kind
+            text = str(ast.literal_eval(told[2]))
+            if told[1]:
+                parts[kind].append(text)
+            else:
+                parts[kind][-1] += text
+        if parts["msgid"]:
+            found["\0".join((*parts["msgid"], *parts["msgid_plural"]))] = "\0".join(parts["msgstr"])
+    return found
+
+
+def _mo(told: Mapping[str, str]) -> bytes:
+    """What `gettext` reads (gettext manual, "The Format of GNU MO Files")."""
+    pairs = [(text.encode(), said.encode()) for text, said in sorted(told.items()) if said]
+    strings = [pair[column] for column in (0, 1) for pair in pairs]
+    at = _MO_HEADER + 8 * len(strings)
+    places = b""
+    for it in strings:
+        places += struct.pack("<2I", len(it), at)
+        at += len(it) + 1
+    header = struct.pack("<7I", _MO_MAGIC, 0, len(pairs), _MO_HEADER, _MO_HEADER + 8 * len(pairs), 0, 0)
+    return header + places + b"".join(it + b"\0" for it in strings)

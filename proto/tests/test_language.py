@@ -1,0 +1,159 @@
+"""Words in the person's language, and denials that are made anew where they are read."""
+
+import gettext
+import subprocess
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from culvert_proto import CATALOGUE, CulvertError, Reason, error_pb2, language, local_pb2
+from culvert_proto.activity import said
+from culvert_proto.language import Words, entries, preferred, use, words
+from culvert_proto.shown import clock, round_trip
+from hypothesis import given
+from hypothesis import strategies as st
+
+NO_POLICY = CulvertError(Reason.NO_POLICY, user="alice", name="git.corp.example", owner="May")
+
+
+@pytest.fixture(autouse=True)
+def _english_again() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]
+    yield
+    use([])
+
+
+def german() -> None:
+    assert use(["de_AT.UTF-8"]) == "de"
+
+
+def over_the_wire(error: CulvertError) -> error_pb2.Error:
+    return error_pb2.Error.FromString(error.to_proto().SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("environment", "wanted"),
+    [
+        ({}, "en"),
+        ({"LANG": "de_DE.UTF-8"}, "de"),
+        ({"LANG": "de_DE.UTF-8", "LC_MESSAGES": "en_GB.UTF-8"}, "en"),
+        ({"LANG": "en_GB.UTF-8", "LC_ALL": "de_CH"}, "de"),
+        ({"LANG": "fr_FR.UTF-8", "LANGUAGE": "fr:de:en"}, "de"),
+        ({"LANG": "fr_FR.UTF-8", "LANGUAGE": "en:de"}, "en"),
+        ({"LANG": "C.UTF-8", "LANGUAGE": "de"}, "en"),
+        ({"LANG": "de@euro"}, "de"),
+        ({"LANG": "denied"}, "en"),
+        ({"LANG": "../../etc/passwd"}, "en"),
+    ],
+)
+def test_the_language_follows_the_environment(environment: dict[str, str], wanted: str) -> None:
+    assert use(preferred(environment)) == wanted
+
+
+def test_a_denial_from_afar_is_said_in_german() -> None:
+    wire = over_the_wire(NO_POLICY)
+    german()
+    got = CulvertError.from_proto(wire)
+    assert got.message == "Keine Richtlinie erlaubt alice den Zugriff auf git.corp.example."
+    # A name is a name, also where it is a month's.
+    assert got.remedy == "May fragen: Dort liegt die Zuständigkeit."
+
+
+@pytest.mark.parametrize(
+    ("reason", "fields", "told"),
+    [
+        (Reason.CODE_TOO_OLD, {"name": "git", "age": "15 minutes"}, "höchstens 15 Minuten alt"),
+        (
+            Reason.OUTSIDE_HOURS,
+            {"name": "git", "opens": "Monday, 02 March, 08:00 (Europe/Berlin)", "owner": "bob"},
+            "ab Montag, 02. März, 08:00 Uhr (Europe/Berlin).",
+        ),
+        (Reason.TIMEOUT, {"what": "The answer of https://vpn:8443"}, "Antwort von https://vpn:8443"),
+        (Reason.LOCAL_PERMISSION, {"what": "enter a code"}, "einen Code eingeben"),
+        (
+            Reason.REQUEST_INVALID,
+            {"why": "the invitation link cannot be read, it is too long"},
+            ", er ist zu lang",
+        ),
+        (Reason.CLOSED_BY_ADMIN, {"why": "a newer controller's words"}, "a newer controller's words"),
+    ],
+)
+def test_words_that_fill_a_field_are_translated_too(
+    reason: Reason, fields: dict[str, str], told: str
+) -> None:
+    wire = over_the_wire(CulvertError(reason, **fields))
+    german()
+    assert told in CulvertError.from_proto(wire).message
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_what_cannot_be_said_anew_keeps_the_words_that_came(reason: Reason) -> None:
+    older = error_pb2.Error(reason=error_pb2.Reason.ValueType(reason), message="Sent so.", remedy="Do that.")
+    german()
+    got = CulvertError.from_proto(older)
+    assert (got.message == "Sent so.") == bool(CATALOGUE[reason].fields())
+
+
+@given(number=st.integers(min_value=200, max_value=2**31 - 1), fields=st.dictionaries(st.text(), st.text()))
+def test_an_unknown_reason_shows_the_text_that_came(number: int, fields: dict[str, str]) -> None:
+    wire = error_pb2.Error(message="Sent so.", remedy="Do that.", fields=fields)
+    wire.reason = error_pb2.Reason.ValueType(number)
+    german()
+    got = CulvertError.from_proto(wire)
+    assert (got.message, got.remedy, got.fields) == ("Sent so.", "Do that.", fields)
+    use([])
+
+
+@given(
+    st.sampled_from(Reason),
+    st.dictionaries(st.sampled_from(["why", "what", "name", "age", "opens"]), st.text()),
+)
+def test_no_field_of_a_hostile_peer_breaks_the_words(reason: Reason, fields: dict[str, str]) -> None:
+    german()
+    CulvertError.from_proto(error_pb2.Error(reason=error_pb2.Reason.ValueType(reason), fields=fields))
+    use([])
+
+
+def test_the_daemon_passes_on_what_it_was_told_unchanged() -> None:
+    wire = over_the_wire(NO_POLICY)
+    assert CulvertError.from_proto(wire).to_proto() == wire
+
+
+def test_what_has_happened_and_when_is_said_in_german(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    german()
+    moved = local_pb2.Activity(
+        kind=local_pb2.ACTIVITY_KIND_FAILED_OVER, fqdn="wiki", gateway="berlin", gateway_before="paris"
+    )
+    assert said(moved) == "wiki ist von paris auf berlin umgezogen."
+    at = datetime.fromisoformat("2026-03-04T14:05:00+00:00").timestamp()
+    assert clock(at, at) == "14:05"
+    assert clock(at, at + 86400) == "Mi, 4. Mär, 14:05"
+    assert round_trip(local_pb2.Gateway(online=True, rtt_us=1_500)) == "1,5 ms"
+    use([])
+    assert clock(at, at + 86400) == "Wed 4 Mar, 14:05"
+
+
+def test_plurals_have_their_forms(tmp_path: Path) -> None:
+    (tmp_path / "de.po").write_text(
+        'msgid ""\nmsgstr "Plural-Forms: nplurals=2; plural=(n != 1);\\n"\n\n'
+        'msgid "{n} code"\nmsgid_plural "{n} codes"\nmsgstr[0] "{n} Code"\nmsgstr[1] ""\n"{n} Codes"\n'
+    )
+    here = Words(tmp_path)
+    german()
+    assert [here.plural("{n} code", "{n} codes", n) for n in (0, 1, 2)] == ["0 Codes", "1 Code", "2 Codes"]
+    assert here("not there") == "not there"
+
+
+def test_gettexts_own_tools_read_the_same(tmp_path: Path) -> None:
+    """The files are what translators' programs take them for."""
+    source = Path(language.__file__).parent / "locale/de.po"
+    compiled = tmp_path / "de.mo"
+    subprocess.run(["msgfmt", "--check-format", "-o", compiled, source], check=True)
+    with compiled.open("rb") as file:
+        independent = gettext.GNUTranslations(file)
+    german()
+    for text in entries(source.read_text("utf-8")):
+        assert not text or independent.gettext(text) == words(text)

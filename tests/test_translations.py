@@ -1,0 +1,126 @@
+"""Everything that a person reads is there in German: no text without its translation, none that nobody says any more.
+
+A text that is new fails here, with what has to be added and where.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import string
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from culvert_proto import CATALOGUE
+from culvert_proto.fragments import DAYS, FRAGMENTS, MONTHS
+from culvert_proto.language import entries
+
+ROOT = Path(__file__).parents[1]
+PROTO, CLIENT = ROOT / "proto/culvert_proto", ROOT / "client/culvert_client"
+
+Texts = dict[str, list[str]]
+"""What is said in English, a plural's forms parted by NUL, to its forms in German."""
+
+
+def said_in(part: Path) -> Iterator[str]:
+    """The texts that a part's code has translated: `_("…")`, `_.plural("…", "…", n)`; and names of hops."""
+    for file in sorted(part.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and node.args:
+                texts = [
+                    it.value for it in node.args if isinstance(it, ast.Constant) and isinstance(it.value, str)
+                ]
+                match ast.unparse(node.func):
+                    case "_" | "Verdict" if texts and texts[0] is _first(node):
+                        yield texts[0]
+                    case "_.plural":
+                        yield "\0".join(texts)
+                    case _:
+                        pass
+
+
+def _first(node: ast.Call) -> object:
+    return node.args[0].value if isinstance(node.args[0], ast.Constant) else None
+
+
+def _catalogue(part: Path) -> Texts:
+    told = entries((part / "locale/de.po").read_text("utf-8"))
+    return {text: forms.split("\0") for text, forms in told.items() if text}
+
+
+SPOKEN: dict[str, tuple[set[str], Texts]] = {
+    "proto/culvert_proto/locale/de.po": (
+        {text for entry in CATALOGUE.values() for text in (entry.message, entry.remedy)}
+        | {*FRAGMENTS, *said_in(PROTO)},
+        _catalogue(PROTO),
+    ),
+    "client/culvert_client/locale/de.po": (set(said_in(CLIENT)), _catalogue(CLIENT)),
+}
+
+
+@pytest.mark.parametrize("file", SPOKEN)
+def test_every_text_is_there_in_german(file: str) -> None:
+    said, told = SPOKEN[file]
+    missing = sorted(text for text in said if not all(told.get(text, [""])))
+    assert not missing, f"add to {file}: {missing}"
+
+
+@pytest.mark.parametrize("file", SPOKEN)
+def test_no_translation_is_of_a_text_that_nobody_says(file: str) -> None:
+    said, told = SPOKEN[file]
+    assert not told.keys() - said - _TYPERS
+
+
+@pytest.mark.parametrize("file", SPOKEN)
+def test_a_translation_names_what_the_text_names(file: str) -> None:
+    for text, forms in SPOKEN[file][1].items():
+        for form in forms:
+            assert _fields(form) == _fields(text), (text, form)
+
+
+@pytest.mark.parametrize("file", SPOKEN)
+def test_a_plural_has_both_forms(file: str) -> None:
+    for text, forms in SPOKEN[file][1].items():
+        plural = "\0" in text
+        assert len(forms) == (2 if plural else 1), text
+
+
+@pytest.mark.parametrize("file", SPOKEN)
+def test_nobody_is_addressed(file: str) -> None:
+    """Imperatives are infinitives, as in other programs for a desktop."""
+    for forms in SPOKEN[file][1].values():
+        assert not re.search(r"\b(Ihr\w*|Ihnen|[Dd]u|[Dd]ein\w*|bitte)\b|\w+en Sie\b", " ".join(forms)), forms
+
+
+def test_each_fragment_is_said_by_somebody() -> None:
+    """A raiser who words it anew has it translated anew."""
+    code = "\n".join(
+        file.read_text("utf-8")
+        for part in (
+            "service/culvert_service",
+            "client/culvert_client",
+            "tray-ui/culvert_tray",
+            "proto/culvert_proto",
+        )
+        for file in sorted((ROOT / part).rglob("*.py"))
+        if file.name not in ("fragments.py", "test_translations.py")
+    )
+    composed = {
+        "{number} hours", "{number} minutes", "{number} seconds", "{day}, {number} {month}, {time} ({zone})",
+        "{fact} {version} or later", "The answer of the Culvert daemon", *DAYS, *MONTHS,
+    }  # fmt: skip
+    for one in (it for it in FRAGMENTS if it not in composed):
+        literals = [re.escape(part) for part in re.split(r"\{\w+\}", one)]
+        assert re.search(r"\{[^}]+\}".join(literals), code), one
+
+
+def _fields(text: str) -> set[str]:
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name}
+
+
+# What Typer says itself, with its own fields.
+_TYPERS = {
+    "Arguments", "Options", "Commands", "Error", "Aborted.", "[default: {}]", "[env var: {}]", "[required]",
+    "Try [blue]'{command_path} {help_option}'[/] for help.", "No such command {name!r}.", "Missing command.",
+}  # fmt: skip
