@@ -15,16 +15,21 @@ import pytest
 from culvert_proto import CATALOGUE
 from culvert_proto.fragments import DAYS, FRAGMENTS, MONTHS
 from culvert_proto.language import entries
+from culvert_tray.translation import forms as forms_in_qt
 
 ROOT = Path(__file__).parents[1]
-PROTO, CLIENT = ROOT / "proto/culvert_proto", ROOT / "client/culvert_client"
+PROTO, CLIENT, TRAY = (
+    ROOT / "proto/culvert_proto",
+    ROOT / "client/culvert_client",
+    ROOT / "tray-ui/culvert_tray",
+)
 
 Texts = dict[str, list[str]]
 """What is said in English, a plural's forms parted by NUL, to its forms in German."""
 
 
 def said_in(part: Path) -> Iterator[str]:
-    """The texts that a part's code has translated: `_("…")`, `_.plural("…", "…", n)`; and names of hops."""
+    """The texts that a part's code has translated: of a plural gettext wants both forms, Qt the last."""
     for file in sorted(part.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, ast.Call) and node.args:
@@ -32,10 +37,12 @@ def said_in(part: Path) -> Iterator[str]:
                     it.value for it in node.args if isinstance(it, ast.Constant) and isinstance(it.value, str)
                 ]
                 match ast.unparse(node.func):
-                    case "_" | "Verdict" if texts and texts[0] is _first(node):
+                    case "_" | "tr" | "later" | "Verdict" if texts and texts[0] is _first(node):
                         yield texts[0]
                     case "_.plural":
                         yield "\0".join(texts)
+                    case "plural":
+                        yield texts[1]
                     case _:
                         pass
 
@@ -56,6 +63,7 @@ SPOKEN: dict[str, tuple[set[str], Texts]] = {
         _catalogue(PROTO),
     ),
     "client/culvert_client/locale/de.po": (set(said_in(CLIENT)), _catalogue(CLIENT)),
+    "tray-ui/culvert_tray/translations/de.ts": (set(said_in(TRAY)), forms_in_qt("de")),
 }
 
 
@@ -82,7 +90,7 @@ def test_a_translation_names_what_the_text_names(file: str) -> None:
 @pytest.mark.parametrize("file", SPOKEN)
 def test_a_plural_has_both_forms(file: str) -> None:
     for text, forms in SPOKEN[file][1].items():
-        plural = "\0" in text
+        plural = "\0" in text or "%n" in text
         assert len(forms) == (2 if plural else 1), text
 
 
@@ -116,7 +124,7 @@ def test_each_fragment_is_said_by_somebody() -> None:
 
 
 def _fields(text: str) -> set[str]:
-    return {name for _, name, _, _ in string.Formatter().parse(text) if name}
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name} | set(re.findall("%n", text))
 
 
 # What Typer says itself, with its own fields.

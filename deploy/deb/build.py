@@ -51,7 +51,8 @@ COMPLETIONS = {
 PLACES = {
     ROOT / "deploy/systemd/culvertd.service": "lib/systemd/system/culvertd.service",
     FILES / "culvertd.toml": "etc/culvert/culvertd.toml",
-    FILES / "culvert-tray.desktop": "usr/share/applications/culvert-tray.desktop",
+    FILES / "org.culvert.Tray.desktop": "usr/share/applications/org.culvert.Tray.desktop",
+    FILES / "org.culvert.Tray.service": "usr/share/dbus-1/services/org.culvert.Tray.service",
     FILES / "autostart.desktop": "etc/xdg/autostart/culvert-tray.desktop",
     FILES / "culvert.svg": "usr/share/icons/hicolor/scalable/apps/culvert.svg",
     FILES / "lintian-overrides": f"usr/share/lintian/overrides/{NAME}",

@@ -40,6 +40,11 @@ def preferred(environment: Mapping[str, str]) -> list[str]:
     return [*filter(None, environment.get("LANGUAGE", "").split(":")), locale]
 
 
+def chosen() -> str:
+    """The language that everything is said in."""
+    return _used
+
+
 def translates() -> bool:
     """Whether what was written in English is said in another language."""
     return _used != SOURCE

@@ -14,6 +14,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
@@ -29,6 +30,7 @@ from culvert_tray.daemon import Answer, Daemon, Refusal
 from culvert_tray.details import details
 from culvert_tray.dialogs import CodeDialog, DetailsDialog, EnrolDialog
 from culvert_tray.doctor import Doctor
+from culvert_tray.documentation import DocumentationDialog
 from culvert_tray.icon import icon_kind
 from culvert_tray.link import LONGEST
 from culvert_tray.notices import Memory, Notice
@@ -36,9 +38,10 @@ from culvert_tray.notifications import Notifications
 from culvert_tray.preferences import Preferences, seen, with_favourite, with_notices
 from culvert_tray.preferences_file import preferences_path, read_preferences, write_preferences
 from culvert_tray.signals import connect
-from culvert_tray.single import SHOW, First, tell_first
+from culvert_tray.single import NAME, SHOW, First
+from culvert_tray.translation import install, tr
 from culvert_tray.tray_menu import TrayMenu
-from culvert_tray.view import STARTING, Down, View
+from culvert_tray.view import Down, View, starting
 from culvert_tray.window import StatusWindow
 
 DEFAULT_SOCKET = "/run/culvert/culvertd.sock"
@@ -65,19 +68,20 @@ class Tray(QObject):
         self._preferences_path = preferences_path()
         self._preferences = read_preferences(self._preferences_path)
         self._activities: deque[local_pb2.Activity] = deque(maxlen=_ACTIVITIES)
-        self._view: View = STARTING
+        self._view: View = starting()
         self._memory = Memory(announced=frozenset(self._preferences.recent))
         self._dialogs: dict[str, QDialog] = {}
-        self._notice_command: commands.Command | None = None
+        self._balloon: commands.Command | None = None
         self._early: list[Notice] | None = []
         self._menu = TrayMenu(self._do)
         self._window = StatusWindow(self._do, self._window_closed)
         self._icon = QSystemTrayIcon()
         self._icon.setContextMenu(self._menu)
         connect(self._icon.activated, self._activated)
-        connect(self._icon.messageClicked, self._notice_clicked)
+        connect(self._icon.messageClicked, lambda: self._notice_clicked(self._balloon))
         self._notifications = Notifications()
         connect(self._notifications.clicked, self._notice_clicked)
+        connect(self._notifications.replied, self._code_typed)
         connect(daemon.viewed, self._viewed)
         connect(daemon.happened, self._happened)
         self._redraw = QTimer(self)
@@ -141,19 +145,33 @@ class Tray(QObject):
         if self._early is not None:
             self._early.append(notice)
             return
-        kinds = QSystemTrayIcon.MessageIcon
-        self._notice_command = notice.command
-        if QSystemTrayIcon.isSystemTrayAvailable():
+        if self._notifications.available:
+            self._notifications.show(notice)
+        else:
+            kinds = QSystemTrayIcon.MessageIcon
+            self._balloon = notice.command
             kind = kinds.Warning if notice.warning else kinds.Information
             self._icon.showMessage(notice.title, notice.text, kind)
-        else:
-            icon = "dialog-warning" if notice.warning else "culvert"
-            self._notifications.show(notice.title, notice.text, icon)
         self._window.show_notice(notice)
 
-    def _notice_clicked(self) -> None:
-        if self._notice_command is not None:
-            self._do(self._notice_command)
+    def _notice_clicked(self, command: commands.Command | None) -> None:
+        self._do(command or commands.ShowWindow())
+
+    def _code_typed(self, text: str) -> None:
+        self._daemon.submit_code(text, self._code_answered)
+
+    def _code_answered(self, answer: Answer | Refusal) -> None:
+        if isinstance(answer, CulvertError):
+            # With the field once more.
+            self._tell(replace(notices.refused(answer), command=commands.EnterCode()))
+        elif isinstance(answer, local_pb2.SubmitCodeResponse):
+            self._tell_recovery_codes(answer)
+        else:
+            self._answered(answer)
+
+    def _tell_recovery_codes(self, answer: local_pb2.SubmitCodeResponse) -> None:
+        if answer.HasField("recovery_codes_left"):
+            self._tell(notices.recovery_codes(answer.recovery_codes_left))
 
     def _activated(self, reason: QSystemTrayIcon.ActivationReason) -> None:
         if reason is QSystemTrayIcon.ActivationReason.Trigger:
@@ -185,16 +203,16 @@ class Tray(QObject):
                 if clipboard := QGuiApplication.clipboard():
                     clipboard.setText(text)
             case commands.ShowDetails(tunnel_id):
-                self._show(tunnel_id, lambda: DetailsDialog("Tunnel"))
+                self._show(tunnel_id, lambda: DetailsDialog(tr("Tunnel")))
                 self._draw()
             case commands.CloseTunnel(name):
                 self._daemon.close_tunnel(name, self._answered)
             case commands.SelectGateway(gateway):
                 self._daemon.select_gateway(gateway, self._answered)
             case commands.EnterCode():
-                self._show("code", lambda: CodeDialog(self._daemon))
+                self._show("code", lambda: CodeDialog(self._daemon, self._tell_recovery_codes))
             case commands.Enrol():
-                self._show("enrol", lambda: EnrolDialog(self._daemon))
+                self._show("enrol", lambda: EnrolDialog(self._daemon, self._tell_recovery_codes))
             case commands.Pause(length):
                 self._daemon.pause(length.end(datetime.now().astimezone()), self._answered)
             case commands.Resume():
@@ -216,6 +234,8 @@ class Tray(QObject):
                 self._doctor.examine(self._window.diagnostics.show_verdicts)
             case commands.SaveReport():
                 self._save_report()
+            case commands.ShowDocumentation():
+                self._show("documentation", DocumentationDialog)
             case commands.Quit():
                 self._app.quit()
 
@@ -227,10 +247,12 @@ class Tray(QObject):
 
     def _save_report(self) -> None:
         name = f"culvert-report-{datetime.now().astimezone():%Y%m%d-%H%M}.zip"
-        path, _ = QFileDialog.getSaveFileName(self._window, "Save a report", str(Path.home() / name), "*.zip")
+        path, _ = QFileDialog.getSaveFileName(
+            self._window, tr("Save a report"), str(Path.home() / name), "*.zip"
+        )
         if path:
             self._doctor.save_report(
-                path, lambda said, good: self._tell(Notice("Report", said, warning=not good))
+                path, lambda said, good: self._tell(Notice(tr("Report"), said, warning=not good))
             )
 
     def _show(self, key: str, make: Callable[[], QDialog]) -> None:
@@ -273,7 +295,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         nargs="?",
         default=SHOW,
         metavar="LINK",
-        help="an invitation, culvert://enroll?…, to enrol with",
+        help="an invitation, culvert://enroll?…, to enrol with; desktops hand it over by D-Bus instead",
     )
     options = parser.parse_args(arguments)
     # What is longer is refused all the same, and need not travel.
@@ -281,11 +303,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     app = QApplication(["culvert-tray"])
     app.setApplicationName("culvert-tray")
     app.setApplicationDisplayName("Culvert")
-    app.setDesktopFileName("culvert-tray")
+    app.setDesktopFileName(NAME)
     app.setQuitOnLastWindowClosed(False)
-    if tell_first(word):
-        return 0
+    install(app)
     first = First()
+    if not first.begin():
+        first.tell(word)
+        return 0
     daemon = Daemon(options.socket)
     tray = Tray(app, daemon, Doctor(options.socket))
     connect(first.told, tray.told)

@@ -7,14 +7,15 @@ from enum import Enum
 
 from culvert_tray.pause import PauseLength
 from culvert_tray.preferences import NoticeKind
+from culvert_tray.translation import later
 
 
 class Page(Enum):
-    RESOURCES = "Resources"
-    TUNNELS = "Tunnels"
-    ACTIVITY = "Activity"
-    DIAGNOSTICS = "Diagnostics"
-    ABOUT = "About"
+    RESOURCES = later("Resources")
+    TUNNELS = later("Tunnels")
+    ACTIVITY = later("Activity")
+    DIAGNOSTICS = later("Diagnostics")
+    ABOUT = later("About")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +97,16 @@ class SaveReport:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowDocumentation:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
 class Quit:
     pass
 
 
 Command = (
     OpenPage | CopyText | ShowDetails | CloseTunnel | SelectGateway | EnterCode | Enrol | Pause | Resume | ShowWindow
-    | SetFavourite | SetNotices | RunDiagnostics | SaveReport | Quit
+    | SetFavourite | SetNotices | RunDiagnostics | SaveReport | ShowDocumentation | Quit
 )  # fmt: skip

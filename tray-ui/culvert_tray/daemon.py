@@ -19,7 +19,7 @@ from culvert_proto.grpc_errors import from_rpc_error
 from PyQt6.QtCore import QObject, pyqtSignal
 
 from culvert_tray.signals import connect
-from culvert_tray.view import NOT_RUNNING, Down, View
+from culvert_tray.view import Down, View, not_running
 
 # Our tunables, in seconds.
 _FIRST_RETRY = 0.25
@@ -108,7 +108,7 @@ class Daemon(QObject):
     def _watch(self) -> None:
         attempt = 0
         while not self._stopped.is_set():
-            view: View = NOT_RUNNING
+            view: View = not_running()
             try:
                 for response in self._stub.WatchStatus(local_pb2.WatchStatusRequest()):
                     attempt = 0
@@ -156,5 +156,5 @@ def _refusal(error: grpc.RpcError) -> Refusal:
     call = cast(grpc.aio.AioRpcError, error)
     has_details = any(key == _DETAILS_KEY for key, _ in call.trailing_metadata() or ())
     if call.code() is grpc.StatusCode.UNAVAILABLE and not has_details:
-        return NOT_RUNNING
+        return not_running()
     return from_rpc_error(call, peer="the Culvert daemon")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from culvert_proto import local_pb2
+from culvert_proto.shown import decimal
 
+from culvert_tray.translation import later, plural, tr
 from culvert_tray.view import Status, duration
 
 STATES = {
-    local_pb2.TUNNEL_STATE_OPENING: "opening",
-    local_pb2.TUNNEL_STATE_UP: "up",
-    local_pb2.TUNNEL_STATE_REKEYING: "up, changing keys",
-    local_pb2.TUNNEL_STATE_CLOSING: "closing",
+    local_pb2.TUNNEL_STATE_OPENING: later("opening"),
+    local_pb2.TUNNEL_STATE_UP: later("up"),
+    local_pb2.TUNNEL_STATE_REKEYING: later("up, changing keys"),
+    local_pb2.TUNNEL_STATE_CLOSING: later("closing"),
 }
 
 
@@ -22,24 +24,32 @@ def details(status: Status, tunnel_id: str, now: float) -> tuple[tuple[str, str]
     t = found[0]
     drops = ", ".join(f"{cause} {count}" for cause, count in sorted(t.drops.items()) if count)
     return (
-        ("Resource", t.fqdn),
-        ("State", STATES.get(t.state, "unknown")),
-        ("Gateway", t.gateway),
-        ("Your address", t.inner_address),
-        ("Reaches", ", ".join(t.remote_prefixes)),
-        ("Open for", duration(now - t.since_ms / 1000)),
-        ("Received", f"{size(t.bytes_in)} in {t.packets_in} packets"),
-        ("Sent", f"{size(t.bytes_out)} in {t.packets_out} packets"),
-        ("Dropped", drops or "none"),
-        ("Key generation", str(t.generation)),
+        (tr("Resource"), t.fqdn),
+        (tr("State"), state(t)),
+        (tr("Gateway"), t.gateway),
+        (tr("Your address"), t.inner_address),
+        (tr("Reaches"), ", ".join(t.remote_prefixes)),
+        (tr("Open for"), duration(now - t.since_ms / 1000)),
+        (tr("Received"), _traffic(t.bytes_in, t.packets_in)),
+        (tr("Sent"), _traffic(t.bytes_out, t.packets_out)),
+        (tr("Dropped"), drops or tr("none")),
+        (tr("Key generation"), str(t.generation)),
     )
+
+
+def state(tunnel: local_pb2.Tunnel) -> str:
+    return tr(STATES.get(tunnel.state, later("unknown")))
+
+
+def _traffic(octets: int, packets: int) -> str:
+    return plural("{size} in %n packet", "{size} in %n packets", packets, size=size(octets))
 
 
 def size(octets: int) -> str:
     """Powers of 1000, as network people count."""
     amount = float(octets)
-    for unit in ("bytes", "kB", "MB", "GB"):
+    for unit in ("", "kB", "MB", "GB"):
         if amount < 1000 or unit == "GB":
             break
         amount /= 1000
-    return f"{octets} bytes" if unit == "bytes" else f"{amount:.1f} {unit}"
+    return f"{decimal(amount, 1)} {unit}" if unit else plural("%n byte", "%n bytes", octets)

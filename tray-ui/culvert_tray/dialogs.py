@@ -6,16 +6,25 @@ Each dialog asks the daemon, stays open with the refusal and its remedy until it
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable, Sequence
 from urllib.parse import parse_qs, urlsplit
 
 import segno
 from culvert_proto import local_pb2
 from PyQt6.QtCore import QRegularExpression, Qt
-from PyQt6.QtGui import QColor, QImage, QPixmap, QRegularExpressionValidator
+from PyQt6.QtGui import (
+    QColor,
+    QFontDatabase,
+    QGuiApplication,
+    QImage,
+    QPixmap,
+    QRegularExpressionValidator,
+)
 from PyQt6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QFormLayout,
+    QHBoxLayout,
     QLabel,
     QLineEdit,
     QPushButton,
@@ -27,9 +36,12 @@ from PyQt6.QtWidgets import (
 from culvert_tray.daemon import Answer, Daemon, Refusal
 from culvert_tray.link import Invitation, invitation
 from culvert_tray.signals import connect
+from culvert_tray.translation import tr
 
-# RFC 6238 with six digits, as the controller issues.
-_CODE = QRegularExpression("[0-9]{6}")
+# RFC 6238 with six digits, as the controller issues; or a recovery code, however it is grouped.
+_CODE = QRegularExpression("[0-9]{3} ?[0-9]{3}|[A-Za-z2-7]{4}([- ]?[A-Za-z2-7]{4}){3}")
+
+CodeTaken = Callable[[local_pb2.SubmitCodeResponse], None]
 
 # The standard's quiet zone around a QR code, in modules (ISO/IEC 18004).
 _QUIET = 4
@@ -54,24 +66,24 @@ class _Problem(QLabel):
 
 
 class CodeForm(QWidget):
-    """A field for six digits and a button that submits them; `accepted` runs when the controller took the code."""
+    """A field for a code and a button that submits it; once the controller took it, `taken` is told, `dialog` accepted."""
 
-    def __init__(self, daemon: Daemon, accepted: QDialog) -> None:
+    def __init__(self, daemon: Daemon, dialog: QDialog, taken: CodeTaken) -> None:
         super().__init__()
         self._daemon = daemon
-        self._dialog = accepted
+        self._dialog = dialog
+        self._taken = taken
         self.field = QLineEdit()
         self.field.setValidator(QRegularExpressionValidator(_CODE))
         self.field.setPlaceholderText("123456")
-        self.field.setMaxLength(6)
-        self.field.setAccessibleName("Code")
+        self.field.setAccessibleName(tr("Code"))
         font = self.field.font()
         font.setPointSizeF(font.pointSizeF() * 1.6)
         self.field.setFont(font)
-        label = QLabel("&Six digits from your authenticator")
+        label = QLabel(tr("&Six digits from your authenticator, or a recovery code"))
         label.setBuddy(self.field)
         self._problem = _Problem()
-        self._submit = QPushButton("Submit")
+        self._submit = QPushButton(tr("Submit"))
         self._submit.setEnabled(False)
         self.setMinimumWidth(380)
         layout = QVBoxLayout(self)
@@ -87,12 +99,13 @@ class CodeForm(QWidget):
 
     def _ask(self) -> None:
         self.setEnabled(False)
-        self._daemon.submit_code(self.field.text(), self._answered)
+        self._daemon.submit_code(self.field.text().replace(" ", ""), self._answered)
 
     def _answered(self, answer: Answer | Refusal) -> None:
         self.setEnabled(True)
         if isinstance(answer, local_pb2.SubmitCodeResponse):
             self._dialog.accept()
+            self._taken(answer)
             return
         self._problem.tell(answer)
         self.field.clear()
@@ -100,41 +113,42 @@ class CodeForm(QWidget):
 
 
 class CodeDialog(QDialog):
-    def __init__(self, daemon: Daemon) -> None:
+    def __init__(self, daemon: Daemon, taken: CodeTaken) -> None:
         super().__init__()
-        self.setWindowTitle("Enter a code")
-        form = CodeForm(daemon, self)
+        self.setWindowTitle(tr("Enter a code"))
+        form = CodeForm(daemon, self, taken)
         layout = QVBoxLayout(self)
         layout.addWidget(form)
         form.set_default()
 
 
 class EnrolDialog(QDialog):
-    """Two pages: the invitation link; then the authenticator's QR code and a first code."""
+    """Two pages: the invitation link; then the authenticator's QR code, the recovery codes and a first code."""
 
-    def __init__(self, daemon: Daemon) -> None:
+    def __init__(self, daemon: Daemon, taken: CodeTaken) -> None:
         super().__init__()
         self._daemon = daemon
-        self.setWindowTitle("Enrol this computer")
+        self._taken = taken
+        self.setWindowTitle(tr("Enrol this computer"))
         self.setMinimumWidth(460)
         self._link = QLineEdit()
         self._link.setPlaceholderText("culvert://enroll?…")
-        self._link.setAccessibleName("Invitation link")
+        self._link.setAccessibleName(tr("Invitation link"))
         self._name = QLineEdit(socket.gethostname())
-        self._name.setAccessibleName("Name of this computer")
+        self._name.setAccessibleName(tr("Name of this computer"))
         self._whose = QLabel()
         self._whose.setTextFormat(Qt.TextFormat.PlainText)
         self._whose.setWordWrap(True)
         self._whose.hide()
         self._problem = _Problem()
-        self._enrol = QPushButton("Enrol")
+        self._enrol = QPushButton(tr("Enrol"))
         self._enrol.setDefault(True)
         self._enrol.setEnabled(False)
         self._page = QWidget()
         form = QFormLayout(self._page)
         form.setContentsMargins(0, 0, 0, 0)
-        form.addRow("Invitation &link", self._link)
-        form.addRow("&Name of this computer", self._name)
+        form.addRow(tr("Invitation &link"), self._link)
+        form.addRow(tr("&Name of this computer"), self._name)
         form.addRow(self._whose)
         form.addRow(self._problem)
         form.addRow(self._enrol)
@@ -166,7 +180,7 @@ class EnrolDialog(QDialog):
     def _check(self) -> None:
         found = invitation(self._link.text())
         if isinstance(found, Invitation):
-            self._whose.setText(f"From {found.host}. Enrol only if you expect this invitation.")
+            self._whose.setText(tr("From {host}. Enrol only if you expect this invitation.", host=found.host))
         self._whose.setVisible(isinstance(found, Invitation))
         ready = self._link.text().strip().startswith("culvert://") and self._name.text().strip() != ""
         self._enrol.setEnabled(ready)
@@ -182,7 +196,7 @@ class EnrolDialog(QDialog):
             self._link.setFocus()
             return
         self._link.clear()
-        form = CodeForm(self._daemon, self)
+        form = CodeForm(self._daemon, self, self._taken)
         self._pages.addWidget(_authenticator_page(answer, form))
         self._pages.setCurrentIndex(1)
         self.adjustSize()
@@ -198,16 +212,49 @@ def _authenticator_page(enrolled: local_pb2.EnrollResponse, form: CodeForm) -> Q
     picture.setPixmap(code)
     picture.setMinimumSize(code.size())
     picture.setAlignment(Qt.AlignmentFlag.AlignCenter)
-    picture.setAccessibleName("QR code for your authenticator")
-    secret = QLabel(f"Can't scan it? Type this key: {_grouped_secret(enrolled.totp_uri)}")
+    picture.setAccessibleName(tr("QR code for your authenticator"))
+    secret = QLabel(tr("Can't scan it? Type this key: {key}", key=_grouped_secret(enrolled.totp_uri)))
     secret.setTextFormat(Qt.TextFormat.PlainText)
     secret.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     secret.setWordWrap(True)
-    welcome = QLabel(f"Enrolled as {enrolled.user}. Scan this with your authenticator:")
+    welcome = QLabel(tr("Enrolled as {user}. Scan this with your authenticator:", user=enrolled.user))
     welcome.setTextFormat(Qt.TextFormat.PlainText)
-    for widget in (welcome, picture, secret, form):
-        layout.addWidget(widget)
+    # Side by side: what is shown must fit on a low screen.
+    beside = QVBoxLayout()
+    for widget in (secret, *_recovery_codes(enrolled.recovery_codes)):
+        beside.addWidget(widget)
+    beside.addStretch()
+    row = QHBoxLayout()
+    row.addWidget(picture)
+    row.addLayout(beside, 1)
+    layout.addWidget(welcome)
+    layout.addLayout(row)
+    layout.addWidget(form)
+    page.setMinimumWidth(560)
     return page
+
+
+def _recovery_codes(codes: Sequence[str]) -> list[QWidget]:
+    """Shown once."""
+    if not codes:
+        return []
+    told = QLabel(
+        tr(
+            "Keep these recovery codes for the day that your authenticator is gone. Each works once, as a code:"
+        )
+    )
+    told.setWordWrap(True)
+    shown = QLabel("\n".join(codes))
+    shown.setTextFormat(Qt.TextFormat.PlainText)
+    shown.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
+    shown.setTextInteractionFlags(
+        Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
+    )
+    copy = QPushButton(tr("Copy the recovery codes"))
+    if (clipboard := QGuiApplication.clipboard()) is not None:
+        connect(copy.clicked, lambda: clipboard.setText("\n".join(codes)))
+    copy.setAutoDefault(False)
+    return [told, shown, copy]
 
 
 def qr_code(text: str) -> QPixmap:
@@ -243,7 +290,7 @@ class DetailsDialog(QDialog):
         layout.addWidget(buttons)
 
     def show_rows(self, rows: tuple[tuple[str, str], ...]) -> None:
-        for label, value in rows or (("State", "closed"),):
+        for label, value in rows or ((tr("State"), tr("closed")),):
             if label not in self._values:
                 field = self._values[label] = QLabel()
                 field.setTextFormat(Qt.TextFormat.PlainText)

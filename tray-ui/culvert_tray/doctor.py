@@ -13,13 +13,12 @@ from typing import Any
 from PyQt6.QtCore import QObject, QProcess
 
 from culvert_tray.signals import connect
-
-NOT_FOUND = "The program culvert is not installed."
+from culvert_tray.translation import tr
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    hop: str
+    title: str
     good: bool
     what: str
     remedy: str
@@ -32,11 +31,11 @@ class Doctor(QObject):
 
     def examine(self, then: Callable[[tuple[Verdict, ...] | str], None]) -> None:
         """A verdict for each hop, or in words why there are none."""
-        self._run(["doctor", "--json"], lambda out, err: then(verdicts_in(out) or err or NOT_FOUND))
+        self._run(["doctor", "--json"], lambda out, err: then(verdicts_in(out) or err or _not_found()))
 
     def save_report(self, path: str, then: Callable[[str, bool], None]) -> None:
         """What there is to say, and whether it went well."""
-        self._run(["report", path], lambda out, err: then(out or err or NOT_FOUND, bool(out)))
+        self._run(["report", path], lambda out, err: then(out or err or _not_found(), bool(out)))
 
     def _run(self, arguments: list[str], then: Callable[[str, str], None]) -> None:
         process = QProcess(self)
@@ -58,12 +57,16 @@ class Doctor(QObject):
         process.start(_program(), ["--socket", self._socket, *arguments])  # pyright: ignore[reportUnknownMemberType]
 
 
+def _not_found() -> str:
+    return tr("The program culvert is not installed.")
+
+
 def verdicts_in(text: str) -> tuple[Verdict, ...]:
     """Empty for what is not what `culvert doctor --json` prints."""
     try:
         found: list[dict[str, Any]] = json.loads(text)
         return tuple(
-            Verdict(str(it["hop"]), it["good"] is True, str(it["what"]), str(it["remedy"])) for it in found
+            Verdict(str(it["title"]), it["good"] is True, str(it["what"]), str(it["remedy"])) for it in found
         )
     except (ValueError, KeyError, TypeError):
         return ()

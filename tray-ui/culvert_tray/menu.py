@@ -11,7 +11,7 @@ Submenu     Gateway: Automatic · each
 Submenu     Pause Culvert: how long | Action  Resume now
 ─
 Action      Open Culvert…
-Submenu     Help: Run diagnostics · Save a report…
+Submenu     Help: Run diagnostics · Save a report… · Documentation
 Action      Quit the tray
 """
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from culvert_proto import Reason, local_pb2
+from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.shown import clock, round_trip
 
 from culvert_tray.commands import (
@@ -37,11 +37,13 @@ from culvert_tray.commands import (
     SaveReport,
     SelectGateway,
     ShowDetails,
+    ShowDocumentation,
     ShowWindow,
 )
 from culvert_tray.icon import IconKind, icon_kind
 from culvert_tray.pause import PauseLength
 from culvert_tray.preferences import Preferences, at_hand
+from culvert_tray.translation import plural, tr
 from culvert_tray.view import (
     Down,
     Status,
@@ -108,9 +110,13 @@ def menu(view: View, now: float, preferences: Preferences = Preferences()) -> Me
     parts: list[Menu] = [head(view, now)]
     if not isinstance(view, Down):
         parts += [(*map(_tunnel, view.tunnels), *_resources(view, now, preferences)), controls(view)]
-    help_entries = (Action("Run diagnostics", RunDiagnostics()), Action("Save a report…", SaveReport()))
-    last = (Action("Open Culvert…", ShowWindow()), Submenu("Help", help_entries))
-    parts.append((*last, Action("Quit the tray (tunnels stay up)", Quit())))
+    help_entries = (
+        Action(tr("Run diagnostics"), RunDiagnostics()),
+        Action(tr("Save a report…"), SaveReport()),
+        Action(tr("Documentation"), ShowDocumentation()),
+    )
+    last = (Action(tr("Open Culvert…"), ShowWindow()), Submenu(tr("Help"), help_entries))
+    parts.append((*last, Action(tr("Quit the tray (tunnels stay up)"), Quit())))
     entries: list[Entry] = []
     for part in filter(None, parts):
         entries += [Separator(), *part] if entries else part
@@ -133,47 +139,55 @@ def _headline(view: View, now: float) -> str:
     if isinstance(view, Down):
         return view.message
     up = sum(is_up(tunnel) for tunnel in view.tunnels)
-    tunnels = f"{up} tunnel up" if up == 1 else f"{up} tunnels up"
+    tunnels = plural("%n tunnel up", "%n tunnels up", up)
     match view.state:
         case local_pb2.STATE_NOT_ENROLLED:
-            return "This computer is not enrolled"
+            return tr("This computer is not enrolled")
         case local_pb2.STATE_OFFLINE:
-            return f"Offline — controller cannot be reached{f', {tunnels}' if up else ''}"
+            offline = tr("Offline — controller cannot be reached")
+            return f"{offline}, {tunnels}" if up else offline
         case local_pb2.STATE_CONNECTING:
             opening = [t.fqdn for t in view.tunnels if t.state == local_pb2.TUNNEL_STATE_OPENING]
-            return f"Connecting to {opening[0]}…" if len(opening) == 1 else "Connecting…"
+            return tr("Connecting to {name}…", name=opening[0]) if len(opening) == 1 else tr("Connecting…")
         case local_pb2.STATE_UNSPECIFIED:
-            return "Starting…"
+            return tr("Starting…")
         case local_pb2.STATE_PAUSED:
-            return f"Paused until {clock(view.paused_until, now)}" if view.paused_until else "Paused"
+            until = view.paused_until
+            return tr("Paused until {time}", time=clock(until, now)) if until else tr("Paused")
         case local_pb2.STATE_CONNECTED if is_redacted(view):
-            return "Connected"
+            return tr("Connected")
         case state if state == local_pb2.STATE_NEEDS_CODE or code_needed(view, now):
-            return f"A code is needed{f' — {tunnels}' if up else ''}"
+            needed = tr("A code is needed")
+            return f"{needed} — {tunnels}" if up else needed
         case _:
-            return f"Connected — {tunnels}" if up else "Ready — no tunnel up"
+            return f"{tr('Connected')} — {tunnels}" if up else tr("Ready — no tunnel up")
 
 
 def _person(status: Status, now: float) -> Menu:
     entries: list[Entry] = []
     if not is_enrolled(status):
         if status.state == local_pb2.STATE_NOT_ENROLLED:
-            entries.append(Action("Enrol this computer…", Enrol()))
+            entries.append(Action(tr("Enrol this computer…"), Enrol()))
     elif is_redacted(status):
         if status.state != local_pb2.STATE_OFFLINE:
-            entries.append(Label("Another user has enrolled this computer"))
+            entries.append(Label(tr("Another user has enrolled this computer")))
     else:
         left = status.code_valid_until - now
-        code = f"code valid for {duration(left)}" if not code_needed(status, now) else "no valid code"
-        entries.append(Label(f"Signed in as {status.user} · {code}"))
+        code = (
+            tr("no valid code")
+            if code_needed(status, now)
+            else tr("code valid for {duration}", duration=duration(left))
+        )
+        entries.append(Label(tr("Signed in as {user} · {code}", user=status.user, code=code)))
         # A code is proven to the controller: without one it would only fail.
         if code_ends_soon(status, now) and status.state not in (
             local_pb2.STATE_OFFLINE,
             local_pb2.STATE_PAUSED,
         ):
-            entries.append(Action("Enter code now…", EnterCode()))
+            entries.append(Action(tr("Enter code now…"), EnterCode()))
     if status.HasField("last_error") and not _said_already(status):
-        entries += [Label(f"⚠ {status.last_error.message}"), Label(status.last_error.remedy)]
+        error = CulvertError.from_proto(status.last_error)
+        entries += [Label(f"⚠ {error.message}"), Label(error.remedy)]
     return tuple(entries)
 
 
@@ -189,19 +203,19 @@ def _said_already(status: Status) -> bool:
 
 def _tunnel(tunnel: Tunnel) -> Submenu:
     words = {
-        local_pb2.TUNNEL_STATE_OPENING: "opening…",
-        local_pb2.TUNNEL_STATE_CLOSING: "closing…",
+        local_pb2.TUNNEL_STATE_OPENING: tr("opening…"),
+        local_pb2.TUNNEL_STATE_CLOSING: tr("closing…"),
     }
     entries: list[Entry] = []
     if is_up(tunnel):
-        entries.append(Action("Open in the browser", OpenPage(tunnel.fqdn)))
+        entries.append(Action(tr("Open in the browser"), OpenPage(tunnel.fqdn)))
         address = address_of(tunnel)
         if address:
-            entries.append(Action(f"Copy address {address}", CopyText(address)))
+            entries.append(Action(tr("Copy address {address}", address=address), CopyText(address)))
     if tunnel.tunnel_id:
-        entries.append(Action("Details…", ShowDetails(tunnel.tunnel_id)))
+        entries.append(Action(tr("Details…"), ShowDetails(tunnel.tunnel_id)))
     if tunnel.state != local_pb2.TUNNEL_STATE_CLOSING:
-        entries.append(Action("Close", CloseTunnel(tunnel.fqdn)))
+        entries.append(Action(tr("Close"), CloseTunnel(tunnel.fqdn)))
     parts = (tunnel.fqdn, tunnel.gateway, words.get(tunnel.state, ""))
     return Submenu(" · ".join(filter(None, parts)), tuple(entries))
 
@@ -222,9 +236,11 @@ def _resources(status: Status, now: float, preferences: Preferences) -> Menu:
     open_names = {tunnel.fqdn for tunnel in status.tunnels}
     names = sorted(r.fqdn for r in status.resources if r.fqdn not in open_names)
     used = at_hand(preferences, names, MOST_INLINE)
-    shown: list[Entry] = [Action(f"Open {name}", OpenPage(name)) for name in used or names[:MOST_INLINE]]
-    every = Action("All resources…", ShowWindow(Page.RESOURCES))
-    return (Submenu("Recent and favourites" if used else "Resources", (*shown, every)),)
+    shown: list[Entry] = [
+        Action(tr("Open {name}", name=name), OpenPage(name)) for name in used or names[:MOST_INLINE]
+    ]
+    every = Action(tr("All resources…"), ShowWindow(Page.RESOURCES))
+    return (Submenu(tr("Recent and favourites") if used else tr("Resources"), (*shown, every)),)
 
 
 def _gateways(status: Status) -> Menu:
@@ -240,13 +256,13 @@ def _gateways(status: Status) -> Menu:
         )
         for gateway in status.gateways
     ]
-    automatic = Action("Automatic", SelectGateway(""), checked=not pinned)
-    return (Submenu(f"Gateway · {pinned or 'automatic'}", (automatic, *each)),)
+    automatic = Action(tr("Automatic"), SelectGateway(""), checked=not pinned)
+    return (Submenu(tr("Gateway · {name}", name=pinned or tr("automatic")), (automatic, *each)),)
 
 
 def _away(gateway: local_pb2.Gateway) -> str:
     if not gateway.online:
-        return "— offline"
+        return tr("— offline")
     trip = round_trip(gateway)
     return f"· {trip}" if trip else ""
 
@@ -255,5 +271,5 @@ def _pause(status: Status) -> Menu:
     if not is_enrolled(status) or is_redacted(status):
         return ()
     if status.state == local_pb2.STATE_PAUSED:
-        return (Action("Resume now", Resume()),)
-    return (Submenu("Pause Culvert", tuple(Action(it.value, Pause(it)) for it in PauseLength)),)
+        return (Action(tr("Resume now"), Resume()),)
+    return (Submenu(tr("Pause Culvert"), tuple(Action(tr(it.value), Pause(it)) for it in PauseLength)),)

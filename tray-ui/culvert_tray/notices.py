@@ -12,6 +12,7 @@ from culvert_proto import CulvertError, Reason, local_pb2
 
 from culvert_tray.commands import Command, EnterCode
 from culvert_tray.preferences import NoticeKind
+from culvert_tray.translation import plural, tr
 from culvert_tray.view import Down, Status, View, code_ends_soon, code_needed, duration, is_up
 
 
@@ -44,8 +45,8 @@ def observe(memory: Memory, view: View, now: float) -> tuple[Memory, tuple[Notic
     up = {tunnel.fqdn: tunnel.gateway for tunnel in view.tunnels if is_up(tunnel)}
     notices = [
         Notice(
-            f"{name} is open",
-            f"Through {up[name]}, end to end encrypted to the gateway.",
+            tr("{name} is open", name=name),
+            tr("Through {gateway}, end to end encrypted to the gateway.", gateway=up[name]),
             kind=NoticeKind.OPENED,
         )
         for name in sorted(up.keys() - memory.announced)
@@ -53,8 +54,8 @@ def observe(memory: Memory, view: View, now: float) -> tuple[Memory, tuple[Notic
     ]
     notices += [
         Notice(
-            f"{name} goes through {up[name]} now",
-            f"{before} went out of service.",
+            tr("{name} goes through {gateway} now", name=name, gateway=up[name]),
+            tr("{gateway} went out of service.", gateway=before),
             kind=NoticeKind.FAILED_OVER,
         )
         for name, before in sorted(memory.gateways)
@@ -82,6 +83,15 @@ def refused(error: CulvertError) -> Notice:
     return Notice(error.message, error.remedy, warning=True)
 
 
+def recovery_codes(left: int) -> Notice:
+    """One was used up: `left` is how many there are still."""
+    if left == 0:
+        text = tr("Ask your administrator for a new authenticator.")
+        return Notice(tr("That was the last recovery code"), text, warning=True)
+    text = tr("Each works once, as a code. A new authenticator from your administrator brings new ones.")
+    return Notice(plural("%n recovery code is left", "%n recovery codes are left", left), text)
+
+
 def _has_own_notice(error: CulvertError) -> bool:
     return error.reason is Reason.CODE_NEEDED
 
@@ -93,8 +103,10 @@ def _code(status: Status, now: float) -> str:
 
 
 def _ask_for_code(status: Status, now: float) -> Notice:
-    text = "Click here and type the six digits that your authenticator shows."
+    text = tr("Type the six digits that your authenticator shows.")
     if code_needed(status, now):
-        return Notice("A code is needed", text, warning=True, command=EnterCode(), kind=NoticeKind.CODE)
+        return Notice(tr("A code is needed"), text, warning=True, command=EnterCode(), kind=NoticeKind.CODE)
     left = duration(status.code_valid_until - now)
-    return Notice(f"Your code ends in {left}", text, command=EnterCode(), kind=NoticeKind.CODE)
+    return Notice(
+        tr("Your code ends in {duration}", duration=left), text, command=EnterCode(), kind=NoticeKind.CODE
+    )

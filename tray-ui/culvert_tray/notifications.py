@@ -1,6 +1,13 @@
-"""Notices on a desktop without a tray: org.freedesktop.Notifications (Desktop Notifications Specification 1.2)."""
+"""Notices by the desktop: org.freedesktop.Notifications (Desktop Notifications Specification 1.2).
+
+One that asks for a code has a field to type it in where the server offers that (KDE's extension `inline-reply`), else a
+button that opens the dialog.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 from PyQt6.QtCore import QMetaType, QObject, pyqtSignal, pyqtSlot  # pyright: ignore[reportUnknownVariableType]
 from PyQt6.QtDBus import (
@@ -9,52 +16,109 @@ from PyQt6.QtDBus import (
     QDBusMessage,
     QDBusPendingCallWatcher,
     QDBusPendingReply,
+    QDBusServiceWatcher,
 )
 
+from culvert_tray.commands import Command, EnterCode
+from culvert_tray.notices import Notice
 from culvert_tray.signals import connect
+from culvert_tray.single import NAME
+from culvert_tray.translation import tr
 
 _SERVICE = "org.freedesktop.Notifications"
 _PATH = "/org/freedesktop/Notifications"
 
-# The specification: the desktop decides how long a notice stays.
-_DESKTOP_DECIDES = -1
+# The specification: the desktop decides how long a notice stays, or the person.
+_DESKTOP_DECIDES, _STAYS = -1, 0
 
 
 class Notifications(QObject):
-    """`clicked`: the person has clicked on the newest notice."""
+    """`clicked` has the command of the notice that the person has clicked on; `replied` the code typed into one."""
 
-    clicked = pyqtSignal()
+    clicked = pyqtSignal(object)
+    replied = pyqtSignal(str)
 
     def __init__(self) -> None:
         super().__init__()
-        self._newest: int | None = None
+        self._shown: dict[int, Command | None] = {}
+        self._offers: frozenset[str] | None = None
         self._bus = QDBusConnection.sessionBus()
-        self._bus.connect(_SERVICE, _PATH, _SERVICE, "ActionInvoked", self._invoked)  # pyright: ignore[reportUnknownMemberType, reportCallIssue, reportArgumentType]
+        for signal, slot in (
+            ("ActionInvoked", self._invoked),
+            ("NotificationReplied", self._replied),
+            ("NotificationClosed", self._closed),
+        ):
+            self._bus.connect(_SERVICE, _PATH, _SERVICE, signal, slot)  # pyright: ignore[reportUnknownMemberType, reportCallIssue, reportArgumentType]
+        watcher = QDBusServiceWatcher(_SERVICE, self._bus, parent=self)
+        connect(watcher.serviceOwnerChanged, self._ask_what_it_offers)
+        self._ask_what_it_offers()
 
-    def show(self, title: str, text: str, icon: str) -> None:
+    @property
+    def available(self) -> bool:
+        """Whether a server has answered."""
+        return self._offers is not None
+
+    def show(self, notice: Notice) -> None:
         """Where nobody shows notices, nothing happens."""
-        message = QDBusMessage.createMethodCall(_SERVICE, _PATH, _SERVICE, "Notify")
-        arguments = [
+        offers = self._offers or frozenset()
+        asks_for_code = notice.command == EnterCode()
+        hints: dict[str, object] = {"desktop-entry": NAME}
+        actions = ["default", tr("Open")]
+        if asks_for_code and "inline-reply" in offers:
+            actions += ["inline-reply", tr("Enter code")]
+            hints["x-kde-reply-placeholder-text"] = tr("Six digits")
+            hints["x-kde-reply-submit-button-text"] = tr("Submit")
+        elif asks_for_code:
+            actions += ["code", tr("Enter code…")]
+        # A server that knows markup takes the text for it.
+        text = (
+            notice.text.replace("&", "&amp;").replace("<", "&lt;") if "body-markup" in offers else notice.text
+        )
+        arguments: list[object] = [
             "Culvert",
             QDBusArgument(0, QMetaType.Type.UInt.value),
-            icon,
-            title,
-            # A server may take the text for markup.
-            text.replace("&", "&amp;").replace("<", "&lt;"),
-            QDBusArgument(["default", "Open"], QMetaType.Type.QStringList.value),
-            {"desktop-entry": "culvert-tray"},
-            _DESKTOP_DECIDES,
+            "dialog-warning" if notice.warning else "culvert",
+            notice.title,
+            text,
+            QDBusArgument(actions, QMetaType.Type.QStringList.value),
+            hints,
+            _STAYS if asks_for_code else _DESKTOP_DECIDES,
         ]
+        self._call("Notify", arguments, lambda answer: self._shown.update({int(answer): notice.command}))
+
+    def _ask_what_it_offers(self) -> None:
+        self._offers = None
+
+        def told(answer: list[str]) -> None:
+            self._offers = frozenset(map(str, answer))
+
+        self._call("GetCapabilities", [], told)
+
+    def _call(self, method: str, arguments: list[object], then: Callable[[Any], None]) -> None:
+        message = QDBusMessage.createMethodCall(_SERVICE, _PATH, _SERVICE, method)
         message.setArguments(arguments)  # pyright: ignore[reportUnknownMemberType]
         watcher = QDBusPendingCallWatcher(self._bus.asyncCall(message), self)
-        connect(watcher.finished, self._shown)
 
-    def _shown(self, watcher: QDBusPendingCallWatcher) -> None:
-        answer = QDBusPendingReply(watcher)
-        self._newest = int(answer.argumentAt(0)) if answer.isValid() else None
-        watcher.deleteLater()
+        def finished(watcher: QDBusPendingCallWatcher) -> None:
+            answer = QDBusPendingReply(watcher)
+            if answer.isValid():
+                then(answer.argumentAt(0))
+            watcher.deleteLater()
+
+        connect(watcher.finished, finished)
 
     @pyqtSlot(QDBusMessage)  # pyright: ignore[reportUntypedFunctionDecorator]
     def _invoked(self, message: QDBusMessage) -> None:
-        if message.arguments()[:1] == [self._newest]:
-            self.clicked.emit()
+        number, action = message.arguments()
+        if number in self._shown and action != "inline-reply":
+            self.clicked.emit(self._shown[number])
+
+    @pyqtSlot(QDBusMessage)  # pyright: ignore[reportUntypedFunctionDecorator]
+    def _replied(self, message: QDBusMessage) -> None:
+        number, text = message.arguments()
+        if self._shown.get(number) == EnterCode():
+            self.replied.emit(str(text))
+
+    @pyqtSlot(QDBusMessage)  # pyright: ignore[reportUntypedFunctionDecorator]
+    def _closed(self, message: QDBusMessage) -> None:
+        self._shown.pop(message.arguments()[0], None)

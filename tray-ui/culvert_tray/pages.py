@@ -42,17 +42,18 @@ from culvert_tray.rows import (
 )
 from culvert_tray.signals import connect
 from culvert_tray.table import Table
+from culvert_tray.translation import later, plural, tr
 from culvert_tray.view import Status, is_up
 
 Dispatch = Callable[[Command], None]
 
 NOTICES = {
-    NoticeKind.OPENED: "A &name is opened for the first time",
-    NoticeKind.CODE: "A &code is needed, or ends soon",
-    NoticeKind.DENIED: "&Something is refused",
-    NoticeKind.FAILED_OVER: "A &tunnel moves to another gateway",
+    NoticeKind.OPENED: later("A &name is opened for the first time"),
+    NoticeKind.CODE: later("A &code is needed, or ends soon"),
+    NoticeKind.DENIED: later("&Something is refused"),
+    NoticeKind.FAILED_OVER: later("A &tunnel moves to another gateway"),
 }
-DOCTOR_COLUMNS = ("", "Check", "Verdict")
+DOCTOR_COLUMNS = ("", later("Check"), later("Verdict"))
 
 
 class ResourcesPage(QWidget):
@@ -61,14 +62,14 @@ class ResourcesPage(QWidget):
         self._dispatch = dispatch
         self._status, self._preferences = Status(), Preferences()
         self._search = QLineEdit()
-        self._search.setPlaceholderText("Search resources")
-        self._search.setAccessibleName("Search resources")
+        self._search.setPlaceholderText(tr("Search resources"))
+        self._search.setAccessibleName(tr("Search resources"))
         self._search.setClearButtonEnabled(True)
-        self._table = Table("Resources", RESOURCE_COLUMNS, 2, lambda fqdn: dispatch(OpenPage(fqdn)))
-        self._empty = _empty("No resource is known. Your administrator can give you access to some.")
-        self._open = _button("&Open in the browser", lambda: self._with(OpenPage))
-        self._copy = _button("&Copy address", self._copy_address)
-        self._favourite = _button("&Favourite", self._toggle)
+        self._table = Table(tr("Resources"), RESOURCE_COLUMNS, 2, lambda fqdn: dispatch(OpenPage(fqdn)))
+        self._empty = _empty(tr("No resource is known. Your administrator can give you access to some."))
+        self._open = _button(tr("&Open in the browser"), lambda: self._with(OpenPage))
+        self._copy = _button(tr("&Copy address"), self._copy_address)
+        self._favourite = _button(tr("&Favourite"), self._toggle)
         self._favourite.setCheckable(True)
         _fill(self, self._search, self._table, self._empty, _row(self._open, self._copy, self._favourite))
         connect(self._search.textChanged, self._draw)
@@ -88,7 +89,7 @@ class ResourcesPage(QWidget):
         self._empty.setVisible(not rows)
         typed = self._search.text()
         if self._status.resources:
-            self._empty.setText(f"Nothing here has “{typed}” in it." if typed else "")
+            self._empty.setText(tr("Nothing here has “{text}” in it.", text=typed) if typed else "")
         if rows and typed and self._table.chosen() is None:
             self._table.setCurrentCell(0, 0)
         self._offer()
@@ -118,11 +119,13 @@ class TunnelsPage(QWidget):
         super().__init__()
         self._dispatch = dispatch
         self._status = Status()
-        self._table = Table("Tunnels", TUNNEL_COLUMNS, 0, lambda _: self._details_of())
-        self._empty = _empty("No tunnel is open. One opens by itself when you use the name of a resource.")
-        self._open = _button("&Open in the browser", lambda: self._with(OpenPage))
-        self._details = _button("&Details…", self._details_of)
-        self._close = _button("C&lose", lambda: self._with(CloseTunnel))
+        self._table = Table(tr("Tunnels"), TUNNEL_COLUMNS, 0, lambda _: self._details_of())
+        self._empty = _empty(
+            tr("No tunnel is open. One opens by itself when you use the name of a resource.")
+        )
+        self._open = _button(tr("&Open in the browser"), lambda: self._with(OpenPage))
+        self._details = _button(tr("&Details…"), self._details_of)
+        self._close = _button(tr("C&lose"), lambda: self._with(CloseTunnel))
         _fill(self, self._table, self._empty, _row(self._open, self._details, self._close))
         connect(self._table.itemSelectionChanged, self._offer)
 
@@ -155,13 +158,13 @@ class TunnelsPage(QWidget):
 class ActivityPage(QWidget):
     def __init__(self, dispatch: Dispatch) -> None:
         super().__init__()
-        self._table = Table("Activity", ACTIVITY_COLUMNS, 1, lambda _: None)
-        self._empty = _empty("Nothing has happened since the daemon started.")
+        self._table = Table(tr("Activity"), ACTIVITY_COLUMNS, 1, lambda _: None)
+        self._empty = _empty(tr("Nothing has happened since the daemon started."))
         self._boxes: dict[NoticeKind, QCheckBox] = {}
-        group = QGroupBox("Notify me when")
+        group = QGroupBox(tr("Notify me when"))
         choices = QVBoxLayout(group)
         for kind, text in NOTICES.items():
-            box = self._boxes[kind] = QCheckBox(text)
+            box = self._boxes[kind] = QCheckBox(tr(text))
             connect(box.clicked, lambda wanted, kind=kind: dispatch(SetNotices(kind, wanted)))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
             choices.addWidget(box)
         _fill(self, self._table, self._empty, group)
@@ -180,27 +183,30 @@ class ActivityPage(QWidget):
 class DiagnosticsPage(QWidget):
     def __init__(self, dispatch: Dispatch) -> None:
         super().__init__()
-        self._table = Table("Diagnostics", DOCTOR_COLUMNS, 2, lambda _: None)
+        self._table = Table(tr("Diagnostics"), DOCTOR_COLUMNS, 2, lambda _: None)
         self._said = _empty(
-            "Each step from this computer to the gateway is checked, without changing anything."
+            tr("Each step from this computer to the gateway is checked, without changing anything.")
         )
-        self._run = _button("&Run diagnostics", lambda: dispatch(RunDiagnostics()))
-        report = _button("&Save a report…", lambda: dispatch(SaveReport()))
-        report.setToolTip("A zip for your administrator. No secret is in it.")
+        self._run = _button(tr("&Run diagnostics"), lambda: dispatch(RunDiagnostics()))
+        report = _button(tr("&Save a report…"), lambda: dispatch(SaveReport()))
+        report.setToolTip(tr("A zip for your administrator. No secret is in it."))
         _fill(self, self._table, self._said, _row(self._run, report))
         self._table.hide()
 
     def running(self) -> None:
         self._run.setEnabled(False)
-        self._run.setText("Checking…")
+        self._run.setText(tr("Checking…"))
 
     def show_verdicts(self, verdicts: tuple[Verdict, ...] | str) -> None:
         self._run.setEnabled(True)
-        self._run.setText("&Run again")
+        self._run.setText(tr("&Run again"))
         told = () if isinstance(verdicts, str) else verdicts
         self._table.show_rows(
             tuple(
-                Row(it.hop, ("✓" if it.good else "✗", it.hop, "\n".join(filter(None, (it.what, it.remedy)))))
+                Row(
+                    it.title,
+                    ("✓" if it.good else "✗", it.title, "\n".join(filter(None, (it.what, it.remedy)))),
+                )
                 for it in told
             )
         )
@@ -209,8 +215,13 @@ class DiagnosticsPage(QWidget):
             self._said.setText(verdicts)
         else:
             wrong = sum(not it.good for it in told)
-            found = f"{wrong} of {len(told)} checks found something."
-            self._said.setText(found if wrong else "Everything is as it should be.")
+            found = plural(
+                "%n of {all} checks found something.",
+                "%n of {all} checks found something.",
+                wrong,
+                all=len(told),
+            )
+            self._said.setText(found if wrong else tr("Everything is as it should be."))
         self._said.show()
 
 
@@ -223,13 +234,17 @@ class AboutPage(QWidget):
         _fill(self, self._text)
 
     def show_view(self, status: Status) -> None:
-        ways = {"kernel": "the kernel's IPsec", "userspace": "Culvert's own IPsec"}
+        ways = {"kernel": tr("the kernel's IPsec"), "userspace": tr("Culvert's own IPsec")}
         lines = (
-            "Culvert: a name opens, and a tunnel carries it.",
-            f"Tray {self._version}, daemon {status.version or 'unknown'}",
-            f"Controller {status.controller}" if status.controller else "",
-            f"This computer is {status.device_name}, enrolled by {status.user}" if status.user else "",
-            f"Packets go through {ways.get(status.datapath, status.datapath)}" if status.datapath else "",
+            tr("Culvert: a name opens, and a tunnel carries it."),
+            tr("Tray {tray}, daemon {daemon}", tray=self._version, daemon=status.version or tr("unknown")),
+            tr("Controller {name}", name=status.controller) if status.controller else "",
+            tr("This computer is {device}, enrolled by {user}", device=status.device_name, user=status.user)
+            if status.user
+            else "",
+            tr("Packets go through {way}", way=ways.get(status.datapath, status.datapath))
+            if status.datapath
+            else "",
         )
         self._text.setText("\n\n".join(filter(None, lines)))
 

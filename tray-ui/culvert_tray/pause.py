@@ -7,11 +7,13 @@ from enum import Enum
 
 from culvert_proto.shown import tomorrow
 
+from culvert_tray.translation import later
+
 
 class PauseLength(Enum):
-    QUARTER = "15 min"
-    HOUR = "1 h"
-    TOMORROW = "Until tomorrow"
+    QUARTER = later("15 min")
+    HOUR = later("1 h")
+    TOMORROW = later("Until tomorrow")
 
     def end(self, now: datetime) -> datetime:
         match self:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from culvert_proto import local_pb2
 from culvert_proto.activity import said
+from culvert_proto.shown import clock
 
-from culvert_tray.details import STATES, size
+from culvert_tray.details import size, state
 from culvert_tray.preferences import Preferences
+from culvert_tray.translation import later, tr
 from culvert_tray.view import Status, duration
 
 
@@ -22,15 +23,18 @@ class Row:
     cells: tuple[str, ...]
 
 
-RESOURCE_COLUMNS = ("", "Resource", "Name", "Addresses", "Open through")
-TUNNEL_COLUMNS = ("Name", "Gateway", "State", "Your address", "Received", "Sent", "Open for")
-ACTIVITY_COLUMNS = ("When", "What")
+RESOURCE_COLUMNS = ("", later("Resource"), later("Name"), later("Addresses"), later("Open through"))
+TUNNEL_COLUMNS = (
+    later("Name"), later("Gateway"), later("State"), later("Your address"),
+    later("Received"), later("Sent"), later("Open for"),
+)  # fmt: skip
+ACTIVITY_COLUMNS = (later("When"), later("What"))
 
 
 def resource_rows(status: Status, typed: str, preferences: Preferences) -> tuple[Row, ...]:
     """Favourites first. Each word that is typed has to be somewhere in a row."""
     words = typed.casefold().split()
-    gateways = {tunnel.fqdn: tunnel.gateway or "opening…" for tunnel in status.tunnels}
+    gateways = {tunnel.fqdn: tunnel.gateway or tr("opening…") for tunnel in status.tunnels}
     rows = [
         Row(
             it.fqdn,
@@ -56,7 +60,7 @@ def tunnel_rows(status: Status, now: float) -> tuple[Row, ...]:
             (
                 it.fqdn,
                 it.gateway,
-                STATES.get(it.state, "unknown"),
+                state(it),
                 it.inner_address,
                 size(it.bytes_in),
                 size(it.bytes_out),
@@ -70,10 +74,6 @@ def tunnel_rows(status: Status, now: float) -> tuple[Row, ...]:
 def activity_rows(activities: Iterable[local_pb2.Activity], now: float) -> tuple[Row, ...]:
     """Newest first."""
     return tuple(
-        Row(str(it.number), (_when(it.at_ms / 1e3, now), said(it))) for it in reversed(list(activities))
+        Row(str(it.number), (clock(it.at_ms / 1e3, now, seconds=True), said(it)))
+        for it in reversed(list(activities))
     )
-
-
-def _when(at: float, now: float) -> str:
-    then = time.localtime(at)
-    return time.strftime("%H:%M:%S" if then[:3] == time.localtime(now)[:3] else "%d %b %H:%M:%S", then)

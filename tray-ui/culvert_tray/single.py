@@ -1,64 +1,71 @@
-"""One tray for each person: a second start tells the first one what it was started for, and ends."""
+"""One tray for each person: the first has a name on the session bus, and hears there what later starts are for.
+
+The desktop says the same to it when a link is clicked (Desktop Entry Specification, "D-Bus Activation"), and starts it
+for that: a link's one-time token is in no arguments of ours, which every user of the computer can read.
+"""
 
 from __future__ import annotations
 
-from functools import partial
-from pathlib import Path
+from typing import Any
 
-from PyQt6.QtCore import QObject, QStandardPaths, pyqtSignal
-from PyQt6.QtNetwork import QLocalServer, QLocalSocket
+from PyQt6.QtCore import QMetaType, QObject, pyqtClassInfo, pyqtSignal, pyqtSlot  # pyright: ignore[reportUnknownVariableType]
+from PyQt6.QtDBus import QDBusAbstractAdaptor, QDBusArgument, QDBusConnection, QDBusMessage
 
-from culvert_tray.signals import connect
+from culvert_tray.link import LONGEST
+
+NAME = "org.culvert.Tray"
+"""Also that of the desktop file."""
 
 SHOW = "show"
-"""Show the window."""
+"""Show the window; every other word is a link."""
 
-# Our tunables.
-_PATIENCE = 1_000  # milliseconds; the first one runs on this computer
-_LONGEST = 4096  # bytes
-
-
-def _address() -> str:
-    """In a directory that is this person's alone, and of this session."""
-    return str(
-        Path(QStandardPaths.writableLocation(QStandardPaths.StandardLocation.RuntimeLocation))
-        / "culvert-tray"
-    )
-
-
-def tell_first(word: str) -> bool:
-    """Whether a tray runs already; then it has been told."""
-    socket = QLocalSocket()
-    socket.connectToServer(_address())
-    if not socket.waitForConnected(_PATIENCE):
-        return False
-    socket.write(f"{word}\n".encode())  # pyright: ignore[reportUnknownMemberType]
-    socket.waitForBytesWritten(_PATIENCE)
-    socket.disconnectFromServer()
-    return True
+_PATH = "/org/culvert/Tray"
+_INTERFACE = "org.freedesktop.Application"
+_PATIENCE = 5_000  # milliseconds; the first one runs on this computer
 
 
 class First(QObject):
-    """Hears what later starts were started for."""
+    """Hears what later starts, and the desktop, want."""
 
     told = pyqtSignal(str)
 
     def __init__(self) -> None:
         super().__init__()
-        self._server = QLocalServer(self)
-        self._server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
-        connect(self._server.newConnection, self._connected)
-        # Nobody answers there: it is what a killed one left.
-        QLocalServer.removeServer(_address())
-        self._server.listen(_address())
+        self._application = _Application(self)
+        self._bus = QDBusConnection.sessionBus()
 
-    def _connected(self) -> None:
-        while (socket := self._server.nextPendingConnection()) is not None:
-            connect(socket.readyRead, partial(self._read, socket))
-            connect(socket.disconnected, socket.deleteLater)
+    def begin(self) -> bool:
+        """Whether this is the first; where there is no session bus, each is."""
+        if not self._bus.isConnected():
+            return True
+        # A call can come as soon as the name is there.
+        self._bus.registerObject(_PATH, self)
+        return self._bus.registerService(NAME)
 
-    def _read(self, socket: QLocalSocket) -> None:
-        if socket.canReadLine():
-            self.told.emit(socket.readLine().data().decode(errors="replace").strip())
-        elif socket.bytesAvailable() > _LONGEST:
-            socket.abort()
+    def tell(self, word: str) -> None:
+        """To the one that is there already."""
+        call = QDBusMessage.createMethodCall(NAME, _PATH, _INTERFACE, "Activate" if word == SHOW else "Open")
+        links = [] if word == SHOW else [QDBusArgument([word], QMetaType.Type.QStringList.value)]
+        call.setArguments([*links, {}])  # pyright: ignore[reportUnknownMemberType]
+        self._bus.call(call, timeout=_PATIENCE)
+
+
+@pyqtClassInfo("D-Bus Interface", _INTERFACE)  # pyright: ignore[reportOptionalCall, reportUntypedClassDecorator]
+class _Application(QDBusAbstractAdaptor):
+    def __init__(self, first: First) -> None:
+        super().__init__(first)
+        self._first = first
+
+    @pyqtSlot("QVariantMap")  # pyright: ignore[reportUntypedFunctionDecorator]
+    def Activate(self, platform_data: dict[str, Any]) -> None:  # noqa: N802  the specification's names
+        self._first.told.emit(SHOW)
+
+    @pyqtSlot("QStringList", "QVariantMap")  # pyright: ignore[reportUntypedFunctionDecorator]
+    def Open(self, uris: list[str], platform_data: dict[str, Any]) -> None:  # noqa: N802
+        for uri in uris[:1]:
+            # What is longer is refused all the same.
+            self._first.told.emit(uri[: LONGEST + 1])
+
+    @pyqtSlot("QString", "QVariantList", "QVariantMap")  # pyright: ignore[reportUntypedFunctionDecorator]
+    def ActivateAction(self, name: str, parameter: list[Any], platform_data: dict[str, Any]) -> None:  # noqa: N802
+        self._first.told.emit(SHOW)

@@ -9,6 +9,7 @@ from PyQt6.QtWidgets import QAbstractItemView, QHeaderView, QTableWidget, QTable
 
 from culvert_tray.rows import Row
 from culvert_tray.signals import connect
+from culvert_tray.translation import tr
 
 
 class Table(QTableWidget):
@@ -20,7 +21,7 @@ class Table(QTableWidget):
         super().__init__(0, len(columns))
         self._shown: tuple[Row, ...] = ()
         self.setAccessibleName(name)
-        self.setHorizontalHeaderLabels(list(columns))  # pyright: ignore[reportUnknownMemberType]
+        self.setHorizontalHeaderLabels([tr(it) for it in columns])  # pyright: ignore[reportUnknownMemberType]
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)

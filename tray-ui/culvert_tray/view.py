@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from culvert_proto import local_pb2
 
+from culvert_tray.translation import tr
+
 State = local_pb2.State
 Status = local_pb2.Status
 Tunnel = local_pb2.Tunnel
@@ -26,8 +28,16 @@ class Down:
 
 View = Status | Down
 
-STARTING = Down("Asking the Culvert daemon…", "")
-NOT_RUNNING = Down("The Culvert daemon is not running", "Start it: sudo systemctl start culvertd")
+
+def starting() -> Down:
+    return Down(tr("Asking the Culvert daemon…"), "")
+
+
+def not_running() -> Down:
+    return Down(
+        tr("The Culvert daemon is not running"),
+        tr("Start it: {command}", command="sudo systemctl start culvertd"),
+    )
 
 
 def is_up(tunnel: Tunnel) -> bool:
@@ -61,7 +71,7 @@ def duration(seconds: float) -> str:
     """'5 h 12 min', '12 min', 'less than a minute'."""
     minutes = int(seconds) // 60
     if minutes < 1:
-        return "less than a minute"
+        return tr("less than a minute")
     hours, minutes = divmod(minutes, 60)
     parts = [f"{hours} h" if hours else "", f"{minutes} min" if minutes else ""]
     return " ".join(part for part in parts if part)

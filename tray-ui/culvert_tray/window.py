@@ -18,6 +18,7 @@ from culvert_tray.notices import Notice
 from culvert_tray.pages import AboutPage, ActivityPage, DiagnosticsPage, ResourcesPage, TunnelsPage
 from culvert_tray.preferences import Preferences
 from culvert_tray.signals import connect
+from culvert_tray.translation import tr
 from culvert_tray.tray_menu import TrayMenu
 from culvert_tray.view import Down, Status, View
 
@@ -47,7 +48,7 @@ class StatusWindow(QWidget):
         self._tabs = QTabWidget()
         self._tabs.setDocumentMode(True)
         for number, (page, widget) in enumerate(self._pages.items(), 1):
-            self._tabs.addTab(widget, page.value)
+            self._tabs.addTab(widget, tr(page.value))
             connect(QShortcut(QKeySequence(f"Alt+{number}"), self).activated, partial(self.show_page, page))
         layout = QVBoxLayout(self)
         layout.addWidget(self._head)

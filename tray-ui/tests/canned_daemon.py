@@ -15,6 +15,7 @@ from google.protobuf import any_pb2
 from google.rpc import status_pb2
 
 RIGHT_CODE = "492039"
+RECOVERY_CODES = [f"abcd-efgh-ijkl-mn{number}{digit}" for digit in "23" for number in "23456"]
 
 
 class CannedDaemon(local_pb2_grpc.LocalServiceServicer):
@@ -83,10 +84,13 @@ class CannedDaemon(local_pb2_grpc.LocalServiceServicer):
         return local_pb2.EnrollResponse(
             user="alice",
             totp_uri="otpauth://totp/Culvert:alice?secret=JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP&issuer=Culvert",
+            recovery_codes=RECOVERY_CODES,
         )
 
     def SubmitCode(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
         self.asked.append(request)
+        if request.code in RECOVERY_CODES:
+            return local_pb2.SubmitCodeResponse(code_valid_until=2**32, recovery_codes_left=1)
         if request.code != RIGHT_CODE:
             _abort(context, CulvertError(Reason.CODE_WRONG))
         return local_pb2.SubmitCodeResponse(code_valid_until=2**32)

@@ -63,9 +63,12 @@ class Desktop:
             k: v for k, v in os.environ.items() if k in {"PATH", "PYTHONPATH", "LANG", "VIRTUAL_ENV"}
         } | {
             "HOME": str(self._directory),
+            # D-Bus asks the user database, not HOME, where services are.
+            "XDG_DATA_HOME": str(self._directory / ".local/share"),
             "XDG_RUNTIME_DIR": str(runtime),
             "XDG_SESSION_TYPE": "x11",
             "QT_QPA_PLATFORM": "xcb",
+            "QT_LINUX_ACCESSIBILITY_ALWAYS_ON": "1",
             "LC_ALL": "C.UTF-8",
         }
         try:
@@ -213,7 +216,6 @@ class Desktop:
         os.close(writer)
         self.env["DBUS_SESSION_BUS_ADDRESS"] = _line(reader, "dbus-daemon")
         # Programs register with the accessibility bus at their start: it has to be there before them.
-        self.env["QT_LINUX_ACCESSIBILITY_ALWAYS_ON"] = "1"
         bus = ("--dest=org.a11y.Bus", "/org/a11y/bus", "org.a11y.Bus.GetAddress")
         self.run("dbus-send", "--session", "--print-reply", *bus)
 

@@ -51,7 +51,7 @@ def _wait_for(desktop: Desktop, kind: IconKind) -> None:
     wait_until(lambda: _shows(desktop, kind), f"the icon does not become {kind.value}")
 
 
-def _open_menu(desktop: Desktop, button: int = 3) -> None:
+def open_menu(desktop: Desktop, button: int = 3) -> None:
     desktop.click_tray(button)
     wait_until(lambda: len(desktop.menus(PROGRAM)) == 1, "no menu")
     time.sleep(0.3)
@@ -97,7 +97,7 @@ def _offline() -> local_pb2.Status:
     return status
 
 
-def _status(name: str) -> local_pb2.Status:
+def status_named(name: str) -> local_pb2.Status:
     now = time.time()
     return {
         "not-enrolled": lambda: local_pb2.Status(state=local_pb2.STATE_NOT_ENROLLED),
@@ -129,10 +129,10 @@ def _status(name: str) -> local_pb2.Status:
 def test_each_state_has_its_icon_and_menu(
     desktop: Desktop, canned: CannedDaemon, start_tray: Start, name: str, kind: IconKind
 ) -> None:
-    canned.show(_status(name))
+    canned.show(status_named(name))
     start_tray(desktop)
     _wait_for(desktop, kind)
-    _open_menu(desktop)
+    open_menu(desktop)
     desktop.screenshot(SCREENS / f"tray-{name}.png")
 
 
@@ -142,7 +142,7 @@ def test_without_the_daemon_the_icon_is_off_and_it_comes_back_by_itself(
     canned.stop()
     start_tray(desktop)
     _wait_for(desktop, IconKind.OFF)
-    _open_menu(desktop)
+    open_menu(desktop)
     desktop.screenshot(SCREENS / "tray-off.png")
     desktop.key("Escape")
     canned.show(statuses.connected(now=time.time()))
@@ -159,12 +159,12 @@ def test_a_tunnel_is_closed_with_the_keyboard(
     canned.show(status)
     start_tray(desktop)
     _wait_for(desktop, IconKind.CONNECTED)
-    _open_menu(desktop)
+    open_menu(desktop)
     shown = menu(status, time.time())
     _choose(desktop, shown, "wiki.corp.example")
     desktop.screenshot(SCREENS / "tray-tunnel.png")
     desktop.key("Escape", "Escape")
-    _open_menu(desktop)
+    open_menu(desktop)
     _choose(desktop, shown, "wiki.corp.example", "Close")
     wait_until(lambda: canned.asked == [local_pb2.CloseTunnelRequest(name="wiki.corp.example")], "not closed")
 
@@ -174,7 +174,7 @@ def test_a_gateway_is_pinned(desktop: Desktop, canned: CannedDaemon, start_tray:
     canned.show(status)
     start_tray(desktop)
     _wait_for(desktop, IconKind.CONNECTED)
-    _open_menu(desktop)
+    open_menu(desktop)
     _choose(desktop, menu(status, time.time()), "Gateway")
     desktop.screenshot(SCREENS / "tray-gateways.png")
     desktop.key("Down", "Return")
@@ -184,11 +184,11 @@ def test_a_gateway_is_pinned(desktop: Desktop, canned: CannedDaemon, start_tray:
 def test_a_code_is_typed_in_and_a_wrong_one_can_be_corrected(
     desktop: Desktop, canned: CannedDaemon, start_tray: Start
 ) -> None:
-    status = _status("code-needed")
+    status = status_named("code-needed")
     canned.show(status)
     start_tray(desktop)
     _wait_for(desktop, IconKind.NEEDS_YOU)
-    _open_menu(desktop)
+    open_menu(desktop)
     _choose(desktop, menu(status, time.time()), "Enter code now")
     wait_until(lambda: any("Enter a code" in title for title in desktop.windows()), "no dialog")
     time.sleep(0.3)
@@ -209,11 +209,11 @@ def test_a_code_is_typed_in_and_a_wrong_one_can_be_corrected(
 def test_enrolling_shows_the_qr_code_and_takes_a_first_code(
     desktop: Desktop, canned: CannedDaemon, start_tray: Start
 ) -> None:
-    status = _status("not-enrolled")
+    status = status_named("not-enrolled")
     canned.show(status)
     start_tray(desktop)
     _wait_for(desktop, IconKind.NEEDS_YOU)
-    _open_menu(desktop)
+    open_menu(desktop)
     _choose(desktop, menu(status, time.time()), "Enrol")
     wait_until(lambda: any("Enrol this computer" in title for title in desktop.windows()), "no dialog")
     time.sleep(0.3)
@@ -237,11 +237,11 @@ def test_enrolling_shows_the_qr_code_and_takes_a_first_code(
 def test_a_refused_page_says_why_and_whom_to_ask(
     desktop: Desktop, canned: CannedDaemon, start_tray: Start
 ) -> None:
-    status = _status("ready")
+    status = status_named("ready")
     canned.show(status)
     start_tray(desktop)
     _wait_for(desktop, IconKind.READY)
-    _open_menu(desktop)
+    open_menu(desktop)
     _choose(desktop, menu(status, time.time()), "Resources", "Open git")
     wait_until(lambda: canned.asked == [local_pb2.OpenTunnelRequest(name="git.corp.example")], "not asked")
     time.sleep(0.7)
@@ -259,7 +259,7 @@ def test_details_follow_the_tunnel(desktop: Desktop, canned: CannedDaemon, start
     canned.show(status)
     start_tray(desktop)
     _wait_for(desktop, IconKind.CONNECTED)
-    _open_menu(desktop)
+    open_menu(desktop)
     _choose(desktop, menu(status, time.time()), "wiki.corp.example", "Details")
     wait_until(lambda: any("Tunnel" in title for title in desktop.windows()), "no dialog")
     time.sleep(0.5)
@@ -275,7 +275,7 @@ def test_it_is_paused_and_resumed(desktop: Desktop, canned: CannedDaemon, start_
     canned.show(status)
     start_tray(desktop)
     _wait_for(desktop, IconKind.CONNECTED)
-    _open_menu(desktop)
+    open_menu(desktop)
     _choose(desktop, menu(status, time.time()), "Pause")
     desktop.screenshot(SCREENS / "tray-pause.png")
     desktop.key("Return")
@@ -284,7 +284,7 @@ def test_it_is_paused_and_resumed(desktop: Desktop, canned: CannedDaemon, start_
     status = statuses.paused(now=time.time())
     canned.show(status)
     _wait_for(desktop, IconKind.OFF)
-    _open_menu(desktop)
+    open_menu(desktop)
     _choose(desktop, menu(status, time.time()), "Resume")
     wait_until(lambda: canned.asked[1:] == [local_pb2.ResumeRequest()], "not resumed")
 
@@ -292,7 +292,7 @@ def test_it_is_paused_and_resumed(desktop: Desktop, canned: CannedDaemon, start_
 def test_a_second_start_shows_the_first_ones_window(
     desktop: Desktop, canned: CannedDaemon, start_tray: Start
 ) -> None:
-    canned.show(_status("connected"))
+    canned.show(status_named("connected"))
     first = start_tray(desktop)
     _wait_for(desktop, IconKind.CONNECTED)
     assert "Culvert" not in desktop.windows()
@@ -309,7 +309,7 @@ def test_quitting_leaves_the_tunnels_alone(desktop: Desktop, canned: CannedDaemo
     canned.show(status)
     tray = start_tray(desktop)
     _wait_for(desktop, IconKind.CONNECTED)
-    _open_menu(desktop)
+    open_menu(desktop)
     _choose(desktop, menu(status, time.time()), "Quit")
     assert tray.wait(10) == 0
     assert canned.asked == []
@@ -322,7 +322,7 @@ def test_it_scales_to_200_percent_on_a_dark_panel(
     with Desktop(tmp_path / "dark", width=1200, height=900, panel="dark") as dark:
         tray = start_tray(dark, QT_SCALE_FACTOR="2")
         _wait_for(dark, IconKind.CONNECTED)
-        _open_menu(dark)
+        open_menu(dark)
         dark.screenshot(SCREENS / "tray-200-percent.png")
         _end(tray)
 

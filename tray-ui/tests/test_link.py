@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
+import sys
 import time
 from pathlib import Path
 
 import pytest
 from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_tray.link import LONGEST, Invitation, invitation
+from culvert_tray.single import NAME
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +21,7 @@ from .canned_daemon import CannedDaemon
 from .conftest import Start
 from .desktop import Desktop, wait_until
 
+PACKAGED = Path(__file__).parents[2] / "deploy/deb/files"
 SCREENS = Path(__file__).parents[2] / "build" / "screens"
 LINK = f"culvert://enroll?controller=https://vpn.corp.example:8443&token=fresh&ca=sha256:{'5e' * 32}"
 TITLE = "Enrol this computer"
@@ -98,6 +104,41 @@ def test_a_second_start_hands_its_link_to_the_first_which_refuses_a_hostile_one(
     assert canned.asked == []
 
 
+@pytest.mark.slow
+def test_a_clicked_link_starts_the_tray_and_its_token_is_in_no_arguments(
+    tmp_path: Path, canned: CannedDaemon
+) -> None:
+    canned.show(local_pb2.Status(state=local_pb2.STATE_NOT_ENROLLED))
+    home = tmp_path / "desktop"
+    command = f"{sys.executable} -m culvert_tray.app --socket {canned.socket}"
+    for name, place in ((f"{NAME}.desktop", "applications"), (f"{NAME}.service", "dbus-1/services")):
+        installed = home / ".local/share" / place / name
+        installed.parent.mkdir(parents=True)
+        # As in the package, but for where the program is.
+        said = re.sub("^Exec=.*", f"Exec={command}", (PACKAGED / name).read_text(), flags=re.MULTILINE)
+        installed.write_text(said.replace("TryExec=culvert-tray", f"TryExec={sys.executable}"))
+    with Desktop(home) as desktop:
+        desktop.run("gio", "mime", "x-scheme-handler/culvert", f"{NAME}.desktop")
+        desktop.run("gio", "open", LINK)
+        _until_open(desktop)
+        wait_until(lambda: any("From vpn.corp.example." in text for text in _texts(desktop)), "not shown")
+        called = ("gdbus", "call", "--session", "--dest", "org.freedesktop.DBus", "--object-path", "/")
+        owner = desktop.run(*called, "--method", "org.freedesktop.DBus.GetConnectionUnixProcessID", NAME)
+        tray = int(re.sub(r"\(uint32 (\d+),\)\s*", r"\1", owner))
+        try:
+            assert "culvert_tray" in Path(f"/proc/{tray}/cmdline").read_text()
+            assert "token" not in Path(f"/proc/{tray}/cmdline").read_text()
+            assert "fresh" not in Path(f"/proc/{tray}/environ").read_text(errors="replace")
+            # To the one that runs.
+            desktop.run("gio", "open", LINK.replace("https:", "http:"))
+            refusal = "its controller is not an https URL"
+            wait_until(lambda: any(refusal in text for text in _texts(desktop)), "not handed over")
+        finally:
+            os.kill(tray, signal.SIGTERM)
+            wait_until(lambda: not Path(f"/proc/{tray}").exists(), "the tray stays")
+    assert canned.asked == []
+
+
 def _until_open(desktop: Desktop) -> None:
     wait_until(lambda: any(TITLE in title for title in desktop.windows()), "no dialog")
     wait_until(
@@ -107,5 +148,6 @@ def _until_open(desktop: Desktop) -> None:
 
 
 def _texts(desktop: Desktop) -> list[str]:
-    nodes = AccessibilityBus(desktop.env["DBUS_SESSION_BUS_ADDRESS"], "link").nodes("culvert-tray")
+    address = desktop.env["DBUS_SESSION_BUS_ADDRESS"]
+    nodes = AccessibilityBus(address, f"link-{address}").nodes("culvert-tray")
     return [node.name for node in nodes if node.showing]

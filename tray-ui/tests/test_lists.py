@@ -18,7 +18,7 @@ from culvert_tray.preferences import (
 )
 from culvert_tray.preferences_file import read_preferences, write_preferences
 from culvert_tray.rows import activity_rows, resource_rows, tunnel_rows
-from culvert_tray.view import NOT_RUNNING
+from culvert_tray.view import not_running
 
 from . import statuses
 from .statuses import NOW
@@ -66,7 +66,7 @@ def test_recent_names_are_kept_in_order_without_an_end() -> None:
     preferences = seen(Preferences(recent=("mail.corp.example", "git.corp.example")), statuses.connected())
     assert preferences.recent == ("wiki.corp.example", "git.corp.example", "mail.corp.example")
     assert seen(preferences, statuses.connected()) is preferences
-    assert seen(preferences, NOT_RUNNING) is preferences
+    assert seen(preferences, not_running()) is preferences
     full = Preferences(recent=tuple(map(str, range(MOST_RECENT))))
     assert len(seen(full, statuses.connected()).recent) == MOST_RECENT
     assert at_hand(with_favourite(preferences, "b", True), ["a", "b", "git.corp.example"], 8) == [
@@ -92,8 +92,8 @@ def test_preferences_outlive_the_tray(tmp_path: Path) -> None:
     write_preferences(path, Preferences())
 
 
-@pytest.mark.parametrize("text", ["", "[", "{}", "[1]", '[{"hop": "x"}]'])
+@pytest.mark.parametrize("text", ["", "[", "{}", "[1]", '[{"title": "x"}]'])
 def test_what_is_no_verdict_is_none(text: str) -> None:
     assert verdicts_in(text) == ()
-    whole = '[{"hop": "code", "good": false, "what": "No valid code.", "remedy": "Enter one."}]'
+    whole = '[{"title": "code", "good": false, "what": "No valid code.", "remedy": "Enter one."}]'
     assert verdicts_in(whole) == (Verdict("code", False, "No valid code.", "Enter one."),)

@@ -29,7 +29,7 @@ from culvert_tray.menu import Action, Heading, Label, Menu, Submenu, menu
 from culvert_tray.notices import Memory, Notice, observe
 from culvert_tray.pause import PauseLength
 from culvert_tray.preferences import NoticeKind, Preferences
-from culvert_tray.view import NOT_RUNNING, View, duration
+from culvert_tray.view import View, duration, not_running
 from hypothesis import given
 from hypothesis import strategies as st
 from PyQt6.QtCore import Qt
@@ -94,7 +94,7 @@ def test_gateways() -> None:
 
 
 def test_without_the_daemon_the_remedy_is_told_and_nothing_that_would_fail_is_offered() -> None:
-    shown = menu(NOT_RUNNING, NOW)
+    shown = menu(not_running(), NOW)
     assert _heading(shown) == "The Culvert daemon is not running"
     assert _labels(shown) == ["Start it: sudo systemctl start culvertd"]
     assert [a.command for a in _actions(shown)] == [ShowWindow(), Quit()]
@@ -265,7 +265,7 @@ def test_a_tunnel_is_announced_once_and_not_when_it_was_up_before() -> None:
         [],
         [],
     ]
-    assert _observe(both, NOT_RUNNING, both) == [(), (), ()]
+    assert _observe(both, not_running(), both) == [(), (), ()]
 
 
 def test_a_tunnel_that_goes_another_way_is_told() -> None:
@@ -381,7 +381,7 @@ def test_colours_differ_and_stand_out_on_light_and_dark_panels(pictures: dict[Ic
 
 
 def test_each_state_has_its_own_icon() -> None:
-    off, offline = NOT_RUNNING, statuses.status(local_pb2.STATE_OFFLINE)
+    off, offline = not_running(), statuses.status(local_pb2.STATE_OFFLINE)
     views: list[View] = [
         off,
         statuses.status(local_pb2.STATE_READY),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -159,28 +157,6 @@ def test_it_follows_the_desktops_dark_colours_and_scales_to_200_percent(
         assert tray.wait(10) == 0
     picture = QImage(str(SCREENS / "window-dark-activity.png"))
     assert picture.pixelColor(750, 1000).lightness() < 60
-
-
-def test_without_a_tray_notices_are_the_desktops(
-    bare: Desktop, canned: CannedDaemon, start_tray: Start, tmp_path: Path
-) -> None:
-    told = tmp_path / "told"
-    with told.open("wb") as file:
-        server = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("notification_server.py"))],
-            env=bare.env,
-            stdout=file,
-        )
-    try:
-        wait_until(lambda: "ready" in told.read_text(), "no notification server")
-        canned.show(statuses.status(local_pb2.STATE_NEEDS_CODE, now=time.time(), code_seconds=0))
-        start_tray(bare, "--window")
-        wait_until(lambda: "A code is needed" in told.read_text(), "not told")
-        # The server has it clicked on.
-        wait_until(lambda: any("Enter a code" in it for it in bare.windows()), "the click opens nothing")
-    finally:
-        server.terminate()
-        server.wait(10)
 
 
 def test_without_the_daemon_the_window_says_so(

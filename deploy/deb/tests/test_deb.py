@@ -75,8 +75,8 @@ def test_it_installs_runs_and_leaves_no_trace(debian: Debian) -> None:
 def test_links_are_for_the_tray(debian: Debian) -> None:
     debian.run(*INSTALL, f"/srv/{_package().name}")
     said = debian.run("gio", "mime", "x-scheme-handler/culvert")
-    assert "culvert-tray.desktop" in said.splitlines()[0]
-    debian.run("desktop-file-validate", "/usr/share/applications/culvert-tray.desktop")
+    assert "org.culvert.Tray.desktop" in said.splitlines()[0]
+    debian.run("desktop-file-validate", "/usr/share/applications/org.culvert.Tray.desktop")
     debian.run("desktop-file-validate", "/etc/xdg/autostart/culvert-tray.desktop")
 
 

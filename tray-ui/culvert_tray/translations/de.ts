@@ -1,0 +1,586 @@
+<?xml version="1.0" encoding="utf-8"?>
+<!DOCTYPE TS>
+<TS version="2.1" language="de" sourcelanguage="en">
+<context>
+    <name>culvert-tray</name>
+    <message>
+        <source>Save a report</source>
+        <translation>Bericht speichern</translation>
+    </message>
+    <message>
+        <source>Tunnel</source>
+        <translation>Tunnel</translation>
+    </message>
+    <message>
+        <source>Report</source>
+        <translation>Bericht</translation>
+    </message>
+    <message>
+        <source>Resources</source>
+        <translation>Ressourcen</translation>
+    </message>
+    <message>
+        <source>Tunnels</source>
+        <translation>Tunnel</translation>
+    </message>
+    <message>
+        <source>Activity</source>
+        <translation>Verlauf</translation>
+    </message>
+    <message>
+        <source>Diagnostics</source>
+        <translation>Diagnose</translation>
+    </message>
+    <message>
+        <source>About</source>
+        <translation>Info</translation>
+    </message>
+    <message>
+        <source>opening</source>
+        <translation>wird geöffnet</translation>
+    </message>
+    <message>
+        <source>up</source>
+        <translation>offen</translation>
+    </message>
+    <message>
+        <source>up, changing keys</source>
+        <translation>offen, wechselt Schlüssel</translation>
+    </message>
+    <message>
+        <source>closing</source>
+        <translation>wird geschlossen</translation>
+    </message>
+    <message numerus="yes">
+        <source>{size} in %n packets</source>
+        <translation>
+            <numerusform>{size} in %n Paket</numerusform>
+            <numerusform>{size} in %n Paketen</numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>%n bytes</source>
+        <translation>
+            <numerusform>%n Byte</numerusform>
+            <numerusform>%n Byte</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>Resource</source>
+        <translation>Ressource</translation>
+    </message>
+    <message>
+        <source>State</source>
+        <translation>Zustand</translation>
+    </message>
+    <message>
+        <source>Gateway</source>
+        <translation>Gateway</translation>
+    </message>
+    <message>
+        <source>Your address</source>
+        <translation>Eigene Adresse</translation>
+    </message>
+    <message>
+        <source>Reaches</source>
+        <translation>Erreicht</translation>
+    </message>
+    <message>
+        <source>Open for</source>
+        <translation>Offen seit</translation>
+    </message>
+    <message>
+        <source>Received</source>
+        <translation>Empfangen</translation>
+    </message>
+    <message>
+        <source>Sent</source>
+        <translation>Gesendet</translation>
+    </message>
+    <message>
+        <source>Dropped</source>
+        <translation>Verworfen</translation>
+    </message>
+    <message>
+        <source>Key generation</source>
+        <translation>Schlüsselgeneration</translation>
+    </message>
+    <message>
+        <source>unknown</source>
+        <translation>unbekannt</translation>
+    </message>
+    <message>
+        <source>none</source>
+        <translation>nichts</translation>
+    </message>
+    <message>
+        <source>QR code for your authenticator</source>
+        <translation>QR-Code für die Authenticator-App</translation>
+    </message>
+    <message>
+        <source>Can't scan it? Type this key: {key}</source>
+        <translation>Scannen geht nicht? Diesen Schlüssel eingeben: {key}</translation>
+    </message>
+    <message>
+        <source>Enrolled as {user}. Scan this with your authenticator:</source>
+        <translation>Registriert als {user}. Mit der Authenticator-App scannen:</translation>
+    </message>
+    <message>
+        <source>Code</source>
+        <translation>Code</translation>
+    </message>
+    <message>
+        <source>&amp;Six digits from your authenticator, or a recovery code</source>
+        <translation>&amp;Sechs Ziffern aus der Authenticator-App oder ein Wiederherstellungscode</translation>
+    </message>
+    <message>
+        <source>Submit</source>
+        <translation>Absenden</translation>
+    </message>
+    <message>
+        <source>Enter a code</source>
+        <translation>Code eingeben</translation>
+    </message>
+    <message>
+        <source>Enrol this computer</source>
+        <translation>Diesen Computer registrieren</translation>
+    </message>
+    <message>
+        <source>Invitation link</source>
+        <translation>Einladungslink</translation>
+    </message>
+    <message>
+        <source>Name of this computer</source>
+        <translation>Name dieses Computers</translation>
+    </message>
+    <message>
+        <source>Enrol</source>
+        <translation>Registrieren</translation>
+    </message>
+    <message>
+        <source>Invitation &amp;link</source>
+        <translation>Einladungs&amp;link</translation>
+    </message>
+    <message>
+        <source>&amp;Name of this computer</source>
+        <translation>&amp;Name dieses Computers</translation>
+    </message>
+    <message>
+        <source>From {host}. Enrol only if you expect this invitation.</source>
+        <translation>Von {host}. Nur registrieren, wenn diese Einladung erwartet wird.</translation>
+    </message>
+    <message>
+        <source>closed</source>
+        <translation>geschlossen</translation>
+    </message>
+    <message>
+        <source>Keep these recovery codes for the day that your authenticator is gone. Each works once, as a code:</source>
+        <translation>Diese Wiederherstellungscodes sicher aufbewahren, falls die Authenticator-App einmal fehlt. Jeder gilt einmal anstelle eines Codes:</translation>
+    </message>
+    <message>
+        <source>Copy the recovery codes</source>
+        <translation>Wiederherstellungscodes kopieren</translation>
+    </message>
+    <message>
+        <source>The program culvert is not installed.</source>
+        <translation>Das Programm culvert ist nicht installiert.</translation>
+    </message>
+    <message numerus="yes">
+        <source>%n tunnels up</source>
+        <translation>
+            <numerusform>%n Tunnel offen</numerusform>
+            <numerusform>%n Tunnel offen</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>opening…</source>
+        <translation>wird geöffnet…</translation>
+    </message>
+    <message>
+        <source>closing…</source>
+        <translation>wird geschlossen…</translation>
+    </message>
+    <message>
+        <source>All resources…</source>
+        <translation>Alle Ressourcen…</translation>
+    </message>
+    <message>
+        <source>Automatic</source>
+        <translation>Automatisch</translation>
+    </message>
+    <message>
+        <source>— offline</source>
+        <translation>— nicht erreichbar</translation>
+    </message>
+    <message>
+        <source>Run diagnostics</source>
+        <translation>Diagnose starten</translation>
+    </message>
+    <message>
+        <source>Save a report…</source>
+        <translation>Bericht speichern…</translation>
+    </message>
+    <message>
+        <source>Documentation</source>
+        <translation>Dokumentation</translation>
+    </message>
+    <message>
+        <source>Open Culvert…</source>
+        <translation>Culvert öffnen…</translation>
+    </message>
+    <message>
+        <source>Help</source>
+        <translation>Hilfe</translation>
+    </message>
+    <message>
+        <source>This computer is not enrolled</source>
+        <translation>Dieser Computer ist nicht registriert</translation>
+    </message>
+    <message>
+        <source>Offline — controller cannot be reached</source>
+        <translation>Offline — Controller nicht erreichbar</translation>
+    </message>
+    <message>
+        <source>Starting…</source>
+        <translation>Startet…</translation>
+    </message>
+    <message>
+        <source>Connected</source>
+        <translation>Verbunden</translation>
+    </message>
+    <message>
+        <source>A code is needed</source>
+        <translation>Ein Code wird benötigt</translation>
+    </message>
+    <message>
+        <source>Open {name}</source>
+        <translation>{name} öffnen</translation>
+    </message>
+    <message>
+        <source>Gateway · {name}</source>
+        <translation>Gateway · {name}</translation>
+    </message>
+    <message>
+        <source>Pause Culvert</source>
+        <translation>Culvert pausieren</translation>
+    </message>
+    <message>
+        <source>Quit the tray (tunnels stay up)</source>
+        <translation>Symbol beenden (Tunnel bleiben offen)</translation>
+    </message>
+    <message>
+        <source>Connecting to {name}…</source>
+        <translation>Verbindung zu {name} wird aufgebaut…</translation>
+    </message>
+    <message>
+        <source>Connecting…</source>
+        <translation>Verbindung wird aufgebaut…</translation>
+    </message>
+    <message>
+        <source>Paused until {time}</source>
+        <translation>Pausiert bis {time}</translation>
+    </message>
+    <message>
+        <source>Paused</source>
+        <translation>Pausiert</translation>
+    </message>
+    <message>
+        <source>Ready — no tunnel up</source>
+        <translation>Bereit — kein Tunnel offen</translation>
+    </message>
+    <message>
+        <source>no valid code</source>
+        <translation>kein gültiger Code</translation>
+    </message>
+    <message>
+        <source>code valid for {duration}</source>
+        <translation>Code noch {duration} gültig</translation>
+    </message>
+    <message>
+        <source>Open in the browser</source>
+        <translation>Im Browser öffnen</translation>
+    </message>
+    <message>
+        <source>Details…</source>
+        <translation>Details…</translation>
+    </message>
+    <message>
+        <source>Close</source>
+        <translation>Schließen</translation>
+    </message>
+    <message>
+        <source>Recent and favourites</source>
+        <translation>Zuletzt benutzt und Favoriten</translation>
+    </message>
+    <message>
+        <source>Resume now</source>
+        <translation>Jetzt fortsetzen</translation>
+    </message>
+    <message>
+        <source>Enrol this computer…</source>
+        <translation>Diesen Computer registrieren…</translation>
+    </message>
+    <message>
+        <source>Signed in as {user} · {code}</source>
+        <translation>Angemeldet als {user} · {code}</translation>
+    </message>
+    <message>
+        <source>Copy address {address}</source>
+        <translation>Adresse {address} kopieren</translation>
+    </message>
+    <message>
+        <source>Another user has enrolled this computer</source>
+        <translation>Dieser Computer wurde mit einem anderen Konto registriert</translation>
+    </message>
+    <message>
+        <source>Enter code now…</source>
+        <translation>Code jetzt eingeben…</translation>
+    </message>
+    <message>
+        <source>automatic</source>
+        <translation>automatisch</translation>
+    </message>
+    <message>
+        <source>Type the six digits that your authenticator shows.</source>
+        <translation>Die sechs Ziffern aus der Authenticator-App eingeben.</translation>
+    </message>
+    <message>
+        <source>Your code ends in {duration}</source>
+        <translation>Der Code gilt noch {duration}</translation>
+    </message>
+    <message>
+        <source>{name} is open</source>
+        <translation>{name} ist geöffnet</translation>
+    </message>
+    <message>
+        <source>Through {gateway}, end to end encrypted to the gateway.</source>
+        <translation>Über {gateway}, bis zum Gateway durchgehend verschlüsselt.</translation>
+    </message>
+    <message>
+        <source>{name} goes through {gateway} now</source>
+        <translation>{name} läuft jetzt über {gateway}</translation>
+    </message>
+    <message>
+        <source>{gateway} went out of service.</source>
+        <translation>{gateway} ist ausgefallen oder außer Betrieb.</translation>
+    </message>
+    <message>
+        <source>Ask your administrator for a new authenticator.</source>
+        <translation>Die Administration um einen neuen Authenticator bitten.</translation>
+    </message>
+    <message>
+        <source>That was the last recovery code</source>
+        <translation>Das war der letzte Wiederherstellungscode</translation>
+    </message>
+    <message>
+        <source>Each works once, as a code. A new authenticator from your administrator brings new ones.</source>
+        <translation>Jeder gilt einmal anstelle eines Codes. Mit einem neuen Authenticator von der Administration gibt es neue.</translation>
+    </message>
+    <message numerus="yes">
+        <source>%n recovery codes are left</source>
+        <translation>
+            <numerusform>Noch %n Wiederherstellungscode</numerusform>
+            <numerusform>Noch %n Wiederherstellungscodes</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>Open</source>
+        <translation>Öffnen</translation>
+    </message>
+    <message>
+        <source>Enter code</source>
+        <translation>Code eingeben</translation>
+    </message>
+    <message>
+        <source>Six digits</source>
+        <translation>Sechs Ziffern</translation>
+    </message>
+    <message>
+        <source>Enter code…</source>
+        <translation>Code eingeben…</translation>
+    </message>
+    <message>
+        <source>A &amp;name is opened for the first time</source>
+        <translation>ein &amp;Name zum ersten Mal geöffnet wird</translation>
+    </message>
+    <message>
+        <source>A &amp;code is needed, or ends soon</source>
+        <translation>ein &amp;Code benötigt wird oder bald abläuft</translation>
+    </message>
+    <message>
+        <source>&amp;Something is refused</source>
+        <translation>etwas &amp;abgelehnt wird</translation>
+    </message>
+    <message>
+        <source>A &amp;tunnel moves to another gateway</source>
+        <translation>ein &amp;Tunnel auf ein anderes Gateway umzieht</translation>
+    </message>
+    <message>
+        <source>Check</source>
+        <translation>Prüfung</translation>
+    </message>
+    <message>
+        <source>Verdict</source>
+        <translation>Befund</translation>
+    </message>
+    <message>
+        <source>Search resources</source>
+        <translation>Ressourcen suchen</translation>
+    </message>
+    <message>
+        <source>No resource is known. Your administrator can give you access to some.</source>
+        <translation>Keine Ressource bekannt. Die Administration kann Zugriff auf welche geben.</translation>
+    </message>
+    <message>
+        <source>&amp;Open in the browser</source>
+        <translation>Im Browser &amp;öffnen</translation>
+    </message>
+    <message>
+        <source>&amp;Copy address</source>
+        <translation>Adresse &amp;kopieren</translation>
+    </message>
+    <message>
+        <source>&amp;Favourite</source>
+        <translation>&amp;Favorit</translation>
+    </message>
+    <message>
+        <source>No tunnel is open. One opens by itself when you use the name of a resource.</source>
+        <translation>Kein Tunnel ist offen. Er öffnet sich von selbst, sobald der Name einer Ressource benutzt wird.</translation>
+    </message>
+    <message>
+        <source>&amp;Details…</source>
+        <translation>&amp;Details…</translation>
+    </message>
+    <message>
+        <source>C&amp;lose</source>
+        <translation>Sch&amp;ließen</translation>
+    </message>
+    <message>
+        <source>Nothing has happened since the daemon started.</source>
+        <translation>Seit dem Start des Dienstes ist nichts geschehen.</translation>
+    </message>
+    <message>
+        <source>Notify me when</source>
+        <translation>Benachrichtigen, wenn</translation>
+    </message>
+    <message>
+        <source>Each step from this computer to the gateway is checked, without changing anything.</source>
+        <translation>Jeder Schritt von diesem Computer bis zum Gateway wird geprüft, ohne etwas zu ändern.</translation>
+    </message>
+    <message>
+        <source>&amp;Run diagnostics</source>
+        <translation>Diagnose &amp;starten</translation>
+    </message>
+    <message>
+        <source>&amp;Save a report…</source>
+        <translation>&amp;Bericht speichern…</translation>
+    </message>
+    <message>
+        <source>A zip for your administrator. No secret is in it.</source>
+        <translation>Eine Zip-Datei für die Administration. Sie enthält kein Geheimnis.</translation>
+    </message>
+    <message>
+        <source>Checking…</source>
+        <translation>Wird geprüft…</translation>
+    </message>
+    <message>
+        <source>&amp;Run again</source>
+        <translation>Erneut &amp;starten</translation>
+    </message>
+    <message numerus="yes">
+        <source>%n of {all} checks found something.</source>
+        <translation>
+            <numerusform>%n von {all} Prüfungen hat etwas gefunden.</numerusform>
+            <numerusform>%n von {all} Prüfungen haben etwas gefunden.</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>the kernel's IPsec</source>
+        <translation>das IPsec des Kernels</translation>
+    </message>
+    <message>
+        <source>Culvert's own IPsec</source>
+        <translation>das IPsec von Culvert</translation>
+    </message>
+    <message>
+        <source>Culvert: a name opens, and a tunnel carries it.</source>
+        <translation>Culvert: Ein Name wird geöffnet, ein Tunnel trägt ihn.</translation>
+    </message>
+    <message>
+        <source>Tray {tray}, daemon {daemon}</source>
+        <translation>Symbol {tray}, Dienst {daemon}</translation>
+    </message>
+    <message>
+        <source>Controller {name}</source>
+        <translation>Controller {name}</translation>
+    </message>
+    <message>
+        <source>This computer is {device}, enrolled by {user}</source>
+        <translation>Dieser Computer ist {device}, registriert von {user}</translation>
+    </message>
+    <message>
+        <source>Packets go through {way}</source>
+        <translation>Pakete gehen durch {way}</translation>
+    </message>
+    <message>
+        <source>Nothing here has “{text}” in it.</source>
+        <translation>Hier enthält nichts „{text}“.</translation>
+    </message>
+    <message>
+        <source>Everything is as it should be.</source>
+        <translation>Alles ist, wie es sein soll.</translation>
+    </message>
+    <message>
+        <source>15 min</source>
+        <translation>15 min</translation>
+    </message>
+    <message>
+        <source>1 h</source>
+        <translation>1 h</translation>
+    </message>
+    <message>
+        <source>Until tomorrow</source>
+        <translation>Bis morgen</translation>
+    </message>
+    <message>
+        <source>Name</source>
+        <translation>Name</translation>
+    </message>
+    <message>
+        <source>Addresses</source>
+        <translation>Adressen</translation>
+    </message>
+    <message>
+        <source>Open through</source>
+        <translation>Offen über</translation>
+    </message>
+    <message>
+        <source>When</source>
+        <translation>Wann</translation>
+    </message>
+    <message>
+        <source>What</source>
+        <translation>Was</translation>
+    </message>
+    <message>
+        <source>Asking the Culvert daemon…</source>
+        <translation>Der Culvert-Dienst wird gefragt…</translation>
+    </message>
+    <message>
+        <source>The Culvert daemon is not running</source>
+        <translation>Der Culvert-Dienst läuft nicht</translation>
+    </message>
+    <message>
+        <source>Start it: {command}</source>
+        <translation>Ihn starten: {command}</translation>
+    </message>
+    <message>
+        <source>less than a minute</source>
+        <translation>weniger als eine Minute</translation>
+    </message>
+    <message>
+        <source>Culvert's documentation</source>
+        <translation>Dokumentation von Culvert</translation>
+    </message>
+</context>
+</TS>

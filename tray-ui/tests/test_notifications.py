@@ -1,0 +1,101 @@
+"""Notices by the desktop's own server, with and without a field to type the code into."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from culvert_proto import local_pb2
+
+from . import statuses
+from .canned_daemon import RECOVERY_CODES, RIGHT_CODE, CannedDaemon
+from .conftest import Start
+from .desktop import Desktop, wait_until
+
+pytestmark = pytest.mark.slow
+
+Serve = Callable[..., Callable[[], list[dict[str, Any]]]]
+
+
+@pytest.fixture
+def serve(desktop: Desktop, tmp_path: Path) -> Iterator[Serve]:
+    """serve(capabilities, *codes): starts the server; what it gives tells what has been shown."""
+    servers: list[subprocess.Popen[bytes]] = []
+
+    def start(capabilities: str, *codes: str) -> Callable[[], list[dict[str, Any]]]:
+        told = tmp_path / "told"
+        program = str(Path(__file__).with_name("notification_server.py"))
+        with told.open("wb") as file:
+            command = [sys.executable, program, capabilities, *codes]
+            servers.append(subprocess.Popen(command, env=desktop.env, stdout=file))
+        wait_until(lambda: "ready" in told.read_text(), "no notification server")
+        return lambda: [json.loads(line) for line in told.read_text().splitlines()[1:]]
+
+    yield start
+    for server in servers:
+        server.terminate()
+        server.wait(10)
+
+
+def _needs_code(canned: CannedDaemon) -> None:
+    canned.show(statuses.status(local_pb2.STATE_NEEDS_CODE, now=time.time(), code_seconds=0))
+
+
+def test_the_code_is_typed_into_the_notice(
+    desktop: Desktop, canned: CannedDaemon, start_tray: Start, serve: Serve
+) -> None:
+    shown = serve("actions,body,inline-reply", "111111", RIGHT_CODE)
+    _needs_code(canned)
+    start_tray(desktop)
+    wait_until(lambda: len(canned.asked) == 2, "the code did not arrive")
+    assert [asked.code for asked in canned.asked] == ["111111", RIGHT_CODE]
+    first, again = shown()
+    assert (first["title"], first["expires"]) == ("A code is needed", 0)
+    assert first["actions"] == ["default", "Open", "inline-reply", "Enter code"]
+    assert first["hints"]["desktop-entry"] == "org.culvert.Tray"
+    # The wrong one was refused, with the field once more.
+    assert again["title"] == "The code is wrong."
+    assert "inline-reply" in again["actions"]
+    assert not any("Enter a code" in title for title in desktop.windows())
+
+
+def test_a_recovery_code_tells_how_many_are_left(
+    desktop: Desktop, canned: CannedDaemon, start_tray: Start, serve: Serve
+) -> None:
+    shown = serve("actions,body,inline-reply", RECOVERY_CODES[0])
+    _needs_code(canned)
+    start_tray(desktop)
+    wait_until(lambda: [it["title"] for it in shown()][1:] == ["1 recovery code is left"], "not told")
+
+
+def test_without_a_field_a_button_opens_the_dialog(
+    desktop: Desktop, canned: CannedDaemon, start_tray: Start, serve: Serve
+) -> None:
+    shown = serve("actions,body,body-markup")
+    _needs_code(canned)
+    start_tray(desktop, LANG="de_DE.UTF-8", LC_ALL="")
+    wait_until(lambda: any("Code eingeben" in it for it in desktop.windows()), "the click opens nothing")
+    [told] = shown()
+    assert told["title"] == "Ein Code wird benötigt"
+    assert told["actions"] == ["default", "Öffnen", "code", "Code eingeben…"]
+
+
+def test_a_server_that_knows_markup_is_not_fooled(
+    desktop: Desktop, canned: CannedDaemon, start_tray: Start, serve: Serve
+) -> None:
+    shown = serve("actions,body,body-markup")
+    canned.show(statuses.status(local_pb2.STATE_READY, now=time.time()))
+    start_tray(desktop)
+    desktop.wait_for_tray_icon()
+    time.sleep(1)
+    status = statuses.denied(now=time.time())
+    status.last_error.ClearField("fields")
+    status.last_error.remedy = "<b>Call & pay</b>"
+    canned.show(status)
+    wait_until(lambda: [it["text"] for it in shown()] == ["&lt;b>Call &amp; pay&lt;/b>"], "not escaped")

@@ -1,0 +1,150 @@
+"""Every state of menu, window and dialogs, in both languages, light and dark: build/screens/LANGUAGE-SHADE-*.png."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PyQt6.QtGui import QImage
+
+from . import statuses
+from .accessible import AccessibilityBus
+from .canned_daemon import RIGHT_CODE, CannedDaemon
+from .conftest import Start
+from .desktop import Desktop, Shade, wait_until
+from .test_desktop import SCREENS, open_menu, status_named
+from .test_window import DARK
+
+pytestmark = pytest.mark.slow
+
+ENGLISH = {
+    "not-enrolled": "This computer is not enrolled",
+    "ready": "Ready — no tunnel up",
+    "connecting": "Connecting to wiki.corp.example…",
+    "connected": "Connected — 2 tunnels up",
+    "code-needed": "A code is needed",
+    "code-ending": "Enter code now…",
+    "denied": "⚠ No policy lets alice reach git.corp.example.",
+    "offline": "Offline — controller cannot be reached, 2 tunnels up",
+    "paused": "Resume now",
+}
+GERMAN = {
+    "not-enrolled": "Dieser Computer ist nicht registriert",
+    "ready": "Bereit — kein Tunnel offen",
+    "connecting": "Verbindung zu wiki.corp.example wird aufgebaut…",
+    "connected": "Verbunden — 2 Tunnel offen",
+    "code-needed": "Ein Code wird benötigt",
+    "code-ending": "Code jetzt eingeben…",
+    "denied": "⚠ Keine Richtlinie erlaubt alice den Zugriff auf git.corp.example.",
+    "offline": "Offline — Controller nicht erreichbar, 2 Tunnel offen",
+    "paused": "Jetzt fortsetzen",
+}
+PAGES = {
+    "en": (
+        "Open in the browser",
+        "Your address",
+        "was refused",
+        "Run diagnostics",
+        "This computer is laptop",
+    ),
+    "de": (
+        "Im Browser öffnen",
+        "Eigene Adresse",
+        "wurde abgelehnt",
+        "Diagnose starten",
+        "Dieser Computer ist laptop",
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=["light", "dark"])
+def shaded(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Desktop, Shade]]:
+    shade: Shade = request.param
+    with Desktop(tmp_path_factory.mktemp(shade), width=1100, height=760, panel=shade) as desktop:
+        if shade == "dark":
+            settings = Path(desktop.env["HOME"]) / ".config"
+            settings.mkdir(exist_ok=True)
+            (settings / "kdeglobals").write_text(DARK)
+        # As desktops have one: the balloons that Qt draws else would cover the icon.
+        program = Path(__file__).with_name("notification_server.py")
+        server = subprocess.Popen([sys.executable, program, "body,inline-reply"], env=desktop.env)
+        yield desktop, shade
+        server.terminate()
+        server.wait(10)
+
+
+@pytest.mark.parametrize(("language", "told"), [("en", ENGLISH), ("de", GERMAN)])
+def test_each_state_is_said_in_the_desktops_language(
+    shaded: tuple[Desktop, Shade],
+    canned: CannedDaemon,
+    start_tray: Start,
+    language: str,
+    told: dict[str, str],
+) -> None:
+    desktop, shade = shaded
+    locale = {"de": "de_DE.UTF-8", "en": "en_GB.UTF-8"}[language]
+    canned.activities = statuses.activities(now=time.time())
+    start_tray(desktop, "--window", LC_ALL=locale, XDG_CURRENT_DESKTOP="KDE", KDE_SESSION_VERSION="5")
+    prefix = f"{language}-{shade}"
+
+    def seen() -> str:
+        bus = AccessibilityBus(desktop.env["DBUS_SESSION_BUS_ADDRESS"], f"screens-{time.monotonic_ns()}")
+        return "\n".join(node.name for node in bus.nodes("culvert-tray") if node.showing)
+
+    def shoot(name: str, *texts: str) -> None:
+        wait_until(lambda: all(map(seen().__contains__, texts)), f"{name}: {texts} is not shown")
+        time.sleep(0.3)
+        desktop.screenshot(SCREENS / f"{prefix}-{name}.png")
+
+    for name, text in told.items():
+        canned.show(status_named(name))
+        shoot(f"window-{name}", text)
+        open_menu(desktop)
+        shoot(f"menu-{name}")
+        desktop.key("Escape")
+    canned.show(status_named("connected"))
+    desktop.click_tray(1)
+    wait_until(lambda: desktop.has_keyboard("Culvert"), "no window")
+    for number, text in enumerate(PAGES[language], 1):
+        desktop.key(f"alt+{number}")
+        shoot(f"window-{number}", text)
+    desktop.key("alt+F4")
+    # Help, and its last entry: the documentation.
+    open_menu(desktop)
+    desktop.key("Up", "Up", "Right")
+    shoot("menu-help")
+    desktop.key("Up", "Return")
+    shoot("documentation", {"en": "Culvert's documentation", "de": "Dokumentation von Culvert"}[language])
+    desktop.key("Escape")
+    canned.show(status_named("not-enrolled"))
+    open_menu(desktop)
+    desktop.key("Down", "Down", "Return")
+    shoot("enrol", {"en": "Invitation link", "de": "Einladungslink"}[language])
+    desktop.type("culvert://enroll?token=used")
+    desktop.key("Return")
+    shoot(
+        "enrol-refused",
+        {"en": "The invitation is not valid", "de": "Die Einladung ist nicht gültig"}[language],
+    )
+    desktop.key("ctrl+a")
+    desktop.type("culvert://enroll?token=fresh")
+    desktop.key("Return")
+    shoot(
+        "enrol-code",
+        "abcd-efgh-ijkl-mn22",
+        {"en": "Enrolled as alice", "de": "Registriert als alice"}[language],
+    )
+    desktop.type("111111")
+    desktop.key("Return")
+    shoot("code-wrong", {"en": "The code is wrong.", "de": "Der Code ist falsch."}[language])
+    desktop.type(RIGHT_CODE)
+    desktop.key("Return")
+    wait_until(lambda: len(canned.asked) == 4, "no code")
+    if shade == "dark":
+        assert QImage(str(SCREENS / f"{prefix}-documentation.png")).pixelColor(550, 380).lightness() < 60
