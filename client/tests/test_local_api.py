@@ -173,10 +173,21 @@ async def test_the_first_to_enrol_owns_the_computer(lab: Lab) -> None:
     assert (await culvert(daemon, ALICE, "use", "gw-berlin")).code == 0
     assert (await culvert(daemon, ALICE, "close", "wiki")).out == "wiki is closed.\n"
     assert lab.controller.open == {}
+    for arguments, told in (
+        (["open", "wiki"], {"gateway": "gw-berlin"}),
+        (["pause", "15m"], {}),
+        (["resume"], {}),
+        (["use", "auto"], {}),
+        (["close", "wiki"], {"closed": 0}),
+    ):
+        printed = json.loads((await culvert(daemon, ALICE, *arguments, "--json")).out)
+        assert told.items() <= printed.get("tunnel", printed).items(), arguments
 
     for left in ("1 recovery code is left.", "That was the last recovery code"):
         recovered = await culvert(daemon, ALICE, "code", stdin=f"{lab.controller.recovery_codes[0]}\n")
         assert left in recovered.out
+    proven = json.loads((await culvert(daemon, ALICE, "code", "--json", stdin=f"{CODE}\n")).out)
+    assert proven.keys() == {"code_valid_until"}
 
     root = await culvert(daemon, 0, "enroll", lab.link, "--name", "laptop-2")
     assert root.code == 0

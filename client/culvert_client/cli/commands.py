@@ -47,20 +47,20 @@ def connect(
 @app.command(help=_("What is up, who is signed in, what went wrong."))
 def status(context: typer.Context, json: Json = False) -> None:
     found = _status(context)
-    _json(found) if json else words.say_status(found)
+    say_json(found) if json else words.say_status(found)
 
 
 @app.command(help=_("The names that you may open."))
 def resources(context: typer.Context, json: Json = False) -> None:
     found = _status(context)
-    _json(local_pb2.Status(resources=found.resources)) if json else words.say_resources(found)
+    say_json(local_pb2.Status(resources=found.resources)) if json else words.say_resources(found)
 
 
 @app.command(help=_("The gateways, whether they are online, and the round trip to each."))
 def gateways(context: typer.Context, json: Json = False) -> None:
     found = _status(context)
     if json:
-        _json(local_pb2.Status(gateways=found.gateways, selected_gateway=found.selected_gateway))
+        say_json(local_pb2.Status(gateways=found.gateways, selected_gateway=found.selected_gateway))
     else:
         words.say_gateways(found)
 
@@ -78,6 +78,7 @@ def enroll(
             help=_("Write the authenticator's URI and the recovery codes there (0600), a line each.")
         ),
     ] = None,
+    json: Json = False,
 ) -> None:
     wanted = link if link is not None else _typed(_("Invitation link"))
     # Opened before the token is spent: a secret with nowhere to go is lost.
@@ -89,10 +90,14 @@ def enroll(
         if totp_uri_file is not None:
             totp_uri_file.unlink()
         raise
-    words.out.print(_("Enrolled as {user}.").format(user=answer.user), markup=False)
     if target is not None:
         with os.fdopen(target, "w") as file:
             file.write("".join(f"{line}\n" for line in (answer.totp_uri, *answer.recovery_codes)))
+    if json:
+        say_json(answer if target is None else local_pb2.EnrollResponse(user=answer.user))
+        return
+    words.out.print(_("Enrolled as {user}.").format(user=answer.user), markup=False)
+    if target is not None:
         return
     if sys.stdout.isatty():
         segno.make(answer.totp_uri, error="m").terminal(compact=True)
@@ -105,7 +110,7 @@ def enroll(
         for one in answer.recovery_codes:
             words.out.print(f"  {one}", markup=False)
     if sys.stdin.isatty():
-        _submit(context, _typed(_("Code")))
+        _submit(context, _typed(_("Code")), json=False)
 
 
 @app.command(help=_("Prove a code of your authenticator, so that tunnels can be opened."))
@@ -114,15 +119,21 @@ def code(
     digits: Annotated[
         str | None, typer.Argument(help=_("Six digits, or a recovery code; asked for when left out."))
     ] = None,
+    json: Json = False,
 ) -> None:
-    _submit(context, digits if digits is not None else _typed(_("Code")))
+    _submit(context, digits if digits is not None else _typed(_("Code")), json)
 
 
 @app.command("open", help=_("Bring the tunnel for a name up, and wait until packets can flow."))
 def open_name(
-    context: typer.Context, name: Annotated[str, typer.Argument(help=_("A resource, or its name in DNS."))]
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help=_("A resource, or its name in DNS."))],
+    json: Json = False,
 ) -> None:
     answer = link_of(context).ask(lambda daemon: daemon.OpenTunnel(local_pb2.OpenTunnelRequest(name=name)))
+    if json:
+        say_json(answer)
+        return
     told = _("{name} is open through {gateway}.")
     words.out.print(told.format(name=answer.tunnel.fqdn, gateway=answer.tunnel.gateway), markup=False)
 
@@ -132,6 +143,7 @@ def close(
     context: typer.Context,
     name: Annotated[str | None, typer.Argument(help=_("A resource, or its name in DNS."))] = None,
     every: Annotated[bool, typer.Option("--all", help=_("Close every tunnel."))] = False,
+    json: Json = False,
 ) -> None:
     if every == (name is not None):
         raise typer.BadParameter(_("give a name, or --all"))
@@ -139,7 +151,9 @@ def close(
         local_pb2.CloseTunnelRequest(all=True) if every else local_pb2.CloseTunnelRequest(name=name or "")
     )
     answer = link_of(context).ask(lambda daemon: daemon.CloseTunnel(request))
-    if every:
+    if json:
+        say_json(answer)
+    elif every:
         words.out.print(_.plural("{n} tunnel closed.", "{n} tunnels closed.", answer.closed))
     else:
         told = _("{name} is closed.") if answer.closed else _("{name} was not open.")
@@ -148,10 +162,16 @@ def close(
 
 @app.command(help=_("Choose the gateway for tunnels opened from now on."))
 def use(
-    context: typer.Context, gateway: Annotated[str, typer.Argument(help=_("A gateway's name, or auto."))]
+    context: typer.Context,
+    gateway: Annotated[str, typer.Argument(help=_("A gateway's name, or auto."))],
+    json: Json = False,
 ) -> None:
     chosen = "" if gateway == "auto" else gateway
-    link_of(context).ask(lambda daemon: daemon.SelectGateway(local_pb2.SelectGatewayRequest(gateway=chosen)))
+    request = local_pb2.SelectGatewayRequest(gateway=chosen)
+    answer = link_of(context).ask(lambda daemon: daemon.SelectGateway(request))
+    if json:
+        say_json(answer)
+        return
     words.out.print(_("Gateway: {gateway}.").format(gateway=chosen or _("automatic")), markup=False)
 
 
@@ -170,6 +190,7 @@ def doctor(context: typer.Context, json: Json = False) -> None:
 def report(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help=_("A zip that does not exist yet."), readable=False)],
+    json: Json = False,
 ) -> None:
     target = _private_file(file)
     try:
@@ -179,6 +200,9 @@ def report(
         raise
     lines = (f"{'ok' if it.good else 'WRONG'} {it.hop}: {it.what} {it.remedy}".strip() for it in found)
     observation.write_report(target, status, "\n".join([*lines, ""]))
+    if json:
+        print(dumps({"file": str(file)}))
+        return
     told = _("{file} is written. Look into it before you send it.")
     words.out.print(told.format(file=file), markup=False)
 
@@ -196,10 +220,13 @@ def _status(context: typer.Context) -> local_pb2.Status:
     return link_of(context).ask(lambda daemon: daemon.GetStatus(local_pb2.GetStatusRequest())).status
 
 
-def _submit(context: typer.Context, digits: str) -> None:
+def _submit(context: typer.Context, digits: str, json: bool) -> None:
     wanted = digits.strip().replace(" ", "")
     request = local_pb2.SubmitCodeRequest(code=wanted)
     answer = link_of(context).ask(lambda daemon: daemon.SubmitCode(request))
+    if json:
+        say_json(answer)
+        return
     words.out.print(_("The code is right: tunnels can be opened."))
     if answer.HasField("recovery_codes_left"):
         words.say_recovery_codes(answer.recovery_codes_left)
@@ -224,7 +251,7 @@ def _private_file(path: Path) -> int:
         raise typer.Exit(EXIT_FAULT) from None
 
 
-def _json(message: Message) -> None:
+def say_json(message: Message) -> None:
     print(
         json_format.MessageToJson(
             message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True

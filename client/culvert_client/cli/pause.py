@@ -12,7 +12,7 @@ from culvert_proto import local_pb2
 from culvert_proto.shown import clock, tomorrow
 
 from culvert_client.cli import words
-from culvert_client.cli.commands import app, link_of
+from culvert_client.cli.commands import Json, app, link_of, say_json
 from culvert_client.cli.language import _
 
 _UNITS = {"m": "minutes", "min": "minutes", "h": "hours", "d": "days"}
@@ -32,17 +32,24 @@ def end_of_pause(typed: str, now: datetime) -> datetime | None:
 def pause(
     context: typer.Context,
     duration: Annotated[str, typer.Argument(help=_("15m, 1h, 1d, or tomorrow."))] = "1h",
+    json: Json = False,
 ) -> None:
     until = end_of_pause(duration, datetime.now().astimezone())
     if until is None:
         raise typer.BadParameter(_("give 15m, 1h, 1d or tomorrow"))
     request = local_pb2.PauseRequest(until=round(until.timestamp()))
     link_of(context).ask(lambda daemon: daemon.Pause(request))
+    if json:
+        say_json(request)
+        return
     told = _("Paused until {time}. Before that: culvert resume")
     words.out.print(told.format(time=clock(request.until, time.time())), markup=False)
 
 
 @app.command(help=_("End a pause now."))
-def resume(context: typer.Context) -> None:
-    link_of(context).ask(lambda daemon: daemon.Resume(local_pb2.ResumeRequest()))
+def resume(context: typer.Context, json: Json = False) -> None:
+    answer = link_of(context).ask(lambda daemon: daemon.Resume(local_pb2.ResumeRequest()))
+    if json:
+        say_json(answer)
+        return
     words.out.print(_("Tunnels are opened again when their names are used."))
