@@ -18,11 +18,12 @@ MAN = Path(__file__).parents[1] / "man"
 
 
 def _text(page: str) -> str:
-    return re.sub(r'\\f[BIR]|["\\]', "", (MAN / page).read_text())
+    return re.sub(r'\\f[BIR]|["\\]', "", (MAN / page).read_text("utf-8"))
 
 
-def test_every_command_and_option_of_culvert_is_in_its_page() -> None:
-    text = _text("culvert.1")
+@pytest.mark.parametrize("page", ["culvert.1", "de/culvert.1"])
+def test_every_command_and_option_of_culvert_is_in_its_page(page: str) -> None:
+    text = _text(page)
     for name, command in typer.main.get_group(app).commands.items():
         [entry] = re.findall(rf"^\.BR {name}( .*)?$", text, re.MULTILINE)
         for option in (option for it in command.params for option in it.opts if option.startswith("--")):

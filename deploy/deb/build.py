@@ -71,8 +71,11 @@ def build() -> Path:
     _programs(site_packages)
     for source, place in PLACES.items():
         _copy(source, STAGE / place)
-    for page in [*(ROOT / "client/man").iterdir(), *(ROOT / "tray-ui/man").iterdir()]:
-        _compressed(STAGE / f"usr/share/man/man{page.suffix[1:]}/{page.name}.gz", page.read_bytes())
+    for manual in (ROOT / "client/man", ROOT / "tray-ui/man"):
+        for page in manual.rglob("*.[18]"):
+            language = page.parent.relative_to(manual)
+            place = STAGE / "usr/share/man" / language / f"man{page.suffix[1:]}/{page.name}.gz"
+            _compressed(place, page.read_bytes())
     _documents()
     return _package(minor, site_packages)
 
