@@ -7,12 +7,11 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, cast
 
 from culvert_proto import CulvertError
-from pyroute2 import IPRoute, NetlinkError
 
 from culvert_client.controller.agent import Agent
+from culvert_client.uplinks import Uplinks, uplinks
 
 # linux/rtnetlink.h: links, IPv4 and IPv6 addresses and routes.
 _GROUPS = 0x1 | 0x10 | 0x40 | 0x100 | 0x400
@@ -21,8 +20,6 @@ SETTLED = 0.03
 AGAIN = 0.5
 
 log = logging.getLogger(__name__)
-
-Place = frozenset[tuple[Any, ...]]
 
 
 async def follow(moved: Callable[[], Awaitable[None]], agent: Callable[[], Agent | None]) -> None:
@@ -46,14 +43,14 @@ async def follow(moved: Callable[[], Awaitable[None]], agent: Callable[[], Agent
 
         loop.add_reader(events, drain)
         try:
-            here = await asyncio.to_thread(_place)
+            here = await asyncio.to_thread(uplinks)
             while True:
                 await changed.wait()
                 await asyncio.sleep(SETTLED)
                 changed.clear()
-                now = await asyncio.to_thread(_place)
+                now = await asyncio.to_thread(uplinks)
                 # Our own routes and addresses change nothing of it.
-                if now and now != here:
+                if now not in (here, Uplinks()):
                     log.info("the network has changed")
                     if (connected := agent()) is not None:
                         connected.reconnect()
@@ -64,20 +61,3 @@ async def follow(moved: Callable[[], Awaitable[None]], agent: Callable[[], Agent
                 here = now
         finally:
             loop.remove_reader(events)
-
-
-def _place() -> Place:
-    """Default routes, and the addresses of the devices they lead to. Empty without a network."""
-    with suppress(OSError, NetlinkError), IPRoute() as netlink:
-        # pyroute2's methods are made at run time.
-        asked = cast(Any, netlink)
-        found: set[tuple[Any, ...]] = set()
-        for family in (socket.AF_INET, socket.AF_INET6):
-            for route in asked.get_default_routes(family=family):
-                found.add((family, route.get("RTA_OIF"), route.get("RTA_GATEWAY")))
-        devices = {device for _, device, _ in found}
-        for address in asked.get_addr():
-            if address["index"] in devices:
-                found.add((address["index"], address.get("IFA_ADDRESS"), address["prefixlen"]))
-        return frozenset(found)
-    return frozenset()
