@@ -59,6 +59,7 @@ from culvert_client.core.invitation import parse_invitation
 from culvert_client.core.roles import Act, may
 from culvert_client.core.status import status_of
 from culvert_client.datapath import Datapath
+from culvert_client.examination import examine
 from culvert_client.latency import Latencies
 from culvert_client.local.front import LIMITS, Front
 from culvert_client.local.requests import Requests
@@ -270,7 +271,7 @@ class Daemon:
         self.post(PauseEnded())
 
     async def _ask_txt(self, fqdn: str) -> None:
-        self.post(TxtAnswered(fqdn, await self._upstream.says_tunnel(fqdn)))
+        self.post(TxtAnswered(fqdn, bool(await self._upstream.says_tunnel(fqdn))))
 
     # ── controller ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -396,6 +397,13 @@ class Daemon:
         self.post(CodeProven(proof.code_valid_until))
         left = proof.recovery_codes_left if proof.HasField("recovery_codes_left") else None
         return local_pb2.SubmitCodeResponse(code_valid_until=proof.code_valid_until, recovery_codes_left=left)
+
+    async def examine(self) -> local_pb2.ExamineResponse:
+        self._enrolled()
+        assert self._identity is not None
+        up = [it.carried.tunnel for it in self._client.machines.values() if it.is_up and it.carried]
+        watches = self._settings.dns_mode is config.DnsMode.WATCH
+        return await examine(self._identity, self._client.profile, up, self._upstream, watches=watches)
 
     def _enrolled(self) -> Agent:
         if self._agent is None:

@@ -76,3 +76,29 @@ def test_a_computer_that_is_not_enrolled_is_told_so_and_no_more() -> None:
 def test_who_sees_little_is_judged_by_little() -> None:
     seen = local_pb2.Status(state=local_pb2.STATE_READY, controller="https://c.example")
     assert wrong(seen) == []
+
+
+def test_what_the_daemon_has_examined_is_judged_hop_by_hop() -> None:
+    examined = local_pb2.ExamineResponse(
+        watches=True,
+        clock_ahead=0,
+        certificate_from=round(NOW) - 3600,
+        certificate_until=round(NOW) + 3600,
+        gateways=[local_pb2.GatewayPath(name="gw-berlin", mtu=1500)],
+        names=[local_pb2.NameAnswer(fqdn="wiki.corp.example", answered=True, marked=True)],
+    )
+    # In watch mode nothing answers for the canary.
+    seen = replace(SEEN, examined=examined, canary=True)
+    assert wrong(healthy(), seen) == []
+    hops = [verdict.hop for verdict in verdicts(healthy(), seen, NOW)]
+    assert hops == [
+        "daemon", "watch mode", "controller", "clock", "certificate", "code", "gateway", "MTU", "addresses", "TXT"
+    ]  # fmt: skip
+
+
+def test_a_tunnel_through_which_nothing_comes_back_is_told() -> None:
+    status = healthy()
+    status.tunnels[0].packets_out = 10
+    assert wrong(status) == ["packets"]
+    status.tunnels[0].packets_in = 1
+    assert wrong(status) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from json import dumps
 from pathlib import Path
 from typing import Annotated
@@ -18,8 +18,9 @@ from google.protobuf.message import Message
 
 from culvert_client.cli import observation, words
 from culvert_client.cli.daemon_link import EXIT_FAULT, DaemonLink
-from culvert_client.cli.diagnosis import Verdict, verdicts
+from culvert_client.cli.diagnosis import verdicts
 from culvert_client.cli.language import _
+from culvert_client.cli.verdict import Verdict
 
 app = typer.Typer(
     name="culvert",
@@ -208,7 +209,12 @@ def report(
 
 
 def _verdicts(context: typer.Context) -> list[Verdict]:
-    return list(verdicts(_status(context), observation.see(), time.time()))
+    status = _status(context)
+    examined = None
+    # The daemon tells others nothing, and there is nothing to tell before.
+    if status.user:
+        examined = link_of(context).ask(lambda daemon: daemon.Examine(local_pb2.ExamineRequest()))
+    return list(verdicts(status, replace(observation.see(), examined=examined), time.time()))
 
 
 def link_of(context: typer.Context) -> DaemonLink:

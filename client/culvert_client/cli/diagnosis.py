@@ -9,7 +9,9 @@ from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network, ip
 
 from culvert_proto import CulvertError, local_pb2
 
+from culvert_client.cli import hops
 from culvert_client.cli.language import _
+from culvert_client.cli.verdict import Verdict
 
 Interface = IPv4Interface | IPv6Interface
 
@@ -17,20 +19,16 @@ Interface = IPv4Interface | IPv6Interface
 @dataclass(frozen=True, slots=True)
 class Seen:
     """`canary` is whether the system's resolver knows Firefox's canary, which the stub denies; None when it is silent.
-    `interfaces` are this computer's addresses by device, without our own devices."""
+    `interfaces` are this computer's addresses by device, without our own devices. `examined` is None where the daemon
+    tells the caller nothing."""
 
     canary: bool | None
     interfaces: Mapping[str, Sequence[Interface]]
+    examined: local_pb2.ExamineResponse | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """`hop` is a name in English that stays the same in every language, to be shown translated."""
-
-    hop: str
-    good: bool
-    what: str
-    remedy: str = ""
+# Our tunable: packets of which at least one should have been answered.
+_UNANSWERED = 10
 
 
 def verdicts(status: local_pb2.Status, seen: Seen, now: float) -> Iterator[Verdict]:
@@ -42,7 +40,8 @@ def verdicts(status: local_pb2.Status, seen: Seen, now: float) -> Iterator[Verdi
             version=status.version, datapath=status.datapath
         ),
     )
-    yield _dns_path(seen.canary)
+    examined = seen.examined
+    yield hops.watch_mode(seen.canary) if examined and examined.watches else _dns_path(seen.canary)
     if status.state == local_pb2.STATE_NOT_ENROLLED:
         yield Verdict(
             "enrolment",
@@ -59,6 +58,9 @@ def verdicts(status: local_pb2.Status, seen: Seen, now: float) -> Iterator[Verdi
         yield Verdict("pause", False, _("Culvert is paused: it opens no tunnel."), "culvert resume")
     else:
         yield Verdict("controller", True, _("{controller} answers.").format(controller=status.controller))
+    if examined is not None:
+        yield hops.clock(examined)
+        yield hops.certificate(examined, now)
     if not status.user:
         yield Verdict("rest", True, _("Only the one who enrolled this computer and root see more."))
         return
@@ -71,7 +73,11 @@ def verdicts(status: local_pb2.Status, seen: Seen, now: float) -> Iterator[Verdi
     else:
         yield Verdict("code", False, _("No valid code."), _("Enter one: culvert code."))
     yield _gateways(status)
+    if examined is not None:
+        yield from hops.mtu(examined)
     yield from _collisions(status, seen.interfaces)
+    if examined is not None:
+        yield from hops.txt(examined)
     yield from _drops(status)
     if status.HasField("last_error") and status.state != local_pb2.STATE_OFFLINE:
         error = CulvertError.from_proto(status.last_error)
@@ -136,6 +142,13 @@ def _networks(texts: Iterable[str]) -> Iterator[IPv4Network | IPv6Network]:
 
 def _drops(status: local_pb2.Status) -> Iterator[Verdict]:
     for tunnel in status.tunnels:
+        if tunnel.packets_out >= _UNANSWERED and not tunnel.packets_in:
+            what = (
+                f"{tunnel.fqdn}: {tunnel.packets_out} packets went to {tunnel.gateway}, and none came back."
+            )
+            yield Verdict(
+                "packets", False, what, "UDP port 4500 may be closed on the way. Try another network."
+            )
         causes = ", ".join(f"{count} {cause}" for cause, count in sorted(tunnel.drops.items()) if count)
         if causes:
             yield Verdict(

@@ -9,8 +9,8 @@ from culvert_proto.shown import clock, decimal, round_trip
 from rich.console import Console
 from rich.table import Table
 
-from culvert_client.cli.diagnosis import Verdict
 from culvert_client.cli.language import _
+from culvert_client.cli.verdict import Verdict
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)

@@ -6,6 +6,7 @@ import struct
 from dataclasses import dataclass
 
 _HEADER = struct.Struct("!BBHHH")
+HEADER_BYTES = _HEADER.size
 _REQUEST = {4: 8, 6: 128}
 _REPLY = {4: 0, 6: 129}
 

@@ -24,6 +24,7 @@ class Act(enum.Enum):
     GATEWAY = "choose the gateway"
     PAUSE = "pause Culvert"
     ACTIVITY = "read what has happened"
+    EXAMINE = "examine the way to a resource"
 
 
 def role_of(uid: int, owner: int | None) -> Role:

@@ -33,6 +33,7 @@ class Daemon(Protocol):
     def activities(self, follow: bool) -> AsyncIterator[Entry]: ...
     async def enroll(self, link: str, device_name: str, uid: int) -> local_pb2.EnrollResponse: ...
     async def submit_code(self, code: str) -> local_pb2.SubmitCodeResponse: ...
+    async def examine(self) -> local_pb2.ExamineResponse: ...
 
 
 class LocalServicer(local_pb2_grpc.LocalServiceServicer):
@@ -126,3 +127,8 @@ class LocalServicer(local_pb2_grpc.LocalServiceServicer):
         self._admit(context, Act.PAUSE)
         self._daemon.requests.resume()
         return local_pb2.ResumeResponse()
+
+    @unary
+    async def Examine(self, request: local_pb2.ExamineRequest, context: Context) -> local_pb2.ExamineResponse:
+        self._admit(context, Act.EXAMINE)
+        return await self._daemon.examine()

@@ -39,11 +39,11 @@ class Upstream:
                 return dns_wire.with_id(reply, dns_wire.id_of(query))
         return None
 
-    async def says_tunnel(self, fqdn: str) -> bool:
-        """Whether TXT says that the name needs a tunnel. Silence is a no: TXT only ever adds names."""
+    async def says_tunnel(self, fqdn: str) -> bool | None:
+        """Whether TXT says that the name needs a tunnel; None when the servers are silent. TXT only ever adds names."""
         query = dns_wire.txt_query(fqdn)
         reply = await self.exchange(query) if query is not None else None
-        return reply is not None and dns_wire.txt_says_yes(reply)
+        return None if reply is None else dns_wire.txt_says_yes(reply)
 
     async def _over_udp(self, server: Endpoint, sent: bytes, query_id: int) -> bytes | None:
         loop = asyncio.get_running_loop()

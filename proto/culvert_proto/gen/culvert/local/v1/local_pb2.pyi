@@ -817,3 +817,154 @@ class ResumeResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ResumeResponse: _TypeAlias = ResumeResponse  # noqa: Y015
+
+@_typing.final
+class ExamineRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExamineRequest: _TypeAlias = ExamineRequest  # noqa: Y015
+
+@_typing.final
+class ExamineResponse(_message.Message):
+    """What was seen, for `culvert doctor` to judge."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WATCHES_FIELD_NUMBER: _builtins.int
+    CLOCK_AHEAD_FIELD_NUMBER: _builtins.int
+    CERTIFICATE_FROM_FIELD_NUMBER: _builtins.int
+    CERTIFICATE_UNTIL_FIELD_NUMBER: _builtins.int
+    GATEWAYS_FIELD_NUMBER: _builtins.int
+    TUNNELS_FIELD_NUMBER: _builtins.int
+    NAMES_FIELD_NUMBER: _builtins.int
+    watches: _builtins.bool
+    """The daemon looks at names as they pass, and the system asks its name servers itself."""
+    clock_ahead: _builtins.int
+    """The controller's clock before this computer's, in seconds; absent when the controller did not answer over HTTPS."""
+    certificate_from: _builtins.int
+    """The device certificate's, in Unix seconds."""
+    certificate_until: _builtins.int
+    @_builtins.property
+    def gateways(self) -> _containers.RepeatedCompositeFieldContainer[Global___GatewayPath]:
+        """Gateways that are online."""
+
+    @_builtins.property
+    def tunnels(self) -> _containers.RepeatedCompositeFieldContainer[Global___TunnelPath]:
+        """Tunnels that are up."""
+
+    @_builtins.property
+    def names(self) -> _containers.RepeatedCompositeFieldContainer[Global___NameAnswer]: ...
+    def __init__(
+        self,
+        *,
+        watches: _builtins.bool = ...,
+        clock_ahead: _builtins.int | None = ...,
+        certificate_from: _builtins.int = ...,
+        certificate_until: _builtins.int = ...,
+        gateways: _abc.Iterable[Global___GatewayPath] | None = ...,
+        tunnels: _abc.Iterable[Global___TunnelPath] | None = ...,
+        names: _abc.Iterable[Global___NameAnswer] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_clock_ahead", b"_clock_ahead", "clock_ahead", b"clock_ahead"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_clock_ahead", b"_clock_ahead", "certificate_from", b"certificate_from", "certificate_until", b"certificate_until", "clock_ahead", b"clock_ahead", "gateways", b"gateways", "names", b"names", "tunnels", b"tunnels", "watches", b"watches"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__clock_ahead: _TypeAlias = _typing.Literal["clock_ahead"]  # noqa: Y015
+    _WhichOneofArgType__clock_ahead: _TypeAlias = _typing.Literal["_clock_ahead", b"_clock_ahead"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__clock_ahead) -> _WhichOneofReturnType__clock_ahead | None: ...
+
+Global___ExamineResponse: _TypeAlias = ExamineResponse  # noqa: Y015
+
+@_typing.final
+class GatewayPath(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    MTU_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    mtu: _builtins.int
+    """The longest IP packet that was answered without being fragmented, in bytes; 0 when none was."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        mtu: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["mtu", b"mtu", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GatewayPath: _TypeAlias = GatewayPath  # noqa: Y015
+
+@_typing.final
+class TunnelPath(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FQDN_FIELD_NUMBER: _builtins.int
+    GATEWAY_FIELD_NUMBER: _builtins.int
+    MTU_FIELD_NUMBER: _builtins.int
+    OUTER_FIELD_NUMBER: _builtins.int
+    ANSWERED_FIELD_NUMBER: _builtins.int
+    fqdn: _builtins.str
+    gateway: _builtins.str
+    mtu: _builtins.int
+    """The longest packet that it takes, and how long that is outside, in bytes."""
+    outer: _builtins.int
+    answered: _builtins.int
+    """The longest packet to the resource that was answered, in bytes; 0 when none was."""
+    def __init__(
+        self,
+        *,
+        fqdn: _builtins.str = ...,
+        gateway: _builtins.str = ...,
+        mtu: _builtins.int = ...,
+        outer: _builtins.int = ...,
+        answered: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered", b"answered", "fqdn", b"fqdn", "gateway", b"gateway", "mtu", b"mtu", "outer", b"outer"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TunnelPath: _TypeAlias = TunnelPath  # noqa: Y015
+
+@_typing.final
+class NameAnswer(_message.Message):
+    """What the name server says of a resource's name."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FQDN_FIELD_NUMBER: _builtins.int
+    ANSWERED_FIELD_NUMBER: _builtins.int
+    MARKED_FIELD_NUMBER: _builtins.int
+    fqdn: _builtins.str
+    answered: _builtins.bool
+    """It has answered."""
+    marked: _builtins.bool
+    """Its TXT says that the name needs a tunnel."""
+    def __init__(
+        self,
+        *,
+        fqdn: _builtins.str = ...,
+        answered: _builtins.bool = ...,
+        marked: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered", b"answered", "fqdn", b"fqdn", "marked", b"marked"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NameAnswer: _TypeAlias = NameAnswer  # noqa: Y015

@@ -85,6 +85,11 @@ class LocalServiceStub:
                 request_serializer=culvert_dot_local_dot_v1_dot_local__pb2.ResumeRequest.SerializeToString,
                 response_deserializer=culvert_dot_local_dot_v1_dot_local__pb2.ResumeResponse.FromString,
                 _registered_method=True)
+        self.Examine = channel.unary_unary(
+                '/culvert.local.v1.LocalService/Examine',
+                request_serializer=culvert_dot_local_dot_v1_dot_local__pb2.ExamineRequest.SerializeToString,
+                response_deserializer=culvert_dot_local_dot_v1_dot_local__pb2.ExamineResponse.FromString,
+                _registered_method=True)
 
 
 class LocalServiceServicer:
@@ -158,6 +163,13 @@ class LocalServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Examine(self, request, context):
+        """Looks at each hop to a resource as it is now, which takes some seconds. The owner's and root's.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LocalServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -210,6 +222,11 @@ def add_LocalServiceServicer_to_server(servicer, server):
                     servicer.Resume,
                     request_deserializer=culvert_dot_local_dot_v1_dot_local__pb2.ResumeRequest.FromString,
                     response_serializer=culvert_dot_local_dot_v1_dot_local__pb2.ResumeResponse.SerializeToString,
+            ),
+            'Examine': grpc.unary_unary_rpc_method_handler(
+                    servicer.Examine,
+                    request_deserializer=culvert_dot_local_dot_v1_dot_local__pb2.ExamineRequest.FromString,
+                    response_serializer=culvert_dot_local_dot_v1_dot_local__pb2.ExamineResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -483,6 +500,33 @@ class LocalService:
             '/culvert.local.v1.LocalService/Resume',
             culvert_dot_local_dot_v1_dot_local__pb2.ResumeRequest.SerializeToString,
             culvert_dot_local_dot_v1_dot_local__pb2.ResumeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Examine(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/culvert.local.v1.LocalService/Examine',
+            culvert_dot_local_dot_v1_dot_local__pb2.ExamineRequest.SerializeToString,
+            culvert_dot_local_dot_v1_dot_local__pb2.ExamineResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -52,6 +52,8 @@ class LocalServiceStub:
     """Closes every tunnel and opens none until the pause ends. Names pass without waiting; protected prefixes stay blocked."""
     Resume: _grpc.UnaryUnaryMultiCallable[_local_pb2.ResumeRequest, _local_pb2.ResumeResponse]
     """Ends a pause now; where there is none, nothing happens."""
+    Examine: _grpc.UnaryUnaryMultiCallable[_local_pb2.ExamineRequest, _local_pb2.ExamineResponse]
+    """Looks at each hop to a resource as it is now, which takes some seconds. The owner's and root's."""
 
 @_typing.type_check_only
 class LocalServiceAsyncStub(LocalServiceStub):
@@ -75,6 +77,8 @@ class LocalServiceAsyncStub(LocalServiceStub):
     """Closes every tunnel and opens none until the pause ends. Names pass without waiting; protected prefixes stay blocked."""
     Resume: _aio.UnaryUnaryMultiCallable[_local_pb2.ResumeRequest, _local_pb2.ResumeResponse]  # type: ignore[assignment]
     """Ends a pause now; where there is none, nothing happens."""
+    Examine: _aio.UnaryUnaryMultiCallable[_local_pb2.ExamineRequest, _local_pb2.ExamineResponse]  # type: ignore[assignment]
+    """Looks at each hop to a resource as it is now, which takes some seconds. The owner's and root's."""
 
 class LocalServiceServicer(metaclass=_abc_1.ABCMeta):
     """What the tray and the CLI ask of the daemon."""
@@ -155,5 +159,13 @@ class LocalServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_local_pb2.ResumeResponse, _abc.Awaitable[_local_pb2.ResumeResponse]]:
         """Ends a pause now; where there is none, nothing happens."""
+
+    @_abc_1.abstractmethod
+    def Examine(
+        self,
+        request: _local_pb2.ExamineRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_local_pb2.ExamineResponse, _abc.Awaitable[_local_pb2.ExamineResponse]]:
+        """Looks at each hop to a resource as it is now, which takes some seconds. The owner's and root's."""
 
 def add_LocalServiceServicer_to_server(servicer: LocalServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

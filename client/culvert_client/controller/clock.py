@@ -1,0 +1,41 @@
+"""The controller's time, for a person whose own clock may be wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import ssl
+import time
+from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit
+
+from culvert_client.state_dir import Identity
+
+# Our tunable, in seconds.
+PATIENCE = 5.0
+# openssl/x509_vfy.h: a wrong clock would find the certificate expired, or not yet valid.
+_NO_CHECK_TIME = 0x200000
+
+
+async def clock_ahead(identity: Identity) -> int | None:
+    """Seconds from this computer's clock to the controller's (RFC 9110 section 6.6.1); None when that is silent."""
+    try:
+        return await asyncio.to_thread(_ask, identity)
+    except (OSError, http.client.HTTPException, ValueError, TypeError):
+        return None
+
+
+def _ask(identity: Identity) -> int:
+    context = ssl.create_default_context(cadata=identity.ca_pem.decode())
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.verify_flags |= _NO_CHECK_TIME
+    address = urlsplit(identity.controller)
+    connection = http.client.HTTPSConnection(
+        address.hostname or "", address.port, timeout=PATIENCE, context=context
+    )
+    try:
+        connection.request("HEAD", "/healthz")
+        said = connection.getresponse().headers["Date"]
+        return round(parsedate_to_datetime(said).timestamp() - time.time())
+    finally:
+        connection.close()

@@ -1,0 +1,13 @@
+"""How long a packet is once it is sealed."""
+
+from __future__ import annotations
+
+# RFC 791, RFC 8200; RFC 768; RFC 4303 section 2: SPI and number, pad length and next header, alignment; RFC 4106, 7634.
+_OUTER = {4: 20, 6: 40}
+_UDP, _ESP, _IV, _TRAILER, _ALIGNED, _ICV = 8, 8, 8, 2, 4, 16
+
+
+def outer_length(inner: int, outer_version: int) -> int:
+    """Of the IP packet with ESP in UDP, under the suites that are not legacy; `inner` in bytes of IP packet."""
+    padded = -(-(inner + _TRAILER) // _ALIGNED) * _ALIGNED
+    return _OUTER[outer_version] + _UDP + _ESP + _IV + padded + _ICV

@@ -1,0 +1,86 @@
+"""What the daemon sees of each hop to a resource, for `culvert doctor` to judge (local.proto, ExamineResponse)."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterable, Sequence
+from ipaddress import ip_address
+
+from cryptography import x509
+from culvert_proto import local_pb2
+
+from culvert_client.controller.clock import clock_ahead
+from culvert_client.core.grant import Address, Tunnel
+from culvert_client.core.profile import Profile
+from culvert_client.core.sealed import outer_length
+from culvert_client.ping import Ping, ping
+from culvert_client.state_dir import Identity
+from culvert_client.stub.upstream import Upstream
+
+# IP packets: Ethernet, PPPoE, tunnels in IPv4, in IPv6 and of WireGuard, mobile networks, what IPv6 needs, less.
+LENGTHS = (1500, 1492, 1480, 1460, 1440, 1420, 1400, 1380, 1360, 1320, 1280, 576, 100)
+# Our tunable, of gateways, of tunnels and of names.
+AT_MOST = 16
+
+
+async def examine(
+    identity: Identity, profile: Profile, tunnels: Sequence[Tunnel], upstream: Upstream, *, watches: bool
+) -> local_pb2.ExamineResponse:
+    certificate = x509.load_pem_x509_certificate(identity.certificate_pem)
+    gateways = [it for it in profile.gateways if it.online][:AT_MOST]
+    carrying = [it for it in tunnels if it.remote_prefixes][:AT_MOST]
+    ahead, outside, inside, names = await asyncio.gather(
+        clock_ahead(identity),
+        _longest({it.name: (ip_address(it.address), LENGTHS) for it in gateways}),
+        _longest({it.tunnel_id: (_inside(it), (it.mtu, *_shorter(it.mtu))) for it in carrying}),
+        asyncio.gather(*(_ask(upstream, fqdn) for fqdn in _names(profile))),
+    )
+    return local_pb2.ExamineResponse(
+        watches=watches,
+        clock_ahead=ahead,
+        certificate_from=round(certificate.not_valid_before_utc.timestamp()),
+        certificate_until=round(certificate.not_valid_after_utc.timestamp()),
+        gateways=[local_pb2.GatewayPath(name=it.name, mtu=outside.get(it.name, 0)) for it in gateways],
+        tunnels=[
+            local_pb2.TunnelPath(
+                fqdn=it.fqdn,
+                gateway=it.gateway,
+                mtu=it.mtu,
+                outer=outer_length(it.mtu, it.outer_address.version),
+                answered=inside.get(it.tunnel_id, 0),
+            )
+            for it in carrying
+        ],
+        names=names,
+    )
+
+
+async def _longest(targets: dict[str, tuple[Address, Iterable[int]]]) -> dict[str, int]:
+    """The longest packet that was answered, by target; all lengths go at once."""
+    pings = {name: [Ping(address, it) for it in lengths] for name, (address, lengths) in targets.items()}
+    try:
+        answered = await ping({*itertools.chain.from_iterable(pings.values())})
+    except OSError:
+        return {}
+    return {
+        name: max((it.length for it in sent if it in answered), default=0) for name, sent in pings.items()
+    }
+
+
+def _inside(tunnel: Tunnel) -> Address:
+    prefix = tunnel.remote_prefixes[0]
+    return prefix[0] if prefix.num_addresses == 1 else prefix[1]
+
+
+def _shorter(mtu: int) -> list[int]:
+    return [it for it in LENGTHS if it < mtu]
+
+
+def _names(profile: Profile) -> list[str]:
+    return [it.fqdn for it in profile.resources if not it.fqdn.startswith("*.")][:AT_MOST]
+
+
+async def _ask(upstream: Upstream, fqdn: str) -> local_pb2.NameAnswer:
+    said = await upstream.says_tunnel(fqdn)
+    return local_pb2.NameAnswer(fqdn=fqdn, answered=said is not None, marked=bool(said))

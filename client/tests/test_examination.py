@@ -1,0 +1,69 @@
+"""What the daemon sees of each hop: a real web server, name server, certificate and pings."""
+
+from __future__ import annotations
+
+import os
+import time
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+from culvert_client.core.sealed import outer_length
+from culvert_client.ping import Ping, ping
+from culvert_proto import agent_pb2, local_pb2
+
+from .controller import CODE, Controller, serving
+from .enrolment_server import accepts, enrolment_server
+from .name_server import Records, from_records, name_server
+from .pki import Authority
+from .running import running
+
+WIKI = "wiki.corp.example"
+RECORDS: Records = {(WIKI, "A"): ["10.20.0.10"], (WIKI, "TXT"): ['"ipsec-tunneling:yes"']}
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="raw sockets need root")
+
+
+@needs_root
+async def test_each_hop_is_seen_as_it_is(tmp_path: Path) -> None:
+    infrastructure, devices, controller = Authority("infrastructure"), Authority("devices"), Controller()
+    controller.profile.gateways[0].address = "127.0.0.1"
+    controller.profile.resources.append(agent_pb2.Resource(name="git", fqdn="git.corp.example"))
+    async with (
+        name_server(from_records(RECORDS)) as (upstream, _),
+        serving(controller, infrastructure, devices),
+        running(tmp_path, upstream) as daemon,
+    ):
+        answer = accepts(infrastructure, devices, f"127.0.0.1:{controller.port}")
+        with enrolment_server(tmp_path, infrastructure, answer) as server:
+            await daemon.local.Enroll(local_pb2.EnrollRequest(link=server.link(infrastructure)))
+            await daemon.until(lambda status: status.state == local_pb2.STATE_NEEDS_CODE)
+            await daemon.local.SubmitCode(local_pb2.SubmitCodeRequest(code=CODE))
+            await daemon.ask(WIKI)
+            seen = await daemon.local.Examine(local_pb2.ExamineRequest())
+        silent = await daemon.local.Examine(local_pb2.ExamineRequest())
+    assert abs(seen.clock_ahead) <= 1
+    assert not silent.HasField("clock_ahead")
+    assert seen.certificate_from <= time.time() < seen.certificate_until
+    assert [(it.name, it.mtu) for it in seen.gateways] == [("gw-berlin", 1500)]
+    # No packets flow here, so nothing inside answers.
+    assert [(it.fqdn, it.mtu, it.outer, it.answered) for it in seen.tunnels] == [(WIKI, 1438, 1500, 0)]
+    assert {it.fqdn: (it.answered, it.marked) for it in seen.names} == {
+        WIKI: (True, True),
+        "git.corp.example": (True, False),
+    }
+    assert not seen.watches
+
+
+@needs_root
+async def test_a_ping_is_as_long_as_it_says_and_never_in_pieces() -> None:
+    # Loopback takes 65,536 bytes at once.
+    fits, wider = Ping(ip_address("127.0.0.1"), 65_000), Ping(ip_address("::1"), 1500)
+    assert (await ping([fits, wider])).keys() == {fits, wider}
+
+
+@pytest.mark.parametrize(
+    ("inner", "version", "outer"), [(1438, 4, 1500), (1437, 4, 1500), (1418, 6, 1500), (1280, 4, 1344)]
+)
+def test_a_sealed_packet_is_longer_by_what_the_rfcs_add(inner: int, version: int, outer: int) -> None:
+    assert outer_length(inner, version) == outer
