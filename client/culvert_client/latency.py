@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from ipaddress import ip_address
+
+from culvert_proto import agent_pb2
 
 from culvert_client.core.grant import Address
 from culvert_client.core.profile import Gateway
@@ -24,6 +27,18 @@ class Latencies:
 
     def __init__(self) -> None:
         self.known: Mapping[str, float] = {}
+        self._again = asyncio.Event()
+
+    def distances(self, in_use: Collection[str]) -> list[agent_pb2.GatewayDistance]:
+        """As the controller is told."""
+        return [
+            agent_pb2.GatewayDistance(name=name, rtt_us=max(1, round(seconds * 1e6)), in_use=name in in_use)
+            for name, seconds in self.known.items()
+        ]
+
+    def measure_anew(self) -> None:
+        """This computer is somewhere else."""
+        self._again.set()
 
     async def keep(self, gateways: Callable[[], Sequence[Gateway]]) -> None:
         """For ever; ends where pings are not permitted."""
@@ -39,7 +54,11 @@ class Latencies:
                 log.info("the gateways' round trips are not known: %s", error)
             # One that does not answer is asked again soon, then ever less often.
             pause = EVERY if online and len(self.known) == len(online) else min(2 * pause, EVERY)
-            await asyncio.sleep(pause if online else UNTIL_KNOWN)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause if online else UNTIL_KNOWN):
+                    await self._again.wait()
+                    pause = UNTIL_KNOWN
+            self._again.clear()
 
 
 async def measure(targets: Mapping[str, Address]) -> dict[str, float]:

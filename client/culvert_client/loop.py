@@ -138,7 +138,7 @@ class Daemon:
                 await self._system_dns.start(lambda: self._client.profile.managed_zones, self._upstream.use)
             self._spawn(self._measure_forever())
             self._spawn(self._latencies.keep(lambda: self._client.profile.gateways))
-            self._spawn(follow(self._datapath.moved, lambda: self._agent))
+            self._spawn(follow(self._moved, lambda: self._agent))
             # What was imported stays for ever: looking through all of it again would fall into the first click.
             gc.collect()
             gc.freeze()
@@ -273,6 +273,10 @@ class Daemon:
     async def _ask_txt(self, fqdn: str) -> None:
         self.post(TxtAnswered(fqdn, bool(await self._upstream.says_tunnel(fqdn))))
 
+    async def _moved(self) -> None:
+        self._latencies.measure_anew()
+        await self._datapath.moved()
+
     # ── controller ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _connect(self) -> None:
@@ -318,6 +322,7 @@ class Daemon:
                     call,
                     udp_port=self._settings.udp_port,
                     legacy_suites=self._settings.legacy_suites,
+                    distances=self._latencies.distances(self._client.gateways_in_use()),
                     asked_at=self._now(),
                 )
             )

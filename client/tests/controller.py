@@ -46,6 +46,7 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
         # What those computers have said of themselves.
         self.said: list[dict[str, str]] = []
         self.open: dict[str, int] = {}
+        self.distances: dict[str, int] = {}
         self.calls: list[str] = []
         self._opened = 0
         self._watchers: list[asyncio.Queue[agent_pb2.WatchResponse]] = []
@@ -82,6 +83,7 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
         self, request: agent_pb2.OpenTunnelRequest, _: Context
     ) -> agent_pb2.OpenTunnelResponse:
         self.calls.append(f"open {request.fqdn}")
+        self.distances = {it.name: it.rtt_us for it in request.distances}
         if self.refusal is not None:
             raise self.refusal
         if not self.profile.code_valid_until:

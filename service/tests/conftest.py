@@ -9,7 +9,7 @@ import secrets
 import socket
 import ssl
 import time
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,8 +97,13 @@ class Device:
         answer = await self.call(self.stub.ProveCode(agent_pb2.ProveCodeRequest(code=code or self.code())))
         return int(answer.code_valid_until)
 
-    async def open(self, fqdn: str = "wiki.corp.example", gateway: str = "") -> agent_pb2.OpenTunnelResponse:
-        request = agent_pb2.OpenTunnelRequest(fqdn=fqdn, gateway=gateway, udp_port=4500)
+    async def open(
+        self,
+        fqdn: str = "wiki.corp.example",
+        gateway: str = "",
+        distances: Sequence[agent_pb2.GatewayDistance] = (),
+    ) -> agent_pb2.OpenTunnelResponse:
+        request = agent_pb2.OpenTunnelRequest(fqdn=fqdn, gateway=gateway, udp_port=4500, distances=distances)
         return await self.call(self.stub.OpenTunnel(request))
 
     async def renew(self, tunnel_id: str, generation: int) -> agent_pb2.SaPair:

@@ -7,8 +7,9 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from culvert_proto import Reason
+from culvert_proto import Reason, agent_pb2
 from culvert_service.decision.decision import Decision, GatewayFact, Permit
+from culvert_service.decision.nearness import Distance
 from culvert_service.resources.schemas import ResourceIn
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,6 +67,62 @@ def test_the_steps_tell_the_weights_in_the_devices_order() -> None:
 def test_weights_that_cannot_be_are_refused(weights: dict[str, int]) -> None:
     with pytest.raises(ValidationError):
         ResourceIn.model_validate(RESOURCE | {"address": "10.20.0.10", "weights": weights})
+
+
+@pytest.mark.parametrize(
+    ("berlin", "paris", "first"),
+    [
+        (Distance(0.050), Distance(0.010), {"paris"}),
+        (Distance(0.010), Distance(0.050), {"berlin"}),
+        (Distance(0.0175), Distance(0.010), {"berlin", "paris"}),
+        (Distance(0.018), Distance(0.010), {"paris"}),
+        # What is in use is left later than it is taken.
+        (Distance(0.024, in_use=True), Distance(0.010), {"berlin", "paris"}),
+        (Distance(0.026, in_use=True), Distance(0.010), {"paris"}),
+        (Distance(0.001), Distance(0.005), {"berlin", "paris"}),
+        # One that did not answer comes after one that did.
+        (None, Distance(0.9), {"paris"}),
+        (None, None, {"berlin", "paris"}),
+    ],
+)
+def test_near_gateways_come_first_and_share_by_weight(
+    berlin: Distance | None, paris: Distance | None, first: set[str]
+) -> None:
+    known = replace(BERLIN, distance=berlin), replace(PARIS, distance=paris)
+    # Never by nearness alone: its weight says that it is for when there is no other.
+    orders = [order(uuid.UUID(int=it), *known, replace(ROME, distance=Distance(1e-6))) for it in range(100)]
+    assert {it[0] for it in orders} == first
+    assert all(len(it) == 3 and it[2] == "rome" for it in orders)
+
+
+def test_the_nearest_that_is_offline_makes_no_other_far() -> None:
+    gone = GatewayFact("gone", online=False, weight=1, distance=Distance(0.001))
+    near, far = replace(BERLIN, distance=Distance(0.020)), replace(PARIS, distance=Distance(0.080))
+    assert {order(uuid.UUID(int=it), far, near, gone) for it in range(20)} == {("berlin", "paris")}
+
+
+@pytest.mark.slow
+async def test_the_gateway_with_the_shorter_round_trip_is_used_and_kept(world: World, switch: Switch) -> None:
+    def found(berlin_ms: int, paris_ms: int) -> list[agent_pb2.GatewayDistance]:
+        return [
+            agent_pb2.GatewayDistance(name=name, rtt_us=ms * 1000)
+            for name, ms in (("gw-berlin", berlin_ms), ("gw-paris", paris_ms))
+        ]
+
+    async with spare(world):
+        await change(world, "/resources/wiki", weights={"gw-berlin": 1, "gw-paris": 1})
+        device, other = await world.enrol(), await world.enrol()
+        await device.prove()
+        await other.prove()
+        opened = await device.open(distances=found(40, 10))
+        assert opened.tunnel.gateway.name == "gw-paris"
+        assert (await other.open(distances=found(10, 40))).tunnel.gateway.name == "gw-berlin"
+        # A tunnel that is open is not moved for a round trip, nor does one overrule what the person chose.
+        assert (await device.open(distances=found(10, 40))).tunnel.tunnel_id == opened.tunnel.tunnel_id
+        await device.close(opened.tunnel.tunnel_id)
+        assert (
+            await device.open(gateway="gw-paris", distances=found(10, 40))
+        ).tunnel.gateway.name == "gw-paris"
 
 
 @pytest.mark.slow

@@ -103,6 +103,8 @@ def say_gateways(status: local_pb2.Status) -> None:
     table = _table(_("GATEWAY"), _("ADDRESS"), _("STATE"), _("ROUND TRIP"), _("CHOSEN"))
     for gateway in status.gateways:
         chosen = _("by you") if gateway.name == status.selected_gateway else ""
+        if not chosen and any(tunnel.gateway == gateway.name for tunnel in status.tunnels):
+            chosen = _("automatically")
         state = _("online") if gateway.online else _("offline")
         table.add_row(gateway.name, gateway.address, state, round_trip(gateway) or "-", chosen)
     out.print(table)

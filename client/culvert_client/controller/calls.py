@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 
 from culvert_proto import CulvertError, Reason, agent_pb2
@@ -15,13 +15,21 @@ from culvert_client.core.suite import Suite
 
 
 async def perform(
-    agent: Agent, call: Call, *, udp_port: int, legacy_suites: Collection[Suite], asked_at: float
+    agent: Agent,
+    call: Call,
+    *,
+    udp_port: int,
+    legacy_suites: Collection[Suite],
+    distances: Iterable[agent_pb2.GatewayDistance],
+    asked_at: float,
 ) -> CallEnded:
     """`udp_port` is where this device sends ESP from; `asked_at` is the `now` at which the call was made."""
     try:
         match call.command:
             case tunnel.OpenTunnel(number):
-                request = agent_pb2.OpenTunnelRequest(fqdn=call.fqdn, gateway=call.gateway, udp_port=udp_port)
+                request = agent_pb2.OpenTunnelRequest(
+                    fqdn=call.fqdn, gateway=call.gateway, udp_port=udp_port, distances=distances
+                )
                 opened = await agent.open_tunnel(request)
                 try:
                     event = tunnel.TunnelOpened(

@@ -124,6 +124,11 @@ class Client:
         """Whether nothing is left to close or to apply."""
         return not self.machines and self._applied == self._applies
 
+    def gateways_in_use(self) -> frozenset[str]:
+        """By tunnels that are up."""
+        up = (it.carried for it in self.machines.values() if it.is_up)
+        return frozenset(carried.tunnel.gateway for carried in up if carried is not None)
+
     def handle(self, event: Event, now: float) -> list[Command]:
         commands = self._handle(event, now)
         for fqdn in [fqdn for fqdn, machine in self.machines.items() if isinstance(machine.state, Closed)]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from culvert_db import Device, Resource
 from culvert_proto import agent_pb2
 
+from culvert_service.decision.nearness import Distance
 from culvert_service.gateways.fleet import Standing
 from culvert_service.gateways.limits import Limits, hard
 from culvert_service.gateways.selector import Selector
@@ -42,6 +43,11 @@ def tunnel(granted: GrantedTunnel) -> agent_pb2.Tunnel:
         idle_seconds=granted.idle_seconds,
         inner_mtu=granted.inner_mtu,
     )
+
+
+def distances(told: Iterable[agent_pb2.GatewayDistance]) -> dict[str, Distance]:
+    """By name; of what is no round trip nothing."""
+    return {it.name: Distance(it.rtt_us / 1e6, it.in_use) for it in told if it.rtt_us}
 
 
 def profile(

@@ -179,7 +179,15 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             raise CulvertError(Reason.REQUEST_INVALID, why="udp_port is not a port")
         name = request.fqdn.rstrip(".").lower()
         opened = await self._tunnels.open(
-            OpenRequest(who.fingerprint, name, request.gateway, who.address, request.udp_port, failed)
+            OpenRequest(
+                who.fingerprint,
+                name,
+                request.gateway,
+                who.address,
+                request.udp_port,
+                failed,
+                messages.distances(request.distances),
+            )
         )
         return agent_pb2.OpenTunnelResponse(
             tunnel=messages.tunnel(opened.tunnel),

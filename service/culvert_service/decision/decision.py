@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from culvert_proto import Reason
 
 from culvert_service.decision.conditions import EASE, Asker, Check, Conditions, Denial, Fails, examine
+from culvert_service.decision.nearness import Distance, near
 from culvert_service.decision.shares import score
 
 
@@ -47,6 +48,8 @@ class GatewayFact:
     draining: bool = False
     # Where the resource's gateways have weights.
     weight: int | None = None
+    # Where the device knows it.
+    distance: Distance | None = None
 
     def obstacle(self) -> Denial | None:
         if not self.online:
@@ -88,8 +91,8 @@ def decide(
     pinned: str,
     now: datetime.datetime,
 ) -> Decision:
-    """`gateways` are those that serve the target, in order, unless they have weights: then each device has its own order. A
-    pinned one that can be used is the only one tried.
+    """`gateways` are those that serve the target, in order, unless they have weights: then each device has its own order,
+    near ones first. A pinned one that can be used is the only one tried.
     """
     steps: list[Step] = []
     verdict = _walk(steps, asker, name, target, gateways, pinned, now)
@@ -132,7 +135,12 @@ def _in_turn(asker: Asker, gateways: Sequence[GatewayFact], pinned: str) -> list
         return chosen
     others = [gateway for gateway in gateways if gateway.name != pinned]
     if any(gateway.weight for gateway in others):
-        others.sort(key=lambda it: score(asker.device_id, it.name, it.weight or 0), reverse=True)
+        able = [it for it in others if it.weight and it.obstacle() is None]
+        preferred = near({it.name: it.distance for it in able if it.distance})
+        others.sort(
+            key=lambda it: (it.name in preferred, score(asker.device_id, it.name, it.weight or 0)),
+            reverse=True,
+        )
     return chosen + others
 
 

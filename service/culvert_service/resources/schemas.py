@@ -33,7 +33,8 @@ class ResourceIn(BaseModel):
     targets: Annotated[list[Target], Field(min_length=1, max_length=_SELECTORS_MAX)]
     # In the order in which they are tried.
     gateways: Annotated[list[str], Field(min_length=1)]
-    # For each of them, instead of the order: of many devices, each gateway has its part. 0: where no other can be used.
+    # For each of them, instead of the order: of many devices at one place, each gateway has its part; one that is much
+    # nearer to a device than another comes first all the same. 0: where no other can be used.
     weights: dict[str, Annotated[int, Field(ge=0, le=1000)]] = {}
     # Each gets a policy of their own, without conditions: "alice to wiki". Shown are those who have one of their own.
     users: list[str] = []

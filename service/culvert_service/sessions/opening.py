@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import logging
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from asyncpg.exceptions import IntegrityConstraintViolationError
@@ -23,6 +23,7 @@ from culvert_service.database import direct
 from culvert_service.decision import facts as decision_facts
 from culvert_service.decision.conditions import Denial
 from culvert_service.decision.decision import GatewayFact, Permit, decide
+from culvert_service.decision.nearness import Distance
 from culvert_service.gateways.entry import Update, inserts, modifies
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.link import Link
@@ -48,7 +49,8 @@ Now = Callable[[], datetime.datetime]
 
 @dataclass(frozen=True, slots=True)
 class OpenRequest:
-    """Two equal requests at once share one answer. `without`: gateways that have been tried already."""
+    """Two equal requests at once share one answer, however far the device found the gateways. `without`: gateways that have
+    been tried already."""
 
     fingerprint: bytes
     fqdn: str
@@ -56,6 +58,7 @@ class OpenRequest:
     peer_address: str
     peer_port: int
     without: frozenset[str] = frozenset()
+    distances: Mapping[str, Distance] = field(default_factory=dict[str, Distance], compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +175,7 @@ class Opening:
             decision_facts.asker(device, device.user, request.peer_address),
             request.fqdn,
             decision_facts.target(resource, facts.policies, approval=self._approval) if resource else None,
-            [self._fact(one, failed) for one in facts.serving],
+            [self._fact(one, failed, request.distances) for one in facts.serving],
             request.pinned,
             self._now(),
         ).verdict
@@ -180,10 +183,11 @@ class Opening:
             raise verdict.error()
         return verdict
 
-    def _fact(self, serving: Serving, failed: set[str]) -> GatewayFact:
+    def _fact(self, serving: Serving, failed: set[str], distances: Mapping[str, Distance]) -> GatewayFact:
         name = serving.gateway.name
         usable = name not in failed and self._fleet.is_online(name)
-        return GatewayFact(name, usable, serving.gateway.draining_since is not None, serving.weight)
+        draining = serving.gateway.draining_since is not None
+        return GatewayFact(name, usable, draining, serving.weight, distances.get(name))
 
     async def _fresh(
         self,

@@ -386,25 +386,58 @@ class OpenTunnelRequest(_message.Message):
     FQDN_FIELD_NUMBER: _builtins.int
     GATEWAY_FIELD_NUMBER: _builtins.int
     UDP_PORT_FIELD_NUMBER: _builtins.int
+    DISTANCES_FIELD_NUMBER: _builtins.int
     fqdn: _builtins.str
     gateway: _builtins.str
     """Gateway that the person pinned; empty for automatic."""
     udp_port: _builtins.int
     """UDP port from which this device sends ESP (RFC 3948). The address is the one that the controller sees."""
+    @_builtins.property
+    def distances(self) -> _containers.RepeatedCompositeFieldContainer[Global___GatewayDistance]:
+        """Those whose round trip is known: where a resource's gateways have weights, near ones are tried first."""
+
     def __init__(
         self,
         *,
         fqdn: _builtins.str = ...,
         gateway: _builtins.str = ...,
         udp_port: _builtins.int = ...,
+        distances: _abc.Iterable[Global___GatewayDistance] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["fqdn", b"fqdn", "gateway", b"gateway", "udp_port", b"udp_port"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["distances", b"distances", "fqdn", b"fqdn", "gateway", b"gateway", "udp_port", b"udp_port"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___OpenTunnelRequest: _TypeAlias = OpenTunnelRequest  # noqa: Y015
+
+@_typing.final
+class GatewayDistance(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    RTT_US_FIELD_NUMBER: _builtins.int
+    IN_USE_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    rtt_us: _builtins.int
+    """Microseconds, above 0."""
+    in_use: _builtins.bool
+    """A tunnel of this device leads there."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        rtt_us: _builtins.int = ...,
+        in_use: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["in_use", b"in_use", "name", b"name", "rtt_us", b"rtt_us"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GatewayDistance: _TypeAlias = GatewayDistance  # noqa: Y015
 
 @_typing.final
 class OpenTunnelResponse(_message.Message):
