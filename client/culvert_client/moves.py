@@ -1,10 +1,13 @@
-"""Tells when this computer is somewhere else: another default route, or another address on its device (rtnetlink(7))."""
+"""Tells when this computer is somewhere else: another default route, or another address on its device (rtnetlink(7)); or
+has slept, and may be anywhere (clock_gettime(2)).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import socket
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
@@ -15,15 +18,27 @@ from culvert_client.uplinks import Uplinks, uplinks
 
 # linux/rtnetlink.h: links, IPv4 and IPv6 addresses and routes.
 _GROUPS = 0x1 | 0x10 | 0x40 | 0x100 | 0x400
-# Our tunables, in seconds: a move is many changes within a moment, and the second nudge is for a first one that was lost.
+# Our tunables, in seconds: a move is many changes within a moment, and the second nudge is for a first one that was lost;
+# a shorter sleep is none.
 SETTLED = 0.03
 AGAIN = 0.5
+LOOK_EVERY = 2.0
+SLEPT = 5.0
 
 log = logging.getLogger(__name__)
 
 
-async def follow(moved: Callable[[], Awaitable[None]], agent: Callable[[], Agent | None]) -> None:
-    """For ever: after each move `moved` is called, twice, and the agent connects anew. Raises OSError."""
+def slept() -> float:
+    """Seconds that this computer has slept since it started."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
+
+
+async def follow(
+    moved: Callable[[], Awaitable[None]],
+    agent: Callable[[], Agent | None],
+    slept: Callable[[], float] = slept,
+) -> None:
+    """For ever: after each move and each sleep `moved` is called, twice, and the agent connects anew. Raises OSError."""
     loop, changed = asyncio.get_running_loop(), asyncio.Event()
     with socket.socket(
         socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.NETLINK_ROUTE
@@ -43,15 +58,21 @@ async def follow(moved: Callable[[], Awaitable[None]], agent: Callable[[], Agent
 
         loop.add_reader(events, drain)
         try:
-            here = await asyncio.to_thread(uplinks)
+            here, asleep = await asyncio.to_thread(uplinks), slept()
             while True:
-                await changed.wait()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_EVERY):
+                        await changed.wait()
+                woke = slept() - asleep >= SLEPT
+                if not woke and not changed.is_set():
+                    continue
+                asleep = slept()
                 await asyncio.sleep(SETTLED)
                 changed.clear()
                 now = await asyncio.to_thread(uplinks)
                 # Our own routes and addresses change nothing of it.
-                if now not in (here, Uplinks()):
-                    log.info("the network has changed")
+                if now != Uplinks() and (woke or now != here):
+                    log.info("this computer has slept" if woke else "the network has changed")
                     if (connected := agent()) is not None:
                         connected.reconnect()
                     for pause in (AGAIN, 0.0):

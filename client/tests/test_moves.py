@@ -1,4 +1,4 @@
-"""When this computer counts as moved, on real links."""
+"""When this computer counts as moved, on real links. That it sleeps cannot be made to happen: its clock is made up."""
 
 from __future__ import annotations
 
@@ -50,6 +50,35 @@ async def _moves() -> None:
     async with asyncio.timeout(5):
         await told.get()
     assert not following.done()
+    following.cancel()
+
+
+def test_a_computer_that_has_slept_may_be_anywhere() -> None:
+    with ThreadPoolExecutor(1, initializer=_leave_the_network) as apart:
+        apart.submit(asyncio.run, _wakes()).result()
+
+
+async def _wakes() -> None:
+    told: asyncio.Queue[None] = asyncio.Queue()
+    asleep = moves.slept()
+
+    async def moved() -> None:
+        told.put_nowait(None)
+
+    _ip("link add home type veth peer name away")
+    _ip("link set home up")
+    _ip("address add 192.0.2.10/24 dev home")
+    _ip("route add default via 192.0.2.1 dev home")
+    following = asyncio.create_task(moves.follow(moved, lambda: None, lambda: asleep))
+    await asyncio.sleep(0.2)
+    # Nothing else may tell of it: what is looked at is this same place.
+    _ip("link set lo up")
+    await asyncio.sleep(0.3)
+    assert told.empty()
+    asleep += moves.SLEPT
+    async with asyncio.timeout(10):
+        await told.get()
+        await told.get()
     following.cancel()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable
+from contextlib import suppress
 from typing import TypeVar
 
 import grpc
@@ -51,7 +52,7 @@ class Agent:
         self._watching: grpc.aio.UnaryStreamCall[agent_pb2.WatchRequest, agent_pb2.WatchResponse] | None = (
             None
         )
-        self._moved = False
+        self._moved = asyncio.Event()
         self._open()
 
     def _open(self) -> None:
@@ -66,8 +67,8 @@ class Agent:
         self._left.add(leaving)
         leaving.add_done_callback(self._left.discard)
         self._open()
+        self._moved.set()
         if self._watching is not None:
-            self._moved = True
             self._watching.cancel()
 
     async def close(self, patience: float = 0) -> None:
@@ -82,6 +83,7 @@ class Agent:
         attempt = 0
         while True:
             said = posture()
+            self._moved.clear()
             call = self._watching = self._stub.Watch(
                 agent_pb2.WatchRequest(client_version=self._version, posture=said)
             )
@@ -100,17 +102,19 @@ class Agent:
                 yield CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=self.address)
             except asyncio.CancelledError:
                 task = asyncio.current_task()
-                told = self._moved or (news.done() and not news.cancelled())
+                told = self._moved.is_set() or (news.done() and not news.cancelled())
                 if (task and task.cancelling()) or not told:
                     raise
-                self._moved = False
                 continue
             finally:
                 news.cancel()
                 call.cancel()
             pause = min(RECONNECT_FIRST * 2.0 ** min(attempt, 10), RECONNECT_CAP)
             attempt += 1
-            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 (spreads load, hides nothing)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause * random.uniform(0.5, 1.0)):  # noqa: S311 (spreads load, hides nothing)
+                    await self._moved.wait()
+                    attempt = 0
 
     async def prove_code(self, code: str) -> agent_pb2.ProveCodeResponse:
         """Raises CulvertError."""
