@@ -26,6 +26,7 @@ from culvert_client.controller.agent import Agent
 from culvert_client.controller.calls import perform
 from culvert_client.controller.enrolment import enrol
 from culvert_client.controller.messages import accepted_profile, event_from, kept_profile
+from culvert_client.controller.portal import stands_before
 from culvert_client.controller.renewal import keep_renewed
 from culvert_client.core import tunnel_events as tunnel
 from culvert_client.core.activity import Activity, Entry
@@ -301,6 +302,9 @@ class Daemon:
 
     async def _watched(self, event: agent_pb2.WatchResponse | CulvertError, agent: Agent) -> Event:
         if isinstance(event, CulvertError):
+            unreachable = event.reason is Reason.CONTROLLER_UNREACHABLE
+            if unreachable and await stands_before(agent.address):
+                event = CulvertError(Reason.CAPTIVE_PORTAL, controller=agent.address)
             if self._client.connected or self._client.controller_error is None:
                 log.warning("%s", event)
             return ControllerLost(event)

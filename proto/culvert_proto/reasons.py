@@ -83,6 +83,7 @@ class Reason(enum.IntEnum):
     CONTROLLER_INVALID = error_pb2.REASON_CONTROLLER_INVALID
     ADDRESS_COLLISION = error_pb2.REASON_ADDRESS_COLLISION
     DNS_REBINDING = error_pb2.REASON_DNS_REBINDING
+    CAPTIVE_PORTAL = error_pb2.REASON_CAPTIVE_PORTAL
     CLOSED_BY_USER = error_pb2.REASON_CLOSED_BY_USER
     CLOSED_IDLE = error_pb2.REASON_CLOSED_IDLE
     CLOSED_BY_ADMIN = error_pb2.REASON_CLOSED_BY_ADMIN
@@ -363,6 +364,12 @@ CATALOGUE: dict[Reason, Entry] = {
     Reason.CONTROLLER_UNREACHABLE: Entry(
         "The controller {controller} cannot be reached.",
         "Check the network connection. Tunnels that are up stay up.",
+        _G.UNAVAILABLE,
+        _H.SERVICE_UNAVAILABLE,
+    ),
+    Reason.CAPTIVE_PORTAL: Entry(
+        "This network wants you to sign in on a page of its own before it lets you reach {controller}.",
+        "Open any web page in a browser and sign in there. Culvert connects by itself after that.",
         _G.UNAVAILABLE,
         _H.SERVICE_UNAVAILABLE,
     ),

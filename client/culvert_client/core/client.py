@@ -174,6 +174,7 @@ class Client:
             case ProfileReceived(profile):
                 self.profile, self.connected, self.controller_error = profile, True, None
                 self._faults.cure(_CONTROLLER)
+                self._faults.controller_back()
                 return self._to_tunnels(tunnel.ControllerBack(), now)
             case ControllerLost(error):
                 return self._controller_lost(error, now)
@@ -316,6 +317,14 @@ class Client:
 
     def _call_ended(self, ended: CallEnded, now: float) -> list[Command]:
         commands: list[Command] = []
+        match ended.event, self.controller_error:
+            case (
+                tunnel.Failed(call, CulvertError(reason=Reason.CONTROLLER_UNREACHABLE)),
+                CulvertError(reason=Reason.CAPTIVE_PORTAL) as portal,
+            ):
+                ended = CallEnded(ended.fqdn, tunnel.Failed(call, portal))
+            case _:
+                pass
         match ended.event:
             case tunnel.TunnelOpened(asked_at=asked_at, decided=decided, programmed=programmed) as opened:
                 commands += self._end_others(ended.fqdn, opened.tunnel.tunnel_id, now)

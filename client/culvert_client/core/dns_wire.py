@@ -208,6 +208,7 @@ def refusal(query: bytes, rcode: dns.rcode.Rcode, error: CulvertError | None = N
 _EDE = {
     Reason.DNS_UPSTREAM_FAILED: dns.edns.EDECode.NO_REACHABLE_AUTHORITY,
     Reason.CONTROLLER_UNREACHABLE: dns.edns.EDECode.NETWORK_ERROR,
+    Reason.CAPTIVE_PORTAL: dns.edns.EDECode.NETWORK_ERROR,
     Reason.GATEWAY_DOWN: dns.edns.EDECode.NETWORK_ERROR,
     Reason.DNS_REBINDING: dns.edns.EDECode.BLOCKED,
     Reason.NO_POLICY: dns.edns.EDECode.PROHIBITED,

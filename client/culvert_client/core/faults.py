@@ -9,6 +9,8 @@ _CODE = frozenset(
 )
 # Somebody meant it to be so.
 _WANTED = frozenset({Reason.CLOSED_BY_USER, Reason.CLOSED_IDLE, Reason.PAUSED})
+# What no longer holds for any name once the controller answers.
+_AWAY = frozenset({Reason.CONTROLLER_UNREACHABLE, Reason.CAPTIVE_PORTAL})
 
 
 class Faults:
@@ -30,4 +32,10 @@ class Faults:
         self._errors.pop(about, None)
 
     def code_proven(self) -> None:
-        self._errors = {about: error for about, error in self._errors.items() if error.reason not in _CODE}
+        self._forget(_CODE)
+
+    def controller_back(self) -> None:
+        self._forget(_AWAY)
+
+    def _forget(self, reasons: frozenset[Reason]) -> None:
+        self._errors = {about: it for about, it in self._errors.items() if it.reason not in reasons}

@@ -19,6 +19,7 @@ RETRY_CAP = 30.0
 TRANSIENT = frozenset(
     {
         Reason.CONTROLLER_UNREACHABLE,
+        Reason.CAPTIVE_PORTAL,
         Reason.CONTROLLER_INVALID,
         Reason.DATABASE_DOWN,
         Reason.TIMEOUT,

@@ -102,6 +102,7 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_ADDRESS_COLLISION: _Reason.ValueType  # 80
     """What stands in the way, further."""
     REASON_DNS_REBINDING: _Reason.ValueType  # 81
+    REASON_CAPTIVE_PORTAL: _Reason.ValueType  # 82
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
     """A typed refusal or fault. Numbers are stable for ever; a client that meets an unknown one shows the texts it was sent.
@@ -183,6 +184,7 @@ REASON_POSTURE_NOT_MET: Reason.ValueType  # 70
 REASON_ADDRESS_COLLISION: Reason.ValueType  # 80
 """What stands in the way, further."""
 REASON_DNS_REBINDING: Reason.ValueType  # 81
+REASON_CAPTIVE_PORTAL: Reason.ValueType  # 82
 Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 @_typing.final

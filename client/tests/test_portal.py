@@ -1,0 +1,93 @@
+"""A network that wants a sign-in first: what is said, what stays closed, and what passes so that one can sign in."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Generator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import dns.rcode
+import pytest
+from culvert_client.controller import portal
+from culvert_client.controller.portal import stands_before
+from culvert_proto import Reason, local_pb2
+
+from .name_server import from_records, name_server
+from .running import free_port, running
+from .test_daemon import WIKI, Lab, given, why
+
+PORTAL = "198.51.100.80"
+# Whatever is asked for, its resolver says, is here.
+RECORDS = {(name, "A"): [PORTAL] for name in (WIKI, "www.example.org", "portal.example")}
+
+
+@pytest.fixture(autouse=True)
+def port(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine's own port 80 may be in use."""
+    monkeypatch.setattr(portal, "PORT", free_port())
+
+
+@contextlib.contextmanager
+def web_server(status: int, location: str = "") -> Generator[None]:
+    """Where web servers are looked for."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            if location:
+                self.send_header("Location", location)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    httpd = ThreadingHTTPServer(("127.0.0.1", portal.PORT), Handler)
+    thread = threading.Thread(target=httpd.serve_forever, args=(0.05,))
+    thread.start()
+    try:
+        yield
+    finally:
+        httpd.shutdown()
+        thread.join()
+        httpd.server_close()
+
+
+async def test_it_is_told_from_a_controller_that_is_just_not_there() -> None:
+    controller = "127.0.0.1:8444"
+    assert not await stands_before(controller)
+    for status, location, expected in (
+        (302, "http://portal.example/login", True),
+        (307, "https://127.0.0.2/", True),
+        (511, "", True),
+        # Its own web server, or one before it.
+        (301, "https://127.0.0.1/", False),
+        (302, "/login", False),
+        (302, "http://[", False),
+        (200, "", False),
+        (404, "http://portal.example/", False),
+    ):
+        with web_server(status, location):
+            assert await stands_before(controller) is expected, (status, location)
+
+
+async def test_a_person_behind_one_reads_so_and_can_sign_in(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    async with lab.serving(), lab.daemon() as daemon:
+        await lab.enroll(daemon)
+    port = lab.controller.port
+    async with name_server(from_records(RECORDS)) as (resolver, _), running(tmp_path, resolver) as daemon:
+        with web_server(302, "http://portal.example/login"):
+            told = await daemon.until(lambda it: it.last_error.reason == Reason.CAPTIVE_PORTAL)
+            assert told.state == local_pb2.STATE_OFFLINE
+            # What opens the portal passes; what needs a tunnel does not lead to it.
+            assert given(await daemon.ask("www.example.org")) == {PORTAL}
+            assert given(await daemon.ask("portal.example")) == {PORTAL}
+            refused = await daemon.ask(WIKI)
+            assert refused.rcode() == dns.rcode.SERVFAIL
+            assert "sign in" in why(refused)
+        async with lab.serving(port):
+            signed_in = await daemon.until(lambda it: it.state == local_pb2.STATE_NEEDS_CODE)
+            assert signed_in.last_error.reason != Reason.CAPTIVE_PORTAL
