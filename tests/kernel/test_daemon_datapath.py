@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address, ip_network
 
 import pytest
@@ -10,11 +12,27 @@ from culvert_client.backend import Kernel, Userspace, open_datapath
 from culvert_client.config import Config, DatapathChoice, Endpoint
 from culvert_client.core.client_events import Desired, Measured, SaWorn
 from culvert_client.core.grant import Limits, Sa, Sas, Spi, Tunnel, TunnelId
+from culvert_client.moves import follow
+from culvert_lab.netns import Inside
 from linux_esp.controller import Controller
-from linux_esp.entries import GATEWAY, INNER, OFFICE, OFFICE_PREFIX, Pair, inbound, outbound, policy
+from linux_esp.entries import (
+    GATEWAY,
+    INNER,
+    OFFICE,
+    OFFICE_PREFIX,
+    PEER,
+    WAN,
+    Pair,
+    entry,
+    inbound,
+    outbound,
+    policy,
+    prefix,
+)
 from linux_esp.laptop import DEVICE, GCM, NUMBERS, PORT, Laptop
-from linux_esp.site import Site
-from linux_esp.traffic import ping
+from linux_esp.site import Site, waited
+from linux_esp.traffic import Exchange, ping
+from linux_esp.xfrm import ip
 
 pytestmark = pytest.mark.slow
 
@@ -43,9 +61,57 @@ def test_the_kernel_carries_where_it_can_and_nobody_forbids_it_also_after_a_cras
         controller.delete(entries)
 
 
+def test_a_move_is_noticed_and_followed_under_running_traffic(site: Site, controller: Controller) -> None:
+    number, moved = next(NUMBERS), "192.0.2.3"
+    pair = Pair(GCM, tunnel=number, generation=number, in_udp=True, peer_port=PORT)
+    entries = [*inbound(pair, 1400), *outbound(pair), *policy(pair, 1400)]
+    entries.append(entry("route", {"dst": str(prefix(moved))}, "via", nexthop_id=WAN))
+    controller.insert(entries)
+    daemon, opened, ended = Inside("peer"), threading.Event(), threading.Event()
+    ip([f"route add default via {GATEWAY[4]}"], "peer")
+    try:
+        with site.without_inner_addresses(), ThreadPoolExecutor(1) as apart:
+            running = apart.submit(daemon.call, asyncio.run, _followed(pair, opened, ended))
+            try:
+                assert opened.wait(20)
+                with Exchange(site.peer, site.office, INNER[4], OFFICE[4]) as exchange:
+                    assert waited(lambda: bool(exchange.answered))
+                    subnet = "route replace 192.0.2.0/24 dev eth0 src"
+                    ip([f"address add {moved}/24 dev eth0", f"{subnet} {moved}"], "peer")
+                    _goes_on(exchange, moved)
+                    ip([f"{subnet} {PEER[4]}", f"address delete {moved}/24 dev eth0"], "peer")
+                    _goes_on(exchange, PEER[4])
+            finally:
+                ended.set()
+            running.result()
+    finally:
+        ip(["route delete default"], "peer")
+        controller.delete(entries)
+
+
+def _goes_on(exchange: Exchange, own: str) -> None:
+    """The tunnel leaves from this address, and what is sent from now on is answered there."""
+    assert waited(lambda: f"src {own} dst {GATEWAY[4]}" in ip(["xfrm state"], "peer"))
+    sent = exchange.sent
+    assert waited(lambda: any(number > sent for number in set(exchange.answered)))
+
+
+async def _followed(pair: Pair, opened: threading.Event, ended: threading.Event) -> None:
+    path = await open_datapath(_settings(DatapathChoice.KERNEL))
+    try:
+        await path.apply(_desired(pair))
+        following = asyncio.create_task(follow(path.moved, lambda: None))
+        # It knows where it is before it can notice that it is elsewhere.
+        await asyncio.sleep(0.5)
+        opened.set()
+        await asyncio.to_thread(ended.wait)
+        following.cancel()
+    finally:
+        await path.close()
+
+
 async def _used(choice: DatapathChoice, pair: Pair) -> tuple[object, Measured, SaWorn]:
-    settings = Config(Endpoint("192.0.2.53", 53), tun_name=DEVICE, udp_port=PORT, datapath=choice)
-    path = await open_datapath(settings)
+    path = await open_datapath(_settings(choice))
     try:
         worn = asyncio.get_running_loop().create_future()
         path.on_soft_limit(worn.set_result)
@@ -54,6 +120,10 @@ async def _used(choice: DatapathChoice, pair: Pair) -> tuple[object, Measured, S
         return path, await path.measure(), await asyncio.wait_for(worn, 20)
     finally:
         await path.close()
+
+
+def _settings(choice: DatapathChoice) -> Config:
+    return Config(Endpoint("192.0.2.53", 53), tun_name=DEVICE, udp_port=PORT, datapath=choice)
 
 
 def _desired(pair: Pair) -> Desired:

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 
@@ -138,7 +139,9 @@ class Exchange:
 
     def _send(self) -> None:
         while not self._ended.wait(self.every_seconds):
-            self._socket.send(self.sent.to_bytes(4))
+            # Between two networks Linux says so at once; what was not sent is not answered.
+            with suppress(OSError):
+                self._socket.send(self.sent.to_bytes(4))
             self.sent += 1
 
     def _receive(self) -> None:
