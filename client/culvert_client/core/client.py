@@ -16,11 +16,11 @@ from collections.abc import Mapping, Sequence
 from culvert_proto import CulvertError, Reason
 
 from culvert_client.core import tunnel_events as tunnel
+from culvert_client.core.applies import Applies
 from culvert_client.core.clicks import Clicks
 from culvert_client.core.client_events import (
     AnswerSeen,
     Applied,
-    Apply,
     AskTxt,
     Call,
     CallEnded,
@@ -63,9 +63,6 @@ from culvert_client.core.profile import Profile
 from culvert_client.core.triggers import UNASKED, Triggers
 from culvert_client.core.tunnel_states import Closed, Closing, Opening
 
-APPLY_RETRY = 5.0
-"""Seconds after which a state that the datapath refused is tried again."""
-
 # The controller shuts this device out: its tunnels are gone on the gateways.
 SHUT_OUT = frozenset({Reason.DEVICE_REVOKED, Reason.CERTIFICATE_UNKNOWN})
 _CONTROLLER = "controller"
@@ -106,11 +103,7 @@ class Client:
         # Requests of persons wait beside DNS queries, under negative numbers.
         self._asked: dict[int, str] = {}
         self._faults = Faults()
-        self._installs: list[tuple[int, str, int]] = []
-        self._applies = 0
-        self._applied = 0
-        self._desired = Desired()
-        self._apply_at: float | None = 0.0
+        self._applies = Applies()
         self._kept: Mapping[str, TunnelId] = dict(leftovers or {})
         self._stopping = False
 
@@ -122,7 +115,7 @@ class Client:
     @property
     def is_quiet(self) -> bool:
         """Whether nothing is left to close or to apply."""
-        return not self.machines and self._applied == self._applies
+        return not self.machines and self._applies.are_done
 
     def gateways_in_use(self) -> frozenset[str]:
         """By tunnels that are up."""
@@ -133,7 +126,8 @@ class Client:
         commands = self._handle(event, now)
         for fqdn in [fqdn for fqdn, machine in self.machines.items() if isinstance(machine.state, Closed)]:
             del self.machines[fqdn]
-        commands += self._apply(now)
+        tunnels = tuple(sas for machine in self.machines.values() if (sas := machine.desired()) is not None)
+        commands += self._applies.tell(Desired(frozenset(self.profile.protected_prefixes), tunnels), now)
         kept = self._held_tunnels()
         if kept != self._kept:
             self._kept = kept
@@ -142,7 +136,11 @@ class Client:
 
     def deadline(self) -> float | None:
         """When Ticked is due."""
-        times = [self._holds.deadline(), self._apply_at, *(it.deadline() for it in self.machines.values())]
+        times = [
+            self._holds.deadline(),
+            self._applies.deadline(),
+            *(it.deadline() for it in self.machines.values()),
+        ]
         return min((at for at in times if at is not None), default=None)
 
     def _handle(self, event: Event, now: float) -> list[Command]:
@@ -304,7 +302,7 @@ class Client:
         for command in machine.handle(event, now):
             match command:
                 case tunnel.Install(call):
-                    self._installs.append((self._applies + 1, fqdn, call))
+                    self._applies.await_next(fqdn, call)
                 case tunnel.Release(queries):
                     commands += self._release(fqdn, queries, now)
                 case tunnel.Refuse(queries, error):
@@ -398,29 +396,10 @@ class Client:
     def _name_of(self, tunnel_id: TunnelId) -> str | None:
         return next((fqdn for fqdn, held in self._held_tunnels().items() if held == tunnel_id), None)
 
-    # ── datapath ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _apply(self, now: float) -> list[Command]:
-        tunnels = tuple(sas for machine in self.machines.values() if (sas := machine.desired()) is not None)
-        desired = Desired(frozenset(self.profile.protected_prefixes), tunnels)
-        awaited = any(number > self._applies for number, _, _ in self._installs)
-        due = self._apply_at is not None and self._apply_at <= now
-        if desired == self._desired and not awaited and not due:
-            return []
-        self._desired, self._apply_at = desired, None
-        self._applies += 1
-        return [Apply(self._applies, desired)]
-
     def _datapath_answered(self, number: int, error: CulvertError | None, now: float) -> list[Command]:
-        self._applied = number
-        done = [(fqdn, call) for asked, fqdn, call in self._installs if asked <= number]
-        self._installs = [install for install in self._installs if install[0] > number]
         if error is None:
             self._faults.cure(_DATAPATH)
         else:
             self._faults.note(_DATAPATH, error)
-            self._apply_at = now + APPLY_RETRY
-        events = [
-            (fqdn, tunnel.Failed(call, error) if error else tunnel.Installed(call)) for fqdn, call in done
-        ]
-        return [command for fqdn, event in events for command in self._to_tunnel(fqdn, event, now)]
+        told = self._applies.answered(number, error, now)
+        return [command for fqdn, event in told for command in self._to_tunnel(fqdn, event, now)]
