@@ -19,15 +19,13 @@ from importlib.metadata import version
 from typing import Any
 
 import grpc.aio
-from culvert_proto import CulvertError, Reason, agent_pb2, local_pb2, local_pb2_grpc
+from culvert_proto import CulvertError, Reason, local_pb2, local_pb2_grpc
 
 from culvert_client import config
-from culvert_client.controller.agent import Agent
 from culvert_client.controller.calls import perform
+from culvert_client.controller.connection import Connection
 from culvert_client.controller.enrolment import enrol
-from culvert_client.controller.messages import accepted_profile, event_from, kept_profile
-from culvert_client.controller.portal import stands_before
-from culvert_client.controller.renewal import keep_renewed
+from culvert_client.controller.messages import kept_profile
 from culvert_client.core import tunnel_events as tunnel
 from culvert_client.core.activity import Activity, Entry
 from culvert_client.core.client import Client
@@ -40,15 +38,12 @@ from culvert_client.core.client_events import (
     CloseAsked,
     CodeProven,
     Command,
-    ControllerLost,
-    Enrolled,
     Event,
     Fail,
     KeepGateway,
     KeepPause,
     KeepTunnels,
     PauseEnded,
-    ProfileReceived,
     Reply,
     Settle,
     Stopping,
@@ -66,7 +61,7 @@ from culvert_client.local.front import LIMITS, Front
 from culvert_client.local.requests import Requests
 from culvert_client.local.servicer import LocalServicer
 from culvert_client.moves import follow
-from culvert_client.state_dir import Identity, StateDir
+from culvert_client.state_dir import StateDir
 from culvert_client.stub.listener import Listener
 from culvert_client.stub.resolver import Resolver
 from culvert_client.stub.upstream import Upstream
@@ -90,11 +85,11 @@ class Daemon:
         self, settings: config.Config, state: StateDir, path: Datapath, system_dns: SystemDns | None = None
     ) -> None:
         self._settings, self._state, self._datapath = settings, state, path
-        self._identity = state.identity()
+        identity = state.identity()
         self._client = Client(
             kept_profile(state.profile()),
             state.gateway(),
-            state.tunnels() if self._identity else {},
+            state.tunnels() if identity else {},
             state.paused_until(),
         )
         self._activity, self._latencies = Activity(), Latencies()
@@ -105,12 +100,11 @@ class Daemon:
         self._listener = Sniffer(self.post, use) if watches else Listener(self._resolver.resolve)
         self._front = Front(settings.socket)
         self._grpc = grpc.aio.server(options=LIMITS)
-        self._agent: Agent | None = None
-        self._connection: list[asyncio.Task[None]] = []
+        self._connection = Connection(state, identity, self._client, self.post, self._spawn, VERSION)
         self._tasks: set[asyncio.Task[None]] = set()
         self._applies: asyncio.Queue[Apply] = asyncio.Queue()
         self.requests = Requests(
-            self._client, self.post, lambda so: self._until(so, STOP_PATIENCE), self._enrolled
+            self._client, self.post, lambda so: self._until(so, STOP_PATIENCE), self._connection.check
         )
         self._pause: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -121,7 +115,7 @@ class Daemon:
     async def run(self, stopped: asyncio.Event) -> None:
         """Until `stopped` is set. Raises OSError when a port or a socket is taken."""
         self._front.claim()
-        self._connect()
+        self._connection.open()
         self._datapath.on_soft_limit(self.post)
         self._datapath.on_trapped(self.post)
         self._spawn(self._apply_forever())
@@ -139,7 +133,7 @@ class Daemon:
                 await self._system_dns.start(lambda: self._client.profile.managed_zones, self._upstream.use)
             self._spawn(self._measure_forever())
             self._spawn(self._latencies.keep(lambda: self._client.profile.gateways))
-            self._spawn(follow(self._moved, lambda: self._agent))
+            self._spawn(follow(self._moved, lambda: self._connection.agent))
             # What was imported stays for ever: looking through all of it again would fall into the first click.
             gc.collect()
             gc.freeze()
@@ -162,8 +156,7 @@ class Daemon:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._agent is not None:
-            await self._agent.close()
+        await self._connection.close()
 
     # ── the loop ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -280,49 +273,15 @@ class Daemon:
 
     # ── controller ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _connect(self) -> None:
-        if self._identity is not None:
-            self._agent = Agent(self._identity, VERSION)
-            renewal = keep_renewed(self._agent, self._identity, self._renewed)
-            self._connection = [self._spawn(self._watch(self._agent)), self._spawn(renewal)]
-
-    def _renewed(self, identity: Identity) -> None:
-        # Kept before it is shown: then the one before is over.
-        self._state.keep_renewed(identity)
-        self._identity = identity
-        self._connection[0].cancel()
-        self._connect()
-
-    async def _watch(self, agent: Agent) -> None:
-        async for event in agent.watch():
-            try:
-                self.post(await self._watched(event, agent))
-            except CulvertError as error:
-                self.post(ControllerLost(error))
-
-    async def _watched(self, event: agent_pb2.WatchResponse | CulvertError, agent: Agent) -> Event:
-        if isinstance(event, CulvertError):
-            unreachable = event.reason is Reason.CONTROLLER_UNREACHABLE
-            if unreachable and await stands_before(agent.address):
-                event = CulvertError(Reason.CAPTIVE_PORTAL, controller=agent.address)
-            if self._client.connected or self._client.controller_error is None:
-                log.warning("%s", event)
-            return ControllerLost(event)
-        if event.HasField("profile"):
-            profile = await accepted_profile(event.profile, agent, self._client.profile)
-            self._keep(lambda: self._state.keep_profile(event.profile))
-            return ProfileReceived(profile)
-        # None of them: an event of a newer controller.
-        return event_from(event) or Ticked()
-
     async def _call(self, call: Call) -> None:
-        if self._agent is None:
+        agent = self._connection.agent
+        if agent is None:
             failed = tunnel.Failed(call.command.call, CulvertError(Reason.NOT_ENROLLED))
             self.post(CallEnded(call.fqdn, failed))
         else:
             self.post(
                 await perform(
-                    self._agent,
+                    agent,
                     call,
                     udp_port=self._settings.udp_port,
                     legacy_suites=self._settings.legacy_suites,
@@ -335,12 +294,14 @@ class Daemon:
 
     @property
     def owner(self) -> int | None:
-        return self._identity.owner if self._identity is not None else None
+        identity = self._connection.identity
+        return identity.owner if identity is not None else None
 
     def status(self) -> local_pb2.Status:
+        identity = self._connection.identity
         return status_of(
             self._client,
-            controller=self._identity.controller if self._identity is not None else None,
+            controller=identity.controller if identity is not None else None,
             epoch=self._epoch,
             now=self._now(),
             version=VERSION,
@@ -385,22 +346,12 @@ class Daemon:
             enrolment = await enrol(invitation, device_name=device_name or socket.gethostname(), owner=uid)
             self.post(CloseAsked(None))
             await self._until(lambda: self._client.is_quiet, STOP_PATIENCE)
-            await self._take(enrolment.identity)
+            await self._connection.take(enrolment.identity)
             log.info("enrolled with %s as %s", enrolment.identity.controller, enrolment.identity.user)
             return enrolment.response()
 
-    async def _take(self, identity: Identity) -> None:
-        for task in self._connection:
-            task.cancel()
-        if self._agent is not None:
-            await self._agent.close()
-        self.post(Enrolled())
-        self._state.keep_identity(identity)
-        self._identity = identity
-        self._connect()
-
     async def submit_code(self, code: str) -> local_pb2.SubmitCodeResponse:
-        agent = self._enrolled()
+        agent, _ = self._connection.check()
         check_code(code)
         proof = await agent.prove_code(code)
         self.post(CodeProven(proof.code_valid_until))
@@ -408,13 +359,7 @@ class Daemon:
         return local_pb2.SubmitCodeResponse(code_valid_until=proof.code_valid_until, recovery_codes_left=left)
 
     async def examine(self) -> local_pb2.ExamineResponse:
-        self._enrolled()
-        assert self._identity is not None
+        _, identity = self._connection.check()
         up = [it.carried.tunnel for it in self._client.machines.values() if it.is_up and it.carried]
         watches = self._settings.dns_mode is config.DnsMode.WATCH
-        return await examine(self._identity, self._client.profile, up, self._upstream, watches=watches)
-
-    def _enrolled(self) -> Agent:
-        if self._agent is None:
-            raise CulvertError(Reason.NOT_ENROLLED)
-        return self._agent
+        return await examine(identity, self._client.profile, up, self._upstream, watches=watches)

@@ -1,0 +1,105 @@
+"""Who this device is to its controller, and what goes on under that identity: the stream of events, the renewal.
+
+enrolled ─► take ─► connect ─► Agent ─┬─ watch ─► events
+                       ▲              └─ renewal ─► the next certificate
+                       └────────────────────────────────┘
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from culvert_proto import CulvertError, Reason, agent_pb2
+
+from culvert_client.controller.agent import Agent
+from culvert_client.controller.messages import accepted_profile, event_from
+from culvert_client.controller.portal import stands_before
+from culvert_client.controller.renewal import keep_renewed
+from culvert_client.core.client import Client
+from culvert_client.core.client_events import ControllerLost, Enrolled, Event, ProfileReceived, Ticked
+from culvert_client.state_dir import Identity, StateDir
+
+log = logging.getLogger("culvertd")
+
+Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+
+
+class Connection:
+    """`identity` and `agent` are None until this computer is enrolled."""
+
+    def __init__(
+        self,
+        state: StateDir,
+        identity: Identity | None,
+        client: Client,
+        post: Callable[[Event], None],
+        spawn: Spawn,
+        version: str,
+    ) -> None:
+        self.identity = identity
+        self.agent: Agent | None = None
+        self._state, self._client, self._post, self._spawn = state, client, post, spawn
+        self._version = version
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def open(self) -> None:
+        if self.identity is not None:
+            self.agent = Agent(self.identity, self._version)
+            renewal = keep_renewed(self.agent, self.identity, self._renewed)
+            self._tasks = [self._spawn(self._watch(self.agent)), self._spawn(renewal)]
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self.agent is not None:
+            await self.agent.close()
+
+    async def take(self, identity: Identity) -> None:
+        """This computer was enrolled: nothing of the identity before is valid. Raises OSError."""
+        await self.close()
+        self._post(Enrolled())
+        self._state.keep_identity(identity)
+        self.identity = identity
+        self.open()
+
+    def check(self) -> tuple[Agent, Identity]:
+        """Raises CulvertError NOT_ENROLLED."""
+        if self.agent is None or self.identity is None:
+            raise CulvertError(Reason.NOT_ENROLLED)
+        return self.agent, self.identity
+
+    def _renewed(self, identity: Identity) -> None:
+        # Kept before it is shown: then the one before is over.
+        self._state.keep_renewed(identity)
+        self.identity = identity
+        self._tasks[0].cancel()
+        self.open()
+
+    async def _watch(self, agent: Agent) -> None:
+        async for event in agent.watch():
+            try:
+                self._post(await self._watched(event, agent))
+            except CulvertError as error:
+                self._post(ControllerLost(error))
+
+    async def _watched(self, event: agent_pb2.WatchResponse | CulvertError, agent: Agent) -> Event:
+        if isinstance(event, CulvertError):
+            unreachable = event.reason is Reason.CONTROLLER_UNREACHABLE
+            if unreachable and await stands_before(agent.address):
+                event = CulvertError(Reason.CAPTIVE_PORTAL, controller=agent.address)
+            if self._client.connected or self._client.controller_error is None:
+                log.warning("%s", event)
+            return ControllerLost(event)
+        if event.HasField("profile"):
+            profile = await accepted_profile(event.profile, agent, self._client.profile)
+            try:
+                self._state.keep_profile(event.profile)
+            except OSError as error:
+                # A full disk must not stop a tunnel.
+                log.error("the profile cannot be kept: %s", error)
+            return ProfileReceived(profile)
+        # None of them: an event of a newer controller.
+        return event_from(event) or Ticked()
