@@ -87,12 +87,7 @@ class Connection:
 
     async def _watched(self, event: agent_pb2.WatchResponse | CulvertError, agent: Agent) -> Event:
         if isinstance(event, CulvertError):
-            unreachable = event.reason is Reason.CONTROLLER_UNREACHABLE
-            if unreachable and await stands_before(agent.address):
-                event = CulvertError(Reason.CAPTIVE_PORTAL, controller=agent.address)
-            if self._client.connected or self._client.controller_error is None:
-                log.warning("%s", event)
-            return ControllerLost(event)
+            return await self._lost(event, agent)
         if event.HasField("profile"):
             profile = await accepted_profile(event.profile, agent, self._client.profile)
             try:
@@ -103,3 +98,16 @@ class Connection:
             return ProfileReceived(profile)
         # None of them: an event of a newer controller.
         return event_from(event) or Ticked()
+
+    async def _lost(self, error: CulvertError, agent: Agent) -> ControllerLost:
+        before = self._client.controller_error
+        if self._client.connected or before is None:
+            log.warning("%s", error)
+        if error.reason is not Reason.CONTROLLER_UNREACHABLE:
+            return ControllerLost(error)
+        if before is None or before.reason is not Reason.CAPTIVE_PORTAL:
+            # Nobody waits for the reason to hear of the fact.
+            self._post(ControllerLost(error))
+        if await stands_before(agent.address):
+            return ControllerLost(CulvertError(Reason.CAPTIVE_PORTAL, controller=agent.address))
+        return ControllerLost(error)
