@@ -32,7 +32,7 @@ async def test_each_works_once_and_counts_as_a_guess_when_it_is_wrong(world: Wor
     other_kind = await other.call(other.stub.ProveCode(agent_pb2.ProveCodeRequest(code=other.code())))
     assert not other_kind.HasField("recovery_codes_left")
     lines = await world.rest("GET", "/audit?action=device.prove")
-    left = [line["details"].get("recovery_codes_left") for line in lines]
+    left: list[int | None] = [line["details"].get("recovery_codes_left") for line in lines]
     assert sorted(filter(None, left)) == [8, 9]
     for wrong in (codes[0], others[0], codes[1], "aaaa-aaaa-aaaa-aaaa", others[1]):
         assert (await refused(device.prove(wrong))).reason is Reason.CODE_WRONG
