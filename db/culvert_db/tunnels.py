@@ -17,6 +17,7 @@ from sqlalchemy import (
     ForeignKeyConstraint,
     Index,
     UniqueConstraint,
+    false,
     text,
 )
 from sqlalchemy.dialects.postgresql import INET
@@ -64,6 +65,7 @@ class Tunnel(Base):
             ["gateway_id", "device_id"], ["addresses.gateway_id", "addresses.device_id"], ondelete="CASCADE"
         ),
         UniqueConstraint("gateway_id", "endpoint"),
+        Index("ix_tunnels_led_away", "gateway_id", postgresql_where=text("led_away")),
         CheckConstraint("peer_port BETWEEN 0 AND 65535", name="peer_port_is_a_port"),
         CheckConstraint("endpoint BETWEEN 0 AND 65535", name="endpoint_exists"),
         CheckConstraint("generation >= 1", name="generation_counts_from_1"),
@@ -85,6 +87,8 @@ class Tunnel(Base):
     # Until when, and under which PolicyVersion, it was last permitted. 0: what it was permitted on has changed since.
     permitted_until: Mapped[datetime.datetime]
     policy_version: Mapped[int] = mapped_column(BigInteger)
+    # The gateways of its resource were changed: it would be opened at another now, and its device is asked to do so.
+    led_away: Mapped[bool] = mapped_column(server_default=false())
 
     sas: Mapped[list[SecurityAssociation]] = relationship(
         lazy="raise", order_by="SecurityAssociation.generation", passive_deletes=True

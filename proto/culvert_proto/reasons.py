@@ -91,6 +91,7 @@ class Reason(enum.IntEnum):
     PEER_SILENT = error_pb2.REASON_PEER_SILENT
     TUNNEL_OUTDATED = error_pb2.REASON_TUNNEL_OUTDATED
     POSTURE_NOT_MET = error_pb2.REASON_POSTURE_NOT_MET
+    GATEWAY_REPLACED = error_pb2.REASON_GATEWAY_REPLACED
 
 
 @dataclass(frozen=True, slots=True)
@@ -448,6 +449,12 @@ CATALOGUE: dict[Reason, Entry] = {
     Reason.GATEWAY_DRAINING: Entry(
         "The gateway {gateway} is being taken out of service.",
         "Nothing to do where another gateway serves the name; otherwise ask your administrator.",
+        _G.UNAVAILABLE,
+        _H.SERVICE_UNAVAILABLE,
+    ),
+    Reason.GATEWAY_REPLACED: Entry(
+        "An administrator has given {name} another gateway than {gateway}.",
+        "Nothing to do: the tunnel moves by itself.",
         _G.UNAVAILABLE,
         _H.SERVICE_UNAVAILABLE,
     ),

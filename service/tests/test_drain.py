@@ -1,32 +1,18 @@
-"""A gateway that drains: nothing opens through it, what is open moves to others before it ends there.
-
-device's ESP ─── wan ─┬─[ sluice gw-berlin ]─┬─ lan ─── 10.20.0.10
-                      └─[ sluice gw-paris  ]─┘
-"""
+"""A gateway that drains: nothing opens through it, what is open moves to others before it ends there."""
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
-from pathlib import Path
-
 import pytest
 from culvert_proto import Reason
-from culvert_service.sessions.roaming import Peer
 from culvert_service.sessions.service import Tunnels
 from sqlalchemy import text
 
-from .conftest import Device, World, free_port, next_event, refused, until
-from .gateway_process import needs_root, sluice, unpack
-from .sealed import esp
+from .conftest import Device, World, next_event, refused, until
 from .switch import Switch
 from .test_failover import gateway_of_tunnel, heard, spare
 from .test_versions import etag, refusal
-from .wire import Wires, frame, next_udp, udp
 
 pytestmark = pytest.mark.slow
-
-HOME, WIKI = Peer("203.0.113.10", 4500), Peer("10.20.0.10", 80)
-WAN, LAN = "02:00:00:00:01:01", "02:00:00:00:02:01"
 
 
 @pytest.fixture
@@ -136,35 +122,3 @@ async def test_a_person_who_has_chosen_a_gateway_is_moved_when_it_dies(
         paris.silent = True
         assert await heard(events, "gateway_moved")
         assert (await device.open(gateway="gw-paris")).tunnel.gateway.name == "gw-berlin"
-
-
-@needs_root
-async def test_no_packet_is_lost_on_the_way_from_one_gateway_to_the_next(
-    world: World, wires: Wires, tmp_path: Path
-) -> None:
-    ports = {"gw-berlin": free_port(), "gw-paris": free_port()}
-    async with AsyncExitStack() as gateways:
-        for number, (name, port) in enumerate(ports.items(), 1):
-            await world.add_gateway(name, port, number)
-            unpack(await world.rest("POST", f"/gateways/{name}/bundle"), tmp_path / name)
-            await gateways.enter_async_context(sluice(tmp_path / name, wires.names, port))
-        for name in ports:
-            await world.online(name)
-        await world.add_wiki(list(ports))
-        device = await proven(world)
-        old = await device.open()
-        await world.rest("POST", "/gateways/gw-berlin/drain")
-        new = await device.open()
-        assert (old.tunnel.gateway.name, new.tunnel.gateway.name) == ("gw-berlin", "gw-paris")
-        # The device has not got the answer yet, has it, and has packets of both under way.
-        for number, it in ((1, old), (1, new), (2, old), (2, new), (3, old)):
-            inner = Peer(it.tunnel.inner_address, 40000)
-            packet = esp(it.sas.outbound, number, udp(inner, WIKI, b"asks"))
-            there = Peer(it.tunnel.outer_address, 4500)
-            await wires.send(wires.wan, frame(WAN, udp(HOME, there, packet)))
-            assert await next_udp(wires.lan) == (WIKI, b"asks")
-            await wires.send(wires.lan, frame(LAN, udp(WIKI, inner, b"says")))
-            where, sealed = await next_udp(wires.wan)
-            assert (where, int.from_bytes(sealed[:4])) == (HOME, it.sas.inbound.spi)
-        await until(lambda: tunnel_entries(world, "gw-berlin"), lambda count: count == 0)
-        assert await tunnel_entries(world, "gw-paris") == 4

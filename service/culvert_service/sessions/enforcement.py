@@ -12,7 +12,7 @@ import datetime
 from collections.abc import Awaitable, Callable, Sequence
 
 from culvert_db import Sessions
-from culvert_proto import CulvertError
+from culvert_proto import CulvertError, Reason
 
 from culvert_service.decision import facts
 from culvert_service.decision.conditions import Denial
@@ -84,8 +84,16 @@ class Enforcement:
         denied: list[tuple[Due, CulvertError]] = []
         for tunnel in due:
             match self._decide(tunnel):
-                case Permit(until=until):
+                case Permit(until=until) if tunnel.served:
                     permitted.append((tunnel, until))
+                case Permit(until=until):
+                    # Another gateway was to have it by then (leading.py).
+                    until = min(until, tunnel.old_until)
+                    if until > self._now():
+                        permitted.append((tunnel, until))
+                    else:
+                        what = f"the resource {tunnel.resource.name}"
+                        denied.append((tunnel, CulvertError(Reason.TUNNEL_OUTDATED, what=what)))
                 case Denial() as denial:
                     denied.append((tunnel, denial.error()))
         if permitted:

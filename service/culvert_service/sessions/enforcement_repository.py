@@ -12,6 +12,7 @@ from culvert_db import (
     Device,
     Gateway,
     Resource,
+    ResourceGateway,
     Tunnel,
 )
 from sqlalchemy import (
@@ -19,6 +20,7 @@ from sqlalchemy import (
     Table,
     and_,
     bindparam,
+    exists,
     or_,
     select,
     update,
@@ -36,8 +38,13 @@ _PERMIT = (
         _TUNNELS.c.generation == bindparam("was_generation"),
         _TUNNELS.c.peer_address == bindparam("was_at"),
         _TUNNELS.c.policy_version == bindparam("was_version"),
+        _TUNNELS.c.permitted_until == bindparam("was_until"),
     )
     .values(permitted_until=bindparam("permitted_until"), policy_version=bindparam("policy_version"))
+)
+# Whether its gateway still is one of its resource's.
+_SERVED = exists().where(
+    ResourceGateway.resource_id == Tunnel.resource_id, ResourceGateway.gateway_id == Tunnel.gateway_id
 )
 
 
@@ -49,7 +56,9 @@ class Due:
     generation: int
     peer_address: str
     old_version: int
+    old_until: datetime.datetime
     gateway: str
+    served: bool
     device: Device
     resource: Resource
     policies: str | None
@@ -72,7 +81,9 @@ async def due(session: AsyncSession, now: datetime.datetime, limit: int) -> list
             Tunnel.generation,
             Tunnel.peer_address,
             Tunnel.policy_version,
+            Tunnel.permitted_until,
             Gateway.name,
+            _SERVED,
             Device,
             Resource,
             POLICIES,
@@ -97,6 +108,7 @@ async def permit(session: AsyncSession, permitted: Sequence[tuple[Due, datetime.
             "was_generation": tunnel.generation,
             "was_at": tunnel.peer_address,
             "was_version": tunnel.old_version,
+            "was_until": tunnel.old_until,
             "permitted_until": until,
             "policy_version": tunnel.version,
         }

@@ -1,9 +1,10 @@
-"""Tunnels of a gateway that is gone or drains: their devices are asked to open them again, and the decision finds the next.
+"""Tunnels that another gateway is to carry: their devices are asked to open them again, and the decision finds the next.
 
  links ─► Outages: what is gone ─► tunnels there that another gateway serves ─► Watch ─► OpenTunnel, as at any time
- rows ──► what drains ─────────────┘
+ rows ──► what drains ─────────────┤
+          what leading.py marks ───┘
 
-What a tunnel has at the gateway that is gone is deleted when that comes back (the reconciler); at one that drains it stays
+What a tunnel has at the gateway that is gone is deleted when that comes back (the reconciler); at one that works it stays
 for a while beside the new one. A device that does not watch, or does not call, is asked again as long as its tunnel is
 there: nothing rests on one message.
 """
@@ -15,7 +16,7 @@ import time
 import uuid
 
 from culvert_db import Sessions
-from culvert_proto import CulvertError, Reason
+from culvert_proto import CulvertError
 
 from culvert_service.gateways.fleet import Fleet, Standing
 from culvert_service.periodic import Periodic
@@ -30,7 +31,7 @@ _SWEEP_SECONDS = 2.0
 # A device has that long to call, until it is asked again.
 _PATIENCE_SECONDS = 5.0
 # Of tunnels that work still, so many are asked in one sweep.
-_DRAINED_AT_ONCE = 200
+_WORKING_AT_ONCE = 200
 
 
 class Failover:
@@ -61,9 +62,8 @@ class Failover:
         if gone - self._gone:
             _log.warning("gateways are gone", extra={"gateways": sorted(gone)})
         drains = frozenset(one.config.name for one in self._fleet.standings() if one.draining)
-        leading_away = gone | drains
-        news = leading_away - self._gone - self._drains
-        due = bool(news) or (bool(leading_away) and now - self._swept >= _SWEEP_SECONDS)
+        news = (gone | drains) - self._gone - self._drains
+        due = bool(news) or now - self._swept >= _SWEEP_SECONDS
         self._gone, self._drains = gone, drains
         if due:
             self._swept = now
@@ -83,20 +83,20 @@ class Failover:
         standings = self._fleet.standings()
         usable = [one.config.name for one in standings if one.online and not one.draining]
         async with self._sessions() as session:
-            stranded = await repository.stranded(session, sorted(self._gone), usable)
+            stranded = await repository.stranded(session, self._gone, self._drains, usable)
         self._asked = {one.id: self._asked[one.id] for one in stranded if one.id in self._asked}
         # Who was never asked comes before who does not answer.
         waiting = sorted(stranded, key=lambda one: self._asked.get(one.id, 0.0))
-        asked, drained = 0, 0
+        asked, working = 0, 0
         for one in waiting:
             if now - self._asked.get(one.id, -_PATIENCE_SECONDS) < _PATIENCE_SECONDS:
                 continue
-            if not self._hub.watches(one.device_id) or (one.drains and drained == _DRAINED_AT_ONCE):
+            if not self._hub.watches(one.device_id) or (one.works and working == _WORKING_AT_ONCE):
                 continue
-            reason = Reason.GATEWAY_DRAINING if one.drains else Reason.GATEWAY_DOWN
-            self._hub.tell(one.device_id, GatewayMoved(one.id, CulvertError(reason, gateway=one.gateway)))
+            why = CulvertError(one.why, name=one.fqdn, gateway=one.gateway)
+            self._hub.tell(one.device_id, GatewayMoved(one.id, why))
             self._asked[one.id] = now
-            asked, drained = asked + 1, drained + one.drains
+            asked, working = asked + 1, working + one.works
         if asked:
             gateways = sorted({one.gateway for one in stranded})
             _log.info("devices are asked to move", extra={"tunnels": asked, "gateways": gateways})

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from culvert_db import Gateway, Resource, ResourceGateway, SecurityAssociation, Tunnel, TunnelState
-from sqlalchemy import BigInteger, any_, cast, exists, or_, select
+from culvert_proto import Reason
+from sqlalchemy import BigInteger, any_, cast, exists, false, or_, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
@@ -17,30 +18,54 @@ from culvert_service.sessions.silence import Carried
 
 @dataclass(frozen=True, slots=True)
 class Stranded:
-    """A tunnel that another gateway is to carry. `drains`: the one that carries it does still."""
+    """A tunnel that another gateway is to carry. `works`: the one that carries it does still."""
 
     id: uuid.UUID
     device_id: uuid.UUID
+    fqdn: str
     gateway: str
-    drains: bool
+    why: Reason
+
+    @property
+    def works(self) -> bool:
+        return self.why is not Reason.GATEWAY_DOWN
 
 
-async def stranded(session: AsyncSession, gone: Sequence[str], usable: Sequence[str]) -> list[Stranded]:
-    """At gateways that are `gone` or drain, the tunnels to what one that is `usable` serves as well."""
-    other = aliased(Gateway)
+async def stranded(
+    session: AsyncSession, gone: Collection[str], drains: Collection[str], usable: Collection[str]
+) -> list[Stranded]:
+    """Tunnels at gateways that are `gone` or drain, and those led away, to what one that is `usable` serves as well."""
+    leaves = (*gone, *drains)
+    mine, other = aliased(ResourceGateway), aliased(Gateway)
+    its_place = (
+        select(mine.position)
+        .where(mine.resource_id == Tunnel.resource_id, mine.gateway_id == Tunnel.gateway_id)
+        .correlate(Tunnel)
+        .scalar_subquery()
+    )
+    leaving = Gateway.name.in_(leaves) if leaves else false()
     served = (
         exists()
         .where(ResourceGateway.resource_id == Tunnel.resource_id, ResourceGateway.gateway_id == other.id)
         .where(other.name.in_(usable))
+        # One that works is left for those that are tried before it.
+        .where(or_(leaving, its_place.is_(None), ResourceGateway.position < its_place))
     )
-    is_gone = Gateway.name.in_(gone)
     query = (
-        select(Tunnel.id, Tunnel.device_id, Gateway.name, ~is_gone)
+        select(Tunnel.id, Tunnel.device_id, Resource.fqdn, Gateway.name)
         .join(Gateway, Gateway.id == Tunnel.gateway_id)
-        .where(or_(is_gone, Gateway.draining_since.is_not(None)), served, Tunnel.state != TunnelState.LEAVING)
+        .join(Resource, Resource.id == Tunnel.resource_id)
+        .where(or_(Tunnel.led_away, leaving), served, Tunnel.state != TunnelState.LEAVING)
         .order_by(Tunnel.opened_at)
     )
-    return [Stranded(*row) for row in await session.execute(query)]
+
+    def why(gateway: str) -> Reason:
+        if gateway in gone:
+            return Reason.GATEWAY_DOWN
+        return Reason.GATEWAY_DRAINING if gateway in drains else Reason.GATEWAY_REPLACED
+
+    found = await session.execute(query)
+    return [Stranded(number, device, fqdn, at, why(at)) for number, device, fqdn, at in found]
 
 
 async def carried(session: AsyncSession, gateway_id: int, sa_ids: Collection[int]) -> dict[int, Carried]:

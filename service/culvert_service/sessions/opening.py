@@ -130,11 +130,7 @@ class Opening:
             permit = self._decide(request, facts, device, failed)
             timeline.decided()
             existing = await records.locked(session, facts.tunnel_id) if facts.tunnel_id else None
-            if (
-                existing is not None
-                and existing.gateway in permit.gateways
-                and existing.faces(request.peer_address)
-            ):
+            if existing is not None and _stays(existing, permit, request.peer_address):
                 link = self._fleet.ours(existing.gateway)
                 if restored := self._restoring.claim(existing, request.peer_address):
                     job = await self._claimed(session, restored, permit.until, facts.version)
@@ -264,7 +260,11 @@ class Opening:
         """The gateway has its part already."""
         tunnel = restored.record
         await repository.update_tunnel(
-            session, tunnel.id, permitted_until=permitted_until, policy_version=policy_version
+            session,
+            tunnel.id,
+            permitted_until=permitted_until,
+            policy_version=policy_version,
+            led_away=False,
         )
         granted = _granted(tunnel, tunnel.path, GrantedPair.of(restored.pair, restored.keys, tunnel.path))
         return _Job(granted, [])
@@ -295,6 +295,7 @@ class Opening:
             peer_port=request.peer_port,
             permitted_until=permitted_until,
             policy_version=policy_version,
+            led_away=False,
         )
         path = existing.path.seen_from(request.peer_address, request.peer_port)
         keys = PairKeys.new(path.suite)
@@ -319,6 +320,12 @@ def _granted(tunnel: TunnelRecord, path: Path, pair: GrantedPair) -> GrantedTunn
         path.inner_mtu,
         pair,
     )
+
+
+def _stays(tunnel: TunnelRecord, permit: Permit, peer: str) -> bool:
+    """Where it is, unless an administrator has led it elsewhere or it cannot."""
+    may = permit.gateways[:1] if tunnel.led_away else permit.gateways
+    return tunnel.gateway in may and tunnel.faces(peer)
 
 
 def _named(serving: Sequence[Serving], name: str) -> Serving:

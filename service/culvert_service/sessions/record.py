@@ -79,6 +79,8 @@ class TunnelRecord:
     ends_at: datetime.datetime | None
     # Its successor is up at another gateway.
     leaving: bool = False
+    # Its device is to open it at another gateway, if one can be used.
+    led_away: bool = False
 
     def is_like(self, other: TunnelRecord | None) -> bool:
         """Whether a device and a gateway that know the one know the other."""
@@ -149,6 +151,7 @@ def parse(
         {generation: _pair(generation, sas) for generation in sorted(generations)},
         made_at + datetime.timedelta(seconds=life) if made_at else None,
         tunnel["state"] == TunnelState.LEAVING,
+        tunnel["led_away"],
     )
 
 

@@ -14,7 +14,6 @@ from culvert_db import (
     Direct,
     Gateway,
     Resource,
-    ResourceGateway,
     SecurityAssociation,
     Statement,
     Tunnel,
@@ -97,13 +96,6 @@ _SHAPES_OF_GATEWAY = Statement(
     .where(Resource.id.in_(select(Tunnel.resource_id).where(_OF_GATEWAY)))
 )
 
-# Whether a tunnel's gateway still is one of its resource's.
-SERVED = (
-    exists()
-    .where(ResourceGateway.resource_id == Tunnel.resource_id, ResourceGateway.gateway_id == Tunnel.gateway_id)
-    .correlate(Tunnel)
-)
-
 
 async def locked(session: AsyncSession | Direct, tunnel_id: uuid.UUID) -> TunnelRecord | None:
     """The tunnel, to itself until this transaction ends."""
@@ -160,10 +152,7 @@ async def unfit(session: AsyncSession, before: Sequence[TunnelRecord]) -> list[T
         return []
     by_id = {record.id: record for record in before}
     rows = await _RECORDS.rows(session, tunnel_ids=list(by_id))
-    served = set(await session.scalars(select(Tunnel.id).where(SERVED, Tunnel.id.in_(by_id))))
-    by_now = {
-        record.id: record for row in rows if (record := _possible(*row)) is not None and record.id in served
-    }
+    by_now = {record.id: record for row in rows if (record := _possible(*row)) is not None}
     return [was for was in by_id.values() if not was.is_like(by_now.get(was.id))]
 
 

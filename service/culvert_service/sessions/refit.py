@@ -1,6 +1,7 @@
 """Changes of gateways and resources under open tunnels: a tunnel that would be another afterwards is closed with them.
 
  rows locked ─► tunnels as they are ─► change ─► the same tunnels as they would be ─► those that differ: closed
+                                                                                  └► those at the wrong gateway: leading.py
 
 All in the transaction of the change. An opening that has read what was before finds, when it comes to its tunnel's row,
 that the version is another, and begins anew (repository.insert_tunnel): no tunnel has entries of a former description.
@@ -8,6 +9,7 @@ that the version is another, and begins anew (repository.insert_tunnel): no tunn
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Awaitable, Callable, Sequence
 
 from culvert_db import Gateway, Tunnel
@@ -15,7 +17,7 @@ from culvert_proto import CulvertError, Reason
 from sqlalchemy import ColumnElement
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from culvert_service.sessions import records, repository
+from culvert_service.sessions import leading, records, repository
 from culvert_service.sessions.closing import Finish
 from culvert_service.sessions.record import TunnelRecord
 
@@ -26,8 +28,9 @@ Change = Callable[[], Awaitable[None]]
 
 
 class Refit:
-    def __init__(self, close: Close) -> None:
+    def __init__(self, close: Close, now: Callable[[], datetime.datetime]) -> None:
         self._close = close
+        self._now = now
 
     async def of_gateway(self, session: AsyncSession, gateway: Gateway, change: Change) -> Finish:
         """The gateway's row is locked. Devices whose addresses are not in its pools any more get others."""
@@ -38,8 +41,11 @@ class Refit:
 
     async def of_resource(self, session: AsyncSession, resource_id: int, name: str, change: Change) -> Finish:
         """The resource's row is locked."""
+        was = await leading.serving(session, resource_id)
         which = Tunnel.resource_id == resource_id
-        return await self._change(session, which, f"the resource {name}", change)
+        finish = await self._change(session, which, f"the resource {name}", change)
+        await leading.lead_away(session, resource_id, was, self._now)
+        return finish
 
     async def _change(
         self, session: AsyncSession, which: ColumnElement[bool], what: str, change: Change

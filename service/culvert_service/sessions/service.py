@@ -78,7 +78,7 @@ class Tunnels:
         self._restoring = Restoring(sessions, hub, pushes, self._close_lost, self._spawn_restoring)
         self._opening = Opening(sessions, fleet, self._restoring, now, approval=approval)
         self.enforcement = Enforcement(sessions, hub, self._close_due, now, approval=approval)
-        self.refit = Refit(self._close_held)
+        self.refit = Refit(self._close_held, now)
         self._failover = Failover(sessions, fleet, hub)
         self._liveness = Liveness(sessions, fleet, pushes, self.close)
         self._roaming = Roaming(sessions, self._spawn)

@@ -308,8 +308,8 @@ Global___SaExpiring: _TypeAlias = SaExpiring  # noqa: Y015
 
 @_typing.final
 class GatewayMoved(_message.Message):
-    """Call OpenTunnel for this tunnel's name, and keep the tunnel until the answer: its gateway has died, is drained, or hears nothing
-    from this device. Repeated until the device has called.
+    """Call OpenTunnel for this tunnel's name, and keep the tunnel until the answer: its gateway has died, is drained, hears nothing
+    from this device, or is not the one that an administrator wants it at. Repeated until the device has called.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
