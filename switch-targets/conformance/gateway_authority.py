@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+from collections.abc import Sequence
 from pathlib import Path
 
 from cryptography import x509
@@ -30,12 +31,21 @@ class Authority:
         self.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
     def issue(
-        self, name: str, dns_name: str, usage: x509.ObjectIdentifier | None, *, valid_days: int = 1
+        self,
+        name: str,
+        dns_name: str,
+        usage: x509.ObjectIdentifier | None,
+        *,
+        valid_days: int = 1,
+        more_names: Sequence[str] = (),
     ) -> tuple[Path, Path]:
         """A certificate for 127.0.0.1 and `dns_name`; without `usage` it says nothing about its use."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        names = [x509.DNSName(dns_name), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+        names = [
+            *(x509.DNSName(it) for it in (*more_names, dns_name)),
+            x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
+        ]
         builder = self._builder(subject, key.public_key(), valid_days)
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         if usage is not None:

@@ -11,7 +11,7 @@ use esp::{AllowedSuites, SUITES, Suite};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-use crate::tls::Identity;
+use crate::tls::{Identity, Names};
 
 /// What a switch needs to run.
 #[derive(Debug, clap::Args)]
@@ -62,6 +62,10 @@ pub struct Args {
     /// The dNSName that a client's certificate must carry, beside the extended key usage clientAuth
     #[arg(long, value_name = "NAME", help_heading = "P4Runtime")]
     pub client_name: String,
+
+    /// The dNSName of clients that may read everything and change nothing, likewise
+    #[arg(long, value_name = "NAME", help_heading = "P4Runtime")]
+    pub reader_name: Option<String>,
 
     /// The key-encryption key for wrapped SA keys: a file of 32 raw bytes with mode 0600 or 0400
     #[arg(long, value_name = "FILE", help_heading = "Keys")]
@@ -149,6 +153,9 @@ impl Args {
                 }
             }
         }
+        if self.reader_name.as_ref() == Some(&self.client_name) {
+            return Err("--reader-name and --client-name are the same".into());
+        }
         Ok(())
     }
 
@@ -161,7 +168,10 @@ impl Args {
             certificate: self.cert.clone(),
             key: self.key.clone(),
             client_ca: self.client_ca.clone(),
-            client_name: self.client_name.clone(),
+            names: Names {
+                controller: self.client_name.clone(),
+                reader: self.reader_name.clone(),
+            },
         }
     }
 }

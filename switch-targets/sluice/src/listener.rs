@@ -1,4 +1,4 @@
-//! Accepts TCP, then TLS, and hands over connections whose client is the controller.
+//! Accepts TCP, then TLS, and hands over connections with whose they are.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,15 +10,18 @@ use std::time::Duration;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 use tracing::{debug, warn};
 
+use crate::tls::{Caller, Names};
+
 /// A client's connection, which takes one of [`CONNECTIONS`] slots.
 pub struct Connection {
     stream: TlsStream<TcpStream>,
+    caller: Caller,
     _slot: OwnedSemaphorePermit,
 }
 
@@ -33,10 +36,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Runs until the receiver is dropped.
 pub async fn accept(
     listener: TcpListener,
-    config: Arc<ServerConfig>,
+    config: watch::Receiver<Arc<ServerConfig>>,
+    names: Names,
     ready: mpsc::Sender<io::Result<Connection>>,
 ) {
-    let acceptor = TlsAcceptor::from(config);
+    let names = Arc::new(names);
     let slots = Arc::new(Semaphore::new(HANDSHAKES));
     let connections = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
@@ -55,12 +59,20 @@ pub async fn accept(
                 continue;
             }
         };
-        let (acceptor, ready) = (acceptor.clone(), ready.clone());
+        let acceptor = TlsAcceptor::from(Arc::clone(&config.borrow()));
+        let (names, ready) = (Arc::clone(&names), ready.clone());
         let connections = Arc::clone(&connections);
         tokio::spawn(async move {
-            if let Some(stream) = handshake(&acceptor, stream, peer).await {
+            if let Some((stream, caller)) = handshake(&acceptor, &names, stream, peer).await {
                 match connections.try_acquire_owned() {
-                    Ok(_slot) => drop(ready.send(Ok(Connection { stream, _slot })).await),
+                    Ok(_slot) => {
+                        let connection = Connection {
+                            stream,
+                            caller,
+                            _slot,
+                        };
+                        drop(ready.send(Ok(connection)).await);
+                    }
                     Err(_) => {
                         warn!(%peer, "refused a connection: {CONNECTIONS} clients are connected");
                     }
@@ -73,14 +85,17 @@ pub async fn accept(
 
 async fn handshake(
     acceptor: &TlsAcceptor,
+    names: &Names,
     stream: TcpStream,
     peer: SocketAddr,
-) -> Option<TlsStream<TcpStream>> {
+) -> Option<(TlsStream<TcpStream>, Caller)> {
     let _ = stream.set_nodelay(true);
     match tokio::time::timeout(HANDSHAKE_TIME, acceptor.accept(stream)).await {
         Ok(Ok(connection)) => {
-            debug!(%peer, "connected");
-            Some(connection)
+            let shown = connection.get_ref().1.peer_certificates()?.first()?;
+            let caller = names.caller(shown).ok()?;
+            debug!(%peer, ?caller, "connected");
+            Some((connection, caller))
         }
         Ok(Err(error)) => {
             warn!(%peer, %error, "refused a connection");
@@ -94,10 +109,10 @@ async fn handshake(
 }
 
 impl Connected for Connection {
-    type ConnectInfo = <TlsStream<TcpStream> as Connected>::ConnectInfo;
+    type ConnectInfo = Caller;
 
     fn connect_info(&self) -> Self::ConnectInfo {
-        self.stream.connect_info()
+        self.caller
     }
 }
 

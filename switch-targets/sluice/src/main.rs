@@ -26,7 +26,7 @@ use sluice::{
 use sluice_pipeline::ExternRegistry;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
@@ -171,7 +171,8 @@ async fn run(args: &Args) -> Result<(), Fault> {
     for suite in &args.allowed_suites {
         warn!("SAs may use the legacy suite {suite}");
     }
-    let tls = Arc::new(args.identity().server_config()?);
+    let identity = args.identity();
+    let (serving, tls) = watch::channel(Arc::new(identity.server_config()?));
     let threads = usize::from(args.threads);
     let ports = ports::open(&args.ports, !args.no_offload, threads)?;
     let listener = listen("--grpc", args.grpc).await?;
@@ -201,7 +202,9 @@ async fn run(args: &Args) -> Result<(), Fault> {
     tokio::spawn(idle_pump::run(Arc::clone(&device)));
     tokio::spawn(packet_io::run(Arc::clone(&device), punted));
     let (accepted, connections) = mpsc::channel(CONNECTIONS);
-    tokio::spawn(listener::accept(listener, tls, accepted));
+    let names = identity.names.clone();
+    tokio::spawn(identity.follow(serving));
+    tokio::spawn(listener::accept(listener, tls, names, accepted));
     if let Some(listener) = metrics {
         let source = Source {
             device: Arc::clone(&device),

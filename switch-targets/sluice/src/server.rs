@@ -21,6 +21,7 @@ use crate::proto::p4rt::{
     GetForwardingPipelineConfigResponse, ReadRequest, SetForwardingPipelineConfigRequest,
     SetForwardingPipelineConfigResponse, StreamMessageRequest, WriteRequest, WriteResponse,
 };
+use crate::tls::Caller;
 use crate::{pipeline_config, read, session, write};
 
 /// The specification that this follows.
@@ -68,12 +69,27 @@ fn holding<T>(share: Share, answer: T) -> Response<T> {
     response
 }
 
+fn caller_of<T>(request: &Request<T>) -> Caller {
+    let caller = request.extensions().get();
+    caller.copied().unwrap_or(Caller::Reader)
+}
+
+fn writes<T>(request: &Request<T>) -> Result<(), Status> {
+    match caller_of(request) {
+        Caller::Controller => Ok(()),
+        Caller::Reader => Err(Status::permission_denied(
+            "this certificate is for reading alone",
+        )),
+    }
+}
+
 #[tonic::async_trait]
 impl P4Runtime for Service {
     async fn write(
         &self,
         request: Request<WriteRequest>,
     ) -> Result<Response<WriteResponse>, Status> {
+        writes(&request)?;
         let done = write::write(&self.0, request.into_inner()).await;
         let code = done.as_ref().map_or_else(Status::code, |()| Code::Ok);
         self.0.requests.answered(code);
@@ -97,6 +113,7 @@ impl P4Runtime for Service {
         &self,
         request: Request<SetForwardingPipelineConfigRequest>,
     ) -> Result<Response<SetForwardingPipelineConfigResponse>, Status> {
+        writes(&request)?;
         pipeline_config::set(&self.0, request.into_inner()).await?;
         Ok(Response::new(SetForwardingPipelineConfigResponse {}))
     }
@@ -123,6 +140,7 @@ impl P4Runtime for Service {
         let (messages, outgoing) = mpsc::channel(session::OUTBOX);
         tokio::spawn(session::serve(
             Arc::clone(&self.0),
+            caller_of(&request),
             request.into_inner(),
             messages,
         ));

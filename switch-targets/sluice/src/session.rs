@@ -18,6 +18,7 @@ use crate::fault::Fault;
 use crate::packet_io::MAX_ECHO;
 use crate::proto::p4rt::{self, stream_error, stream_message_request, stream_message_response};
 use crate::role::{Access, RoleConfig};
+use crate::tls::Caller;
 
 pub use roster::Sessions;
 
@@ -35,15 +36,23 @@ const LEAVING: Duration = Duration::from_secs(1);
 /// Streams that are open at once, whatever they have asked for.
 const MAX_OPEN: usize = 64;
 
+/// Of these, streams of clients that only read: they take nobody else's place.
+const MAX_READERS: usize = 8;
+
 /// Serves one stream to its end.
 pub async fn serve(
     device: Arc<Device>,
+    caller: Caller,
     mut requests: Streaming<p4rt::StreamMessageRequest>,
     messages: mpsc::Sender<Outgoing>,
 ) {
-    let opened = device.sessions.lock().open(messages.clone());
+    let opened = device.sessions.lock().open(messages.clone(), caller);
     let Some((stream, overrun)) = opened else {
-        let text = format!("{MAX_OPEN} streams are open already: close one");
+        let most = match caller {
+            Caller::Controller => MAX_OPEN,
+            Caller::Reader => MAX_READERS,
+        };
+        let text = format!("{most} streams are open already: close one");
         return refuse(requests, &messages, Status::resource_exhausted(text)).await;
     };
     let end = loop {
@@ -134,8 +143,9 @@ async fn handle(
     }
 }
 
-/// The bid, and the number that the client has for its role.
-fn bid_of(update: p4rt::MasterArbitrationUpdate) -> Result<(Bid, u64), Refusal> {
+/// The bid, and the number that the client has for its role. Who only reads is as one that does not bid (section 5.3), whatever
+/// it sends.
+fn bid_of(update: p4rt::MasterArbitrationUpdate, caller: Caller) -> Result<(Bid, u64), Refusal> {
     #[allow(
         deprecated,
         reason = "a client of P4Runtime before 1.4 has a number for its role"
@@ -150,7 +160,10 @@ fn bid_of(update: p4rt::MasterArbitrationUpdate) -> Result<(Bid, u64), Refusal> 
         device_id: update.device_id,
         role: role_name(name, id),
         config: config.map_err(Refusal::BadConfig)?,
-        election_id: update.election_id.map(election_id_of),
+        election_id: update
+            .election_id
+            .filter(|_| caller == Caller::Controller)
+            .map(election_id_of),
     };
     Ok((bid, id))
 }
@@ -205,7 +218,8 @@ impl Device {
         sessions
             .arbitration
             .check_device(stream, update.device_id)?;
-        let (bid, role_id) = bid_of(update.clone())?;
+        let caller = sessions.caller(stream);
+        let (bid, role_id) = bid_of(update.clone(), caller)?;
         let role = bid.role.clone();
         let before = sessions.arbitration.primary(&role);
         let told = sessions.arbitration.bid(stream, bid)?;

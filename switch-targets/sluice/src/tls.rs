@@ -1,10 +1,16 @@
 //! Mutual TLS: whom the switch lets in, and as whom it answers.
 //!
-//! A client's certificate must chain to the client CA, be meant for clients (extended key usage), and carry the one name
-//! that the controller has. All three are checked in every handshake; sessions are not resumed.
+//! A client's certificate must chain to the client CA, be meant for clients (extended key usage), and carry the name that
+//! the controller has, or the one of those who only read. All three are checked in every handshake; sessions are not resumed.
+//!
+//! ```text
+//!   files ── looked at every few seconds ──► changed, and whole? ──► the next handshakes; what is connected goes on
+//! ```
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::pki_types::pem::PemObject;
@@ -16,7 +22,8 @@ use rustls::{
     SignatureScheme,
 };
 use thiserror::Error;
-use tracing::warn;
+use tokio::sync::watch;
+use tracing::{info, warn};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
@@ -26,9 +33,27 @@ pub struct Identity {
     pub certificate: PathBuf,
     pub key: PathBuf,
     pub client_ca: PathBuf,
-    /// dNSName in the client's subject alternative name, compared exactly.
-    pub client_name: String,
+    pub names: Names,
 }
+
+/// dNSNames in a client's subject alternative name, compared exactly.
+#[derive(Clone, Debug)]
+pub struct Names {
+    pub controller: String,
+    /// Without one nobody comes who only reads.
+    pub reader: Option<String>,
+}
+
+/// Whose certificate a client has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caller {
+    Controller,
+    /// Reads everything, is primary of nothing, changes nothing.
+    Reader,
+}
+
+/// How often the files are looked at.
+const LOOK: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Error)]
 pub enum TlsError {
@@ -69,9 +94,9 @@ impl Identity {
             path: self.client_ca.clone(),
             cause,
         })?;
-        let verifier = ControllerOnly {
+        let verifier = NamedOnly {
             chain,
-            name: self.client_name.clone(),
+            names: self.names.clone(),
         };
         let own = certificates("the switch's certificate", &self.certificate)?;
         let key = PrivateKeyDer::from_pem_file(&self.key)
@@ -94,6 +119,40 @@ impl Identity {
         config.send_tls13_tickets = 0;
         Ok(config)
     }
+
+    /// Serves what is in the files, as they are replaced, until nobody takes handshakes any more. What cannot be used is said, and
+    /// what was before stays: files that are replaced one after the other do not fit for a moment.
+    pub async fn follow(self, serving: watch::Sender<Arc<ServerConfig>>) {
+        let mut seen = self.stamps();
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(LOOK) => {}
+                () = serving.closed() => return,
+            }
+            let stamps = self.stamps();
+            if stamps == seen {
+                continue;
+            }
+            seen = stamps;
+            match self.server_config() {
+                Ok(config) => {
+                    info!("new connections see the certificates that are in the files now");
+                    serving.send_replace(Arc::new(config));
+                }
+                Err(error) => {
+                    warn!(%error, "new connections go on with the certificates of before")
+                }
+            }
+        }
+    }
+
+    /// Differ when a file was replaced or written; `None` for one that is not there.
+    fn stamps(&self) -> [Option<(u64, i64, i64, u64)>; 3] {
+        [&self.certificate, &self.key, &self.client_ca].map(|path| {
+            let found = std::fs::metadata(path).ok()?;
+            Some((found.ino(), found.mtime(), found.mtime_nsec(), found.len()))
+        })
+    }
 }
 
 fn certificates(what: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
@@ -115,13 +174,15 @@ fn file_error<E: ToString>(what: &'static str, path: &Path) -> impl Fn(E) -> Tls
 
 /// WebPKI's verifier, and what it does not ask of a client.
 #[derive(Debug)]
-struct ControllerOnly {
+struct NamedOnly {
     chain: Arc<dyn ClientCertVerifier>,
-    name: String,
+    names: Names,
 }
 
-impl ControllerOnly {
-    fn is_controller(&self, certificate: &CertificateDer<'_>) -> Result<(), String> {
+impl Names {
+    /// # Errors
+    /// Why it is nobody's who may come.
+    pub fn caller(&self, certificate: &CertificateDer<'_>) -> Result<Caller, String> {
         let (_, certificate) =
             X509Certificate::from_der(certificate).map_err(|error| error.to_string())?;
         let usage = certificate
@@ -133,18 +194,32 @@ impl ControllerOnly {
         let names = certificate
             .subject_alternative_name()
             .map_err(|error| error.to_string())?;
-        let mut names = names.iter().flat_map(|names| &names.value.general_names);
-        if !names.any(|name| matches!(name, GeneralName::DNSName(name) if *name == self.name)) {
-            return Err(format!(
-                "its subject alternative names lack the dNSName '{}'",
-                self.name
-            ));
+        let names = names
+            .iter()
+            .flat_map(|names| &names.value.general_names)
+            .filter_map(|name| match name {
+                GeneralName::DNSName(name) => Some(*name),
+                _ => None,
+            });
+        let mut caller = None;
+        for name in names {
+            if name == self.controller {
+                return Ok(Caller::Controller);
+            }
+            if self.reader.as_deref() == Some(name) {
+                caller = Some(Caller::Reader);
+            }
         }
-        Ok(())
+        caller.ok_or_else(|| {
+            let reader = self.reader.as_ref();
+            let reader = reader.map_or_else(String::new, |name| format!(" or '{name}'"));
+            let controller = &self.controller;
+            format!("its subject alternative names lack the dNSName '{controller}'{reader}")
+        })
     }
 }
 
-impl ClientCertVerifier for ControllerOnly {
+impl ClientCertVerifier for NamedOnly {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         self.chain.root_hint_subjects()
     }
@@ -158,7 +233,7 @@ impl ClientCertVerifier for ControllerOnly {
         let verified = self
             .chain
             .verify_client_cert(end_entity, intermediates, now)?;
-        self.is_controller(end_entity).map_err(|reason| {
+        self.names.caller(end_entity).map_err(|reason| {
             warn!(
                 reason,
                 "refused a client certificate of the right authority"

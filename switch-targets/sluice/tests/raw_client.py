@@ -37,13 +37,15 @@ class RawClient:
         address: str,
         infrastructure: Authority | Credentials,
         options: Sequence[tuple[str, Any]] = (),
+        certificate: str = "controller",
         **role: Any,
     ) -> None:
+        """`certificate`: of the folder's, the one that it shows."""
         folder = infrastructure.folder
         credentials = grpc.ssl_channel_credentials(
             infrastructure.certificate.read_bytes(),
-            (folder / "controller.key").read_bytes(),
-            (folder / "controller.pem").read_bytes(),
+            (folder / f"{certificate}.key").read_bytes(),
+            (folder / f"{certificate}.pem").read_bytes(),
         )
         # A status tells of each update: 8 KiB, the default, are not enough for a large batch.
         limits = [("grpc.absolute_max_metadata_size", 16 << 20), ("grpc.max_metadata_size", 16 << 20)]

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use tokio::sync::{Notify, mpsc};
 use tonic::Code;
 
-use super::{MAX_OPEN, OUTBOX, Outgoing};
+use super::{MAX_OPEN, MAX_READERS, OUTBOX, Outgoing};
 use crate::arbitration::{Arbitration, ElectionId, Standing, StreamId};
 use crate::proto::RpcStatus;
 use crate::proto::p4rt::{self, stream_message_response::Update};
 use crate::role::{Access, Owners};
+use crate::tls::Caller;
 
 /// The open streams and their standing.
 pub struct Sessions {
@@ -25,6 +26,7 @@ pub struct Sessions {
 pub struct Outbox {
     messages: mpsc::Sender<Outgoing>,
     overrun: Arc<Notify>,
+    caller: Caller,
     /// The number that the client has for its role, if it does not name it.
     pub role_id: u64,
 }
@@ -109,8 +111,18 @@ impl Sessions {
     }
 
     /// `None`: too many are open.
-    pub fn open(&mut self, messages: mpsc::Sender<Outgoing>) -> Option<(StreamId, Arc<Notify>)> {
-        if self.outboxes.len() >= MAX_OPEN {
+    pub fn open(
+        &mut self,
+        messages: mpsc::Sender<Outgoing>,
+        caller: Caller,
+    ) -> Option<(StreamId, Arc<Notify>)> {
+        let read = self
+            .outboxes
+            .values()
+            .filter(|it| it.caller == Caller::Reader);
+        if self.outboxes.len() >= MAX_OPEN
+            || (caller == Caller::Reader && read.count() >= MAX_READERS)
+        {
             return None;
         }
         self.opened += 1;
@@ -120,10 +132,16 @@ impl Sessions {
             Outbox {
                 messages,
                 overrun: Arc::clone(&overrun),
+                caller,
                 role_id: 0,
             },
         );
         Some((stream, overrun))
+    }
+
+    pub fn caller(&self, stream: StreamId) -> Caller {
+        let outbox = self.outboxes.get(&stream);
+        outbox.map_or(Caller::Reader, |outbox| outbox.caller)
     }
 
     pub fn tell(&self, stream: StreamId) {
