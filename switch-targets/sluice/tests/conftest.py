@@ -22,7 +22,7 @@ from gateway_rig import Gateway
 from gateway_target import CLIENT_NAME, GRPC_PORT, P4INFO, PROGRAM
 from gateway_target import infrastructure as make_infrastructure
 from gateway_wires import Relay, Wire, wired_switch
-from sluice_rig import PEERS, SWITCH, Controller, Sluice, binary, flat
+from sluice_rig import PEERS, SWITCH, Controller, Sluice, binary, credentials, flat
 
 
 @pytest.fixture(scope="session")
@@ -75,10 +75,6 @@ def address(sluice: Sluice) -> Iterator[str]:
     relay = Relay(GRPC_PORT, SWITCH)
     yield relay.address
     relay.close()
-
-
-def credentials(infrastructure: Authority, certificate: Path, key: Path) -> fy.GRPCCredentialsTLS:
-    return fy.GRPCCredentialsTLS(cacert=infrastructure.certificate, cert=certificate, private_key=key)
 
 
 @pytest.fixture

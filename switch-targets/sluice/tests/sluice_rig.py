@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 import finsy as fy
+from gateway_authority import Authority
 from gateway_target import ROOT
 from gateway_wires import PREFIX
 
@@ -39,6 +40,10 @@ def binary() -> Path:
 
 def flat(arguments: dict[str, str]) -> list[str]:
     return [*(word for pair in arguments.items() for word in pair), "--port", "1=wan", "--port", "2=lan"]
+
+
+def credentials(infrastructure: Authority, certificate: Path, key: Path) -> fy.GRPCCredentialsTLS:
+    return fy.GRPCCredentialsTLS(cacert=infrastructure.certificate, cert=certificate, private_key=key)
 
 
 class Sluice:

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 def files(arguments: dict[str, str], tmp_path: Path) -> Path:
     """A folder of the switch's own, where its certificate, key and client CA are."""
     for option in ("--cert", "--key", "--client-ca"):
-        arguments[option] = shutil.copy(arguments[option], tmp_path)
+        arguments[option] = str(shutil.copy(arguments[option], tmp_path))
     return tmp_path
 
 

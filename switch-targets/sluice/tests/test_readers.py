@@ -8,12 +8,11 @@ import finsy as fy
 import grpc.aio
 import pytest
 import sluice_entries as entries
-from conftest import credentials
 from finsy.proto import p4r
 from gateway_authority import CLIENT, Authority
 from gateway_target import CLIENT_NAME, P4INFO, PROGRAM
 from raw_client import Code, RawClient
-from sluice_rig import Controller
+from sluice_rig import Controller, credentials
 
 pytestmark = pytest.mark.slow
 
