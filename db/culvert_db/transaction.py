@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol, cast
 
 from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.util import greenlet_spawn
 
 from culvert_db.engine import Sessions
 
@@ -63,4 +64,5 @@ async def direct(sessions: Sessions) -> AsyncGenerator[Direct]:
             if driver.is_closed():
                 pooled.invalidate()
             else:
-                pooled.close()
+                # One more than the pool keeps is closed, which takes a round trip.
+                await greenlet_spawn(pooled.close)

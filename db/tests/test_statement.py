@@ -127,6 +127,18 @@ async def test_a_direct_transaction_is_whole_or_nothing(sessions: Sessions) -> N
         assert [row[0] for row in await _NAMES.rows(session)] == ["alice", "zoe"]
 
 
+async def test_what_the_pool_does_not_keep_is_closed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with EmbeddedPostgres(tmp_path / "pg") as url:
+        engine = create_engine(url, pool_size=1)
+        async with direct(create_sessions(engine)) as first, direct(create_sessions(engine)) as second:
+            pass
+        assert (first.driver.is_closed(), second.driver.is_closed()) == (True, False)
+        assert [record for record in caplog.records if record.name.startswith("sqlalchemy")] == []
+        await engine.dispose()
+
+
 async def test_a_connection_that_died_is_not_used_again(sessions: Sessions) -> None:
     end = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname <> ''"
     async with direct(sessions), direct(sessions):
