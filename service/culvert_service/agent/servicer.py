@@ -20,6 +20,7 @@ from culvert_service.identity.authenticators import Authenticators
 from culvert_service.identity.renewal import Renewal
 from culvert_service.identity.service import Identity, Now
 from culvert_service.resources import repository as resources
+from culvert_service.resources.name import NAME_MAX
 from culvert_service.sessions.opening import OpenRequest
 from culvert_service.sessions.service import Tunnels
 from culvert_service.watch.hub import GatewayMoved, Hub, Message, ProfileChanged, SaExpiring, TunnelClosed
@@ -178,6 +179,8 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         if not 0 < request.udp_port <= _PORT_MAX:
             raise CulvertError(Reason.REQUEST_INVALID, why="udp_port is not a port")
         name = request.fqdn.rstrip(".").lower()
+        if len(name) > NAME_MAX or not name.isprintable():
+            raise CulvertError(Reason.REQUEST_INVALID, why="fqdn is not a name")
         opened = await self._tunnels.open(
             OpenRequest(
                 who.fingerprint,

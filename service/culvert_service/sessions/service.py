@@ -234,12 +234,12 @@ class Tunnels:
 
     async def _open(self, request: OpenRequest) -> Opened:
         timeline = Timeline()
-        try:
-            async with self._turns:
+        async with self._turns:
+            try:
                 opened = await self._opening.open(request, timeline)
-        except CulvertError as error:
-            await tell_denied(self._sessions, request.fingerprint, request.fqdn, error)
-            raise
+            except CulvertError as error:
+                await tell_denied(self._sessions, request.fingerprint, request.fqdn, error)
+                raise
         tunnel = opened.tunnel
         _log.info(
             "tunnel opened",
