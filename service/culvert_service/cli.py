@@ -153,6 +153,12 @@ def write_bundle(name: str, directory: Path, config_file: ConfigFile = None) -> 
     _run(lambda settings: administration.write_bundle(settings, name, directory), config_file)
 
 
+@gateway_commands.command("reader")
+def issue_reader(directory: Path, config_file: ConfigFile = None) -> None:
+    """Write a certificate with which P4Runtime clients read gateways and change nothing."""
+    _run(lambda settings: operation.issue_reader(settings, directory), config_file)
+
+
 @gateway_commands.command("change")
 def change_gateway(
     name: str,

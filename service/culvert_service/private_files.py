@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 
@@ -13,6 +13,13 @@ def write(path: Path, data: bytes) -> None:
     fresh = _fresh(path, data)
     fresh.replace(path)
     _sync_directory(path.parent)
+
+
+def write_all(directory: Path, files: Mapping[str, bytes]) -> None:
+    """Replaces each; the directory is made where it is not there."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for name, data in files.items():
+        write(directory / name, data)
 
 
 def read_or_make(path: Path, make: Callable[[], bytes]) -> bytes:

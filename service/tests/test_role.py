@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any, cast
 
 import finsy
+import grpc
+import grpc.aio
 import pytest
 from culvert_service.gateways.role import objects_of
 from culvert_service.gateways.session import Credentials
-from finsy.proto import p4r, stratum
+from culvert_service.operation.commands import issue_reader
+from finsy.proto import p4r, p4r_grpc, stratum
 
 from .conftest import authority, free_port, running, settings_in
 from .gateway_process import BMV2, SLUICE, bmv2, sluice, unpack
@@ -60,6 +64,41 @@ async def test_nobody_in_another_role_writes_what_is_the_controllers(
                     await observer.write([update])
             # It has disturbed nobody.
             await device.open()
+            found = await world.rest("GET", "/gateways/gw-berlin")
+            assert (found["state"], found["drift"]["repaired"]) == ("online", 0)
+
+
+async def test_a_readers_certificate_reads_and_changes_nothing(
+    tmp_path: Path, database_url: str, wires: Wires
+) -> None:
+    settings = settings_in(tmp_path, database_url=database_url)
+    async with running(settings) as world:
+        port, reader = free_port(), tmp_path / "reader"
+        await world.add_gateway("gw-berlin", port)
+        unpack(await world.rest("POST", "/gateways/gw-berlin/bundle"), tmp_path / "gateway")
+        await issue_reader(settings, reader)
+        assert {file.name: file.stat().st_mode & 0o777 for file in reader.iterdir()} == dict.fromkeys(
+            ("ca.pem", "reader.pem", "reader.key"), 0o600
+        )
+        [line] = await world.rest("GET", "/audit?action=gateway.reader")
+        assert line["object"] == "ca/infrastructure"
+        async with sluice(tmp_path / "gateway", wires.names, port, "--reader-name", "culvert-reader"):
+            await world.online("gw-berlin")
+            ca, certificate, key = (
+                (reader / name).read_bytes() for name in ("ca.pem", "reader.pem", "reader.key")
+            )
+            credentials = grpc.ssl_channel_credentials(ca, key, certificate)
+            async with grpc.aio.secure_channel(f"127.0.0.1:{port}", credentials) as channel:
+                stub: Any = p4r_grpc.P4RuntimeStub(cast("Any", channel))
+                everything = p4r.Entity(table_entry=p4r.TableEntry())
+                answers = stub.Read(p4r.ReadRequest(device_id=1, entities=[everything]))
+                entries = [entity async for answer in answers for entity in answer.entities]
+                shown = await world.rest("GET", "/gateways/gw-berlin/entries")
+                assert len(entries) == shown["count"] > 0
+                gone = p4r.Update(type=p4r.Update.DELETE, entity=entries[0])
+                epoch = p4r.Uint128(low=(await world.rest("GET", "/gateways/gw-berlin"))["epoch"])
+                with pytest.raises(grpc.aio.AioRpcError, match="for reading alone"):
+                    await stub.Write(p4r.WriteRequest(device_id=1, election_id=epoch, updates=[gone]))
             found = await world.rest("GET", "/gateways/gw-berlin")
             assert (found["state"], found["drift"]["repaired"]) == ("online", 0)
 

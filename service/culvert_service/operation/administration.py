@@ -53,7 +53,7 @@ async def add_gateway(settings: Settings, description: Path) -> None:
 async def write_bundle(settings: Settings, name: str, directory: Path) -> None:
     """Files as sluice takes them, mode 0600."""
     bundle = await call(settings, "POST", f"{_gateway(name)}/bundle")
-    _write(
+    private_files.write_all(
         directory,
         {
             "ca.pem": bundle["ca_pem"].encode(),
@@ -105,9 +105,3 @@ def _read(description: Path) -> dict[str, object]:
         return tomllib.loads(description.read_text())
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{description}: {error}") from None
-
-
-def _write(directory: Path, files: dict[str, bytes]) -> None:
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for name, content in files.items():
-        private_files.write(directory / name, content)

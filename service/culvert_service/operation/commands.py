@@ -1,17 +1,22 @@
-"""`culvert-controller backup`, `restore`, `rotate-device-ca` and `doctor`."""
+"""`culvert-controller backup`, `restore`, `rotate-…-ca`, `gateway reader` and `doctor`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from culvert_service import controller
+from culvert_service import controller, private_files
 from culvert_service.audit import log as audit
 from culvert_service.audit.log import Line
 from culvert_service.config import Settings
 from culvert_service.operation import backup
 from culvert_service.operation.doctor import examine
 from culvert_service.pki import issuance, rotation
-from culvert_service.pki.authority import cross_certify, make_authority
+from culvert_service.pki.authority import (
+    P4RUNTIME_READER_NAME,
+    Authority,
+    cross_certify,
+    make_authority,
+)
 
 
 async def back_up(settings: Settings, target: Path) -> None:
@@ -50,6 +55,19 @@ async def rotate_infrastructure_ca(settings: Settings) -> None:
         f"Give each gateway a new bundle by {until}: the old CA's certificates are accepted to the end of it."
     )
     print("Invitations that have not been used name the old CA: give new ones.")
+
+
+async def issue_reader(settings: Settings, directory: Path) -> None:
+    async with controller.reading(settings) as sessions, sessions.begin() as session:
+        audit.tell(session, Line("gateway.reader", "ca/infrastructure"))
+    ca = Authority.load(settings.state_dir, "infrastructure")
+    reader = ca.issue_p4runtime_reader()
+    chain = reader.certificate.pem + ca.crossed_pem
+    files = {"ca.pem": ca.trusted_pem, "reader.pem": chain, "reader.key": reader.key_pem}
+    private_files.write_all(directory, files)
+    until = reader.certificate.expires_at.date()
+    print(f"{directory} holds a certificate that reads gateways and changes nothing, until {until}.")
+    print(f"It is for gateways that are started with --reader-name {P4RUNTIME_READER_NAME}.")
 
 
 async def doctor(settings: Settings) -> bool:

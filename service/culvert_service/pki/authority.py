@@ -25,6 +25,8 @@ from culvert_service.pki.issuance import Profile, Token
 CA_LIFETIME = datetime.timedelta(days=3650)
 # dNSName that a gateway demands of its P4Runtime client.
 P4RUNTIME_CLIENT_NAME = "culvert-controller"
+# Of those who may read it and change nothing, where it is told that name.
+P4RUNTIME_READER_NAME = "culvert-reader"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +111,16 @@ class Authority:
         return self._certificate.not_valid_after_utc
 
     def issue_server(self, common_name: str, names: Sequence[str]) -> PrivateKey:
-        """serverAuth, for DNS names and IP addresses. Raises IssuanceError, as the other two."""
+        """serverAuth, for DNS names and IP addresses. Raises IssuanceError, as the others."""
         return self._make(issuance.SERVER, common_name, names)
 
     def issue_p4runtime_client(self) -> PrivateKey:
         """clientAuth under the one name that gateways accept."""
         return self._make(issuance.P4RUNTIME_CLIENT, P4RUNTIME_CLIENT_NAME, [P4RUNTIME_CLIENT_NAME])
+
+    def issue_p4runtime_reader(self) -> PrivateKey:
+        """clientAuth under the name of those who only read."""
+        return self._make(issuance.P4RUNTIME_READER, P4RUNTIME_READER_NAME, [P4RUNTIME_READER_NAME])
 
     def issue_device(self, public_key: ec.EllipticCurvePublicKey, device_id: str) -> Issued:
         """clientAuth, 14 days."""

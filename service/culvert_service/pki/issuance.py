@@ -45,6 +45,8 @@ class Profile:
 
 SERVER = Profile(ExtendedKeyUsageOID.SERVER_AUTH, datetime.timedelta(days=397), named=True)
 P4RUNTIME_CLIENT = Profile(ExtendedKeyUsageOID.CLIENT_AUTH, datetime.timedelta(days=397), named=True)
+# Nothing revokes it before its end.
+P4RUNTIME_READER = Profile(ExtendedKeyUsageOID.CLIENT_AUTH, datetime.timedelta(days=30), named=True)
 DEVICE = Profile(ExtendedKeyUsageOID.CLIENT_AUTH, datetime.timedelta(days=14), named=False)
 
 
