@@ -71,10 +71,11 @@ from culvert_service.pki.authority import Authority
 from culvert_service.pki.master_key import MasterKey
 from culvert_service.pki.own_certificates import OwnCertificates
 from culvert_service.policies import endpoints as policy_endpoints
+from culvert_service.policies.effect import Effects
 from culvert_service.policies.service import Groups, Policies
 from culvert_service.policies.tracer import Tracer
 from culvert_service.resources import endpoints as resource_endpoints
-from culvert_service.resources.effect import Effects
+from culvert_service.resources.effect import Effects as ResourceEffects
 from culvert_service.resources.service import Resources
 from culvert_service.rest.access import Access
 from culvert_service.rest.admin_token import AdminToken
@@ -238,6 +239,7 @@ class Controller:
         state_now = State(sessions, self._fleet, self._hub, authorities)
         access, dns = Access(sessions, AdminToken.load(state), admins, rates), Dns(sessions)
         self._live = Live(sessions, gateways, dns)
+        effects = Effects(sessions, self._tunnels.enforcement.would_close)
         self._app = application(
             sessions,
             access,
@@ -255,12 +257,12 @@ class Controller:
                     self._tunnels.close_of_device,
                     enforce,
                 ),
-                policy_endpoints.groups_router(Groups(sessions, enforce)),
-                policy_endpoints.policies_router(Policies(sessions, enforce)),
+                policy_endpoints.groups_router(Groups(sessions, enforce, effects)),
+                policy_endpoints.policies_router(Policies(sessions, enforce, effects)),
                 policy_endpoints.access_router(
                     Tracer(sessions, self._fleet.is_online, now, approval=approval)
                 ),
-                resource_endpoints.router(self._resources, Effects(sessions, self._resources)),
+                resource_endpoints.router(self._resources, ResourceEffects(sessions, self._resources)),
                 tunnel_endpoints.router(self._tunnels),
                 site_tunnel_endpoints.router(self._site_tunnels),
                 dns_endpoints.router(dns),

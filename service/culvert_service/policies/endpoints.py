@@ -10,19 +10,24 @@ from fastapi import APIRouter, Depends, Query, Response, status
 from pydantic import Field
 
 from culvert_service.identity.schemas import UserName
+from culvert_service.policies.repository import Sought
 from culvert_service.policies.schemas import (
     ClosedOut,
+    EffectOut,
     GroupIn,
     GroupName,
     GroupOut,
+    GroupUseOut,
     PolicyIn,
     PolicyName,
     PolicyOut,
+    ResourceName,
     TraceOut,
 )
 from culvert_service.policies.service import Groups, Policies
 from culvert_service.policies.tracer import Tracer
 from culvert_service.rest.page import Page
+from culvert_service.rest.search import Search
 from culvert_service.rest.version import IfMatch, MayMatch, tagged
 
 
@@ -34,12 +39,28 @@ def groups_router(groups: Groups) -> APIRouter:
         return tagged(response, await groups.create(asked))
 
     @routes.get("", summary="List the groups")
-    async def list_all(page: Annotated[Page, Depends()]) -> list[GroupOut]:
-        return await groups.list(page)
+    async def list_all(page: Annotated[Page, Depends()], q: Search = None) -> list[GroupOut]:
+        return await groups.list(page, q)
+
+    @routes.post("/preview", summary="Say what a group, or another in its place, would do, and do nothing")
+    async def preview(asked: GroupIn, replaces: GroupName | None = None) -> EffectOut:
+        """It is refused for what writing it would be refused for."""
+        return await groups.preview(replaces, asked)
 
     @routes.get("/{name}", summary="Show a group")
     async def get(name: GroupName, response: Response) -> GroupOut:
         return tagged(response, await groups.get(name))
+
+    @routes.get("/{name}/use", summary="Say what the deletion of a group would do")
+    async def use(name: GroupName) -> GroupUseOut:
+        return await groups.use(name)
+
+    @routes.put("/{name}", summary="Change a group's name and members")
+    async def replace(
+        name: GroupName, asked: GroupIn, seen: Annotated[IfMatch, Depends()], response: Response
+    ) -> GroupOut:
+        """The tunnels that this ends the permission of are closed."""
+        return tagged(response, await groups.replace(name, asked, seen))
 
     @routes.put("/{name}/members", summary="Replace a group's members")
     async def replace_members(
@@ -68,7 +89,7 @@ def groups_router(groups: Groups) -> APIRouter:
     async def delete(name: GroupName, seen: Annotated[MayMatch, Depends()]) -> ClosedOut:
         return await groups.delete(name, seen)
 
-    _ = (create, list_all, get, replace_members, add, remove, delete)
+    _ = (create, list_all, preview, get, use, replace, replace_members, add, remove, delete)
     return routes
 
 
@@ -80,12 +101,26 @@ def policies_router(policies: Policies) -> APIRouter:
         return tagged(response, await policies.create(asked))
 
     @routes.get("", summary="List the policies")
-    async def list_all(page: Annotated[Page, Depends()]) -> list[PolicyOut]:
-        return await policies.list(page)
+    async def list_all(
+        page: Annotated[Page, Depends()],
+        q: Search = None,
+        group: Annotated[GroupName | None, Query(description="Those of this group")] = None,
+        resource: Annotated[ResourceName | None, Query(description="Those that lead to this one")] = None,
+    ) -> list[PolicyOut]:
+        return await policies.list(page, Sought(q, group, resource))
+
+    @routes.post("/preview", summary="Say what a policy, or another in its place, would do, and do nothing")
+    async def preview(asked: PolicyIn, replaces: PolicyName | None = None) -> EffectOut:
+        """It is refused for what writing it would be refused for."""
+        return await policies.preview(replaces, asked)
 
     @routes.get("/{name}", summary="Show a policy")
     async def get(name: PolicyName, response: Response) -> PolicyOut:
         return tagged(response, await policies.get(name))
+
+    @routes.get("/{name}/use", summary="Say what the deletion of a policy would do")
+    async def use(name: PolicyName) -> EffectOut:
+        return await policies.use(name)
 
     @routes.put("/{name}", summary="Replace a policy and close the tunnels that are not permitted any more")
     async def replace(
@@ -97,7 +132,7 @@ def policies_router(policies: Policies) -> APIRouter:
     async def delete(name: PolicyName, seen: Annotated[MayMatch, Depends()]) -> ClosedOut:
         return await policies.delete(name, seen)
 
-    _ = (create, list_all, get, replace, delete)
+    _ = (create, list_all, preview, get, use, replace, delete)
     return routes
 
 

@@ -3,26 +3,47 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from culvert_db import Device, Group, GroupMember, Policy, Resource, ResourceGateway, User
-from sqlalchemy import ScalarSelect, Text, bindparam, delete, select
+from culvert_db import (
+    Device,
+    Group,
+    GroupMember,
+    Policy,
+    PolicyResource,
+    Resource,
+    ResourceGateway,
+    User,
+)
+from sqlalchemy import ScalarSelect, Text, bindparam, delete, or_, select
 from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager, joinedload, selectinload
 
-from culvert_service.decision.facts import POLICIES
+from culvert_service.decision.facts import POLICIES, concerns
 from culvert_service.resources.name import candidates
 from culvert_service.resources.repository import meant_by
 from culvert_service.rest.page import Cut
+from culvert_service.rest.search import found_in
 
 _WHOLE = (joinedload(Policy.group), joinedload(Policy.user), selectinload(Policy.resources))
 
 
-async def groups(session: AsyncSession, cut: Cut) -> Sequence[Group]:
-    query = cut.of(select(Group).options(selectinload(Group.members)), Group.name)
-    return (await session.scalars(query)).all()
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """Of policies: `q` in one of their names, and who and what they lead to. None: whichever."""
+
+    q: str | None = None
+    group: str | None = None
+    resource: str | None = None
+
+
+async def groups(session: AsyncSession, cut: Cut, q: str | None) -> Sequence[Group]:
+    query = select(Group).options(selectinload(Group.members))
+    if q is not None:
+        query = query.where(or_(found_in(q, Group.name), Group.members.any(found_in(q, User.name))))
+    return (await session.scalars(cut.of(query, Group.name))).all()
 
 
 async def group(session: AsyncSession, name: str) -> Group | None:
@@ -45,8 +66,42 @@ async def lock_group(session: AsyncSession, name: str) -> int | None:
     return await session.scalar(select(Group.version).where(Group.name == name).with_for_update())
 
 
-async def policies(session: AsyncSession, cut: Cut) -> Sequence[Policy]:
-    return (await session.scalars(cut.of(select(Policy).options(*_WHOLE), Policy.name))).all()
+async def policies(session: AsyncSession, cut: Cut, sought: Sought) -> Sequence[Policy]:
+    query = select(Policy).options(*_WHOLE)
+    if sought.q is not None:
+        in_names = (
+            Policy.group.has(found_in(sought.q, Group.name)),
+            Policy.user.has(found_in(sought.q, User.name)),
+            Policy.resources.any(found_in(sought.q, Resource.name, Resource.fqdn)),
+        )
+        query = query.where(or_(found_in(sought.q, Policy.name), *in_names))
+    if sought.group is not None:
+        query = query.where(Policy.group.has(Group.name == sought.group))
+    if sought.resource is not None:
+        query = query.where(Policy.resources.any(Resource.name == sought.resource))
+    return (await session.scalars(cut.of(query, Policy.name))).all()
+
+
+async def of_group(session: AsyncSession, name: str) -> Sequence[Policy]:
+    """Its policies, with their resources."""
+    query = (
+        select(Policy).options(selectinload(Policy.resources)).join(Policy.group).where(Group.name == name)
+    )
+    return (await session.scalars(query.order_by(Policy.name))).all()
+
+
+async def reach(session: AsyncSession, resources: Collection[str]) -> set[tuple[str, str]]:
+    """Which people some enabled policy leads to which of these resources, by name."""
+    query = (
+        select(User.name, Resource.name)
+        .select_from(Policy)
+        .join(PolicyResource, PolicyResource.policy_id == Policy.id)
+        .join(Resource, Resource.id == PolicyResource.resource_id)
+        .join(User, concerns(User.id))
+        .where(Policy.enabled, Resource.name.in_(resources))
+        .distinct()
+    )
+    return {(user, resource) for user, resource in await session.execute(query)}
 
 
 async def policy(session: AsyncSession, name: str) -> Policy | None:

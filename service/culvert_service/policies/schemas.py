@@ -55,6 +55,26 @@ class ClosedOut(BaseModel):
     tunnels_closed: int
 
 
+class SomePeopleOut(BaseModel):
+    """How many, and the names of the first of them."""
+
+    count: int
+    first: list[str]
+
+
+class EffectOut(ClosedOut):
+    """What a change would do. Who gains or loses a resource gets to it, or not any more, as far as conditions let them."""
+
+    gain: SomePeopleOut
+    lose: SomePeopleOut
+
+
+class GroupUseOut(EffectOut):
+    """What the deletion of a group would do. Its policies go with it."""
+
+    policies_deleted: list[str]
+
+
 class StepOut(BaseModel):
     """One thing that the decision looked at. `subject` is the device, name, policy or gateway that it belongs to."""
 

@@ -15,7 +15,18 @@ from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Line
 from culvert_service.decision.conditions import Conditions
 from culvert_service.policies import repository
-from culvert_service.policies.schemas import ClosedOut, GroupIn, GroupOut, PolicyIn, PolicyOut
+from culvert_service.policies.effect import Effects
+from culvert_service.policies.repository import Sought
+from culvert_service.policies.schemas import (
+    ClosedOut,
+    EffectOut,
+    GroupIn,
+    GroupOut,
+    GroupUseOut,
+    PolicyIn,
+    PolicyOut,
+)
+from culvert_service.rest.field import FieldError
 from culvert_service.rest.page import Page
 from culvert_service.rest.version import MayMatch
 
@@ -24,25 +35,48 @@ Enforce = Callable[[], Awaitable[int]]
 
 
 class Groups:
-    def __init__(self, sessions: Sessions, enforce: Enforce) -> None:
+    def __init__(self, sessions: Sessions, enforce: Enforce, effects: Effects) -> None:
         self._sessions = sessions
         self._enforce = enforce
+        self._effects = effects
 
     async def create(self, asked: GroupIn) -> tuple[GroupOut, int]:
         """With its version. Raises CulvertError NOT_FOUND or ALREADY_EXISTS."""
-        try:
-            async with self._sessions.begin() as session:
-                members = [await _user(session, name) for name in dict.fromkeys(asked.members)]
-                session.add(Group(name=asked.name, members=members))
-                told: dict[str, Detail] = {"members": " ".join(user.name for user in members)}
-                audit.tell(session, Line("group.create", f"group/{asked.name}", told))
-        except IntegrityError:
-            raise CulvertError(Reason.ALREADY_EXISTS, what=f"The group {asked.name}") from None
+        async with self._sessions.begin() as session:
+            await _write_group(session, None, asked)
+            audit.tell(session, Line("group.create", f"group/{asked.name}", _members(asked.members)))
         return await self.get(asked.name)
 
-    async def list(self, page: Page) -> list[GroupOut]:
+    async def replace(self, name: str, asked: GroupIn, seen: MayMatch) -> tuple[GroupOut, int]:
+        """Raises the same, VERSION_NEEDED or VERSION_STALE."""
+        async with self._sessions.begin() as session:
+            await _seen_group(session, name, seen)
+            await _write_group(session, name, asked)
+            told = {"name": asked.name} | _members(asked.members)
+            audit.tell(session, Line("group.replace", f"group/{name}", told))
+        await self._enforce()
+        return await self.get(asked.name)
+
+    async def preview(self, name: str | None, asked: GroupIn) -> EffectOut:
+        """Raises what making it, or putting it in the place of the group `name`, would."""
+        return await self._effects.of(
+            lambda session: _led_to(session, name), lambda session: _write_group(session, name, asked)
+        )
+
+    async def use(self, name: str) -> GroupUseOut:
+        """Raises CulvertError NOT_FOUND."""
         async with self._sessions() as session:
-            found = await repository.groups(session, page.by(str))
+            policies = [policy.name for policy in await repository.of_group(session, name)]
+
+        async def change(session: AsyncSession) -> None:
+            await session.delete(await _group(session, name))
+
+        effect = await self._effects.of(lambda session: _led_to(session, name), change)
+        return GroupUseOut(**dict(effect), policies_deleted=policies)
+
+    async def list(self, page: Page, q: str | None) -> list[GroupOut]:
+        async with self._sessions() as session:
+            found = await repository.groups(session, page.by(str), q)
         return [_group_out(group) for group in page.cut(found, lambda group: (group.name,))]
 
     async def get(self, name: str) -> tuple[GroupOut, int]:
@@ -55,10 +89,8 @@ class Groups:
         """Raises CulvertError NOT_FOUND, VERSION_NEEDED or VERSION_STALE."""
         async with self._sessions.begin() as session:
             await _seen_group(session, name, seen)
-            group = await _group(session, name)
-            group.members = [await _user(session, member) for member in dict.fromkeys(names)]
-            told: dict[str, Detail] = {"members": " ".join(user.name for user in group.members)}
-            audit.tell(session, Line("group.members", f"group/{name}", told))
+            await _write_group(session, name, GroupIn(name=name, members=list(names)))
+            audit.tell(session, Line("group.members", f"group/{name}", _members(names)))
         await self._enforce()
         return await self.get(name)
 
@@ -89,9 +121,10 @@ class Groups:
 
 
 class Policies:
-    def __init__(self, sessions: Sessions, enforce: Enforce) -> None:
+    def __init__(self, sessions: Sessions, enforce: Enforce, effects: Effects) -> None:
         self._sessions = sessions
         self._enforce = enforce
+        self._effects = effects
 
     async def create(self, asked: PolicyIn) -> tuple[PolicyOut, int]:
         """With its version. Raises CulvertError NOT_FOUND or ALREADY_EXISTS."""
@@ -101,9 +134,29 @@ class Policies:
         """Raises the same, VERSION_NEEDED or VERSION_STALE."""
         return await self._write(name, asked, seen)
 
-    async def list(self, page: Page) -> list[PolicyOut]:
+    async def preview(self, name: str | None, asked: PolicyIn) -> EffectOut:
+        """Raises what making it, or putting it in the place of the policy `name`, would."""
+
+        async def concerned(session: AsyncSession) -> set[str]:
+            before = await _policy(session, name) if name is not None else None
+            return {*asked.resources, *(one.name for one in (before.resources if before else ()))}
+
+        return await self._effects.of(concerned, lambda session: _write_policy(session, name, asked))
+
+    async def use(self, name: str) -> EffectOut:
+        """What its deletion would do. Raises CulvertError NOT_FOUND."""
+
+        async def concerned(session: AsyncSession) -> set[str]:
+            return {resource.name for resource in (await _policy(session, name)).resources}
+
+        async def change(session: AsyncSession) -> None:
+            await session.delete(await _policy(session, name))
+
+        return await self._effects.of(concerned, change)
+
+    async def list(self, page: Page, sought: Sought) -> list[PolicyOut]:
         async with self._sessions() as session:
-            found = await repository.policies(session, page.by(str))
+            found = await repository.policies(session, page.by(str), sought)
         return [_policy_out(policy) for policy in page.cut(found, lambda policy: (policy.name,))]
 
     async def get(self, name: str) -> tuple[PolicyOut, int]:
@@ -120,23 +173,55 @@ class Policies:
         return ClosedOut(tunnels_closed=await self._enforce())
 
     async def _write(self, name: str | None, asked: PolicyIn, seen: MayMatch) -> tuple[PolicyOut, int]:
-        try:
-            async with self._sessions.begin() as session:
-                if name is not None:
-                    await _seen_policy(session, name, seen)
-                group = await _group(session, asked.group) if asked.group else None
-                user = await _user(session, asked.user) if asked.user else None
-                resources = await _resources(session, asked.resources)
-                policy = Policy() if name is None else await _policy(session, name)
-                policy.name, policy.enabled = asked.name, asked.enabled
-                policy.group, policy.user, policy.resources = group, user, resources
-                policy.conditions = asked.conditions.model_dump(mode="json", exclude_defaults=True)
-                session.add(policy)
-                audit.tell(session, _line(name, policy, asked))
-        except IntegrityError:
-            raise CulvertError(Reason.ALREADY_EXISTS, what=f"The policy {asked.name}") from None
+        async with self._sessions.begin() as session:
+            if name is not None:
+                await _seen_policy(session, name, seen)
+            policy = await _write_policy(session, name, asked)
+            audit.tell(session, _line(name, policy, asked))
         await self._enforce()
         return await self.get(asked.name)
+
+
+async def _write_group(session: AsyncSession, name: str | None, asked: GroupIn) -> None:
+    """`name` is the one that it has, if it is there. Raises CulvertError NOT_FOUND or ALREADY_EXISTS."""
+    group = Group(members=[]) if name is None else await _group(session, name)
+    group.name = asked.name
+    group.members = [
+        await _user(session, member, f"/members/{at}")
+        for at, member in enumerate(dict.fromkeys(asked.members))
+    ]
+    session.add(group)
+    try:
+        await session.flush()
+    except IntegrityError:
+        raise FieldError("/name", Reason.ALREADY_EXISTS, what=f"The group {asked.name}") from None
+
+
+async def _write_policy(session: AsyncSession, name: str | None, asked: PolicyIn) -> Policy:
+    """The same."""
+    group = await _group(session, asked.group, "/group") if asked.group else None
+    user = await _user(session, asked.user, "/user") if asked.user else None
+    resources = await _resources(session, asked.resources)
+    policy = Policy() if name is None else await _policy(session, name)
+    policy.name, policy.enabled = asked.name, asked.enabled
+    policy.group, policy.user, policy.resources = group, user, resources
+    policy.conditions = asked.conditions.model_dump(mode="json", exclude_defaults=True)
+    session.add(policy)
+    try:
+        await session.flush()
+    except IntegrityError:
+        raise FieldError("/name", Reason.ALREADY_EXISTS, what=f"The policy {asked.name}") from None
+    return policy
+
+
+async def _led_to(session: AsyncSession, group: str | None) -> set[str]:
+    """The resources that the policies of a group lead to."""
+    policies = await repository.of_group(session, group) if group is not None else ()
+    return {resource.name for policy in policies for resource in policy.resources}
+
+
+def _members(names: Sequence[str]) -> dict[str, Detail]:
+    return {"members": " ".join(dict.fromkeys(names))}
 
 
 def _line(name: str | None, policy: Policy, asked: PolicyIn) -> Line:
@@ -168,10 +253,11 @@ async def _seen_policy(session: AsyncSession, name: str, seen: MayMatch) -> None
     seen.check(f"The policy {name}", version)
 
 
-async def _group(session: AsyncSession, name: str) -> Group:
+async def _group(session: AsyncSession, name: str, pointer: str = "") -> Group:
+    """`pointer`: the field that names it, if one does."""
     found = await repository.group(session, name)
     if found is None:
-        raise CulvertError(Reason.NOT_FOUND, what=f"The group {name}")
+        raise FieldError(pointer, Reason.NOT_FOUND, what=f"The group {name}")
     return found
 
 
@@ -182,18 +268,18 @@ async def _policy(session: AsyncSession, name: str) -> Policy:
     return found
 
 
-async def _user(session: AsyncSession, name: str) -> User:
+async def _user(session: AsyncSession, name: str, pointer: str = "") -> User:
     user = await repository.user(session, name)
     if user is None:
-        raise CulvertError(Reason.NOT_FOUND, what=f"The user {name}")
+        raise FieldError(pointer, Reason.NOT_FOUND, what=f"The user {name}")
     return user
 
 
 async def _resources(session: AsyncSession, names: Sequence[str]) -> list[Resource]:
     found = await repository.resources_named(session, names)
-    for name in names:
+    for at, name in enumerate(names):
         if name not in found:
-            raise CulvertError(Reason.NOT_FOUND, what=f"The resource {name}")
+            raise FieldError(f"/resources/{at}", Reason.NOT_FOUND, what=f"The resource {name}")
     return list(found.values())
 
 

@@ -14,6 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
+from culvert_service.rest.field import FieldError
 from culvert_service.rest.version import VersionStaleError
 
 _log = logging.getLogger(__name__)
@@ -72,6 +73,8 @@ def install(app: FastAPI) -> None:
 
     async def refused(_request: Request, error: Exception) -> Response:
         assert isinstance(error, CulvertError)
+        if isinstance(error, FieldError) and error.pointer:
+            return problem(error, [Fault(pointer=error.pointer, detail=error.message)])
         return problem(error)
 
     async def invalid(_request: Request, error: Exception) -> Response:

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from culvert_db import Sessions
 from culvert_proto import CulvertError, Reason
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.decision import facts
 from culvert_service.decision.conditions import Denial
@@ -67,6 +68,16 @@ class Enforcement:
             while due := await self._due():
                 closed += await self._settle(due)
             return closed
+
+    async def would_close(self, session: AsyncSession) -> int:
+        """How many, were the session's transaction committed as it stands."""
+        due = await repository.due(session, self._now(), None)
+        closed = 0
+        for start in range(0, len(due), _BATCH):
+            batch = due[start : start + _BATCH]
+            closed += sum(isinstance(self._decide(tunnel), Denial) for tunnel in batch)
+            await asyncio.sleep(0)
+        return closed
 
     async def _tell(self) -> None:
         async with self._sessions() as session:

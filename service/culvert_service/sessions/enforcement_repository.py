@@ -74,7 +74,8 @@ class Due:
         )
 
 
-async def due(session: AsyncSession, now: datetime.datetime, limit: int) -> list[Due]:
+async def due(session: AsyncSession, now: datetime.datetime, limit: int | None) -> list[Due]:
+    """None: all of them."""
     query = (
         select(
             Tunnel.id,

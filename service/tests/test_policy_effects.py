@@ -1,0 +1,112 @@
+"""What a change of groups and policies would do is said before it is done, and then it does that."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from .conftest import Device, World
+from .switch import Switch
+
+pytestmark = pytest.mark.slow
+
+OWN = quote("alice to wiki")
+NOTHING = {"gain": {"count": 0, "first": []}, "lose": {"count": 0, "first": []}, "tunnels_closed": 0}
+
+
+def effect(gain: list[str], lose: list[str], closed: int = 0) -> dict[str, Any]:
+    return {
+        "gain": {"count": len(gain), "first": gain},
+        "lose": {"count": len(lose), "first": lose},
+        "tunnels_closed": closed,
+    }
+
+
+@pytest.fixture
+async def device(world: World, switch: Switch) -> Device:
+    """Alice's, with a tunnel to the wiki; bob and carol have none."""
+    for name in ("bob", "carol"):
+        await world.rest("POST", "/users", {"name": name, "email": f"{name}@corp.example"})
+    await world.rest("POST", "/groups", {"name": "writers", "members": ["alice", "bob"]})
+    device = await world.enrol()
+    await device.prove()
+    await device.open()
+    return device
+
+
+async def test_a_policy_says_whom_it_lets_in_and_whom_not_any_more(world: World, device: Device) -> None:
+    policy = {"name": "writers", "group": "writers", "resources": ["wiki"]}
+    assert await world.rest("POST", "/policies/preview", policy) == effect(["bob"], [])
+    assert [one["name"] for one in await world.rest("GET", "/policies")] == ["alice to wiki"]
+    await world.rest("POST", "/policies", policy)
+    # Alice has two ways in, and loses one.
+    assert await world.rest("GET", f"/policies/{OWN}/use") == NOTHING
+    await world.rest("DELETE", f"/policies/{OWN}")
+    assert await world.rest("GET", "/policies/writers/use") == effect([], ["alice", "bob"], 1)
+    off = await world.rest("POST", "/policies/preview?replaces=writers", policy | {"enabled": False})
+    assert off == effect([], ["alice", "bob"], 1)
+    carols = {"name": "carol", "user": "carol", "resources": ["wiki"]}
+    said = await world.rest("POST", "/policies/preview?replaces=writers", carols)
+    assert said == effect(["carol"], ["alice", "bob"], 1)
+    # A condition takes nobody's way, and closes what does not meet it.
+    approved = policy | {"conditions": {"device_approved": True}}
+    said = await world.rest("POST", "/policies/preview?replaces=writers", approved)
+    assert said == effect([], [], 1)
+    assert len(await world.rest("GET", "/tunnels")) == 1
+    await world.rest("PUT", "/policies/writers", approved)
+    assert await world.rest("GET", "/tunnels") == []
+
+
+async def test_a_group_says_what_its_members_get_and_what_its_end_cuts(world: World, device: Device) -> None:
+    await world.rest("POST", "/policies", {"name": "writers", "group": "writers", "resources": ["wiki"]})
+    await world.rest("DELETE", f"/policies/{OWN}")
+    path = "/groups/preview?replaces=writers"
+    said = await world.rest("POST", path, {"name": "readers", "members": ["bob", "carol"]})
+    assert said == effect(["carol"], ["alice"], 1)
+    use = await world.rest("GET", "/groups/writers/use")
+    assert use == effect([], ["alice", "bob"], 1) | {"policies_deleted": ["writers"]}
+    made = await world.rest("PUT", "/groups/writers", {"name": "readers", "members": ["bob", "carol"]})
+    assert (made["name"], made["members"]) == ("readers", ["bob", "carol"])
+    assert await world.rest("GET", "/tunnels") == []
+    (policy,) = await world.rest("GET", "/policies?group=readers")
+    assert policy["group"] == "readers"
+    assert await world.rest("DELETE", "/groups/readers") == {"tunnels_closed": 0}
+    assert await world.rest("GET", "/policies") == []
+
+
+async def test_what_would_be_refused_is_refused_beforehand_and_says_which_field(
+    world: World, device: Device
+) -> None:
+    policy = {"name": "writers", "group": "writers", "resources": ["wiki"]}
+    for path, body, pointer in (
+        ("/policies", policy | {"resources": ["wiki", "git"]}, "/resources/1"),
+        ("/policies", policy | {"group": "readers"}, "/group"),
+        ("/policies", policy | {"group": None, "user": "dave"}, "/user"),
+        ("/policies", policy | {"name": "alice to wiki"}, "/name"),
+        ("/policies", policy | {"conditions": {"sources": ["10.0.0.0/33"]}}, "/conditions/sources/0"),
+        ("/groups", {"name": "writers", "members": []}, "/name"),
+        ("/groups", {"name": "readers", "members": ["alice", "dave"]}, "/members/1"),
+    ):
+        for way in ("", "/preview"):
+            answer = await world.admin.post(f"/api/v1{path}{way}", json=body)
+            faults = answer.json()["errors"]
+            assert faults, (path, way)
+            assert all(one["pointer"].startswith(pointer) and one["detail"] for one in faults), faults
+
+
+async def test_policies_and_groups_are_found_by_whom_and_what_they_join(world: World, device: Device) -> None:
+    await world.rest("POST", "/policies", {"name": "authors", "group": "writers", "resources": ["wiki"]})
+
+    async def found(path: str) -> list[str]:
+        return [one["name"] for one in await world.rest("GET", path)]
+
+    assert await found("/policies?q=WRIT") == ["authors"]
+    assert await found("/policies?q=wiki.corp") == ["alice to wiki", "authors"]
+    assert await found("/policies?q=alice") == ["alice to wiki"]
+    assert await found("/policies?q=%25") == []
+    assert await found("/policies?resource=wiki") == ["alice to wiki", "authors"]
+    assert await found("/policies?group=readers") == []
+    assert await found("/groups?q=bob") == ["writers"]
+    assert await found("/groups?q=carol") == []
