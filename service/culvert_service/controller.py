@@ -25,6 +25,8 @@ from culvert_db.embedded import EmbeddedPostgres
 from culvert_proto import agent_pb2_grpc
 
 from culvert_service import private_files, servers
+from culvert_service.about import endpoints as about_endpoints
+from culvert_service.about.service import About
 from culvert_service.admins import account_endpoints, passkey_endpoints
 from culvert_service.admins import endpoints as admin_endpoints
 from culvert_service.admins.account import Account
@@ -268,6 +270,7 @@ class Controller:
                 dns_endpoints.router(dns),
                 audit_endpoints.router(sessions),
                 admin_endpoints.router(admins),
+                about_endpoints.router(About(settings, self._own, authorities, now)),
                 metrics_endpoints.router(self._instruments, state_now),
                 live_endpoints.router(self._live, access),
             ],

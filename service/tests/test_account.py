@@ -101,3 +101,16 @@ async def test_a_recovery_code_stands_in_for_a_code_once(world: World) -> None:
         assert (await signs_in(world, ada, PASSWORD, again.json()["codes"][2])).status_code == 200
         stored = await dump(world)
         assert not [code for code in again.json()["codes"] if code in stored]
+
+
+@slow
+async def test_who_is_signed_in_ends_their_own_sessions_and_nobody_elses(world: World) -> None:
+    async with signed_in(world, "ada", "owner") as ada, signed_in(world, "eve", "owner") as eve:
+        (own,) = (await ada.ask("GET", "/session/sessions")).json()
+        assert own["current"]
+        path = f"/session/sessions/{own['id']}"
+        assert refusal(await eve.ask("DELETE", path)) == (404, "NOT_FOUND")
+        assert refusal(await ada.ask("DELETE", path, **{"X-CSRF-Token": "x"})) == (403, "CSRF_INVALID")
+        assert (await ada.ask("DELETE", path)).status_code == 204
+        assert (await ada.ask("GET", "/session")).status_code == 401
+        assert (await eve.ask("GET", "/session")).status_code == 200

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import datetime
+import hashlib
 import secrets
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from culvert_db import Admin, AdminRecoveryCode, Sessions
+from culvert_db import Admin, AdminRecoveryCode, AdminSession, Sessions
 from culvert_proto import CulvertError, Reason
 from pydantic import BaseModel, ValidationError
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -22,6 +23,7 @@ from culvert_service.admins.schemas import (
     PasswordIn,
     ProofIn,
     RecoveryCodesOut,
+    SessionOut,
 )
 from culvert_service.audit import log as audit
 from culvert_service.audit.log import Line
@@ -121,6 +123,30 @@ class Account:
         await self._proven(name, "admin.recovery-codes", asked, change)
         return RecoveryCodesOut(codes=codes)
 
+    async def sessions(self, name: str, session_hash: bytes) -> list[SessionOut]:
+        """Newest first."""
+        async with self._sessions() as session:
+            rows = await repository.sessions_of(session, name, self._now())
+        return [
+            SessionOut(
+                id=_shown(row),
+                current=row.token_hash == session_hash,
+                created_at=row.created_at,
+                expires_at=row.expires_at,
+            )
+            for row in rows
+        ]
+
+    async def end_session(self, name: str, session_id: str) -> None:
+        """Raises CulvertError NOT_FOUND."""
+        async with self._sessions.begin() as session:
+            for row in await repository.sessions_of(session, name, self._now()):
+                if _shown(row) == session_id:
+                    await session.delete(row)
+                    audit.tell(session, Line("admin.session.end", f"admin/{name}"))
+                    return
+        raise CulvertError(Reason.NOT_FOUND, what="The session")
+
     async def _proven(
         self,
         name: str,
@@ -133,6 +159,11 @@ class Account:
         except CulvertError as error:
             await audit.denied(self._sessions, Line(action, f"admin/{name}"), error)
             raise
+
+
+def _shown(row: AdminSession) -> str:
+    """What names a session, and opens none."""
+    return hashlib.sha256(row.token_hash).hexdigest()
 
 
 def _recovery_code() -> str:

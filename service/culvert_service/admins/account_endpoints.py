@@ -1,4 +1,4 @@
-"""REST: one's own password, authenticator and recovery codes."""
+"""REST: one's own password, authenticator, recovery codes and sessions."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from culvert_service.admins.schemas import (
     PasswordIn,
     ProofIn,
     RecoveryCodesOut,
+    SessionOut,
 )
 from culvert_service.admins.service import Admins
 from culvert_service.rest.access import COOKIE, CsrfToken
@@ -57,6 +58,20 @@ def public_router(admins: Admins, account: Account) -> APIRouter:
         name = (await own_session(admins, request, csrf)).name
         return await account.make_recovery_codes(name, asked)
 
+    @routes.get("/sessions", summary="List one's own sessions")
+    async def sessions(request: Request) -> list[SessionOut]:
+        name = (await own_session(admins, request, None)).name
+        return await account.sessions(name, _hash(request))
+
+    @routes.delete(
+        "/sessions/{session_id}",
+        status_code=status.HTTP_204_NO_CONTENT,
+        summary="Sign out another of one's own sessions",
+    )
+    async def end_session(session_id: str, request: Request, csrf: CsrfToken = None) -> None:
+        await account.end_session((await own_session(admins, request, csrf)).name, session_id)
+
+    _ = (sessions, end_session)
     _ = (change_password, begin_authenticator, confirm_authenticator, make_recovery_codes)
     return routes
 

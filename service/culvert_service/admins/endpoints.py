@@ -9,6 +9,7 @@ from culvert_db import ActorKind
 from culvert_proto import CulvertError, Reason
 from fastapi import APIRouter, Depends, Request, Response, status
 
+from culvert_service.admins.permission import SCOPES
 from culvert_service.admins.schemas import (
     AdminInvitationIn,
     AdminInvitationOut,
@@ -98,13 +99,17 @@ def router(admins: Admins) -> APIRouter:
     async def list_tokens(page: Annotated[Page, Depends()]) -> list[ApiTokenOut]:
         return await admins.tokens(page)
 
+    @routes.get("/tokens/scopes", summary="List what an API token can be for")
+    async def list_scopes() -> list[str]:
+        return list(SCOPES)
+
     @routes.delete(
         "/tokens/{token_id}", status_code=status.HTTP_204_NO_CONTENT, summary="Revoke an API token"
     )
     async def delete_token(token_id: uuid.UUID) -> None:
         await admins.delete_token(token_id)
 
-    _ = (invite, list_admins, get, change_role, delete, create_token, list_tokens, delete_token)
+    _ = (invite, list_admins, get, change_role, delete, create_token, list_tokens, list_scopes, delete_token)
     return routes
 
 

@@ -14,6 +14,7 @@ from culvert_proto import CulvertError, Reason
 AREAS = (
     "access",
     "audit",
+    "controller",
     "devices",
     "dns",
     "gateways",

@@ -76,6 +76,14 @@ async def session_of(session: AsyncSession, token_hash: bytes, now: datetime.dat
     )
 
 
+async def sessions_of(session: AsyncSession, name: str, now: datetime.datetime) -> Sequence[AdminSession]:
+    """Newest first."""
+    query = (
+        select(AdminSession).join(AdminSession.admin).where(Admin.name == name, AdminSession.expires_at > now)
+    )
+    return (await session.scalars(query.order_by(AdminSession.created_at.desc()))).all()
+
+
 async def end_session(session: AsyncSession, token_hash: bytes) -> None:
     await session.execute(delete(AdminSession).where(AdminSession.token_hash == token_hash))
 

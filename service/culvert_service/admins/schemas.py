@@ -91,6 +91,17 @@ class SignedInOut(BaseModel):
     role: Literal["owner", "admin", "auditor"]
     csrf_token: str
     expires_at: datetime
+    # Who signs in by OpenID Connect has none, and no code.
+    has_password: bool
+
+
+class SessionOut(BaseModel):
+    """One in which the account is signed in. `current`: the one that asks."""
+
+    id: str
+    current: bool
+    created_at: datetime
+    expires_at: datetime
 
 
 class PasskeyIn(_In):

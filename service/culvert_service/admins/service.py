@@ -36,6 +36,7 @@ from culvert_service.audit.log import Actor, Line, acting
 from culvert_service.identity import totp
 from culvert_service.pki.master_key import MasterKey
 from culvert_service.rest.admin_token import NAME as ROOT_NAME
+from culvert_service.rest.field import FieldError
 from culvert_service.rest.page import Page
 from culvert_service.rest.version import MayMatch
 
@@ -142,7 +143,7 @@ class Admins:
 
     async def create_token(self, asked: ApiTokenIn) -> NewApiTokenOut:
         if asked.name == ROOT_NAME:
-            raise CulvertError(Reason.ALREADY_EXISTS, what=f"The API token {asked.name}")
+            raise FieldError("/name", Reason.ALREADY_EXISTS, what=f"The API token {asked.name}")
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         scopes = sorted(set(asked.scopes))
         row = ApiToken(
@@ -160,7 +161,7 @@ class Admins:
                 await session.refresh(row)
                 audit.tell(session, Line("token.create", f"token/{row.name}", {"scopes": " ".join(scopes)}))
         except IntegrityError:
-            raise CulvertError(Reason.ALREADY_EXISTS, what=f"The API token {asked.name}") from None
+            raise FieldError("/name", Reason.ALREADY_EXISTS, what=f"The API token {asked.name}") from None
         return NewApiTokenOut(**_token_out(row).model_dump(), token=token)
 
     async def tokens(self, page: Page) -> list[ApiTokenOut]:
@@ -215,7 +216,7 @@ class Admins:
                 await session.flush()
                 audit.tell(session, Line("admin.create", f"admin/{asked.name}", {"role": role.value}))
         except IntegrityError:
-            raise CulvertError(Reason.ALREADY_EXISTS, what=f"The administrator {asked.name}") from None
+            raise FieldError("/name", Reason.ALREADY_EXISTS, what=f"The administrator {asked.name}") from None
         return SetupOut(totp_uri=totp.uri(secret, asked.name, "administration"))
 
     async def _sign_in(self, asked: SignInIn, line: Line) -> SignedIn:
@@ -247,7 +248,11 @@ def by_role(signed_in: SignedInOut) -> ByRole:
 
 def _signed_in(token: str, admin: Admin, expires_at: datetime.datetime) -> SignedInOut:
     return SignedInOut(
-        name=admin.name, role=admin.role.value, csrf_token=csrf_token(token), expires_at=expires_at
+        name=admin.name,
+        role=admin.role.value,
+        csrf_token=csrf_token(token),
+        expires_at=expires_at,
+        has_password=admin.password_hash is not None,
     )
 
 

@@ -16,6 +16,7 @@ from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Line
 from culvert_service.identity import repository
 from culvert_service.identity.schemas import RevokedOut, UserChange, UserIn, UserOut
+from culvert_service.rest.field import FieldError
 from culvert_service.rest.page import Page
 from culvert_service.rest.version import MayMatch
 from culvert_service.watch.hub import End, Hub
@@ -40,7 +41,7 @@ class People:
                 await session.flush()
                 audit.tell(session, Line("user.create", f"user/{asked.name}", {"email": asked.email}))
         except IntegrityError:
-            raise CulvertError(Reason.ALREADY_EXISTS, what=f"The user {asked.name}") from None
+            raise FieldError("/name", Reason.ALREADY_EXISTS, what=f"The user {asked.name}") from None
         return await self.get(asked.name)
 
     async def list(self, page: Page, q: str | None) -> list[UserOut]:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from typing import Annotated
+from urllib.parse import quote, unquote
 
+from culvert_proto import CulvertError
 from fastapi import APIRouter, Query, Request, Response, status
+from pydantic import ValidationError
 from starlette.responses import RedirectResponse
 
 from culvert_service.admins.endpoints import keep
 from culvert_service.admins.service import SignedIn
 from culvert_service.oidc.flow import LIFETIME
-from culvert_service.oidc.schemas import OidcIn, OidcOut
+from culvert_service.oidc.schemas import OidcIn, OidcOffer, OidcOut
 from culvert_service.oidc.service import Oidc
+from culvert_service.rest.problem import Problem, said
 
 FLOW_COOKIE = "__Host-culvert-oidc"
+REFUSED_COOKIE = "__Host-culvert-oidc-refused"
+_TOLD_SECONDS = 60
 
 _Text = Annotated[str | None, Query(max_length=4096)]
 
@@ -21,6 +27,13 @@ _Text = Annotated[str | None, Query(max_length=4096)]
 def public_router(oidc: Oidc) -> APIRouter:
     """For whoever the provider knows."""
     routes = APIRouter(prefix="/oidc", tags=["sign-in"])
+
+    @routes.get("", summary="Say whether there is a provider of OpenID Connect to sign in at")
+    async def offer(request: Request, response: Response) -> OidcOffer:
+        cookie = request.cookies.get(REFUSED_COOKIE)
+        if cookie is not None:
+            response.delete_cookie(REFUSED_COOKIE, secure=True, httponly=True, samesite="lax")
+        return OidcOffer(issuer=oidc.issuer, refused=_refusal(cookie))
 
     @routes.post("", summary="Begin to sign in, set up or enrol by OpenID Connect")
     async def begin(asked: OidcIn, response: Response) -> OidcOut:
@@ -45,13 +58,39 @@ def public_router(oidc: Oidc) -> APIRouter:
     async def finish(
         request: Request, state: Annotated[str, Query(max_length=256)] = "", code: _Text = None
     ) -> RedirectResponse:
-        """To the console, signed in; or to the invitation's link, which Culvert on this computer opens."""
-        done = await oidc.finish(request.cookies.get(FLOW_COOKIE), state, code)
+        """To the console, signed in, or told why not; or to the invitation's link, which Culvert on this computer opens."""
+        try:
+            done = await oidc.finish(request.cookies.get(FLOW_COOKIE), state, code)
+        except CulvertError as error:
+            if "text/html" not in request.headers.get("Accept", ""):
+                raise
+            return _told(error)
         answer = RedirectResponse("/" if isinstance(done, SignedIn) else done.link, status.HTTP_303_SEE_OTHER)
         if isinstance(done, SignedIn):
             keep(answer, done)
         answer.delete_cookie(FLOW_COOKIE, secure=True, httponly=True, samesite="lax")
         return answer
 
-    _ = (begin, finish)
+    _ = (offer, begin, finish)
     return routes
+
+
+def _told(error: CulvertError) -> RedirectResponse:
+    """A person in a browser reads it in the console, which asks for it there."""
+    answer = RedirectResponse("/", status.HTTP_303_SEE_OTHER)
+    answer.set_cookie(
+        REFUSED_COOKIE,
+        quote(said(error).model_dump_json()),
+        max_age=_TOLD_SECONDS,
+        secure=True,
+        httponly=True,
+        samesite="lax",
+    )
+    return answer
+
+
+def _refusal(cookie: str | None) -> Problem | None:
+    try:
+        return Problem.model_validate_json(unquote(cookie or ""))
+    except ValidationError:
+        return None

@@ -6,6 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
+from culvert_service.rest.problem import Problem
+
 
 class OidcIn(BaseModel):
     """`setup` makes an administrator's account: with an invitation's `token`, under `name`."""
@@ -22,6 +24,13 @@ class OidcIn(BaseModel):
         if given != (self.purpose == "setup",) * 2:
             raise ValueError("setup needs a token and a name, and nothing else does")
         return self
+
+
+class OidcOffer(BaseModel):
+    # Null: nobody has configured a provider.
+    issuer: str | None
+    # What this browser has just come back with instead of a session. It is told once.
+    refused: Problem | None
 
 
 class OidcOut(BaseModel):

@@ -42,6 +42,11 @@ class Oidc:
         self._invite = invite
         self._now = now
 
+    @property
+    def issuer(self) -> str | None:
+        """Of the provider, if there is one."""
+        return self._configured.issuer if self._configured else None
+
     async def begin(self, asked: OidcIn) -> tuple[str, str]:
         """Where to send the browser, and its cookie. Raises CulvertError NOT_FOUND or OIDC_REFUSED."""
         token = asked.token.get_secret_value() if asked.token else ""

@@ -17,6 +17,7 @@ from culvert_service.gateways.suite import Suite
 from culvert_service.resources import repository
 from culvert_service.resources.schemas import DeletedOut, Rekey, ResourceIn, ResourceOut
 from culvert_service.resources.target import Target
+from culvert_service.rest.field import FieldError
 from culvert_service.rest.page import Page
 from culvert_service.rest.version import MayMatch
 from culvert_service.watch.hub import Hub
@@ -130,7 +131,7 @@ class Resources:
         if not any(asked.fqdn == zone or asked.fqdn.endswith(f".{zone}") for zone in self._zones):
             zones = ", ".join(self._zones) or "none are configured"
             why = f"{asked.fqdn} is in none of the managed zones ({zones})"
-            raise CulvertError(Reason.REQUEST_INVALID, why=why)
+            raise FieldError("/fqdn", Reason.REQUEST_INVALID, why=why)
 
 
 async def _locked(session: AsyncSession, name: str, seen: MayMatch) -> Resource:
@@ -157,7 +158,8 @@ def _fields(asked: ResourceIn) -> dict[str, Any]:
 
 async def _serving(session: AsyncSession, asked: ResourceIn) -> list[ResourceGateway]:
     gateways = await repository.gateways_named(session, asked.gateways)
-    serving = [_found(gateways, name, "gateway") for name in dict.fromkeys(asked.gateways)]
+    names = dict.fromkeys(asked.gateways)
+    serving = [_found(gateways, name, "gateway", f"/gateways/{at}") for at, name in enumerate(names)]
     for gateway in serving:
         check_serves(gateway, asked.name, [target.prefix for target in asked.targets], asked.suite)
     return [
@@ -177,20 +179,24 @@ def _line(action: str, asked: ResourceIn) -> Line:
 
 def _exists(asked: ResourceIn) -> CulvertError:
     what = f"A resource named {asked.name}, or with the name {asked.fqdn}, or a policy for it"
-    return CulvertError(Reason.ALREADY_EXISTS, what=what)
+    return FieldError("/fqdn", Reason.ALREADY_EXISTS, what=what)
 
 
 async def _policies(session: AsyncSession, resource: Resource, people: Sequence[str]) -> list[Policy]:
     users = await repository.users_named(session, people)
     return [
-        Policy(name=f"{name} to {resource.name}", user=_found(users, name, "user"), resources=[resource])
-        for name in dict.fromkeys(people)
+        Policy(
+            name=f"{name} to {resource.name}",
+            user=_found(users, name, "user", f"/users/{at}"),
+            resources=[resource],
+        )
+        for at, name in enumerate(dict.fromkeys(people))
     ]
 
 
-def _found(rows: dict[str, _Row], name: str, kind: str) -> _Row:
+def _found(rows: dict[str, _Row], name: str, kind: str, pointer: str) -> _Row:
     if name not in rows:
-        raise CulvertError(Reason.NOT_FOUND, what=f"The {kind} {name}")
+        raise FieldError(pointer, Reason.NOT_FOUND, what=f"The {kind} {name}")
     return rows[name]
 
 

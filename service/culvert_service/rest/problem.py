@@ -43,17 +43,20 @@ class Problem(BaseModel):
     errors: list[Fault] = []
 
 
-def problem(error: CulvertError, faults: Sequence[Fault] = ()) -> JSONResponse:
-    status = error.entry.http
-    body = Problem(
+def said(error: CulvertError, faults: Sequence[Fault] = ()) -> Problem:
+    return Problem(
         type=f"urn:culvert:error:{error.reason.name.lower().replace('_', '-')}",
         title=error.reason.name.replace("_", " ").capitalize(),
-        status=status,
+        status=error.entry.http,
         detail=error.message,
         reason=error.reason.name,
         remedy=error.remedy,
         errors=list(faults),
     )
+
+
+def problem(error: CulvertError, faults: Sequence[Fault] = ()) -> JSONResponse:
+    status = error.entry.http
     headers: dict[str, str] = {}
     if status is HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = "Bearer"
@@ -61,7 +64,7 @@ def problem(error: CulvertError, faults: Sequence[Fault] = ()) -> JSONResponse:
         headers["Retry-After"] = str(error.retry_after)
     if isinstance(error, VersionStaleError):
         headers["ETag"] = error.etag
-    return JSONResponse(body.model_dump(), status, headers, MEDIA_TYPE)
+    return JSONResponse(said(error, faults).model_dump(), status, headers, MEDIA_TYPE)
 
 
 def _pointer(place: Sequence[object]) -> str:
@@ -80,11 +83,11 @@ def install(app: FastAPI) -> None:
     async def invalid(_request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         # Where and why, never the value: it may be a token.
-        said = [(fault["loc"], fault["msg"]) for fault in error.errors()]
-        why = "; ".join(f"{'.'.join(map(str, place[1:]))}: {what}" for place, what in said)
+        found = [(fault["loc"], fault["msg"]) for fault in error.errors()]
+        why = "; ".join(f"{'.'.join(map(str, place[1:]))}: {what}" for place, what in found)
         return problem(
             CulvertError(Reason.REQUEST_INVALID, why=why),
-            [Fault(pointer=_pointer(place), detail=what) for place, what in said if place[0] == "body"],
+            [Fault(pointer=_pointer(place), detail=what) for place, what in found if place[0] == "body"],
         )
 
     async def http(request: Request, error: Exception) -> Response:

@@ -150,6 +150,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/controller": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show the controller that answers: version, settings, CAs and certificates */
+        get: operations["show_api_v1_controller_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/devices": {
         parameters: {
             query?: never;
@@ -555,6 +572,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/groups/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Say what a group, or another in its place, would do, and do nothing
+         * @description It is refused for what writing it would be refused for.
+         */
+        post: operations["preview_api_v1_groups_preview_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/groups/{name}": {
         parameters: {
             query?: never;
@@ -564,7 +601,11 @@ export interface paths {
         };
         /** Show a group */
         get: operations["get_api_v1_groups__name__get"];
-        put?: never;
+        /**
+         * Change a group's name and members
+         * @description The tunnels that this ends the permission of are closed.
+         */
+        put: operations["replace_api_v1_groups__name__put"];
         post?: never;
         /** Delete a group, its policies, and the tunnels that these permitted */
         delete: operations["delete_api_v1_groups__name__delete"];
@@ -611,6 +652,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/groups/{name}/use": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Say what the deletion of a group would do */
+        get: operations["use_api_v1_groups__name__use_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/invitations": {
         parameters: {
             query?: never;
@@ -652,7 +710,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** Say whether there is a provider of OpenID Connect to sign in at */
+        get: operations["offer_api_v1_oidc_get"];
         put?: never;
         /** Begin to sign in, set up or enrol by OpenID Connect */
         post: operations["begin_api_v1_oidc_post"];
@@ -671,7 +730,7 @@ export interface paths {
         };
         /**
          * Come back from the provider
-         * @description To the console, signed in; or to the invitation's link, which Culvert on this computer opens.
+         * @description To the console, signed in, or told why not; or to the invitation's link, which Culvert on this computer opens.
          */
         get: operations["finish_api_v1_oidc_callback_get"];
         put?: never;
@@ -700,6 +759,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/policies/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Say what a policy, or another in its place, would do, and do nothing
+         * @description It is refused for what writing it would be refused for.
+         */
+        post: operations["preview_api_v1_policies_preview_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/policies/{name}": {
         parameters: {
             query?: never;
@@ -714,6 +793,23 @@ export interface paths {
         post?: never;
         /** Delete a policy and close the tunnels that only it permitted */
         delete: operations["delete_api_v1_policies__name__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/policies/{name}/use": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Say what the deletion of a policy would do */
+        get: operations["use_api_v1_policies__name__use_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -962,6 +1058,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/session/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List one's own sessions */
+        get: operations["sessions_api_v1_session_sessions_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/session/sessions/{session_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Sign out another of one's own sessions */
+        delete: operations["end_session_api_v1_session_sessions__session_id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/setup": {
         parameters: {
             query?: never;
@@ -1028,6 +1158,23 @@ export interface paths {
         put?: never;
         /** Make an API token */
         post: operations["create_token_api_v1_tokens_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tokens/scopes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List what an API token can be for */
+        get: operations["list_scopes_api_v1_tokens_scopes_get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1308,6 +1455,26 @@ export interface components {
             legacy_suites: components["schemas"]["Suite"][];
         };
         /**
+         * CertificateOut
+         * @description `fingerprint` is the SHA-256 of its DER, in hexadecimal.
+         */
+        CertificateOut: {
+            /**
+             * Expires At
+             * Format: date-time
+             */
+            expires_at: string;
+            /** Fingerprint */
+            fingerprint: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "ca" | "earlier-ca" | "server" | "client";
+            /** Name */
+            name: string;
+        };
+        /**
          * Check
          * @description What a step of the decision looked at.
          * @enum {string}
@@ -1341,6 +1508,42 @@ export interface components {
              * @default []
              */
             sources?: (string)[];
+        };
+        /** ControllerOut */
+        ControllerOut: {
+            /** Agent Address */
+            agent_address: string;
+            /** Certificates */
+            certificates: components["schemas"]["CertificateOut"][];
+            /**
+             * Database
+             * @enum {string}
+             */
+            database: "embedded" | "external";
+            /** Device Approval */
+            device_approval: boolean;
+            /** Managed Zones */
+            managed_zones: string[];
+            /** Name */
+            name: string;
+            /**
+             * Now
+             * Format: date-time
+             */
+            now: string;
+            /** Oidc Issuer */
+            oidc_issuer: string | null;
+            /** Protected Prefixes */
+            protected_prefixes: string[];
+            /** Rest Url */
+            rest_url: string;
+            /**
+             * Started At
+             * Format: date-time
+             */
+            started_at: string;
+            /** Version */
+            version: string;
         };
         /** DeletedOut */
         DeletedOut: {
@@ -1452,6 +1655,16 @@ export interface components {
              * @default 0
              */
             repaired?: number;
+        };
+        /**
+         * EffectOut
+         * @description What a change would do. Who gains or loses a resource gets to it, or not any more, as far as conditions let them.
+         */
+        EffectOut: {
+            gain: components["schemas"]["SomePeopleOut"];
+            lose: components["schemas"]["SomePeopleOut"];
+            /** Tunnels Closed */
+            tunnels_closed: number;
         };
         /** EndIn */
         EndIn: {
@@ -1656,6 +1869,18 @@ export interface components {
             /** Name */
             name: string;
         };
+        /**
+         * GroupUseOut
+         * @description What the deletion of a group would do. Its policies go with it.
+         */
+        GroupUseOut: {
+            gain: components["schemas"]["SomePeopleOut"];
+            lose: components["schemas"]["SomePeopleOut"];
+            /** Policies Deleted */
+            policies_deleted: string[];
+            /** Tunnels Closed */
+            tunnels_closed: number;
+        };
         /** Health */
         Health: {
             /** Status */
@@ -1797,6 +2022,12 @@ export interface components {
             purpose: "sign-in" | "setup" | "enrol";
             /** Token */
             token?: string | null;
+        };
+        /** OidcOffer */
+        OidcOffer: {
+            /** Issuer */
+            issuer: string | null;
+            refused: components["schemas"]["Problem"] | null;
         };
         /** OidcOut */
         OidcOut: {
@@ -2129,6 +2360,26 @@ export interface components {
         RoleIn: {
             role: components["schemas"]["Role"];
         };
+        /**
+         * SessionOut
+         * @description One in which the account is signed in. `current`: the one that asks.
+         */
+        SessionOut: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Current */
+            current: boolean;
+            /**
+             * Expires At
+             * Format: date-time
+             */
+            expires_at: string;
+            /** Id */
+            id: string;
+        };
         /** SetupIn */
         SetupIn: {
             /** Name */
@@ -2176,6 +2427,8 @@ export interface components {
              * Format: date-time
              */
             expires_at: string;
+            /** Has Password */
+            has_password: boolean;
             /** Name */
             name: string;
             /**
@@ -2246,6 +2499,16 @@ export interface components {
              */
             state: "down" | "switching" | "up";
             suite: components["schemas"]["Suite"];
+        };
+        /**
+         * SomePeopleOut
+         * @description How many, and the names of the first of them.
+         */
+        SomePeopleOut: {
+            /** Count */
+            count: number;
+            /** First */
+            first: string[];
         };
         /**
          * StepOut
@@ -2895,6 +3158,39 @@ export interface operations {
                 };
                 content: {
                     "application/json": unknown;
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    show_api_v1_controller_get: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description With a session's cookie, for every write */
+                "X-CSRF-Token"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ControllerOut"];
                 };
             };
             /** @description Default Response */
@@ -3901,6 +4197,8 @@ export interface operations {
     list_all_api_v1_groups_get: {
         parameters: {
             query?: {
+                /** @description A part of what is shown of a row: its name, its address, … */
+                q?: string | null;
                 limit?: number;
                 /** @description From the Link header of the page before */
                 cursor?: string | null;
@@ -3972,6 +4270,45 @@ export interface operations {
             };
         };
     };
+    preview_api_v1_groups_preview_post: {
+        parameters: {
+            query?: {
+                replaces?: string | null;
+            };
+            header?: {
+                /** @description With a session's cookie, for every write */
+                "X-CSRF-Token"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["GroupIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EffectOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
     get_api_v1_groups__name__get: {
         parameters: {
             query?: never;
@@ -3985,6 +4322,47 @@ export interface operations {
             cookie?: never;
         };
         requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GroupOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    replace_api_v1_groups__name__put: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description With a session's cookie, for every write */
+                "X-CSRF-Token"?: string | null;
+                /** @description The ETag that was read */
+                "if-match"?: string | null;
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["GroupIn"];
+            };
+        };
         responses: {
             /** @description Successful Response */
             200: {
@@ -4161,6 +4539,41 @@ export interface operations {
             };
         };
     };
+    use_api_v1_groups__name__use_get: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description With a session's cookie, for every write */
+                "X-CSRF-Token"?: string | null;
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GroupUseOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
     invite_api_v1_invitations_post: {
         parameters: {
             query?: never;
@@ -4216,6 +4629,36 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    offer_api_v1_oidc_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OidcOffer"];
+                };
             };
             /** @description Default Response */
             default: {
@@ -4297,6 +4740,12 @@ export interface operations {
     list_all_api_v1_policies_get: {
         parameters: {
             query?: {
+                /** @description A part of what is shown of a row: its name, its address, … */
+                q?: string | null;
+                /** @description Those of this group */
+                group?: string | null;
+                /** @description Those that lead to this one */
+                resource?: string | null;
                 limit?: number;
                 /** @description From the Link header of the page before */
                 cursor?: string | null;
@@ -4354,6 +4803,45 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PolicyOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    preview_api_v1_policies_preview_post: {
+        parameters: {
+            query?: {
+                replaces?: string | null;
+            };
+            header?: {
+                /** @description With a session's cookie, for every write */
+                "X-CSRF-Token"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PolicyIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EffectOut"];
                 };
             };
             /** @description Default Response */
@@ -4467,6 +4955,41 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ClosedOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    use_api_v1_policies__name__use_get: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description With a session's cookie, for every write */
+                "X-CSRF-Token"?: string | null;
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EffectOut"];
                 };
             };
             /** @description Default Response */
@@ -5183,6 +5706,69 @@ export interface operations {
             };
         };
     };
+    sessions_api_v1_session_sessions_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionOut"][];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    end_session_api_v1_session_sessions__session_id__delete: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description With a session's cookie, for every write */
+                "X-CSRF-Token"?: string | null;
+            };
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
     set_up_api_v1_setup_post: {
         parameters: {
             query?: never;
@@ -5462,6 +6048,39 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["NewApiTokenOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    list_scopes_api_v1_tokens_scopes_get: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description With a session's cookie, for every write */
+                "X-CSRF-Token"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": string[];
                 };
             };
             /** @description Default Response */

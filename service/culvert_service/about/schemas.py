@@ -1,0 +1,34 @@
+"""This controller as REST says it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel
+
+
+class CertificateOut(BaseModel):
+    """`fingerprint` is the SHA-256 of its DER, in hexadecimal."""
+
+    name: str
+    kind: Literal["ca", "earlier-ca", "server", "client"]
+    fingerprint: str
+    expires_at: datetime
+
+
+class ControllerOut(BaseModel):
+    name: str
+    version: str
+    started_at: datetime
+    # The server's own.
+    now: datetime
+    rest_url: str
+    agent_address: str
+    database: Literal["embedded", "external"]
+    managed_zones: list[str]
+    protected_prefixes: list[str]
+    # Every policy asks for an approved device.
+    device_approval: bool
+    oidc_issuer: str | None
+    certificates: list[CertificateOut]

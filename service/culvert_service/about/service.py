@@ -1,0 +1,66 @@
+"""What an administrator is shown of this controller. No secret is among it."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from typing import Literal
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+
+from culvert_service.about.schemas import CertificateOut, ControllerOut
+from culvert_service.config import Settings
+from culvert_service.pki.authority import Authority
+from culvert_service.pki.own_certificates import OwnCertificates
+
+
+class About:
+    def __init__(
+        self,
+        settings: Settings,
+        own: OwnCertificates,
+        authorities: dict[str, Authority],
+        now: Callable[[], datetime.datetime],
+    ) -> None:
+        self._settings = settings
+        self._own = own
+        self._authorities = authorities
+        self._now = now
+        self._started_at = now()
+
+    def now(self) -> ControllerOut:
+        settings = self._settings
+        return ControllerOut(
+            name=settings.controller_name,
+            version=version("culvert-service"),
+            started_at=self._started_at,
+            now=self._now(),
+            rest_url=settings.rest_url,
+            agent_address=settings.agent_address,
+            database="embedded" if settings.database_url is None else "external",
+            managed_zones=list(settings.managed_zones),
+            protected_prefixes=list(settings.protected_prefixes),
+            device_approval=settings.device_approval,
+            oidc_issuer=settings.oidc_issuer,
+            certificates=list(self._certificates()),
+        )
+
+    def _certificates(self) -> Iterator[CertificateOut]:
+        for name, authority in self._authorities.items():
+            current, *earlier = x509.load_pem_x509_certificates(authority.trusted_pem)
+            yield _shown(name, "ca", current)
+            yield from (_shown(name, "earlier-ca", one) for one in earlier)
+        for kind, own in (("server", self._own.server), ("client", self._own.client)):
+            yield CertificateOut(
+                name=kind,
+                kind="server" if kind == "server" else "client",
+                fingerprint=own.certificate.fingerprint.hex(),
+                expires_at=own.certificate.expires_at,
+            )
+
+
+def _shown(name: str, kind: Literal["ca", "earlier-ca"], found: x509.Certificate) -> CertificateOut:
+    fingerprint = found.fingerprint(hashes.SHA256()).hex()
+    return CertificateOut(name=name, kind=kind, fingerprint=fingerprint, expires_at=found.not_valid_after_utc)
