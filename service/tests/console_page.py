@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from culvert_lab.browser import FLAGS, OWN_BROWSERS, chromium
-from playwright.async_api import Browser, ConsoleMessage, Page, Request, ViewportSize, async_playwright
+from playwright.async_api import (
+    Browser,
+    ConsoleMessage,
+    Page,
+    Request,
+    ViewportSize,
+    async_playwright,
+    expect,
+)
 
 from .conftest import World
 from .test_admins import PASSWORD, Person, browser
+
+# Of a busy computer; what has to be quick says so itself.
+expect.set_options(timeout=20_000)
 
 SCREENS = Path(__file__).resolve().parents[2] / "build" / "screens"
 WIDE, NARROW = ViewportSize(width=1280, height=800), ViewportSize(width=375, height=740)
@@ -28,9 +39,11 @@ BUILT = Path(__file__).resolve().parents[1] / "console" / "dist" / "index.html"
 class Console:
     """A page of the console. `faults`: what no page may do, whatever is shown in it."""
 
-    def __init__(self, page: Page, url: str) -> None:
+    def __init__(self, page: Page, url: str, others: Sequence[str] = ()) -> None:
+        """`others`: hosts that it may lead to."""
         self.page = page
         self.url = url
+        self._hosts = {urlsplit(url).netloc, *others}
         self.faults: list[str] = []
         page.on("console", self._says)
         page.on("pageerror", lambda error: self.faults.append(str(error)))
@@ -76,8 +89,7 @@ class Console:
             self.faults.append(message.text)
 
     def _asks(self, request: Request) -> None:
-        ours = urlsplit(self.url).netloc
-        if not request.url.startswith("data:") and urlsplit(request.url).netloc != ours:
+        if not request.url.startswith("data:") and urlsplit(request.url).netloc not in self._hosts:
             self.faults.append(f"another host is asked: {request.url}")
 
 
@@ -93,13 +105,15 @@ async def chromium_running() -> AsyncGenerator[Browser]:
 
 
 @asynccontextmanager
-async def console(world: World, running: Browser, *, narrow: bool = False) -> AsyncGenerator[Console]:
+async def console(
+    world: World, running: Browser, *, narrow: bool = False, others: Sequence[str] = ()
+) -> AsyncGenerator[Console]:
     # The controller's certificate is of its own CA.
     context = await running.new_context(
         ignore_https_errors=True, viewport=NARROW if narrow else WIDE, locale="en-GB", timezone_id="UTC"
     )
-    shown = Console(await context.new_page(), world.settings.rest_url)
-    shown.page.set_default_timeout(10_000)
+    shown = Console(await context.new_page(), world.settings.rest_url, others)
+    shown.page.set_default_timeout(20_000)
     try:
         yield shown
     finally:

@@ -13,7 +13,6 @@ from .switch import Switch
 pytestmark = pytest.mark.slow
 
 OWN = quote("alice to wiki")
-NOTHING = {"gain": {"count": 0, "first": []}, "lose": {"count": 0, "first": []}, "tunnels_closed": 0}
 
 
 def effect(gain: list[str], lose: list[str], closed: int = 0) -> dict[str, Any]:
@@ -42,7 +41,7 @@ async def test_a_policy_says_whom_it_lets_in_and_whom_not_any_more(world: World,
     assert [one["name"] for one in await world.rest("GET", "/policies")] == ["alice to wiki"]
     await world.rest("POST", "/policies", policy)
     # Alice has two ways in, and loses one.
-    assert await world.rest("GET", f"/policies/{OWN}/use") == NOTHING
+    assert await world.rest("GET", f"/policies/{OWN}/use") == effect([], [])
     await world.rest("DELETE", f"/policies/{OWN}")
     assert await world.rest("GET", "/policies/writers/use") == effect([], ["alice", "bob"], 1)
     off = await world.rest("POST", "/policies/preview?replaces=writers", policy | {"enabled": False})
@@ -79,8 +78,8 @@ async def test_a_group_says_what_its_members_get_and_what_its_end_cuts(world: Wo
 async def test_what_would_be_refused_is_refused_beforehand_and_says_which_field(
     world: World, device: Device
 ) -> None:
-    policy = {"name": "writers", "group": "writers", "resources": ["wiki"]}
-    for path, body, pointer in (
+    policy: dict[str, Any] = {"name": "writers", "group": "writers", "resources": ["wiki"]}
+    faulty: list[tuple[str, dict[str, Any], str]] = [
         ("/policies", policy | {"resources": ["wiki", "git"]}, "/resources/1"),
         ("/policies", policy | {"group": "readers"}, "/group"),
         ("/policies", policy | {"group": None, "user": "dave"}, "/user"),
@@ -88,7 +87,8 @@ async def test_what_would_be_refused_is_refused_beforehand_and_says_which_field(
         ("/policies", policy | {"conditions": {"sources": ["10.0.0.0/33"]}}, "/conditions/sources/0"),
         ("/groups", {"name": "writers", "members": []}, "/name"),
         ("/groups", {"name": "readers", "members": ["alice", "dave"]}, "/members/1"),
-    ):
+    ]
+    for path, body, pointer in faulty:
         for way in ("", "/preview"):
             answer = await world.admin.post(f"/api/v1{path}{way}", json=body)
             faults = answer.json()["errors"]

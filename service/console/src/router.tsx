@@ -69,6 +69,44 @@ const peopleRoute = createRoute({
   component: lazyRouteComponent(() => import("./people/People"), "People"),
 });
 
+const groupsRoute = createRoute({
+  getParentRoute: () => frameRoute,
+  path: "/groups",
+  validateSearch: (search) => text(search, "q"),
+  component: lazyRouteComponent(() => import("./groups/Groups"), "Groups"),
+});
+
+const newGroupRoute = createRoute({
+  getParentRoute: () => frameRoute,
+  path: "/groups/new",
+  component: lazyRouteComponent(() => import("./groups/NewGroup"), "NewGroup"),
+});
+
+const groupRoute = createRoute({
+  getParentRoute: () => frameRoute,
+  path: "/groups/of/$name",
+  component: lazyRouteComponent(() => import("./groups/OneGroup"), "OneGroup"),
+});
+
+const policiesRoute = createRoute({
+  getParentRoute: () => frameRoute,
+  path: "/policies",
+  validateSearch: (search) => text(search, "q"),
+  component: lazyRouteComponent(() => import("./policies/Policies"), "Policies"),
+});
+
+const newPolicyRoute = createRoute({
+  getParentRoute: () => frameRoute,
+  path: "/policies/new",
+  component: lazyRouteComponent(() => import("./policies/NewPolicy"), "NewPolicy"),
+});
+
+const policyRoute = createRoute({
+  getParentRoute: () => frameRoute,
+  path: "/policies/of/$name",
+  component: lazyRouteComponent(() => import("./policies/OnePolicy"), "OnePolicy"),
+});
+
 const devicesRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/devices",
@@ -113,6 +151,12 @@ const routes = rootRoute.addChildren([
     gatewayRoute,
     peopleRoute,
     devicesRoute,
+    policiesRoute,
+    newPolicyRoute,
+    policyRoute,
+    groupsRoute,
+    newGroupRoute,
+    groupRoute,
     dnsRoute,
     accessRoute,
     activityRoute,

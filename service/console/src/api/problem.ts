@@ -50,11 +50,13 @@ function said(detail: string): string {
 
 /**
  * What belongs beside which field of a form, and what belongs to none of them. A field is named by its path,
- * `targets.0.prefix`; a fault that lies deeper than the form's own fields is shown at the nearest one.
+ * `targets.0.prefix`; a fault that lies deeper than the form's own fields is shown at the nearest one. `renamed`: fields that
+ * are called something else in the form.
  */
 export function byField(
   problem: Problem,
   fields: readonly string[],
+  renamed: Readonly<Record<string, string>> = {},
 ): { fields: Record<string, string>; rest: Problem | null } {
   const found: Record<string, string> = {};
   let unplaced = problem.errors?.length === 0 || problem.errors === undefined;
@@ -63,7 +65,8 @@ export function byField(
       .split("/")
       .slice(1)
       .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
-    const field = nearest(parts, fields);
+    const place = nearest(parts, fields);
+    const field = place === null ? null : (renamed[place] ?? place);
     if (field === null) unplaced = true;
     else found[field] = found[field] ? `${found[field]}; ${said(detail)}` : said(detail);
   }

@@ -68,15 +68,15 @@ function Framed({ session }: { session: Session }) {
         </Group>
       </AppShell.Header>
       <AppShell.Navbar p="sm" aria-label="Main">
-        {PLACES.map(({ label, to, icon: Icon }) => (
+        {PLACES.map(({ label, to, also, icon: Icon }) => (
           <NavLink
             key={to}
             component={Link}
             to={to}
             label={label}
             leftSection={<Icon size={18} stroke={1.6} />}
-            active={to === "/" ? pathname === "/" : pathname.startsWith(to)}
-            aria-current={(to === "/" ? pathname === "/" : pathname.startsWith(to)) ? "page" : undefined}
+            active={isAt(pathname, to) || isAt(pathname, also)}
+            aria-current={isAt(pathname, to) || isAt(pathname, also) ? "page" : undefined}
             onClick={close}
             variant="light"
             mb={2}
@@ -101,6 +101,10 @@ function Framed({ session }: { session: Session }) {
       <Commands />
     </AppShell>
   );
+}
+
+function isAt(pathname: string, place: string | undefined): boolean {
+  return place === "/" ? pathname === "/" : place !== undefined && pathname.startsWith(place);
 }
 
 function CommandsButton() {

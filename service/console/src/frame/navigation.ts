@@ -3,6 +3,7 @@ import {
   IconDeviceLaptop,
   IconHelpHexagon,
   IconHistory,
+  IconKey,
   IconLayoutDashboard,
   IconServer2,
   IconUsers,
@@ -15,6 +16,8 @@ import type { LinkProps } from "@tanstack/react-router";
 export interface Place {
   label: string;
   to: NonNullable<LinkProps["to"]>;
+  /** What else belongs to it. */
+  also?: string;
   icon: Icon;
   about: string;
 }
@@ -25,6 +28,13 @@ export const PLACES: readonly Place[] = [
   { label: "Gateways", to: "/gateways", icon: IconServer2, about: "Where tunnels end" },
   { label: "People", to: "/people", icon: IconUsers, about: "Who may open what" },
   { label: "Devices", to: "/devices", icon: IconDeviceLaptop, about: "Enrolled computers" },
+  {
+    label: "Policies",
+    to: "/policies",
+    also: "/groups",
+    icon: IconKey,
+    about: "Who may reach what, and when",
+  },
   { label: "DNS", to: "/dns", icon: IconWorldWww, about: "What is published" },
   { label: "Why?", to: "/access", icon: IconHelpHexagon, about: "What somebody would be answered, and why" },
   { label: "Activity", to: "/activity", icon: IconHistory, about: "Who did what" },

@@ -1,18 +1,20 @@
 import { Button, Group, List, Stack, Text } from "@mantine/core";
-import { notifications } from "@mantine/notifications";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 
 import { api, body } from "../api/client";
+import { allPolicies } from "../policies/queries";
 import { counted } from "../shared/words";
 import { Dialog } from "../shared/Dialog";
 import { ProblemNote } from "../shared/ProblemNote";
 import { Waiting } from "../shared/Waiting";
+import { offerUndo } from "../shared/undo";
+import { restored } from "./restored";
 import { hangsOnQuery, type Resource } from "./queries";
 
 /** Says what it cuts before it does. */
 export function DeleteResource({
-  resource: { name, fqdn },
+  resource,
   opened,
   onClose,
 }: {
@@ -20,16 +22,24 @@ export function DeleteResource({
   opened: boolean;
   onClose: () => void;
 }) {
+  const { name, fqdn } = resource;
   const navigate = useNavigate();
   const queries = useQueryClient();
   const use = useQuery({ ...hangsOnQuery(name), enabled: opened });
   const remove = useMutation({
-    mutationFn: async () =>
-      body(await api.DELETE("/api/v1/resources/{name}", { params: { path: { name } } })),
-    onSuccess: async ({ tunnels_closed }) => {
-      notifications.show({
-        message: `${fqdn} is deleted${tunnels_closed > 0 ? `, ${counted(tunnels_closed, "tunnel")} closed` : ""}`,
-      });
+    mutationFn: async () => {
+      const policies = await allPolicies({ resource: name });
+      const { tunnels_closed } = body(
+        await api.DELETE("/api/v1/resources/{name}", { params: { path: { name } } }),
+      );
+      return { policies, tunnels_closed };
+    },
+    onSuccess: async ({ policies, tunnels_closed }) => {
+      offerUndo(
+        `${fqdn} is deleted${tunnels_closed > 0 ? `, ${counted(tunnels_closed, "tunnel")} closed` : ""}`,
+        `${fqdn} is published again`,
+        () => restored(resource, policies),
+      );
       await navigate({ to: "/resources" });
       queries.removeQueries({ queryKey: ["resources", "one", name] });
     },

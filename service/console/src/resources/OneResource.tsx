@@ -1,25 +1,29 @@
-import { Button, Group, Stack, Text } from "@mantine/core";
-import { useForm } from "@mantine/form";
+import { Button, Stack, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { notifications } from "@mantine/notifications";
 import { IconTrash } from "@tabler/icons-react";
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
-import { useState } from "react";
 
 import { api, tagged, type Tagged } from "../api/client";
-import { byField, problemOf, ProblemError } from "../api/problem";
 import { useTunnels } from "../live/live";
 import { useMayWrite } from "../session/session";
+import { EditForm, type Edited } from "../shared/EditForm";
 import { PageHead } from "../shared/PageHead";
 import { ProblemNote } from "../shared/ProblemNote";
 import { Waiting } from "../shared/Waiting";
-import { Conflict } from "../shared/Conflict";
 import { DeleteResource } from "./DeleteResource";
 import { Fields } from "./Fields";
-import { fieldsOf, formOf, resourceOf, VALIDATE } from "./form";
-import { resourceQuery, type Resource } from "./queries";
+import { fieldsOf, formOf, resourceOf, VALIDATE, type ResourceForm } from "./form";
+import { resourceQuery, type Resource, type ResourceIn } from "./queries";
 import { TunnelTable } from "../tunnels/TunnelTable";
+
+const EDITED: Edited<Resource, ResourceForm, ResourceIn> = {
+  formOf,
+  bodyOf: resourceOf,
+  fieldsOf,
+  validate: VALIDATE,
+};
 
 export function OneResource() {
   const { name } = useParams({ from: "/frame/resources/of/$name" });
@@ -39,6 +43,7 @@ export function OneResource() {
 
 function Shown({ found }: { found: Tagged<Resource> }) {
   const { name, fqdn } = found.row;
+  const queries = useQueryClient();
   const mayWrite = useMayWrite("resources");
   const [deleting, { open, close }] = useDisclosure();
   const tunnels = [...(useTunnels().rows?.values() ?? [])].filter(({ resource }) => resource === name);
@@ -57,75 +62,29 @@ function Shown({ found }: { found: Tagged<Resource> }) {
         </Text>
         {tunnels.length > 0 && <TunnelTable tunnels={tunnels} />}
       </section>
-      <Edit found={found} mayWrite={mayWrite} />
+      <EditForm
+        label="Resource"
+        what={fqdn}
+        found={found}
+        edited={EDITED}
+        mayWrite={mayWrite}
+        write={async (body, etag) =>
+          tagged(
+            await api.PUT("/api/v1/resources/{name}", {
+              params: { path: { name }, header: { "if-match": etag } },
+              body,
+            }),
+          )
+        }
+        again={() => void queries.refetchQueries(resourceQuery(name))}
+        onSaved={(saved) => {
+          queries.setQueryData(resourceQuery(name).queryKey, saved);
+          notifications.show({ message: `${saved.row.fqdn} is saved` });
+        }}
+      >
+        {(form) => <Fields form={form} />}
+      </EditForm>
       <DeleteResource resource={found.row} opened={deleting} onClose={close} />
     </Stack>
   );
-}
-
-/** The version that was there when editing began is the one that is written over; a newer one is a conflict. */
-function Edit({ found, mayWrite }: { found: Tagged<Resource>; mayWrite: boolean }) {
-  const queries = useQueryClient();
-  const [base, setBase] = useState(found);
-  const { name } = base.row;
-  const form = useForm({ initialValues: formOf(base.row), validate: VALIDATE });
-  const save = useMutation({
-    mutationFn: async ({ etag }: { etag: string }) =>
-      tagged(
-        await api.PUT("/api/v1/resources/{name}", {
-          params: { path: { name }, header: { "if-match": etag } },
-          body: resourceOf(form.values, base.row),
-        }),
-      ),
-    onSuccess: (saved) => {
-      queries.setQueryData(resourceQuery(name).queryKey, saved);
-      take(saved);
-      notifications.show({ message: `${saved.row.fqdn} is saved` });
-    },
-    onError: (error) => {
-      form.setErrors(byField(problemOf(error), fieldsOf(form.values)).fields);
-      if (isStale(error)) void queries.refetchQueries(resourceQuery(name));
-    },
-  });
-  function take(newer: Tagged<Resource>) {
-    setBase(newer);
-    form.setInitialValues(formOf(newer.row));
-    form.setValues(formOf(newer.row));
-    save.reset();
-  }
-  if (found.etag !== base.etag && !form.isDirty() && save.isIdle) take(found);
-  const unplaced = save.error && byField(problemOf(save.error), fieldsOf(form.values)).rest;
-  return (
-    <form onSubmit={form.onSubmit(() => save.mutate({ etag: base.etag }))} aria-label="Resource">
-      <fieldset disabled={!mayWrite} style={{ border: 0, padding: 0, margin: 0 }}>
-        <Stack gap="lg" maw={760}>
-          <Fields form={form} />
-          {save.error && unplaced && !isStale(save.error) && <ProblemNote error={save.error} />}
-          {mayWrite && (
-            <Group>
-              <Button type="submit" disabled={!form.isDirty()} loading={save.isPending}>
-                Save
-              </Button>
-              <Button variant="default" disabled={!form.isDirty()} onClick={() => form.reset()}>
-                Discard
-              </Button>
-            </Group>
-          )}
-        </Stack>
-      </fieldset>
-      <Conflict
-        opened={isStale(save.error)}
-        what={found.row.fqdn}
-        mine={resourceOf(form.values, base.row)}
-        theirs={found.row}
-        onMine={() => save.mutate({ etag: found.etag })}
-        onTheirs={() => take(found)}
-        onClose={() => save.reset()}
-      />
-    </form>
-  );
-}
-
-function isStale(error: Error | null): boolean {
-  return error instanceof ProblemError && error.reason === "VERSION_STALE";
 }

@@ -2,7 +2,7 @@
 import type { Resource, ResourceIn } from "./queries";
 import { rowOf, targetOf, type TargetRow } from "./target";
 
-export interface ResourceForm {
+export interface ResourceForm extends Record<string, unknown> {
   name: string;
   fqdn: string;
   targets: TargetRow[];

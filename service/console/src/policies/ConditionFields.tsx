@@ -1,0 +1,147 @@
+import {
+  ActionIcon,
+  Button,
+  Checkbox,
+  Chip,
+  Group,
+  NumberInput,
+  Paper,
+  Select,
+  Stack,
+  TagsInput,
+  Text,
+  TextInput,
+} from "@mantine/core";
+import type { UseFormReturnType } from "@mantine/form";
+import { IconPlus, IconX } from "@tabler/icons-react";
+
+import { DAYS, required, WORKDAY, type PolicyForm, type Requirement } from "./form";
+
+const ZONES = ["UTC", ...Intl.supportedValuesOf("timeZone")];
+
+export function ConditionFields({
+  form,
+  posture,
+}: {
+  form: UseFormReturnType<PolicyForm>;
+  posture: readonly Requirement[];
+}) {
+  return (
+    <Paper withBorder p="md" role="group" aria-label="Conditions">
+      <Stack gap="md">
+        <div>
+          <Text fw={600}>Conditions</Text>
+          <Text size="xs" c="dimmed">
+            All of them have to hold. What is empty is not asked for.
+          </Text>
+        </div>
+        <NumberInput
+          label="Code at most this old"
+          description="Minutes since the last code; 0: a code that is good is enough"
+          min={0}
+          max={480}
+          clampBehavior="none"
+          suffix=" min"
+          w={260}
+          {...form.getInputProps("code_minutes")}
+          onChange={(minutes) => form.setFieldValue("code_minutes", Number(minutes))}
+        />
+        <Checkbox
+          label="Only from a device that an administrator has approved"
+          {...form.getInputProps("device_approved", { type: "checkbox" })}
+        />
+        <Hours form={form} />
+        <TagsInput
+          label="Only from these addresses"
+          description="Prefixes of where the device is, as 203.0.113.0/24; Enter takes each"
+          placeholder={form.values.sources.length > 0 ? "" : "Anywhere"}
+          splitChars={[",", " "]}
+          {...form.getInputProps("sources")}
+        />
+        {posture.length > 0 && (
+          <Text size="sm" className="name">
+            Of the computer: {posture.map(required).join("; ")}
+          </Text>
+        )}
+      </Stack>
+    </Paper>
+  );
+}
+
+function Hours({ form }: { form: UseFormReturnType<PolicyForm> }) {
+  const { windows, zone } = form.values;
+  return (
+    <Stack gap={6} role="group" aria-label="Hours">
+      <Text size="sm" fw={500}>
+        Only at these hours
+      </Text>
+      {windows.map((window, at) => (
+        <Group key={at} gap="xs" align="center">
+          <Chip.Group
+            multiple
+            value={window.days}
+            onChange={(days) => form.setFieldValue(`windows.${at}.days`, days)}
+          >
+            <Group gap={4} role="group" aria-label={`Days ${at + 1}`}>
+              {DAYS.map(({ value, label }) => (
+                <Chip key={value} value={value} size="xs" variant="light">
+                  {label}
+                </Chip>
+              ))}
+            </Group>
+          </Chip.Group>
+          <TextInput
+            type="time"
+            required
+            aria-label={`From ${at + 1}`}
+            w={150}
+            {...form.getInputProps(`windows.${at}.opens`)}
+          />
+          <Text size="sm">to</Text>
+          <TextInput
+            type="time"
+            required
+            aria-label={`To ${at + 1}`}
+            w={150}
+            {...form.getInputProps(`windows.${at}.closes`)}
+          />
+          <ActionIcon
+            variant="subtle"
+            color="gray"
+            size="lg"
+            aria-label={`Remove hours ${at + 1}`}
+            onClick={() => form.removeListItem("windows", at)}
+          >
+            <IconX size={16} />
+          </ActionIcon>
+        </Group>
+      ))}
+      {form.errors["windows"] && (
+        <Text size="xs" c="red">
+          {form.errors["windows"]}
+        </Text>
+      )}
+      <Group>
+        <Button
+          variant="subtle"
+          size="compact-sm"
+          leftSection={<IconPlus size={14} />}
+          onClick={() => form.insertListItem("windows", { ...WORKDAY })}
+        >
+          {windows.length === 0 ? "Set hours" : "Other hours too"}
+        </Button>
+        {windows.length > 0 && (
+          <Select
+            aria-label="Time zone"
+            searchable
+            limit={50}
+            allowDeselect={false}
+            data={[...new Set([zone, ...ZONES])]}
+            w={240}
+            {...form.getInputProps("zone")}
+          />
+        )}
+      </Group>
+    </Stack>
+  );
+}

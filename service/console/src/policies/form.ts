@@ -1,0 +1,156 @@
+/** A policy as its form has it, and back. Pure. */
+import type { Conditions, Policy, PolicyIn } from "./queries";
+
+export type Day = NonNullable<Conditions["hours"]>["windows"][number]["days"][number];
+export type Requirement = NonNullable<Conditions["posture"]>[number];
+
+export const DAYS: readonly { value: Day; label: string }[] = [
+  { value: "mon", label: "Mon" },
+  { value: "tue", label: "Tue" },
+  { value: "wed", label: "Wed" },
+  { value: "thu", label: "Thu" },
+  { value: "fri", label: "Fri" },
+  { value: "sat", label: "Sat" },
+  { value: "sun", label: "Sun" },
+];
+
+export interface WindowForm {
+  days: Day[];
+  opens: string;
+  closes: string;
+}
+
+export interface PolicyForm extends Record<string, unknown> {
+  name: string;
+  enabled: boolean;
+  /** Of a group or of one person: `who` is its name. */
+  whose: "group" | "user";
+  who: string;
+  resources: string[];
+  /** 0: none. */
+  code_minutes: number;
+  device_approved: boolean;
+  sources: string[];
+  zone: string;
+  windows: WindowForm[];
+}
+
+export const WORKDAY: WindowForm = {
+  days: ["mon", "tue", "wed", "thu", "fri"],
+  opens: "08:00",
+  closes: "18:00",
+};
+
+export function newPolicy(zone: string): PolicyForm {
+  return {
+    name: "",
+    enabled: true,
+    whose: "group",
+    who: "",
+    resources: [],
+    code_minutes: 0,
+    device_approved: false,
+    sources: [],
+    zone,
+    windows: [],
+  };
+}
+
+/** `zone`: where none is asked for yet. */
+export function formOf(policy: Policy, zone: string): PolicyForm {
+  const { name, enabled = true, group, user, resources, conditions = {} } = policy;
+  return {
+    name,
+    enabled,
+    whose: user == null ? "group" : "user",
+    who: group ?? user ?? "",
+    resources,
+    code_minutes: Math.round((conditions.code_max_age_seconds ?? 0) / 6) / 10,
+    device_approved: conditions.device_approved ?? false,
+    sources: conditions.sources ?? [],
+    zone: conditions.hours?.zone ?? zone,
+    windows: (conditions.hours?.windows ?? []).map((window) => ({ ...window })),
+  };
+}
+
+/** `before`: what of it the form does not show is kept. */
+export function policyOf(form: PolicyForm, before?: Policy): PolicyIn {
+  const posture = before?.conditions?.posture ?? [];
+  return {
+    name: form.name.trim(),
+    enabled: form.enabled,
+    group: form.whose === "group" ? form.who : null,
+    user: form.whose === "user" ? form.who : null,
+    resources: form.resources,
+    conditions: {
+      code_max_age_seconds: form.code_minutes > 0 ? Math.round(form.code_minutes * 60) : null,
+      hours: form.windows.length > 0 ? { zone: form.zone, windows: form.windows } : null,
+      device_approved: form.device_approved,
+      sources: form.sources,
+      posture,
+    },
+  };
+}
+
+/** As it was written, without what the server adds. */
+export function written(policy: Policy): PolicyIn {
+  const asked: Partial<Policy> & PolicyIn = { ...policy };
+  delete asked.created_at;
+  return asked;
+}
+
+export const isWhole = (form: PolicyForm): boolean =>
+  form.name.trim() !== "" && form.who !== "" && form.resources.length > 0;
+
+/** What can be told without the controller, in a person's words. */
+export const VALIDATE = {
+  who: (who: string) => (who === "" ? "Choose one" : null),
+  resources: (names: string[]) => (names.length === 0 ? "Choose at least one" : null),
+};
+
+/** The API's fields, where the form has them. */
+export const FIELDS: Readonly<Record<string, string>> = {
+  group: "who",
+  user: "who",
+  "conditions.code_max_age_seconds": "code_minutes",
+  "conditions.sources": "sources",
+  "conditions.hours.zone": "zone",
+  "conditions.hours": "windows",
+};
+
+export const fieldsOf = (form: PolicyForm): string[] => [...Object.keys(form), ...Object.keys(FIELDS)];
+
+/** "code at most 30 min old", "Mon–Fri 08:00–18:00 (Europe/Berlin)", …: what a policy asks for, a phrase each. */
+export function inWords(conditions: Conditions = {}): string[] {
+  const { code_max_age_seconds: age, hours, device_approved, sources = [], posture = [] } = conditions;
+  return [
+    ...(age != null ? [`code at most ${minutes(age)} old`] : []),
+    ...(device_approved ? ["approved device"] : []),
+    ...(hours?.windows ?? []).map(
+      ({ days, opens, closes }) => `${spans(days)} ${opens}–${closes} (${hours?.zone ?? ""})`,
+    ),
+    ...(sources.length > 0 ? [`from ${sources.join(", ")}`] : []),
+    ...posture.map(required),
+  ];
+}
+
+export const required = ({ fact, one_of = [], at_least }: Requirement): string =>
+  at_least == null ? `${fact} ${one_of.join(" or ")}` : `${fact} ${at_least} or later`;
+
+function minutes(seconds: number): string {
+  if (seconds % 3600 === 0) return `${seconds / 3600} h`;
+  return seconds % 60 === 0 ? `${seconds / 60} min` : `${seconds} s`;
+}
+
+/** "Mon–Fri, Sun": three days or more in a row are a span. */
+export function spans(days: readonly Day[]): string {
+  const runs: string[][] = [];
+  let last = -2;
+  DAYS.forEach(({ value, label }, at) => {
+    if (!days.includes(value)) return;
+    if (at === last + 1) runs.at(-1)?.push(label);
+    else runs.push([label]);
+    last = at;
+  });
+  return runs.map((run) => (run.length > 2 ? `${run[0]}–${run.at(-1)}` : run.join(", "))).join(", ");
+}

@@ -1,0 +1,50 @@
+import { queryOptions } from "@tanstack/react-query";
+
+import { api, body, page, tagged, type Schemas } from "../api/client";
+import { pages, type Pages } from "../shared/pages";
+
+export type Policy = Schemas["PolicyOut"];
+export type PolicyIn = Schemas["PolicyIn"];
+export type Conditions = Schemas["Conditions"];
+
+export const policiesQuery = (filter: { q?: string; group?: string; resource?: string }): Pages<Policy> =>
+  pages(["policies", "list", filter], async (part) =>
+    page(await api.GET("/api/v1/policies", { params: { query: { ...filter, ...part } } })),
+  );
+
+export const policyQuery = (name: string) =>
+  queryOptions({
+    queryKey: ["policies", "one", name],
+    queryFn: async () => tagged(await api.GET("/api/v1/policies/{name}", { params: { path: { name } } })),
+  });
+
+export const policyUseQuery = (name: string) =>
+  queryOptions({
+    queryKey: ["policies", "use", name],
+    queryFn: async () => body(await api.GET("/api/v1/policies/{name}/use", { params: { path: { name } } })),
+    staleTime: 0,
+  });
+
+export const previewPolicy = async (asked: PolicyIn, replaces: string | null) =>
+  body(
+    await api.POST("/api/v1/policies/preview", {
+      params: { query: replaces === null ? {} : { replaces } },
+      body: asked,
+    }),
+  );
+
+/** Every policy that leads to a resource, or from a group. */
+export async function allPolicies(of: { group: string } | { resource: string }): Promise<Policy[]> {
+  const found: Policy[] = [];
+  let cursor: string | null = null;
+  do {
+    const part: { rows: Policy[]; cursor: string | null } = page(
+      await api.GET("/api/v1/policies", {
+        params: { query: { ...of, limit: 500, ...(cursor !== null && { cursor }) } },
+      }),
+    );
+    found.push(...part.rows);
+    cursor = part.cursor;
+  } while (cursor !== null);
+  return found;
+}

@@ -1,0 +1,29 @@
+/** A resource that was deleted, as it was, with the policies that led to it. */
+import { api, tagged } from "../api/client";
+import { ProblemError } from "../api/problem";
+import { written } from "../policies/form";
+import type { Policy } from "../policies/queries";
+import type { Resource, ResourceIn } from "./queries";
+
+export async function restored(found: Resource, policies: readonly Policy[]): Promise<void> {
+  const resource: Partial<Resource> & ResourceIn = { ...found, users: [] };
+  delete resource.created_at;
+  // Whose policies they were says each of them.
+  await api.POST("/api/v1/resources", { body: resource });
+  for (const policy of policies) await ledBack(policy, resource.name);
+}
+
+/** One that led elsewhere too is there still, and may have changed meanwhile. */
+async function ledBack(policy: Policy, resource: string): Promise<void> {
+  const path = { name: policy.name };
+  try {
+    const { row, etag } = tagged(await api.GET("/api/v1/policies/{name}", { params: { path } }));
+    await api.PUT("/api/v1/policies/{name}", {
+      params: { path, header: { "if-match": etag } },
+      body: { ...written(row), resources: [...row.resources, resource] },
+    });
+  } catch (error) {
+    if (!(error instanceof ProblemError) || error.reason !== "NOT_FOUND") throw error;
+    await api.POST("/api/v1/policies", { body: written({ ...policy, resources: [resource] }) });
+  }
+}

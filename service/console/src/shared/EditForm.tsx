@@ -1,0 +1,103 @@
+/** The form of a row that somebody else may be changing: what it writes over is the version that editing began with. */
+import { Button, Group, Stack } from "@mantine/core";
+import { useForm, type UseFormInput, type UseFormReturnType } from "@mantine/form";
+import { useMutation } from "@tanstack/react-query";
+import { useState, type ReactNode } from "react";
+
+import type { Tagged } from "../api/client";
+import { byField, problemOf, ProblemError } from "../api/problem";
+import { Conflict } from "./Conflict";
+import { ProblemNote } from "./ProblemNote";
+
+export interface Edited<Row, Form, Body> {
+  formOf: (row: Row) => Form;
+  /** What is sent of it; `before` is the row as it was when editing began. */
+  bodyOf: (form: Form, before: Row) => Body;
+  /** Each place in the form at which a fault can be shown. */
+  fieldsOf: (form: Form) => string[];
+  /** Fields that the API calls something else: its name for them to the form's. */
+  renamed?: Readonly<Record<string, string>>;
+  validate?: UseFormInput<Form>["validate"];
+}
+
+export function EditForm<Row extends object, Form extends Record<string, unknown>, Body extends object>({
+  label,
+  what,
+  found,
+  edited: { formOf, bodyOf, fieldsOf, renamed, validate },
+  mayWrite,
+  write,
+  again,
+  onSaved,
+  children,
+}: {
+  label: string;
+  what: string;
+  /** As it is there now. */
+  found: Tagged<Row>;
+  edited: Edited<Row, Form, Body>;
+  mayWrite: boolean;
+  write: (body: Body, etag: string) => Promise<Tagged<Row>>;
+  /** Reads what is there anew, after somebody else was faster. */
+  again: () => void;
+  onSaved: (saved: Tagged<Row>) => void;
+  children: (form: UseFormReturnType<Form>, before: Row) => ReactNode;
+}) {
+  const [base, setBase] = useState(found);
+  const form = useForm<Form>({ initialValues: formOf(base.row), ...(validate && { validate }) });
+  const save = useMutation({
+    mutationFn: ({ etag }: { etag: string }) => write(bodyOf(form.values, base.row), etag),
+    onSuccess: (saved) => {
+      take(saved);
+      onSaved(saved);
+    },
+    onError: (error) => {
+      form.setErrors(placed(error).fields);
+      if (isStale(error)) again();
+    },
+  });
+  function placed(error: Error) {
+    return byField(problemOf(error), fieldsOf(form.values), renamed);
+  }
+  function take(newer: Tagged<Row>) {
+    setBase(newer);
+    form.setInitialValues(formOf(newer.row));
+    form.setValues(formOf(newer.row));
+    save.reset();
+  }
+  if (found.etag !== base.etag && !form.isDirty() && save.isIdle) take(found);
+  const unplaced = save.error && placed(save.error).rest;
+  return (
+    <form onSubmit={form.onSubmit(() => save.mutate({ etag: base.etag }))} aria-label={label}>
+      <fieldset disabled={!mayWrite} style={{ border: 0, padding: 0, margin: 0, minWidth: 0 }}>
+        <Stack gap="lg" maw={760}>
+          {children(form, base.row)}
+          {save.error && unplaced && !isStale(save.error) && <ProblemNote error={save.error} />}
+          {mayWrite && (
+            <Group>
+              <Button type="submit" disabled={!form.isDirty()} loading={save.isPending}>
+                Save
+              </Button>
+              <Button variant="default" disabled={!form.isDirty()} onClick={() => form.reset()}>
+                Discard
+              </Button>
+            </Group>
+          )}
+        </Stack>
+      </fieldset>
+      <Conflict
+        opened={isStale(save.error)}
+        what={what}
+        mine={bodyOf(form.values, base.row)}
+        theirs={found.row}
+        onMine={() => save.mutate({ etag: found.etag })}
+        onTheirs={() => take(found)}
+        onClose={() => save.reset()}
+      />
+    </form>
+  );
+}
+
+function isStale(error: Error | null): boolean {
+  return error instanceof ProblemError && error.reason === "VERSION_STALE";
+}

@@ -1,0 +1,49 @@
+/** A choice among names of which there may be many: the controller searches them as one types. */
+import { MultiSelect, Select, type MultiSelectProps, type SelectProps } from "@mantine/core";
+import { useDebouncedValue } from "@mantine/hooks";
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+
+import { api, body } from "../api/client";
+
+const PAUSE_MS = 150;
+const FOUND_AT_MOST = 50;
+
+const ASK = {
+  groups: (q: { q?: string; limit: number }) => api.GET("/api/v1/groups", { params: { query: q } }),
+  users: (q: { q?: string; limit: number }) => api.GET("/api/v1/users", { params: { query: q } }),
+  resources: (q: { q?: string; limit: number }) => api.GET("/api/v1/resources", { params: { query: q } }),
+};
+export type Area = keyof typeof ASK;
+
+// What the controller has found fits, though it may be by another of its texts.
+const FOUND: NonNullable<SelectProps["filter"]> = ({ options }) => options;
+
+function useNames(area: Area, chosen: readonly string[]) {
+  const [typed, setTyped] = useState("");
+  const [q] = useDebouncedValue(typed.trim(), PAUSE_MS);
+  const found = useQuery({
+    queryKey: [area, "named", q],
+    queryFn: async () =>
+      body(await ASK[area]({ limit: FOUND_AT_MOST, ...(q !== "" && { q }) })).map(({ name }) => name),
+    placeholderData: keepPreviousData,
+  });
+  return {
+    data: [...new Set([...(found.data ?? []), ...chosen])],
+    searchable: true,
+    searchValue: typed,
+    onSearchChange: setTyped,
+    filter: FOUND,
+    nothingFoundMessage: found.isFetching ? "Searching…" : "None of that name",
+  };
+}
+
+type OfMany = MultiSelectProps & { area: Area; value?: string[] };
+
+export function NamesField({ area, ...rest }: OfMany) {
+  return <MultiSelect {...useNames(area, rest.value ?? [])} {...rest} />;
+}
+
+export function NameField({ area, ...rest }: SelectProps & { area: Area; value?: string | null }) {
+  return <Select {...useNames(area, rest.value ? [rest.value] : [])} {...rest} />;
+}

@@ -1,0 +1,24 @@
+import { useDebouncedValue } from "@mantine/hooks";
+import { keepPreviousData, useQuery, type UseQueryResult } from "@tanstack/react-query";
+
+import type { Effect } from "./Effect";
+
+const PAUSE_MS = 300;
+
+/** Asks what a form's content would do, once the typing pauses. `ask` gets what is to be sent, null: nothing is asked. */
+export function useEffectOf<Body>(
+  area: string,
+  name: string | null,
+  body: Body | null,
+  ask: (body: Body) => Promise<Effect>,
+): UseQueryResult<Effect> {
+  const [key] = useDebouncedValue(JSON.stringify(body), PAUSE_MS);
+  return useQuery({
+    queryKey: [area, "effect", name, key],
+    queryFn: () => ask(JSON.parse(key) as Body),
+    enabled: key !== "null",
+    placeholderData: keepPreviousData,
+    staleTime: 0,
+    retry: false,
+  });
+}
