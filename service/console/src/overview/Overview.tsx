@@ -5,6 +5,7 @@ import { useMemo } from "react";
 import { useGateways, useTunnels } from "../live/live";
 import { PageHead } from "../shared/PageHead";
 import { TunnelTable } from "../tunnels/TunnelTable";
+import { Wizard } from "../wizard/Wizard";
 import { LiveMap } from "./LiveMap";
 
 const NEWEST = 8;
@@ -26,6 +27,7 @@ export function Overview() {
           {tunnels.link === "live" ? "Live" : tunnels.link === "lost" ? "Connection lost" : "Connecting"}
         </Badge>
       </PageHead>
+      <Wizard />
       <SimpleGrid cols={{ base: 2, md: 4 }} mb="lg">
         <Figure label="Tunnels open">{isKnown ? open.length : "–"}</Figure>
         <Figure label="People connected">{isKnown ? new Set(open.map(({ user }) => user)).size : "–"}</Figure>

@@ -1,0 +1,90 @@
+import { Button, CloseButton, Group, Paper, Progress, Stack, Text, ThemeIcon, Title } from "@mantine/core";
+import { useLocalStorage } from "@mantine/hooks";
+import { IconCheck } from "@tabler/icons-react";
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+
+import { useMayWrite } from "../session/session";
+import { nextOf, stateOf, STEPS, type Happened, type Step } from "./steps";
+import { useHappened } from "./useHappened";
+
+/** From an empty controller to the first page, for who may do something about it; gone when finished or sent away. */
+export function Wizard() {
+  const mayWrite = useMayWrite("resources");
+  const [dismissed, setDismissed] = useLocalStorage({
+    key: "culvert-wizard-dismissed",
+    defaultValue: false,
+    getInitialValueInEffect: false,
+  });
+  if (!mayWrite || dismissed) return null;
+  return <Steps onDismiss={() => setDismissed(true)} />;
+}
+
+function Steps({ onDismiss }: { onDismiss: () => void }) {
+  const happened = useHappened();
+  const state = stateOf(happened);
+  // Who has seen the way sees its end too; who comes later sees none of it.
+  const [seen, setSeen] = useState(false);
+  if (state === "under way" && !seen) setSeen(true);
+  if (state === "unknown" ? !seen : state === "finished" && !seen) return null;
+  const done = STEPS.filter(({ what }) => happened[what]).length;
+  return (
+    <Paper withBorder p="lg" mb="lg" component="section" aria-label="First steps">
+      <Group justify="space-between" align="flex-start" wrap="nowrap" mb="xs">
+        <div>
+          <Title order={2} size="h4">
+            {state === "finished" ? "It works: the first page is open" : "First steps"}
+          </Title>
+          <Text size="sm" c="dimmed">
+            {state === "finished"
+              ? "From now on everybody you invite just opens a name."
+              : `${done} of ${STEPS.length} have happened; each ticks itself when it does.`}
+          </Text>
+        </div>
+        <CloseButton aria-label="Dismiss the first steps" onClick={onDismiss} />
+      </Group>
+      <Progress value={(100 * done) / STEPS.length} mb="md" aria-label="First steps done" />
+      <Stack component="ol" gap="sm" m={0} p={0} style={{ listStyle: "none" }}>
+        {STEPS.map((step, at) => (
+          <OneStep key={step.what} step={step} number={at + 1} happened={happened} />
+        ))}
+      </Stack>
+    </Paper>
+  );
+}
+
+function OneStep({ step, number, happened }: { step: Step; number: number; happened: Happened }) {
+  const { what, title, how, act, to } = step;
+  const isDone = happened[what] === true;
+  const isNext = nextOf(happened)?.what === what;
+  return (
+    <Group component="li" wrap="nowrap" align="flex-start" gap="sm" data-done={isDone}>
+      <ThemeIcon
+        size={26}
+        radius="xl"
+        variant={isDone ? "filled" : isNext ? "light" : "default"}
+        role="img"
+        aria-label={isDone ? "done" : "to do"}
+      >
+        {isDone ? <IconCheck size={16} /> : <Text size="xs">{number}</Text>}
+      </ThemeIcon>
+      <Group justify="space-between" flex={1} gap="xs">
+        <div>
+          <Text size="sm" fw={isNext ? 600 : 500} {...(isDone && { c: "dimmed" })}>
+            {title}
+          </Text>
+          {isNext && (
+            <Text size="sm" c="dimmed">
+              {how}
+            </Text>
+          )}
+        </div>
+        {isNext && (
+          <Button component={Link} to={to} size="compact-sm" variant="light">
+            {act}
+          </Button>
+        )}
+      </Group>
+    </Group>
+  );
+}

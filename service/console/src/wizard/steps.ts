@@ -1,0 +1,70 @@
+/** The way from an empty controller to the first page that opens. Pure. */
+import type { LinkProps } from "@tanstack/react-router";
+
+/** What has really happened; null: not known yet. */
+export interface Happened {
+  gateway: boolean | null;
+  resource: boolean | null;
+  record: boolean | null;
+  invited: boolean | null;
+  opened: boolean | null;
+}
+
+export interface Step {
+  what: keyof Happened;
+  title: string;
+  /** What to do for it. */
+  how: string;
+  act: string;
+  to: NonNullable<LinkProps["to"]>;
+}
+
+export const STEPS: readonly Step[] = [
+  {
+    what: "gateway",
+    title: "A gateway is connected",
+    how: "Add the gateway of a site, and start it with the bundle that it gets.",
+    act: "To the gateways",
+    to: "/gateways",
+  },
+  {
+    what: "resource",
+    title: "A resource is added",
+    how: "Publish the first name behind the gateway, such as wiki.corp.example.",
+    act: "Add a resource",
+    to: "/resources/new",
+  },
+  {
+    what: "record",
+    title: "Its DNS record is live",
+    how: "Culvert writes it into your zone by itself; here is how that fares.",
+    act: "To DNS",
+    to: "/dns",
+  },
+  {
+    what: "invited",
+    title: "A person is invited",
+    how: "Send somebody the link with which they enrol their computer.",
+    act: "To the people",
+    to: "/people",
+  },
+  {
+    what: "opened",
+    title: "The first page is opened",
+    how: "They open the name in their browser. Nobody presses “connect”.",
+    act: "See what happens",
+    to: "/activity",
+  },
+];
+
+export type State = "unknown" | "under way" | "finished";
+
+export function stateOf(happened: Happened): State {
+  const all = STEPS.map(({ what }) => happened[what]);
+  if (all.includes(null)) return "unknown";
+  return all.includes(false) ? "under way" : "finished";
+}
+
+/** The one to do now: the first that has not happened. */
+export const nextOf = (happened: Happened): Step | undefined =>
+  STEPS.find(({ what }) => happened[what] === false);
