@@ -140,6 +140,13 @@ const activityRoute = createRoute({
   component: lazyRouteComponent(() => import("./activity/Activity"), "Activity"),
 });
 
+const settingsRoute = createRoute({
+  getParentRoute: () => frameRoute,
+  path: "/settings",
+  validateSearch: (search) => text(search, "part"),
+  component: lazyRouteComponent(() => import("./settings/Settings"), "Settings"),
+});
+
 const routes = rootRoute.addChildren([
   setUpRoute,
   frameRoute.addChildren([
@@ -160,6 +167,7 @@ const routes = rootRoute.addChildren([
     dnsRoute,
     accessRoute,
     activityRoute,
+    settingsRoute,
   ]),
 ]);
 

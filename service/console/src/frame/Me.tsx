@@ -1,6 +1,7 @@
 import { ActionIcon, Menu, Text } from "@mantine/core";
-import { IconLogout, IconUser } from "@tabler/icons-react";
+import { IconLogout, IconSettings, IconUser } from "@tabler/icons-react";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 
 import { api } from "../api/client";
 import { sessionQuery, type Session } from "../session/session";
@@ -30,6 +31,9 @@ export function Me({ session }: { session: Session }) {
           {session.role}, signed in until{" "}
           {new Date(session.expires_at).toLocaleTimeString([], { timeStyle: "short" })}
         </Menu.Label>
+        <Menu.Item component={Link} to="/settings" leftSection={<IconSettings size={16} />}>
+          Your account
+        </Menu.Item>
         <Menu.Item leftSection={<IconLogout size={16} />} onClick={() => signOut.mutate()}>
           Sign out
         </Menu.Item>

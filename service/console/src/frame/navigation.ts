@@ -6,6 +6,7 @@ import {
   IconKey,
   IconLayoutDashboard,
   IconServer2,
+  IconSettings,
   IconUsers,
   IconWorld,
   IconWorldWww,
@@ -38,4 +39,5 @@ export const PLACES: readonly Place[] = [
   { label: "DNS", to: "/dns", icon: IconWorldWww, about: "What is published" },
   { label: "Why?", to: "/access", icon: IconHelpHexagon, about: "What somebody would be answered, and why" },
   { label: "Activity", to: "/activity", icon: IconHistory, about: "Who did what" },
+  { label: "Settings", to: "/settings", icon: IconSettings, about: "Your account, administrators, tokens" },
 ];

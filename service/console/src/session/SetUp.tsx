@@ -9,6 +9,7 @@ import { api, body } from "../api/client";
 import { byField, problemOf } from "../api/problem";
 import { ProblemNote } from "../shared/ProblemNote";
 import { Door } from "./Door";
+import { SetUpAtProvider } from "./OtherWays";
 
 const SHORTEST_PASSWORD = 12;
 
@@ -57,6 +58,9 @@ export function SetUp() {
           <Button type="submit" loading={setUp.isPending} fullWidth>
             Continue
           </Button>
+          {form.values.name !== "" && (
+            <SetUpAtProvider token={form.values.token} name={form.values.name.trim()} />
+          )}
         </Stack>
       </form>
     </Door>

@@ -6,19 +6,21 @@ import { api, body, writeWith } from "../api/client";
 import { byField, problemOf } from "../api/problem";
 import { ProblemNote } from "../shared/ProblemNote";
 import { Door } from "./Door";
-import { sessionQuery } from "./session";
+import { OtherWays } from "./OtherWays";
+import { sessionQuery, type Session } from "./session";
 
 /** In place of the view that was asked for, which shows afterwards. */
 export function SignIn() {
   const queries = useQueryClient();
   const form = useForm({ initialValues: { name: "", password: "", code: "" } });
+  function enter(session: Session) {
+    writeWith(session.csrf_token);
+    queries.setQueryData(sessionQuery.queryKey, session);
+  }
   const signIn = useMutation({
     mutationFn: async (values: typeof form.values) =>
       body(await api.POST("/api/v1/session", { body: { ...values, code: values.code.replaceAll(" ", "") } })),
-    onSuccess: (session) => {
-      writeWith(session.csrf_token);
-      queries.setQueryData(sessionQuery.queryKey, session);
-    },
+    onSuccess: enter,
     onError: (error) => {
       form.setErrors(byField(problemOf(error), Object.keys(form.values)).fields);
       form.setFieldValue("code", "");
@@ -59,6 +61,7 @@ export function SignIn() {
           </Button>
         </Stack>
       </form>
+      <OtherWays onSignedIn={enter} />
     </Door>
   );
 }

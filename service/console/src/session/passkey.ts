@@ -1,0 +1,37 @@
+/** Passkeys, as browsers make and use them (WebAuthn). */
+import { api, body } from "../api/client";
+
+/** Browsers have passkeys for names, and none for addresses. */
+export const canUsePasskeys = (): boolean =>
+  typeof PublicKeyCredential !== "undefined" &&
+  "parseRequestOptionsFromJSON" in PublicKeyCredential &&
+  !/^[\d.]+$|:/.test(window.location.hostname);
+
+/** The browser gave none: who had its dialog before them closed it, or their authenticator has no other to give. */
+export const isBrokenOff = (error: unknown): boolean => error instanceof DOMException;
+
+export async function addPasskey(name: string) {
+  const options = body(await api.POST("/api/v1/session/passkeys/options"));
+  const made = await navigator.credentials.create({
+    publicKey: PublicKeyCredential.parseCreationOptionsFromJSON(
+      options as unknown as PublicKeyCredentialCreationOptionsJSON,
+    ),
+  });
+  return body(await api.POST("/api/v1/session/passkeys", { body: { name, credential: asJson(made) } }));
+}
+
+export async function signInByPasskey() {
+  const options = body(await api.POST("/api/v1/session/passkey/options"));
+  const given = await navigator.credentials.get({
+    publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(
+      options as unknown as PublicKeyCredentialRequestOptionsJSON,
+    ),
+  });
+  return body(await api.POST("/api/v1/session/passkey", { body: { credential: asJson(given) } }));
+}
+
+function asJson(credential: Credential | null): Record<string, unknown> {
+  if (!(credential instanceof PublicKeyCredential))
+    throw new DOMException("none was given", "NotAllowedError");
+  return { ...credential.toJSON() };
+}

@@ -1,0 +1,177 @@
+import { Button, Group, Select, Stack, Text } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+
+import { api, tagged } from "../api/client";
+import { ProblemError } from "../api/problem";
+import { sessionQuery, useMayWrite } from "../session/session";
+import { Confirm } from "../shared/Confirm";
+import { Conflict } from "../shared/Conflict";
+import { Moment } from "../shared/Moment";
+import { ProblemNote } from "../shared/ProblemNote";
+import { RowList, type Column } from "../shared/RowList";
+import { Card } from "./Card";
+import { InviteAdministrator } from "./InviteAdministrator";
+import { adminsQuery, ROLES, type Administrator, type Role } from "./queries";
+
+type Doing =
+  | { what: "invite" }
+  | { what: "role"; of: Administrator; role: Role }
+  | { what: "delete"; of: Administrator };
+
+export function Administrators() {
+  const mayWrite = useMayWrite("admins");
+  const [doing, setDoing] = useState<Doing | null>(null);
+  const done = () => setDoing(null);
+  return (
+    <Stack>
+      <Card
+        title="Administrators"
+        about={ROLES.map(({ label, about }) => `${label}: ${about}.`).join(" ")}
+        action={
+          mayWrite && <Button onClick={() => setDoing({ what: "invite" })}>Invite an administrator</Button>
+        }
+      >
+        <RowList
+          label="Administrators"
+          options={adminsQuery}
+          keyOf={({ name }) => name}
+          columns={[...COLUMNS, roleColumn(mayWrite, setDoing), ...(mayWrite ? [endColumn(setDoing)] : [])]}
+          empty={<Text size="sm">Nobody has an account yet; the controller’s own token administers it.</Text>}
+        />
+      </Card>
+      {doing?.what === "invite" && <InviteAdministrator onClose={done} />}
+      {doing?.what === "role" && <ChangeRole {...doing} onClose={done} />}
+      {doing?.what === "delete" && <DeleteAdministrator of={doing.of} onClose={done} />}
+    </Stack>
+  );
+}
+
+const COLUMNS: Column<Administrator>[] = [
+  {
+    title: "Name",
+    cell: ({ name }) => (
+      <Text size="sm" fw={550} className="name">
+        {name}
+      </Text>
+    ),
+  },
+  { title: "First sign-in", wide: true, cell: ({ confirmed_at }) => <Moment at={confirmed_at} /> },
+];
+
+function roleColumn(mayWrite: boolean, setDoing: (doing: Doing) => void): Column<Administrator> {
+  return {
+    title: "Role",
+    cell: (of) =>
+      mayWrite ? (
+        <Select
+          size="xs"
+          w={120}
+          aria-label={`Role of ${of.name}`}
+          allowDeselect={false}
+          data={[...ROLES]}
+          value={of.role}
+          onChange={(role) => role !== null && role !== of.role && setDoing({ what: "role", of, role })}
+        />
+      ) : (
+        <Text size="sm">{of.role}</Text>
+      ),
+  };
+}
+
+function endColumn(setDoing: (doing: Doing) => void): Column<Administrator> {
+  return {
+    title: "Actions",
+    align: "right",
+    cell: (of) => (
+      <Button
+        size="compact-sm"
+        variant="subtle"
+        color="red"
+        aria-label={`Delete ${of.name}`}
+        onClick={() => setDoing({ what: "delete", of })}
+      >
+        Delete
+      </Button>
+    ),
+  };
+}
+
+/** From the role that is seen now to another, unless somebody was faster. */
+function ChangeRole({
+  of: { name, role: before },
+  role,
+  onClose,
+}: {
+  of: Administrator;
+  role: Role;
+  onClose: () => void;
+}) {
+  const queries = useQueryClient();
+  const found = useQuery({
+    queryKey: ["admins", "one", name],
+    queryFn: async () => tagged(await api.GET("/api/v1/admins/{name}", { params: { path: { name } } })),
+  });
+  const change = useMutation({
+    mutationFn: async () => {
+      const params = { path: { name }, header: { "if-match": found.data?.etag ?? "" } };
+      await api.PUT("/api/v1/admins/{name}/role", { params, body: { role } });
+    },
+    onSuccess: async () => {
+      await queries.invalidateQueries({ queryKey: ["admins"] });
+      notifications.show({ message: `${name} is ${role} from now on` });
+      onClose();
+    },
+    onError: (error) => {
+      if (error instanceof ProblemError && error.reason === "VERSION_STALE") void found.refetch();
+    },
+  });
+  // What is there is not what was seen.
+  if (found.data && found.data.row.role !== before && !change.isPending)
+    return (
+      <Conflict
+        opened
+        what={name}
+        mine={{ role }}
+        theirs={found.data.row}
+        onMine={() => change.mutate()}
+        onTheirs={() => void queries.invalidateQueries({ queryKey: ["admins"] }).then(onClose)}
+        onClose={onClose}
+      />
+    );
+  return (
+    <Confirm opened onClose={onClose} title={`Make ${name} ${role}?`} act="Change the role" mutation={change}>
+      {found.error && <ProblemNote error={found.error} />}
+      <Text size="sm">
+        From {before} to {role}: {ROLES.find(({ value }) => value === role)?.about}. It holds from their next
+        click.
+      </Text>
+    </Confirm>
+  );
+}
+
+function DeleteAdministrator({ of: { name }, onClose }: { of: Administrator; onClose: () => void }) {
+  const queries = useQueryClient();
+  const session = useQuery(sessionQuery).data;
+  const remove = useMutation({
+    mutationFn: () => api.DELETE("/api/v1/admins/{name}", { params: { path: { name } } }),
+    onSuccess: async () => {
+      notifications.show({ message: `${name} administers nothing any more` });
+      if (session?.name === name) queries.setQueryData(sessionQuery.queryKey, null);
+      await queries.invalidateQueries({ queryKey: ["admins"] });
+      onClose();
+    },
+  });
+  return (
+    <Confirm opened onClose={onClose} title={`Delete ${name}?`} act="Delete" mutation={remove}>
+      <Group>
+        <Text size="sm">
+          {session?.name === name ? "That is you. " : ""}
+          Ends their sessions and their passkeys. API tokens that they made stay. It cannot be undone: they
+          can be invited again.
+        </Text>
+      </Group>
+    </Confirm>
+  );
+}

@@ -1,0 +1,112 @@
+import { Badge, Group, Stack, Table, Text } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+
+import type { Schemas } from "../api/client";
+import { Moment } from "../shared/Moment";
+import { ProblemNote } from "../shared/ProblemNote";
+import { Waiting } from "../shared/Waiting";
+import { Card } from "./Card";
+import { controllerQuery } from "./queries";
+
+type Certificate = Schemas["CertificateOut"];
+
+const DAY_MS = 86_400_000;
+const SOON_DAYS = 30;
+const KINDS: Record<Certificate["kind"], string> = {
+  ca: "CA",
+  "earlier-ca": "earlier CA, trusted for a while",
+  server: "this controller, to browsers and devices",
+  client: "this controller, to its gateways",
+};
+
+export function ControllerFacts() {
+  const found = useQuery(controllerQuery);
+  if (found.isPending) return <Waiting forWhat="the controller" />;
+  if (found.isError) return <ProblemNote error={found.error} />;
+  const it = found.data;
+  const facts: [string, React.ReactNode][] = [
+    ["Name", it.name],
+    ["Version", it.version],
+    ["Started", <Moment key="at" at={it.started_at} />],
+    ["Address", it.rest_url],
+    ["Devices call", it.agent_address],
+    ["Database", it.database === "embedded" ? "its own, embedded" : "an external Postgres"],
+    ["Managed zones", it.managed_zones.join(", ") || "none"],
+    ["Protected prefixes", it.protected_prefixes.join(", ") || "none"],
+    ["Approval of devices", it.device_approval ? "asked for by every policy" : "where a policy asks for it"],
+  ];
+  return (
+    <Stack>
+      <Card title="This controller" about="As its settings say; they are changed where it runs.">
+        <Table aria-label="This controller" layout="fixed">
+          <Table.Tbody>
+            {facts.map(([label, value]) => (
+              <Table.Tr key={label}>
+                <Table.Th w="35%" scope="row">
+                  {label}
+                </Table.Th>
+                <Table.Td className="name">{value}</Table.Td>
+              </Table.Tr>
+            ))}
+          </Table.Tbody>
+        </Table>
+      </Card>
+      <Card
+        title="OpenID Connect"
+        about={
+          it.oidc_issuer === null
+            ? "No provider is configured (oidc_issuer): administrators sign in with a password and a code, or a passkey."
+            : "Administrators can sign in, and people can get an invitation, at this provider:"
+        }
+      >
+        {it.oidc_issuer !== null && (
+          <Text size="sm" className="mono name">
+            {it.oidc_issuer}
+          </Text>
+        )}
+      </Card>
+      <Card
+        title="Certificates"
+        about="Its own are renewed when a third of their life is left. A CA is replaced by “culvert-controller rotate-device-ca” and “rotate-infrastructure-ca”."
+      >
+        <Table aria-label="Certificates">
+          <Table.Tbody>
+            {it.certificates.map((one) => (
+              <Table.Tr key={one.fingerprint}>
+                <Table.Td>
+                  <Text size="sm" fw={550}>
+                    {one.name}
+                  </Text>
+                  <Text size="xs" c="dimmed">
+                    {KINDS[one.kind]}
+                  </Text>
+                </Table.Td>
+                <Table.Td>
+                  <Ends at={one.expires_at} now={it.now} />
+                </Table.Td>
+                <Table.Td visibleFrom="sm">
+                  <Text size="xs" c="dimmed" className="mono" title={one.fingerprint}>
+                    SHA-256 {one.fingerprint.slice(0, 16)}…
+                  </Text>
+                </Table.Td>
+              </Table.Tr>
+            ))}
+          </Table.Tbody>
+        </Table>
+      </Card>
+    </Stack>
+  );
+}
+
+/** By the controller's own clock. */
+function Ends({ at, now }: { at: string; now: string }) {
+  const days = Math.floor((Date.parse(at) - Date.parse(now)) / DAY_MS);
+  return (
+    <Group gap="xs">
+      <Text size="sm">until {new Date(at).toLocaleDateString([], { dateStyle: "medium" })}</Text>
+      <Badge size="sm" variant="light" color={days < SOON_DAYS ? "red" : "culvert"} tt="none">
+        {days.toLocaleString("en")} days
+      </Badge>
+    </Group>
+  );
+}

@@ -1,0 +1,131 @@
+import { ActionIcon, Button, Group, Stack, Table, Text, TextInput } from "@mantine/core";
+import { IconTrash } from "@tabler/icons-react";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+
+import { api } from "../api/client";
+import { addPasskey, canUsePasskeys, isBrokenOff } from "../session/passkey";
+import { Confirm } from "../shared/Confirm";
+import { Moment } from "../shared/Moment";
+import { ProblemNote } from "../shared/ProblemNote";
+import { Card } from "./Card";
+import { ProofForm } from "./ProofForm";
+import { passkeysQuery, type Passkey } from "./queries";
+
+const NO_NAME = { name: "" };
+
+export function Passkeys() {
+  const [adding, setAdding] = useState(false);
+  const [removing, setRemoving] = useState<Passkey | null>(null);
+  const found = useQuery(passkeysQuery);
+  return (
+    <Card
+      title="Passkeys"
+      about={
+        canUsePasskeys()
+          ? "A passkey of this computer, of a phone or of a security key signs you in without password and code."
+          : "Browsers have no passkeys for a controller that is reached by its address: open it by a name."
+      }
+      action={
+        canUsePasskeys() && (
+          <Button variant="default" onClick={() => setAdding(true)}>
+            Add a passkey
+          </Button>
+        )
+      }
+    >
+      {found.error && <ProblemNote error={found.error} />}
+      {found.data && found.data.length > 0 && (
+        <Table aria-label="Passkeys">
+          <Table.Tbody>
+            {found.data.map((passkey) => (
+              <Table.Tr key={passkey.id}>
+                <Table.Td className="name">
+                  <Text size="sm" fw={550}>
+                    {passkey.name}
+                  </Text>
+                </Table.Td>
+                <Table.Td>
+                  <Group gap={4}>
+                    <Text size="sm" c="dimmed">
+                      used
+                    </Text>
+                    <Moment at={passkey.last_used_at} />
+                  </Group>
+                </Table.Td>
+                <Table.Td ta="right">
+                  <ActionIcon
+                    variant="subtle"
+                    color="gray"
+                    aria-label={`Remove ${passkey.name}`}
+                    onClick={() => setRemoving(passkey)}
+                  >
+                    <IconTrash size={16} />
+                  </ActionIcon>
+                </Table.Td>
+              </Table.Tr>
+            ))}
+          </Table.Tbody>
+        </Table>
+      )}
+      {adding && <AddPasskey onClose={() => setAdding(false)} />}
+      {removing && <RemovePasskey passkey={removing} onClose={() => setRemoving(null)} />}
+    </Card>
+  );
+}
+
+function AddPasskey({ onClose }: { onClose: () => void }) {
+  const queries = useQueryClient();
+  const add = useMutation({
+    mutationFn: ({ name }: typeof NO_NAME) => addPasskey(name),
+    onSuccess: async () => {
+      await queries.invalidateQueries({ queryKey: ["account", "passkeys"] });
+      onClose();
+    },
+  });
+  const { error } = add;
+  return (
+    <ProofForm
+      title="Add a passkey"
+      act="Continue"
+      initial={NO_NAME}
+      mutation={isBrokenOff(error) ? { ...add, error: null } : add}
+      onClose={onClose}
+    >
+      {(form) => (
+        <Stack>
+          <TextInput
+            label="What to call it"
+            placeholder="this laptop"
+            required
+            maxLength={64}
+            data-autofocus
+            {...form.getInputProps("name")}
+          />
+          <Text size="sm" c="dimmed" role={isBrokenOff(error) ? "alert" : undefined}>
+            {isBrokenOff(error)
+              ? "The browser made none: it was broken off, or this authenticator has one already."
+              : "Your browser asks next."}
+          </Text>
+        </Stack>
+      )}
+    </ProofForm>
+  );
+}
+
+function RemovePasskey({ passkey: { id, name }, onClose }: { passkey: Passkey; onClose: () => void }) {
+  const queries = useQueryClient();
+  const remove = useMutation({
+    mutationFn: () =>
+      api.DELETE("/api/v1/session/passkeys/{passkey_id}", { params: { path: { passkey_id: id } } }),
+    onSuccess: async () => {
+      await queries.invalidateQueries({ queryKey: ["account", "passkeys"] });
+      onClose();
+    },
+  });
+  return (
+    <Confirm opened onClose={onClose} title={`Remove ${name}?`} act="Remove" mutation={remove}>
+      <Text size="sm">It signs nobody in any more. This cannot be undone; it can be added anew.</Text>
+    </Confirm>
+  );
+}

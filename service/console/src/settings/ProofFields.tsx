@@ -1,0 +1,37 @@
+import { PasswordInput, TextInput } from "@mantine/core";
+import type { UseFormReturnType } from "@mantine/form";
+
+export type Proof = Record<"password" | "code", string>;
+
+export const NO_PROOF: Proof = { password: "", code: "" };
+
+/** Who is signed in proves it once more before the account changes. */
+export function ProofFields<Form extends Proof>({
+  form,
+  label = "Password",
+}: {
+  form: UseFormReturnType<Form>;
+  label?: string;
+}) {
+  return (
+    <>
+      <PasswordInput
+        label={label}
+        autoComplete="current-password"
+        required
+        data-autofocus
+        {...form.getInputProps("password")}
+      />
+      <TextInput
+        label="Code"
+        description="Six digits from your authenticator, or a recovery code"
+        autoComplete="one-time-code"
+        spellCheck={false}
+        required
+        {...form.getInputProps("code")}
+      />
+    </>
+  );
+}
+
+export const typed = (code: string): string => code.replaceAll(" ", "");

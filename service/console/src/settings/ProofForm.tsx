@@ -1,0 +1,50 @@
+import { Button, Group, Stack } from "@mantine/core";
+import { useForm, type UseFormReturnType } from "@mantine/form";
+import type { UseMutationResult } from "@tanstack/react-query";
+import { useEffect, type ReactNode } from "react";
+
+import { byField, problemOf } from "../api/problem";
+import { Dialog } from "../shared/Dialog";
+import { ProblemNote } from "../shared/ProblemNote";
+
+/** A dialog with a form whose faults stand at their fields. */
+export function ProofForm<Form extends Record<string, unknown>>({
+  title,
+  act,
+  initial,
+  mutation: { mutate, isPending, error },
+  onClose,
+  children,
+}: {
+  title: string;
+  act: string;
+  initial: Form;
+  mutation: Pick<UseMutationResult<unknown, Error, Form>, "mutate" | "isPending" | "error">;
+  onClose: () => void;
+  children: (form: UseFormReturnType<Form>) => ReactNode;
+}) {
+  const form = useForm<Form>({ initialValues: initial });
+  const { setErrors } = form;
+  const placed = error && byField(problemOf(error), Object.keys(initial));
+  useEffect(() => {
+    if (error) setErrors(byField(problemOf(error), Object.keys(initial)).fields);
+  }, [error, initial, setErrors]);
+  return (
+    <Dialog opened onClose={onClose} title={title}>
+      <form onSubmit={form.onSubmit((values) => mutate(values))}>
+        <Stack>
+          {children(form)}
+          {placed?.rest && <ProblemNote error={error} />}
+          <Group justify="flex-end">
+            <Button variant="default" onClick={onClose}>
+              Cancel
+            </Button>
+            <Button type="submit" loading={isPending}>
+              {act}
+            </Button>
+          </Group>
+        </Stack>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,56 @@
+import { Button, Code, CopyButton, Group, SimpleGrid, Stack, Text } from "@mantine/core";
+import { useMutation } from "@tanstack/react-query";
+
+import { api, body } from "../api/client";
+import { Dialog } from "../shared/Dialog";
+import { NO_PROOF, ProofFields, typed, type Proof } from "./ProofFields";
+import { ProofForm } from "./ProofForm";
+
+export function RecoveryCodes({ onClose }: { onClose: () => void }) {
+  const make = useMutation({
+    mutationFn: async (proof: Proof) =>
+      body(await api.POST("/api/v1/session/recovery-codes", { body: { ...proof, code: typed(proof.code) } })),
+  });
+  if (make.data === undefined)
+    return (
+      <ProofForm
+        title="New recovery codes"
+        act="Make them"
+        initial={NO_PROOF}
+        mutation={make}
+        onClose={onClose}
+      >
+        {(form) => (
+          <>
+            <Text size="sm">They take the place of all that there are.</Text>
+            <ProofFields form={form} />
+          </>
+        )}
+      </ProofForm>
+    );
+  const { codes } = make.data;
+  return (
+    <Dialog opened onClose={onClose} title="Your recovery codes">
+      <Stack>
+        <Text size="sm">
+          Each is good once. Keep them where your authenticator is not; they are shown this once.
+        </Text>
+        <SimpleGrid cols={2} spacing="xs" data-codes>
+          {codes.map((code) => (
+            <Code key={code}>{code}</Code>
+          ))}
+        </SimpleGrid>
+        <Group justify="flex-end">
+          <CopyButton value={codes.join("\n")}>
+            {({ copied, copy }) => (
+              <Button variant="default" onClick={copy}>
+                {copied ? "Copied" : "Copy"}
+              </Button>
+            )}
+          </CopyButton>
+          <Button onClick={onClose}>I have kept them</Button>
+        </Group>
+      </Stack>
+    </Dialog>
+  );
+}

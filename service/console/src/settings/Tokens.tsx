@@ -1,0 +1,162 @@
+import { Button, MultiSelect, NumberInput, Text, TextInput } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { IconKey } from "@tabler/icons-react";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+
+import { api, body } from "../api/client";
+import { useMayWrite } from "../session/session";
+import { Confirm } from "../shared/Confirm";
+import { Dialog } from "../shared/Dialog";
+import { Empty } from "../shared/Empty";
+import { RowList, type Column } from "../shared/RowList";
+import { Card } from "./Card";
+import { ProofForm } from "./ProofForm";
+import { scopesQuery, tokensQuery, type Token } from "./queries";
+import { ShownOnce } from "./ShownOnce";
+
+const NEW: { name: string; scopes: string[]; days: number } = { name: "", scopes: [], days: 90 };
+
+export function Tokens() {
+  const mayWrite = useMayWrite("tokens");
+  const [adding, setAdding] = useState(false);
+  const [revoking, setRevoking] = useState<Token | null>(null);
+  const add = mayWrite && <Button onClick={() => setAdding(true)}>Make a token</Button>;
+  const columns: Column<Token>[] = [
+    ...COLUMNS,
+    ...(mayWrite
+      ? [
+          {
+            title: "Actions",
+            align: "right" as const,
+            cell: (token: Token) => (
+              <Button
+                size="compact-sm"
+                variant="subtle"
+                color="red"
+                aria-label={`Revoke ${token.name}`}
+                onClick={() => setRevoking(token)}
+              >
+                Revoke
+              </Button>
+            ),
+          },
+        ]
+      : []),
+  ];
+  return (
+    <Card
+      title="API tokens"
+      about="For programs that call the REST API. A token can do what its scopes say, and never administrators or tokens."
+      action={add}
+    >
+      <RowList
+        label="API tokens"
+        options={tokensQuery}
+        keyOf={({ id }) => id}
+        columns={columns}
+        empty={
+          <Empty icon={<IconKey />} title="No tokens">
+            A backup, a dashboard or Prometheus each get one of their own, with no more scopes than they need.
+          </Empty>
+        }
+      />
+      {adding && <NewToken onClose={() => setAdding(false)} />}
+      {revoking && <Revoke token={revoking} onClose={() => setRevoking(null)} />}
+    </Card>
+  );
+}
+
+const COLUMNS: Column<Token>[] = [
+  {
+    title: "Name",
+    cell: ({ name, created_by }) => (
+      <>
+        <Text size="sm" fw={550} className="name">
+          {name}
+        </Text>
+        <Text size="xs" c="dimmed" className="name">
+          by {created_by}
+        </Text>
+      </>
+    ),
+  },
+  {
+    title: "Scopes",
+    cell: ({ scopes }) => (
+      <Text size="sm" className="mono">
+        {scopes.join(", ")}
+      </Text>
+    ),
+  },
+  {
+    title: "Ends",
+    wide: true,
+    cell: ({ expires_at }) => (
+      <Text size="sm">{new Date(expires_at).toLocaleDateString([], { dateStyle: "medium" })}</Text>
+    ),
+  },
+];
+
+function NewToken({ onClose }: { onClose: () => void }) {
+  const queries = useQueryClient();
+  const scopes = useQuery(scopesQuery);
+  const make = useMutation({
+    mutationFn: async (form: typeof NEW) => body(await api.POST("/api/v1/tokens", { body: form })),
+    onSuccess: () => queries.invalidateQueries({ queryKey: ["tokens", "list"] }),
+  });
+  if (make.data)
+    return (
+      <Dialog opened onClose={onClose} title={`The token ${make.data.name}`}>
+        <ShownOnce
+          label="Token"
+          value={make.data.token}
+          about="Send it as “Authorization: Bearer …”."
+          onClose={onClose}
+        />
+      </Dialog>
+    );
+  return (
+    <ProofForm title="Make a token" act="Make it" initial={NEW} mutation={make} onClose={onClose}>
+      {(form) => (
+        <>
+          <TextInput
+            label="Name"
+            description="Small letters, digits, dots and dashes"
+            placeholder="prometheus"
+            required
+            data-autofocus
+            {...form.getInputProps("name")}
+          />
+          <MultiSelect
+            label="Scopes"
+            description="“read” and “write” alone are for every area; writing includes reading"
+            placeholder={form.values.scopes.length > 0 ? "" : "metrics:read"}
+            data={scopes.data ?? []}
+            searchable
+            withAsterisk
+            {...form.getInputProps("scopes")}
+          />
+          <NumberInput label="Days" min={1} max={365} required {...form.getInputProps("days")} />
+        </>
+      )}
+    </ProofForm>
+  );
+}
+
+function Revoke({ token: { id, name }, onClose }: { token: Token; onClose: () => void }) {
+  const queries = useQueryClient();
+  const revoke = useMutation({
+    mutationFn: () => api.DELETE("/api/v1/tokens/{token_id}", { params: { path: { token_id: id } } }),
+    onSuccess: async () => {
+      notifications.show({ message: `${name} opens nothing any more` });
+      await queries.invalidateQueries({ queryKey: ["tokens", "list"] });
+      onClose();
+    },
+  });
+  return (
+    <Confirm opened onClose={onClose} title={`Revoke ${name}?`} act="Revoke" mutation={revoke}>
+      <Text size="sm">Whatever uses it is refused from its next call on. It cannot be undone.</Text>
+    </Confirm>
+  );
+}

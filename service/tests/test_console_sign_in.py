@@ -1,0 +1,132 @@
+"""Ways into the console beside password and code: a passkey of Chromium's own authenticator, a provider that serves."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from .conftest import World, free_port, running, settings_in
+from .console_page import BUILT, Console, administrator, chromium_running, console
+from .test_oidc import CLIENT, SECRET, issuer
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not BUILT.is_file(), reason="the console is not built: service/console/build"),
+]
+_ = issuer
+# Where the provider's own pages have their style from.
+STYLES = "cdn.jsdelivr.net"
+
+
+@pytest.fixture
+async def chrome() -> AsyncGenerator[Browser]:
+    async with chromium_running() as running:
+        yield running
+
+
+@pytest.fixture
+async def world(tmp_path: Path, database_url: str, issuer: str) -> AsyncGenerator[World]:
+    """Reached by a name, without which a browser has no passkeys."""
+    (tmp_path / "secret").write_text(SECRET)
+    port = free_port()
+    fields = {
+        "rest_listen": f"127.0.0.1:{port}",
+        "public_rest_url": f"https://localhost:{port}",
+        "oidc_issuer": issuer,
+        "oidc_client_id": CLIENT,
+        "oidc_client_secret_file": tmp_path / "secret",
+    }
+    async with running(settings_in(tmp_path, database_url=database_url, **fields)) as world:
+        yield world
+
+
+async def authenticator(shown: Console) -> None:
+    """A computer's own, whose user has just shown themselves."""
+    session = cast("Any", await shown.page.context.new_cdp_session(shown.page))
+    await session.send("WebAuthn.enable")
+    options = {
+        "protocol": "ctap2",
+        "transport": "internal",
+        "hasResidentKey": True,
+        "hasUserVerification": True,
+        "isUserVerified": True,
+    }
+    made = await session.send("WebAuthn.addVirtualAuthenticator", {"options": options})
+    assert made["authenticatorId"]
+
+
+async def test_a_passkey_is_added_signs_in_and_is_removed(world: World, chrome: Browser) -> None:
+    async with administrator(world, "olga", "owner") as olga, console(world, chrome) as shown:
+        page, dialog = shown.page, shown.page.get_by_role("dialog")
+        await authenticator(shown)
+        await shown.open("settings")
+        await shown.sign_in(olga)
+        await page.get_by_role("button", name="Add a passkey").click()
+        await dialog.get_by_label("What to call it").fill("<b>my laptop</b>")
+        await dialog.get_by_role("button", name="Continue").click()
+        await expect(page.get_by_role("table", name="Passkeys")).to_contain_text("<b>my laptop</b>")
+        await shown.picture("settings-passkey")
+        # The same authenticator has one already.
+        await page.get_by_role("button", name="Add a passkey").click()
+        await dialog.get_by_label("What to call it").fill("again")
+        await dialog.get_by_role("button", name="Continue").click()
+        await expect(dialog).to_contain_text("The browser made none")
+        await dialog.get_by_role("button", name="Cancel").click()
+
+        await page.get_by_role("button", name="Signed in as olga").click()
+        await page.get_by_role("menuitem", name="Sign out").click()
+        await shown.picture("sign-in-ways")
+        await page.get_by_role("button", name="Use a passkey").click()
+        await expect(page.get_by_role("table", name="Passkeys")).to_contain_text("my laptop")
+        (line,) = await world.rest("GET", "/audit?action=admin.sign-in&outcome=done&limit=1")
+        assert (line["actor"], line["details"]) == ("olga", {"passkey": "<b>my laptop</b>"})
+
+        await page.get_by_role("button", name="Remove <b>my laptop</b>").click()
+        await dialog.get_by_role("button", name="Remove").click()
+        await expect(page.get_by_role("table", name="Passkeys")).to_have_count(0)
+        await page.get_by_role("button", name="Signed in as olga").click()
+        await page.get_by_role("menuitem", name="Sign out").click()
+        await page.get_by_role("button", name="Use a passkey").click()
+        await expect(page.get_by_role("alert")).to_contain_text("passkey")
+        await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+        await shown.picture("sign-in-passkey-refused")
+
+
+async def test_an_account_is_made_and_signed_in_to_at_the_provider(
+    world: World, chrome: Browser, issuer: str
+) -> None:
+    token = (await world.rest("POST", "/admins/invitations", {"role": "auditor"}))["token"]
+    host = urlsplit(issuer).netloc
+    async with console(world, chrome, others=[host, STYLES]) as shown:
+        page = shown.page
+        await shown.open(f"setup#token={token}")
+        await page.get_by_role("textbox", name="Name").fill("ada")
+        await shown.picture("setup-ways")
+        await page.get_by_role("button", name=f"Continue at {host}").click()
+        await page.locator("input[name=sub]").fill("ada")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+        await page.get_by_role("button", name="Signed in as ada").click()
+        await page.get_by_role("menuitem", name="Your account").click()
+        await expect(page.get_by_role("region", name="Sessions").get_by_role("row")).to_have_count(1)
+        # Whoever has no password has none to change.
+        await expect(page.get_by_role("button", name="Change password")).to_have_count(0)
+        await page.get_by_role("button", name="Signed in as ada").click()
+        await page.get_by_role("menuitem", name="Sign out").click()
+        await page.get_by_role("button", name=f"Continue at {host}").click()
+        await page.locator("input[name=sub]").fill("ada")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("button", name="Signed in as ada")).to_be_visible()
+    async with console(world, chrome, others=[host, STYLES]) as shown:
+        page = shown.page
+        await shown.open()
+        await page.get_by_role("button", name=f"Continue at {host}").click()
+        await page.locator("input[name=sub]").fill("mallory")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("alert")).to_contain_text("nobody here")
+        await shown.picture("sign-in-unknown")
