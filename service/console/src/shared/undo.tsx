@@ -25,7 +25,7 @@ export function offerUndo(done: string, restored: string, restore: () => Promise
         <Text size="sm" className="name">
           {done}
         </Text>
-        <Button size="compact-sm" variant="light" onClick={() => void undo()}>
+        <Button flex="none" size="compact-sm" variant="light" onClick={() => void undo()}>
           Undo
         </Button>
       </Group>
