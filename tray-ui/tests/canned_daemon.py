@@ -118,6 +118,10 @@ class CannedDaemon(local_pb2_grpc.LocalServiceServicer):
         self.asked.append(request)
         return local_pb2.ResumeResponse()
 
+    def Examine(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        self.asked.append(request)
+        return local_pb2.ExamineResponse()
+
 
 def _abort(context: grpc.ServicerContext, error: CulvertError) -> NoReturn:
     detail = any_pb2.Any()

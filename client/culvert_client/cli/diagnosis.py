@@ -143,11 +143,12 @@ def _networks(texts: Iterable[str]) -> Iterator[IPv4Network | IPv6Network]:
 def _drops(status: local_pb2.Status) -> Iterator[Verdict]:
     for tunnel in status.tunnels:
         if tunnel.packets_out >= _UNANSWERED and not tunnel.packets_in:
-            what = (
-                f"{tunnel.fqdn}: {tunnel.packets_out} packets went to {tunnel.gateway}, and none came back."
-            )
+            said = _("{name}: {count} packets went to {gateway}, and none came back.")
             yield Verdict(
-                "packets", False, what, "UDP port 4500 may be closed on the way. Try another network."
+                "packets",
+                False,
+                said.format(name=tunnel.fqdn, count=tunnel.packets_out, gateway=tunnel.gateway),
+                _("UDP port 4500 may be closed on the way. Try another network."),
             )
         causes = ", ".join(f"{count} {cause}" for cause, count in sorted(tunnel.drops.items()) if count)
         if causes:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from culvert_proto import local_pb2
 
+from culvert_client.cli.language import _
 from culvert_client.cli.verdict import Verdict
 
 # Our tunables: seconds of a clock, and the part of a certificate's life in which it should have been renewed long ago.
@@ -20,19 +21,20 @@ def clock(seen: local_pb2.ExamineResponse) -> Verdict:
         return Verdict(
             "clock",
             False,
-            "The controller's web server did not say what time it is.",
-            "Check that this computer reaches the controller's address in a browser.",
+            _("The controller's web server did not say what time it is."),
+            _("Check that this computer reaches the controller's address in a browser."),
         )
     wrong = abs(seen.clock_ahead)
     if wrong <= CLOCK_TOLERANCE:
-        return Verdict("clock", True, f"Within {max(wrong, 1)} s of the controller's.")
-    which = "behind" if seen.clock_ahead > 0 else "ahead of"
-    return Verdict(
-        "clock",
-        False,
-        f"This computer's clock is {wrong} s {which} the controller's.",
-        "Set it: timedatectl set-ntp true.",
+        return Verdict(
+            "clock", True, _("Within {seconds} s of the controller's.").format(seconds=max(wrong, 1))
+        )
+    said = (
+        _("This computer's clock is {seconds} s behind the controller's.")
+        if seen.clock_ahead > 0
+        else _("This computer's clock is {seconds} s ahead of the controller's.")
     )
+    return Verdict("clock", False, said.format(seconds=wrong), _("Set it: timedatectl set-ntp true."))
 
 
 def certificate(seen: local_pb2.ExamineResponse, now: float) -> Verdict:
@@ -41,22 +43,23 @@ def certificate(seen: local_pb2.ExamineResponse, now: float) -> Verdict:
         return Verdict(
             "certificate",
             False,
-            "This computer's certificate has expired.",
-            "If the clock is right: ask your administrator for a new invitation, and enrol again.",
+            _("This computer's certificate has expired."),
+            _("If the clock is right: ask your administrator for a new invitation, and enrol again."),
         )
     if now < seen.certificate_from:
         return Verdict(
-            "certificate", False, "This computer's certificate is not valid yet.", "Set the clock."
+            "certificate", False, _("This computer's certificate is not valid yet."), _("Set the clock.")
         )
-    shown = f"{round(left / _HOUR / 24)} days" if left > 48 * _HOUR else f"{round(left / _HOUR)} h"
+    days, hours = round(left / _HOUR / 24), round(left / _HOUR)
+    shown = _("{days} days").format(days=days) if left > 48 * _HOUR else f"{hours} h"
     if left < life * UNRENEWED_PART:
         return Verdict(
             "certificate",
             False,
-            f"This computer's certificate ends in {shown} and was not renewed.",
-            "It is renewed by itself where the controller can be reached.",
+            _("This computer's certificate ends in {shown} and was not renewed.").format(shown=shown),
+            _("It is renewed by itself where the controller can be reached."),
         )
-    return Verdict("certificate", True, f"Valid for {shown}; it is renewed by itself.")
+    return Verdict("certificate", True, _("Valid for {shown}; it is renewed by itself.").format(shown=shown))
 
 
 def mtu(seen: local_pb2.ExamineResponse) -> Iterator[Verdict]:
@@ -67,47 +70,66 @@ def mtu(seen: local_pb2.ExamineResponse) -> Iterator[Verdict]:
         wide = outside.get(path.gateway, 0)
         if 0 < wide < path.outer:
             narrow = True
-            what = f"{path.gateway} is reached by up to {wide} bytes at once; {path.fqdn} needs up to {path.outer}."
-            remedy = f"Large pages may hang. Ask your administrator for an MTU of {wide} at {path.gateway}'s outer port."
-            yield Verdict("MTU", False, what, remedy)
+            said = _("{gateway} is reached by up to {wide} bytes at once; {name} needs up to {needed}.")
+            remedy = _(
+                "Large pages may hang. Ask your administrator for an MTU of {wide} at {gateway}'s outer port."
+            )
+            yield Verdict(
+                "MTU",
+                False,
+                said.format(gateway=path.gateway, wide=wide, name=path.fqdn, needed=path.outer),
+                remedy.format(wide=wide, gateway=path.gateway),
+            )
         elif 0 < path.answered < path.mtu:
             narrow = True
-            what = f"{path.fqdn} answers packets of up to {path.answered} bytes, and its tunnel takes {path.mtu}."
-            remedy = (
-                f"Large pages may hang. Tell your administrator: behind {path.gateway}, or on the way to it."
+            said = _("{name} answers packets of up to {answered} bytes, and its tunnel takes {mtu}.")
+            remedy = _(
+                "Large pages may hang. Tell your administrator: behind {gateway}, or on the way to it."
             )
-            yield Verdict("MTU", False, what, remedy)
+            yield Verdict(
+                "MTU",
+                False,
+                said.format(name=path.fqdn, answered=path.answered, mtu=path.mtu),
+                remedy.format(gateway=path.gateway),
+            )
     if outside and not narrow:
-        reached = ", ".join(f"{name} by {size}" for name, size in outside.items())
-        yield Verdict("MTU", True, f"Bytes in one packet: {reached}.")
+        reached = ", ".join(f"{name} {size}" for name, size in outside.items())
+        yield Verdict("MTU", True, _("Bytes in one packet: {reached}.").format(reached=reached))
 
 
 def txt(seen: local_pb2.ExamineResponse) -> Iterator[Verdict]:
     silent = [name.fqdn for name in seen.names if not name.answered]
     bare = [name.fqdn for name in seen.names if name.answered and not name.marked]
     if silent:
-        what = f"The name server does not answer for {', '.join(silent)}."
-        yield Verdict("TXT", False, what, "Try another network, or tell your administrator.")
+        what = _("The name server does not answer for {names}.").format(names=", ".join(silent))
+        yield Verdict("TXT", False, what, _("Try another network, or tell your administrator."))
     if bare:
         yield Verdict(
             "TXT",
             False,
-            f"The name server does not say that a tunnel is needed for {', '.join(bare)}.",
-            "The tunnel opens all the same. Tell your administrator: the zone, or a resolver on the way, lacks TXT.",
+            _("The name server does not say that a tunnel is needed for {names}.").format(
+                names=", ".join(bare)
+            ),
+            _(
+                "The tunnel opens all the same. Tell your administrator: the zone, or a resolver on the way, lacks TXT."
+            ),
         )
     if seen.names and not silent and not bare:
-        yield Verdict("TXT", True, f"The name server marks {len(seen.names)} of {len(seen.names)} names.")
+        yield Verdict("TXT", True, _("The name server marks every name that was asked for."))
 
 
 def watch_mode(canary: bool | None) -> Verdict:
     """`canary` as in `Seen`."""
     if canary is None:
         return Verdict(
-            "watch mode", False, "The system's name service does not answer.", "Check the network's DNS."
+            "watch mode",
+            False,
+            _("The system's name service does not answer."),
+            _("Check the network's DNS."),
         )
     return Verdict(
         "watch mode",
         True,
-        "Names are looked at as they pass; the first connection to a name may have to be tried again.",
-        "Turn DNS over HTTPS off in your browsers: it cannot be looked at." if canary else "",
+        _("Names are looked at as they pass; the first connection to a name may have to be tried again."),
+        _("Turn DNS over HTTPS off in your browsers: it cannot be looked at.") if canary else "",
     )
