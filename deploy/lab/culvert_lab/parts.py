@@ -102,16 +102,21 @@ async def register_gateway(lab: Lab, admin: Admin) -> None:
             },
         },
     )
-    bundle = await admin.post(f"/gateways/{GATEWAY}/bundle")
-    directory = lab.run_directory(Site.GATEWAY) / "gateway"
+    await lay_out_bundle(lab, admin, GATEWAY, "gateway")
+
+
+async def lay_out_bundle(lab: Lab, admin: Admin, name: str, directory_name: str) -> None:
+    """What the gateway needs to start, in its site's /run. Raises StepError."""
+    bundle = await admin.post(f"/gateways/{name}/bundle")
+    directory = lab.run_directory(Site.GATEWAY) / directory_name
     directory.mkdir(mode=0o700)
-    for name, content in (
+    for file, content in (
         ("ca.pem", bundle["ca_pem"].encode()),
         ("gateway.pem", bundle["certificate_pem"].encode()),
         ("gateway.key", bundle["key_pem"].encode()),
         ("kek.bin", base64.b64decode(bundle["kek"])),
     ):
-        with os.fdopen(os.open(directory / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+        with os.fdopen(os.open(directory / file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
             out.write(content)
 
 

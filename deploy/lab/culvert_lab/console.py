@@ -1,0 +1,111 @@
+"""The admin console in Chromium, as a test has it: what is seen, pictured in both themes, and no fault on the way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from playwright.async_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    ViewportSize,
+    async_playwright,
+    expect,
+)
+
+from culvert_lab.browser import FLAGS, OWN_BROWSERS, chromium
+
+_ROOT = Path(__file__).resolve().parents[3]
+SCREENS = _ROOT / "build/screens"
+BUILT = _ROOT / "service/console/dist/index.html"
+AXE = _ROOT / "service/console/node_modules/axe-core/axe.min.js"
+WIDE, NARROW = ViewportSize(width=1280, height=800), ViewportSize(width=375, height=740)
+# 3840 × 2160 points of a screen that shows each at its own size.
+LARGEST = ViewportSize(width=3840, height=2160)
+# What a browser says of an answer that a test has asked for, and of a server that it has stopped.
+_EXPECTED = ("Failed to load resource", "net::ERR_")
+# Colours that are on their way to the other theme are neither.
+SETTLED = """() => Promise.allSettled(
+  document.getAnimations().filter(one => one instanceof CSSTransition).map(one => one.finished))"""
+# Of a busy computer; what has to be quick says so itself.
+_PATIENCE_MS = 20_000
+expect.set_options(timeout=_PATIENCE_MS)
+
+
+class Console:
+    """A page of the console. `faults`: what no page may do, whatever is shown in it."""
+
+    def __init__(self, page: Page, url: str, others: Sequence[str] = ()) -> None:
+        """`others`: hosts that it may lead to."""
+        self.page = page
+        self.url = url
+        self._hosts = {urlsplit(url).netloc, *others}
+        self.faults: list[str] = []
+        page.set_default_timeout(_PATIENCE_MS)
+        page.on("console", self._says)
+        page.on("pageerror", lambda error: self.faults.append(str(error)))
+        page.on("request", self._asks)
+
+    async def open(self, path: str = "") -> None:
+        await self.page.goto(f"{self.url}/console/{path}")
+
+    async def sign_in_as(self, name: str, code: str, password: str) -> None:
+        await self.page.get_by_role("textbox", name="Name").fill(name)
+        await self.page.locator("input[type=password]").fill(password)
+        await self.page.get_by_role("textbox", name="Code").fill(code)
+        await self.page.get_by_role("button", name="Sign in").click()
+
+    async def picture(self, name: str) -> None:
+        """In both themes, each of which has to be readable by everybody (axe)."""
+        SCREENS.mkdir(parents=True, exist_ok=True)
+        for scheme in ("light", "dark"):
+            await self.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+            await self.page.wait_for_function(
+                "wanted => document.documentElement.dataset.mantineColorScheme === wanted", arg=scheme
+            )
+            await self.page.evaluate(SETTLED)
+            self.faults += [f"{name} {scheme}: {fault}" for fault in await self._axe()]
+            await self.page.screenshot(path=SCREENS / f"console-{name}-{scheme}.png", animations="disabled")
+        await self.page.emulate_media(color_scheme="light")
+
+    async def _axe(self) -> list[str]:
+        if not await self.page.evaluate("'axe' in window"):
+            await self.page.evaluate(AXE.read_text())
+        found = await self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        return [
+            f"{one['id']}: {node['html'][:200]} {node['failureSummary']}"
+            for one in found["violations"]
+            for node in one["nodes"]
+        ]
+
+    def _says(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning") and not message.text.startswith(_EXPECTED):
+            self.faults.append(message.text)
+
+    def _asks(self, request: Request) -> None:
+        if not request.url.startswith("data:") and urlsplit(request.url).netloc not in self._hosts:
+            self.faults.append(f"another host is asked: {request.url}")
+
+
+@asynccontextmanager
+async def chromium_running() -> AsyncGenerator[Browser]:
+    os.environ.setdefault("PLAYWRIGHT_BROWSERS_PATH", str(OWN_BROWSERS))
+    async with async_playwright() as playwright:
+        running = await playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
+        try:
+            yield running
+        finally:
+            await running.close()
+
+
+async def person(running: Browser, viewport: ViewportSize = WIDE) -> BrowserContext:
+    """Somebody's browser, signed in nowhere; the controller's certificate is of its own CA."""
+    return await running.new_context(
+        ignore_https_errors=True, viewport=viewport, locale="en-GB", timezone_id="UTC"
+    )

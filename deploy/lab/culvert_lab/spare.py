@@ -1,0 +1,50 @@
+"""A second gateway beside the first, on the same wires, with addresses of its own: where tunnels go when that one dies."""
+
+from __future__ import annotations
+
+from culvert_lab import parts, targets
+from culvert_lab import topology as net
+from culvert_lab.admin import Admin
+from culvert_lab.errors import StepError
+from culvert_lab.lab import Lab
+from culvert_lab.process import Running
+from culvert_lab.topology import Site
+
+NAME = "gw-paris"
+POOL = "10.99.1.0/24"
+_PORT = net.P4RUNTIME_PORT + 1
+_LAN = "10.20.0.2"
+
+
+async def start(lab: Lab, admin: Admin) -> Running:
+    """Registered, started, online, and the intranet knows the way back. Raises StepError, ProgramError."""
+    await admin.post(
+        "/gateways",
+        {
+            "name": NAME,
+            "address": "198.51.100.3",
+            "p4runtime": f"{net.MANAGEMENT_GATEWAY}:{_PORT}",
+            "device_id": 1,
+            "pool": POOL,
+            "wan": {"port": 1, "mac": "02:00:00:00:01:03", "next_hop_mac": net.ROUTER_GATEWAY_MAC},
+            "lan": {
+                "port": 2,
+                "mac": "02:00:00:00:02:03",
+                "address": _LAN,
+                "prefix": net.PROTECTED_PREFIX,
+                "neighbours": {net.WIKI_ADDRESS: net.WIKI_MAC},
+            },
+        },
+    )
+    await parts.lay_out_bundle(lab, admin, NAME, NAME)
+    argv = [
+        it.replace(targets.BUNDLE, f"/run/{NAME}").replace(str(net.P4RUNTIME_PORT), str(_PORT))
+        for it in targets.chosen().argv
+    ]
+    program = await lab.start(NAME, Site.GATEWAY, argv)
+    await program.ready(targets.chosen().ready)
+    routed = await lab.run(Site.INTRANET, ["ip", "route", "add", POOL, "via", _LAN])
+    if routed.code != 0:
+        raise StepError(routed.stderr)
+    await admin.until(f"/gateways/{NAME}", lambda it: it["state"] == "online", f"{NAME} online")
+    return program
