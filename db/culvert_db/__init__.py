@@ -9,7 +9,7 @@ from culvert_db.idempotency import IdempotencyKey
 from culvert_db.identity import Device, DeviceState, Invitation, RecoveryCode, Totp, User
 from culvert_db.migrate import upgrade
 from culvert_db.network import Gateway, Resource, ResourceGateway
-from culvert_db.ownership import GatewayHealth, GatewayLease, LiveController
+from culvert_db.ownership import GatewayHealth, GatewayLease, GatewaySample, LiveController
 from culvert_db.policies import Group, GroupMember, Policy, PolicyResource, PolicyVersion
 from culvert_db.sign_in import AdminChallenge, AdminIdentity, AdminPasskey, AdminRecoveryCode
 from culvert_db.site_tunnels import SiteTunnel, SiteTunnelState
@@ -61,6 +61,7 @@ __all__ = [
     "Gateway",
     "GatewayHealth",
     "GatewayLease",
+    "GatewaySample",
     "Group",
     "GroupMember",
     "IdempotencyKey",

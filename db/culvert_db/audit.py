@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import enum
 
-from sqlalchemy import BigInteger, Index, SmallInteger
+from sqlalchemy import BigInteger, Index, SmallInteger, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from culvert_db.base import Base, state_column
@@ -32,7 +32,10 @@ class AuditLine(Base):
     """
 
     __tablename__ = "audit_lines"
-    __table_args__ = (Index(None, "at", "chain", "seq"),)
+    __table_args__ = (
+        Index(None, "at", "chain", "seq"),
+        Index("ix_audit_lines_denied", "actor", "at", postgresql_where=text("outcome = 'denied'")),
+    )
 
     chain: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
     seq: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)

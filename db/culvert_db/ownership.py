@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime
 
-from sqlalchemy import BigInteger, ForeignKey
+from sqlalchemy import BigInteger, ForeignKey, func
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from culvert_db.base import Base
@@ -56,3 +57,15 @@ class GatewayHealth(Base):
     missing: Mapped[int] = mapped_column(server_default="0")
     foreign: Mapped[int] = mapped_column(server_default="0")
     changed: Mapped[int] = mapped_column(server_default="0")
+
+
+class GatewaySample(Base):
+    """What a gateway's counters were at a moment: packets dropped so far, by cause; and how long an answer took."""
+
+    __tablename__ = "gateway_samples"
+
+    gateway_id: Mapped[int] = mapped_column(ForeignKey("gateways.id", ondelete="CASCADE"), primary_key=True)
+    at: Mapped[datetime.datetime] = mapped_column(primary_key=True, server_default=func.now())
+    drops: Mapped[dict[str, int]] = mapped_column(JSONB)
+    # Microseconds; unset while none has been measured.
+    round_trip_us: Mapped[int | None]

@@ -84,6 +84,8 @@ class Tunnel(Base):
     # Where the gateway keeps the peer that it has authenticated.
     endpoint: Mapped[int]
     opened_at: Mapped[CreatedAt]
+    # The gateway that it came from; its name, since it may be deleted.
+    moved_from: Mapped[str | None]
     # Until when, and under which PolicyVersion, it was last permitted. 0: what it was permitted on has changed since.
     permitted_until: Mapped[datetime.datetime]
     policy_version: Mapped[int] = mapped_column(BigInteger)

@@ -52,6 +52,7 @@ from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.link import Hooks
 from culvert_service.gateways.ownership import Ownership
 from culvert_service.gateways.remote import Remote
+from culvert_service.gateways.sampling import Sampling
 from culvert_service.gateways.service import Gateways
 from culvert_service.gateways.session import Credentials, Program
 from culvert_service.identity import endpoints as identity_endpoints
@@ -199,14 +200,15 @@ class Controller:
                 self._calls.channel: self._calls.hear,
             },
         )
+        at_gateways = GatewayState(self._tunnels, self._site_tunnels)
         gateways = self.gateways = Gateways(
-            sessions, self._fleet, self._ownership, self._infrastructure, master_key
+            sessions, self._fleet, self._ownership, self._infrastructure, master_key, at_gateways.desired
         )
+        self._sampling = Sampling(sessions, self._fleet)
         close, refit = self._tunnels.close_to_resource, self._tunnels.refit
         self._resources = Resources(
             sessions, self._hub, close, refit.of_resource, enforce, settings.managed_zones
         )
-        at_gateways = GatewayState(self._tunnels, self._site_tunnels)
         self._fleet.connect(
             Hooks(
                 at_gateways.reconcile,
@@ -240,7 +242,7 @@ class Controller:
         authorities = {"infrastructure": self._infrastructure, "device": self._device_authority}
         state_now = State(sessions, self._fleet, self._hub, authorities)
         access, dns = Access(sessions, AdminToken.load(state), admins, rates), Dns(sessions)
-        self._live = Live(sessions, gateways, dns)
+        self._live = Live(sessions, gateways, dns, self._tunnels.traffic)
         effects = Effects(sessions, self._tunnels.enforcement.would_close)
         self._app = application(
             sessions,
@@ -296,6 +298,7 @@ class Controller:
             stack.push_async_callback(self._fleet.stop)
             stack.push_async_callback(self._tunnels.stop)
             stack.push_async_callback(self._site_tunnels.stop)
+            stack.push_async_callback(self._sampling.stop)
             stack.push_async_callback(self._ownership.stop)
             stack.push_async_callback(self._calls.stop)
             stack.push_async_callback(self._pushes.stop)
@@ -305,6 +308,7 @@ class Controller:
             await self._pushes.start()
             await self._tunnels.start()
             self._site_tunnels.start()
+            self._sampling.start()
             stack.push_async_callback(self._own.stop)
             await self._own.start()
             await stack.enter_async_context(self._agent_server())

@@ -22,7 +22,7 @@ class GatewayState:
         self._told: dict[tuple[int, int], float] = {}
 
     async def reconcile(self, link: Link) -> None:
-        await reconcile(link, self._desired, self._lost)
+        await reconcile(link, self.desired, self._lost)
 
     async def soft_limit(self, link: Link, sa_id: int) -> None:
         """For a gateway's digest."""
@@ -34,7 +34,7 @@ class GatewayState:
         await self._tunnels.soft_limit(link, sa_id)
         await self._site_tunnels.soft_limit(link, sa_id)
 
-    async def _desired(self, gateway_id: int) -> Sequence[DesiredTunnel]:
+    async def desired(self, gateway_id: int) -> Sequence[DesiredTunnel]:
         between = await self._site_tunnels.desired(gateway_id)
         return [*between, *await self._tunnels.desired(gateway_id)]
 

@@ -29,6 +29,7 @@ class Switch(p4r_grpc.P4RuntimeServicer):
         self.silent = False
         self.writes: list[p4r.WriteRequest] = []
         self.acknowledged = 0
+        self.drops: dict[int, int] = {}
         self._packets: Counter[_Key] = Counter()
         self._schema = P4Schema(Settings().p4_artifacts / "gateway.p4info.txtpb")
         self._config: p4r.ForwardingPipelineConfig | None = None
@@ -120,6 +121,16 @@ class Switch(p4r_grpc.P4RuntimeServicer):
             table = request.entities[0].direct_counter_entry.table_entry.table_id
             yield p4r.ReadResponse(entities=[self._counter(key) for key in self.entries if key[0] == table])
             return
+        if request.entities[0].HasField("counter_entry"):
+            asked_id = request.entities[0].counter_entry.counter_id
+            for index, count in self.drops.items():
+                found = p4r.CounterEntry(
+                    counter_id=asked_id,
+                    index=p4r.Index(index=index),
+                    data=p4r.CounterData(packet_count=count),
+                )
+                yield p4r.ReadResponse(entities=[p4r.Entity(counter_entry=found)])
+            return
         asked = [entity.table_entry for entity in request.entities]
         found = [
             entry
@@ -134,7 +145,8 @@ class Switch(p4r_grpc.P4RuntimeServicer):
     def _counter(self, key: _Key) -> p4r.Entity:
         entry = self.entries[key]
         counted = p4r.TableEntry(table_id=entry.table_id, match=entry.match, priority=entry.priority)
-        data = p4r.CounterData(packet_count=self._packets[key])
+        packets = self._packets[key]
+        data = p4r.CounterData(packet_count=packets, byte_count=100 * packets)
         return p4r.Entity(direct_counter_entry=p4r.DirectCounterEntry(table_entry=counted, data=data))
 
     def _apply(self, update: p4r.Update) -> int:

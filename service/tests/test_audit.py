@@ -294,3 +294,32 @@ async def test_verify_finds_what_was_done_behind_the_triggers(
         await session.execute(text("DELETE FROM audit_lines WHERE object = 'user/1'"))
     async with world.sessions() as session:
         assert (await repository.verify(session))[1] == Broken(place.chain, place.seq, "it is not there")
+
+
+@slow
+async def test_the_log_is_verified_over_rest_and_says_where_it_is_broken(world: World) -> None:
+    found = await world.rest("GET", "/audit/verification")
+    assert found["broken"] is None
+    assert found["lines"] == sum(it["seq"] for it in found["ends"]) > 0
+    async with world.sessions.begin() as session:
+        # As its owner may, who could take the trigger away as well.
+        await session.execute(text("ALTER TABLE audit_lines DISABLE TRIGGER ALL"))
+        await session.execute(text("UPDATE audit_lines SET actor = 'mallory' WHERE seq = 1"))
+        await session.execute(text("ALTER TABLE audit_lines ENABLE TRIGGER ALL"))
+    broken = (await world.rest("GET", "/audit/verification"))["broken"]
+    assert broken["seq"] == 1
+    assert "does not match" in broken["why"]
+
+
+@slow
+async def test_lines_name_devices_and_lists_say_what_was_refused_last(world: World) -> None:
+    device = await world.enrol()
+    assert (await world.rest("GET", "/devices"))[0]["last_denied"] is None
+    await refused(device.open("nothing.corp.example"))
+    await refused(device.open("wiki.corp.example"))
+    lines = await world.rest("GET", f"/audit?actor={device.id}&outcome=denied")
+    assert {line["names"][device.id] for line in lines} == {"laptop of alice"}
+    [shown], [person] = await world.rest("GET", "/devices"), await world.rest("GET", "/users")
+    assert shown["last_denied"] == person["last_denied"]
+    assert shown["last_denied"]["object"] == "name/wiki.corp.example"
+    assert (shown["last_denied"]["why"], shown["last_denied"]["at"]) == (lines[0]["why"], lines[0]["at"])

@@ -29,8 +29,21 @@ async def test_a_record_and_why_it_is_not_live(world: World, running: Browser) -
         await shown.open("dns")
         await shown.sign_in(olga)
         await expect(page.get_by_role("heading", name="No zone yet")).to_be_visible()
-        zone = {"name": "corp", "origin": "corp.example", "server": "192.0.2.53", "key": "k"}
-        await world.rest("POST", "/dns/zones", zone)
+        await page.get_by_role("button", name="Add a zone").click()
+        dialog = page.get_by_role("dialog", name="Add a zone")
+        for label, value in {
+            "Zone": "corp.example",
+            "Short name": "corp",
+            "Name server": "-",
+            "TSIG key": "k",
+        }.items():
+            await dialog.get_by_role("textbox", name=label, exact=True).fill(value)
+        await dialog.get_by_role("button", name="Add it").click()
+        await expect(dialog.get_by_text("Must be a DNS name")).to_be_visible()
+        await shown.picture("dns-zone")
+        await dialog.get_by_role("textbox", name="Name server").fill("192.0.2.53")
+        await dialog.get_by_role("button", name="Add it").click()
+        await expect(page.get_by_text("corp.example is added")).to_be_visible()
         # What dns-updater writes.
         async with world.sessions.begin() as session:
             for name, state in (("wiki", DnsState.LIVE), ("git", DnsState.FOREIGN)):
@@ -46,5 +59,5 @@ async def test_a_record_and_why_it_is_not_live(world: World, running: Browser) -
         await page.get_by_text("live", exact=True).first.click()
         await expect(records.get_by_role("row")).to_have_count(2)
         assert "state=live" in page.url
-        await page.get_by_role("button", name="Check now").click()
+        await page.get_by_role("button", name="Check and retry now").click()
         await expect(page.get_by_text("corp.example is being checked")).to_be_visible()

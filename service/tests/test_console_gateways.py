@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import tarfile
 from collections.abc import AsyncGenerator
+from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, expect
@@ -32,7 +35,8 @@ async def test_a_gateway_is_drained_and_goes_before_ones_eyes(world: World, runn
         await shown.sign_in(olga)
         table = page.get_by_role("table", name="Gateways")
         await expect(table).to_contain_text("offline")
-        async with serving(world, Switch(), "gw-berlin", port):
+        switch = Switch()
+        async with serving(world, switch, "gw-berlin", port):
             await expect(table).to_contain_text("online")
             await world.add_wiki(["gw-berlin"])
             device = await world.enrol()
@@ -43,8 +47,22 @@ async def test_a_gateway_is_drained_and_goes_before_ones_eyes(world: World, runn
             await expect(page.get_by_role("table", name="Tunnels")).to_contain_text("wiki.corp.example")
             tables = page.get_by_role("region", name="Tables")
             await expect(tables).to_contain_text("4 of tunnels")
+            await expect(tables).to_contain_text("as they should be")
             await tables.get_by_role("button", name="sad_in").click()
             await expect(page.get_by_role("region", name="Entries of")).to_contain_text("spi")
+            # Somebody else takes a route away, and strangers knock.
+            del switch.entries[next(key for key in switch.entries if key[0] == switch.table("route"))]
+            await tables.get_by_role("button", name="Read again").click()
+            await expect(tables).to_contain_text("1 difference")
+            await tables.get_by_text("differences", exact=True).click()
+            await tables.get_by_role("button", name="route").click()
+            await expect(page.get_by_role("region", name="Entries of route")).to_contain_text("missing")
+            drops = page.get_by_role("region", name="Dropped packets")
+            for count in (40, 130):
+                switch.drops = {8: count, 7: 3 * count}
+                await asyncio.sleep(10)
+            await expect(drops.get_by_text("replayed")).to_be_visible(timeout=30_000)
+            await expect(drops.get_by_text("failed authentication")).to_be_visible()
             await shown.picture("gateway")
             await page.get_by_role("button", name="Drain", exact=True).click()
             dialog = page.get_by_role("dialog")
@@ -56,3 +74,45 @@ async def test_a_gateway_is_drained_and_goes_before_ones_eyes(world: World, runn
             await expect(page.get_by_text("online", exact=True)).to_be_visible()
         await expect(page.get_by_text("offline", exact=True)).to_be_visible()
         await shown.picture("gateway-offline")
+
+
+async def test_a_gateway_is_added_and_handed_what_it_needs(
+    world: World, running: Browser, tmp_path: Path
+) -> None:
+    port = free_port()
+    async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
+        page = shown.page
+        await shown.open("gateways")
+        await shown.sign_in(olga)
+        await page.get_by_role("link", name="Add a gateway").click()
+        for label, value in {
+            "Name": "gw-berlin",
+            "Public address": "198.51.100.2",
+            "P4Runtime": f"127.0.0.1:{port}",
+            "Addresses of devices": "10.99.0.0/24",
+            "WAN MAC": "02:00:00:00:01:01",
+            "MAC of the router": "02:00:00:00:01:zz",
+            "LAN MAC": "02:00:00:00:02:01",
+            "LAN address": "10.20.0.1",
+            "LAN prefix": "10.20.0.0/16",
+            "Neighbours": "10.20.0.10 02:00:00:00:02:10",
+        }.items():
+            await page.get_by_role("textbox", name=label, exact=True).fill(value)
+        await page.get_by_role("button", name="Add it").click()
+        await expect(page.get_by_text("Must be a MAC address")).to_be_visible()
+        await shown.picture("gateway-new")
+        await page.get_by_role("textbox", name="MAC of the router").fill("02:00:00:00:01:02")
+        await page.get_by_role("button", name="Add it").click()
+        dialog = page.get_by_role("dialog", name="What gw-berlin needs to start")
+        async with page.expect_download() as started:
+            await dialog.get_by_role("button", name="Download").click()
+        with tarfile.open(await (await started.value).path()) as archive:
+            archive.extractall(tmp_path, filter="data")
+        assert {it.name for it in (tmp_path / "gw-berlin").iterdir()} == {
+            *("controller-ca.pem", "gateway.pem", "gateway.key", "kek.bin")
+        }
+        await shown.picture("gateway-bundle")
+        await dialog.get_by_role("button", name="Done").click()
+        await expect(page.get_by_role("heading", name="gw-berlin")).to_be_visible()
+        found = (await world.rest("GET", "/gateways/gw-berlin"))["lan"]["neighbours"]
+        assert found == {"10.20.0.10": "02:00:00:00:02:10"}

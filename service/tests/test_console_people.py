@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.async_api import Browser, expect
 
-from .conftest import Device, World, make_csr
+from .conftest import Device, World, make_csr, refused
 from .console_page import BUILT, administrator, chromium_running, console
 from .switch import Switch
 
@@ -55,6 +55,20 @@ async def test_a_person_from_the_invitation_to_the_revocation(
         await world.rest("POST", "/policies", {"name": "bob", "user": "bob", "resources": ["wiki"]})
         await device.prove()
         await device.open()
+        other = await world.enrol()
+        await other.prove()
+        await other.open()
+        await refused(other.open("git.corp.example"))
+        await page.get_by_role("button", name="More about laptop of alice").click()
+        await page.get_by_role("menuitem", name="New authenticator").click()
+        await expect(dialog).to_contain_text("Closes those of 1 tunnel that need a code")
+        await dialog.get_by_role("button", name="Replace it").click()
+        await expect(dialog.get_by_role("img", name="QR code for an authenticator")).to_be_visible()
+        await shown.picture("devices-authenticator")
+        await dialog.get_by_role("button", name="Done").click()
+        await page.reload()
+        # Why the last denial was.
+        await expect(page.get_by_role("table", name="Devices")).to_contain_text("git.corp.example")
         await shown.picture("devices")
         await page.get_by_role("button", name="Revoke laptop of bob").click()
         await expect(dialog).to_contain_text("Closes 1 tunnel, at once")

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from culvert_db import DnsRecord, DnsState
-from culvert_service.live import endpoints
+from culvert_service.live import endpoints, places
 from culvert_service.live.log_view import parsed, spelled
 from culvert_service.live.timeline import Row, Timeline
 from hypothesis import given
@@ -69,12 +69,22 @@ def test_what_is_no_place_in_the_log_is_not_taken_for_one(seen: str | None) -> N
     assert parsed(seen) is None
 
 
+@given(st.dictionaries(st.sampled_from(endpoints.Area), st.text("0123456789abcdef-:,", min_size=1)))
+def test_places_in_several_views_are_read_as_they_were_written(seen: dict[str, str]) -> None:
+    assert places.parsed(places.spelled(seen)) == seen
+
+
+@pytest.mark.parametrize("seen", [None, "", ";", "=", "tunnels", "tunnels="])
+def test_what_is_no_place_in_any_view_is_none(seen: str | None) -> None:
+    assert places.parsed(seen) == {}
+
+
 class Stream:
     """An EventSource, as far as it is needed."""
 
     def __init__(self, answer: httpx.Response) -> None:
         self._lines = answer.aiter_lines()
-        self.last = ""
+        self.last = self.view = ""
 
     async def next(self) -> tuple[str, Any]:
         """The next event's kind and data. Raises StopAsyncIteration at the stream's end."""
@@ -84,8 +94,9 @@ class Stream:
             fields[name] = value
         if "data" not in fields:
             return await self.next()
-        self.last = fields["id"]
-        return fields["event"], json.loads(fields["data"])
+        self.last, self.view = fields["id"], fields["event"]
+        data = json.loads(fields["data"])
+        return data.pop("kind"), data
 
     async def until(self, kind: str, key: str) -> Any:
         while True:
@@ -99,8 +110,10 @@ async def watching(
     world: World, area: str, seen: str = "", client: httpx.AsyncClient | None = None
 ) -> AsyncGenerator[Stream]:
     headers = {"Last-Event-ID": seen} if seen else {}
-    url = f"/api/v1/events/{area}"
-    async with (client or world.admin).stream("GET", url, headers=headers, timeout=30) as answer:
+    url, views = "/api/v1/events", {"view": area.split()}
+    async with (client or world.admin).stream(
+        "GET", url, headers=headers, params=views, timeout=30
+    ) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
         yield Stream(answer)
 
@@ -147,6 +160,43 @@ async def test_what_others_change_is_seen(world: World, switch: Switch) -> None:
 
 
 @slow
+async def test_one_stream_has_several_views_and_each_goes_on_from_its_place(
+    world: World, device: Device
+) -> None:
+    async with watching(world, "tunnels gateways audit") as stream:
+        begun: dict[str, str] = {}
+        for _ in range(3):
+            kind, _ = await stream.next()
+            begun[stream.view] = kind
+        assert begun == {"tunnels": "snapshot", "gateways": "snapshot", "audit": "begins"}
+        left = stream.last
+    tunnel_id = (await device.open()).tunnel.tunnel_id
+    async with watching(world, "tunnels dns audit", left) as stream:
+        found = set[tuple[str, str]]()
+        while not found >= {("tunnels", "changed"), ("dns", "snapshot"), ("audit", "line")}:
+            kind, data = await stream.next()
+            found.add((stream.view, kind))
+            assert kind != "changed" or data["key"] == tunnel_id
+        assert ("tunnels", "snapshot") not in found
+
+
+@slow
+async def test_what_a_tunnel_carries_is_told_while_it_does(
+    world: World, switch: Switch, device: Device
+) -> None:
+    tunnel_id = (await device.open()).tunnel.tunnel_id
+    async with watching(world, "traffic") as stream:
+        assert await stream.next() == ("snapshot", {"rows": {}})
+        carrying = asyncio.create_task(stream.until("changed", tunnel_id))
+        while not carrying.done():
+            switch.hit("spd_in")
+            await asyncio.sleep(0.2)
+        row = await carrying
+        assert row["from_device"] > 0 == row["to_device"]
+        await stream.until("gone", tunnel_id)
+
+
+@slow
 async def test_each_line_of_the_log_is_told_once_also_over_a_lost_connection(world: World) -> None:
     async def add(*names: str) -> None:
         for name in names:
@@ -156,13 +206,12 @@ async def test_each_line_of_the_log_is_told_once_also_over_a_lost_connection(wor
         assert await stream.next() == ("begins", {})
         await add("bob", "carol")
         told = [await stream.next(), await stream.next()]
-        assert [data["object"] for _, data in told] == ["user/bob", "user/carol"]
-        assert told[0][1] in await world.rest("GET", "/audit")
+        assert [data["line"]["object"] for _, data in told] == ["user/bob", "user/carol"]
+        assert told[0][1]["line"] | {"names": {}} in await world.rest("GET", "/audit")
         left = stream.last
     await add("dave", "erin")
     async with watching(world, "audit", left) as stream:
-        assert await stream.next() == ("begins", {})
-        assert {(await stream.next())[1]["object"] for _ in range(2)} == {"user/dave", "user/erin"}
+        assert {(await stream.next())[1]["line"]["object"] for _ in range(2)} == {"user/dave", "user/erin"}
 
 
 @slow
@@ -172,13 +221,15 @@ async def test_who_may_not_see_it_is_refused_and_who_may_not_any_more_is_cut_off
     monkeypatch.setattr(endpoints, "_ADMITTED_SECONDS", 0.2)
     made = await world.rest("POST", "/tokens", {"name": "ci", "scopes": ["tunnels:read"]})
     bearer = {"Authorization": f"Bearer {made['token']}"}
-    for area in ("audit", "gateways", "dns"):
-        answer = await world.anyone.get(f"/api/v1/events/{area}", headers=bearer)
+    for views in (["audit"], ["gateways"], ["dns"], ["tunnels", "gateways"], []):
+        answer = await world.anyone.get("/api/v1/events", headers=bearer, params={"view": views})
         assert (answer.status_code, answer.json()["reason"]) == (403, "NOT_PERMITTED")
-    assert (await world.anyone.get("/api/v1/events/tunnels")).status_code == 401
-    async with world.anyone.stream("GET", "/api/v1/events/tunnels", headers=bearer, timeout=30) as answer:
+    url = "/api/v1/events?view=tunnels&view=traffic"
+    assert (await world.anyone.get(url)).status_code == 401
+    async with world.anyone.stream("GET", url, headers=bearer, timeout=30) as answer:
         stream = Stream(answer)
-        await stream.next()
+        for _ in range(2):
+            await stream.next()
         await world.rest("DELETE", f"/tokens/{made['id']}")
         with pytest.raises(StopAsyncIteration):
             await stream.next()

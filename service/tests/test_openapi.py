@@ -62,7 +62,7 @@ def check(answer: httpx.Response | requests.Response, what: object) -> None:
 async def operations(world: World) -> list[tuple[str, str, dict[str, Any]]]:
     paths: dict[str, dict[str, Any]] = (await world.anyone.get("/openapi.json")).json()["paths"]
     # A live view has no end.
-    asked = {path: verbs for path, verbs in paths.items() if "/events/" not in path}
+    asked = {path: verbs for path, verbs in paths.items() if not path.endswith("/events")}
     return [(verb, path, found) for path, verbs in asked.items() for verb, found in verbs.items()]
 
 
@@ -126,7 +126,7 @@ def _explore(world: World) -> None:
         session.trust_env = False
         session.headers["Authorization"] = world.admin.headers["Authorization"]
         session.verify = _ca(world)
-        for found in schema.exclude(path_regex="/events/").get_all_operations():
+        for found in schema.exclude(path_regex="/events$").get_all_operations():
             for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
                 _ask(found.ok(), mode, session, world.settings.rest_url)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import datetime
 import json
 from typing import Any
 
 import pytest
-from culvert_db import DnsRecord, DnsState
+from culvert_db import Device, DnsRecord, DnsState
+from sqlalchemy import select
 
 from .conftest import World
 from .switch import Switch
@@ -23,8 +25,8 @@ async def lists(world: World) -> list[str]:
         answer = methods.get("get", {}).get("responses", {}).get("200", {}).get("content", {})
         if answer.get("application/json", {}).get("schema", {}).get("type") == "array":
             found.append(path)
-    # The answer about one person's devices, and the keys of who is signed in.
-    for path in ("/api/v1/access", "/api/v1/session/passkeys"):
+    # The answer about one person's devices, the keys of who is signed in, and a chart's points.
+    for path in ("/api/v1/access", "/api/v1/session/passkeys", "/api/v1/gateways/{name}/samples"):
         found.remove(path)
     return found
 
@@ -104,3 +106,22 @@ async def test_no_list_takes_a_cursor_of_ones_own_making(world: World) -> None:
             assert answer.status_code in (200, 422), (path, cursor)
             refusals += answer.status_code == 422
         assert refusals >= len(cursors), path
+
+
+@pytest.mark.parametrize("sort", ["created", "name", "-name", "user", "-user", "last_seen", "-last_seen"])
+async def test_a_sorted_list_has_each_row_once_over_its_pages(world: World, sort: str) -> None:
+    for _ in range(3):
+        await world.enrol()
+    async with world.sessions.begin() as session:
+        seen = datetime.datetime(2026, 1, 31, 9, tzinfo=datetime.UTC)
+        one = (await session.scalars(select(Device).limit(1))).one()
+        one.name, one.last_seen_at = "a-tablet", seen
+    rows: list[dict[str, Any]] = []
+    url = f"/api/v1/devices?limit=1&sort={sort}"
+    while url:
+        answer = await world.admin.get(url)
+        rows += answer.json()
+        url = answer.links.get("next", {}).get("url", "")
+    assert len({row["id"] for row in rows}) == len(rows) == 3
+    first = {"name": 0, "-name": 2, "last_seen": 2, "-last_seen": 0}.get(sort)
+    assert first is None or rows[first]["name"] == "a-tablet"

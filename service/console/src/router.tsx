@@ -8,9 +8,10 @@ import {
   Outlet,
 } from "@tanstack/react-router";
 
+import { ORDERS } from "./devices/queries";
 import { Faulty, Missing } from "./frame/Faulty";
 import { Frame } from "./frame/Frame";
-import { text } from "./shared/search";
+import { oneOf, text } from "./shared/search";
 
 const rootRoute = createRootRouteWithContext<{ queries: QueryClient }>()({
   component: Outlet,
@@ -56,16 +57,26 @@ const gatewaysRoute = createRoute({
   component: lazyRouteComponent(() => import("./gateways/Gateways"), "Gateways"),
 });
 
+const newGatewayRoute = createRoute({
+  getParentRoute: () => frameRoute,
+  path: "/gateways/new",
+  component: lazyRouteComponent(() => import("./gateways/NewGateway"), "NewGateway"),
+});
+
 const gatewayRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/gateways/of/$name",
+  validateSearch: (search) => oneOf(search, "hours", [6, 24]),
   component: lazyRouteComponent(() => import("./gateways/OneGateway"), "OneGateway"),
 });
 
 const peopleRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/people",
-  validateSearch: (search) => text(search, "q"),
+  validateSearch: (search) => ({
+    ...text(search, "q"),
+    ...oneOf(search, "sort", ["name", "-name"] as const),
+  }),
   component: lazyRouteComponent(() => import("./people/People"), "People"),
 });
 
@@ -110,7 +121,7 @@ const policyRoute = createRoute({
 const devicesRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/devices",
-  validateSearch: (search) => text(search, "q"),
+  validateSearch: (search) => ({ ...text(search, "q"), ...oneOf(search, "sort", ORDERS) }),
   component: lazyRouteComponent(() => import("./devices/Devices"), "Devices"),
 });
 
@@ -136,6 +147,7 @@ const activityRoute = createRoute({
     ...text(search, "action"),
     ...text(search, "object"),
     ...text(search, "outcome"),
+    ...text(search, "reason"),
   }),
   component: lazyRouteComponent(() => import("./activity/Activity"), "Activity"),
 });
@@ -155,6 +167,7 @@ const routes = rootRoute.addChildren([
     newResourceRoute,
     resourceRoute,
     gatewaysRoute,
+    newGatewayRoute,
     gatewayRoute,
     peopleRoute,
     devicesRoute,

@@ -12,8 +12,9 @@ from pydantic import AfterValidator, AwareDatetime
 from starlette.responses import StreamingResponse
 
 from culvert_service.audit import repository
+from culvert_service.audit.naming import named
 from culvert_service.audit.repository import Filter
-from culvert_service.audit.schemas import AuditLineOut
+from culvert_service.audit.schemas import AuditLineOut, BrokenOut, ChainOut, NamedLineOut, VerificationOut
 from culvert_service.rest.page import Page
 
 _Text = Annotated[str | None, Query(max_length=253, pattern=r"^[^\x00]+$")]
@@ -47,11 +48,23 @@ def router(sessions: Sessions) -> APIRouter:
     @routes.get("", summary="List the audit log, newest first")
     async def list_newest(
         page: Annotated[Page, Depends()], which: Annotated[Filter, Depends(_filter)]
-    ) -> list[AuditLineOut]:
+    ) -> list[NamedLineOut]:
         async with sessions() as session:
             found = await repository.newest(session, which, page.by(datetime.datetime, int, int))
-        shown = page.cut(found, lambda line: (line.at, line.chain, line.seq))
-        return [AuditLineOut.of(line) for line in shown]
+            return await named(session, page.cut(found, lambda line: (line.at, line.chain, line.seq)))
+
+    @routes.get("/verification", summary="Check the whole audit log")
+    async def verification() -> VerificationOut:
+        """Every line's hash is made anew (docs/audit.md): of a long log it takes a while."""
+        async with sessions() as session:
+            found, broken = await repository.verify(session)
+        return VerificationOut(
+            lines=found.lines,
+            ends=[
+                ChainOut(chain=it, seq=seq, hash=end.hex()) for it, (seq, end) in sorted(found.ends.items())
+            ],
+            broken=BrokenOut(chain=broken.chain, seq=broken.seq, why=broken.why) if broken else None,
+        )
 
     @routes.get(
         "/export",
@@ -63,7 +76,7 @@ def router(sessions: Sessions) -> APIRouter:
         """With each line's hash. Without filters, docs/audit.md says how to check it with nothing but this file."""
         return StreamingResponse(_export(sessions, which), media_type="application/jsonl")
 
-    _ = (list_newest, export)
+    _ = (list_newest, verification, export)
     return routes
 
 

@@ -46,3 +46,46 @@ class AuditLineOut(BaseModel):
             details=json.loads(line.details),
             hash=line.hash.hex(),
         )
+
+
+class NamedLineOut(AuditLineOut):
+    """`names`: of the devices that the line speaks of by id, and that are there still."""
+
+    names: dict[str, str]
+
+
+class DeniedOut(BaseModel):
+    """What a device was refused last."""
+
+    at: datetime
+    object: str
+    reason: str | None
+    why: str | None
+
+    @classmethod
+    def of(cls, line: AuditLine) -> DeniedOut:
+        return cls(at=line.at, object=line.object, reason=line.reason, why=line.why)
+
+
+class ChainOut(BaseModel):
+    """A chain's last line."""
+
+    chain: int
+    seq: int
+    hash: str
+
+
+class BrokenOut(BaseModel):
+    """The first line that is not as it was written, or is not there."""
+
+    chain: int
+    seq: int
+    why: str
+
+
+class VerificationOut(BaseModel):
+    """How many lines are as they were written, up to the first that is not; where the chains that were looked at end."""
+
+    lines: int
+    ends: list[ChainOut]
+    broken: BrokenOut | None

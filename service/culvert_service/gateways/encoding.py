@@ -12,7 +12,7 @@ from pathlib import Path
 from finsy.proto import p4i, p4r
 from google.protobuf import text_format
 
-from culvert_service.gateways.entry import Entry, Kind, MatchValue, Update
+from culvert_service.gateways.entry import Count, Entry, EntryKey, Kind, MatchValue, Update
 
 _TYPES = {
     Kind.INSERT: p4r.Update.INSERT,
@@ -113,6 +113,14 @@ class Encoding:
             found.priority,
             None if wrapped is None else wrapped.to_bytes(_WRAPPED_KEY_BYTES),
         )
+
+    def counted(self, found: p4r.DirectCounterEntry) -> tuple[EntryKey, Count]:
+        """Of a read of direct counters: which entry, and what has hit it."""
+        entry, data = found.table_entry, found.data
+        table = self._by_id[entry.table_id]
+        fields = table.by_id
+        match = [(fields[it.field_id].name, value) for it in entry.match if (value := _value(it)) is not None]
+        return (table.name, tuple(sorted(match)), entry.priority), Count(data.packet_count, data.byte_count)
 
     def _put_key(self, written: p4r.TableEntry, item: Entry) -> None:
         table = self._by_name[item.table]

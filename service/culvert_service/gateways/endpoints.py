@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Response, status
 
 from culvert_service.gateways.changes import Changes
-from culvert_service.gateways.schemas import BundleOut, EntriesOut, GatewayIn, GatewayOut
+from culvert_service.gateways.schemas import BundleOut, EntriesOut, GatewayIn, GatewayOut, SampleOut
 from culvert_service.gateways.service import Gateways
 from culvert_service.rest.page import Page
 from culvert_service.rest.version import IfMatch, MayMatch, tagged
@@ -32,9 +32,13 @@ def router(gateways: Gateways, changes: Changes) -> APIRouter:
     async def bundle(name: str) -> BundleOut:
         return await gateways.bundle(name)
 
-    @routes.get("/{name}/entries", summary="Read a gateway's tables")
+    @routes.get("/{name}/entries", summary="Read a gateway's tables, beside what they should hold")
     async def entries(name: str) -> EntriesOut:
         return await gateways.entries(name)
+
+    @routes.get("/{name}/samples", summary="What a gateway's counters were, of late")
+    async def samples(name: str, hours: Annotated[int, Query(ge=1, le=24)] = 1) -> list[SampleOut]:
+        return await gateways.samples(name, hours)
 
     @routes.put("/{name}", summary="Change a gateway and close the tunnels that do not fit it any more")
     async def replace(
@@ -64,5 +68,5 @@ def router(gateways: Gateways, changes: Changes) -> APIRouter:
     async def delete(name: str, seen: Annotated[MayMatch, Depends()]) -> None:
         await changes.delete(name, seen)
 
-    _ = (create, list_all, get, bundle, entries, replace, drain, undrain, delete)
+    _ = (create, list_all, get, bundle, entries, samples, replace, drain, undrain, delete)
     return routes

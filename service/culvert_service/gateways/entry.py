@@ -15,6 +15,14 @@ EntryKey = tuple[str, Match, int]
 
 
 @dataclass(frozen=True, slots=True)
+class Count:
+    """What has hit an entry so far."""
+
+    packets: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """Fields sorted by name. The wrapped key is opaque: it is written, never compared (docs/decisions, 8).
 

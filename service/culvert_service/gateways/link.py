@@ -21,11 +21,11 @@ from culvert_proto import CulvertError, Reason
 from finsy.proto import p4r
 from opentelemetry.trace import SpanKind
 
-from culvert_service.gateways import digests, p4runtime
+from culvert_service.gateways import digests, drops, p4runtime
 from culvert_service.gateways.config import GatewayConfig
 from culvert_service.gateways.election import OneBid
 from culvert_service.gateways.encoding import Encoding
-from culvert_service.gateways.entry import Entry, Update
+from culvert_service.gateways.entry import Count, Entry, EntryKey, Update
 from culvert_service.gateways.guard import Guard
 from culvert_service.gateways.health import Drift, Report
 from culvert_service.gateways.session import Credentials, Program
@@ -33,6 +33,8 @@ from culvert_service.tracing.span import span
 
 _log = logging.getLogger(__name__)
 
+# The tables whose entries count what hits them.
+COUNTED = ("sad_in", "spd_in", "spd_out", "sad_out")
 # A set-up may not keep a person waiting for a gateway that is gone.
 WRITE_SECONDS = 1.0
 _TURN_SECONDS = 0.5
@@ -90,6 +92,9 @@ class Link:
         self.alive = False
         self.answered_at: float | None = None
         self.reason: str = "not connected yet"
+        # Seconds that its last answer took; of P4Runtime that it speaks.
+        self.round_trip: float | None = None
+        self.version: str | None = None
         self._program = program
         self._encoding = Encoding.of(program.p4info)
         self._credentials = credentials
@@ -213,10 +218,27 @@ class Link:
         """What the gateway holds under the keys of `entries`. Raises CulvertError GATEWAY_DOWN."""
         return await self._read([self._encoding.key(item) for item in entries], WRITE_SECONDS)
 
-    async def packets(self, table: str) -> dict[int, int]:
-        """How many packets each SA's entries of a table have seen. Raises CulvertError GATEWAY_DOWN."""
+    async def carried(self, table: str) -> p4runtime.Carried:
+        """What each SA's entries of a table have seen. Raises CulvertError GATEWAY_DOWN."""
         async with self._reading(_COUNT_SECONDS) as switch:
-            return await p4runtime.packets(switch, table)
+            return await p4runtime.carried(switch, table)
+
+    async def counters(self) -> dict[EntryKey, Count]:
+        """What has hit each entry that counts. Raises CulvertError GATEWAY_DOWN."""
+        found: dict[EntryKey, Count] = {}
+        async with self._reading(_OBSERVE_SECONDS) as switch:
+            for name in COUNTED:
+                table = switch.p4info.tables[name].id
+                asked = p4r.DirectCounterEntry(table_entry=p4r.TableEntry(table_id=table))
+                async for portion in p4runtime.read(switch, [p4r.Entity(direct_counter_entry=asked)]):
+                    found |= map(self._encoding.counted, (it.direct_counter_entry for it in portion))
+        return found
+
+    async def drops(self) -> dict[str, int]:
+        """How many packets it has dropped, by cause; causes that there were. Raises CulvertError GATEWAY_DOWN."""
+        async with self._reading(_COUNT_SECONDS) as switch:
+            counted = await p4runtime.array(switch, "drops")
+        return {cause: counted[index] for index, cause in drops.CAUSES.items() if counted.get(index)}
 
     async def _read(self, wanted: Sequence[p4r.Entity], seconds: float) -> list[Entry]:
         decode = self._encoding.entry
@@ -304,6 +326,7 @@ class Link:
                 self._tell_outbid(bid)
                 raise _LostError("another controller is in charge")
             self._switch = switch
+            self.version = str(switch.p4info.p4runtime_version)
             hooks = partial(self._hooks.soft_limit, self), partial(self._hooks.moved, self)
             tasks = [asyncio.create_task(digests.hand_on(switch, name, *hooks)) for name in digests.NAMES]
             # The queues of the digests must be there before the first digest is.
@@ -383,4 +406,5 @@ class Link:
             except (finsy.P4ClientError, CulvertError):
                 raise _LostError(f"no answer within {_PROBE_SECONDS:.0f} s") from None
             self.alive, self.answered_at = True, time.monotonic()
+            self.round_trip = self.answered_at - began
             await asyncio.sleep(_PROBE_EVERY_SECONDS)

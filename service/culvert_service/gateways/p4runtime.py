@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 import finsy
@@ -26,18 +27,38 @@ async def read(switch: finsy.Switch, wanted: Sequence[p4r.Entity]) -> AsyncGener
             await asyncio.sleep(0)
 
 
-async def packets(switch: finsy.Switch, table: str) -> dict[int, int]:
-    """How many packets have hit each SA's entries of a table with a direct counter."""
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """So far, by SA."""
+
+    packets: Mapping[int, int]
+    bytes: Mapping[int, int]
+
+
+async def carried(switch: finsy.Switch, table: str) -> Carried:
+    """What has hit each SA's entries of a table with a direct counter."""
     schema = switch.p4info.tables[table]
-    sa_id, hits = schema.match_fields["sa_id"].id, Counter[int]()
+    sa_id, packets, octets = schema.match_fields["sa_id"].id, Counter[int](), Counter[int]()
     asked = p4r.DirectCounterEntry(table_entry=p4r.TableEntry(table_id=schema.id))
     async for portion in read(switch, [p4r.Entity(direct_counter_entry=asked)]):
         for entity in portion:
             found = entity.direct_counter_entry
             for field in found.table_entry.match:
                 if field.field_id == sa_id:
-                    hits[int.from_bytes(field.exact.value)] += found.data.packet_count
-    return hits
+                    sa = int.from_bytes(field.exact.value)
+                    packets[sa] += found.data.packet_count
+                    octets[sa] += found.data.byte_count
+    return Carried(packets, octets)
+
+
+async def array(switch: finsy.Switch, name: str) -> dict[int, int]:
+    """A counter array's packets, by index; what is 0 may be left out."""
+    asked = p4r.Entity(counter_entry=p4r.CounterEntry(counter_id=switch.p4info.counters[name].id))
+    counted: dict[int, int] = {}
+    async for portion in read(switch, [asked]):
+        for entity in portion:
+            counted[entity.counter_entry.index.index] = entity.counter_entry.data.packet_count
+    return counted
 
 
 def digest_values(message: P4DigestList) -> list[dict[str, int]]:

@@ -7,13 +7,17 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
+from culvert_service.gateways.comparison import Compared, compared
 from culvert_service.gateways.diff import DesiredTunnel, Plan, plan
-from culvert_service.gateways.entry import Kind
+from culvert_service.gateways.entry import Entry, Kind
 from culvert_service.gateways.health import Drift
 from culvert_service.gateways.link import Link
 from culvert_service.gateways.site import static_entries
 
 _log = logging.getLogger(__name__)
+
+# In which a set-up ends.
+_SETTLE_SECONDS = 0.2
 
 # The tunnels that the database wants on a gateway.
 DesiredTunnels = Callable[[int], Awaitable[Sequence[DesiredTunnel]]]
@@ -46,6 +50,16 @@ async def reconcile(link: Link, desired_tunnels: DesiredTunnels, tunnels_lost: T
     await tunnels_lost(link, todo.lost)
 
 
+async def comparison(link: Link, desired_tunnels: DesiredTunnels) -> list[Compared]:
+    """What it should hold beside what it holds, at this moment. Raises CulvertError GATEWAY_DOWN."""
+    todo, observed = await _look(link, desired_tunnels)
+    before = todo.subjects()
+    if before:
+        await asyncio.sleep(_SETTLE_SECONDS)
+        todo, observed = await _look(link, desired_tunnels)
+    return compared(observed, todo, before & todo.subjects())
+
+
 def _drift(todo: Plan) -> Drift:
     """An SA that is missing is not written again: its tunnel counts with what else is missing."""
     of = Counter(update.kind for update in todo.updates)
@@ -53,7 +67,13 @@ def _drift(todo: Plan) -> Drift:
 
 
 async def _difference(link: Link, desired_tunnels: DesiredTunnels) -> Plan:
+    todo, _ = await _look(link, desired_tunnels)
+    return todo
+
+
+async def _look(link: Link, desired_tunnels: DesiredTunnels) -> tuple[Plan, list[Entry]]:
+    """With what was observed."""
     tunnels = await desired_tunnels(link.config.id)
     observed = await link.observe()
     # Beside: the rest of the process goes on while a hundred thousand entries are compared.
-    return await asyncio.to_thread(plan, static_entries(link.config.site), tunnels, observed)
+    return await asyncio.to_thread(plan, static_entries(link.config.site), tunnels, observed), observed

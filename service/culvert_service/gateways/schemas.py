@@ -218,6 +218,8 @@ class GatewayOut(BaseModel):
     draining_since: datetime | None
     # Open now, or left of what drains.
     tunnels: int
+    # Of P4Runtime that it speaks; null where this controller does not reach it.
+    version: str | None
     # The resources that no other gateway could serve.
     alone_for: list[str]
     # The tunnels between it and other gateways, which never move.
@@ -245,18 +247,37 @@ class BundleOut(BaseModel):
     legacy_suites: list[Suite]
 
 
-class EntryOut(BaseModel):
-    table: str
-    priority: int
-    # Numbers; [value, mask] for ternary, [value, prefix length] for longest-prefix matches.
-    match: dict[str, int | tuple[int, int]]
+class ContentOut(BaseModel):
     action: str
     params: dict[str, int]
 
 
+class EntryOut(ContentOut):
+    table: str
+    priority: int
+    # Numbers; [value, mask] for ternary, [value, prefix length] for longest-prefix matches.
+    match: dict[str, int | tuple[int, int]]
+    # Beside what the controller wants: it should be there and is not; nobody wants it; it should be as `desired`.
+    standing: Literal["held", "missing", "foreign", "changed"]
+    desired: ContentOut | None
+    # That have hit it, where its table counts.
+    packets: int | None
+    bytes: int | None
+
+
 class EntriesOut(BaseModel):
-    """Everything in the gateway's tables; wrapped keys are left out. `tunnel_entries` counts what tunnels put there."""
+    """Everything that is, or should be, in the gateway's tables; wrapped keys are left out. `count` is of those that are
+    there, and `tunnel_entries` of those among them that tunnels put there.
+    """
 
     count: int
     tunnel_entries: int
     entries: list[EntryOut]
+
+
+class SampleOut(BaseModel):
+    """`drops`: packets dropped so far, by cause; a gateway that starts anew counts from 0. Every ten seconds or more."""
+
+    at: datetime
+    drops: dict[str, int]
+    round_trip_us: int | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from culvert_db import Gateway, GatewayHealth, Sessions
@@ -14,31 +14,34 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Line
-from culvert_service.gateways import ownership_rows, repository
+from culvert_service.gateways import ownership_rows, repository, sampling
+from culvert_service.gateways.comparison import Compared, Standing
 from culvert_service.gateways.config import kek_context, kek_of
-from culvert_service.gateways.entry import Entry
+from culvert_service.gateways.entry import Count, EntryKey
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.key_wrap import new_kek
 from culvert_service.gateways.kind import Kind
+from culvert_service.gateways.link import COUNTED
 from culvert_service.gateways.ownership import Ownership
 from culvert_service.gateways.ownership_rows import Seen
+from culvert_service.gateways.reconcile import DesiredTunnels, comparison
 from culvert_service.gateways.repository import Load
 from culvert_service.gateways.schemas import (
     BundleOut,
+    ContentOut,
     DriftOut,
     EntriesOut,
     EntryOut,
     GatewayIn,
     GatewayOut,
     LanPort,
+    SampleOut,
     WanPort,
 )
 from culvert_service.gateways.suite import Suite, check_allowed
 from culvert_service.pki.authority import P4RUNTIME_CLIENT_NAME, Authority
 from culvert_service.pki.master_key import MasterKey
 from culvert_service.rest.page import Page
-
-_TUNNEL_TABLES = ("sad_in", "spd_in", "spd_out", "sad_out")
 
 
 class Gateways:
@@ -49,12 +52,14 @@ class Gateways:
         ownership: Ownership,
         authority: Authority,
         master_key: MasterKey,
+        desired: DesiredTunnels,
     ) -> None:
         self._sessions = sessions
         self._fleet = fleet
         self._ownership = ownership
         self._authority = authority
         self._master_key = master_key
+        self._desired = desired
 
     async def create(self, asked: GatewayIn) -> GatewayOut:
         """Raises CulvertError SUITE_LEGACY or ALREADY_EXISTS."""
@@ -119,9 +124,17 @@ class Gateways:
             if standing is not None and standing.owner:
                 raise CulvertError(Reason.GATEWAY_ELSEWHERE, gateway=name, owner=standing.owner)
             raise CulvertError(Reason.GATEWAY_DOWN, gateway=name)
-        found = await link.observe()
-        of_tunnels = sum(entry.table in _TUNNEL_TABLES for entry in found)
-        return EntriesOut(count=len(found), tunnel_entries=of_tunnels, entries=_entries_out(found))
+        found, counts = await comparison(link, self._desired), await link.counters()
+        there = [it.entry for it in found if it.standing is not Standing.MISSING]
+        of_tunnels = sum(entry.table in COUNTED for entry in there)
+        return EntriesOut(count=len(there), tunnel_entries=of_tunnels, entries=_entries_out(found, counts))
+
+    async def samples(self, name: str, hours: int) -> list[SampleOut]:
+        """Raises CulvertError NOT_FOUND."""
+        gateway = await self._named(name)
+        async with self._sessions() as session:
+            found = await sampling.samples(session, gateway.id, hours)
+        return [SampleOut(at=it.at, drops=it.drops, round_trip_us=it.round_trip_us) for it in found]
 
     async def _named(self, name: str) -> Gateway:
         async with self._sessions() as session:
@@ -157,6 +170,7 @@ class Gateways:
             reason=known.reason,
             draining_since=gateway.draining_since,
             tunnels=load.tunnels,
+            version=link.version if link is not None else None,
             alone_for=list(load.alone),
             end_of=list(load.end_of),
             owner=seen.owner,
@@ -200,14 +214,23 @@ def _drift_out(health: GatewayHealth) -> DriftOut:
     )
 
 
-def _entries_out(found: Sequence[Entry]) -> list[EntryOut]:
-    return [
-        EntryOut(
-            table=entry.table,
-            priority=entry.priority,
-            match=dict(entry.match),
-            action=entry.action,
-            params=dict(entry.params),
-        )
-        for entry in sorted(found, key=lambda entry: (entry.table, entry.priority, str(entry.match)))
-    ]
+def _entries_out(found: Sequence[Compared], counts: Mapping[EntryKey, Count]) -> list[EntryOut]:
+    def place(it: Compared) -> tuple[str, int, str]:
+        return it.entry.table, it.entry.priority, str(it.entry.match)
+
+    return [_entry_out(it, counts.get(it.entry.key)) for it in sorted(found, key=place)]
+
+
+def _entry_out(it: Compared, count: Count | None) -> EntryOut:
+    entry, desired = it.entry, it.desired
+    return EntryOut(
+        table=entry.table,
+        priority=entry.priority,
+        match=dict(entry.match),
+        action=entry.action,
+        params=dict(entry.params),
+        standing=it.standing.value,
+        desired=ContentOut(action=desired.action, params=dict(desired.params)) if desired else None,
+        packets=count.packets if count else None,
+        bytes=count.bytes if count else None,
+    )

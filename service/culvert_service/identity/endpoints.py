@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Response, status
 
@@ -27,6 +27,8 @@ from culvert_service.rest.page import Page
 from culvert_service.rest.search import Search
 from culvert_service.rest.version import IfMatch, MayMatch, tagged
 
+DeviceOrder = Literal["created", "name", "-name", "user", "-user", "last_seen", "-last_seen"]
+
 
 def router(
     identity: Identity,
@@ -43,8 +45,10 @@ def router(
         return tagged(response, await people.create(asked))
 
     @routes.get("/users", summary="List the people")
-    async def list_users(page: Annotated[Page, Depends()], q: Search = None) -> list[UserOut]:
-        return await people.list(page, q)
+    async def list_users(
+        page: Annotated[Page, Depends()], q: Search = None, sort: Literal["name", "-name"] = "name"
+    ) -> list[UserOut]:
+        return await people.list(page, q, falling=sort.startswith("-"))
 
     @routes.get("/users/{name}", summary="Show a person")
     async def get_user(name: UserName, response: Response) -> UserOut:
@@ -67,8 +71,10 @@ def router(
         return await identity.invite(asked.user)
 
     @routes.get("/devices", summary="List the devices")
-    async def list_devices(page: Annotated[Page, Depends()], q: Search = None) -> list[DeviceOut]:
-        return await identity.devices(page, q)
+    async def list_devices(
+        page: Annotated[Page, Depends()], q: Search = None, sort: DeviceOrder = "created"
+    ) -> list[DeviceOut]:
+        return await identity.devices(page, q, sort)
 
     @routes.get("/devices/{device_id}", summary="Show a device")
     async def get_device(device_id: uuid.UUID, response: Response) -> DeviceOut:

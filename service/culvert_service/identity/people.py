@@ -14,6 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Line
+from culvert_service.audit.naming import last_denials_of_people
+from culvert_service.audit.schemas import DeniedOut
 from culvert_service.identity import repository
 from culvert_service.identity.schemas import RevokedOut, UserChange, UserIn, UserOut
 from culvert_service.rest.field import FieldError
@@ -44,10 +46,13 @@ class People:
             raise FieldError("/name", Reason.ALREADY_EXISTS, what=f"The user {asked.name}") from None
         return await self.get(asked.name)
 
-    async def list(self, page: Page, q: str | None) -> list[UserOut]:
+    async def list(self, page: Page, q: str | None, *, falling: bool = False) -> list[UserOut]:
         async with self._sessions() as session:
-            found = await repository.people(session, page.by(str), q)
-        return [_out(*row) for row in page.cut(found, lambda row: (row[0].name,))]
+            found = page.cut(
+                await repository.people(session, page.by(str), q, falling=falling), lambda row: (row[0].name,)
+            )
+            denied = await last_denials_of_people(session, [user.name for user, _, _ in found])
+        return [_out(*row, denied.get(row[0].name)) for row in found]
 
     async def get(self, name: str) -> tuple[UserOut, int]:
         """With their version. Raises CulvertError NOT_FOUND."""
@@ -93,11 +98,14 @@ def _unknown(name: str) -> CulvertError:
     return CulvertError(Reason.NOT_FOUND, what=f"The user {name}")
 
 
-def _out(user: User, devices: int, last_seen_at: datetime.datetime | None) -> UserOut:
+def _out(
+    user: User, devices: int, last_seen_at: datetime.datetime | None, denied: DeniedOut | None = None
+) -> UserOut:
     return UserOut(
         name=user.name,
         email=user.email,
         devices=devices,
         last_seen_at=last_seen_at,
+        last_denied=denied,
         created_at=user.created_at,
     )

@@ -23,6 +23,7 @@ from sqlalchemy import LargeBinary, bindparam, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager
 
+from culvert_service.rest.order import Order
 from culvert_service.rest.page import Cut
 from culvert_service.rest.search import found_in
 
@@ -35,9 +36,9 @@ _PEOPLE = (
 Person = tuple[User, int, datetime.datetime | None]
 
 
-async def people(session: AsyncSession, cut: Cut, q: str | None) -> list[Person]:
+async def people(session: AsyncSession, cut: Cut, q: str | None, *, falling: bool) -> list[Person]:
     query = _PEOPLE if q is None else _PEOPLE.where(found_in(q, User.name, User.email))
-    found = await session.execute(cut.of(query, User.name))
+    found = await session.execute(cut.of(query, User.name, falling=falling))
     return [(user, devices, last_seen_at) for user, devices, last_seen_at in found]
 
 
@@ -72,11 +73,25 @@ async def use_invitation(session: AsyncSession, token_hash: bytes, now: datetime
     return await session.get(User, user_id) if user_id is not None else None
 
 
-async def devices(session: AsyncSession, cut: Cut, q: str | None) -> Sequence[Device]:
+# Who was never seen was seen before all others.
+_NEVER = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+DEVICE_ORDERS: dict[str, Order[Device]] = {
+    "created": Order(Device.created_at, datetime.datetime, lambda it: it.created_at),
+    "name": Order(Device.name, str, lambda it: it.name),
+    "user": Order(User.name, str, lambda it: it.user.name),
+    "last_seen": Order(
+        func.coalesce(Device.last_seen_at, _NEVER), datetime.datetime, lambda it: it.last_seen_at or _NEVER
+    ),
+}
+
+
+async def devices(
+    session: AsyncSession, cut: Cut, q: str | None, order: Order[Device], *, falling: bool
+) -> Sequence[Device]:
     query = select(Device).join(Device.user).options(contains_eager(Device.user))
     if q is not None:
         query = query.where(found_in(q, Device.name, User.name))
-    return (await session.scalars(cut.of(query, Device.created_at, Device.id))).all()
+    return (await session.scalars(cut.of(query, order.column, Device.id, falling=falling))).all()
 
 
 async def device(session: AsyncSession, device_id: uuid.UUID) -> Device | None:

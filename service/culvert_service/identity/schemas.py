@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from culvert_service.audit.schemas import DeniedOut
+
 UserName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
 
 
@@ -29,6 +31,8 @@ class UserOut(BaseModel):
     # That are not revoked, and when one of them began to watch last.
     devices: int
     last_seen_at: datetime | None
+    # The newest of their devices'; in lists alone.
+    last_denied: DeniedOut | None = None
     created_at: datetime
 
 
@@ -83,6 +87,8 @@ class DeviceOut(BaseModel):
     posture: dict[str, str]
     certificate_expires_at: datetime
     code_valid_until: datetime | None
+    # In lists alone.
+    last_denied: DeniedOut | None = None
     created_at: datetime
     revoked_at: datetime | None
 

@@ -17,6 +17,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Actor, Line, acting
+from culvert_service.audit.naming import last_denials
+from culvert_service.audit.schemas import DeniedOut
 from culvert_service.identity import repository
 from culvert_service.identity.authenticator import issue
 from culvert_service.identity.schemas import (
@@ -29,6 +31,7 @@ from culvert_service.identity.schemas import (
 from culvert_service.pki import request
 from culvert_service.pki.authority import Authority
 from culvert_service.pki.master_key import MasterKey
+from culvert_service.rest.order import chosen
 from culvert_service.rest.page import Page
 from culvert_service.rest.version import MayMatch
 from culvert_service.watch.hub import End, Hub
@@ -132,11 +135,14 @@ class Identity:
             recovery_codes=made.recovery_codes,
         )
 
-    async def devices(self, page: Page, q: str | None) -> list[DeviceOut]:
+    async def devices(self, page: Page, q: str | None, sort: str) -> list[DeviceOut]:
+        order, falling = chosen(repository.DEVICE_ORDERS, sort)
         async with self._sessions() as session:
-            found = await repository.devices(session, page.by(datetime.datetime, uuid.UUID), q)
-        shown = page.cut(found, lambda device: (device.created_at, device.id))
-        return [self._device_out(device) for device in shown]
+            cut = page.by(order.kind, uuid.UUID)
+            found = await repository.devices(session, cut, q, order, falling=falling)
+            shown = page.cut(found, lambda device: (order.of(device), device.id))
+            denied = await last_denials(session, [device.id for device in shown])
+        return [self._device_out(device, denied.get(str(device.id))) for device in shown]
 
     async def device(self, device_id: uuid.UUID) -> tuple[DeviceOut, int]:
         """With its version. Raises CulvertError NOT_FOUND."""
@@ -213,7 +219,7 @@ class Identity:
         async with self._sessions() as session:
             return admitted(await repository.device_by_fingerprint(session, fingerprint), self._now())
 
-    def _device_out(self, device: Device) -> DeviceOut:
+    def _device_out(self, device: Device, denied: DeniedOut | None = None) -> DeviceOut:
         return DeviceOut(
             id=device.id,
             name=device.name,
@@ -226,6 +232,7 @@ class Identity:
             posture=device.posture,
             certificate_expires_at=device.certificate_expires_at,
             code_valid_until=device.code_valid_until,
+            last_denied=denied,
             created_at=device.created_at,
             revoked_at=device.revoked_at,
         )

@@ -1,77 +1,134 @@
-"""REST: live views, as server-sent events (WHATWG HTML, section 9.2)."""
+"""REST: live views, as one stream of server-sent events (WHATWG HTML, section 9.2).
+
+A browser has six connections to a host over HTTP/1.1: a page holds one of them, whatever it watches.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable
+from collections.abc import AsyncGenerator, AsyncIterable, Mapping
 from contextlib import aclosing
-from typing import Annotated, TypeVar
+from enum import StrEnum
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from culvert_db import Sessions
-from fastapi import APIRouter, Header, Request
+from fastapi import APIRouter, Header, Query, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from culvert_service.audit.schemas import AuditLineOut
 from culvert_service.dns.service import Dns
 from culvert_service.gateways.service import Gateways
-from culvert_service.live import sources
+from culvert_service.live import places, sources
 from culvert_service.live.log_view import LogView
 from culvert_service.live.view import View
 from culvert_service.rest.access import Access
+from culvert_service.sessions.traffic import Traffic
 
 # After this long, who watches has to be one who still may.
 _ADMITTED_SECONDS = 10.0
 
-LastEventId = Annotated[str | None, Header(max_length=512, description="Of the last event that was seen")]
+_ID_MAX = 1024
+LastEventId = Annotated[str | None, Header(max_length=_ID_MAX, description="Of the last event that was seen")]
+Since = Annotated[str | None, Query(max_length=_ID_MAX, description="The same, for who cannot set a header")]
 _Event = TypeVar("_Event")
 
 
+class Area(StrEnum):
+    """What can be watched."""
+
+    TUNNELS = "tunnels"
+    TRAFFIC = "traffic"
+    GATEWAYS = "gateways"
+    DNS = "dns"
+    AUDIT = "audit"
+
+
+class Told(NamedTuple):
+    """`place` is how far its view has been seen with it."""
+
+    kind: str
+    data: Mapping[str, Any]
+    place: str
+
+
 class Live:
-    def __init__(self, sessions: Sessions, gateways: Gateways, dns: Dns) -> None:
-        self.views = {
-            "tunnels": sources.tunnels(sessions),
-            "gateways": sources.gateways(gateways),
-            "dns": sources.dns(sessions, dns),
+    def __init__(self, sessions: Sessions, gateways: Gateways, dns: Dns, traffic: Traffic) -> None:
+        self._views = {
+            Area.TUNNELS: sources.tunnels(sessions),
+            Area.TRAFFIC: sources.traffic(traffic),
+            Area.GATEWAYS: sources.gateways(gateways),
+            Area.DNS: sources.dns(sessions, dns),
         }
-        self.log = LogView(sessions)
+        self._log = LogView(sessions)
 
     async def stop(self) -> None:
         """Ends the streams, so that the server need not wait for them."""
-        for one in (*self.views.values(), self.log):
+        for one in (*self._views.values(), self._log):
             await one.stop()
+
+    def events(self, area: Area, seen: str | None) -> AsyncGenerator[Told]:
+        return _lines(self._log, seen) if area is Area.AUDIT else _rows(self._views[area], seen)
 
 
 def router(live: Live, access: Access) -> APIRouter:
     routes = APIRouter(prefix="/events", tags=["live views"])
 
-    def serve(area: str, view: View) -> None:
-        @routes.get(f"/{area}", response_class=EventSourceResponse, summary=f"Watch the {area}")
-        async def watch(
-            request: Request, last_event_id: LastEventId = None
-        ) -> AsyncIterable[ServerSentEvent]:
-            """`snapshot` has all `rows` by key, `changed` one `row` and its `key`, `gone` a `key`.
-
-            With Last-Event-ID it goes on from there where it can, and begins with a snapshot where it cannot.
-            """
-            async for event in _while_admitted(view.events(last_event_id), access, request):
-                yield ServerSentEvent(data=event.data, event=event.kind, id=event.id)
-
-        _ = watch
-
-    for area, view in live.views.items():
-        serve(area, view)
-
-    @routes.get("/audit", response_class=EventSourceResponse, summary="Watch the audit log")
-    async def watch_log(
-        request: Request, last_event_id: LastEventId = None
+    @routes.get("", response_class=EventSourceResponse, summary="Watch what happens")
+    async def watch(
+        request: Request,
+        view: Annotated[list[Area], Query(min_length=1, max_length=len(Area))],
+        last_event_id: LastEventId = None,
+        since: Since = None,
     ) -> AsyncIterable[ServerSentEvent]:
-        """`begins`, and a `line` for each that is written from then on; with Last-Event-ID, for each since that."""
-        async for at, line in _while_admitted(live.log.lines(last_event_id), access, request):
-            shown = AuditLineOut.of(line) if line else None
-            yield ServerSentEvent(data=shown or {}, event="line" if line else "begins", id=at)
+        """An event is named as its view. Its `kind`: `snapshot` has all `rows` by key, `changed` one `row` and its `key`,
+        `gone` a `key`. Of the audit log: `begins`, and a `line` for each that is written from then on.
 
-    _ = watch_log
+        With Last-Event-ID, or `since`, each view goes on from there where it can, and begins anew where it cannot.
+        """
+        known = places.parsed(last_event_id or since)
+        seen = {str(area): known[area] for area in dict.fromkeys(view) if area in known}
+        streams = {area: live.events(area, seen.get(area)) for area in dict.fromkeys(view)}
+        async for area, told in _while_admitted(_merged(streams), access, request):
+            seen[area] = told.place
+            data = {"kind": told.kind, **told.data}
+            yield ServerSentEvent(data=data, event=area, id=places.spelled(seen))
+
+    _ = watch
     return routes
+
+
+async def _rows(view: View, seen: str | None) -> AsyncGenerator[Told]:
+    async with aclosing(view.events(seen)) as events:
+        async for event in events:
+            yield Told(event.kind, event.data, event.id)
+
+
+async def _lines(log: LogView, seen: str | None) -> AsyncGenerator[Told]:
+    async with aclosing(log.lines(seen)) as lines:
+        async for place, line in lines:
+            shown = {"line": AuditLineOut.of(line).model_dump(mode="json")} if line else {}
+            yield Told("line" if line else "begins", shown, place)
+
+
+async def _merged(streams: Mapping[Area, AsyncGenerator[Told]]) -> AsyncGenerator[tuple[Area, Told]]:
+    """Whatever comes first, until one of them ends."""
+    following = {asyncio.ensure_future(anext(events, None)): area for area, events in streams.items()}
+    try:
+        while True:
+            done, _ = await asyncio.wait(following, return_when=asyncio.FIRST_COMPLETED)
+            for one in done:
+                area = following.pop(one)
+                told = one.result()
+                if told is None:
+                    return
+                yield area, told
+                following[asyncio.ensure_future(anext(streams[area], None))] = area
+    finally:
+        for one in following:
+            one.cancel()
+        await asyncio.gather(*following, return_exceptions=True)
+        for events in streams.values():
+            await events.aclose()
 
 
 async def _while_admitted(

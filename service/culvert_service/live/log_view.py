@@ -23,12 +23,14 @@ class LogView:
         self._stopped = asyncio.Event()
 
     async def lines(self, seen: str | None) -> AsyncGenerator[tuple[str, AuditLine | None]]:
-        """None, and then each line after `seen`, or from now on; with ids. Until the process stops."""
+        """Each line after `seen`, with its id; where that is no place, None, and then each from now on. Until the process
+        stops.
+        """
         position = parsed(seen)
         if position is None:
             async with self._sessions() as session:
                 position = await repository.ends(session)
-        yield spelled(position), None
+            yield spelled(position), None
         while not self._stopped.is_set():
             async with self._sessions() as session:
                 found = await repository.after(session, position)

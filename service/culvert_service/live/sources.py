@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Collection, Mapping
+from dataclasses import asdict
 
 from culvert_db import Base, DnsRecord, Sessions, Tunnel, TunnelState
 from pydantic import BaseModel
@@ -21,6 +22,7 @@ from culvert_service.live.timeline import Row
 from culvert_service.live.view import View
 from culvert_service.sessions import listing
 from culvert_service.sessions.schemas import TunnelOut
+from culvert_service.sessions.traffic import Rate, Traffic
 
 _ZONE, _RECORD = "zone/", "record/"
 
@@ -38,6 +40,21 @@ def tunnels(sessions: Sessions) -> View:
         async with sessions() as session:
             found = await listing.listed_by_id(session, [uuid.UUID(key) for key in keys])
         return {str(one.tunnel.id): _row(TunnelOut.of(one)) for one in found}
+
+    return View(versions, rows)
+
+
+def traffic(of: Traffic) -> View:
+    """By tunnel's id, those of this controller's gateways that carry something now."""
+
+    async def rates() -> Mapping[str, Rate]:
+        return {str(tunnel): rate for tunnel, rate in of.rates().items()}
+
+    async def versions() -> Mapping[str, str]:
+        return {key: str(rate) for key, rate in (await rates()).items()}
+
+    async def rows(keys: Collection[str]) -> Mapping[str, Row]:
+        return {key: asdict(rate) for key, rate in (await rates()).items() if key in keys}
 
     return View(versions, rows)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Sequence
 from typing import Annotated
 
 from culvert_db import ActorKind, Role, Sessions
@@ -29,6 +30,8 @@ _BEARER = HTTPBearer(
     description="An API token, or the content of admin-token in the controller's state directory",
 )
 _SAFE = ("GET", "HEAD")
+# Live views that are not named as the area that they show.
+_SHOWS = {"traffic": "tunnels"}
 
 
 class Access:
@@ -65,19 +68,21 @@ class Access:
             self._rates.stranger(request)
             raise
         self._rates.caller()
-        area = _area(request)
-        try:
-            check(caller, request.method, area)
-        except CulvertError as error:
-            line = Line(f"{area}.{request.method.lower()}", request.url.path)
-            await audit.denied(self._sessions, line, error)
-            raise
+        for area in _areas(request):
+            try:
+                check(caller, request.method, area)
+            except CulvertError as error:
+                line = Line(f"{area}.{request.method.lower()}", request.url.path)
+                await audit.denied(self._sessions, line, error)
+                raise
         request.state.admitted = True
 
     async def still(self, request: Request) -> bool:
         """Whether who was admitted would be now, for an answer that lasts."""
         try:
-            check(await self._caller(request), request.method, _area(request))
+            caller = await self._caller(request)
+            for area in _areas(request):
+                check(caller, request.method, area)
         except CulvertError:
             return False
         return True
@@ -107,9 +112,11 @@ class Access:
         return by_role(signed_in)
 
 
-def _area(request: Request) -> str:
+def _areas(request: Request) -> Sequence[str]:
     """What of the API is asked for: a live view belongs to what it shows."""
-    return request.url.path.removeprefix("/api/v1/").removeprefix("events/").split("/", 1)[0]
+    area = request.url.path.removeprefix("/api/v1/").split("/", 1)[0]
+    views = request.query_params.getlist("view") if area == "events" else []
+    return [_SHOWS.get(view, view) for view in views] or [area]
 
 
 def check_csrf(request: Request, token: str, csrf: str | None) -> None:

@@ -21,6 +21,7 @@ from culvert_service.gateways.link import Link
 from culvert_service.periodic import Periodic
 from culvert_service.sessions import liveness_repository as repository
 from culvert_service.sessions.silence import Carried, Counts, Silence
+from culvert_service.sessions.traffic import Traffic
 from culvert_service.watch.hub import GatewayMoved
 from culvert_service.watch.pushes import Pushes
 
@@ -42,6 +43,7 @@ class Liveness:
         self._fleet = fleet
         self._pushes = pushes
         self._close = close
+        self.traffic = Traffic()
         self._silence: dict[str, Silence] = {}
         self._known: dict[str, dict[int, Carried]] = {}
         self._known_until = 0.0
@@ -61,25 +63,31 @@ class Liveness:
         if began >= self._known_until:
             self._known.clear()
             self._known_until = began + _KNOWN_SECONDS
-        for link in [link for link in self._fleet if link.online]:
+        online = [link for link in self._fleet if link.online]
+        self.traffic.keep(link.name for link in online)
+        for link in online:
             try:
                 await self._look(link)
             except CulvertError:
                 # The link says why; its tunnels are neither idle nor silent for that.
                 self._silence.pop(link.name, None)
+                self.traffic.forget(link.name)
             except Exception:
                 _log.exception("tunnels could not be looked at", extra={"gateway": link.name})
         ended = time.monotonic()
         self._not_before = ended + (ended - began) / _SHARE
 
     async def _look(self, link: Link) -> None:
-        counts = Counts(await link.packets("spd_in"), await link.packets("sad_out"))
+        opened, sealed = await link.carried("spd_in"), await link.carried("sad_out")
+        counts, now = Counts(opened.packets, sealed.packets), time.monotonic()
         known = self._known.setdefault(link.name, {})
         listed = counts.heard.keys() | counts.sent.keys()
         if unknown := listed - known.keys():
             async with self._sessions() as session:
                 known |= await repository.carried(session, link.config.id, unknown)
-        found = self._silence.setdefault(link.name, Silence()).look(counts, known, time.monotonic())
+        found = self._silence.setdefault(link.name, Silence()).look(counts, known, now)
+        tunnels = {sa: of.tunnel_id for sa, of in known.items()}
+        self.traffic.look(link.name, opened.bytes, sealed.bytes, tunnels, now)
         by_tunnel: dict[uuid.UUID, list[Carried]] = {}
         for sa in listed & known.keys():
             by_tunnel.setdefault(known[sa].tunnel_id, []).append(known[sa])

@@ -155,6 +155,8 @@ class Opening:
                 told["address6"] = job.tunnel.inner.address6
             if job.replaced is not None:
                 told["replaces"] = str(job.replaced.id)
+                if job.replaced.gateway != job.tunnel.gateway:
+                    told["from"] = job.replaced.gateway
             line = Line("tunnel.open", f"tunnel/{job.tunnel.id}", told, actor=audit.by_device(device.id))
             audit.tell(session, line)
             try:
@@ -210,6 +212,7 @@ class Opening:
             peer_port=request.peer_port,
             permitted_until=until,
             policy_version=facts.version,
+            moved_from=replaced.gateway if replaced and replaced.gateway != gateway.name else None,
         )
         match await repository.insert_tunnel(session, tunnel, resource.version, gateway.version):
             case Inserted.EXISTS | Inserted.CHANGED:

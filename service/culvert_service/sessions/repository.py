@@ -191,6 +191,7 @@ async def insert_tunnel(
         "peer_port": tunnel.peer_port,
         "permitted_until": tunnel.permitted_until,
         "policy_version": tunnel.policy_version,
+        "moved_from": tunnel.moved_from,
     }
     for _ in range(_TRIES):
         if inserted := await _INSERT_TUNNEL.row(session, **values, **versions):

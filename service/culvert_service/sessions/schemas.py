@@ -30,6 +30,8 @@ class TunnelOut(BaseModel):
     peer_port: int
     generation: int
     opened_at: datetime
+    # The gateway that it came from, because that was gone, drained, or is not its resource's next any more.
+    moved_from: str | None
 
     @classmethod
     def of(cls, listed: Listed) -> TunnelOut:
@@ -51,4 +53,5 @@ class TunnelOut(BaseModel):
             peer_port=tunnel.peer_port,
             generation=tunnel.generation,
             opened_at=tunnel.opened_at,
+            moved_from=tunnel.moved_from,
         )

@@ -81,6 +81,7 @@ class Tunnels:
         self.refit = Refit(self._close_held, now)
         self._failover = Failover(sessions, fleet, hub)
         self._liveness = Liveness(sessions, fleet, pushes, self.close)
+        self.traffic = self._liveness.traffic
         self._roaming = Roaming(sessions, self._spawn)
         self._in_flight: dict[OpenRequest, asyncio.Task[Opened]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()

@@ -15,7 +15,7 @@ class TracedRestCalls:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"].startswith("/api/v1/events/"):
+        if scope["type"] != "http" or scope["path"].startswith("/api/v1/events"):
             await self._app(scope, receive, send)
             return
         with span("REST", SpanKind.SERVER) as request:

@@ -8,6 +8,8 @@ import { Empty } from "../shared/Empty";
 import { Moment } from "../shared/Moment";
 import { PageHead } from "../shared/PageHead";
 import { RowList, type Column } from "../shared/RowList";
+import { Chains } from "./Chains";
+import { actorOf, objectOf } from "./lines";
 import { asked, linesQuery, type Filter, type Line } from "./queries";
 
 const PAUSE_MS = 250;
@@ -15,6 +17,7 @@ const TEXTS = [
   ["actor", "Who"],
   ["action", "What, as tunnel.open"],
   ["object", "On what, as resource/wiki"],
+  ["reason", "Why, as CODE_NEEDED"],
 ] as const;
 
 export function Activity() {
@@ -44,6 +47,7 @@ export function Activity() {
           Export
         </Button>
       </PageHead>
+      <Chains />
       <Group mb="md">
         {TEXTS.map(([field, label]) => (
           <TextInput
@@ -108,7 +112,7 @@ export function Activity() {
 const COLUMNS: Column<Line>[] = [
   {
     title: "What",
-    cell: ({ action, object, outcome, why }) => (
+    cell: ({ action, outcome, why, ...line }) => (
       <Stack gap={0}>
         <Group gap="xs" wrap="nowrap">
           <Text size="sm" fw={550} className="mono">
@@ -121,7 +125,7 @@ const COLUMNS: Column<Line>[] = [
           )}
         </Group>
         <Text size="xs" c="dimmed" className="name">
-          {object}
+          {objectOf(line)}
           {why !== null && ` — ${why}`}
         </Text>
       </Stack>
@@ -129,10 +133,10 @@ const COLUMNS: Column<Line>[] = [
   },
   {
     title: "Who",
-    cell: ({ actor, actor_kind, source }) => (
+    cell: ({ actor_kind, source, ...line }) => (
       <Stack gap={0}>
         <Text size="sm" className="name">
-          {actor}
+          {actorOf(line)}
         </Text>
         <Text size="xs" c="dimmed">
           {[actor_kind, source].filter(Boolean).join(", ")}

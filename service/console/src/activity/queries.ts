@@ -1,13 +1,14 @@
 import { api, page, type Schemas } from "../api/client";
 import { pages, type Pages } from "../shared/pages";
 
-export type Line = Schemas["AuditLineOut"];
+export type Line = Schemas["NamedLineOut"];
 
 export interface Filter {
   actor?: string;
   action?: string;
   object?: string;
   outcome?: string;
+  reason?: string;
 }
 
 type Asked = Omit<Filter, "outcome"> & { outcome?: Line["outcome"] };

@@ -130,6 +130,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/audit/verification": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Check the whole audit log
+         * @description Every line's hash is made anew (docs/audit.md): of a long log it takes a while.
+         */
+        get: operations["verification_api_v1_audit_verification_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/ca": {
         parameters: {
             query?: never;
@@ -363,7 +383,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/events/audit": {
+    "/api/v1/events": {
         parameters: {
             query?: never;
             header?: never;
@@ -371,76 +391,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Watch the audit log
-         * @description `begins`, and a `line` for each that is written from then on; with Last-Event-ID, for each since that.
-         */
-        get: operations["watch_log_api_v1_events_audit_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/events/dns": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Watch the dns
-         * @description `snapshot` has all `rows` by key, `changed` one `row` and its `key`, `gone` a `key`.
+         * Watch what happens
+         * @description An event is named as its view. Its `kind`: `snapshot` has all `rows` by key, `changed` one `row` and its `key`,
+         *     `gone` a `key`. Of the audit log: `begins`, and a `line` for each that is written from then on.
          *
-         *     With Last-Event-ID it goes on from there where it can, and begins with a snapshot where it cannot.
+         *     With Last-Event-ID, or `since`, each view goes on from there where it can, and begins anew where it cannot.
          */
-        get: operations["watch_api_v1_events_dns_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/events/gateways": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Watch the gateways
-         * @description `snapshot` has all `rows` by key, `changed` one `row` and its `key`, `gone` a `key`.
-         *
-         *     With Last-Event-ID it goes on from there where it can, and begins with a snapshot where it cannot.
-         */
-        get: operations["watch_api_v1_events_gateways_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/events/tunnels": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Watch the tunnels
-         * @description `snapshot` has all `rows` by key, `changed` one `row` and its `key`, `gone` a `key`.
-         *
-         *     With Last-Event-ID it goes on from there where it can, and begins with a snapshot where it cannot.
-         */
-        get: operations["watch_api_v1_events_tunnels_get"];
+        get: operations["watch_api_v1_events_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -527,8 +484,25 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read a gateway's tables */
+        /** Read a gateway's tables, beside what they should hold */
         get: operations["entries_api_v1_gateways__name__entries_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/gateways/{name}/samples": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What a gateway's counters were, of late */
+        get: operations["samples_api_v1_gateways__name__samples_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1387,45 +1361,11 @@ export interface components {
             scopes: string[];
         };
         /**
-         * AuditLineOut
-         * @description `hash` covers the line and the hash of the line before it in its chain (docs/audit.md).
+         * Area
+         * @description What can be watched.
+         * @enum {string}
          */
-        AuditLineOut: {
-            /** Action */
-            action: string;
-            /** Actor */
-            actor: string;
-            /**
-             * Actor Kind
-             * @enum {string}
-             */
-            actor_kind: "admin" | "token" | "device" | "invitation" | "system";
-            /** At */
-            at: string;
-            /** Chain */
-            chain: number;
-            /** Details */
-            details: {
-                [key: string]: string | number;
-            };
-            /** Hash */
-            hash: string;
-            /** Object */
-            object: string;
-            /**
-             * Outcome
-             * @enum {string}
-             */
-            outcome: "done" | "denied";
-            /** Reason */
-            reason: string | null;
-            /** Seq */
-            seq: number;
-            /** Source */
-            source: string | null;
-            /** Why */
-            why: string | null;
-        };
+        Area: "tunnels" | "traffic" | "gateways" | "dns" | "audit";
         /**
          * AuthenticatorOut
          * @description It is shown here and kept nowhere: `totp_uri` for the QR code, and what stands in for a code once each.
@@ -1435,6 +1375,18 @@ export interface components {
             recovery_codes: string[];
             /** Totp Uri */
             totp_uri: string;
+        };
+        /**
+         * BrokenOut
+         * @description The first line that is not as it was written, or is not there.
+         */
+        BrokenOut: {
+            /** Chain */
+            chain: number;
+            /** Seq */
+            seq: number;
+            /** Why */
+            why: string;
         };
         /**
          * BundleOut
@@ -1475,6 +1427,18 @@ export interface components {
             name: string;
         };
         /**
+         * ChainOut
+         * @description A chain's last line.
+         */
+        ChainOut: {
+            /** Chain */
+            chain: number;
+            /** Hash */
+            hash: string;
+            /** Seq */
+            seq: number;
+        };
+        /**
          * Check
          * @description What a step of the decision looked at.
          * @enum {string}
@@ -1508,6 +1472,15 @@ export interface components {
              * @default []
              */
             sources?: (string)[];
+        };
+        /** ContentOut */
+        ContentOut: {
+            /** Action */
+            action: string;
+            /** Params */
+            params: {
+                [key: string]: number;
+            };
         };
         /** ControllerOut */
         ControllerOut: {
@@ -1550,6 +1523,23 @@ export interface components {
             /** Tunnels Closed */
             tunnels_closed: number;
         };
+        /**
+         * DeniedOut
+         * @description What a device was refused last.
+         */
+        DeniedOut: {
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /** Object */
+            object: string;
+            /** Reason */
+            reason: string | null;
+            /** Why */
+            why: string | null;
+        };
         /** DeviceOut */
         DeviceOut: {
             /**
@@ -1571,6 +1561,7 @@ export interface components {
              * Format: uuid
              */
             id: string;
+            last_denied?: components["schemas"]["DeniedOut"] | null;
             /** Last Seen Address */
             last_seen_address: string | null;
             /** Last Seen At */
@@ -1721,7 +1712,8 @@ export interface components {
         };
         /**
          * EntriesOut
-         * @description Everything in the gateway's tables; wrapped keys are left out. `tunnel_entries` counts what tunnels put there.
+         * @description Everything that is, or should be, in the gateway's tables; wrapped keys are left out. `count` is of those that are
+         *     there, and `tunnel_entries` of those among them that tunnels put there.
          */
         EntriesOut: {
             /** Count */
@@ -1735,6 +1727,9 @@ export interface components {
         EntryOut: {
             /** Action */
             action: string;
+            /** Bytes */
+            bytes: number | null;
+            desired: components["schemas"]["ContentOut"] | null;
             /** Match */
             match: {
                 [key: string]: number | [
@@ -1742,12 +1737,19 @@ export interface components {
                     number
                 ];
             };
+            /** Packets */
+            packets: number | null;
             /** Params */
             params: {
                 [key: string]: number;
             };
             /** Priority */
             priority: number;
+            /**
+             * Standing
+             * @enum {string}
+             */
+            standing: "held" | "missing" | "foreign" | "changed";
             /** Table */
             table: string;
         };
@@ -1842,6 +1844,8 @@ export interface components {
             suite: components["schemas"]["Suite"];
             /** Tunnels */
             tunnels: number;
+            /** Version */
+            version: string | null;
             wan: components["schemas"]["WanPort"];
         };
         /** GroupIn */
@@ -1958,6 +1962,50 @@ export interface components {
              * @default 0
              */
             vlan?: number;
+        };
+        /**
+         * NamedLineOut
+         * @description `names`: of the devices that the line speaks of by id, and that are there still.
+         */
+        NamedLineOut: {
+            /** Action */
+            action: string;
+            /** Actor */
+            actor: string;
+            /**
+             * Actor Kind
+             * @enum {string}
+             */
+            actor_kind: "admin" | "token" | "device" | "invitation" | "system";
+            /** At */
+            at: string;
+            /** Chain */
+            chain: number;
+            /** Details */
+            details: {
+                [key: string]: string | number;
+            };
+            /** Hash */
+            hash: string;
+            /** Names */
+            names: {
+                [key: string]: string;
+            };
+            /** Object */
+            object: string;
+            /**
+             * Outcome
+             * @enum {string}
+             */
+            outcome: "done" | "denied";
+            /** Reason */
+            reason: string | null;
+            /** Seq */
+            seq: number;
+            /** Source */
+            source: string | null;
+            /** Why */
+            why: string | null;
         };
         /** NewApiTokenOut */
         NewApiTokenOut: {
@@ -2361,6 +2409,23 @@ export interface components {
             role: components["schemas"]["Role"];
         };
         /**
+         * SampleOut
+         * @description `drops`: packets dropped so far, by cause; a gateway that starts anew counts from 0. Every ten seconds or more.
+         */
+        SampleOut: {
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /** Drops */
+            drops: {
+                [key: string]: number;
+            };
+            /** Round Trip Us */
+            round_trip_us: number | null;
+        };
+        /**
          * SessionOut
          * @description One in which the account is signed in. `current`: the one that asks.
          */
@@ -2612,6 +2677,8 @@ export interface components {
             inner_address6: string | null;
             /** Legacy */
             legacy: boolean;
+            /** Moved From */
+            moved_from: string | null;
             /**
              * Opened At
              * Format: date-time
@@ -2667,10 +2734,22 @@ export interface components {
             devices: number;
             /** Email */
             email: string;
+            last_denied?: components["schemas"]["DeniedOut"] | null;
             /** Last Seen At */
             last_seen_at: string | null;
             /** Name */
             name: string;
+        };
+        /**
+         * VerificationOut
+         * @description How many lines are as they were written, up to the first that is not; where the chains that were looked at end.
+         */
+        VerificationOut: {
+            broken: components["schemas"]["BrokenOut"] | null;
+            /** Ends */
+            ends: components["schemas"]["ChainOut"][];
+            /** Lines */
+            lines: number;
         };
         /** WanPort */
         WanPort: {
@@ -3086,7 +3165,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AuditLineOut"][];
+                    "application/json": components["schemas"]["NamedLineOut"][];
                 };
             };
             /** @description Default Response */
@@ -3128,6 +3207,39 @@ export interface operations {
                 };
                 content: {
                     "application/jsonl": unknown;
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    verification_api_v1_audit_verification_get: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description With a session's cookie, for every write */
+                "X-CSRF-Token"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VerificationOut"];
                 };
             };
             /** @description Default Response */
@@ -3210,6 +3322,7 @@ export interface operations {
             query?: {
                 /** @description A part of what is shown of a row: its name, its address, … */
                 q?: string | null;
+                sort?: "created" | "name" | "-name" | "user" | "-user" | "last_seen" | "-last_seen";
                 limit?: number;
                 /** @description From the Link header of the page before */
                 cursor?: string | null;
@@ -3722,114 +3835,13 @@ export interface operations {
             };
         };
     };
-    watch_log_api_v1_events_audit_get: {
+    watch_api_v1_events_get: {
         parameters: {
-            query?: never;
-            header?: {
-                /** @description Of the last event that was seen */
-                "last-event-id"?: string | null;
-                /** @description With a session's cookie, for every write */
-                "X-CSRF-Token"?: string | null;
+            query: {
+                view: components["schemas"]["Area"][];
+                /** @description The same, for who cannot set a header */
+                since?: string | null;
             };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "text/event-stream": unknown;
-                };
-            };
-            /** @description Default Response */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": unknown;
-                    "text/event-stream": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    watch_api_v1_events_dns_get: {
-        parameters: {
-            query?: never;
-            header?: {
-                /** @description Of the last event that was seen */
-                "last-event-id"?: string | null;
-                /** @description With a session's cookie, for every write */
-                "X-CSRF-Token"?: string | null;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "text/event-stream": unknown;
-                };
-            };
-            /** @description Default Response */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": unknown;
-                    "text/event-stream": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    watch_api_v1_events_gateways_get: {
-        parameters: {
-            query?: never;
-            header?: {
-                /** @description Of the last event that was seen */
-                "last-event-id"?: string | null;
-                /** @description With a session's cookie, for every write */
-                "X-CSRF-Token"?: string | null;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "text/event-stream": unknown;
-                };
-            };
-            /** @description Default Response */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": unknown;
-                    "text/event-stream": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    watch_api_v1_events_tunnels_get: {
-        parameters: {
-            query?: never;
             header?: {
                 /** @description Of the last event that was seen */
                 "last-event-id"?: string | null;
@@ -4143,6 +4155,43 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["EntriesOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    samples_api_v1_gateways__name__samples_get: {
+        parameters: {
+            query?: {
+                hours?: number;
+            };
+            header?: {
+                /** @description With a session's cookie, for every write */
+                "X-CSRF-Token"?: string | null;
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SampleOut"][];
                 };
             };
             /** @description Default Response */
@@ -6203,6 +6252,7 @@ export interface operations {
             query?: {
                 /** @description A part of what is shown of a row: its name, its address, … */
                 q?: string | null;
+                sort?: "name" | "-name";
                 limit?: number;
                 /** @description From the Link header of the page before */
                 cursor?: string | null;

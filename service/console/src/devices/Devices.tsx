@@ -1,8 +1,8 @@
-import { Badge, Button, Group, List, Stack, Text } from "@mantine/core";
+import { ActionIcon, Badge, Button, Group, List, Menu, Stack, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
-import { IconDeviceLaptop, IconSearchOff } from "@tabler/icons-react";
+import { IconDeviceLaptop, IconDots, IconHistory, IconQrcode, IconSearchOff } from "@tabler/icons-react";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useNavigate, useSearch } from "@tanstack/react-router";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { api, body } from "../api/client";
@@ -11,12 +11,17 @@ import { useTunnels } from "../live/live";
 import { useMayWrite } from "../session/session";
 import { Confirm } from "../shared/Confirm";
 import { Empty } from "../shared/Empty";
+import { LastDenied } from "../shared/LastDenied";
 import { Moment } from "../shared/Moment";
 import { PageHead } from "../shared/PageHead";
 import { RowList, type Column } from "../shared/RowList";
 import { SearchField } from "../shared/SearchField";
+import { merged } from "../shared/search";
 import { counted } from "../shared/words";
-import { devicesQuery, type Device } from "./queries";
+import { NewAuthenticator } from "./NewAuthenticator";
+import { devicesQuery, type Device, type DeviceOrder } from "./queries";
+
+type Doing = "revoke" | "authenticator";
 
 const COLOURS = { pending: "yellow", approved: "culvert", revoked: "gray" };
 
@@ -24,18 +29,20 @@ export function Devices() {
   const filter = useSearch({ from: "/frame/devices" });
   const navigate = useNavigate({ from: "/devices" });
   const mayWrite = useMayWrite("devices");
-  const [revoking, setRevoking] = useState<Device | null>(null);
-  const search = (q: string) => void navigate({ search: q === "" ? {} : { q }, replace: true });
+  const [doing, setDoing] = useState<{ what: Doing; device: Device } | null>(null);
+  const done = () => setDoing(null);
+  const show = (change: typeof filter) => void navigate({ search: merged(filter, change), replace: true });
   return (
     <>
       <PageHead title="Devices" about="Computers that have been enrolled, and what each says of itself." />
       <Stack gap="md">
-        <SearchField label="Search devices" value={filter.q ?? ""} onSearch={search} />
+        <SearchField label="Search devices" value={filter.q ?? ""} onSearch={(q) => show({ q })} />
         <RowList
           label="Devices"
           options={devicesQuery(filter)}
           keyOf={({ id }) => id}
-          columns={[...COLUMNS, ...(mayWrite ? [doColumn(setRevoking)] : [])]}
+          sorting={{ by: filter.sort, onSort: (sort) => show({ sort: sort as DeviceOrder }) }}
+          columns={[...COLUMNS, doColumn(mayWrite, (what, device) => setDoing({ what, device }))]}
           empty={
             filter.q !== undefined ? (
               <Empty icon={<IconSearchOff />} title="No device fits">
@@ -49,7 +56,8 @@ export function Devices() {
           }
         />
       </Stack>
-      {revoking !== null && <Revoke device={revoking} onClose={() => setRevoking(null)} />}
+      {doing?.what === "revoke" && <Revoke device={doing.device} onClose={done} />}
+      {doing?.what === "authenticator" && <NewAuthenticator device={doing.device} onClose={done} />}
     </>
   );
 }
@@ -57,6 +65,7 @@ export function Devices() {
 const COLUMNS: Column<Device>[] = [
   {
     title: "Device",
+    sort: "name",
     cell: ({ name, user, posture, client_version }) => (
       <Stack gap={0}>
         <Text size="sm" fw={550} className="name">
@@ -84,6 +93,7 @@ const COLUMNS: Column<Device>[] = [
   },
   {
     title: "Last seen",
+    sort: "last_seen",
     wide: true,
     cell: ({ online, last_seen_at, last_seen_address }) => (
       <Stack gap={0}>
@@ -100,6 +110,7 @@ const COLUMNS: Column<Device>[] = [
       </Stack>
     ),
   },
+  { title: "Last denied", wide: true, cell: ({ last_denied }) => <LastDenied denied={last_denied} /> },
   {
     title: "Code",
     wide: true,
@@ -113,25 +124,62 @@ const COLUMNS: Column<Device>[] = [
   },
 ];
 
-function doColumn(onRevoke: (device: Device) => void): Column<Device> {
+function doColumn(mayWrite: boolean, onDo: (what: Doing, device: Device) => void): Column<Device> {
   return {
     title: "Actions",
     align: "right",
-    cell: (device) =>
-      device.state !== "revoked" && (
-        <Group gap="xs" justify="flex-end" wrap="nowrap">
-          {device.state === "pending" && <Approve device={device} />}
+    cell: (device) => (
+      <Group gap="xs" justify="flex-end" wrap="nowrap">
+        {mayWrite && device.state === "pending" && <Approve device={device} />}
+        {mayWrite && device.state !== "revoked" && (
           <Button
             size="compact-sm"
             variant="default"
             aria-label={`Revoke ${device.name} of ${device.user}`}
-            onClick={() => onRevoke(device)}
+            onClick={() => onDo("revoke", device)}
           >
             Revoke
           </Button>
-        </Group>
-      ),
+        )}
+        <More device={device} mayWrite={mayWrite} onDo={onDo} />
+      </Group>
+    ),
   };
+}
+
+function More({
+  device,
+  mayWrite,
+  onDo,
+}: {
+  device: Device;
+  mayWrite: boolean;
+  onDo: (what: Doing, device: Device) => void;
+}) {
+  return (
+    <Menu position="bottom-end">
+      <Menu.Target>
+        <ActionIcon variant="subtle" color="gray" aria-label={`More about ${device.name} of ${device.user}`}>
+          <IconDots size={18} />
+        </ActionIcon>
+      </Menu.Target>
+      <Menu.Dropdown>
+        <Menu.Item
+          leftSection={<IconHistory size={16} />}
+          component={Link}
+          to="/activity"
+          search={{ actor: device.id } as never}
+        >
+          What it did
+        </Menu.Item>
+        {mayWrite && device.state !== "revoked" && (
+          <Menu.Item leftSection={<IconQrcode size={16} />} onClick={() => onDo("authenticator", device)}>
+            New authenticator
+          </Menu.Item>
+        )}
+      </Menu.Dropdown>
+    </Menu>
+  );
 }
 
 function Approve({ device: { id, name, user } }: { device: Device }) {

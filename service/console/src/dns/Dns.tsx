@@ -1,8 +1,9 @@
 import { Badge, Button, Group, Paper, SegmentedControl, Stack, Table, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
-import { IconSearchOff, IconWorldWww } from "@tabler/icons-react";
+import { IconPlus, IconSearchOff, IconWorldWww } from "@tabler/icons-react";
 import { useMutation } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useState } from "react";
 
 import { api } from "../api/client";
 import { problemOf } from "../api/problem";
@@ -13,6 +14,7 @@ import { Moment } from "../shared/Moment";
 import { PageHead } from "../shared/PageHead";
 import { SearchField } from "../shared/SearchField";
 import { Waiting } from "../shared/Waiting";
+import { AddZone } from "./AddZone";
 import { chosen, COLOURS, STATES } from "./records";
 
 const SHOWN_MAX = 200;
@@ -21,8 +23,15 @@ export function Dns() {
   const filter = useSearch({ from: "/frame/dns" });
   const navigate = useNavigate({ from: "/dns" });
   const { rows } = useDns();
+  const mayWrite = useMayWrite("dns");
+  const [adding, setAdding] = useState(false);
   if (rows === null) return <Waiting forWhat="zones" />;
   const { zones, records } = chosen(rows, filter);
+  const add = mayWrite && (
+    <Button leftSection={<IconPlus size={16} />} onClick={() => setAdding(true)}>
+      Add a zone
+    </Button>
+  );
   const show = (change: typeof filter) =>
     void navigate({
       search: (before) =>
@@ -31,11 +40,14 @@ export function Dns() {
     });
   return (
     <>
-      <PageHead title="DNS" about="What Culvert publishes, and whether the name servers show it." />
+      <PageHead title="DNS" about="What Culvert publishes, and whether the name servers show it.">
+        {zones.length > 0 && add}
+      </PageHead>
+      {adding && <AddZone onClose={() => setAdding(false)} />}
       {zones.length === 0 && (
-        <Empty icon={<IconWorldWww />} title="No zone yet">
+        <Empty icon={<IconWorldWww />} title="No zone yet" action={add}>
           A zone is where resources’ names are published: a name server, an origin such as corp.example, and
-          the name of a TSIG key. POST /dns/zones adds one.
+          the name of a TSIG key.
         </Empty>
       )}
       <Stack gap="sm" mb="lg">
@@ -144,7 +156,7 @@ function ZoneCard({ zone }: { zone: Zone }) {
         </Stack>
         {mayWrite && (
           <Button variant="default" onClick={() => check.mutate()} loading={check.isPending}>
-            Check now
+            Check and retry now
           </Button>
         )}
       </Group>

@@ -15,12 +15,15 @@ import {
   useComputedColorScheme,
 } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
+import { notifications } from "@mantine/notifications";
 import { spotlight } from "@mantine/spotlight";
 import { IconMoon, IconPlugConnectedX, IconSearch, IconSun } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useLocation } from "@tanstack/react-router";
+import { useEffect, useRef } from "react";
 
 import { useChanges } from "../live/changes";
+import { useLink } from "../live/live";
 import { sessionQuery, type Session } from "../session/session";
 import { SignIn } from "../session/SignIn";
 import { Commands } from "./Commands";
@@ -46,7 +49,7 @@ export function Frame() {
 function Framed({ session }: { session: Session }) {
   const [opened, { toggle, close }] = useDisclosure();
   const { pathname } = useLocation();
-  const link = useChanges();
+  useChanges();
   return (
     <AppShell
       header={{ height: 56 }}
@@ -84,18 +87,7 @@ function Framed({ session }: { session: Session }) {
         ))}
       </AppShell.Navbar>
       <AppShell.Main>
-        {link === "lost" && (
-          <Alert
-            color="orange"
-            variant="light"
-            mb="md"
-            icon={<IconPlugConnectedX />}
-            title="The connection to the controller is lost"
-            role="status"
-          >
-            What is shown may be old. This page reconnects by itself.
-          </Alert>
-        )}
+        <Lost />
         <Outlet />
       </AppShell.Main>
       <Commands />
@@ -105,6 +97,29 @@ function Framed({ session }: { session: Session }) {
 
 function isAt(pathname: string, place: string | undefined): boolean {
   return place === "/" ? pathname === "/" : place !== undefined && pathname.startsWith(place);
+}
+
+function Lost() {
+  const link = useLink();
+  const wasLost = useRef(false);
+  useEffect(() => {
+    if (link === "live" && wasLost.current)
+      notifications.show({ message: "Connected to the controller again. What is shown is up to date." });
+    wasLost.current = link === "lost";
+  }, [link]);
+  if (link !== "lost") return null;
+  return (
+    <Alert
+      color="orange"
+      variant="light"
+      mb="md"
+      icon={<IconPlugConnectedX />}
+      title="The connection to the controller is lost"
+      role="status"
+    >
+      What is shown may be old. This page reconnects by itself.
+    </Alert>
+  );
 }
 
 function CommandsButton() {

@@ -1,8 +1,9 @@
-import { Anchor, Badge, Table, Text } from "@mantine/core";
-import { IconServer2 } from "@tabler/icons-react";
+import { Anchor, Badge, Button, Table, Text } from "@mantine/core";
+import { IconPlus, IconServer2 } from "@tabler/icons-react";
 import { Link } from "@tanstack/react-router";
 
 import { useGateways } from "../live/live";
+import { useMayWrite } from "../session/session";
 import { Empty } from "../shared/Empty";
 import { Moment } from "../shared/Moment";
 import { PageHead } from "../shared/PageHead";
@@ -11,15 +12,22 @@ import { driftOf, stateOf } from "./state";
 
 export function Gateways() {
   const { rows } = useGateways();
+  const add = useMayWrite("gateways") && (
+    <Button component={Link} to="/gateways/new" leftSection={<IconPlus size={16} />}>
+      Add a gateway
+    </Button>
+  );
   const gateways = [...(rows?.values() ?? [])].sort((a, b) => a.name.localeCompare(b.name));
   return (
     <>
-      <PageHead title="Gateways" about="Where tunnels end, and what each is doing." />
+      <PageHead title="Gateways" about="Where tunnels end, and what each is doing.">
+        {gateways.length > 0 && add}
+      </PageHead>
       {rows === null ? (
         <Waiting forWhat="gateways" />
       ) : gateways.length === 0 ? (
-        <Empty icon={<IconServer2 />} title="No gateway yet">
-          A gateway carries tunnels into your network. Describe one in a file and register it with
+        <Empty icon={<IconServer2 />} title="No gateway yet" action={add}>
+          A gateway carries tunnels into your network. Add one, or describe it in a file and register it with
           “culvert-controller gateway add”; it shows here as soon as it answers.
         </Empty>
       ) : (

@@ -1,15 +1,18 @@
 import { Badge, Button, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
-import { Link, useParams } from "@tanstack/react-router";
+import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 
-import { useGateways, useTunnels, type Gateway } from "../live/live";
+import { useGateways, useTraffic, useTunnels, type Gateway } from "../live/live";
 import { useMayWrite } from "../session/session";
 import { Empty } from "../shared/Empty";
 import { Moment } from "../shared/Moment";
 import { PageHead } from "../shared/PageHead";
 import { Waiting } from "../shared/Waiting";
 import { TunnelTable } from "../tunnels/TunnelTable";
+import { Bundle } from "./Bundle";
 import { Drain, Undrain } from "./Drain";
+import { Drops, useSamples } from "./Drops";
+import { trip } from "./samples";
 import { driftOf, stateOf } from "./state";
 import { Tables } from "./Tables";
 import { IconServerOff } from "@tabler/icons-react";
@@ -41,6 +44,11 @@ export function OneGateway() {
 function Shown({ gateway }: { gateway: Gateway }) {
   const mayWrite = useMayWrite("gateways");
   const [draining, setDraining] = useState(false);
+  const [bundling, setBundling] = useState(false);
+  const { hours = 1 } = useSearch({ from: "/frame/gateways/of/$name" });
+  const navigate = useNavigate({ from: "/gateways/of/$name" });
+  const newest = useSamples(gateway.name, hours).data?.at(-1);
+  const rates = useTraffic().rows ?? undefined;
   const tunnels = [...(useTunnels().rows?.values() ?? [])].filter((one) => one.gateway === gateway.name);
   const { word, colour } = stateOf(gateway);
   const facts: [string, React.ReactNode][] = [
@@ -51,7 +59,11 @@ function Shown({ gateway }: { gateway: Gateway }) {
     ["Held everything", <Moment key="r" at={gateway.reconciled_at} />],
     ["Drift", driftOf(gateway)],
     ["Alone for", gateway.alone_for.length === 0 ? "nothing" : gateway.alone_for.join(", ")],
-    ["P4Runtime", <Mono key="g">{gateway.p4runtime}</Mono>],
+    [
+      "P4Runtime",
+      <Mono key="g">{[gateway.p4runtime, gateway.version].filter(Boolean).join(", version ")}</Mono>,
+    ],
+    ["Round trip", gateway.state === "online" ? trip(newest?.round_trip_us) : "–"],
   ];
   return (
     <Stack gap="xl">
@@ -66,6 +78,11 @@ function Shown({ gateway }: { gateway: Gateway }) {
           </>
         }
       >
+        {mayWrite && (
+          <Button variant="default" onClick={() => setBundling(true)}>
+            Bundle
+          </Button>
+        )}
         {mayWrite &&
           (gateway.draining_since === null ? (
             <Button variant="default" onClick={() => setDraining(true)}>
@@ -75,7 +92,7 @@ function Shown({ gateway }: { gateway: Gateway }) {
             <Undrain gateway={gateway} />
           ))}
       </PageHead>
-      <SimpleGrid cols={{ base: 1, xs: 2, lg: 4 }}>
+      <SimpleGrid cols={{ base: 1, xs: 2, lg: 3 }}>
         {facts.map(([label, fact]) => (
           <Paper key={label} withBorder p="md">
             <Text size="xs" c="dimmed">
@@ -91,9 +108,17 @@ function Shown({ gateway }: { gateway: Gateway }) {
         <Text fw={600} mb="xs">
           {tunnels.length === 0 ? "No tunnel is open" : `${tunnels.length} open`}
         </Text>
-        {tunnels.length > 0 && <TunnelTable tunnels={tunnels.slice(0, TUNNELS_MAX)} />}
+        {tunnels.length > 0 && (
+          <TunnelTable tunnels={tunnels.slice(0, TUNNELS_MAX)} {...(rates && { rates })} />
+        )}
       </section>
+      <Drops
+        name={gateway.name}
+        hours={hours}
+        onHours={(chosen) => void navigate({ search: chosen === 1 ? {} : { hours: chosen }, replace: true })}
+      />
       <Tables name={gateway.name} isOnline={gateway.state === "online"} />
+      {bundling && <Bundle name={gateway.name} onClose={() => setBundling(false)} />}
       {draining && <Drain gateway={gateway} onClose={() => setDraining(false)} />}
     </Stack>
   );

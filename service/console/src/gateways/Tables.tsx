@@ -1,15 +1,26 @@
-import { Accordion, Badge, Box, Button, Group, Table, Text } from "@mantine/core";
+import { Accordion, Badge, Box, Button, Group, SegmentedControl, Table, Text } from "@mantine/core";
 import { IconRefresh } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
 
 import { api, body } from "../api/client";
 import { ProblemNote } from "../shared/ProblemNote";
 import { Waiting } from "../shared/Waiting";
-import { byTable, words } from "./entries";
+import { counted } from "../shared/words";
+import { byTable, driftIn, words, type Entry } from "./entries";
 
 const SHOWN_MAX = 100;
+const COLOURS: Record<Entry["standing"], string> = {
+  held: "culvert",
+  missing: "red",
+  foreign: "orange",
+  changed: "yellow",
+};
 
-/** The pipeline's tables as they are read back from the gateway; wrapped keys are left out by the controller. */
+/**
+ * The pipeline's tables as they are read back from the gateway, beside what the controller wants there; wrapped keys are
+ * left out by the controller.
+ */
 export function Tables({ name, isOnline }: { name: string; isOnline: boolean }) {
   const entries = useQuery({
     queryKey: ["gateways", "entries", name],
@@ -17,21 +28,44 @@ export function Tables({ name, isOnline }: { name: string; isOnline: boolean }) 
       body(await api.GET("/api/v1/gateways/{name}/entries", { params: { path: { name } } })),
     enabled: isOnline,
   });
+  const [which, setWhich] = useState("all");
   const now = isOnline ? entries.data : undefined;
+  const all = (now?.entries ?? []) as Entry[];
+  const drift = driftIn(all);
+  const shown = which === "drift" ? drift : all;
   return (
     <section aria-label="Tables">
       <Group justify="space-between" mb="xs">
-        <Text fw={600}>Tables{now && `: ${now.count} entries, ${now.tunnel_entries} of tunnels`}</Text>
+        <Group gap="xs">
+          <Text fw={600}>Tables{now && `: ${now.count} entries, ${now.tunnel_entries} of tunnels`}</Text>
+          {now && (
+            <Badge variant="light" tt="none" color={drift.length === 0 ? "culvert" : "red"}>
+              {drift.length === 0 ? "as they should be" : counted(drift.length, "difference")}
+            </Badge>
+          )}
+        </Group>
         {isOnline && (
-          <Button
-            size="compact-sm"
-            variant="subtle"
-            leftSection={<IconRefresh size={14} />}
-            onClick={() => void entries.refetch()}
-            loading={entries.isFetching}
-          >
-            Read again
-          </Button>
+          <Group gap="xs">
+            <SegmentedControl
+              size="xs"
+              aria-label="Entries"
+              data={[
+                { value: "all", label: "all" },
+                { value: "drift", label: "differences" },
+              ]}
+              value={which}
+              onChange={setWhich}
+            />
+            <Button
+              size="compact-sm"
+              variant="subtle"
+              leftSection={<IconRefresh size={14} />}
+              onClick={() => void entries.refetch()}
+              loading={entries.isFetching}
+            >
+              Read again
+            </Button>
+          </Group>
         )}
       </Group>
       {!isOnline && (
@@ -41,8 +75,13 @@ export function Tables({ name, isOnline }: { name: string; isOnline: boolean }) 
       )}
       {isOnline && entries.isPending && <Waiting forWhat="tables" />}
       {isOnline && entries.isError && <ProblemNote error={entries.error} />}
+      {now && shown.length === 0 && (
+        <Text size="sm" c="dimmed">
+          The gateway holds what it should, and nothing else.
+        </Text>
+      )}
       <Accordion variant="contained" chevronPosition="left" multiple>
-        {byTable(now?.entries ?? []).map(([table, rows]) => (
+        {byTable(shown).map(([table, rows]) => (
           <Accordion.Item key={table} value={table}>
             <Accordion.Control>
               <Group gap="xs">
@@ -52,43 +91,78 @@ export function Tables({ name, isOnline }: { name: string; isOnline: boolean }) 
                 <Badge size="sm" variant="default">
                   {rows.length}
                 </Badge>
+                {driftIn(rows).length > 0 && (
+                  <Badge size="sm" variant="light" color="red" tt="none">
+                    {counted(driftIn(rows).length, "difference")}
+                  </Badge>
+                )}
               </Group>
             </Accordion.Control>
             <Accordion.Panel>
-              <Box
-                style={{ overflowX: "auto" }}
-                tabIndex={0}
-                role="region"
-                aria-label={`Entries of ${table}`}
-              >
-                <Table fz="xs">
-                  <Table.Thead>
-                    <Table.Tr>
-                      <Table.Th>Match</Table.Th>
-                      <Table.Th>Action</Table.Th>
-                      <Table.Th>Parameters</Table.Th>
-                    </Table.Tr>
-                  </Table.Thead>
-                  <Table.Tbody>
-                    {rows.slice(0, SHOWN_MAX).map((entry, at) => (
-                      <Table.Tr key={at}>
-                        <Table.Td className="mono">{words(entry.match)}</Table.Td>
-                        <Table.Td className="mono">{entry.action}</Table.Td>
-                        <Table.Td className="mono">{words(entry.params)}</Table.Td>
-                      </Table.Tr>
-                    ))}
-                  </Table.Tbody>
-                </Table>
-              </Box>
-              {rows.length > SHOWN_MAX && (
-                <Text size="xs" c="dimmed" mt="xs">
-                  and {rows.length - SHOWN_MAX} more
-                </Text>
-              )}
+              <Entries table={table} rows={rows} />
             </Accordion.Panel>
           </Accordion.Item>
         ))}
       </Accordion>
     </section>
+  );
+}
+
+function Entries({ table, rows }: { table: string; rows: readonly Entry[] }) {
+  const counts = rows.some(({ packets }) => packets !== null);
+  return (
+    <>
+      <Box style={{ overflowX: "auto" }} tabIndex={0} role="region" aria-label={`Entries of ${table}`}>
+        <Table fz="xs">
+          <Table.Thead>
+            <Table.Tr>
+              <Table.Th>Match</Table.Th>
+              <Table.Th>Action</Table.Th>
+              <Table.Th>Parameters</Table.Th>
+              {counts && <Table.Th ta="right">Packets</Table.Th>}
+              {counts && <Table.Th ta="right">Bytes</Table.Th>}
+              <Table.Th>Is</Table.Th>
+            </Table.Tr>
+          </Table.Thead>
+          <Table.Tbody>
+            {[...driftIn(rows), ...rows.filter(({ standing }) => standing === "held")]
+              .slice(0, SHOWN_MAX)
+              .map((entry, at) => (
+                <Table.Tr key={at}>
+                  <Table.Td className="mono">{words(entry.match)}</Table.Td>
+                  <Table.Td className="mono">
+                    {entry.action}
+                    {entry.desired && <Wanted>{entry.desired.action}</Wanted>}
+                  </Table.Td>
+                  <Table.Td className="mono">
+                    {words(entry.params)}
+                    {entry.desired && <Wanted>{words(entry.desired.params)}</Wanted>}
+                  </Table.Td>
+                  {counts && <Table.Td ta="right">{entry.packets?.toLocaleString("en") ?? "–"}</Table.Td>}
+                  {counts && <Table.Td ta="right">{entry.bytes?.toLocaleString("en") ?? "–"}</Table.Td>}
+                  <Table.Td>
+                    <Badge size="sm" variant="light" tt="none" color={COLOURS[entry.standing]}>
+                      {entry.standing}
+                    </Badge>
+                  </Table.Td>
+                </Table.Tr>
+              ))}
+          </Table.Tbody>
+        </Table>
+      </Box>
+      {rows.length > SHOWN_MAX && (
+        <Text size="xs" c="dimmed" mt="xs">
+          and {rows.length - SHOWN_MAX} more
+        </Text>
+      )}
+    </>
+  );
+}
+
+function Wanted({ children }: { children: React.ReactNode }) {
+  return (
+    <Text size="xs" c="dimmed" className="mono">
+      wanted: {children}
+    </Text>
   );
 }

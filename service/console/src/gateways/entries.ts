@@ -1,5 +1,8 @@
 /** A gateway's table entries as texts. Pure. */
 
+import type { Schemas } from "../api/client";
+
+export type Entry = Schemas["EntryOut"];
 type Fields = Record<string, number | readonly number[]>;
 
 // ::ffff:0:0/96 (RFC 4291 section 2.5.5.2), as which the tables hold IPv4, of fields that hold addresses.
@@ -21,9 +24,14 @@ export function words(fields: Fields): string {
     .join("  ");
 }
 
+/** Those that are not as they should be. */
+export function driftIn<Of extends Pick<Entry, "standing">>(entries: readonly Of[]): Of[] {
+  return entries.filter(({ standing }) => standing !== "held");
+}
+
 /** By table, in the order of their names. */
-export function byTable<Entry extends { table: string }>(entries: readonly Entry[]): [string, Entry[]][] {
-  const tables = new Map<string, Entry[]>();
+export function byTable<Of extends { table: string }>(entries: readonly Of[]): [string, Of[]][] {
+  const tables = new Map<string, Of[]>();
   for (const entry of entries) tables.set(entry.table, [...(tables.get(entry.table) ?? []), entry]);
   return [...tables].sort(([a], [b]) => a.localeCompare(b));
 }

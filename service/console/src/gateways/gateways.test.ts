@@ -1,6 +1,14 @@
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
 import { expect, test } from "vitest";
 
 import { byTable, words } from "./entries";
+import { gatewayOf, NEW, VALIDATE } from "./form";
+import { tar } from "./tar";
+import { dropRows, trip } from "./samples";
 import { driftOf, stateOf } from "./state";
 
 test("a gateway that is offline is so whether it drains or not", () => {
@@ -16,6 +24,52 @@ test("drift says how often, and what it was the last time", () => {
   expect(driftOf({ drift: { repaired: 3, missing: 1, changed: 1 } })).toBe(
     "put right 3 times; last: 1 missing, 1 changed",
   );
+});
+
+test("a chart shows what was dropped between two samples, also when the gateway started anew", () => {
+  const sample = (second: number, drops: Record<string, number>) => ({
+    at: `2026-01-31T09:00:${second}Z`,
+    drops,
+    round_trip_us: null,
+  });
+  const { rows, causes } = dropRows([
+    sample(10, { icv: 5 }),
+    sample(20, { icv: 7, replay: 10 }),
+    sample(30, { icv: 1, replay: 10 }),
+  ]);
+  expect(causes).toEqual(["replay", "icv"]);
+  expect(rows.map(({ icv, replay }) => [icv, replay])).toEqual([
+    [2, 10],
+    [1, 0],
+  ]);
+  expect(dropRows([]).rows).toEqual([]);
+  expect([trip(null), trip(420), trip(15_300)]).toEqual(["not measured yet", "0.42 ms", "15 ms"]);
+});
+
+test("a gateway's form is what the controller takes, and says which line of its neighbours is none", () => {
+  const lan = { ...NEW.lan, neighbours: "10.20.0.10 02:00:00:00:02:10\n\n 10.20.0.11=02:00:00:00:02:11 " };
+  const made = gatewayOf({ ...NEW, name: "gw", lan });
+  expect(made.lan.neighbours).toEqual({
+    "10.20.0.10": "02:00:00:00:02:10",
+    "10.20.0.11": "02:00:00:00:02:11",
+  });
+  expect(made).not.toHaveProperty("address6");
+  expect(VALIDATE.lan.neighbours("10.20.0.10")).toContain("10.20.0.10");
+  expect(VALIDATE.lan.neighbours("")).toBeNull();
+});
+
+test("an archive is one that tar reads", () => {
+  const name = "gw/gateway.key";
+  const content = new TextEncoder().encode("secret\n");
+  const directory = mkdtempSync(join(tmpdir(), "tar-"));
+  writeFileSync(
+    join(directory, "bundle.tar"),
+    tar({ [name]: content, "gw/kek.bin": new Uint8Array(512) }, 1_700_000_000),
+  );
+  execFileSync("tar", ["-xpf", "bundle.tar"], { cwd: directory });
+  expect(readFileSync(join(directory, name), "utf8")).toBe("secret\n");
+  expect(statSync(join(directory, name)).mode & 0o777).toBe(0o600);
+  expect(statSync(join(directory, "gw/kek.bin")).size).toBe(512);
 });
 
 test("entries stand by table, and say their fields", () => {

@@ -2,39 +2,44 @@
 import { useSyncExternalStore } from "react";
 
 import type { Schemas } from "../api/client";
-import { after, type Rows } from "./rows";
-import { Source, type Link } from "./source";
+import { after, type LiveEvent, type Rows } from "./rows";
+import { Source } from "./source";
+import { stream, type Link, type View } from "./stream";
 
 export type Tunnel = Schemas["TunnelOut"];
 export type Gateway = Schemas["GatewayOut"];
 export type Zone = Schemas["ZoneOut"];
 export type Published = Schemas["DnsRecordOut"];
 export type DnsRow = Zone | Published;
+/** Bytes per second. */
+export interface Rate {
+  from_device: number;
+  to_device: number;
+}
 
-function view<Row>(area: string): Source<Rows<Row> | null> {
-  return new Source<Rows<Row> | null>(`/api/v1/events/${area}`, null, {
-    snapshot: (_, data) =>
-      after(new Map<string, Row>(), { kind: "snapshot", ...(data as { rows: Record<string, Row> }) }),
-    changed: (rows, data) => rows && after(rows, { kind: "changed", ...(data as { key: string; row: Row }) }),
-    gone: (rows, data) => rows && after(rows, { kind: "gone", ...(data as { key: string }) }),
+function view<Row>(name: View): Source<Rows<Row> | null> {
+  return new Source<Rows<Row> | null>(stream, name, null, (rows, told) => {
+    const event = told as unknown as LiveEvent<Row>;
+    return rows === null && event.kind !== "snapshot" ? rows : after(rows ?? new Map<string, Row>(), event);
   });
 }
 
 const tunnels = view<Tunnel>("tunnels");
+const traffic = view<Rate>("traffic");
 const gateways = view<Gateway>("gateways");
 const dns = view<DnsRow>("dns");
 
 /** The rows by key; null until they are known. */
 export interface Live<Row> {
   rows: Rows<Row> | null;
-  link: Link;
 }
 
-function useView<Row>(source: Source<Rows<Row> | null>): Live<Row> {
-  const { state, link } = useSyncExternalStore(source.subscribe, source.current);
-  return { rows: state, link };
+function useView<Row>({ subscribe, current }: Source<Rows<Row> | null>): Live<Row> {
+  return { rows: useSyncExternalStore(subscribe, current) };
 }
 
 export const useTunnels = (): Live<Tunnel> => useView(tunnels);
+export const useTraffic = (): Live<Rate> => useView(traffic);
 export const useDns = (): Live<DnsRow> => useView(dns);
 export const useGateways = (): Live<Gateway> => useView(gateways);
+export const useLink = (): Link => useSyncExternalStore(stream.onLink, stream.link);

@@ -6,20 +6,36 @@ import { IconDeviceLaptop, IconServer2, IconWorld } from "@tabler/icons-react";
 import { Handle, Position, ReactFlow, type Edge, type Node, type NodeProps } from "@xyflow/react";
 import { useMemo } from "react";
 
-import type { Gateway, Tunnel } from "../live/live";
+import type { Gateway, Rate, Tunnel } from "../live/live";
+import type { Rows } from "../live/rows";
+import { useNow } from "../shared/useNow";
+import { age, counted, rate } from "../shared/words";
 import { layout, type Column, type Spot } from "./layout";
 
 const ICONS = { device: IconDeviceLaptop, gateway: IconServer2, resource: IconWorld };
 const PLACE: Record<Column, number> = { device: 0, gateway: 0.5, resource: 1 };
 const COLOURS = { online: "culvert", offline: "red", draining: "yellow" };
 const WIDEST_PX = 230;
+const LABELLED_PX = 700;
 const WIDTH = (whole: number) => Math.min(WIDEST_PX, Math.max(96, whole * 0.28));
 
 type SpotNode = Node<Spot & Record<string, unknown>, "spot">;
 
-export function LiveMap({ tunnels, gateways }: { tunnels: readonly Tunnel[]; gateways: readonly Gateway[] }) {
+export function LiveMap({
+  tunnels,
+  gateways,
+  rates,
+}: {
+  tunnels: readonly Tunnel[];
+  gateways: readonly Gateway[];
+  rates: Rows<Rate>;
+}) {
   const { ref, width } = useElementSize();
-  const { spots, spans, height, left } = useMemo(() => layout(tunnels, gateways), [tunnels, gateways]);
+  const now = useNow();
+  const { spots, spans, height, left } = useMemo(
+    () => layout(tunnels, gateways, rates),
+    [tunnels, gateways, rates],
+  );
   const nodes = spots.map((spot): SpotNode => {
     const wide = WIDTH(width);
     return {
@@ -33,12 +49,23 @@ export function LiveMap({ tunnels, gateways }: { tunnels: readonly Tunnel[]; gat
     };
   });
   const offline = new Set(spots.filter(({ state }) => state === "offline").map(({ id }) => id));
-  const edges = spans.map(({ id, from, to, tunnels: count }): Edge => ({
+  const edges = spans.map(({ id, from, to, tunnels: count, rate: bytes, since }): Edge => ({
     id,
     source: from,
     target: to,
-    animated: true,
-    ...(count > 1 && { label: String(count) }),
+    animated: bytes > 0,
+    ...(width >= LABELLED_PX && {
+      label: [
+        count > 1 && counted(count, "tunnel"),
+        bytes > 0 && rate(bytes),
+        from.startsWith("device/") && age(Date.parse(since), now),
+      ]
+        .filter(Boolean)
+        .join(" · "),
+      labelShowBg: true,
+      labelBgStyle: { fill: "var(--mantine-color-body)" },
+      labelStyle: { fill: "var(--mantine-color-text)", fontSize: 11 },
+    }),
     style: {
       strokeWidth: 1.5 + Math.min(3, Math.log2(count)),
       stroke: `var(--mantine-color-${offline.has(from) || offline.has(to) ? "red" : "culvert"}-filled)`,

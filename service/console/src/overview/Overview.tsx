@@ -1,18 +1,25 @@
-import { Badge, Group, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
+import { Alert, Badge, Group, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
+import { IconServerOff } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 import { useMemo } from "react";
 
-import { useGateways, useTunnels } from "../live/live";
+import { useGateways, useLink, useTraffic, useTunnels } from "../live/live";
+import type { Gateway, Rate, Tunnel } from "../live/live";
+import type { Rows } from "../live/rows";
 import { PageHead } from "../shared/PageHead";
 import { TunnelTable } from "../tunnels/TunnelTable";
 import { Wizard } from "../wizard/Wizard";
 import { LiveMap } from "./LiveMap";
+import { lossOf, lossWords } from "./losses";
 
 const NEWEST = 8;
+const NO_RATES: Rows<Rate> = new Map();
 
 export function Overview() {
   const tunnels = useTunnels();
   const gateways = useGateways();
+  const rates = useTraffic().rows ?? NO_RATES;
+  const link = useLink();
   const open = useMemo(
     () => [...(tunnels.rows?.values() ?? [])].sort((a, b) => b.opened_at.localeCompare(a.opened_at)),
     [tunnels.rows],
@@ -23,8 +30,8 @@ export function Overview() {
   return (
     <>
       <PageHead title="Overview" about="What is connected at this moment.">
-        <Badge variant="dot" color={tunnels.link === "live" ? "culvert" : "gray"} size="lg" tt="none">
-          {tunnels.link === "live" ? "Live" : tunnels.link === "lost" ? "Connection lost" : "Connecting"}
+        <Badge variant="dot" color={link === "live" ? "culvert" : "gray"} size="lg" tt="none">
+          {link === "live" ? "Live" : link === "lost" ? "Connection lost" : "Connecting"}
         </Badge>
       </PageHead>
       <Wizard />
@@ -40,6 +47,7 @@ export function Overview() {
       </SimpleGrid>
       {isKnown && (
         <Stack gap="xl">
+          <Losses gateways={fleet} tunnels={open} />
           <Paper withBorder p="lg">
             <Group justify="space-between" mb="md" c="dimmed">
               <Text size="sm">Devices</Text>
@@ -51,7 +59,7 @@ export function Overview() {
                 No gateway yet. Tunnels show here as they open.
               </Text>
             ) : (
-              <LiveMap tunnels={open} gateways={fleet} />
+              <LiveMap tunnels={open} gateways={fleet} rates={rates} />
             )}
           </Paper>
           {open.length > 0 && (
@@ -59,13 +67,34 @@ export function Overview() {
               <Text fw={600} mb="xs">
                 Newest tunnels
               </Text>
-              <TunnelTable tunnels={open.slice(0, NEWEST)} />
+              <TunnelTable tunnels={open.slice(0, NEWEST)} rates={rates} />
             </section>
           )}
         </Stack>
       )}
     </>
   );
+}
+
+/** Each gateway that is gone: why, and what became of its tunnels. */
+function Losses({ gateways, tunnels }: { gateways: readonly Gateway[]; tunnels: readonly Tunnel[] }) {
+  return gateways
+    .filter(({ state }) => state === "offline")
+    .map(({ name, reason }) => (
+      <Alert
+        key={name}
+        color="red"
+        variant="light"
+        icon={<IconServerOff />}
+        title={`${name} is offline`}
+        role="status"
+      >
+        {lossWords(lossOf(name, tunnels)) || "It carried no tunnel."}
+        <Text size="xs" className="name">
+          {reason}
+        </Text>
+      </Alert>
+    ));
 }
 
 function Figure({ label, alarm = false, children }: { label: string; alarm?: boolean; children: ReactNode }) {

@@ -2,8 +2,9 @@ import { expect, test } from "vitest";
 
 import type { Gateway, Tunnel } from "../live/live";
 import { mayWrite } from "../session/permission";
-import { age, counted } from "../shared/words";
+import { age, counted, rate } from "../shared/words";
 import { layout } from "./layout";
+import { lossOf, lossWords } from "./losses";
 
 function tunnel(device: string, gateway: string, resource: string, minute = 0): Tunnel {
   return {
@@ -28,6 +29,26 @@ test("tunnels of one way are one line with their number", () => {
   expect(spans.find(({ id }) => id === "device/a>gateway/gw")?.tunnels).toBe(2);
   expect(spans.find(({ id }) => id === "gateway/gw>resource/wiki")?.tunnels).toBe(2);
   expect(spans).toHaveLength(4);
+});
+
+test("a line says what its tunnels carry together, and since when the oldest is open", () => {
+  const tunnels = [tunnel("a", "gw", "wiki", 5), tunnel("a", "gw", "git", 3)];
+  tunnels.forEach((one, at) => (one.id = `t${at}`));
+  const rates = new Map([["t0", { from_device: 10, to_device: 5 }]]);
+  const { spans } = layout(tunnels, [gateway("gw")], rates);
+  expect(spans[0]).toMatchObject({ rate: 15, since: "2026-01-31T09:03:00Z" });
+  expect(spans.find(({ to }) => to === "resource/git")?.rate).toBe(0);
+});
+
+test("a gateway that is gone says what moved where, and what waits", () => {
+  const moved = (to: string) => ({ ...tunnel("a", to, "wiki"), moved_from: "gw" });
+  const tunnels = [moved("paris"), moved("paris"), moved("rome"), tunnel("b", "gw", "git")];
+  expect(lossWords(lossOf("gw", tunnels))).toBe(
+    "2 tunnels moved to paris, 1 tunnel moved to rome, 1 tunnel waits",
+  );
+  expect(lossWords(lossOf("paris", []))).toBe("");
+  const { spots } = layout(tunnels, [gateway("gw", { state: "offline", reason: "no answer" })]);
+  expect(spots.find(({ id }) => id === "gateway/gw")?.about).toContain("moved to paris");
 });
 
 test("a gateway without tunnels stands there, and says why it is offline", () => {
@@ -71,4 +92,16 @@ test("numbers and times in words", () => {
 test("a role's buttons are those that the controller lets it use", () => {
   expect([mayWrite("owner", "admins"), mayWrite("admin", "resources")]).toEqual([true, true]);
   expect([mayWrite("admin", "admins"), mayWrite("auditor", "resources")]).toEqual([false, false]);
+});
+
+test("a rate is said in bits, with two or three figures", () => {
+  expect([0, 1, 125, 1_537, 125_000, 15_400_000, 1e15].map(rate)).toEqual([
+    "0 bit/s",
+    "8 bit/s",
+    "1 kbit/s",
+    "12 kbit/s",
+    "1 Mbit/s",
+    "123 Mbit/s",
+    "8,000 Tbit/s",
+  ]);
 });

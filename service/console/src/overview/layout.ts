@@ -4,7 +4,9 @@
  *   device ───────► gateway ───────► resource
  *          tunnels          tunnels
  */
-import type { Gateway, Tunnel } from "../live/live";
+import type { Gateway, Rate, Tunnel } from "../live/live";
+import type { Rows } from "../live/rows";
+import { lossOf, lossWords } from "./losses";
 
 export type Column = "device" | "gateway" | "resource";
 
@@ -22,6 +24,10 @@ export interface Span {
   from: string;
   to: string;
   tunnels: number;
+  /** Bytes per second, both ways. */
+  rate: number;
+  /** When the oldest of them was opened. */
+  since: string;
 }
 
 export interface Layout {
@@ -34,8 +40,13 @@ export interface Layout {
 
 export const ROW_PX = 68;
 const SHOWN_MAX = 24;
+const NOTHING: Rows<Rate> = new Map();
 
-export function layout(tunnels: readonly Tunnel[], gateways: readonly Gateway[]): Layout {
+export function layout(
+  tunnels: readonly Tunnel[],
+  gateways: readonly Gateway[],
+  rates: Rows<Rate> = NOTHING,
+): Layout {
   const newest = [...tunnels].sort((a, b) => b.opened_at.localeCompare(a.opened_at));
   const devices = firstOf(newest, ({ device_id }) => device_id);
   const resources = firstOf(newest, ({ resource }) => resource);
@@ -51,7 +62,7 @@ export function layout(tunnels: readonly Tunnel[], gateways: readonly Gateway[])
         state: "online",
       })),
     ),
-    gateway: byTitle(gateways.map(gatewaySpot)),
+    gateway: byTitle(gateways.map((gateway) => gatewaySpot(gateway, tunnels))),
     resource: byTitle(
       [...resources.shown.values()].map(({ resource, fqdn }) => ({
         id: `resource/${resource}`,
@@ -69,12 +80,19 @@ export function layout(tunnels: readonly Tunnel[], gateways: readonly Gateway[])
       y: (at + (longest - found.length) / 2) * ROW_PX,
     })),
   );
-  return { spots, spans: spansOf(drawn), height: longest * ROW_PX, left: devices.left + resources.left };
+  return {
+    spots,
+    spans: spansOf(drawn, rates),
+    height: longest * ROW_PX,
+    left: devices.left + resources.left,
+  };
 }
 
-function gatewaySpot({ name, state, reason, draining_since, tunnels }: Gateway): Omit<Spot, "y" | "column"> {
+function gatewaySpot(gateway: Gateway, all: readonly Tunnel[]): Omit<Spot, "y" | "column"> {
+  const { name, state, reason, draining_since, tunnels } = gateway;
   const draining = draining_since !== null;
-  const about = state === "offline" ? reason : draining ? "draining" : `${tunnels} open`;
+  const loss = lossWords(lossOf(name, all));
+  const about = state === "offline" ? loss || reason : draining ? loss || "draining" : `${tunnels} open`;
   return {
     id: `gateway/${name}`,
     title: name,
@@ -89,15 +107,18 @@ function firstOf(tunnels: readonly Tunnel[], keyOf: (tunnel: Tunnel) => string) 
   return { shown: new Map([...all].slice(0, SHOWN_MAX)), left: Math.max(0, all.size - SHOWN_MAX) };
 }
 
-function spansOf(tunnels: readonly Tunnel[]): Span[] {
+function spansOf(newest: readonly Tunnel[], rates: Rows<Rate>): Span[] {
   const spans = new Map<string, Span>();
-  for (const { device_id, gateway, resource } of tunnels) {
+  for (const { id: tunnel, device_id, gateway, resource, opened_at } of newest) {
+    const { from_device, to_device } = rates.get(tunnel) ?? { from_device: 0, to_device: 0 };
     for (const [from, to] of [
       [`device/${device_id}`, `gateway/${gateway}`],
       [`gateway/${gateway}`, `resource/${resource}`],
     ] as const) {
       const id = `${from}>${to}`;
-      spans.set(id, { id, from, to, tunnels: (spans.get(id)?.tunnels ?? 0) + 1 });
+      const before = spans.get(id);
+      const rate = (before?.rate ?? 0) + from_device + to_device;
+      spans.set(id, { id, from, to, tunnels: (before?.tunnels ?? 0) + 1, rate, since: opened_at });
     }
   }
   return [...spans.values()];

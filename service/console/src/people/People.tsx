@@ -12,9 +12,11 @@ import { useState } from "react";
 
 import { useMayWrite } from "../session/session";
 import { Empty } from "../shared/Empty";
+import { LastDenied } from "../shared/LastDenied";
 import { Moment } from "../shared/Moment";
 import { PageHead } from "../shared/PageHead";
 import { RowList, type Column } from "../shared/RowList";
+import { merged } from "../shared/search";
 import { SearchField } from "../shared/SearchField";
 import { AddPerson } from "./AddPerson";
 import { DeletePerson } from "./DeletePerson";
@@ -35,18 +37,19 @@ export function People() {
       Add a person
     </Button>
   );
-  const search = (q: string) => void navigate({ search: q === "" ? {} : { q }, replace: true });
+  const show = (change: typeof filter) => void navigate({ search: merged(filter, change), replace: true });
   return (
     <>
       <PageHead title="People" about="Who may open what; each enrols their computers with an invitation.">
         {add}
       </PageHead>
       <Stack gap="md">
-        <SearchField label="Search people" value={filter.q ?? ""} onSearch={search} />
+        <SearchField label="Search people" value={filter.q ?? ""} onSearch={(q) => show({ q })} />
         <RowList
           label="People"
           options={peopleQuery(filter)}
           keyOf={({ name }) => name}
+          sorting={{ by: filter.sort ?? "name", onSort: (sort) => show({ sort: sort as "name" | "-name" }) }}
           columns={[...COLUMNS, ...(mayWrite && mayInvite ? [doColumn(setDoing)] : [])]}
           empty={
             filter.q !== undefined ? (
@@ -75,6 +78,7 @@ export function People() {
 const COLUMNS: Column<Person>[] = [
   {
     title: "Name",
+    sort: "name",
     cell: ({ name, email }) => (
       <Stack gap={0}>
         <Text size="sm" fw={550} className="name">
@@ -87,6 +91,7 @@ const COLUMNS: Column<Person>[] = [
     ),
   },
   { title: "Last seen", wide: true, cell: ({ last_seen_at }) => <Moment at={last_seen_at} /> },
+  { title: "Last denied", wide: true, cell: ({ last_denied }) => <LastDenied denied={last_denied} /> },
   { title: "Devices", align: "right", cell: ({ devices }) => <Text size="sm">{devices}</Text> },
 ];
 

@@ -3,7 +3,7 @@ import { pages, type Pages } from "../shared/pages";
 
 export type Person = Schemas["UserOut"];
 
-export const peopleQuery = (filter: { q?: string }): Pages<Person> =>
+export const peopleQuery = (filter: { q?: string; sort?: "name" | "-name" }): Pages<Person> =>
   pages(["users", "list", filter], async (part) =>
     page(await api.GET("/api/v1/users", { params: { query: { ...filter, ...part } } })),
   );

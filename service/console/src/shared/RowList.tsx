@@ -1,5 +1,6 @@
 /** A list of any length: a table whose rows come as they are scrolled to. */
-import { Box, Table } from "@mantine/core";
+import { Box, Group, Table, UnstyledButton } from "@mantine/core";
+import { IconChevronDown, IconChevronUp, IconSelector } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 
 import type { Pages } from "./pages";
@@ -13,6 +14,14 @@ export interface Column<Row> {
   /** Not where the screen is narrow. */
   wide?: boolean;
   align?: "right";
+  /** What the controller calls this order. */
+  sort?: string;
+}
+
+/** `by` is the order's name, with a `-` before it where it falls; a click asks for another. */
+export interface Sorting {
+  by: string | undefined;
+  onSort: (by: string) => void;
 }
 
 export function RowList<Row>({
@@ -21,12 +30,14 @@ export function RowList<Row>({
   columns,
   keyOf,
   empty,
+  sorting,
 }: {
   label: string;
   options: Pages<Row>;
   columns: readonly Column<Row>[];
   keyOf: (row: Row) => string;
   empty: ReactNode;
+  sorting?: Sorting;
 }) {
   const { list, rows, body, sight, above, below, measure } = useRows(options);
   if (list.isError) return <ProblemNote error={list.error} />;
@@ -44,8 +55,17 @@ export function RowList<Row>({
         <Table.Thead>
           <Table.Tr>
             {columns.map((column) => (
-              <Table.Th key={column.title} ta={column.align ?? "left"} {...place(column)}>
-                {column.title}
+              <Table.Th
+                key={column.title}
+                ta={column.align ?? "left"}
+                {...place(column)}
+                {...(column.sort !== undefined && { "aria-sort": directionOf(column.sort, sorting?.by) })}
+              >
+                {column.sort !== undefined && sorting ? (
+                  <SortButton title={column.title} sort={column.sort} sorting={sorting} />
+                ) : (
+                  column.title
+                )}
               </Table.Th>
             ))}
           </Table.Tr>
@@ -71,6 +91,27 @@ export function RowList<Row>({
       </Table>
       {list.isFetchingNextPage && <Waiting forWhat="more" />}
     </Box>
+  );
+}
+
+function directionOf(sort: string, by: string | undefined): "ascending" | "descending" | "none" {
+  return by === sort ? "ascending" : by === `-${sort}` ? "descending" : "none";
+}
+
+function SortButton({ title, sort, sorting }: { title: string; sort: string; sorting: Sorting }) {
+  const direction = directionOf(sort, sorting.by);
+  const Icon = { ascending: IconChevronUp, descending: IconChevronDown, none: IconSelector }[direction];
+  return (
+    <UnstyledButton
+      fz="inherit"
+      fw="inherit"
+      onClick={() => sorting.onSort(direction === "ascending" ? `-${sort}` : sort)}
+    >
+      <Group gap={4} wrap="nowrap" component="span">
+        {title}
+        <Icon size={14} aria-hidden />
+      </Group>
+    </UnstyledButton>
   );
 }
 

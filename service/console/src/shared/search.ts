@@ -9,3 +9,21 @@ export function text<Name extends string>(
     ? ({ [name]: value } as Partial<Record<Name, string>>)
     : {};
 }
+
+/** What may be one of a few; absent where it is none of them. */
+export function oneOf<Name extends string, Value extends string | number>(
+  search: Record<string, unknown>,
+  name: Name,
+  allowed: readonly Value[],
+): Partial<Record<Name, Value>> {
+  const value = allowed.find((one) => one === search[name]);
+  return value === undefined ? {} : ({ [name]: value } as Partial<Record<Name, Value>>);
+}
+
+/** An address's search part after a change; what is empty goes. */
+export function merged<Search extends object>(before: Search, change: Partial<Search>): Search {
+  const all = Object.entries({ ...before, ...change }).filter(
+    ([, value]) => value !== "" && value !== undefined,
+  );
+  return Object.fromEntries(all) as Search;
+}

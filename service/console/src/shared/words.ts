@@ -16,3 +16,12 @@ export function age(at: number, now: number): string {
   const step = STEPS.find(([length]) => seconds >= length);
   return step ? `${Math.floor(seconds / step[0])} ${step[1]}` : `${seconds} s`;
 }
+
+const UNITS = ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"];
+
+/** "820 bit/s", "1.2 Mbit/s", of bytes per second. */
+export function rate(bytes: number): string {
+  const power = bytes > 0 ? Math.min(UNITS.length - 1, Math.floor(Math.log10(8 * bytes) / 3)) : 0;
+  const value = (8 * bytes) / 1000 ** power;
+  return `${value.toLocaleString("en", { maximumSignificantDigits: value < 100 ? 2 : 3 })} ${UNITS[power]}`;
+}

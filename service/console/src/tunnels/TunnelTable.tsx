@@ -1,10 +1,13 @@
 import { Badge, Table, Text } from "@mantine/core";
 
-import type { Tunnel } from "../live/live";
+import type { Rate, Tunnel } from "../live/live";
+import type { Rows } from "../live/rows";
 import { useNow } from "../shared/useNow";
-import { age } from "../shared/words";
+import { age, rate } from "../shared/words";
 
-export function TunnelTable({ tunnels }: { tunnels: readonly Tunnel[] }) {
+const carried = (of: Rate | undefined) => (of ? rate(of.from_device + of.to_device) : "–");
+
+export function TunnelTable({ tunnels, rates }: { tunnels: readonly Tunnel[]; rates?: Rows<Rate> }) {
   const now = useNow();
   return (
     <Table.ScrollContainer minWidth={520}>
@@ -15,6 +18,7 @@ export function TunnelTable({ tunnels }: { tunnels: readonly Tunnel[] }) {
             <Table.Th>Name</Table.Th>
             <Table.Th>Gateway</Table.Th>
             <Table.Th>From</Table.Th>
+            {rates && <Table.Th ta="right">Carries</Table.Th>}
             <Table.Th ta="right">Open for</Table.Th>
           </Table.Tr>
         </Table.Thead>
@@ -35,8 +39,17 @@ export function TunnelTable({ tunnels }: { tunnels: readonly Tunnel[] }) {
                   </Badge>
                 )}
               </Table.Td>
-              <Table.Td>{tunnel.gateway}</Table.Td>
+              <Table.Td>
+                {tunnel.gateway}
+                {tunnel.moved_from !== null && (
+                  <Text span c="dimmed" inherit>
+                    {" "}
+                    from {tunnel.moved_from}
+                  </Text>
+                )}
+              </Table.Td>
               <Table.Td className="mono">{tunnel.peer_address}</Table.Td>
+              {rates && <Table.Td ta="right">{carried(rates.get(tunnel.id))}</Table.Td>}
               <Table.Td ta="right">{age(Date.parse(tunnel.opened_at), now)}</Table.Td>
             </Table.Tr>
           ))}

@@ -1,0 +1,24 @@
+import { expect, test } from "vitest";
+
+import { actorOf, objectOf } from "./lines";
+
+const ID = "5a3c0c9e-0000-4000-8000-000000000001";
+const names = { [ID]: "laptop of alice" };
+
+test("devices and people stand by their names, and by what the log has where they are gone", () => {
+  expect(actorOf({ actor: ID, names })).toBe("laptop of alice");
+  expect(actorOf({ actor: ID, names: {} })).toBe(ID);
+  expect(objectOf({ object: `device/${ID}`, details: {}, names })).toBe("device laptop of alice");
+  expect(objectOf({ object: "resource/wiki", details: {}, names })).toBe("resource wiki");
+  expect(objectOf({ object: "controller", details: {}, names })).toBe("controller");
+});
+
+test("a tunnel says where it leads, whose it is and where it came from", () => {
+  const details = { name: "wiki.corp.example", gateway: "gw-paris", from: "gw-berlin" };
+  expect(objectOf({ object: "tunnel/x", details, names })).toBe(
+    "tunnel to wiki.corp.example, at gw-paris, moved from gw-berlin",
+  );
+  expect(objectOf({ object: "tunnel/x", details: { name: "wiki", device: ID }, names })).toBe(
+    "tunnel to wiki, of laptop of alice",
+  );
+});

@@ -1,0 +1,68 @@
+/** A gateway's samples as a chart's rows: what was dropped between two of them, by cause. Pure. */
+import type { Schemas } from "../api/client";
+
+export type Sample = Schemas["SampleOut"];
+
+export interface DropRow {
+  at: number;
+  [cause: string]: number;
+}
+
+/** Rows, and the causes that there were, the most frequent first. */
+export function dropRows(samples: readonly Sample[]): { rows: DropRow[]; causes: string[] } {
+  const totals = new Map<string, number>();
+  const rows = samples.slice(1).map((sample, before) => {
+    const row: DropRow = { at: Date.parse(sample.at) };
+    for (const [cause, count] of Object.entries(sample.drops)) {
+      const known = samples[before]?.drops[cause] ?? 0;
+      // A gateway that started anew counts from 0.
+      const more = count >= known ? count - known : count;
+      if (more === 0) continue;
+      row[cause] = more;
+      totals.set(cause, (totals.get(cause) ?? 0) + more);
+    }
+    return row;
+  });
+  const causes = [...totals].sort((a, b) => b[1] - a[1] || a[0].localeCompare(b[0])).map(([cause]) => cause);
+  // Where nothing was dropped a line lies at 0.
+  for (const row of rows) for (const cause of causes) row[cause] ??= 0;
+  return { rows, causes };
+}
+
+/** "0.42 ms", of microseconds. */
+export function trip(microseconds: number | null | undefined): string {
+  return microseconds == null
+    ? "not measured yet"
+    : `${(microseconds / 1000).toLocaleString("en", { maximumSignificantDigits: 2 })} ms`;
+}
+
+const WORDS: Record<string, string> = {
+  malformed: "malformed",
+  no_role: "port without a role",
+  fragment: "fragment to us",
+  not_esp: "no ESP on its port",
+  bad_spi: "unknown SPI",
+  esp_malformed: "malformed ESP",
+  replay: "replayed",
+  icv: "failed authentication",
+  dummy: "dummy",
+  hard_limit: "keys used up",
+  key: "unusable key",
+  selector: "outside its tunnel's policy",
+  policy: "no policy",
+  no_sa: "policy without a tunnel",
+  ttl: "time to live",
+  no_route: "no route",
+  no_nexthop: "no next hop",
+  not_ip: "not IP",
+  arp_not_ours: "ARP for others",
+  not_our_mac: "for another MAC",
+  martian: "impossible address",
+  ip_options: "IP options",
+  not_offered: "nothing is offered there",
+  too_big: "too big",
+  ecn: "ECN",
+  leak: "would have left unprotected",
+};
+
+export const causeWords = (cause: string): string => WORDS[cause] ?? cause;

@@ -1,0 +1,92 @@
+/**
+ * The page's one server-sent stream, with every view that some part of it shows. A browser has six connections to a host,
+ * so a page holds one, and a hidden page none.
+ *
+ *   part of the page ─ watch(view) ─► Stream ─► /api/v1/events?view=…&since=…
+ *                    ◄── its events ──┘
+ */
+
+export type Link = "connecting" | "live" | "lost";
+export type View = "tunnels" | "traffic" | "gateways" | "dns" | "audit";
+/** What is told of a view: its `kind`, and what belongs to that. */
+export type Told = { kind: string } & Record<string, unknown>;
+
+const AGAIN_MS = 1000;
+// Pages that follow one another mostly show the same.
+const SETTLE_MS = 30;
+
+export class Stream {
+  private readonly views = new Map<View, (told: Told) => void>();
+  private readonly listeners = new Set<() => void>();
+  private source: EventSource | null = null;
+  private held = "";
+  private last = "";
+  private state: Link = "connecting";
+  private pending: number | undefined;
+
+  /** `hear` gets each event of the view until the answer is called. */
+  watch(view: View, hear: (told: Told) => void): () => void {
+    if (this.views.size === 0) document.addEventListener("visibilitychange", this.soon);
+    this.views.set(view, hear);
+    this.soon();
+    return () => {
+      this.views.delete(view);
+      if (this.views.size === 0) document.removeEventListener("visibilitychange", this.soon);
+      this.soon();
+    };
+  }
+
+  readonly link = (): Link => this.state;
+
+  readonly onLink = (listener: () => void): (() => void) => {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  };
+
+  private readonly soon = (): void => this.after(SETTLE_MS);
+
+  private after(milliseconds: number): void {
+    window.clearTimeout(this.pending);
+    this.pending = window.setTimeout(this.settle, milliseconds);
+  }
+
+  private readonly settle = (): void => {
+    const wanted = document.hidden ? "" : [...this.views.keys()].sort().join();
+    if (wanted === this.held && this.source !== null) return;
+    this.close();
+    if (wanted !== "") this.open(wanted);
+  };
+
+  private open(wanted: string): void {
+    const asked = new URLSearchParams(wanted.split(",").map((view) => ["view", view]));
+    if (this.last !== "") asked.set("since", this.last);
+    const source = (this.source = new EventSource(`/api/v1/events?${asked.toString()}`));
+    this.held = wanted;
+    source.onopen = () => this.tell("live");
+    // By itself a browser waits longer, and after a refusal it does not come back.
+    source.onerror = () => {
+      this.tell("lost");
+      this.close();
+      this.after(AGAIN_MS);
+    };
+    for (const view of wanted.split(",") as View[])
+      source.addEventListener(view, (event: MessageEvent<string>) => {
+        this.last = event.lastEventId;
+        this.views.get(view)?.(JSON.parse(event.data) as Told);
+      });
+  }
+
+  private close(): void {
+    this.source?.close();
+    this.source = null;
+    this.held = "";
+  }
+
+  private tell(link: Link): void {
+    if (link === this.state) return;
+    this.state = link;
+    for (const listener of this.listeners) listener();
+  }
+}
+
+export const stream = new Stream();

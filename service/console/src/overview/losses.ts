@@ -1,0 +1,27 @@
+/** What became of the tunnels of a gateway that is gone or drains. Pure. */
+import type { Tunnel } from "../live/live";
+import { counted } from "../shared/words";
+
+export interface Loss {
+  /** How many went where. */
+  moved: ReadonlyMap<string, number>;
+  /** Are still the gateway's. */
+  left: number;
+}
+
+export function lossOf(gateway: string, tunnels: readonly Pick<Tunnel, "gateway" | "moved_from">[]): Loss {
+  const moved = new Map<string, number>();
+  let left = 0;
+  for (const tunnel of tunnels) {
+    if (tunnel.gateway === gateway) left += 1;
+    else if (tunnel.moved_from === gateway) moved.set(tunnel.gateway, (moved.get(tunnel.gateway) ?? 0) + 1);
+  }
+  return { moved, left };
+}
+
+/** "2 tunnels moved to gw-paris, 1 tunnel waits"; empty where there was none. */
+export function lossWords({ moved, left }: Loss): string {
+  const said = [...moved].map(([to, count]) => `${counted(count, "tunnel")} moved to ${to}`);
+  if (left > 0) said.push(`${counted(left, "tunnel")} ${left === 1 ? "waits" : "wait"}`);
+  return said.join(", ");
+}

@@ -1,0 +1,28 @@
+import { Text, Tooltip } from "@mantine/core";
+
+import type { Schemas } from "../api/client";
+import { useNow } from "./useNow";
+import { age } from "./words";
+
+/** Why somebody could not open something, the last time that this was so. */
+export function LastDenied({ denied }: { denied: Schemas["DeniedOut"] | null | undefined }) {
+  const now = useNow();
+  if (!denied)
+    return (
+      <Text size="sm" c="dimmed">
+        never
+      </Text>
+    );
+  return (
+    <Tooltip label={denied.object.replace("/", " ")}>
+      <div>
+        <Text size="sm" className="name" lineClamp={2}>
+          {denied.why}
+        </Text>
+        <Text size="xs" c="dimmed">
+          {age(Date.parse(denied.at), now)} ago
+        </Text>
+      </div>
+    </Tooltip>
+  );
+}

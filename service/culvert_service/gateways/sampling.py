@@ -1,0 +1,61 @@
+"""What each gateway's counters were, every few seconds for a day: whoever shows a gateway draws the differences.
+
+The owner of a gateway writes its samples; any controller reads them.
+"""
+
+from __future__ import annotations
+
+import datetime
+
+from culvert_db import GatewaySample, Sessions
+from culvert_proto import CulvertError
+from sqlalchemy import delete, func, insert, select
+from sqlalchemy.dialects.postgresql import distinct_on
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from culvert_service.gateways.fleet import Fleet
+from culvert_service.periodic import Periodic
+
+# Our tunables.
+_EVERY_SECONDS = 10.0
+_KEPT = datetime.timedelta(hours=24)
+_POINTS = 240
+
+
+class Sampling:
+    def __init__(self, sessions: Sessions, fleet: Fleet) -> None:
+        self._sessions = sessions
+        self._fleet = fleet
+        self._rounds = Periodic("sampling", self.sample, _EVERY_SECONDS)
+
+    def start(self) -> None:
+        self._rounds.start()
+
+    async def stop(self) -> None:
+        await self._rounds.stop()
+
+    async def sample(self) -> None:
+        rows: list[dict[str, object]] = []
+        for link in [link for link in self._fleet if link.online]:
+            try:
+                drops = await link.drops()
+            except CulvertError:
+                # A gap says so.
+                continue
+            trip = None if link.round_trip is None else round(link.round_trip * 1e6)
+            rows.append({"gateway_id": link.config.id, "drops": drops, "round_trip_us": trip})
+        if rows:
+            async with self._sessions.begin() as session:
+                await session.execute(insert(GatewaySample), rows)
+                old = GatewaySample.at < func.now() - _KEPT
+                await session.execute(delete(GatewaySample).where(old))
+
+
+async def samples(session: AsyncSession, gateway_id: int, hours: int) -> list[GatewaySample]:
+    """Oldest first; of a long time, the last one of each of about 240 parts."""
+    seconds = hours * 3600
+    part = func.floor(func.extract("epoch", GatewaySample.at) / max(1, seconds // _POINTS))
+    since = func.now() - datetime.timedelta(seconds=seconds)
+    query = select(GatewaySample).where(GatewaySample.gateway_id == gateway_id, GatewaySample.at > since)
+    query = query.ext(distinct_on(part)).order_by(part, GatewaySample.at.desc())
+    return list(await session.scalars(query))

@@ -1,0 +1,61 @@
+"""What a gateway should hold beside what it holds: what two looks agree about is drift."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from pathlib import Path
+
+from culvert_service.config import Settings
+from culvert_service.gateways.comparison import Compared, Standing, compared
+from culvert_service.gateways.diff import DesiredTunnel, plan
+from culvert_service.gateways.drops import CAUSES
+from culvert_service.gateways.entry import Entry, entry
+
+HELD = entry("route", {"dst": 1}, "to", {"nexthop": 1})
+CHANGED = entry("route", {"dst": 2}, "to", {"nexthop": 1})
+DRIFTED = entry("route", {"dst": 2}, "to", {"nexthop": 9})
+MISSING = entry("route", {"dst": 3}, "to", {"nexthop": 1})
+FOREIGN = entry("route", {"dst": 4}, "to", {"nexthop": 1})
+SA = entry("sad_in", {"spi": 300}, "open")
+POLICY = entry("spd_in", {"sa_id": 1}, "permit")
+TUNNEL = DesiredTunnel.of(uuid.UUID(int=1), 1, [SA, POLICY])
+
+
+def standings(observed: list[Entry], *, twice: bool = True) -> dict[Entry, Standing]:
+    todo = plan([HELD, CHANGED, MISSING], [TUNNEL], observed)
+    found = compared(observed, todo, todo.subjects() if twice else ())
+    return {it.entry: it.standing for it in found}
+
+
+def test_each_way_in_which_an_entry_may_differ() -> None:
+    assert standings([HELD, DRIFTED, FOREIGN, SA, POLICY]) == {
+        HELD: Standing.HELD,
+        DRIFTED: Standing.CHANGED,
+        FOREIGN: Standing.FOREIGN,
+        SA: Standing.HELD,
+        POLICY: Standing.HELD,
+        MISSING: Standing.MISSING,
+    }
+
+
+def test_one_that_was_changed_says_what_it_should_be() -> None:
+    todo = plan([CHANGED], [], [DRIFTED])
+    assert compared([DRIFTED], todo, todo.subjects()) == [Compared(DRIFTED, Standing.CHANGED, CHANGED)]
+
+
+def test_a_tunnel_whose_sa_is_gone_misses_it_and_what_is_left_of_it_is_nobody_elses() -> None:
+    found = standings([HELD, CHANGED, MISSING, POLICY])
+    assert (found[SA], found[POLICY]) == (Standing.MISSING, Standing.HELD)
+
+
+def test_what_only_one_look_has_seen_is_under_way() -> None:
+    found = standings([HELD, DRIFTED, FOREIGN, SA, POLICY], twice=False)
+    assert set(found.values()) == {Standing.HELD}
+
+
+def test_the_causes_of_drops_are_those_of_the_program() -> None:
+    program = (Path(Settings().p4_artifacts).parent / "gateway/metadata.p4").read_text()
+    [causes] = re.findall(r"enum bit<8> Drop \{(.*?)\}", program, re.DOTALL)
+    named = {int(number): name.lower() for name, number in re.findall(r"(\w+)\s+= (\d+)", causes)}
+    assert named == {0: "none", **CAUSES}

@@ -1,0 +1,77 @@
+"""What REST shows of a gateway: its tables beside what they should hold, what hit them, what was dropped of late."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+from culvert_db import Gateway, GatewaySample
+from finsy.proto import p4r
+from sqlalchemy import func, select, update
+
+from .conftest import World, until
+from .switch import Switch
+
+pytestmark = pytest.mark.slow
+# Samples are taken every ten seconds.
+_PATIENCE_SECONDS = 30.0
+
+
+async def test_what_drifts_is_marked_and_what_counts_is_counted(world: World, switch: Switch) -> None:
+    device = await world.enrol()
+    await device.prove()
+    await device.open()
+    switch.hit("spd_in")
+    found = await world.rest("GET", "/gateways/gw-berlin/entries")
+    assert {it["standing"] for it in found["entries"]} == {"held"}
+    assert {it["table"]: (it["packets"], it["bytes"]) for it in found["entries"] if it["packets"]} == {
+        "spd_in": (1, 100)
+    }
+    assert {it["table"] for it in found["entries"] if it["packets"] is None} >= {"route", "nexthop"}
+    assert (await world.rest("GET", "/gateways/gw-berlin"))["version"] == "1.4.0"
+
+    route = switch.table("route")
+    gone = next(key for key in switch.entries if key[0] == route)
+    stranger = p4r.TableEntry()
+    stranger.CopyFrom(switch.entries.pop(gone))
+    stranger.match[0].lpm.value, stranger.match[0].lpm.prefix_len = b"\1" * 16, 128
+    switch.entries[route, b"stranger", 0] = stranger
+    found = await world.rest("GET", "/gateways/gw-berlin/entries")
+    drifted = [(it["table"], it["standing"]) for it in found["entries"] if it["standing"] != "held"]
+    assert sorted(drifted) == [("route", "foreign"), ("route", "missing")]
+    assert found["count"] == len(found["entries"]) - 1
+
+
+async def test_samples_are_taken_kept_for_a_day_and_thinned_out_for_who_asks_for_many(
+    world: World, switch: Switch
+) -> None:
+    assert await world.rest("GET", "/gateways/gw-berlin/samples") == []
+    switch.drops = {8: 3, 7: 12, 0: 4}
+    found = await until(
+        lambda: world.rest("GET", "/gateways/gw-berlin/samples"),
+        lambda it: bool(it) and it[-1]["drops"] == {"icv": 3, "replay": 12},
+        _PATIENCE_SECONDS,
+    )
+    assert found[-1]["round_trip_us"] > 0
+
+    async with world.sessions.begin() as session:
+        aged = GatewaySample.at - datetime.timedelta(hours=25)
+        await session.execute(update(GatewaySample).values(at=aged))
+        number = await session.scalar(select(Gateway.id))
+        now = await session.scalar(select(func.now()))
+        assert number
+        assert now
+        for second in range(0, 20_000, 10):
+            at = now - datetime.timedelta(seconds=second)
+            session.add(GatewaySample(gateway_id=number, at=at, drops={"icv": 20_000 - second}))
+    found = await world.rest("GET", "/gateways/gw-berlin/samples?hours=24")
+    assert 50 < len(found) < 70
+    assert [it["at"] for it in found] == sorted(it["at"] for it in found)
+    assert len(await world.rest("GET", "/gateways/gw-berlin/samples")) < 260
+    # The next sample makes those go that are older than a day.
+    await until(lambda: _oldest(world), lambda it: now - it < datetime.timedelta(hours=24), _PATIENCE_SECONDS)
+
+
+async def _oldest(world: World) -> datetime.datetime:
+    async with world.sessions() as session:
+        return (await session.scalars(select(func.min(GatewaySample.at)))).one()

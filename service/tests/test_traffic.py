@@ -1,0 +1,38 @@
+"""Rates from counters, as two looks at a gateway tell them."""
+
+from __future__ import annotations
+
+import uuid
+
+from culvert_service.sessions.traffic import Rate, Traffic
+
+WIKI, GIT = uuid.UUID(int=1), uuid.UUID(int=2)
+TUNNELS = {10: WIKI, 11: WIKI, 20: GIT}
+
+
+def test_a_rate_is_what_was_carried_between_two_looks_over_their_distance() -> None:
+    traffic = Traffic()
+    traffic.look("gw", {10: 1000, 20: 5}, {11: 500}, TUNNELS, 100.0)
+    assert traffic.rates() == {}
+    traffic.look("gw", {10: 3000, 20: 5}, {11: 600}, TUNNELS, 102.0)
+    assert traffic.rates() == {WIKI: Rate(1000, 50)}
+    traffic.look("gw", {10: 3000, 20: 5}, {11: 600}, TUNNELS, 103.0)
+    assert traffic.rates() == {}
+
+
+def test_new_keys_of_a_tunnel_and_a_counter_that_began_anew_count_from_zero() -> None:
+    traffic = Traffic()
+    traffic.look("gw", {10: 1000, 20: 700}, {}, TUNNELS, 0.0)
+    traffic.look("gw", {10: 1000, 11: 40, 20: 30, 99: 5}, {}, TUNNELS, 1.0)
+    assert traffic.rates() == {WIKI: Rate(40, 0), GIT: Rate(30, 0)}
+
+
+def test_of_a_gateway_that_is_not_looked_at_any_more_nothing_is_known() -> None:
+    traffic = Traffic()
+    for at in (0, 1):
+        traffic.look("gw", {10: 10 * at}, {}, TUNNELS, at)
+        traffic.look("other", {20: 10 * at}, {}, TUNNELS, at)
+    traffic.keep(["other"])
+    assert traffic.rates() == {GIT: Rate(10, 0)}
+    traffic.look("gw", {10: 500}, {}, TUNNELS, 2.0)
+    assert traffic.rates() == {GIT: Rate(10, 0)}
