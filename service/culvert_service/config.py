@@ -38,7 +38,7 @@ def _zone(value: str) -> str:
 
 
 def _prefix(value: str) -> str:
-    return str(ipaddress.IPv4Network(value))
+    return str(ipaddress.ip_network(value))
 
 
 def _listen(value: str) -> str:

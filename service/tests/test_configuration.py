@@ -15,10 +15,10 @@ def test_the_environment_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.
     file = tmp_path / "controller.toml"
     file.write_text('rest_listen = "192.0.2.10:8443"\nmanaged_zones = ["Corp.Example."]\n')
     monkeypatch.setenv("CULVERT_AGENT_LISTEN", "192.0.2.10:8444")
-    monkeypatch.setenv("CULVERT_PROTECTED_PREFIXES", "10.20.0.0/16, 10.30.0.0/16")
+    monkeypatch.setenv("CULVERT_PROTECTED_PREFIXES", "10.20.0.0/16, 2001:db8:20::/48")
     settings = load(file)
     assert settings.managed_zones == ("corp.example",)
-    assert settings.protected_prefixes == ("10.20.0.0/16", "10.30.0.0/16")
+    assert settings.protected_prefixes == ("10.20.0.0/16", "2001:db8:20::/48")
     assert (settings.rest_url, settings.agent_address) == ("https://192.0.2.10:8443", "192.0.2.10:8444")
     assert settings.certificate_names == ("192.0.2.10",)
 

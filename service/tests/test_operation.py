@@ -78,6 +78,10 @@ async def test_a_first_set_up(world: World, tmp_path: Path, capsys: pytest.Captu
     master.chmod(0o644)
     assert any("others may read" in line for line in await findings(world, capsys))
     master.chmod(0o600)
+    zone = {"name": "corp", "origin": "corp.example", "server": "192.0.2.53", "key": "k"}
+    await world.rest("POST", "/dns/zones", zone)
+    assert any(line.startswith("DNS zone corp ") for line in await findings(world, capsys))
+    await world.rest("DELETE", "/dns/zones/corp")
     await administration.remove_gateway(settings, "gw-berlin")
     assert await world.rest("GET", "/gateways") == []
     async with world.sessions.begin() as session:

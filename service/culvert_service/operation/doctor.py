@@ -6,6 +6,7 @@ import datetime
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from culvert_db import Gateway, Sessions
 from culvert_db.embedded import PostgresFailedError
@@ -65,6 +66,7 @@ async def examine(settings: Settings) -> AsyncGenerator[Finding]:
         return
     try:
         gateways = await call(settings, "GET", "/gateways")
+        zones = await call(settings, "GET", "/dns/zones")
     except (ConfigurationError, CallRefusedError) as error:
         yield Finding("controller", str(error), "Start it: culvert-controller serve")
         return
@@ -73,6 +75,19 @@ async def examine(settings: Settings) -> AsyncGenerator[Finding]:
         wrong = "" if gateway["state"] == "online" else str(gateway["reason"])
         remedy = "Check that it runs, that its bundle is the newest, and the path to it."
         yield Finding(f"gateway {gateway['name']}", wrong, remedy)
+    for zone in zones:
+        yield _zone(zone)
+
+
+def _zone(zone: dict[str, Any]) -> Finding:
+    what = f"DNS zone {zone['name']}"
+    if zone["keeper"] is None:
+        return Finding(what, "nobody keeps it", "Start a dns-updater that has its key.")
+    if zone["state"] == "live":
+        return Finding(what)
+    return Finding(
+        what, str(zone["message"] or zone["state"]), str(zone["remedy"] or "Look again in a moment.")
+    )
 
 
 def _files(state_dir: Path) -> Finding:

@@ -1,0 +1,89 @@
+"""The commands as an operator types them: another process, its output, its exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from .conftest import World, settings_in
+from .test_operation import GATEWAY
+
+pytestmark = pytest.mark.slow
+PROGRAM = Path(sys.executable).with_name("culvert-controller")
+
+
+async def culvert(environment: Mapping[str, str], *arguments: str) -> tuple[int, str, str]:
+    """Exit code, standard output, standard error."""
+    done = await asyncio.to_thread(
+        subprocess.run, [PROGRAM, *arguments], env=os.environ | environment, capture_output=True, text=True
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def of(world: World) -> dict[str, str]:
+    assert world.settings.database_url is not None
+    return {
+        "CULVERT_STATE_DIR": str(world.settings.state_dir),
+        "CULVERT_DATABASE_URL": world.settings.database_url.get_secret_value(),
+        "CULVERT_REST_LISTEN": world.settings.rest_listen,
+    }
+
+
+async def test_a_wrong_setting_ends_it_with_what_to_mend() -> None:
+    code, out, err = await culvert({"CULVERT_REST_LISTEN": "nowhere"}, "doctor")
+    assert (code, out) == (1, "")
+    assert err.startswith("culvert-controller: ")
+    assert "rest_listen" in err
+    assert "Traceback" not in err
+    code, _, err = await culvert({}, "gateway", "ad")
+    assert code == 2
+    assert "No such command" in err
+
+
+async def test_a_controller_is_administered_by_commands(world: World, tmp_path: Path) -> None:
+    environment, description = of(world), tmp_path / "gateway.toml"
+    description.write_text(GATEWAY.format(port=9))
+    assert (await culvert(environment, "user", "add", "bob", "bob@corp.example"))[0] == 0
+    code, out, _ = await culvert(environment, "user", "invite", "bob")
+    assert code == 0
+    assert "culvert://enroll?" in out
+    assert (await culvert(environment, "gateway", "add", str(description)))[0] == 0
+    code, out, _ = await culvert(environment, "gateway", "list")
+    assert code == 0
+    assert "gw-berlin" in out
+    code, out, _ = await culvert(environment, "doctor")
+    assert code == 1
+    assert "gateway gw-berlin" in out
+    code, _, err = await culvert(environment, "user", "invite", "mallory")
+    assert code == 1
+    assert "mallory does not exist" in err
+    assert (await culvert(environment, "audit", "verify"))[0] == 0
+
+
+async def test_a_controller_is_made_kept_and_brought_back_by_commands(tmp_path: Path) -> None:
+    kept, elsewhere = tmp_path / "culvert.tar", tmp_path / "elsewhere"
+    here = {"CULVERT_STATE_DIR": str(settings_in(tmp_path).state_dir), "CULVERT_LOG_JSON": "true"}
+    code, out, err = await culvert(here, "init")
+    assert code == 0, err
+    assert "token" in out
+    code, _, err = await culvert(here, "migrate")
+    assert code == 0
+    lines = [json.loads(line) for line in err.splitlines()]
+    assert "migrated" in [line["message"] for line in lines]
+    assert all({"time", "level", "logger"} <= line.keys() for line in lines)
+    code, _, err = await culvert(here, "backup", str(kept))
+    assert code == 0, err
+    assert kept.stat().st_mode & 0o777 == 0o600
+    code, _, err = await culvert(here, "restore", str(kept))
+    assert code == 1
+    assert "belongs to a controller already" in err
+    code, _, err = await culvert(here | {"CULVERT_STATE_DIR": str(elsewhere)}, "restore", str(kept))
+    assert code == 0, err
+    assert (await culvert({"CULVERT_STATE_DIR": str(elsewhere)}, "audit", "verify"))[0] == 0
