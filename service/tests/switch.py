@@ -155,9 +155,9 @@ class Switch(p4r_grpc.P4RuntimeServicer):
         entry = update.entity.table_entry
         key = _key(entry)
         there = key in self.entries
+        if update.type != p4r.Update.DELETE and entry.table_id == self.refuse_table:
+            return grpc.StatusCode.RESOURCE_EXHAUSTED.value[0]
         if update.type == p4r.Update.INSERT:
-            if entry.table_id == self.refuse_table:
-                return grpc.StatusCode.RESOURCE_EXHAUSTED.value[0]
             if there:
                 return grpc.StatusCode.ALREADY_EXISTS.value[0]
         elif not there:

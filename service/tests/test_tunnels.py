@@ -166,6 +166,26 @@ async def test_a_refused_write_is_undone_and_a_retry_works(
     assert await tunnel_entries(world) == 4
 
 
+async def test_a_refused_renewal_and_a_refused_switch_leave_the_pair_in_use(
+    world: World, device: Device, switch: Switch
+) -> None:
+    opened = await device.open()
+    tunnel_id, first = opened.tunnel.tunnel_id, opened.sas.generation
+    entries = dict(switch.entries)
+    switch.refuse_table = switch.table("sad_out")  # the last of the three
+    assert (await refused(device.renew(tunnel_id, first))).reason is Reason.GATEWAY_REFUSED
+    assert switch.entries == entries
+    switch.refuse_table = None
+    renewed = await device.renew(tunnel_id, first)
+    both = dict(switch.entries)
+    switch.refuse_table = switch.table("spd_out")
+    assert (await refused(device.activate(tunnel_id, renewed.generation))).reason is Reason.GATEWAY_REFUSED
+    assert switch.entries == both
+    switch.refuse_table = None
+    await device.activate(tunnel_id, renewed.generation)
+    await until(lambda: tunnel_entries(world), lambda count: count == 4)
+
+
 async def test_a_gateway_that_does_not_answer_fails_soon_and_leaves_nothing(
     world: World, device: Device, switch: Switch
 ) -> None:

@@ -254,13 +254,13 @@ class Tunnels:
             },
         )
         if opened.draining is not None:
-            self._drain_later(tunnel.id, opened.draining)
+            self._drain_later(tunnel.id, tunnel.gateway, opened.draining)
         if opened.leftovers:
             self._spawn(self._remove(tunnel.gateway, [opened.leftovers]))
         if (replaced := opened.replaced) is not None and replaced.gateway == tunnel.gateway:
             self._spawn(self._clear([replaced]))
         elif replaced is not None:
-            self._spawn(self._leave(replaced.id), name=f"drain {replaced.id}")
+            self._spawn(self._leave(replaced), name=f"drain {replaced.id}")
         return opened
 
     async def _renew(self, fingerprint: bytes, tunnel_id: uuid.UUID, generation: int) -> Renewed:
@@ -307,25 +307,33 @@ class Tunnels:
                 session, record.id, state=TunnelState.UP, generation=step.session.current
             )
             await program_and_commit(session, link, [switch])
-        self._drain_later(tunnel_id, step.drain)
+        self._drain_later(tunnel_id, link.name, step.drain)
         _log.info("tunnel switched", extra={"tunnel": str(tunnel_id), "generation": generation})
 
-    async def _drain(self, tunnel_id: uuid.UUID, generation: int) -> None:
+    async def _drain(self, tunnel_id: uuid.UUID, gateway: str, generation: int) -> None:
         await asyncio.sleep(DRAIN.total_seconds())
         async with self._sessions.begin() as session:
             record = await records.locked(session, tunnel_id)
-            if record is None:
+            if record is None or generation not in record.session.draining:
+                self._forgotten(gateway)
                 return
             gone = advance(record.session, Drained(generation)).remove
             await repository.delete_generations(session, tunnel_id, gone)
         removal = [update for one in gone for update in remove_pair(record.path, record.pairs[one])]
-        await self._remove(record.gateway, [removal])
+        await self._remove(gateway, [removal])
 
-    async def _leave(self, tunnel_id: uuid.UUID) -> None:
+    async def _leave(self, tunnel: TunnelRecord) -> None:
         await asyncio.sleep(DRAIN.total_seconds())
         async with self._sessions.begin() as session:
-            left = await records.take(session, Tunnel.id == tunnel_id)
+            left = await records.take(session, Tunnel.id == tunnel.id)
+        if not left:
+            self._forgotten(tunnel.gateway)
         await self._clear(left)
+
+    def _forgotten(self, gateway: str) -> None:
+        """Whoever looked at what the gateway should have was a moment faster, and took the rows, not the entries."""
+        if link := self._fleet.get(gateway):
+            link.reconcile_soon()
 
     async def _close_lost(self, link: Link, tunnels: Sequence[tuple[uuid.UUID, int]]) -> None:
         why = CulvertError(Reason.SA_LOST, gateway=link.name)
@@ -376,8 +384,8 @@ class Tunnels:
     def _spawn_restoring(self, work: Coroutine[Any, Any, None]) -> None:
         self._spawn(work, name="restore")
 
-    def _drain_later(self, tunnel_id: uuid.UUID, generation: int) -> None:
-        self._spawn(self._drain(tunnel_id, generation), name=f"drain {tunnel_id}")
+    def _drain_later(self, tunnel_id: uuid.UUID, gateway: str, generation: int) -> None:
+        self._spawn(self._drain(tunnel_id, gateway, generation), name=f"drain {tunnel_id}")
 
     def _spawn(self, work: Coroutine[Any, Any, _Result], *, name: str | None = None) -> asyncio.Task[_Result]:
         task = asyncio.create_task(work, name=name)
