@@ -21,6 +21,7 @@ import dns.query
 import dns.rcode
 import dns.rdata
 import dns.rdatatype
+import dns.rrset
 import dns.tsig
 import dns.update
 
@@ -97,10 +98,16 @@ class NameServer(abc.ABC):
 
     def lookup(self, name: str, rtype: str) -> list[str]:
         """What a resolver would be told now."""
-        query = dns.message.make_query(name, rtype)
-        answer = dns.query.udp(query, self.address, port=self.port, timeout=_LOOKUP_SECONDS)
-        records = [record for rrset in answer.answer for record in cast(Iterable[dns.rdata.Rdata], rrset)]
+        rrsets = self._answer(name, rtype)
+        records = [record for rrset in rrsets for record in cast(Iterable[dns.rdata.Rdata], rrset)]
         return sorted(record.to_text() for record in records)
+
+    def ttls(self, name: str, rtype: str) -> set[int]:
+        return {rrset.ttl for rrset in self._answer(name, rtype)}
+
+    def _answer(self, name: str, rtype: str) -> list[dns.rrset.RRset]:
+        query = dns.message.make_query(name, rtype)
+        return dns.query.udp(query, self.address, port=self.port, timeout=_LOOKUP_SECONDS).answer
 
     def edit(self, *edits: tuple[str, str, str], delete: Iterable[tuple[str, str]] = ()) -> None:
         """Change the zone behind the updater's back, as an administrator with nsupdate would."""

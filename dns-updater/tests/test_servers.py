@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from culvert_db import DnsState
+from culvert_db import DnsState, DnsZone
 from culvert_dns_updater.keeper import Outcome
 from culvert_dns_updater.records import ZoneContent
 from culvert_dns_updater.zone import Zone
+from sqlalchemy import update
 
 from .name_server import NameServer
 from .world import World
@@ -25,10 +26,16 @@ async def test_a_resource_is_published_moved_and_withdrawn(world: World, any_ser
         assert await updater.run_once() is Outcome.LIVE
         assert any_server.lookup(WIKI, "A") == ["10.20.0.10"]
         assert any_server.lookup(WIKI, "TXT") == MARK
+        assert any_server.ttls(WIKI, "A") == any_server.ttls(WIKI, "TXT") == {17}
         states = {key: row.state for key, row in (await world.records()).items()}
         assert states == {(WIKI, "A"): DnsState.LIVE, (WIKI, "TXT"): DnsState.LIVE}
         first = await world.status()
         assert (first.state, first.behind_since, first.failures) == (DnsState.LIVE, None, 0)
+
+        async with world.sessions.begin() as session:
+            await session.execute(update(DnsZone).values(ttl=23))
+        assert await updater.run_once() is Outcome.LIVE
+        assert any_server.ttls(WIKI, "A") == any_server.ttls(WIKI, "TXT") == {23}
 
         await world.put({WIKI: "2001:db8::10"})
         assert await updater.run_once() is Outcome.LIVE
