@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from culvert_proto import Reason
 from sqlalchemy import text
 
-from .conftest import World, refused, until
+from .conftest import World, free_port, refused, until
 from .switch import Switch
 
 pytestmark = pytest.mark.slow
@@ -49,6 +51,21 @@ async def test_an_owner_that_was_replaced_lets_go(world: World, switch: Switch) 
         lambda: world.rest("GET", "/gateways/gw-berlin"), lambda found: found["state"] == "online"
     )
     assert taken["epoch"] == found["epoch"] + 1
+
+
+async def test_why_there_is_no_connection_is_said_in_words(world: World) -> None:
+    async def no_tls(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 another service\r\n")
+        writer.close()
+
+    async def reason(name: str) -> str:
+        return str((await world.rest("GET", f"/gateways/{name}"))["reason"])
+
+    async with await asyncio.start_server(no_tls, "127.0.0.1", 0) as other:
+        await world.add_gateway("gw-away", free_port())
+        await world.add_gateway("gw-other", other.sockets[0].getsockname()[1], 2)
+        await until(lambda: reason("gw-away"), lambda why: why == "nothing listens at its P4Runtime address")
+        await until(lambda: reason("gw-other"), lambda why: why.startswith("TLS with it fails"))
 
 
 async def test_drift_is_repaired_and_shown(

@@ -65,10 +65,26 @@ def digest_values(message: P4DigestList) -> list[dict[str, int]]:
     return [dict(cast("Mapping[str, int]", item)) for item in message]
 
 
+# What gRPC says of a connection that does not come about, and what a person may read of it.
+_IN_WORDS = (
+    ("Connection refused", "nothing listens at its P4Runtime address"),
+    ("handshake failed", "TLS with it fails: its certificates and ours do not fit, as with an old bundle"),
+    ("errors resolving", "the name in its P4Runtime address is not known"),
+    ("failed to connect", "its P4Runtime address cannot be reached"),
+)
+
+
 def refusal(error: finsy.P4ClientError) -> str:
-    """Why a gateway refused, in its own words, without the entry."""
+    """Why a gateway refused, in its own words, without the entry; or why there is no connection to it."""
+    if (said := in_words(error.message)) is not None:
+        return said
     details = [f"{fault.canonical_code.name}: {fault.message}" for fault in error.details.values()]
     return "; ".join(details[:3]) or f"{error.code.name}: {error.message}"
+
+
+def in_words(message: str) -> str | None:
+    """None for what is no fault of the connection."""
+    return next((words for sign, words in _IN_WORDS if sign in message), None)
 
 
 def is_down(error: finsy.P4ClientError) -> bool:
