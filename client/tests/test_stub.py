@@ -12,8 +12,10 @@ from collections.abc import Generator
 from pathlib import Path
 
 import dns.asyncquery
+import dns.exception
 import dns.flags
 import dns.message
+import dns.query
 import dns.rcode
 import pytest
 from culvert_client.config import Endpoint
@@ -129,14 +131,21 @@ def bind(tmp_path: Path) -> Generator[Endpoint]:
     """)
     with subprocess.Popen([named, "-g", "-c", tmp_path / "named.conf"], stderr=subprocess.DEVNULL) as process:
         try:
-            for _ in range(100):
-                with socket.socket() as probe:
-                    if probe.connect_ex(("127.0.0.1", port)) == 0:
-                        break
+            # It listens before it has read its zones.
+            while not _serves(port):
+                assert process.poll() is None
                 time.sleep(0.1)
             yield Endpoint("127.0.0.1", port)
         finally:
             process.terminate()
+
+
+def _serves(port: int) -> bool:
+    query = dns.message.make_query("corp.example", "SOA")
+    try:
+        return bool(dns.query.udp(query, "127.0.0.1", timeout=1, port=port).answer)
+    except (dns.exception.DNSException, OSError):
+        return False
 
 
 @pytest.mark.slow

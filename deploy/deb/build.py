@@ -176,7 +176,8 @@ def _linked_with(site_packages: Path) -> dict[str, str]:
     command += ["-dRecommends", *(f"-e{it}" for it in optional)]
     said = subprocess.run(command, cwd=WORK, text=True, capture_output=True, check=True)
     found = dict(line.removeprefix("shlibs:").split("=", 1) for line in said.stdout.splitlines())
-    return {"depends": found["Depends"], "recommends": found["Recommends"]}
+    # Loaded by name, in watch mode alone.
+    return {"depends": found["Depends"], "recommends": f"{found['Recommends']}, libpcap0.8"}
 
 
 def _permissions() -> None:
