@@ -20,7 +20,7 @@ async def test_every_hop_is_well_with_and_without_a_tunnel(office: Office) -> No
     assert await _hops(office) >= {"MTU", "TXT"}
     examined = await office.culvert("doctor")
     # The gateway takes a whole Ethernet frame outside, and a whole packet inside comes back from the wiki.
-    assert f"{parts.GATEWAY} by 1500" in examined.stdout
+    assert f"{parts.GATEWAY} 1500" in examined.stdout
 
 
 async def _hops(office: Office) -> set[str]:
