@@ -125,6 +125,8 @@ async def laid(directory: Path) -> AsyncGenerator[Sites]:
             await ip("netns", "add", space)
             stack.push_async_callback(_gone, "netns", "delete", space)
             await ip("link", "add", near, "type", "veth", "peer", "name", far, "netns", space)
+            # The kernel takes the devices of a deleted namespace away some time later.
+            stack.push_async_callback(_gone, "link", "delete", near)
             mac = f"02:00:00:00:03:0{NUMBERS[name]}"
             await ip("-n", space, "link", "set", far, "address", mac, "up")
             await ip("-n", space, "addr", "add", f"{host(name)}/24", "dev", far)
