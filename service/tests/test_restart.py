@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 from pathlib import Path
+from typing import Any
 
 import grpc.aio
 import pytest
 from culvert_proto import agent_pb2, agent_pb2_grpc
 from culvert_service.sessions.roaming import Peer
 
-from .conftest import free_port, running, settings_in, until
+from .conftest import World, free_port, running, settings_in, until
 from .gateway_process import needs_root, sluice, unpack
 from .sealed import esp
 from .wire import Wires, frame, next_udp, udp
@@ -45,6 +46,12 @@ async def exchange(wires: Wires, sas: agent_pb2.SaPair, enough: asyncio.Event) -
     raise AssertionError("there are always more numbers")
 
 
+async def entries_of(world: World) -> list[dict[str, Any]]:
+    """Without what counts packets."""
+    found = await world.rest("GET", "/gateways/gw-berlin/entries")
+    return [entry | {"packets": None, "bytes": None} for entry in found["entries"]]
+
+
 async def test_no_packet_is_lost_while_the_controller_is_replaced(
     wires: Wires, tmp_path: Path, database_url: str
 ) -> None:
@@ -66,11 +73,11 @@ async def test_no_packet_is_lost_while_the_controller_is_replaced(
         await until(
             lambda: world.rest("GET", "/tunnels"), lambda found: found[0]["peer_address"] == DEVICE.address
         )
-        entries = await world.rest("GET", "/gateways/gw-berlin/entries")
+        entries = await entries_of(world)
     try:
         async with running(settings) as world:
             await world.online("gw-berlin")
-            assert await world.rest("GET", "/gateways/gw-berlin/entries") == entries
+            assert await entries_of(world) == entries
             [tunnel] = await world.rest("GET", "/tunnels")
             assert tunnel["id"] == opened.tunnel.tunnel_id
             enough.set()

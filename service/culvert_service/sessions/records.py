@@ -6,6 +6,7 @@ import asyncio
 import json
 import uuid
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import cast
 
 from culvert_db import (
@@ -34,6 +35,7 @@ from sqlalchemy import (
     exists,
     func,
     literal_column,
+    or_,
     select,
 )
 from sqlalchemy import cast as sql_cast
@@ -44,6 +46,9 @@ from sqlalchemy.orm import aliased
 
 from culvert_service.sessions.json_rows import GATEWAY, parse_gateway, parse_inner, parse_shape
 from culvert_service.sessions.record import TunnelRecord, parse
+
+# Whoever began a drain ends it. A controller that died in between does not.
+_OVERDUE = timedelta(seconds=5)
 
 _LOCK = Statement(select(Tunnel.id).where(Tunnel.id == bindparam("tunnel_id")).with_for_update())
 _REMOVE = Statement(sql_delete(cast("Table", Tunnel.__table__)).where(Tunnel.id == bindparam("tunnel_id")))
@@ -173,16 +178,21 @@ async def remove(session: AsyncSession | Direct, tunnel_id: uuid.UUID) -> None:
 
 
 async def on_gateway(session: AsyncSession, gateway_id: int) -> list[TunnelRecord]:
-    """The tunnels that a gateway should carry; SAs that have drained are forgotten."""
-    await session.execute(
-        sql_delete(SecurityAssociation).where(
-            SecurityAssociation.gateway_id == gateway_id, SecurityAssociation.drain_until <= func.now()
-        )
+    """The tunnels that a gateway should carry; SAs whose drain nobody ended, when it was time, are forgotten."""
+    drained = SecurityAssociation.drain_until <= func.now() - _OVERDUE
+    of_it = SecurityAssociation.tunnel_id == Tunnel.id
+    left = and_(Tunnel.state == TunnelState.LEAVING, ~exists().where(of_it))
+    # As everywhere, a tunnel is locked before its SAs; whoever has one now sees to it.
+    due = await session.scalars(
+        select(Tunnel.id)
+        .where(_OF_GATEWAY, or_(exists().where(of_it, drained), left))
+        .with_for_update(skip_locked=True),
+        {"gateway_id": gateway_id},
     )
-    left = exists().where(SecurityAssociation.tunnel_id == Tunnel.id)
-    await session.execute(
-        sql_delete(Tunnel).where(Tunnel.gateway_id == gateway_id, Tunnel.state == TunnelState.LEAVING, ~left)
-    )
+    if ids := due.all():
+        sas = SecurityAssociation.tunnel_id.in_(ids)
+        await session.execute(sql_delete(SecurityAssociation).where(sas, drained))
+        await session.execute(sql_delete(Tunnel).where(Tunnel.id.in_(ids), left))
     rows = await _TUNNELS_OF_GATEWAY.rows(session, gateway_id=gateway_id)
     shared = await _SHAPES_OF_GATEWAY.rows(session, gateway_id=gateway_id)
     shapes = {number: (resource, gateway) for number, resource, gateway in shared}
