@@ -189,8 +189,8 @@ class Link:
             except (TimeoutError, finsy.P4ClientError, CulvertError):
                 self.reconcile_soon()
 
-    async def remove(self, batches: Sequence[Sequence[Update]]) -> None:
-        """Deletes; entries that are gone already are fine. Does not fail: the reconciler finishes what is left."""
+    async def remove(self, batches: Sequence[Sequence[Update]]) -> bool:
+        """Deletes; entries that are gone already are fine. False when it is left to the reconciler, which comes soon."""
         try:
             async with self.writing(), asyncio.timeout(WRITE_SECONDS):
                 for batch in batches:
@@ -200,6 +200,8 @@ class Link:
                 "deletion is left to the reconciler", extra={"gateway": self.name, "why": str(error)}
             )
             self.reconcile_soon()
+            return False
+        return True
 
     async def write_all(self, updates: Sequence[Update]) -> None:
         """For the reconciler, which holds the guard alone. Raises _LostError."""

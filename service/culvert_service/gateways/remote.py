@@ -17,6 +17,7 @@ from culvert_service.gateways.fleet import Fleet
 _log = logging.getLogger(__name__)
 
 _REMOVE, _RECONCILE = "gateway.remove", "gateway.reconcile"
+_LEFT = b"left to the reconciler"
 # Entries of about ten tunnels fit one call; with many more it is less work to look at the whole gateway.
 _ENTRIES = 40
 _CALLS = 10
@@ -30,21 +31,22 @@ class Remote:
     def serving(self) -> dict[str, Serve]:
         return {_REMOVE: self._remove, _RECONCILE: self._reconcile}
 
-    async def remove(self, gateway: str, batches: Sequence[Sequence[Update]]) -> None:
-        """Does not fail: the owner's reconciler finishes what is left."""
+    async def remove(self, gateway: str, batches: Sequence[Sequence[Update]]) -> bool:
+        """False when it is left to the owner's reconciler."""
         standing = self._fleet.standing(gateway)
         if standing is None or not standing.holder:
-            return
+            return False
         entries = [update.entry for batch in batches for update in batch]
         parts = [entries[first : first + _ENTRIES] for first in range(0, len(entries), _ENTRIES)]
         try:
             if len(parts) > _CALLS:
                 await self._calls.ask(standing.holder, _RECONCILE, gateway.encode())
-                return
-            for part in parts:
-                await self._calls.ask(standing.holder, _REMOVE, _encode(gateway, part))
+                return False
+            answers = [await self._calls.ask(standing.holder, _REMOVE, _encode(gateway, it)) for it in parts]
         except (NoAnswerError, CulvertError, SQLAlchemyError, OSError) as error:
             _log.warning("deletion is left to the owner", extra={"gateway": gateway, "why": str(error)})
+            return False
+        return _LEFT not in answers
 
     async def reconcile(self, gateway: str) -> None:
         """Soon. Does not fail: the owner does it by itself every half minute."""
@@ -62,8 +64,9 @@ class Remote:
             # What sends traffic into a tunnel first.
             policies = [entry for entry in entries if entry.table == "spd_out"]
             rest = [entry for entry in entries if entry.table != "spd_out"]
-            await link.remove([deletes(*policies), deletes(*rest)])
-        return b""
+            if await link.remove([deletes(*policies), deletes(*rest)]):
+                return b""
+        return _LEFT
 
     async def _reconcile(self, body: bytes) -> bytes:
         if link := self._fleet.get(body.decode()):

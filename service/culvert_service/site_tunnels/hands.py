@@ -59,10 +59,9 @@ class Hands:
         else:
             await self._ask(_SWITCH, record, end, {"generation": record.keys.current})
 
-    async def remove(self, record: SiteTunnelRecord, generations: Collection[int]) -> None:
-        """Does not fail: the reconcilers finish what is left."""
-        for end in record.ends:
-            await self._remove(end.gateway, [end.removal(generations)])
+    async def remove(self, record: SiteTunnelRecord, generations: Collection[int]) -> bool:
+        """False when something is left to the reconcilers."""
+        return all([await self._remove(end.gateway, [end.removal(generations)]) for end in record.ends])
 
     async def clear(self, record: SiteTunnelRecord) -> None:
         """Everything; fails as little. Nothing is sealed any more before anything is forgotten."""
@@ -79,11 +78,10 @@ class Hands:
             else:
                 await self._remote.reconcile(end.gateway)
 
-    async def _remove(self, gateway: str, batches: list[list[Update]]) -> None:
+    async def _remove(self, gateway: str, batches: list[list[Update]]) -> bool:
         if link := self._fleet.get(gateway):
-            await link.remove(batches)
-        else:
-            await self._remote.remove(gateway, batches)
+            return await link.remove(batches)
+        return await self._remote.remove(gateway, batches)
 
     async def _ask(self, method: str, record: SiteTunnelRecord, end: End, asked: dict[str, Any]) -> None:
         standing = self._fleet.standing(end.gateway)

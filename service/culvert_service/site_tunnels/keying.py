@@ -102,9 +102,12 @@ class Keying:
 
     async def _forget(self, record: SiteTunnelRecord, generations: Collection[int]) -> None:
         # Their numbers are taken as long as a gateway may hold them.
-        await self._hands.remove(record, generations)
+        removed = await self._hands.remove(record, generations)
         async with self._sessions.begin() as session:
             await repository.delete_generations(session, record.id, generations)
+        if not removed:
+            # A reconciler may have looked at the rows before they went.
+            await self._hands.reconcile(record)
 
     async def _switch(self, record: SiteTunnelRecord, before: Collection[int]) -> None:
         await _both(*(self._hands.switch(record, end) for end in record.ends))
