@@ -159,7 +159,9 @@ async def both(
     settings: tuple[Settings, Settings], wires: Wires, tmp_path: Path
 ) -> AsyncGenerator[tuple[World, World]]:
     """Two controllers, of which the first owns the gateway."""
-    async with running(settings[0]) as one, behind(one, wires, tmp_path), running(settings[1]) as two:
+    # Both have one event loop: while the second is made, the first does not renew its lease.
+    first, second = (one.model_copy(update={"lease_seconds": 12}) for one in settings)
+    async with running(first) as one, behind(one, wires, tmp_path), running(second) as two:
         assert await owned(two, "one") == await owned(one, "one")
         yield one, two
 

@@ -30,7 +30,8 @@ async def test_drain_and_failover_reach_a_device_whose_stream_is_at_another_cont
     wires: Wires, tmp_path: Path, database_url: str
 ) -> None:
     first, second = (
-        settings_in(tmp_path, database_url=database_url, controller_name=name) for name in ("one", "two")
+        settings_in(tmp_path, database_url=database_url, controller_name=name, lease_seconds=12)
+        for name in ("one", "two")
     )
     ports = {"gw-berlin": free_port(), "gw-paris": free_port()}
     async with running(first) as one, AsyncExitStack() as gateways:
