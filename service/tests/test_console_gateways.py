@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import tarfile
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -24,6 +25,12 @@ pytestmark = [
 async def running() -> AsyncGenerator[Browser]:
     async with chromium_running() as running:
         yield running
+
+
+async def knock(switch: Switch) -> None:
+    for count in itertools.count(40, 90):
+        switch.drops = {8: count, 7: 3 * count}
+        await asyncio.sleep(5)
 
 
 async def test_a_gateway_is_drained_and_goes_before_ones_eyes(world: World, running: Browser) -> None:
@@ -58,10 +65,9 @@ async def test_a_gateway_is_drained_and_goes_before_ones_eyes(world: World, runn
             await tables.get_by_role("button", name="route").click()
             await expect(page.get_by_role("region", name="Entries of route")).to_contain_text("missing")
             drops = page.get_by_role("region", name="Dropped packets")
-            for count in (40, 130):
-                switch.drops = {8: count, 7: 3 * count}
-                await asyncio.sleep(10)
-            await expect(drops.get_by_text("replayed")).to_be_visible(timeout=30_000)
+            knocking = asyncio.create_task(knock(switch))
+            await expect(drops.get_by_text("replayed")).to_be_visible(timeout=60_000)
+            knocking.cancel()
             await expect(drops.get_by_text("failed authentication")).to_be_visible()
             await shown.picture("gateway")
             await page.get_by_role("button", name="Drain", exact=True).click()
