@@ -39,7 +39,7 @@ else
 test: setup-test test-target test-e2e
 endif
 test-fast: ## Pure and small tests, under a minute
-	$(PYTEST) -m 'not slow' $(PARTS) tests
+	$(PYTEST) -n 2 -m 'not slow' $(PARTS) tests
 	service/console/with-node npm test --silent
 test-rust: ## The Rust crates' tests
 	CARGO_INCREMENTAL=0 $(CARGO) test -q --locked --workspace --lib --bins --tests
@@ -47,7 +47,7 @@ test-rust: ## The Rust crates' tests
 test-parts: build/p4runtime-shell/installed ## Parts against real servers, namespaces, displays
 	+@$(MAKE) -j2 --no-print-directory --output-sync=target test-controller test-others
 test-controller: ## Of these, the controller, its database and its DNS
-	$(ROOT) $(PYTEST) -m slow $(CONTROLLER)
+	$(ROOT) $(PYTEST) -n 2 --dist loadfile -m slow $(CONTROLLER)
 test-others: build/p4runtime-shell/installed ## Of these, all others
 	$(ROOT) $(PYTEST) -m slow $(filter-out $(CONTROLLER),$(PARTS))
 test-target: build/p4runtime-shell/installed ## One switch against the gateway's program: conformance

@@ -24,11 +24,11 @@ ERROR = CulvertError(Reason.DNS_UPSTREAM_FAILED, name=WIKI)
 
 
 def query(name: str, rdtype: str = "A", **options: int) -> bytes:
-    return dns.message.make_query(name, rdtype, **options).to_wire()  # pyright: ignore[reportArgumentType]
+    return dns.message.make_query(name, rdtype, id=7, **options).to_wire()  # pyright: ignore[reportArgumentType]
 
 
 def answer(name: str, rdtype: str, *records: tuple[str, str, str], section: str = "answer") -> bytes:
-    message = dns.message.make_response(dns.message.make_query(name, rdtype))
+    message = dns.message.make_response(dns.message.make_query(name, rdtype, id=7))
     for owner, kind, text in records:
         getattr(message, section).append(dns.rrset.from_text(dns.name.from_text(owner), 60, "IN", kind, text))
     return message.to_wire()
