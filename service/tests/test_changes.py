@@ -117,12 +117,15 @@ async def test_a_gateway_is_not_changed_into_one_that_cannot_be(world: World, sw
         ({"name": "gw-rome"}, (422, "REQUEST_INVALID")),
         ({"lan": await lan(world, neighbours={})}, (422, "REQUEST_INVALID")),
         ({"suite": Suite.NULL_HMAC_SHA_256_128.value}, (422, "SUITE_LEGACY")),
-        ({"address": "198.51.100.2"}, (409, "ALREADY_EXISTS")),
-        ({"p4runtime": f"127.0.0.1:{spare}"}, (409, "ALREADY_EXISTS")),
     ]
+    taken: list[tuple[str, str]] = [("address", "198.51.100.2"), ("p4runtime", f"127.0.0.1:{spare}")]
     seen = await etag(world, path)
     for changes, answer in cases:
         assert refusal(await put(world, path, **changes)) == answer, changes
+    for field, value in taken:
+        answered = await put(world, path, **{field: value})
+        assert refusal(answered) == (409, "ALREADY_EXISTS")
+        assert [fault["pointer"] for fault in answered.json()["errors"]] == [f"/{field}"]
     assert await etag(world, path) == seen
     assert (
         refusal(await put(world, "/gateways/gw-berlin", lan=await lan(world, neighbours={}))) == cases[1][1]

@@ -17,6 +17,12 @@ ZONE: dict[str, Any] = {"name": "corp", "origin": "Corp.Example.", "server": "19
 OUTSIDE: dict[str, Any] = ZONE | {"name": "outside", "view": "outside", "resources": []}
 
 
+async def taken(world: World, body: object) -> list[dict[str, str]]:
+    answer = await world.admin.post("/api/v1/dns/zones", json=body)
+    assert (answer.status_code, answer.json()["reason"]) == (409, "ALREADY_EXISTS")
+    return answer.json()["errors"]
+
+
 async def refused(world: World, method: str, path: str, body: object = None) -> tuple[int, str]:
     answer = await world.admin.request(method, f"/api/v1{path}", json=body)
     return answer.status_code, answer.json()["reason"]
@@ -26,8 +32,10 @@ async def test_a_zone_is_made_changed_and_retired(world: World) -> None:
     made = await world.rest("POST", "/dns/zones", ZONE)
     assert (made["origin"], made["port"], made["ttl"], made["resources"]) == ("corp.example", 53, 60, None)
     assert (made["state"], made["keeper"], made["lag_seconds"] >= 0) == ("pending", None, True)
-    assert await refused(world, "POST", "/dns/zones", ZONE) == (409, "ALREADY_EXISTS")
-    assert await refused(world, "POST", "/dns/zones", ZONE | {"name": "again"}) == (409, "ALREADY_EXISTS")
+    [fault] = await taken(world, ZONE | {"origin": "other.example"})
+    assert fault == {"pointer": "/name", "detail": "The zone corp exists already."}
+    [fault] = await taken(world, ZONE | {"name": "again"})
+    assert fault["pointer"] == "/origin"
     await world.rest("POST", "/dns/zones", OUTSIDE)
     assert [zone["name"] for zone in await world.rest("GET", "/dns/zones")] == ["corp", "outside"]
 

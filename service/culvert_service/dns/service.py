@@ -14,6 +14,7 @@ from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Line
 from culvert_service.dns import repository
 from culvert_service.dns.schemas import DnsRecordOut, ZoneChange, ZoneIn, ZoneOut
+from culvert_service.rest.field import taken
 from culvert_service.rest.page import Page
 from culvert_service.rest.version import MayMatch
 
@@ -41,9 +42,11 @@ class Dns:
                     "instance": asked.instance,
                 }
                 audit.tell(session, Line("zone.create", _object(asked.name), told | _described(asked)))
-        except IntegrityError:
-            what = f"A zone named {asked.name}, or that view of {asked.origin},"
-            raise CulvertError(Reason.ALREADY_EXISTS, what=what) from None
+        except IntegrityError as error:
+            named = f"The zone {asked.name}"
+            view = f"That view of {asked.origin}"
+            unique = {"uq_dns_zones_name": ("/name", named), "uq_dns_zones_origin_view": ("/origin", view)}
+            raise taken(error, unique, named) from None
         return await self.get(asked.name)
 
     async def zones(self, page: Page) -> list[ZoneOut]:

@@ -17,7 +17,7 @@ from culvert_service.audit.log import Line
 from culvert_service.gateways import ownership_rows, repository
 from culvert_service.gateways.ownership import Ownership
 from culvert_service.gateways.schemas import GatewayIn
-from culvert_service.gateways.service import described, told
+from culvert_service.gateways.service import described, exists, told
 from culvert_service.gateways.serving import check_serves
 from culvert_service.gateways.suite import Suite, check_allowed
 from culvert_service.rest.version import MayMatch
@@ -56,8 +56,8 @@ class Changes:
                 finish = await self._refit(session, gateway, change)
                 audit.tell(session, Line("gateway.replace", f"gateway/{name}", told(asked)))
                 await ownership_rows.tell(session)
-        except IntegrityError:
-            raise CulvertError(Reason.ALREADY_EXISTS, what="A gateway with one of its addresses") from None
+        except IntegrityError as error:
+            raise exists(asked, error) from None
         await finish()
         await self._ownership.look()
 

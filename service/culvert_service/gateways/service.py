@@ -41,6 +41,7 @@ from culvert_service.gateways.schemas import (
 from culvert_service.gateways.suite import Suite, check_allowed
 from culvert_service.pki.authority import P4RUNTIME_CLIENT_NAME, Authority
 from culvert_service.pki.master_key import MasterKey
+from culvert_service.rest.field import taken
 from culvert_service.rest.page import Page
 
 
@@ -72,10 +73,8 @@ class Gateways:
                 await session.flush()
                 await session.refresh(gateway)
                 audit.tell(session, Line("gateway.create", f"gateway/{asked.name}", told(asked)))
-        except IntegrityError:
-            raise CulvertError(
-                Reason.ALREADY_EXISTS, what=f"A gateway named {asked.name}, or with its address,"
-            ) from None
+        except IntegrityError as error:
+            raise exists(asked, error) from None
         await self._ownership.look()
         made, _ = await self.get(asked.name)
         return made
@@ -196,6 +195,19 @@ def described(asked: GatewayIn) -> dict[str, Any]:
         "suite": asked.suite.value,
         "legacy_suites": [suite.value for suite in asked.legacy_suites],
     }
+
+
+def exists(asked: GatewayIn, error: IntegrityError) -> CulvertError:
+    unique = {
+        "uq_gateways_name": ("/name", f"The gateway {asked.name}"),
+        "uq_gateways_address": ("/address", f"A gateway at {asked.address}"),
+        "uq_gateways_address6": ("/address6", f"A gateway at {asked.address6}"),
+        "uq_gateways_p4runtime_address_p4runtime_device_id": (
+            "/p4runtime",
+            f"A gateway whose switch is device {asked.device_id} at {asked.p4runtime}",
+        ),
+    }
+    return taken(error, unique, f"The gateway {asked.name}")
 
 
 def told(asked: GatewayIn) -> dict[str, Detail]:

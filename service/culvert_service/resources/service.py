@@ -17,7 +17,7 @@ from culvert_service.gateways.suite import Suite
 from culvert_service.resources import repository
 from culvert_service.resources.schemas import DeletedOut, Rekey, ResourceIn, ResourceOut
 from culvert_service.resources.target import Target
-from culvert_service.rest.field import FieldError
+from culvert_service.rest.field import FieldError, taken
 from culvert_service.rest.page import Page
 from culvert_service.rest.version import MayMatch
 from culvert_service.watch.hub import Hub
@@ -67,8 +67,8 @@ class Resources:
             session.add(resource)
             session.add_all(await _policies(session, resource, asked.users))
             await session.flush()
-        except IntegrityError:
-            raise _exists(asked) from None
+        except IntegrityError as error:
+            raise _exists(asked, error) from None
 
     async def replace(self, name: str, asked: ResourceIn, seen: MayMatch) -> tuple[ResourceOut, int]:
         """Raises the same, VERSION_NEEDED or VERSION_STALE."""
@@ -91,8 +91,8 @@ class Resources:
                 added = [person for person in asked.users if person not in shown]
                 session.add_all(await _policies(session, resource, added))
                 audit.tell(session, _line("resource.replace", asked))
-        except IntegrityError:
-            raise _exists(asked) from None
+        except IntegrityError as error:
+            raise _exists(asked, error) from None
         await finish()
         await self._enforce()
         self._hub.profiles_changed()
@@ -177,9 +177,10 @@ def _line(action: str, asked: ResourceIn) -> Line:
     return Line(action, f"resource/{asked.name}", told)
 
 
-def _exists(asked: ResourceIn) -> CulvertError:
-    what = f"A resource named {asked.name}, or with the name {asked.fqdn}, or a policy for it"
-    return FieldError("/fqdn", Reason.ALREADY_EXISTS, what=what)
+def _exists(asked: ResourceIn, error: IntegrityError) -> CulvertError:
+    named, opened = f"The resource {asked.name}", f"A resource that people open as {asked.fqdn}"
+    unique = {"uq_resources_name": ("/name", named), "uq_resources_fqdn": ("/fqdn", opened)}
+    return taken(error, unique, f"A policy for {asked.name}")
 
 
 async def _policies(session: AsyncSession, resource: Resource, people: Sequence[str]) -> list[Policy]:
