@@ -10,10 +10,9 @@ import { allPolicies } from "../policies/queries";
 import { useMayWrite } from "../session/session";
 import { EditForm, type Edited } from "../shared/EditForm";
 import { EffectBox, EffectList } from "../shared/Effect";
+import { Found } from "../shared/Found";
 import { PageHead } from "../shared/PageHead";
-import { ProblemNote } from "../shared/ProblemNote";
 import { useEffectOf } from "../shared/useEffectOf";
-import { Waiting } from "../shared/Waiting";
 import { DeleteGroup } from "./DeleteGroup";
 import { Fields } from "./Fields";
 import {
@@ -32,17 +31,11 @@ const EDITED: Edited<Group, GroupForm, GroupIn> = { formOf, bodyOf: groupOf, fie
 export function OneGroup() {
   const { name } = useParams({ from: "/frame/groups/of/$name" });
   const found = useQuery(groupQuery(name));
-  if (found.isPending) return <Waiting forWhat={name} />;
-  if (found.isError)
-    return (
-      <Stack align="flex-start">
-        <ProblemNote error={found.error} />
-        <Button component={Link} to="/groups" variant="default">
-          To the groups
-        </Button>
-      </Stack>
-    );
-  return <Shown key={name} found={found.data} />;
+  return (
+    <Found query={found} name={name} list="/groups">
+      {(it) => <Shown key={name} found={it} />}
+    </Found>
+  );
 }
 
 function Shown({ found }: { found: Tagged<Group> }) {

@@ -3,14 +3,13 @@ import { useDisclosure } from "@mantine/hooks";
 import { notifications } from "@mantine/notifications";
 import { IconTrash } from "@tabler/icons-react";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, useNavigate, useParams } from "@tanstack/react-router";
+import { useNavigate, useParams } from "@tanstack/react-router";
 
 import { api, tagged, type Tagged } from "../api/client";
 import { useMayWrite } from "../session/session";
 import { EditForm, type Edited } from "../shared/EditForm";
+import { Found } from "../shared/Found";
 import { PageHead } from "../shared/PageHead";
-import { ProblemNote } from "../shared/ProblemNote";
-import { Waiting } from "../shared/Waiting";
 import { DeletePolicy } from "./DeletePolicy";
 import { Fields } from "./Fields";
 import { FIELDS, fieldsOf, formOf, policyOf, VALIDATE, type PolicyForm } from "./form";
@@ -28,17 +27,11 @@ const EDITED: Edited<Policy, PolicyForm, PolicyIn> = {
 export function OnePolicy() {
   const { name } = useParams({ from: "/frame/policies/of/$name" });
   const found = useQuery(policyQuery(name));
-  if (found.isPending) return <Waiting forWhat={name} />;
-  if (found.isError)
-    return (
-      <Stack align="flex-start">
-        <ProblemNote error={found.error} />
-        <Button component={Link} to="/policies" variant="default">
-          To the policies
-        </Button>
-      </Stack>
-    );
-  return <Shown key={name} found={found.data} />;
+  return (
+    <Found query={found} name={name} list="/policies">
+      {(it) => <Shown key={name} found={it} />}
+    </Found>
+  );
 }
 
 function Shown({ found }: { found: Tagged<Policy> }) {

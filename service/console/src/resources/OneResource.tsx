@@ -3,15 +3,14 @@ import { useDisclosure } from "@mantine/hooks";
 import { notifications } from "@mantine/notifications";
 import { IconTrash } from "@tabler/icons-react";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, useParams } from "@tanstack/react-router";
+import { useParams } from "@tanstack/react-router";
 
 import { api, tagged, type Tagged } from "../api/client";
 import { useTunnels } from "../live/live";
 import { useMayWrite } from "../session/session";
 import { EditForm, type Edited } from "../shared/EditForm";
+import { Found } from "../shared/Found";
 import { PageHead } from "../shared/PageHead";
-import { ProblemNote } from "../shared/ProblemNote";
-import { Waiting } from "../shared/Waiting";
 import { DeleteResource } from "./DeleteResource";
 import { Fields } from "./Fields";
 import { fieldsOf, formOf, resourceOf, VALIDATE, type ResourceForm } from "./form";
@@ -28,17 +27,11 @@ const EDITED: Edited<Resource, ResourceForm, ResourceIn> = {
 export function OneResource() {
   const { name } = useParams({ from: "/frame/resources/of/$name" });
   const found = useQuery(resourceQuery(name));
-  if (found.isPending) return <Waiting forWhat={name} />;
-  if (found.isError)
-    return (
-      <Stack align="flex-start">
-        <ProblemNote error={found.error} />
-        <Button component={Link} to="/resources" variant="default">
-          To the resources
-        </Button>
-      </Stack>
-    );
-  return <Shown key={name} found={found.data} />;
+  return (
+    <Found query={found} name={name} list="/resources">
+      {(it) => <Shown key={name} found={it} />}
+    </Found>
+  );
 }
 
 function Shown({ found }: { found: Tagged<Resource> }) {
