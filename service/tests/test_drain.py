@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import uuid
+
 import pytest
+from culvert_db import Tunnel
 from culvert_proto import Reason
+from culvert_service.sessions import records
 from culvert_service.sessions.service import Tunnels
-from sqlalchemy import text
+from sqlalchemy import select, text
 
 from .conftest import Device, World, next_event, refused, until
 from .switch import Switch
@@ -122,3 +127,25 @@ async def test_a_person_who_has_chosen_a_gateway_is_moved_when_it_dies(
         paris.silent = True
         assert await heard(events, "gateway_moved")
         assert (await device.open(gateway="gw-paris")).tunnel.gateway.name == "gw-berlin"
+
+
+async def test_whoever_looks_at_a_gateway_does_not_wait_for_who_ends_a_tunnel_there(
+    world: World, switch: Switch, device: Device
+) -> None:
+    """They would wait for each other: one has the tunnel's row, the other those of its SAs."""
+    async with spare(world):
+        opened = (await device.open()).tunnel
+        await world.rest("POST", "/gateways/gw-berlin/drain")
+        await device.open()
+        number = select(Tunnel.gateway_id).where(Tunnel.id == uuid.UUID(opened.tunnel_id))
+        async with world.sessions.begin() as ends:
+            gateway_id = await ends.scalar(number)
+            assert gateway_id is not None
+            await ends.execute(
+                text("UPDATE security_associations SET drain_until = now() - interval '1 hour'")
+            )
+        async with world.sessions.begin() as ends, asyncio.timeout(5):
+            (record,) = await records.held(ends, Tunnel.id == uuid.UUID(opened.tunnel_id))
+            async with world.sessions.begin() as looks:
+                assert [it.id for it in await records.on_gateway(looks, gateway_id)] == [record.id]
+            await records.delete(ends, [record.id])

@@ -47,8 +47,8 @@ from sqlalchemy.orm import aliased
 from culvert_service.sessions.json_rows import GATEWAY, parse_gateway, parse_inner, parse_shape
 from culvert_service.sessions.record import TunnelRecord, parse
 
-# Whoever began a drain ends it. A controller that died in between does not.
-_OVERDUE = timedelta(seconds=5)
+# Whoever began a drain has ended it by then. A controller that died in between has not.
+ABANDONED = timedelta(seconds=1)
 
 _LOCK = Statement(select(Tunnel.id).where(Tunnel.id == bindparam("tunnel_id")).with_for_update())
 _REMOVE = Statement(sql_delete(cast("Table", Tunnel.__table__)).where(Tunnel.id == bindparam("tunnel_id")))
@@ -179,7 +179,7 @@ async def remove(session: AsyncSession | Direct, tunnel_id: uuid.UUID) -> None:
 
 async def on_gateway(session: AsyncSession, gateway_id: int) -> list[TunnelRecord]:
     """The tunnels that a gateway should carry; SAs whose drain nobody ended, when it was time, are forgotten."""
-    drained = SecurityAssociation.drain_until <= func.now() - _OVERDUE
+    drained = SecurityAssociation.drain_until <= func.now() - ABANDONED
     of_it = SecurityAssociation.tunnel_id == Tunnel.id
     left = and_(Tunnel.state == TunnelState.LEAVING, ~exists().where(of_it))
     # As everywhere, a tunnel is locked before its SAs; whoever has one now sees to it.
