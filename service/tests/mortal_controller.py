@@ -52,31 +52,46 @@ class Fuse:
 
 
 def _mined(fuse: Fuse) -> None:
-    """Steps of what a device has asked for burn the fuse, and those of keys between gateways; what else the controller does
-    by itself has no fixed number.
+    """Steps of what a device has asked for burn the fuse, and of what an administrator changes, of closes, and of keys
+    between gateways; what else the controller does by itself has no fixed number.
     """
     import finsy
     from culvert_db import ActorKind, Direct
     from culvert_service.agent.servicer import AgentServicer
     from culvert_service.audit.log import acting
+    from culvert_service.rest.access import Access
+    from culvert_service.sessions.service import Tunnels
     from culvert_service.site_tunnels.keying import Keying
-    from culvert_service.site_tunnels.record import SiteTunnelRecord
+    from fastapi import Request
     from sqlalchemy import event
     from sqlalchemy.engine import Engine
 
-    keying: ContextVar[bool] = ContextVar("keying", default=False)
-    look = Keying._go_on
+    counted: ContextVar[bool] = ContextVar("counted", default=False)
 
     def step(*_: object) -> None:
-        if acting.get().kind is ActorKind.DEVICE or keying.get():
+        if acting.get().kind is ActorKind.DEVICE or counted.get():
             fuse.burn()
 
-    async def looks(self: Keying, record: SiteTunnelRecord) -> None:
-        keying.set(True)
-        await look(self, record)
+    def counting(call: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
+        async def counts(*args: Any, **named: Any) -> object:
+            token = counted.set(True)
+            try:
+                return await call(*args, **named)
+            finally:
+                counted.reset(token)
 
-    Keying._go_on = looks
+        return counts
 
+    for owner, name in ((Keying, "_go_on"), (Tunnels, "close"), (Tunnels, "_close_due")):
+        setattr(owner, name, counting(getattr(owner, name)))
+    admit = Access.admit
+
+    async def admits(self: Access, request: Request) -> None:
+        await admit(self, request)
+        # The rest of the call is in this context.
+        counted.set(request.method != "GET")
+
+    Access.admit = admits
     event.listen(Engine, "commit", step)
     commit = Direct.commit
 
@@ -107,10 +122,12 @@ def _mined(fuse: Fuse) -> None:
 
 def main() -> None:
     from culvert_service.config import Settings
-    from culvert_service.sessions import grant
+    from culvert_service.sessions import grant, records, silence
 
     # Nobody waits three seconds at each step.
     grant.DRAIN = datetime.timedelta(milliseconds=50)
+    records.ABANDONED = datetime.timedelta()
+    silence.IDLE_MARGIN = 0.0
     from culvert_service.controller import serve
 
     _mined(Fuse(Path(sys.argv[1])))

@@ -20,9 +20,10 @@ import pytest
 from culvert_db.embedded import EmbeddedPostgres
 from culvert_proto import CulvertError, Reason
 
+from .agreement import agreed
 from .conftest import Device, World, free_port, running, settings_in, until
 from .gateway_process import needs_root, sluice, unpack
-from .test_controllers import behind, entries, owned, tunnel_entries
+from .test_controllers import behind, entries, owned
 from .wire import Wires
 
 pytestmark = [
@@ -44,9 +45,9 @@ async def opens(device: Device, seconds: float = 20.0) -> Any:
 
 
 async def consistent(world: World, tunnels: int) -> None:
-    """That many tunnels, each with its four entries, and no more."""
-    await until(lambda: world.rest("GET", "/tunnels"), lambda found: len(found) == tunnels, 20)
-    await until(lambda: tunnel_entries(world), lambda count: count == 4 * tunnels, 20)
+    """That many tunnels, on their gateway as in the database."""
+    await until(lambda: tunnel_ids(world), lambda found: len(found) == tunnels, 20)
+    await agreed(world, await tunnel_ids(world))
 
 
 async def tunnel_ids(world: World) -> set[str]:

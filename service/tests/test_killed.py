@@ -13,15 +13,14 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
-from culvert_db import Address, SecurityAssociation, Tunnel, create_engine, create_sessions
+from culvert_db import create_engine, create_sessions
 from culvert_proto import CulvertError
 from culvert_service.config import Settings
-from sqlalchemy import func, select
 
+from .agreement import agreed
 from .conftest import Device, World, administering, free_port, settings_in, until
 from .gateway_process import needs_root, sluice, unpack
 from .mortal_controller import Fuse
@@ -100,46 +99,12 @@ async def life(device: Device) -> None:
     await device.close(tunnel_id)
 
 
-async def kept(world: World) -> dict[str, Any]:
-    """What the database holds of tunnels, and what the gateway does."""
-    async with world.sessions() as session:
-        sas = (await session.scalars(select(SecurityAssociation))).all()
-        tunnels = (await session.scalars(select(Tunnel))).all()
-        addresses = await session.scalar(select(func.count()).select_from(Address))
-    try:
-        entries = (await world.rest("GET", "/gateways/gw-berlin/entries"))["entries"]
-    except (AssertionError, httpx.HTTPError):
-        return {}
-    return {
-        "tunnels": len(tunnels),
-        "addresses": addresses,
-        "to gateway": sorted(sa.spi for sa in sas if sa.direction == "to_gateway"),
-        "sad_in": sorted(entry["match"]["spi"] for entry in entries if entry["table"] == "sad_in"),
-        "to device": sorted(sa.sa_id for sa in sas if sa.direction == "to_device"),
-        "sad_out": sorted(entry["match"]["sa_id"] for entry in entries if entry["table"] == "sad_out"),
-        "spd_in": sorted(entry["match"]["sa_id"] for entry in entries if entry["table"] == "spd_in"),
-        "sas": sorted(sa.sa_id for sa in sas if sa.direction == "to_gateway"),
-        "spd_out": sum(entry["table"] == "spd_out" for entry in entries),
-    }
-
-
-def agree(found: dict[str, Any]) -> bool:
-    return bool(found) and (
-        found["to gateway"] == found["sad_in"]
-        and found["to device"] == found["sad_out"]
-        and found["sas"] == found["spd_in"]
-        and found["tunnels"] == found["spd_out"]
-        and (found["tunnels"] > 0) == bool(found["sas"])
-        and found["addresses"] <= 1
-    )
-
-
 @pytest.mark.timeout(600)
 async def test_a_controller_may_die_in_front_of_any_step(
     tmp_path: Path, database_url: str, wires: Wires
 ) -> None:
     settings, fuse, port = (
-        settings_in(tmp_path, database_url=database_url, lease_seconds=1),
+        settings_in(tmp_path, database_url=database_url, lease_seconds=0.5),
         Fuse(tmp_path / "fuse"),
         free_port(),
     )
@@ -170,11 +135,10 @@ async def test_a_controller_may_die_in_front_of_any_step(
                     await controller.start()
                     await until(lambda: _online(world), bool, 30)
                     device.connect()
-                    await until(lambda: kept(world), agree, 30)
+                    await agreed(world)
                     # What it left does not stand in the way of the next life, nor outlive it.
                     await device.close((await device.open()).tunnel.tunnel_id)
-                    ended = await until(lambda: kept(world), agree, 30)
-                    assert (ended["tunnels"], ended["sas"], ended["addresses"]) == (0, [], 1)
+                    await agreed(world, ())
                 fuse.light(0)
     await engine.dispose()
     print(f"{deaths} deaths")

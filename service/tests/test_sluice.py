@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from culvert_proto import Reason
 
+from .agreement import agreed
 from .conftest import Device, World, free_port, until
 from .gateway_process import needs_root, sluice, unpack
 from .wire import ip
@@ -63,6 +64,7 @@ async def test_a_tunnels_whole_life(
         assert await tunnel_entries(world) == 7
         await device.activate(tunnel_id, renewed.generation)
         await until(lambda: tunnel_entries(world), lambda count: count == 4)
+        await agreed(world, {tunnel_id})
         await device.close(tunnel_id)
         assert await tunnel_entries(world) == 0
 
@@ -74,7 +76,7 @@ async def test_a_gateway_that_dies_is_told_from_one_that_comes_back_empty(
     events = device.watch()
     async with sluice(directory, ports, port):
         await world.online("gw-berlin")
-        await device.open()
+        tunnel = (await device.open()).tunnel
     async with asyncio.timeout(10):
         with pytest.raises(Exception, match="cannot be reached"):
             await device.open()
@@ -88,4 +90,4 @@ async def test_a_gateway_that_dies_is_told_from_one_that_comes_back_empty(
         # Filled again, before the device asks.
         assert await tunnel_entries(world) == 4
         assert (await device.open()).sas.generation == 2
-        assert await tunnel_entries(world) == 4
+        await agreed(world, {tunnel.tunnel_id})
