@@ -6,7 +6,7 @@ import base64
 import os
 import secrets
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import dns.message
@@ -116,20 +116,28 @@ async def start(lab: Lab) -> Bind9:
     (directory / f"{ZONE}.zone").write_text(
         ZONE_FILE.format(zone=ZONE, address=DNS_ADDRESS, foreign=FOREIGN_ADDRESS)
     )
-    configuration = directory / "named.conf"
-    configuration.write_text(
+    (directory / "named.conf").write_text(
         CONFIGURATION.format(directory=directory, address=DNS_ADDRESS, key=TSIG_NAME, zone=ZONE)
     )
-    program = await lab.start(
-        "bind9", Site.DNS, [_named(directory), "-g", "-n", "1", "-c", str(configuration)]
-    )
+    _copy_named(directory)
+    return Bind9(await _serve(lab, directory), key_file, secret)
+
+
+async def start_again(lab: Lab, stopped: Bind9) -> Bind9:
+    """With the zone and the key that it had. Raises ProgramError."""
+    return replace(stopped, program=await _serve(lab, stopped.tsig_file.parent))
+
+
+async def _serve(lab: Lab, directory: Path) -> Running:
+    argv = [str(directory / "named"), "-g", "-n", "1", "-c", str(directory / "named.conf")]
+    program = await lab.start("bind9", Site.DNS, argv)
     await program.ready(r" running$")
-    return Bind9(program, key_file, secret)
+    return program
 
 
-def _named(directory: Path) -> str:
-    """A copy of named: where AppArmor confines the original by its path, it may not read this directory."""
+def _copy_named(directory: Path) -> None:
+    """Where AppArmor confines the original by its path, it may not read this directory."""
     found = shutil.which("named", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if found is None:
         raise FileNotFoundError("named is not installed; on Debian: apt-get install bind9")
-    return str(shutil.copy2(found, directory / "named"))
+    shutil.copy2(found, directory / "named")

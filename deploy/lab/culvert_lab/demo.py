@@ -43,6 +43,7 @@ class Joined:
 
     bind: bind9.Bind9
     controller: parts.Controller
+    updater: Running
     gateway: Running
     web: Running
 
@@ -91,12 +92,13 @@ async def join(lab: Lab, progress: Progress) -> Joined:
     async with progress.step("Gateway online: P4 program pushed over P4Runtime, entries written"):
         await parts.gateway_online(controller.admin)
     async with progress.step(f"DNS: {net.WIKI_NAME} published, A and TXT {parts.TXT}"):
-        await parts.start_dns_updater(lab, controller.admin, bind)
+        await parts.add_zone(controller.admin, bind)
+        updater = await parts.start_dns_updater(lab, bind)
         await parts.create_user(controller.admin)
         rekey = {"soft_packets": SOFT_PACKETS}
         await parts.create_resource(controller.admin, idle_seconds=IDLE_SECONDS, rekey=rekey)
         await parts.published(lab, bind)
-    return Joined(bind, controller, gateway, web)
+    return Joined(bind, controller, updater, gateway, web)
 
 
 async def _first_page(lab: Lab, joined: Joined, progress: Progress) -> None:

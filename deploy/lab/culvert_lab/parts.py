@@ -133,8 +133,8 @@ async def gateway_online(admin: Admin) -> None:
     await admin.until(f"/gateways/{GATEWAY}", lambda answer: answer["state"] == "online", "A gateway online")
 
 
-async def start_dns_updater(lab: Lab, admin: Admin, bind: Bind9) -> Running:
-    """Have the zone kept equal to the resources, and start the part that does. Raises ProgramError, StepError."""
+async def add_zone(admin: Admin, bind: Bind9) -> None:
+    """Have the zone kept equal to the resources. Raises StepError."""
     zone: dict[str, object] = {
         "name": "lab",
         "origin": bind.zone,
@@ -142,6 +142,10 @@ async def start_dns_updater(lab: Lab, admin: Admin, bind: Bind9) -> Running:
         "key": bind.tsig_file.stem,
     }
     await admin.post("/dns/zones", zone)
+
+
+async def start_dns_updater(lab: Lab, bind: Bind9) -> Running:
+    """Start the part that keeps zones. Raises ProgramError."""
     env = {
         "CULVERT_DNS_KEY_DIR": str(bind.tsig_file.parent),
         "CULVERT_DNS_DATABASE_URL_FILE": "/run/controller/database-url",
