@@ -13,6 +13,7 @@ from culvert_service.sessions import silence
 from culvert_service.sessions.roaming import Peer
 from culvert_service.sessions.silence import ANSWER, IDLE_MARGIN, SILENCE, Carried, Counts, Silence, Verdicts
 
+from .agreement import agreed
 from .conftest import World, free_port, until
 from .gateway_process import Start, gateways, needs_root, unpack
 from .sealed import esp
@@ -158,3 +159,42 @@ async def test_packets_that_the_gateway_has_authenticated_keep_a_tunnel_and_othe
         await until(entries, lambda found: found["tunnel_entries"] == 0)
     (line,) = await world.rest("GET", "/audit?action=tunnel.close")
     assert line["reason"] == "CLOSED_IDLE"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("hasty")
+@needs_root
+@pytest.mark.parametrize("start", gateways())
+async def test_a_peer_whose_counters_stand_still_while_it_is_sent_to_is_dead(
+    world: World, wires: Wires, tmp_path: Path, start: Start
+) -> None:
+    port = free_port()
+    await world.add_gateway("gw-berlin", port)
+    await world.add_wiki(["gw-berlin"])
+    unpack(await world.rest("POST", "/gateways/gw-berlin/bundle"), tmp_path / "gateway")
+    inner, wiki = Peer("10.99.1.1", 40000), Peer("10.20.0.10", 80)
+    async with start(tmp_path / "gateway", wires.names, port):
+        await world.online("gw-berlin")
+        device = await world.enrol()
+        await device.prove()
+        opened = await device.open()
+        events, kinds = device.watch(), list[str]()
+
+        async def send() -> None:
+            while True:
+                await wires.send(wires.lan, frame("02:00:00:00:02:01", udp(wiki, inner, b"says")))
+                await asyncio.sleep(0.1)
+
+        sending = asyncio.create_task(send())
+        async for event in events:
+            kinds.append(str(event.WhichOneof("event")))
+            if event.HasField("tunnel_closed"):
+                closed = event.tunnel_closed
+                assert (closed.tunnel_id, closed.why.reason) == (
+                    opened.tunnel.tunnel_id,
+                    int(Reason.PEER_SILENT),
+                )
+                break
+        sending.cancel()
+        assert kinds[-2:] == ["gateway_moved", "tunnel_closed"]
+        await agreed(world, ())

@@ -5,13 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import grpc
+import grpc.aio
 import pytest
 from culvert_proto import Reason
+from culvert_service.config import Settings
+from finsy import P4Schema
+from finsy.proto import p4r, p4r_grpc
 
 from .agreement import agreed
-from .conftest import Device, World, free_port, until
+from .conftest import Device, World, authority, free_port, next_event, until
 from .gateway_process import needs_root, sluice, unpack
 from .wire import ip
 
@@ -91,3 +98,77 @@ async def test_a_gateway_that_dies_is_told_from_one_that_comes_back_empty(
         assert await tunnel_entries(world) == 4
         assert (await device.open()).sas.generation == 2
         await agreed(world, {tunnel.tunnel_id})
+
+
+class Intruder:
+    """Who writes the gateway in the owner's name, beside its stream."""
+
+    def __init__(self, stub: Any, epoch: int) -> None:
+        self._stub = stub
+        self._epoch = epoch
+        self._schema = P4Schema(Settings().p4_artifacts / "gateway.p4info.txtpb")
+
+    async def entry(self, table: str) -> p4r.TableEntry:
+        """The only one there."""
+        wanted = p4r.Entity(table_entry=p4r.TableEntry(table_id=self._schema.tables[table].id))
+        answers = [it async for it in self._stub.Read(p4r.ReadRequest(device_id=1, entities=[wanted]))]
+        [found] = [entity.table_entry for it in answers for entity in it.entities]
+        return found
+
+    async def write(self, kind: p4r.Update.Type.ValueType, entry: p4r.TableEntry) -> None:
+        update = p4r.Update(type=kind, entity=p4r.Entity(table_entry=entry))
+        election_id = p4r.Uint128(low=self._epoch)
+        await self._stub.Write(p4r.WriteRequest(device_id=1, election_id=election_id, updates=[update]))
+
+
+@asynccontextmanager
+async def intruding(world: World, port: int) -> AsyncGenerator[Intruder]:
+    ca = authority(world, "infrastructure")
+    mine = ca.issue_p4runtime_client()
+    credentials = grpc.ssl_channel_credentials(ca.pem, mine.key_pem, mine.certificate.pem)
+    named = [("grpc.ssl_target_name_override", "gw-berlin")]
+    epoch = (await world.rest("GET", "/gateways/gw-berlin"))["epoch"]
+    async with grpc.aio.secure_channel(f"127.0.0.1:{port}", credentials, named) as channel:
+        yield Intruder(p4r_grpc.P4RuntimeStub(channel), epoch)
+
+
+async def drift(world: World) -> dict[str, Any]:
+    return (await world.rest("GET", "/gateways/gw-berlin"))["drift"]
+
+
+async def test_what_is_changed_behind_the_controllers_back_is_put_right_and_shown(
+    world: World,
+    device: Device,
+    gateway: tuple[Path, int],
+    ports: tuple[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("culvert_service.gateways.link._RECONCILE_SECONDS", 0.5)
+    directory, port = gateway
+    async with sluice(directory, ports, port):
+        await world.online("gw-berlin")
+        tunnel = (await device.open()).tunnel
+        async with intruding(world, port) as intruder:
+            policy, permit = await intruder.entry("spd_out"), await intruder.entry("spd_in")
+            assert (await drift(world))["repaired"] == 0
+            await intruder.write(p4r.Update.DELETE, policy)
+            found = await until(lambda: drift(world), lambda it: it["repaired"] == 1)
+            assert (found["missing"], found["foreign"]) == (1, 0)
+            assert await intruder.entry("spd_out") == policy
+            # Whatever comes by that SA is let in.
+            [sa] = [field for field in permit.match if field.HasField("exact")]
+            permit.ClearField("match")
+            permit.match.append(sa)
+            await intruder.write(p4r.Update.INSERT, permit)
+            found = await until(lambda: drift(world), lambda it: it["repaired"] == 2)
+            assert (found["missing"], found["foreign"]) == (0, 1)
+            await agreed(world, {tunnel.tunnel_id})
+            # Nobody has the keys of an SA any more: the tunnel gets others.
+            events = device.watch()
+            await next_event(events, "profile")
+            await intruder.write(p4r.Update.DELETE, await intruder.entry("sad_in"))
+            closed = (await next_event(events, "tunnel_closed")).tunnel_closed
+            assert (closed.tunnel_id, closed.why.reason) == (tunnel.tunnel_id, int(Reason.SA_LOST))
+            assert (await until(lambda: drift(world), lambda it: it["repaired"] == 3))["missing"] > 0
+            assert (await device.open()).sas.generation == 2
+            await agreed(world, {tunnel.tunnel_id})
