@@ -12,16 +12,17 @@ import os
 import secrets
 import signal
 import time
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from culvert_db.embedded import EmbeddedPostgres
 from culvert_proto import CulvertError, Reason
+from sqlalchemy import func, select
 
 from .agreement import agreed
-from .conftest import Device, World, free_port, running, settings_in, until
+from .conftest import Device, World, free_port, refused, running, settings_in, until
 from .gateway_process import needs_root, sluice, unpack
 from .test_controllers import behind, entries, owned
 from .wire import Wires
@@ -30,6 +31,11 @@ pytestmark = [
     pytest.mark.slow,
     needs_root,
 ]
+
+
+# Of Debian's package faketime; the loader puts the machine's own library directory in place of $LIB.
+FAKETIME = "/usr/$LIB/faketime/libfaketime.so.1"
+ALMOST = datetime.timedelta(minutes=1)
 
 
 async def opens(device: Device, seconds: float = 20.0) -> Any:
@@ -170,12 +176,59 @@ async def test_a_controllers_clock_jumps(
         device = await world.enrol()
         await device.prove()
         opened = (await device.open()).tunnel.tunnel_id
+        other = await world.enrol()
         # Beyond the life of keys, and to before the tunnel was opened.
-        for hours in (3, -3, 0):
+        for hours in (3, 1, -1, -3, 0):
             wrong = datetime.timedelta(hours=hours)
             await asyncio.sleep(1)
+            if hours:
+                assert (await refused(other.prove(other.code()))).reason is Reason.CODE_WRONG
             renewed = (await device.open()).sas
             assert (await owned(world, "one"), await tunnel_ids(world)) == (epoch, {opened})
             again = await device.renew(opened, renewed.generation)
             await device.activate(opened, again.generation)
-        await consistent(world, 1)
+        other.use_authenticator(other.totp_uri)
+        await other.prove()
+        await other.open()
+        await consistent(world, 2)
+
+
+async def test_the_databases_clock_is_wrong_and_jumps(wires: Wires, tmp_path: Path) -> None:
+    postgres, skew = EmbeddedPostgres(tmp_path / "pg"), tmp_path / "skew"
+    skew.write_text("+7m")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LD_PRELOAD", FAKETIME)
+        patch.setenv("FAKETIME_TIMESTAMP_FILE", str(skew))
+        patch.setenv("FAKETIME_NO_CACHE", "1")
+        patch.setenv("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+        await postgres.start()
+    settings = settings_in(tmp_path, database_url=postgres.url, controller_name="one", lease_seconds=1)
+    async with AsyncExitStack() as rest:
+        rest.push_async_callback(postgres.stop)
+        world = await rest.enter_async_context(running(settings))
+        await rest.enter_async_context(behind(world, wires, tmp_path))
+        epoch = await owned(world, "one")
+        device = await world.enrol()
+        await device.prove()
+        opened = (await device.open()).tunnel.tunnel_id
+        for minutes in (-7, 7, 0):
+            skew.write_text(f"{minutes:+}m")
+            assert abs(await ahead(world) - datetime.timedelta(minutes=minutes)) < ALMOST
+            # Several renewals of the lease.
+            await asyncio.sleep(settings.lease_seconds)
+            renewed = (await device.open()).sas
+            assert (await owned(world, "one"), await tunnel_ids(world)) == (epoch, {opened})
+            again = await device.renew(opened, renewed.generation)
+            await device.activate(opened, again.generation)
+        other = await world.enrol()
+        await other.prove()
+        await other.open()
+        await consistent(world, 2)
+
+
+async def ahead(world: World) -> datetime.timedelta:
+    """The database's clock, of ours."""
+    async with world.sessions() as session:
+        now = await session.scalar(select(func.now()))
+    assert now is not None
+    return now - datetime.datetime.now(datetime.UTC)
