@@ -96,17 +96,19 @@ class NameServer(abc.ABC):
         assert self.process is not None
         self.process.send_signal(signal.SIGSTOP)
 
-    def lookup(self, name: str, rtype: str) -> list[str]:
-        """What a resolver would be told now."""
-        rrsets = self._answer(name, rtype)
+    def lookup(self, name: str, rtype: str, *, signed: bool = False) -> list[str]:
+        """What a resolver would be told now; or whoever has the key."""
+        rrsets = self._answer(name, rtype, signed=signed)
         records = [record for rrset in rrsets for record in cast(Iterable[dns.rdata.Rdata], rrset)]
         return sorted(record.to_text() for record in records)
 
     def ttls(self, name: str, rtype: str) -> set[int]:
         return {rrset.ttl for rrset in self._answer(name, rtype)}
 
-    def _answer(self, name: str, rtype: str) -> list[dns.rrset.RRset]:
+    def _answer(self, name: str, rtype: str, *, signed: bool = False) -> list[dns.rrset.RRset]:
         query = dns.message.make_query(name, rtype)
+        if signed:
+            query.use_tsig(dns.tsig.Key(KEY_NAME, self.secret))
         return dns.query.udp(query, self.address, port=self.port, timeout=_LOOKUP_SECONDS).answer
 
     def edit(self, *edits: tuple[str, str, str], delete: Iterable[tuple[str, str]] = ()) -> None:
@@ -165,6 +167,27 @@ class Bind(NameServer):
 
     def command(self) -> list[str]:
         return [self.found(), "-g", "-n", "1", "-c", str(self.directory / "named.conf")]
+
+
+class BindWithViews(Bind):
+    """Who has the key is shown one zone, and everybody else another of the same name."""
+
+    def configure(self, *, updates: bool, journal: str = f"{ZONE}.zone.jnl") -> None:
+        super().configure(updates=updates, journal=journal)
+        file = self.directory / "named.conf"
+        options, zone, inside = file.read_text().partition(f'zone "{ZONE}"')
+        outside = inside.replace(f"{ZONE}.zone", f"{ZONE}.zone.outside")
+        file.write_text(
+            f"""
+            {options}
+            view inside {{ match-clients {{ key {KEY_NAME}; }}; {zone} {inside} }};
+            view outside {{ match-clients {{ any; }}; {zone} {outside} }};
+            """
+        )
+
+    def reset(self) -> None:
+        super().reset()
+        (self.directory / f"{ZONE}.zone.outside").write_text(_ZONE_FILE)
 
 
 class Knot(NameServer):

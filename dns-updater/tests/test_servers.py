@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from culvert_db import DnsState, DnsZone
 from culvert_dns_updater.keeper import Outcome
@@ -9,7 +11,7 @@ from culvert_dns_updater.records import ZoneContent
 from culvert_dns_updater.zone import Zone
 from sqlalchemy import update
 
-from .name_server import NameServer
+from .name_server import ZONE, BindWithViews, NameServer
 from .world import World
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -162,3 +164,24 @@ async def test_a_wrong_key_is_said_and_a_right_one_needs_no_restart(
         assert await updater.run_once() is Outcome.LIVE
     row = (await world.records())[WIKI, "A"]
     assert (row.state, row.reason, row.message, row.attempts) == (DnsState.LIVE, None, None, 0)
+
+
+async def test_of_two_views_the_keys_own_is_written(world: World, tmp_path: Path) -> None:
+    bind = BindWithViews(tmp_path / "named")
+    bind.start()
+    try:
+        await world.publish_to(bind, view="inside")
+        await world.put({WIKI: "10.20.0.10"})
+        before = bind.lookup(ZONE, "SOA")
+        async with world.updater(bind) as updater:
+            assert await updater.run_once() is Outcome.LIVE
+            assert bind.lookup(WIKI, "A", signed=True) == ["10.20.0.10"]
+            assert bind.lookup(WIKI, "TXT", signed=True) == MARK
+            assert bind.lookup(WIKI, "A") == []
+            assert bind.lookup(ZONE, "SOA", signed=True) != before
+            await world.delete([WIKI])
+            assert await updater.run_once() is Outcome.LIVE
+        assert bind.lookup(WIKI, "A", signed=True) == []
+        assert bind.lookup(ZONE, "SOA") == before
+    finally:
+        bind.stop()
