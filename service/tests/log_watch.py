@@ -1,4 +1,7 @@
-"""Every secret that the controller makes during a test, and every line that is logged meanwhile: they must not meet."""
+"""Every secret that controllers make or are given during a test, and every line that is logged: they must not meet.
+
+What a controller makes in a process of its own is known by what it hands out; its log is a file.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,13 @@ import sys
 import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from culvert_service.pki import authority
+from pydantic import SecretStr
+from sqlalchemy import make_url
 
 _OURS = "culvert_service."
 # Shorter randomness is no secret: a nonce, the name of a temporary file.
@@ -36,6 +42,9 @@ class LogWatch(logging.Handler):
         if len(secret) >= _SHORTEST:
             self.secrets |= {secret} if isinstance(secret, str) else spellings(secret)
 
+    def read(self, log: Path) -> None:
+        self.lines += log.read_text(errors="replace").splitlines()
+
     def leaks(self) -> list[str]:
         """The lines that hold a secret."""
         logged = "\n".join(self.lines)
@@ -55,6 +64,15 @@ def spellings(secret: bytes) -> set[str]:
     }
 
 
+_WATCHES: list[LogWatch] = []
+
+
+def met(secret: bytes | str) -> None:
+    """A test was handed one."""
+    for watch in _WATCHES:
+        watch.made(secret)
+
+
 @contextmanager
 def watching(patch: pytest.MonkeyPatch) -> Generator[LogWatch]:
     watch = LogWatch()
@@ -69,13 +87,23 @@ def watching(patch: pytest.MonkeyPatch) -> Generator[LogWatch]:
         return pem
 
     patch.setattr(authority, "_key_pem", key_pem)
+    reveal = SecretStr.get_secret_value
+
+    def revealed(self: SecretStr) -> str:
+        secret = reveal(self)
+        watch.made((make_url(secret).password or "") if "://" in secret else secret)
+        return secret
+
+    patch.setattr(SecretStr, "get_secret_value", revealed)
     root, ours = logging.getLogger(), logging.getLogger("culvert_service")
     level = ours.level
     ours.setLevel(logging.DEBUG)
     root.addHandler(watch)
+    _WATCHES.append(watch)
     try:
         yield watch
     finally:
+        _WATCHES.remove(watch)
         root.removeHandler(watch)
         ours.setLevel(level)
 

@@ -59,7 +59,8 @@ async def process(settings: Settings) -> AsyncGenerator[asyncio.subprocess.Proce
         "CULVERT_MANAGED_ZONES": ",".join(settings.managed_zones),
         "CULVERT_CONTROLLER_NAME": settings.controller_name,
     }
-    child = await asyncio.create_subprocess_exec(CONTROLLER, "serve", env=environment)
+    with settings.state_dir.with_name(f"{settings.controller_name}.log").open("ab") as log:
+        child = await asyncio.create_subprocess_exec(CONTROLLER, "serve", env=environment, stderr=log)
     try:
         await until(lambda: _listens(settings.rest_listen), bool, 30)
         yield child

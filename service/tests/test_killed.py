@@ -67,13 +67,15 @@ class Mortal:
 
 @asynccontextmanager
 async def mortal(settings: Settings, fuse: Path) -> AsyncGenerator[Mortal]:
-    program = await asyncio.create_subprocess_exec(
-        sys.executable,
-        str(Path(__file__).parent / "mortal_controller.py"),
-        str(fuse),
-        stdin=PIPE,
-        stdout=PIPE,
-    )
+    with fuse.with_name("controllers.log").open("ab") as log:
+        program = await asyncio.create_subprocess_exec(
+            sys.executable,
+            str(Path(__file__).parent / "mortal_controller.py"),
+            str(fuse),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=log,
+        )
     controller = Mortal(program, settings)
     await controller.start()
     try:

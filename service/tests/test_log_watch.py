@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import logging
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from culvert_service.gateways.key_wrap import new_kek
 from culvert_service.identity import totp
+from pydantic import SecretStr
 
-from .log_watch import LogWatch
+from .log_watch import LogWatch, met
 
 _log = logging.getLogger("culvert_service.test")
 
@@ -45,3 +47,20 @@ def test_it_is_seen(
     tell(secret)
     assert len(no_secret_is_logged.leaks()) == 1
     no_secret_is_logged.lines.clear()
+
+
+def test_it_sees_what_is_given_and_what_another_process_says(
+    no_secret_is_logged: LogWatch, tmp_path: Path
+) -> None:
+    for given in ("correct horse battery", "postgresql://culvert:staple-of-the-battery@db/culvert"):
+        assert SecretStr(given).get_secret_value() == given
+    met("handed-to-the-test")
+    for told in (
+        "correct horse battery",
+        "the URL is ://culvert:staple-of-the-battery@",
+        "handed-to-the-test",
+    ):
+        (tmp_path / "log").write_text(f"nothing of it\n{told}\n")
+        no_secret_is_logged.read(tmp_path / "log")
+        assert no_secret_is_logged.leaks() == [told]
+        no_secret_is_logged.lines.clear()
