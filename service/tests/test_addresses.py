@@ -8,10 +8,14 @@ import uuid
 
 import pytest
 from culvert_db import Device, Gateway
+from culvert_proto import Reason
 from culvert_service.sessions import repository
 from sqlalchemy import select
 
-from .conftest import World, free_port
+from .conftest import World, free_port, refused
+from .switch import Switch
+from .test_changes import change
+from .test_drain import proven
 
 pytestmark = pytest.mark.slow
 
@@ -42,3 +46,16 @@ async def test_all_who_come_at_once_get_one(world: World) -> None:
 
     found = await asyncio.gather(*map(come, devices))
     assert len(set(found)) == DEVICES
+
+
+async def test_what_a_revoked_device_had_is_given_away_when_nothing_else_is_left(
+    world: World, switch: Switch
+) -> None:
+    await change(world, "/gateways/gw-berlin", pool="10.99.1.0/30")
+    opened: list[str] = []
+    for device in (devices := [await proven(world) for _ in range(3)])[:2]:
+        opened.append((await device.open()).tunnel.inner_address)
+    assert (await refused(devices[2].open())).reason is Reason.POOL_EXHAUSTED
+    await world.rest("POST", f"/devices/{devices[0].id}/revoke")
+    assert (await devices[2].open()).tunnel.inner_address == opened[0]
+    assert (await refused((await proven(world)).open())).reason is Reason.POOL_EXHAUSTED

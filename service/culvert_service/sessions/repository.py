@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from culvert_db import (
     Address,
+    Device,
     Direct,
     Direction,
     Gateway,
@@ -28,6 +29,7 @@ from sqlalchemy import (
     Table,
     bindparam,
     delete,
+    exists,
     func,
     select,
     true,
@@ -46,6 +48,7 @@ from culvert_service.sessions.sa_rows import insert_sas
 _TUNNELS = cast("Table", Tunnel.__table__)
 _SAS = cast("Table", SecurityAssociation.__table__)
 _ADDRESSES = cast("Table", Address.__table__)
+_DEVICES = cast("Table", Device.__table__)
 _RESOURCES = cast("Table", Resource.__table__)
 _GATEWAYS = cast("Table", Gateway.__table__)
 
@@ -107,6 +110,17 @@ _TAKEN = Statement(
         _ADDRESSES.c.gateway_id == bindparam("at_gateway")
     )
 )
+# Of devices that never come back.
+_RELEASE = Statement(
+    delete(_ADDRESSES).where(
+        _ADDRESSES.c.gateway_id == bindparam("at_gateway"),
+        exists().where(_DEVICES.c.id == _ADDRESSES.c.device_id, _DEVICES.c.revoked_at.is_not(None)),
+        ~exists().where(
+            _TUNNELS.c.gateway_id == _ADDRESSES.c.gateway_id,
+            _TUNNELS.c.device_id == _ADDRESSES.c.device_id,
+        ),
+    )
+)
 _ASSIGN = Statement(
     insert(_ADDRESSES)
     .values({column.name: bindparam(column.name) for column in _ADDRESSES.c})
@@ -145,6 +159,7 @@ class Inserted(enum.Enum):
 
 async def assign_address(session: AsyncSession | Direct, gateway: Gateway, device_id: uuid.UUID) -> Inner:
     """The device's addresses in the gateway's pools. Raises CulvertError POOL_EXHAUSTED."""
+    released = False
     for lost in range(_TRIES):
         rows = await _TAKEN.rows(session, at_gateway=gateway.id)
         taken: dict[uuid.UUID, Inner] = {row[0]: Inner(row[1], row[2]) for row in rows}
@@ -156,7 +171,12 @@ async def assign_address(session: AsyncSession | Direct, gateway: Gateway, devic
         used6 = [inner.address6 for inner in taken.values() if inner.address6]
         address6 = free_address(gateway.pool6, used6, skip) if gateway.pool6 else None
         if address is None or (gateway.pool6 and address6 is None):
-            break
+            if released:
+                break
+            # As late as can be: what a packet capture or a log says of an address holds for long.
+            await _RELEASE.run(session, at_gateway=gateway.id)
+            released = True
+            continue
         values = {"gateway_id": gateway.id, "device_id": device_id, "address": address, "address6": address6}
         # Someone may have been faster: then look again.
         if await _ASSIGN.row(session, **values):
