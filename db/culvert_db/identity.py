@@ -79,9 +79,13 @@ class Invitation(Base):
     id: Mapped[Number]
     user_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
     token_hash: Mapped[bytes] = mapped_column(unique=True)
+    # As the audit log calls them.
+    invited_by: Mapped[str | None]
     expires_at: Mapped[datetime.datetime]
     used_at: Mapped[datetime.datetime | None]
     created_at: Mapped[CreatedAt]
+
+    user: Mapped[User] = relationship(lazy="raise")
 
 
 class Totp(Base):

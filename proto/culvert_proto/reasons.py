@@ -132,7 +132,7 @@ CATALOGUE: dict[Reason, Entry] = {
         _H.FORBIDDEN,
     ),
     Reason.INVITATION_INVALID: Entry(
-        "The invitation is not valid: it was used, has expired, or was mistyped.",
+        "The invitation is not valid: it was used or withdrawn, has expired, or was mistyped.",
         "Ask your administrator for a new invitation.",
         _G.PERMISSION_DENIED,
         _H.FORBIDDEN,

@@ -117,6 +117,21 @@ def invite_user(name: str, config_file: ConfigFile = None) -> None:
     _run(lambda settings: administration.invite_user(settings, name), config_file)
 
 
+@user_commands.command("invitations")
+def list_invitations(config_file: ConfigFile = None) -> None:
+    """List the invitations that nobody has used yet: number, for whom, by whom, until when."""
+    _run(administration.list_invitations, config_file)
+
+
+@user_commands.command("withdraw")
+def withdraw_invitation(
+    number: Annotated[int, typer.Argument(min=1, help="As `user invitations` lists it.")],
+    config_file: ConfigFile = None,
+) -> None:
+    """Make an invitation's link enrol nothing any more."""
+    _run(lambda settings: administration.withdraw_invitation(settings, number), config_file)
+
+
 @site_tunnel_commands.command("add")
 def add_site_tunnel(
     description: Annotated[Path, typer.Argument(help="TOML with the fields of POST /site-tunnels.")],

@@ -57,6 +57,7 @@ from culvert_service.gateways.service import Gateways
 from culvert_service.gateways.session import Credentials, Program
 from culvert_service.identity import endpoints as identity_endpoints
 from culvert_service.identity.authenticators import Authenticators
+from culvert_service.identity.invitations import Invitations
 from culvert_service.identity.people import People
 from culvert_service.identity.renewal import Renewal
 from culvert_service.identity.service import Identity
@@ -173,10 +174,10 @@ class Controller:
             master_key,
             self._hub,
             self._pushes,
-            rest_url=settings.rest_url,
             agent_address=settings.agent_address,
             now=now,
         )
+        invitations = Invitations(sessions, self._infrastructure, settings.rest_url, now)
         approval = settings.device_approval
         self._tunnels = Tunnels(
             sessions, self._fleet, remote, self._hub, self._pushes, now, approval=approval
@@ -256,6 +257,7 @@ class Controller:
                 gateway_endpoints.router(gateways, Changes(sessions, self._ownership, refit.of_gateway)),
                 identity_endpoints.router(
                     self._identity,
+                    invitations,
                     authenticators,
                     People(sessions, self._hub, self._pushes, self._tunnels.close_of_devices),
                     self._tunnels.close_of_device,
@@ -282,7 +284,7 @@ class Controller:
                 account_endpoints.public_router(admins, Account(sessions, master_key, proof, passwords, now)),
                 passkey_endpoints.public_router(admins, Passkeys(sessions, settings.rest_url, now)),
                 oidc_endpoints.public_router(
-                    Oidc(sessions, _oidc_provider(settings), master_key, self._identity.invite, now)
+                    Oidc(sessions, _oidc_provider(settings), master_key, invitations.invite, now)
                 ),
             ],
         )

@@ -42,6 +42,26 @@ async def test_an_invitation_works_once(world: World) -> None:
     assert await enrol(world, "guess", make_csr()[1]) == (403, "INVITATION_INVALID")
 
 
+async def test_an_open_invitation_is_listed_without_its_token_and_withdrawn(world: World) -> None:
+    spent, kept, gone = [await world.invite() for _ in range(3)]
+    assert (await enrol(world, spent["token"], make_csr()[1]))[0] == 201
+    shown = await world.rest("GET", "/invitations?q=ali")
+    assert [(one["user"], one["invited_by"]) for one in shown] == [("alice", "admin-token")] * 2
+    assert not {kept["token"], gone["token"]}.intersection(str(shown).split("'"))
+    withdraw = f"/api/v1/invitations/{shown[1]['id']}"
+    reader = (await world.rest("POST", "/tokens", {"name": "reader", "scopes": ["read"]}))["token"]
+    bearer = {"Authorization": f"Bearer {reader}"}
+    assert (await world.anyone.delete(withdraw, headers=bearer)).status_code == 403
+    assert (await world.admin.delete(withdraw)).status_code == 204
+    assert (await world.admin.delete(withdraw)).status_code == 404
+    assert await enrol(world, gone["token"], make_csr()[1]) == (403, "INVITATION_INVALID")
+    assert [one["id"] for one in await world.rest("GET", "/invitations")] == [shown[0]["id"]]
+    (line,) = await world.rest("GET", "/audit?action=user.withdraw-invitation&outcome=done")
+    assert (line["actor"], line["object"]) == ("admin-token", "user/alice")
+    assert line["details"] == {"invitation": shown[1]["id"]}
+    assert (await enrol(world, kept["token"], make_csr()[1]))[0] == 201
+
+
 async def test_an_invitation_expires(world: World) -> None:
     token = (await world.invite())["token"]
     past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=1)

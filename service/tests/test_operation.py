@@ -44,6 +44,12 @@ async def test_a_first_set_up(world: World, tmp_path: Path, capsys: pytest.Captu
     assert "culvert://enroll?controller=" in capsys.readouterr().out
     with pytest.raises(CallRefusedError, match="mallory does not exist"):
         await administration.invite_user(settings, "mallory")
+    await administration.list_invitations(settings)
+    number, *rest = capsys.readouterr().out.split()
+    assert rest[:3] == ["bob", "by", "admin-token"]
+    await administration.withdraw_invitation(settings, int(number))
+    with pytest.raises(CallRefusedError, match=f"invitation {number} does not exist"):
+        await administration.withdraw_invitation(settings, int(number))
     description.write_text("name = ")
     with pytest.raises(ConfigurationError, match=r"gateway\.toml"):
         await administration.add_gateway(settings, description)

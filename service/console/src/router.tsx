@@ -80,6 +80,13 @@ const peopleRoute = createRoute({
   component: lazyRouteComponent(() => import("./people/People"), "People"),
 });
 
+const invitationsRoute = createRoute({
+  getParentRoute: () => frameRoute,
+  path: "/invitations",
+  validateSearch: (search) => text(search, "q"),
+  component: lazyRouteComponent(() => import("./people/Invitations"), "Invitations"),
+});
+
 const groupsRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/groups",
@@ -170,6 +177,7 @@ const routes = rootRoute.addChildren([
     newGatewayRoute,
     gatewayRoute,
     peopleRoute,
+    invitationsRoute,
     devicesRoute,
     policiesRoute,
     newPolicyRoute,

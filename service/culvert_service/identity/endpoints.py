@@ -5,9 +5,10 @@ from __future__ import annotations
 import uuid
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Response, status
+from fastapi import APIRouter, Depends, Path, Response, status
 
 from culvert_service.identity.authenticators import Authenticators
+from culvert_service.identity.invitations import Invitations
 from culvert_service.identity.people import People
 from culvert_service.identity.schemas import (
     AuthenticatorOut,
@@ -16,6 +17,7 @@ from culvert_service.identity.schemas import (
     EnrolmentOut,
     InvitationIn,
     InvitationOut,
+    OpenInvitationOut,
     RevokedOut,
     UserChange,
     UserIn,
@@ -23,7 +25,7 @@ from culvert_service.identity.schemas import (
     UserOut,
 )
 from culvert_service.identity.service import CloseTunnels, Enforce, Identity
-from culvert_service.rest.page import Page
+from culvert_service.rest.page import BIGINT_MAX, Page
 from culvert_service.rest.search import Search
 from culvert_service.rest.version import IfMatch, MayMatch, tagged
 
@@ -32,6 +34,7 @@ DeviceOrder = Literal["created", "name", "-name", "user", "-user", "last_seen", 
 
 def router(
     identity: Identity,
+    invitations: Invitations,
     authenticators: Authenticators,
     people: People,
     close_tunnels: CloseTunnels,
@@ -68,7 +71,19 @@ def router(
         "/invitations", status_code=status.HTTP_201_CREATED, summary="Invite a person to enrol a computer"
     )
     async def invite(asked: InvitationIn) -> InvitationOut:
-        return await identity.invite(asked.user)
+        return await invitations.invite(asked.user)
+
+    @routes.get("/invitations", summary="List the invitations that can still be used")
+    async def list_invitations(page: Annotated[Page, Depends()], q: Search = None) -> list[OpenInvitationOut]:
+        return await invitations.list(page, q)
+
+    @routes.delete(
+        "/invitations/{number}",
+        status_code=status.HTTP_204_NO_CONTENT,
+        summary="Withdraw an invitation that nobody has used",
+    )
+    async def withdraw(number: Annotated[int, Path(ge=1, le=BIGINT_MAX)]) -> None:
+        await invitations.withdraw(number)
 
     @routes.get("/devices", summary="List the devices")
     async def list_devices(
@@ -109,7 +124,17 @@ def router(
         return await authenticators.replace(device_id, enforce)
 
     _ = (create_user, list_users, get_user, change_user, delete_user)
-    _ = (invite, list_devices, get_device, approve, unapprove, revoke, replace_authenticator)
+    _ = (
+        invite,
+        list_invitations,
+        withdraw,
+        list_devices,
+        get_device,
+        approve,
+        unapprove,
+        revoke,
+        replace_authenticator,
+    )
     return routes
 
 

@@ -62,8 +62,26 @@ async def user_by_name(session: AsyncSession, name: str) -> User | None:
     return await session.scalar(select(User).where(User.name == name))
 
 
+async def open_invitations(
+    session: AsyncSession, cut: Cut, q: str | None, now: datetime.datetime
+) -> Sequence[Invitation]:
+    """Oldest first, each with its user."""
+    query = select(Invitation).join(Invitation.user).options(contains_eager(Invitation.user))
+    query = query.where(Invitation.used_at.is_(None), Invitation.expires_at > now)
+    if q is not None:
+        query = query.where(found_in(q, User.name, Invitation.invited_by))
+    return (await session.scalars(cut.of(query, Invitation.id))).all()
+
+
+async def withdraw_invitation(session: AsyncSession, number: int, now: datetime.datetime) -> str | None:
+    """For whom it was; None when it is not open. Of this and an enrolment at once, one gets it."""
+    which = (Invitation.id == number, Invitation.used_at.is_(None), Invitation.expires_at > now)
+    user_id = await session.scalar(delete(Invitation).where(*which).returning(Invitation.user_id))
+    return await session.scalar(select(User.name).where(User.id == user_id)) if user_id is not None else None
+
+
 async def use_invitation(session: AsyncSession, token_hash: bytes, now: datetime.datetime) -> User | None:
-    """Marks it used and says for whom; None when it is unknown, used or expired. Of two at once, one gets it."""
+    """Marks it used and says for whom; None when it is unknown, used, withdrawn or expired. Of two at once, one gets it."""
     user_id = await session.scalar(
         update(Invitation)
         .where(Invitation.token_hash == token_hash, Invitation.used_at.is_(None), Invitation.expires_at > now)

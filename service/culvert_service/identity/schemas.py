@@ -49,6 +49,17 @@ class InvitationOut(BaseModel):
     expires_at: datetime
 
 
+class OpenInvitationOut(BaseModel):
+    """A link that nobody has used yet, without the link."""
+
+    id: int
+    user: str
+    # As the audit log calls them; not known of those that an older release has given.
+    invited_by: str | None
+    created_at: datetime
+    expires_at: datetime
+
+
 class EnrolmentIn(BaseModel):
     """The token is the credential. `csr_pem` is a PKCS #10 request for a P-256 key that was made on the device."""
 

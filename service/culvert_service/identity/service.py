@@ -1,16 +1,13 @@
-"""Who may ask: invitation → enrolment → code → revocation."""
+"""Who may ask: enrolment → code → revocation."""
 
 from __future__ import annotations
 
 import datetime
-import hashlib
 import logging
-import secrets
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from urllib.parse import urlencode
 
-from culvert_db import ActorKind, Device, DeviceState, Invitation, Sessions
+from culvert_db import ActorKind, Device, DeviceState, Sessions
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -19,13 +16,12 @@ from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Actor, Line, acting
 from culvert_service.audit.naming import last_denials
 from culvert_service.audit.schemas import DeniedOut
-from culvert_service.identity import repository
+from culvert_service.identity import invitations, repository
 from culvert_service.identity.authenticator import issue
 from culvert_service.identity.schemas import (
     DeviceOut,
     EnrolmentIn,
     EnrolmentOut,
-    InvitationOut,
     RevokedOut,
 )
 from culvert_service.pki import request
@@ -38,9 +34,6 @@ from culvert_service.watch.hub import End, Hub
 from culvert_service.watch.pushes import Pushes
 
 _log = logging.getLogger(__name__)
-
-INVITATION_LIFETIME = datetime.timedelta(days=7)
-_TOKEN_BYTES = 32
 
 # What a device may say of itself (proto/culvert/agent/v1); lengths in characters.
 _POSTURE_FACTS, _POSTURE_NAME, _POSTURE_VALUE = 32, 64, 256
@@ -63,7 +56,6 @@ class Identity:
         hub: Hub,
         pushes: Pushes,
         *,
-        rest_url: str,
         agent_address: str,
         now: Now,
     ) -> None:
@@ -73,25 +65,8 @@ class Identity:
         self._master_key = master_key
         self._hub = hub
         self._pushes = pushes
-        self._rest_url = rest_url
         self._agent_address = agent_address
         self._now = now
-
-    async def invite(self, name: str) -> InvitationOut:
-        token = secrets.token_urlsafe(_TOKEN_BYTES)
-        expires_at = self._now() + INVITATION_LIFETIME
-        async with self._sessions.begin() as session:
-            user = await repository.user_by_name(session, name)
-            if user is None:
-                raise CulvertError(Reason.NOT_FOUND, what=f"The user {name}")
-            session.add(Invitation(user_id=user.id, token_hash=_hash(token), expires_at=expires_at))
-            audit.tell(session, Line("user.invite", f"user/{name}"))
-        query = {
-            "controller": self._rest_url,
-            "token": token,
-            "ca": f"sha256:{self._infrastructure.fingerprint.hex()}",
-        }
-        return InvitationOut(link=f"culvert://enroll?{urlencode(query, safe=':/')}", expires_at=expires_at)
 
     async def enrol(self, asked: EnrolmentIn) -> EnrolmentOut:
         """Raises CulvertError CSR_INVALID (the invitation stays good) or INVITATION_INVALID."""
@@ -106,8 +81,8 @@ class Identity:
     async def _enrol(self, asked: EnrolmentIn, device_id: uuid.UUID) -> EnrolmentOut:
         public_key = request.public_key(asked.csr_pem)
         async with self._sessions.begin() as session:
-            token_hash = _hash(asked.token.get_secret_value())
-            user = await repository.use_invitation(session, token_hash, self._now())
+            token = asked.token.get_secret_value()
+            user = await invitations.use(session, token, self._now())
             if user is None:
                 raise CulvertError(Reason.INVITATION_INVALID)
             issued = self._devices.issue_device(public_key, str(device_id))
@@ -261,7 +236,3 @@ async def _seen(session: AsyncSession, device_id: uuid.UUID, seen: MayMatch) -> 
 def _invited(user: str) -> Actor:
     """Who has an invitation of this person's and nothing else."""
     return Actor(ActorKind.INVITATION, user, acting.get().source)
-
-
-def _hash(token: str) -> bytes:
-    return hashlib.sha256(token.encode()).digest()

@@ -11,6 +11,7 @@ from culvert_service import private_files
 from culvert_service.config import ConfigurationError, Settings
 from culvert_service.gateways.schemas import GatewayIn
 from culvert_service.operation.rest_client import call, read
+from culvert_service.rest.page import LIMIT_MAX
 
 
 async def add_user(settings: Settings, name: str, email: str) -> None:
@@ -22,6 +23,17 @@ async def invite_user(settings: Settings, name: str) -> None:
     made = await call(settings, "POST", "/invitations", {"user": name})
     print(f"For one computer of {name}, once, until {made['expires_at']}:")
     print(made["link"])
+
+
+async def list_invitations(settings: Settings) -> None:
+    for open_one in await call(settings, "GET", f"/invitations?limit={LIMIT_MAX}"):
+        by = open_one["invited_by"] or "unknown"
+        print(f"{open_one['id']:8} {open_one['user']:24} by {by:24} until {open_one['expires_at']}")
+
+
+async def withdraw_invitation(settings: Settings, number: int) -> None:
+    await call(settings, "DELETE", f"/invitations/{number}")
+    print(f"Withdrew invitation {number}: its link enrols nothing any more.")
 
 
 async def add_site_tunnel(settings: Settings, description: Path) -> None:

@@ -21,7 +21,7 @@ from sqlalchemy import Select, tuple_
 LIMIT_MAX = 500
 _LIMIT = 100
 _CURSOR_MAX = 1024
-_BIGINT = range(-(2**63), 2**63)
+BIGINT_MAX = 2**63 - 1
 
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]
 _Row = TypeVar("_Row")
@@ -96,7 +96,7 @@ def _decoded(cursor: str, kinds: Sequence[type[Key]]) -> tuple[Key, ...]:
 
 def _key(value: object, kind: type[Key]) -> Key:
     """Raises ValueError."""
-    if kind is int and type(value) is int and value in _BIGINT:
+    if kind is int and type(value) is int and -BIGINT_MAX <= value <= BIGINT_MAX:
         return value
     if kind is str and isinstance(value, str) and "\0" not in value:
         return value.encode().decode()

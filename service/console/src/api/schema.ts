@@ -650,11 +650,29 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** List the invitations that can still be used */
+        get: operations["list_invitations_api_v1_invitations_get"];
         put?: never;
         /** Invite a person to enrol a computer */
         post: operations["invite_api_v1_invitations_post"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/invitations/{number}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Withdraw an invitation that nobody has used */
+        delete: operations["withdraw_api_v1_invitations__number__delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -2081,6 +2099,28 @@ export interface components {
         OidcOut: {
             /** Url */
             url: string;
+        };
+        /**
+         * OpenInvitationOut
+         * @description A link that nobody has used yet, without the link.
+         */
+        OpenInvitationOut: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Expires At
+             * Format: date-time
+             */
+            expires_at: string;
+            /** Id */
+            id: number;
+            /** Invited By */
+            invited_by: string | null;
+            /** User */
+            user: string;
         };
         /**
          * Outcome
@@ -4623,6 +4663,45 @@ export interface operations {
             };
         };
     };
+    list_invitations_api_v1_invitations_get: {
+        parameters: {
+            query?: {
+                /** @description A part of what is shown of a row: its name, its address, … */
+                q?: string | null;
+                limit?: number;
+                /** @description From the Link header of the page before */
+                cursor?: string | null;
+            };
+            header?: {
+                /** @description With a session's cookie, for every write */
+                "X-CSRF-Token"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenInvitationOut"][];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
     invite_api_v1_invitations_post: {
         parameters: {
             query?: never;
@@ -4647,6 +4726,39 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["InvitationOut"];
                 };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    withdraw_api_v1_invitations__number__delete: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description With a session's cookie, for every write */
+                "X-CSRF-Token"?: string | null;
+            };
+            path: {
+                number: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description Default Response */
             default: {

@@ -27,7 +27,7 @@ export const PLACES: readonly Place[] = [
   { label: "Overview", to: "/", icon: IconLayoutDashboard, about: "What is connected now" },
   { label: "Resources", to: "/resources", icon: IconWorld, about: "Names that can be opened" },
   { label: "Gateways", to: "/gateways", icon: IconServer2, about: "Where tunnels end" },
-  { label: "People", to: "/people", icon: IconUsers, about: "Who may open what" },
+  { label: "People", to: "/people", also: "/invitations", icon: IconUsers, about: "Who may open what" },
   { label: "Devices", to: "/devices", icon: IconDeviceLaptop, about: "Enrolled computers" },
   {
     label: "Policies",

@@ -2,9 +2,9 @@
 
 // What a change of one kind of object shows in beside its own lists.
 const ALSO: Record<string, string[]> = {
-  user: ["users", "devices", "groups", "policies", "resources"],
-  invitation: ["users"],
-  device: ["devices", "users"],
+  user: ["users", "invitations", "devices", "groups", "policies", "resources"],
+  // One that is enrolled has used an invitation up.
+  device: ["devices", "users", "invitations"],
   group: ["groups", "policies"],
   policy: ["policies", "resources"],
   resource: ["resources", "policies", "dns"],

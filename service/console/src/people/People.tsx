@@ -1,4 +1,4 @@
-import { ActionIcon, Button, Menu, Stack, Text } from "@mantine/core";
+import { ActionIcon, Button, Group, Menu, Stack, Text } from "@mantine/core";
 import {
   IconDots,
   IconMailForward,
@@ -21,6 +21,7 @@ import { SearchField } from "../shared/SearchField";
 import { AddPerson } from "./AddPerson";
 import { DeletePerson } from "./DeletePerson";
 import { Invite } from "./Invite";
+import { PeopleOrInvitations } from "./PeopleOrInvitations";
 import { peopleQuery, type Person } from "./queries";
 
 type Doing = { what: "add" } | { what: "invite" | "delete"; name: string } | null;
@@ -44,7 +45,10 @@ export function People() {
         {add}
       </PageHead>
       <Stack gap="md">
-        <SearchField label="Search people" value={filter.q ?? ""} onSearch={(q) => show({ q })} />
+        <Group>
+          <PeopleOrInvitations at="/people" />
+          <SearchField label="Search people" value={filter.q ?? ""} onSearch={(q) => show({ q })} />
+        </Group>
         <RowList
           label="People"
           options={peopleQuery(filter)}

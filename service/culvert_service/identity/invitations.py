@@ -1,0 +1,91 @@
+"""Links with which people enrol their computers: given, listed, withdrawn, used."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import secrets
+from collections.abc import Callable
+from urllib.parse import urlencode
+
+from culvert_db import Invitation, Sessions, User
+from culvert_proto import CulvertError, Reason
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from culvert_service.audit import log as audit
+from culvert_service.audit.log import Line, acting
+from culvert_service.identity import repository
+from culvert_service.identity.schemas import InvitationOut, OpenInvitationOut
+from culvert_service.pki.authority import Authority
+from culvert_service.rest.page import Page
+
+_LIFETIME = datetime.timedelta(days=7)
+_TOKEN_BYTES = 32
+
+
+class Invitations:
+    def __init__(
+        self,
+        sessions: Sessions,
+        infrastructure: Authority,
+        rest_url: str,
+        now: Callable[[], datetime.datetime],
+    ) -> None:
+        self._sessions = sessions
+        self._infrastructure = infrastructure
+        self._rest_url = rest_url
+        self._now = now
+
+    async def invite(self, name: str) -> InvitationOut:
+        """Raises CulvertError NOT_FOUND."""
+        token = secrets.token_urlsafe(_TOKEN_BYTES)
+        expires_at = self._now() + _LIFETIME
+        async with self._sessions.begin() as session:
+            user = await repository.user_by_name(session, name)
+            if user is None:
+                raise CulvertError(Reason.NOT_FOUND, what=f"The user {name}")
+            made = Invitation(
+                user_id=user.id,
+                token_hash=_hash(token),
+                invited_by=acting.get().name,
+                expires_at=expires_at,
+            )
+            session.add(made)
+            audit.tell(session, Line("user.invite", f"user/{name}"))
+        query = {
+            "controller": self._rest_url,
+            "token": token,
+            "ca": f"sha256:{self._infrastructure.fingerprint.hex()}",
+        }
+        return InvitationOut(link=f"culvert://enroll?{urlencode(query, safe=':/')}", expires_at=expires_at)
+
+    async def list(self, page: Page, q: str | None) -> list[OpenInvitationOut]:
+        async with self._sessions() as session:
+            found = await repository.open_invitations(session, page.by(int), q, self._now())
+        return [
+            OpenInvitationOut(
+                id=one.id,
+                user=one.user.name,
+                invited_by=one.invited_by,
+                created_at=one.created_at,
+                expires_at=one.expires_at,
+            )
+            for one in page.cut(found, lambda one: (one.id,))
+        ]
+
+    async def withdraw(self, number: int) -> None:
+        """Raises CulvertError NOT_FOUND, when it was used meanwhile too."""
+        async with self._sessions.begin() as session:
+            user = await repository.withdraw_invitation(session, number, self._now())
+            if user is None:
+                raise CulvertError(Reason.NOT_FOUND, what=f"The open invitation {number}")
+            audit.tell(session, Line("user.withdraw-invitation", f"user/{user}", {"invitation": number}))
+
+
+async def use(session: AsyncSession, token: str, now: datetime.datetime) -> User | None:
+    """Whose it is; None when it is not good (any more)."""
+    return await repository.use_invitation(session, _hash(token), now)
+
+
+def _hash(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
