@@ -91,6 +91,8 @@ class Settings(BaseSettings):
     # Of one administrator or API token; of one address that shows neither. Ten seconds' worth may come at once.
     rest_calls_per_second: float = Field(default=100, gt=0)
     rest_strangers_calls_per_second: float = Field(default=20, gt=0)
+    # Of one device, over gRPC; as many.
+    agent_calls_per_second: float = Field(default=20, gt=0)
     # What people call this controller, among those that share its database.
     controller_name: str = Field(default_factory=socket.gethostname, min_length=1)
     # For how long a gateway stays its owner's after the last word of it; renewed three times in that.

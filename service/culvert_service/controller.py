@@ -57,6 +57,7 @@ from culvert_service.gateways.service import Gateways
 from culvert_service.gateways.session import Credentials, Program
 from culvert_service.identity import endpoints as identity_endpoints
 from culvert_service.identity.authenticators import Authenticators
+from culvert_service.identity.denials import Denials
 from culvert_service.identity.invitations import Invitations
 from culvert_service.identity.people import People
 from culvert_service.identity.renewal import Renewal
@@ -84,7 +85,7 @@ from culvert_service.resources.service import Resources
 from culvert_service.rest.access import Access
 from culvert_service.rest.admin_token import AdminToken
 from culvert_service.rest.application import application
-from culvert_service.rest.rates import Rates
+from culvert_service.rest.rates import Rates, per_caller
 from culvert_service.sessions import endpoints as tunnel_endpoints
 from culvert_service.sessions.service import Tunnels
 from culvert_service.site_tunnels import endpoints as site_tunnel_endpoints
@@ -179,8 +180,10 @@ class Controller:
         )
         invitations = Invitations(sessions, self._infrastructure, settings.rest_url, now)
         approval = settings.device_approval
+        self._instruments = Instruments()
+        denials = Denials(sessions, self._instruments.denied)
         self._tunnels = Tunnels(
-            sessions, self._fleet, remote, self._hub, self._pushes, now, approval=approval
+            sessions, self._fleet, remote, self._hub, self._pushes, denials, now, approval=approval
         )
         self._site_tunnels = SiteTunnels(sessions, self._fleet, self._calls, remote)
         enforce = self._tunnels.enforcement.enforce
@@ -219,17 +222,19 @@ class Controller:
                 self._ownership.outbid,
             )
         )
-        authenticators = Authenticators(sessions, master_key, self._pushes, now)
+        authenticators = Authenticators(sessions, master_key, self._pushes, denials, now)
         self._servicer = AgentServicer(
             sessions,
             self._identity,
             authenticators,
-            Renewal(sessions, self._infrastructure, self._device_authority, now),
+            Renewal(sessions, self._infrastructure, self._device_authority, denials, now),
             self._tunnels,
             self._fleet,
             self._hub,
             self._pushes,
             Handover(self._calls, self._fleet),
+            denials,
+            per_caller(settings.agent_calls_per_second),
             managed_zones=settings.managed_zones,
             protected_prefixes=settings.protected_prefixes,
             now=now,
@@ -239,7 +244,6 @@ class Controller:
         proof = Proof(sessions, master_key, passwords, now)
         admins = Admins(sessions, master_key, now, passwords, proof)
         rates = Rates(settings.rest_calls_per_second, settings.rest_strangers_calls_per_second)
-        self._instruments = Instruments()
         authorities = {"infrastructure": self._infrastructure, "device": self._device_authority}
         state_now = State(sessions, self._fleet, self._hub, authorities)
         access, dns = Access(sessions, AdminToken.load(state), admins, rates), Dns(sessions)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+import uuid
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from culvert_proto import Reason, agent_pb2
+from culvert_service.audit.repeats import Repeats
 from culvert_service.rest.rate import Limiter, Rate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from .conftest import running, settings_in
+from .conftest import World, refused, running, settings_in
+
+NOBODYS = "00000000-0000-4000-8000-000000000000"
 
 
 @given(st.lists(st.floats(0, 3), max_size=60))
@@ -49,3 +57,65 @@ async def test_who_asks_too_often_is_told_when_to_come_back(tmp_path: Path, data
         guess = await world.anyone.get("/api/v1/users", headers={"Authorization": "Bearer guess"})
         assert guess.status_code == 429
         assert (await world.anyone.get("/healthz")).status_code == 200
+
+
+def test_of_a_refusal_in_a_loop_the_log_is_told_once_a_minute_and_how_often_it_was() -> None:
+    repeats, what = Repeats(), ("tunnel.open", "name/wiki", "CODE_NEEDED")
+    told = [repeats.tell("x", what, at) for at in range(120)]
+    assert [at for at, left_out in enumerate(told) if left_out is not None] == [0, 60]
+    assert told[60] == 59
+    assert repeats.tell("y", what, 120) == 0
+
+
+def test_of_refusals_that_all_differ_the_log_is_told_no_more_than_the_rate() -> None:
+    repeats = Repeats()
+    told = [repeats.tell("x", ("tunnel.renew", f"tunnel/{at}", "TUNNEL_UNKNOWN"), at) for at in range(600)]
+    lines = [left_out for left_out in told if left_out is not None]
+    assert 60 <= len(lines) <= 32 + 60
+    assert len(lines) + sum(lines) <= 600
+
+
+@pytest.mark.slow
+async def test_a_device_that_loops_refused_calls_fills_neither_log_nor_database(
+    tmp_path: Path, database_url: str
+) -> None:
+    few = settings_in(tmp_path, database_url=database_url, agent_calls_per_second=2)
+    async with running(few) as world:
+        await world.rest("POST", "/users", {"name": "alice", "email": "alice@corp.example"})
+        device, other = await world.enrol(), await world.enrol()
+        names = [f"n{number}.corp.example" for number in range(20)]
+        at_once = await asyncio.gather(*(refused(device.open(name)) for name in names))
+        assert {one.reason for one in at_once} == {Reason.NAME_UNKNOWN}
+        ids = [str(uuid.uuid4()), *[NOBODYS] * 100]
+        loop = await asyncio.gather(*(refused(device.renew(tunnel, 1)) for tunnel in ids))
+        assert {one.reason for one in loop} == {Reason.TUNNEL_UNKNOWN, Reason.RATE_LIMITED}
+        limited = next(one for one in loop if one.reason is Reason.RATE_LIMITED)
+        assert re.search(r"Wait \d+ seconds", limited.remedy)
+        assert (await refused(anext(device.watch()))).reason is Reason.RATE_LIMITED
+        assert (await refused(other.renew(NOBODYS, 1))).reason is Reason.TUNNEL_UNKNOWN
+        told = await world.rest("GET", f"/audit?actor={device.id}&outcome=denied&limit=500")
+        by_action = Counter((line["action"], line["reason"]) for line in told)
+        assert by_action["tunnel.open", "NAME_UNKNOWN"] == 20
+        assert 1 <= by_action["tunnel.renew", "TUNNEL_UNKNOWN"] <= 2
+        assert by_action["device.call", "RATE_LIMITED"] == 1
+        assert {line["details"]["user"] for line in told} == {"alice"}
+
+
+@pytest.mark.slow
+async def test_each_refused_call_is_told(world: World) -> None:
+    device = await world.enrol()
+    await refused(device.renew(NOBODYS, 1))
+    await refused(device.activate(NOBODYS, 1))
+    request = agent_pb2.RenewCertificateRequest(csr_pem="nonsense")
+    await refused(device.call(device.stub.RenewCertificate(request)))
+    await refused(anext(device.watch({"os": "\0"})))
+    await world.rest("POST", f"/devices/{device.id}/revoke")
+    await refused(anext(device.watch()))
+    told = await world.rest("GET", f"/audit?actor={device.id}&outcome=denied")
+    assert [(line["action"], line["object"], line["reason"]) for line in reversed(told)] == [
+        ("tunnel.renew", f"tunnel/{NOBODYS}", "TUNNEL_UNKNOWN"),
+        ("tunnel.activate", f"tunnel/{NOBODYS}", "TUNNEL_UNKNOWN"),
+        ("device.renew", f"device/{device.id}", "CSR_INVALID"),
+        ("device.watch", f"device/{device.id}", "REQUEST_INVALID"),
+        ("device.watch", f"device/{device.id}", "DEVICE_REVOKED"),
+    ]

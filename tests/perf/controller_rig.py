@@ -204,6 +204,8 @@ def _environment(state: Path) -> dict[str, str]:
         "CULVERT_MANAGED_ZONES": "corp.example",
         "CULVERT_PROTECTED_PREFIXES": "10.20.0.0/16",
         "CULVERT_REST_CALLS_PER_SECOND": "1000",
+        # A few devices stand for thousands.
+        "CULVERT_AGENT_CALLS_PER_SECOND": "100000",
     }
 
 

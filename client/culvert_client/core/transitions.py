@@ -23,6 +23,7 @@ TRANSIENT = frozenset(
         Reason.CONTROLLER_INVALID,
         Reason.DATABASE_DOWN,
         Reason.TIMEOUT,
+        Reason.RATE_LIMITED,
         Reason.INTERNAL,
     }
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
 
@@ -17,10 +18,12 @@ from culvert_service.agent.handover import Handover, serving
 from culvert_service.controllers.calls import Serve
 from culvert_service.gateways.fleet import ElsewhereError, Fleet
 from culvert_service.identity.authenticators import Authenticators
+from culvert_service.identity.denials import Denials
 from culvert_service.identity.renewal import Renewal
 from culvert_service.identity.service import Identity, Now
 from culvert_service.resources import repository as resources
 from culvert_service.resources.name import NAME_MAX
+from culvert_service.rest.rate import Limiter
 from culvert_service.sessions.opening import OpenRequest
 from culvert_service.sessions.service import Tunnels
 from culvert_service.watch.hub import GatewayMoved, Hub, Message, ProfileChanged, SaExpiring, TunnelClosed
@@ -47,6 +50,8 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         hub: Hub,
         pushes: Pushes,
         handover: Handover,
+        denials: Denials,
+        limiter: Limiter,
         *,
         managed_zones: Sequence[str],
         protected_prefixes: Sequence[str],
@@ -61,6 +66,8 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         self._hub = hub
         self._pushes = pushes
         self._handover = handover
+        self._denials = denials
+        self._limiter = limiter
         self._managed_zones = managed_zones
         self._protected_prefixes = protected_prefixes
         self._now = now
@@ -70,10 +77,11 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def Watch(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.WatchRequest, context: Context
     ) -> AsyncIterator[agent_pb2.WatchResponse]:
-        fingerprint = caller.fingerprint(context)
-        async with self._stream_turns:
+        who = await self._caller(context)
+        fingerprint = who.fingerprint
+        async with self._stream_turns, self._denials.telling(fingerprint, "device.watch"):
             device = await self._identity.seen(
-                fingerprint, caller.outer_address(context), request.client_version, request.posture
+                fingerprint, who.address, request.client_version, request.posture
             )
         watcher = self._hub.open(device.id)
         _log.info("device watches", extra={"device": str(device.id), "client": request.client_version[:40]})
@@ -101,7 +109,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def ProveCode(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.ProveCodeRequest, context: Context
     ) -> agent_pb2.ProveCodeResponse:
-        proof = await self._authenticators.prove(caller.fingerprint(context), request.code)
+        proof = await self._authenticators.prove((await self._caller(context)).fingerprint, request.code)
         return agent_pb2.ProveCodeResponse(
             code_valid_until=int(proof.until.timestamp()), recovery_codes_left=proof.recovery_codes_left
         )
@@ -110,7 +118,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def OpenTunnel(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.OpenTunnelRequest, context: Context
     ) -> agent_pb2.OpenTunnelResponse:
-        who, failed = caller.who(context), frozenset[str]()
+        who, failed = await self._caller(context), frozenset[str]()
         while True:
             try:
                 return await self._open(who, request, failed)
@@ -129,7 +137,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def RenewSa(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.RenewSaRequest, context: Context
     ) -> agent_pb2.RenewSaResponse:
-        who = caller.who(context)
+        who = await self._caller(context)
         try:
             return await self._renew(who, request)
         except ElsewhereError as elsewhere:
@@ -139,7 +147,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def ActivateSa(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.ActivateSaRequest, context: Context
     ) -> agent_pb2.ActivateSaResponse:
-        who = caller.who(context)
+        who = await self._caller(context)
         try:
             return await self._activate(who, request)
         except ElsewhereError as elsewhere:
@@ -149,18 +157,19 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def CloseTunnel(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.CloseTunnelRequest, context: Context
     ) -> agent_pb2.CloseTunnelResponse:
-        fingerprint, tunnel_id = caller.fingerprint(context), _tunnel_id(request.tunnel_id)
+        who, tunnel_id = await self._caller(context), _tunnel_id(request.tunnel_id)
         if request.reason not in _CLOSE_REASONS:
             raise CulvertError(Reason.REQUEST_INVALID, why="reason is not one that a device closes for")
         why = CulvertError(Reason(request.reason))
-        await self._tunnels.close_by_device(fingerprint, tunnel_id, why)
+        async with self._denials.telling(who.fingerprint, "tunnel.close", f"tunnel/{tunnel_id}"):
+            await self._tunnels.close_by_device(who.fingerprint, tunnel_id, why)
         return agent_pb2.CloseTunnelResponse()
 
     @unary
     async def RenewCertificate(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.RenewCertificateRequest, context: Context
     ) -> agent_pb2.RenewCertificateResponse:
-        renewed = await self._renewal.renew(caller.fingerprint(context), request.csr_pem)
+        renewed = await self._renewal.renew((await self._caller(context)).fingerprint, request.csr_pem)
         return agent_pb2.RenewCertificateResponse(
             certificate_pem=renewed.certificate_pem, ca_pem=renewed.ca_pem
         )
@@ -172,6 +181,15 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             **serving(agent_pb2.RenewSaRequest, self._renew),
             **serving(agent_pb2.ActivateSaRequest, self._activate),
         }
+
+    async def _caller(self, context: Context) -> Who:
+        """Who calls, once for each call. Raises CulvertError RATE_LIMITED, or as `caller.who`."""
+        who = caller.who(context)
+        if seconds := self._limiter.take(who.fingerprint.hex(), time.monotonic()):
+            error = CulvertError(Reason.RATE_LIMITED, seconds=seconds)
+            await self._denials.tell(who.fingerprint, "device.call", error)
+            raise error
+        return who
 
     async def _open(
         self, who: Who, request: agent_pb2.OpenTunnelRequest, failed: frozenset[str] = frozenset()

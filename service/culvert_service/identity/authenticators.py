@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from culvert_db import DeviceState, Outcome, Sessions, Totp
+from culvert_db import DeviceState, Sessions, Totp
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -17,6 +17,7 @@ from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Line
 from culvert_service.identity import recovery, repository, totp
 from culvert_service.identity.authenticator import issue, secret_context
+from culvert_service.identity.denials import Denials
 from culvert_service.identity.schemas import AuthenticatorOut
 from culvert_service.identity.service import admitted
 from culvert_service.pki.master_key import MasterKey
@@ -38,11 +39,17 @@ class Proof:
 
 class Authenticators:
     def __init__(
-        self, sessions: Sessions, master_key: MasterKey, pushes: Pushes, now: Callable[[], datetime.datetime]
+        self,
+        sessions: Sessions,
+        master_key: MasterKey,
+        pushes: Pushes,
+        denials: Denials,
+        now: Callable[[], datetime.datetime],
     ) -> None:
         self._sessions = sessions
         self._master_key = master_key
         self._pushes = pushes
+        self._denials = denials
         self._now = now
 
     async def prove(self, fingerprint: bytes, code: str) -> Proof:
@@ -64,9 +71,12 @@ class Authenticators:
             if isinstance(verdict, totp.Proven):
                 device.code_proven_at, device.code_valid_until = now, until
             why = _refusal(verdict)
-            outcome = Outcome.DENIED if why else Outcome.DONE
             actor = audit.by_device(device.id)
-            audit.tell(session, Line("device.prove", f"device/{device.id}", told, why, outcome, actor))
+            line: Line | None = Line("device.prove", f"device/{device.id}", told, actor=actor)
+            if why is not None:
+                line = self._denials.line(fingerprint, line, why)
+            if line is not None:
+                audit.tell(session, line)
         # Raised after the commit: a wrong guess counts.
         if why is not None:
             raise why

@@ -17,6 +17,7 @@ from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Line
 from culvert_service.identity import repository
+from culvert_service.identity.denials import Denials
 from culvert_service.identity.service import admitted
 from culvert_service.pki import request
 from culvert_service.pki.authority import Authority
@@ -36,15 +37,21 @@ class Renewal:
         sessions: Sessions,
         infrastructure: Authority,
         devices: Authority,
+        denials: Denials,
         now: Callable[[], datetime.datetime],
     ) -> None:
         self._sessions = sessions
         self._infrastructure = infrastructure
         self._devices = devices
+        self._denials = denials
         self._now = now
 
     async def renew(self, fingerprint: bytes, csr_pem: str) -> Renewed:
         """Raises CulvertError CERTIFICATE_UNKNOWN, DEVICE_REVOKED or CSR_INVALID."""
+        async with self._denials.telling(fingerprint, "device.renew"):
+            return await self._renew(fingerprint, csr_pem)
+
+    async def _renew(self, fingerprint: bytes, csr_pem: str) -> Renewed:
         public_key = request.public_key(csr_pem)
         async with self._sessions.begin() as session:
             # Who has shown the next one has it: only one that nobody has shown is replaced.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from culvert_proto import Reason
 from prometheus_client import CollectorRegistry, Counter, GCCollector, Histogram, ProcessCollector
 
 # Seconds. A click waits for two of them at most (DESIGN: the life of one click).
@@ -26,6 +27,12 @@ class Instruments:
             buckets=_BUCKETS,
             registry=self.registry,
         )
+        self.denials = Counter(
+            "culvert_denials",
+            "Refusals of devices' calls, of which the audit log is told, by action and reason",
+            ("action", "reason"),
+            registry=self.registry,
+        )
         self.rest_calls = Counter(
             "culvert_rest_calls",
             "Calls of the REST API by route and status",
@@ -39,3 +46,6 @@ class Instruments:
             buckets=_BUCKETS,
             registry=self.registry,
         )
+
+    def denied(self, action: str, reason: Reason) -> None:
+        self.denials.labels(action, reason.name).inc()

@@ -17,8 +17,8 @@ _BURST_SECONDS = 10
 
 class Rates:
     def __init__(self, callers_per_second: float, strangers_per_second: float) -> None:
-        self._callers = _limiter(callers_per_second)
-        self._strangers = _limiter(strangers_per_second)
+        self._callers = per_caller(callers_per_second)
+        self._strangers = per_caller(strangers_per_second)
 
     def caller(self) -> None:
         """For the one that acts. Raises CulvertError RATE_LIMITED."""
@@ -35,7 +35,8 @@ class Rates:
         self.stranger(request)
 
 
-def _limiter(per_second: float) -> Limiter:
+def per_caller(per_second: float) -> Limiter:
+    """Ten seconds' worth may come at once."""
     return Limiter(Rate(per_second, max(1, per_second * _BURST_SECONDS)))
 
 

@@ -24,10 +24,11 @@ from culvert_service.gateways.link import Link
 from culvert_service.gateways.remote import Remote
 from culvert_service.gateways.tunnel_entries import install_pair, policy_entries, remove_pair
 from culvert_service.identity import repository as identity
+from culvert_service.identity.denials import Denials
 from culvert_service.identity.service import admitted
 from culvert_service.rest.page import Page
 from culvert_service.sessions import listing, records, repository
-from culvert_service.sessions.closing import Finish, tell_closed, tell_denied
+from culvert_service.sessions.closing import Finish, tell_closed
 from culvert_service.sessions.enforcement import Enforcement
 from culvert_service.sessions.enforcement_repository import Due
 from culvert_service.sessions.failover import Failover
@@ -64,6 +65,7 @@ class Tunnels:
         remote: Remote,
         hub: Hub,
         pushes: Pushes,
+        denials: Denials,
         now: Now,
         *,
         approval: bool,
@@ -74,6 +76,7 @@ class Tunnels:
         self._remote = remote
         self._hub = hub
         self._pushes = pushes
+        self._denials = denials
         self._now = now
         self._restoring = Restoring(sessions, hub, pushes, self._close_lost, self._spawn_restoring)
         self._opening = Opening(sessions, fleet, self._restoring, now, approval=approval)
@@ -107,11 +110,17 @@ class Tunnels:
 
     async def renew(self, fingerprint: bytes, tunnel_id: uuid.UUID, generation: int) -> Renewed:
         """The next pair, for which the gateway is ready. Raises CulvertError TUNNEL_UNKNOWN, GENERATION_STALE, …"""
-        return await asyncio.shield(self._spawn(self._renew(fingerprint, tunnel_id, generation)))
+        renewing = self._renew(fingerprint, tunnel_id, generation)
+        return await asyncio.shield(
+            self._spawn(self._telling(fingerprint, "tunnel.renew", tunnel_id, renewing))
+        )
 
     async def activate(self, fingerprint: bytes, tunnel_id: uuid.UUID, generation: int) -> None:
         """Moves the gateway's outbound traffic; the pair before drains. Idempotent."""
-        await asyncio.shield(self._spawn(self._activate(fingerprint, tunnel_id, generation)))
+        activating = self._activate(fingerprint, tunnel_id, generation)
+        await asyncio.shield(
+            self._spawn(self._telling(fingerprint, "tunnel.activate", tunnel_id, activating))
+        )
 
     async def close_by_device(self, fingerprint: bytes, tunnel_id: uuid.UUID, why: CulvertError) -> None:
         """A tunnel that is closed already is fine; another device's is TUNNEL_UNKNOWN."""
@@ -235,12 +244,11 @@ class Tunnels:
 
     async def _open(self, request: OpenRequest) -> Opened:
         timeline = Timeline()
-        async with self._turns:
-            try:
-                opened = await self._opening.open(request, timeline)
-            except CulvertError as error:
-                await tell_denied(self._sessions, request.fingerprint, request.fqdn, error)
-                raise
+        async with (
+            self._turns,
+            self._denials.telling(request.fingerprint, "tunnel.open", f"name/{request.fqdn}"),
+        ):
+            opened = await self._opening.open(request, timeline)
         tunnel = opened.tunnel
         _log.info(
             "tunnel opened",
@@ -262,6 +270,12 @@ class Tunnels:
         elif replaced is not None:
             self._spawn(self._leave(replaced), name=f"drain {replaced.id}")
         return opened
+
+    async def _telling(
+        self, fingerprint: bytes, action: str, tunnel_id: uuid.UUID, work: Coroutine[Any, Any, _Result]
+    ) -> _Result:
+        async with self._denials.telling(fingerprint, action, f"tunnel/{tunnel_id}"):
+            return await work
 
     async def _renew(self, fingerprint: bytes, tunnel_id: uuid.UUID, generation: int) -> Renewed:
         timeline = Timeline()

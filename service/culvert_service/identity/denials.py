@@ -1,0 +1,72 @@
+"""What the audit log is told of devices' calls that are refused."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from culvert_db import Outcome, Sessions
+from culvert_proto import CulvertError, Reason
+
+from culvert_service.audit import log as audit
+from culvert_service.audit.line import Detail
+from culvert_service.audit.log import Line
+from culvert_service.audit.repeats import Repeats
+from culvert_service.identity import repository
+
+# Each of them is a guess; the device is locked before they are many.
+_ALWAYS_TOLD = (Reason.CODE_WRONG,)
+
+
+class Denials:
+    """A device is known by its certificate's fingerprint. What is left out of the log is counted in the next line."""
+
+    def __init__(self, sessions: Sessions, count: Callable[[str, Reason], None]) -> None:
+        """`count` is called for each, by action and reason, whether the log is told or not."""
+        self._sessions = sessions
+        self._count = count
+        self._repeats = Repeats()
+
+    @asynccontextmanager
+    async def telling(
+        self, fingerprint: bytes, action: str, about: str | None = None
+    ) -> AsyncGenerator[None]:
+        """Around what may be refused; `about` is the line's object, by default the device."""
+        try:
+            yield
+        except CulvertError as error:
+            await self.tell(fingerprint, action, error, about)
+            raise
+
+    async def tell(
+        self, fingerprint: bytes, action: str, why: CulvertError, about: str | None = None
+    ) -> None:
+        certificate = f"certificate/sha256:{fingerprint.hex()}"
+        line = self.line(fingerprint, Line(action, about or certificate), why)
+        if line is None:
+            return
+        async with self._sessions.begin() as session:
+            # Who shows a certificate that is not known is known by it alone.
+            device = await repository.device_by_fingerprint(session, fingerprint)
+            if device is not None:
+                line = replace(
+                    line,
+                    object=about or f"device/{device.id}",
+                    details={"user": device.user.name} | line.details,
+                    actor=audit.by_device(device.id),
+                )
+            audit.tell(session, line)
+
+    def line(self, fingerprint: bytes, line: Line, why: CulvertError) -> Line | None:
+        """As the log is told of the refusal; None when it is left out."""
+        self._count(line.action, why.reason)
+        what = line.action, line.object, why.reason.name
+        left_out = (
+            0 if why.reason in _ALWAYS_TOLD else self._repeats.tell(fingerprint.hex(), what, time.monotonic())
+        )
+        if left_out is None:
+            return None
+        told: dict[str, Detail] = {"left_out": left_out} if left_out else {}
+        return replace(line, why=why, outcome=Outcome.DENIED, details=line.details | told)
