@@ -183,9 +183,17 @@ class Controller:
         self._instruments = Instruments()
         denials = Denials(sessions, self._instruments.denied)
         self._tunnels = Tunnels(
-            sessions, self._fleet, remote, self._hub, self._pushes, denials, now, approval=approval
+            sessions,
+            self._fleet,
+            remote,
+            self._hub,
+            self._pushes,
+            denials,
+            self._instruments,
+            now,
+            approval=approval,
         )
-        self._site_tunnels = SiteTunnels(sessions, self._fleet, self._calls, remote)
+        self._site_tunnels = SiteTunnels(sessions, self._fleet, self._calls, remote, self._instruments)
         enforce = self._tunnels.enforcement.enforce
         self._ownership = Ownership(
             sessions,
@@ -204,7 +212,7 @@ class Controller:
                 self._calls.channel: self._calls.hear,
             },
         )
-        at_gateways = GatewayState(self._tunnels, self._site_tunnels)
+        at_gateways = GatewayState(self._tunnels, self._site_tunnels, self._instruments)
         gateways = self.gateways = Gateways(
             sessions, self._fleet, self._ownership, self._infrastructure, master_key, at_gateways.desired
         )

@@ -6,8 +6,10 @@ import time
 from collections.abc import Sequence
 
 from culvert_service.gateways.diff import DesiredTunnel
+from culvert_service.gateways.health import Drift
 from culvert_service.gateways.link import Link
 from culvert_service.gateways.reconcile import reconcile
+from culvert_service.metrics.instruments import Instruments
 from culvert_service.sessions.service import Tunnels
 from culvert_service.site_tunnels.service import SiteTunnels
 
@@ -16,13 +18,18 @@ _TOLD_SECONDS = 1.0
 
 
 class GatewayState:
-    def __init__(self, tunnels: Tunnels, site_tunnels: SiteTunnels) -> None:
+    def __init__(self, tunnels: Tunnels, site_tunnels: SiteTunnels, instruments: Instruments) -> None:
         self._tunnels = tunnels
         self._site_tunnels = site_tunnels
+        self._instruments = instruments
         self._told: dict[tuple[int, int], float] = {}
 
     async def reconcile(self, link: Link) -> None:
+        began, drifts = time.perf_counter(), link.report().drifts
         await reconcile(link, self.desired, self._lost)
+        report = link.report()
+        drift = report.last if report.drifts > drifts else Drift()
+        self._instruments.reconciled(link.name, time.perf_counter() - began, drift)
 
     async def soft_limit(self, link: Link, sa_id: int) -> None:
         """For a gateway's digest."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from culvert_db import DnsRecord, DnsState, Gateway, GatewaySample
 from culvert_db.embedded import EmbeddedPostgres
 from culvert_proto import Reason
 from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import select
 
 from .conftest import World, refused, running, settings_in, until
 from .switch import Switch
+from .test_failover import spare
 
 pytestmark = pytest.mark.slow
 
@@ -53,6 +56,46 @@ async def test_calls_tunnels_and_gateways_are_counted(world: World, switch: Swit
     bearer = {"Authorization": f"Bearer {token}"}
     assert (await world.anyone.get("/api/v1/metrics", headers=bearer)).status_code == 200
     assert (await world.anyone.get("/api/v1/users", headers=bearer)).status_code == 403
+
+
+async def test_what_the_controller_puts_right_and_what_it_denies_is_counted(
+    world: World, switch: Switch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("culvert_service.gateways.link._RECONCILE_SECONDS", 0.05)
+    device = await world.enrol()
+    await refused(device.open())
+    await refused(device.open("nobody.corp.example"))
+    (policy,) = await world.rest("GET", "/policies")
+    await device.prove()
+    async with world.sessions.begin() as session:
+        number = await session.scalar(select(Gateway.id))
+        session.add(GatewaySample(gateway_id=number, drops={"icv": 3}))
+        session.add(DnsRecord(name="a", zone="corp", type="A", state=DnsState.FOREIGN))
+    async with spare(world):
+        opened = (await device.open()).tunnel
+        await device.renew(opened.tunnel_id, 1)
+        await world.rest("POST", "/gateways/gw-berlin/drain")
+        await until(device.open, lambda answer: answer.tunnel.gateway.name == "gw-paris")
+    # The next reconciliation is as far away as when the link began.
+    switch.silent = True
+    await world.online("gw-berlin", wanted="offline")
+    switch.silent = False
+    await world.online("gw-berlin")
+    key = next(key for key, entry in switch.entries.items() if entry.table_id == switch.table("own_address"))
+    del switch.entries[key]
+    drift = ("culvert_drift_repaired_entries_total", ("gw-berlin", "missing"))
+    found = await until(lambda: scraped(world), lambda found: found.get(drift, 0) > 0)
+    assert found[drift] == 1
+    assert found["culvert_reconcile_seconds_count", ()] >= 2
+    assert found["culvert_denials_total", ("tunnel.open", "CODE_NEEDED")] == 1
+    assert found["culvert_policy_denials_total", (policy["name"], "CODE_NEEDED")] == 1
+    assert found["culvert_policy_denials_total", ("", "NAME_UNKNOWN")] == 1
+    assert found["culvert_rekeys_total", ("device",)] == 1
+    assert found["culvert_failovers_total", ("gw-berlin",)] == 1
+    assert found["culvert_gateway_drops_total", ("gw-berlin", "icv")] == 3
+    assert found["culvert_dns_records", ("corp", "foreign")] == 1
+    labels = {label for _, values in found for label in values}
+    assert not {"alice", "a", "nobody.corp.example", device.id}.intersection(labels)
 
 
 async def test_without_its_database_it_lives_and_is_not_ready(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_of_refusals_that_all_differ_the_log_is_told_no_more_than_the_rate() -> 
 async def test_a_device_that_loops_refused_calls_fills_neither_log_nor_database(
     tmp_path: Path, database_url: str
 ) -> None:
-    few = settings_in(tmp_path, database_url=database_url, agent_calls_per_second=2)
+    few = settings_in(tmp_path, database_url=database_url, agent_calls_per_second=3)
     async with running(few) as world:
         await world.rest("POST", "/users", {"name": "alice", "email": "alice@corp.example"})
         device, other = await world.enrol(), await world.enrol()

@@ -82,6 +82,12 @@ class Decision:
     verdict: Permit | Denial
     steps: tuple[Step, ...]
 
+    @property
+    def policy(self) -> str | None:
+        """Whose condition it was that the denial tells of."""
+        told = (step.subject for step in self.steps if step.denial is self.verdict and step.check in EASE)
+        return next(told, None)
+
 
 def decide(
     asker: Asker,

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable
 
-from culvert_db import Device, Gateway, Sessions, SiteTunnel, Tunnel
+from culvert_db import Device, DnsRecord, DnsZoneStatus, Gateway, GatewaySample, Sessions, SiteTunnel, Tunnel
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from sqlalchemy import func, select
+from sqlalchemy.dialects.postgresql import distinct_on
 
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.pki.authority import Authority
 from culvert_service.watch.hub import Hub
+
+# Of a gateway that nobody has sampled for that long, nothing is said (gateways/sampling.py).
+_SAMPLED = datetime.timedelta(minutes=1)
 
 
 class _Read(Collector):
@@ -39,6 +44,21 @@ class State:
                 .group_by(Gateway.name, Tunnel.state)
             )
             between = await session.execute(select(SiteTunnel.state, func.count()).group_by(SiteTunnel.state))
+            records = await session.execute(
+                select(DnsRecord.zone, DnsRecord.state, func.count()).group_by(
+                    DnsRecord.zone, DnsRecord.state
+                )
+            )
+            zones = await session.execute(
+                select(DnsZoneStatus.state, func.count()).group_by(DnsZoneStatus.state)
+            )
+            newest = (
+                select(Gateway.name, GatewaySample.drops)
+                .join(Gateway, Gateway.id == GatewaySample.gateway_id)
+                .ext(distinct_on(Gateway.name))
+                .order_by(Gateway.name, GatewaySample.at.desc())
+            )
+            samples = await session.execute(newest.where(GatewaySample.at > func.now() - _SAMPLED))
             devices = await session.execute(select(Device.state, func.count()).group_by(Device.state))
         registry = CollectorRegistry()
         registry.register(
@@ -55,6 +75,26 @@ class State:
                         "Tunnels between gateways by state, of all controllers",
                         ("state",),
                         (((state.value,), count) for state, count in between),
+                    ),
+                    _gauge(
+                        "culvert_dns_zones",
+                        "DNS zones that a dns-updater has looked at, by state",
+                        ("state",),
+                        (((state.value,), count) for state, count in zones),
+                    ),
+                    _gauge(
+                        "culvert_dns_records",
+                        "Published names by zone (empty: of none) and state",
+                        ("zone", "state"),
+                        (((zone, state.value), count) for zone, state, count in records),
+                    ),
+                    _filled(
+                        CounterMetricFamily(
+                            "culvert_gateway_drops",
+                            "Packets that a gateway has dropped since its switch began, by cause, of all controllers",
+                            labels=("gateway", "cause"),
+                        ),
+                        (((name, cause), count) for name, drops in samples for cause, count in drops.items()),
                     ),
                     _gauge(
                         "culvert_devices",
@@ -89,7 +129,12 @@ class State:
 def _gauge(
     name: str, what: str, labels: tuple[str, ...], values: Iterable[tuple[tuple[str, ...], float]]
 ) -> Metric:
-    family = GaugeMetricFamily(name, what, labels=labels)
+    return _filled(GaugeMetricFamily(name, what, labels=labels), values)
+
+
+def _filled(
+    family: GaugeMetricFamily | CounterMetricFamily, values: Iterable[tuple[tuple[str, ...], float]]
+) -> Metric:
     for named, value in values:
         family.add_metric(named, value)
     return family

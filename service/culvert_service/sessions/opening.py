@@ -30,6 +30,7 @@ from culvert_service.gateways.link import Link
 from culvert_service.gateways.sa import draw_tag
 from culvert_service.gateways.tunnel_entries import Path, install_pair, policy_entries, remove_pair
 from culvert_service.identity.service import admitted
+from culvert_service.metrics.instruments import Instruments
 from culvert_service.sessions import records, repository
 from culvert_service.sessions.grant import DRAIN, GrantedPair, GrantedTunnel, PairKeys, Timeline
 from culvert_service.sessions.lifecycle import Reopen, advance
@@ -89,12 +90,20 @@ class _RaceError(Exception):
 
 class Opening:
     def __init__(
-        self, sessions: Sessions, fleet: Fleet, restoring: Restoring, now: Now, *, approval: bool
+        self,
+        sessions: Sessions,
+        fleet: Fleet,
+        restoring: Restoring,
+        instruments: Instruments,
+        now: Now,
+        *,
+        approval: bool,
     ) -> None:
         """`approval`: no policy lets in a device that no administrator has approved."""
         self._sessions = sessions
         self._fleet = fleet
         self._restoring = restoring
+        self._instruments = instruments
         self._now = now
         self._approval = approval
 
@@ -169,17 +178,19 @@ class Opening:
 
     def _decide(self, request: OpenRequest, facts: OpenFacts, device: Device, failed: set[str]) -> Permit:
         resource = facts.resource
-        verdict = decide(
+        decision = decide(
             decision_facts.asker(device, device.user, request.peer_address),
             request.fqdn,
             decision_facts.target(resource, facts.policies, approval=self._approval) if resource else None,
             [self._fact(one, failed, request.distances) for one in facts.serving],
             request.pinned,
             self._now(),
-        ).verdict
-        if isinstance(verdict, Denial):
-            raise verdict.error()
-        return verdict
+        )
+        if isinstance(decision.verdict, Denial):
+            reason = decision.verdict.reason
+            self._instruments.policy_denials.labels(decision.policy or "", reason.name).inc()
+            raise decision.verdict.error()
+        return decision.verdict
 
     def _fact(self, serving: Serving, failed: set[str], distances: Mapping[str, Distance]) -> GatewayFact:
         name = serving.gateway.name

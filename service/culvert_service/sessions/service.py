@@ -26,6 +26,7 @@ from culvert_service.gateways.tunnel_entries import install_pair, policy_entries
 from culvert_service.identity import repository as identity
 from culvert_service.identity.denials import Denials
 from culvert_service.identity.service import admitted
+from culvert_service.metrics.instruments import Instruments
 from culvert_service.rest.page import Page
 from culvert_service.sessions import listing, records, repository
 from culvert_service.sessions.closing import Finish, tell_closed
@@ -66,6 +67,7 @@ class Tunnels:
         hub: Hub,
         pushes: Pushes,
         denials: Denials,
+        instruments: Instruments,
         now: Now,
         *,
         approval: bool,
@@ -77,9 +79,10 @@ class Tunnels:
         self._hub = hub
         self._pushes = pushes
         self._denials = denials
+        self._instruments = instruments
         self._now = now
         self._restoring = Restoring(sessions, hub, pushes, self._close_lost, self._spawn_restoring)
-        self._opening = Opening(sessions, fleet, self._restoring, now, approval=approval)
+        self._opening = Opening(sessions, fleet, self._restoring, instruments, now, approval=approval)
         self.enforcement = Enforcement(sessions, hub, self._close_due, now, approval=approval)
         self.refit = Refit(self._close_held, now)
         self._failover = Failover(sessions, fleet, hub)
@@ -268,6 +271,7 @@ class Tunnels:
         if (replaced := opened.replaced) is not None and replaced.gateway == tunnel.gateway:
             self._spawn(self._clear([replaced]))
         elif replaced is not None:
+            self._instruments.failovers.labels(replaced.gateway).inc()
             self._spawn(self._leave(replaced), name=f"drain {replaced.id}")
         return opened
 
@@ -297,6 +301,7 @@ class Tunnels:
         ]
         if leftovers:
             await link.remove([leftovers])
+        self._instruments.rekeys.labels("device").inc()
         _log.info(
             "tunnel renewed",
             extra={

@@ -17,6 +17,7 @@ from culvert_service.audit import log as audit
 from culvert_service.audit.log import Line
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.key_wrap import new_sa_key
+from culvert_service.metrics.instruments import Instruments
 from culvert_service.periodic import Periodic
 from culvert_service.sessions.grant import DRAIN
 from culvert_service.site_tunnels import repository
@@ -32,10 +33,11 @@ _AGAIN_SECONDS, _AGAIN_MAX_SECONDS = 1.0, 60.0
 
 
 class Keying:
-    def __init__(self, sessions: Sessions, fleet: Fleet, hands: Hands) -> None:
+    def __init__(self, sessions: Sessions, fleet: Fleet, hands: Hands, instruments: Instruments) -> None:
         self._sessions = sessions
         self._fleet = fleet
         self._hands = hands
+        self._instruments = instruments
         self._asked: dict[uuid.UUID, int] = {}
         self._patience: dict[uuid.UUID, tuple[float, float]] = {}
         self._looks = Periodic("site tunnels", self._look, _LOOK_SECONDS)
@@ -115,6 +117,8 @@ class Keying:
         async with self._sessions.begin() as session:
             if not await repository.switched(session, record.id, generation, before, DRAIN):
                 return
+        if before:
+            self._instruments.rekeys.labels("gateways").inc()
         _log.info("site tunnel switched", extra={"site_tunnel": record.name, "generation": generation})
 
     async def _renew(self, record: SiteTunnelRecord, generation: int) -> None:

@@ -23,6 +23,7 @@ from culvert_service.gateways.link import Link
 from culvert_service.gateways.record import site_of
 from culvert_service.gateways.remote import Remote
 from culvert_service.gateways.suite import Suite, check_allowed
+from culvert_service.metrics.instruments import Instruments
 from culvert_service.resources.schemas import Rekey
 from culvert_service.resources.target import Target
 from culvert_service.rest.page import Page
@@ -37,11 +38,13 @@ from culvert_service.site_tunnels.schemas import EndIn, EndOut, SiteTunnelChange
 class SiteTunnels:
     channel = SITE_TUNNELS_CHANNEL
 
-    def __init__(self, sessions: Sessions, fleet: Fleet, calls: Calls, remote: Remote) -> None:
+    def __init__(
+        self, sessions: Sessions, fleet: Fleet, calls: Calls, remote: Remote, instruments: Instruments
+    ) -> None:
         self._sessions = sessions
         self._fleet = fleet
         self._hands = Hands(sessions, fleet, calls, remote)
-        self._keying = Keying(sessions, fleet, self._hands)
+        self._keying = Keying(sessions, fleet, self._hands, instruments)
         self.hear = self._keying.look_soon
         self.serving = self._hands.serving
         self.start = self._keying.start
