@@ -57,7 +57,10 @@ class Device(Base):
     code_valid_until: Mapped[datetime.datetime | None]
     created_at: Mapped[CreatedAt]
     revoked_at: Mapped[datetime.datetime | None]
-    # When, from where and with what it began to watch last; posture is what it says of itself.
+    # Its stream's controller (its `holder`), and until when that holds unless it is said again.
+    watched_by: Mapped[str | None]
+    watched_until: Mapped[datetime.datetime | None]
+    # When it watched last; from where and with what it began to; posture is what it says of itself.
     last_seen_at: Mapped[datetime.datetime | None]
     last_seen_address: Mapped[str | None] = mapped_column(INET)
     client_version: Mapped[str | None]

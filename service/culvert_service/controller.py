@@ -92,6 +92,7 @@ from culvert_service.site_tunnels import endpoints as site_tunnel_endpoints
 from culvert_service.site_tunnels.service import SiteTunnels
 from culvert_service.tracing.tracing import Tracing
 from culvert_service.watch.hub import Hub
+from culvert_service.watch.presence import Presence
 from culvert_service.watch.pushes import Pushes
 
 _log = logging.getLogger(__name__)
@@ -168,6 +169,7 @@ class Controller:
         self._calls = Calls(sessions, me, master_key)
         remote = Remote(self._calls, self._fleet)
         self._pushes = Pushes(sessions, self._hub, me)
+        self._presence = Presence(sessions, self._hub, me, now)
         self._identity = Identity(
             sessions,
             self._infrastructure,
@@ -175,6 +177,7 @@ class Controller:
             master_key,
             self._hub,
             self._pushes,
+            self._presence,
             agent_address=settings.agent_address,
             now=now,
         )
@@ -325,6 +328,8 @@ class Controller:
             self._sampling.start()
             stack.push_async_callback(self._own.stop)
             await self._own.start()
+            stack.push_async_callback(self._presence.stop)
+            self._presence.start()
             await stack.enter_async_context(self._agent_server())
             settings = self._settings
             rest = servers.rest_server(self._app, settings.rest_listen, settings.state_dir, self._own)

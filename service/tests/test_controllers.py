@@ -192,6 +192,43 @@ async def test_a_device_may_call_any_controller(both: tuple[World, World]) -> No
     assert (await tunnel_entries(one), await two.rest("GET", "/tunnels")) == (0, [])
 
 
+async def test_a_device_is_online_at_every_controller_while_it_watches_one(
+    settings: tuple[Settings, Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("culvert_service.watch.presence._TELL_SECONDS", 0.3)
+    async with running(settings[0]) as one, running(settings[1]) as two:
+        await one.rest("POST", "/users", {"name": "alice", "email": "alice@corp.example"})
+        device = await two.enrol()
+
+        async def seen() -> tuple[set[bool], str]:
+            shown = [await world.rest("GET", f"/devices/{device.id}") for world in (one, two)]
+            return {one["online"] for one in shown}, shown[0]["last_seen_at"]
+
+        assert (await seen())[0] == {False}
+        await next_event(device.watch(), "profile")
+        online, since = await seen()
+        assert online == {True}
+        await until(seen, lambda now: now[1] > since)
+        # It goes to the other controller; that its stream here ends later changes nothing.
+        moved = device.at(settings[0].agent_listen)
+        await next_event(moved.watch(), "profile")
+        await device.channel.close()
+        await until(seen, lambda now: now[1] > since)
+        await asyncio.sleep(1.5)
+        assert (await seen())[0] == {True}
+        await moved.channel.close()
+        await until(seen, lambda now: now[0] == {False})
+        # A controller that has died is believed for a while, and no longer.
+        async with one.sessions.begin() as session:
+            await session.execute(
+                text("UPDATE devices SET watched_by = 'dead', watched_until = now() + interval '1 minute'")
+            )
+        assert (await seen())[0] == {True}
+        async with one.sessions.begin() as session:
+            await session.execute(text("UPDATE devices SET watched_until = now()"))
+        assert (await seen())[0] == {False}
+
+
 @needs_root
 async def test_any_controller_closes_tunnels_before_it_says_so(both: tuple[World, World]) -> None:
     one, two = both

@@ -89,7 +89,7 @@ class DeviceOut(BaseModel):
     user: str
     # Pending: nobody has approved it. It opens what asks for no approval, unless the controller asks for it everywhere.
     state: Literal["pending", "approved", "revoked"]
-    # Whether it is connected to this controller; last_seen_at and last_seen_address are of its last connection.
+    # Whether it is connected to any controller. While it is, last_seen_at moves on each minute.
     online: bool
     last_seen_at: datetime | None
     last_seen_address: str | None

@@ -31,6 +31,7 @@ from culvert_service.rest.order import chosen
 from culvert_service.rest.page import Page
 from culvert_service.rest.version import MayMatch
 from culvert_service.watch.hub import End, Hub
+from culvert_service.watch.presence import Presence
 from culvert_service.watch.pushes import Pushes
 
 _log = logging.getLogger(__name__)
@@ -55,6 +56,7 @@ class Identity:
         master_key: MasterKey,
         hub: Hub,
         pushes: Pushes,
+        presence: Presence,
         *,
         agent_address: str,
         now: Now,
@@ -65,6 +67,7 @@ class Identity:
         self._master_key = master_key
         self._hub = hub
         self._pushes = pushes
+        self._presence = presence
         self._agent_address = agent_address
         self._now = now
 
@@ -183,6 +186,7 @@ class Identity:
             await repository.take_next_certificate(session, fingerprint)
             device = admitted(await repository.device_by_fingerprint(session, fingerprint), now)
             device.last_seen_at, device.last_seen_address = now, address
+            self._presence.began(device)
             said = client_version[:_VERSION_LENGTH], dict(posture)
             if said != (device.client_version, device.posture):
                 device.client_version, device.posture = said
@@ -200,7 +204,7 @@ class Identity:
             name=device.name,
             user=device.user.name,
             state=device.state.value,
-            online=self._hub.watches(device.id),
+            online=self._presence.online(device),
             last_seen_at=device.last_seen_at,
             last_seen_address=device.last_seen_address,
             client_version=device.client_version,

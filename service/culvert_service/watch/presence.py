@@ -1,0 +1,88 @@
+"""Which devices watch here, for the other controllers to see; and when each was seen last, for as long as it stays.
+
+A row is written when a stream begins (identity/service.py), once a minute while it lasts, and when it has ended. What a
+controller that died has said of its devices holds for a few minutes more.
+"""
+
+from __future__ import annotations
+
+import datetime
+import time
+import uuid
+from collections.abc import Callable, Collection
+
+from culvert_db import Device, Sessions
+from sqlalchemy import select, update
+
+from culvert_service.controllers.identity import ControllerId
+from culvert_service.periodic import Periodic
+from culvert_service.watch.hub import Hub
+
+HOLDS = datetime.timedelta(minutes=3)
+_LOOK_SECONDS = 1.0
+_TELL_SECONDS = 60.0
+# Rows in one transaction: when ten thousand devices come back at once, their rows take turns.
+_PORTION = 500
+
+
+class Presence:
+    def __init__(
+        self, sessions: Sessions, hub: Hub, me: ControllerId, now: Callable[[], datetime.datetime]
+    ) -> None:
+        self._sessions = sessions
+        self._hub = hub
+        self._me = me
+        self._now = now
+        # When the row of each was last written, by the monotonic clock.
+        self._told: dict[uuid.UUID, float] = {}
+        self._looking = Periodic("presence", self._look, _LOOK_SECONDS)
+
+    def start(self) -> None:
+        self._looking.start()
+
+    async def stop(self) -> None:
+        """After the streams have ended."""
+        await self._looking.stop()
+        await self._leave(list(self._told))
+
+    def began(self, device: Device) -> None:
+        """In the transaction in which it was seen, of a stream that is about to begin here."""
+        device.watched_by, device.watched_until = self._me.holder, self._now() + HOLDS
+        self._told[device.id] = time.monotonic()
+
+    def online(self, device: Device) -> bool:
+        """At whichever controller."""
+        if self._hub.watches(device.id):
+            return True
+        elsewhere = device.watched_by is not None and device.watched_by != self._me.holder
+        return elsewhere and device.watched_until is not None and self._now() < device.watched_until
+
+    async def _look(self) -> None:
+        now, watches = time.monotonic(), self._hub.watches
+        # A stream may take a moment to begin after its row was written.
+        await self._leave(
+            [it for it, at in self._told.items() if now > at + _LOOK_SECONDS and not watches(it)]
+        )
+        due = [it for it, at in self._told.items() if now > at + _TELL_SECONDS and watches(it)][:_PORTION]
+        if not due:
+            return
+        at = self._now()
+        async with self._sessions.begin() as session:
+            # Who is opening a tunnel at this moment is told of in the next look but one.
+            free = select(Device.id).where(Device.id.in_(due), Device.watched_by == self._me.holder)
+            free = free.with_for_update(skip_locked=True, key_share=True)
+            told = update(Device).where(Device.id.in_(free.scalar_subquery()))
+            values = {"last_seen_at": at, "watched_until": at + HOLDS}
+            found = await session.scalars(told.values(values).returning(Device.id))
+            written = set(found)
+        for device in due:
+            self._told[device] = now if device in written else now - _TELL_SECONDS + _LOOK_SECONDS
+
+    async def _leave(self, gone: Collection[uuid.UUID]) -> None:
+        if not gone:
+            return
+        which = Device.id.in_(gone), Device.watched_by == self._me.holder
+        async with self._sessions.begin() as session:
+            await session.execute(update(Device).where(*which).values(watched_by=None, watched_until=None))
+        for device in gone:
+            self._told.pop(device, None)
