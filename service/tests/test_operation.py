@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from culvert_service.operation.commands import doctor
 from culvert_service.operation.rest_client import CallRefusedError
 from sqlalchemy import text
 
-from .conftest import World, free_port
+from .conftest import World, free_port, serving
+from .switch import Switch
 
 pytestmark = pytest.mark.slow
 
@@ -94,3 +96,26 @@ async def test_a_first_set_up(world: World, tmp_path: Path, capsys: pytest.Captu
         await session.execute(text("ALTER TABLE audit_lines DISABLE TRIGGER USER"))
         await session.execute(text("UPDATE audit_lines SET actor = 'nobody' WHERE action = 'user.invite'"))
     assert any(line.startswith("audit log") for line in await findings(world, capsys))
+
+
+async def test_the_doctor_warns_of_a_gateways_certificate_before_it_ends(
+    world: World, switch: Switch, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await findings(world, capsys, well=True) == []
+    monkeypatch.setattr("culvert_service.operation.doctor._BUNDLE_SOON", datetime.timedelta(days=398))
+    certificate, remedy = await findings(world, capsys)
+    assert certificate.split() == ["certificate", "of", "gw-berlin", "it", "ends", "in", "396", "days"]
+    assert "gateway bundle gw-berlin" in remedy
+
+
+async def test_the_doctor_says_what_is_wrong_with_a_gateways_certificate(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = free_port()
+    await world.add_gateway("gw-berlin", port)
+    await world.add_gateway("gw-paris", free_port(), 2)
+    async with serving(world, Switch(), "gw-paris", port):
+        found = await findings(world, capsys)
+    [certificate] = [line for line in found if line.startswith("certificate of ")]
+    assert certificate.startswith("certificate of gw-berlin ")
+    assert "not valid for 'gw-berlin'" in certificate

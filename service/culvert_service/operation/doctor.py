@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import ssl
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from culvert_service import controller
 from culvert_service.audit import repository as audit
 from culvert_service.config import ConfigurationError, Settings
 from culvert_service.gateways.config import kek_of
+from culvert_service.operation.gateway_certificate import ends_at
 from culvert_service.operation.rest_client import CallRefusedError, call
 from culvert_service.pki.authority import Authority
 from culvert_service.pki.master_key import MasterKey, MasterKeyError
@@ -24,6 +26,8 @@ from culvert_service.pki.master_key import MasterKey, MasterKeyError
 _SECRETS = ("master.key", "infrastructure-ca.key", "device-ca.key", "admin-token")
 # A CA that ends sooner than this is to be seen to.
 _SOON = datetime.timedelta(days=90)
+# So does a gateway's certificate, which is carried there by hand.
+_BUNDLE_SOON = datetime.timedelta(days=30)
 # Codes and certificates depend on the time.
 _CLOCK = datetime.timedelta(seconds=5)
 
@@ -75,8 +79,24 @@ async def examine(settings: Settings) -> AsyncGenerator[Finding]:
         wrong = "" if gateway["state"] == "online" else str(gateway["reason"])
         remedy = "Check that it runs, that its bundle is the newest, and the path to it."
         yield Finding(f"gateway {gateway['name']}", wrong, remedy)
+        if not files.wrong and (finding := await _certificate(settings, gateway)):
+            yield finding
     for zone in zones:
         yield _zone(zone)
+
+
+async def _certificate(settings: Settings, gateway: dict[str, Any]) -> Finding | None:
+    """None where nothing answers: that is told as the gateway's."""
+    trusted = Authority.load(settings.state_dir, "infrastructure").trusted_pem
+    try:
+        left = await ends_at(gateway["p4runtime"], gateway["name"], trusted) - controller.now()
+        wrong = f"it ends in {left.days} days" if left < _BUNDLE_SOON else ""
+    except ssl.SSLCertVerificationError as error:
+        wrong = error.verify_message
+    except OSError:
+        return None
+    remedy = f"Start it with a new bundle: culvert-controller gateway bundle {gateway['name']} DIR"
+    return Finding(f"certificate of {gateway['name']}", wrong, remedy)
 
 
 def _zone(zone: dict[str, Any]) -> Finding:

@@ -1,0 +1,31 @@
+"""When the certificate ends that a gateway shows, which only its next bundle replaces."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import ssl
+
+from cryptography import x509
+
+_SECONDS = 5.0
+
+
+async def ends_at(address: str, name: str, ca_pem: bytes) -> datetime.datetime:
+    """Of the gateway `name` that speaks P4Runtime there. Raises OSError, as ssl.SSLCertVerificationError when it is not one
+    of ours that is good now.
+    """
+    context = ssl.create_default_context(cadata=ca_pem.decode())
+    # From this version on the gateway shows itself before it asks who we are (RFC 8446, section 2).
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.set_alpn_protocols(["h2"])
+    host, _, port = address.rpartition(":")
+    async with asyncio.timeout(_SECONDS):
+        _, writer = await asyncio.open_connection(
+            host.strip("[]"), int(port), ssl=context, server_hostname=name
+        )
+    try:
+        shown: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    finally:
+        writer.transport.abort()
+    return x509.load_der_x509_certificate(shown).not_valid_after_utc
