@@ -18,6 +18,7 @@ import sys
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
+from culvert_dns_updater import log, monitoring
 from culvert_dns_updater.keeper import Means, Outcome
 from culvert_dns_updater.settings import Settings, SettingsError, load
 from culvert_dns_updater.store import Store, StoreError
@@ -40,9 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--config", type=Path, help="TOML file; CULVERT_DNS_* in the environment wins over it"
     )
     options = parser.parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     try:
         settings = load(options.config)
+        log.configure(as_json=settings.log_json)
         return asyncio.run(_run(settings) if options.command == "run" else _once(settings))
     except SettingsError as error:
         print(f"culvert-dns-updater: {error}", file=sys.stderr)
@@ -60,12 +61,26 @@ async def _once(settings: Settings) -> int:
 
 
 async def _run(settings: Settings) -> int:
-    async with _updater(settings) as updater:
+    async with _updater(settings) as updater, _monitoring(settings, updater):
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, updater.stop)
-        _log.info("ready: keys in %s", settings.key_dir)
+        _log.info("ready", extra={"key_dir": str(settings.key_dir)})
         await updater.run(settings.poll_seconds, settings.lease_seconds)
     return 0
+
+
+@contextlib.asynccontextmanager
+async def _monitoring(settings: Settings, updater: Updater) -> AsyncGenerator[None]:
+    listen = settings.monitoring_listen
+    async with contextlib.AsyncExitStack() as stack:
+        if listen is not None:
+            try:
+                await stack.enter_async_context(
+                    monitoring.serving(listen, updater.instruments, updater.is_ready)
+                )
+            except (OSError, OverflowError):
+                raise SettingsError(f"monitoring_listen: cannot listen on {listen}") from None
+        yield
 
 
 @contextlib.asynccontextmanager

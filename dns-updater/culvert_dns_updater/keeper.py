@@ -13,13 +13,14 @@ import logging
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from culvert_proto import CulvertError, Reason
 
 from culvert_dns_updater import schedule
 from culvert_dns_updater.desired import Intent, Names, ZoneProfile, wanted
+from culvert_dns_updater.instruments import Instruments
 from culvert_dns_updater.store import Lease, LeaseLostError, Store, StoreError, ZoneReport
 from culvert_dns_updater.tsig_key import KeyFileError, TsigKey
 from culvert_dns_updater.zone import (
@@ -53,6 +54,7 @@ class Means:
     store: Store
     keys: Callable[[str], TsigKey]
     timeout: float
+    instruments: Instruments = field(default_factory=Instruments)
 
 
 class Keeper:
@@ -91,8 +93,9 @@ class Keeper:
             self._wake.clear()
             self._hurry.clear()
             try:
-                intent = await self._means.store.intent()
-                outcome = await self.once(intent)
+                with self._means.instruments.pass_seconds.time():
+                    intent = await self._means.store.intent()
+                    outcome = await self.once(intent)
             except StoreError as error:
                 self._report(str(error))
                 outcome = Outcome.FAILED
@@ -116,16 +119,17 @@ class Keeper:
             return await self._failed(profile, names, error)
         if profile.retiring and not applied.states:
             await self._means.store.retire(profile.name, self.lease)
-            self._report(f"{profile.name}: retired")
+            self._report("retired", profile.name)
             return None
         if applied.sent:
-            _log.info("%s: %d names written", profile.name, applied.sent)
+            self._means.instruments.written.labels(profile.name).inc(applied.sent)
+            _log.info("%d names written", applied.sent, extra={"zone": profile.name})
         state, error = _worst(applied.states)
         await self._record(profile, applied.states, state, error, serial=applied.serial)
-        self._report(f"{profile.name}: {_say(applied.states)}")
+        self._report(_say(applied.states), profile.name)
         if state is State.LIVE:
-            return Outcome.LIVE
-        return Outcome.INCOMPLETE if state is State.FOREIGN else Outcome.FAILED
+            return self._count(profile, Outcome.LIVE)
+        return self._count(profile, Outcome.INCOMPLETE if state is State.FOREIGN else Outcome.FAILED)
 
     async def _wait(self, poll: float) -> None:
         # Jitter, not a secret.
@@ -153,13 +157,17 @@ class Keeper:
         return announce
 
     async def _failed(self, profile: ZoneProfile, names: Names, error: CulvertError) -> Outcome:
-        self._report(f"{profile.name}: {error}")
+        self._report(str(error), profile.name)
         state = State.UNREACHABLE if error.reason is Reason.DNS_UPDATE_UNREACHABLE else State.REFUSED
         keys = {(name, t) for name, addresses in names.items() for t in record_types(addresses)}
         keys |= set(await self._means.store.known(profile.name))
         states = dict.fromkeys(keys, RecordState(state, error))
         await self._record(profile, states, state, error)
-        return Outcome.FAILED
+        return self._count(profile, Outcome.FAILED)
+
+    def _count(self, profile: ZoneProfile, outcome: Outcome) -> Outcome:
+        self._means.instruments.passes.labels(profile.name, outcome.value).inc()
+        return outcome
 
     async def _record(
         self,
@@ -183,11 +191,11 @@ class Keeper:
         )
         await self._means.store.record(profile.name, self.lease, states, report)
 
-    def _report(self, said: str) -> None:
+    def _report(self, said: str, zone: str | None = None) -> None:
         """Log what is new; a fault that lasts is told once."""
         if self._reported != said:
             self._reported = said
-            _log.info("%s", said)
+            _log.info("%s", said, extra={"zone": zone} if zone else {"zone_id": self.lease.zone_id})
 
 
 def _worst(states: States) -> tuple[State, CulvertError | None]:

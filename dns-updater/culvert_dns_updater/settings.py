@@ -26,6 +26,9 @@ class Settings(BaseSettings):
     poll_seconds: float = Field(default=30, gt=0)
     timeout_seconds: float = Field(default=5, gt=0)
     lease_seconds: float = Field(default=10, ge=1)
+    # HTTP for a monitoring, "host:port"; unset: none. Whoever reaches it is answered.
+    monitoring_listen: str | None = Field(default=None, pattern=r"^\S+:\d{1,5}$")
+    log_json: bool = False
 
     @model_validator(mode="after")
     def _one_database(self) -> Settings:

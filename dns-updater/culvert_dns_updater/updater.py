@@ -29,7 +29,12 @@ class Updater:
         self._keepers: dict[int, tuple[Keeper, asyncio.Task[None]]] = {}
         self._wake = asyncio.Event()
         self._stopping = False
-        self._reported = ""
+        self._answers, self._fault = False, ""
+        self.instruments = means.instruments
+
+    def is_ready(self) -> bool:
+        """The database has answered when it was asked last."""
+        return self._answers
 
     async def run(self, poll: float, lease_seconds: float) -> None:
         """Until `stop`. Both in seconds."""
@@ -39,9 +44,9 @@ class Updater:
                 self._wake.clear()
                 try:
                     await self._share_out(tasks, poll)
-                    self._report("database: answers")
+                    self._report(None)
                 except StoreError as error:
-                    self._report(f"database: {error}")
+                    self._report(error)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(0 if self._stopping else lease_seconds / 3):
                         await self._wake.wait()
@@ -63,7 +68,7 @@ class Updater:
         outcomes = [await self._tell_unplaced(intent)]
         for zone in intent.zones:
             if zone.id not in leases:
-                _log.info("%s: another updater keeps it", zone.name)
+                _log.info("another updater keeps it", extra={"zone": zone.name})
                 outcomes.append(Outcome.INCOMPLETE)
                 continue
             try:
@@ -121,11 +126,15 @@ class Updater:
             keeper.zones_changed()
         self._wake.set()
 
-    def _report(self, said: str) -> None:
+    def _report(self, fault: StoreError | None) -> None:
         """Log what is new; a fault that lasts is told once."""
-        if self._reported != said:
-            self._reported = said
-            _log.info("%s", said)
+        self.instruments.database.set(fault is None)
+        self.instruments.zones.set(len(self._keepers))
+        if fault is None and not self._answers:
+            _log.info("the database answers")
+        elif fault is not None and self._fault != str(fault):
+            _log.warning("the database does not answer", extra={"why": str(fault)})
+        self._answers, self._fault = fault is None, str(fault or "")
 
 
 def _unplaced(intent: Intent) -> States:
