@@ -116,7 +116,9 @@ function Withdraw({ invitation: { id, user }, onClose }: { invitation: Invitatio
       act="Withdraw"
       mutation={withdraw}
     >
-      <Text size="sm">Its link enrols no computer any more. A computer that has used it is not concerned.</Text>
+      <Text size="sm">
+        Its link enrols no computer any more. A computer that has used it is not concerned.
+      </Text>
     </Confirm>
   );
 }
