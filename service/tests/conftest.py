@@ -242,9 +242,12 @@ async def administering(settings: Settings, sessions: Sessions) -> AsyncGenerato
     log_watch.met(token)
     bearer = {"Authorization": f"Bearer {token}"}
     url = settings.rest_url
+    # A connection that the server is about to end is not used again.
+    limits = httpx.Limits(keepalive_expiry=2)
+    asking: dict[str, Any] = {"base_url": url, "verify": tls, "trust_env": False, "timeout": 30}
     async with (
-        httpx.AsyncClient(base_url=url, verify=tls, headers=bearer, trust_env=False, timeout=30) as admin,
-        httpx.AsyncClient(base_url=url, verify=tls, trust_env=False, timeout=30) as anyone,
+        httpx.AsyncClient(headers=bearer, limits=limits, **asking) as admin,
+        httpx.AsyncClient(limits=limits, **asking) as anyone,
     ):
         world = World(settings, sessions, admin, anyone, [])
         try:
