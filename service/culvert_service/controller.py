@@ -43,6 +43,7 @@ from culvert_service.controllers.identity import ControllerId
 from culvert_service.controllers.listener import Listener
 from culvert_service.database import connect
 from culvert_service.dns import endpoints as dns_endpoints
+from culvert_service.dns.managed import ManagedZones
 from culvert_service.dns.service import Dns
 from culvert_service.gateway_state import GatewayState
 from culvert_service.gateways import endpoints as gateway_endpoints
@@ -206,6 +207,7 @@ class Controller:
             self._hub.profiles_changed,
             settings.lease_seconds,
         )
+        self._managed_zones = ManagedZones(sessions, settings.managed_zones, self._hub.profiles_changed)
         self._listener = Listener(
             sessions,
             {
@@ -213,6 +215,7 @@ class Controller:
                 PUSHES_CHANNEL: self._pushes.hear,
                 self._site_tunnels.channel: self._site_tunnels.hear,
                 self._calls.channel: self._calls.hear,
+                self._managed_zones.channel: self._managed_zones.hear,
             },
         )
         at_gateways = GatewayState(self._tunnels, self._site_tunnels, self._instruments)
@@ -222,7 +225,7 @@ class Controller:
         self._sampling = Sampling(sessions, self._fleet)
         close, refit = self._tunnels.close_to_resource, self._tunnels.refit
         self._resources = Resources(
-            sessions, self._hub, close, refit.of_resource, enforce, settings.managed_zones
+            sessions, self._hub, close, refit.of_resource, enforce, self._managed_zones.of
         )
         self._fleet.connect(
             Hooks(
@@ -246,7 +249,7 @@ class Controller:
             Handover(self._calls, self._fleet),
             denials,
             per_caller(settings.agent_calls_per_second),
-            managed_zones=settings.managed_zones,
+            managed_zones=self._managed_zones,
             protected_prefixes=settings.protected_prefixes,
             now=now,
         )
@@ -289,7 +292,7 @@ class Controller:
                 dns_endpoints.router(dns),
                 audit_endpoints.router(sessions),
                 admin_endpoints.router(admins),
-                about_endpoints.router(About(settings, self._own, authorities, now)),
+                about_endpoints.router(About(settings, self._managed_zones, self._own, authorities, now)),
                 metrics_endpoints.router(self._instruments, state_now),
                 live_endpoints.router(self._live, access),
             ],
@@ -319,8 +322,10 @@ class Controller:
             stack.push_async_callback(self._ownership.stop)
             stack.push_async_callback(self._calls.stop)
             stack.push_async_callback(self._pushes.stop)
+            stack.push_async_callback(self._managed_zones.stop)
             stack.push_async_callback(self._listener.stop)
             await self._ownership.start()
+            await self._managed_zones.start()
             await self._listener.start()
             await self._pushes.start()
             await self._tunnels.start()

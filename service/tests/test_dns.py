@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 from culvert_db import DnsRecord, DnsState, DnsZone, DnsZoneStatus
 from sqlalchemy import select
 
-from .conftest import World
+from .conftest import World, next_event
 from .switch import Switch
 
 pytestmark = pytest.mark.slow
@@ -85,3 +86,26 @@ async def test_how_a_zone_fares_is_shown(world: World) -> None:
     assert (found["state"], found["serial"], found["lag_seconds"]) == ("foreign", 7, 0)
     assert found["records"] == {"live": 1, "foreign": 1}
     assert [row["name"] for row in await world.rest("GET", "/dns?zone=corp&state=foreign")] == ["b"]
+
+
+async def test_a_zone_that_culvert_keeps_is_one_that_devices_watch(world: World, switch: Switch) -> None:
+    lab = {"name": "vm", "fqdn": "vm.lab.example", "address": "10.20.0.10", "gateways": ["gw-berlin"]}
+    lab |= {"users": ["alice"], "owner": "bob@corp.example"}
+    assert await refused(world, "POST", "/resources", lab) == (422, "REQUEST_INVALID")
+    device = await world.enrol()
+    await device.prove()
+    events = device.watch()
+    assert (await next_event(events, "profile")).profile.managed_zones == ["corp.example"]
+    for view in ("", "outside"):
+        await world.rest(
+            "POST", "/dns/zones", ZONE | {"name": f"lab{view}", "origin": "lab.example", "view": view}
+        )
+    assert (await next_event(events, "profile")).profile.managed_zones == ["corp.example", "lab.example"]
+    await world.rest("POST", "/resources", lab)
+    assert (await device.open("vm.lab.example")).tunnel.gateway.name == "gw-berlin"
+    assert (await world.rest("GET", "/controller"))["managed_zones"] == ["corp.example", "lab.example"]
+    for name in ("lab", "laboutside"):
+        await world.rest("DELETE", f"/dns/zones/{name}")
+    async with asyncio.timeout(5):
+        while "lab.example" in (await next_event(events, "profile")).profile.managed_zones:
+            pass

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives import hashes
 
 from culvert_service.about.schemas import CertificateOut, ControllerOut
 from culvert_service.config import Settings
+from culvert_service.dns.managed import ManagedZones
 from culvert_service.pki.authority import Authority
 from culvert_service.pki.own_certificates import OwnCertificates
 
@@ -20,11 +21,13 @@ class About:
     def __init__(
         self,
         settings: Settings,
+        managed_zones: ManagedZones,
         own: OwnCertificates,
         authorities: dict[str, Authority],
         now: Callable[[], datetime.datetime],
     ) -> None:
         self._settings = settings
+        self._managed_zones = managed_zones
         self._own = own
         self._authorities = authorities
         self._now = now
@@ -40,7 +43,7 @@ class About:
             rest_url=settings.rest_url,
             agent_address=settings.agent_address,
             database="embedded" if settings.database_url is None else "external",
-            managed_zones=list(settings.managed_zones),
+            managed_zones=list(self._managed_zones.names),
             protected_prefixes=list(settings.protected_prefixes),
             device_approval=settings.device_approval,
             oidc_issuer=settings.oidc_issuer,

@@ -16,6 +16,7 @@ from culvert_service.agent import caller, messages
 from culvert_service.agent.caller import Context, Who
 from culvert_service.agent.handover import Handover, serving
 from culvert_service.controllers.calls import Serve
+from culvert_service.dns.managed import ManagedZones
 from culvert_service.gateways.fleet import ElsewhereError, Fleet
 from culvert_service.identity.authenticators import Authenticators
 from culvert_service.identity.denials import Denials
@@ -53,7 +54,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         denials: Denials,
         limiter: Limiter,
         *,
-        managed_zones: Sequence[str],
+        managed_zones: ManagedZones,
         protected_prefixes: Sequence[str],
         now: Now,
     ) -> None:
@@ -238,7 +239,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             device,
             reachable,
             self._fleet.standings(),
-            self._managed_zones,
+            self._managed_zones.names,
             self._protected_prefixes,
             self._now(),
         )

@@ -42,14 +42,14 @@ class Resources:
         close_tunnels: CloseTunnels,
         refit: Refit,
         enforce: Enforce,
-        managed_zones: Sequence[str],
+        managed_zones: Callable[[AsyncSession], Awaitable[Sequence[str]]],
     ) -> None:
         self._sessions = sessions
         self._hub = hub
         self._close_tunnels = close_tunnels
         self._refit = refit
         self._enforce = enforce
-        self._zones = tuple(managed_zones)
+        self._zones = managed_zones
 
     async def create(self, asked: ResourceIn) -> tuple[ResourceOut, int]:
         """With its version. Raises CulvertError REQUEST_INVALID, SUITE_LEGACY, NOT_FOUND or ALREADY_EXISTS."""
@@ -61,7 +61,7 @@ class Resources:
 
     async def insert(self, session: AsyncSession, asked: ResourceIn) -> None:
         """Its rows alone, to be committed or not. Raises what `create` does."""
-        self._check_zone(asked)
+        await self._check_zone(session, asked)
         resource = Resource(name=asked.name, **_fields(asked), gateways=await _serving(session, asked))
         try:
             session.add(resource)
@@ -74,9 +74,9 @@ class Resources:
         """Raises the same, VERSION_NEEDED or VERSION_STALE."""
         if asked.name != name:
             raise CulvertError(Reason.REQUEST_INVALID, why="a resource keeps its name; its fqdn may change")
-        self._check_zone(asked)
         try:
             async with self._sessions.begin() as session:
+                await self._check_zone(session, asked)
                 resource = await _locked(session, name, seen)
                 serving = await _serving(session, asked)
 
@@ -127,10 +127,10 @@ class Resources:
         self._hub.profiles_changed()
         return DeletedOut(tunnels_closed=closed)
 
-    def _check_zone(self, asked: ResourceIn) -> None:
-        if not any(asked.fqdn == zone or asked.fqdn.endswith(f".{zone}") for zone in self._zones):
-            zones = ", ".join(self._zones) or "none are configured"
-            why = f"{asked.fqdn} is in none of the managed zones ({zones})"
+    async def _check_zone(self, session: AsyncSession, asked: ResourceIn) -> None:
+        zones = await self._zones(session)
+        if not any(asked.fqdn == zone or asked.fqdn.endswith(f".{zone}") for zone in zones):
+            why = f"{asked.fqdn} is in none of the managed zones ({', '.join(zones) or 'there are none'})"
             raise FieldError("/fqdn", Reason.REQUEST_INVALID, why=why)
 
 

@@ -31,7 +31,14 @@ export function AddZone({ onClose }: { onClose: () => void }) {
       <form onSubmit={form.onSubmit(() => add.mutate())}>
         <Stack>
           <SimpleGrid cols={{ base: 1, xs: 2 }}>
-            <TextInput label="Zone" placeholder="corp.example" required data-autofocus {...field("origin")} />
+            <TextInput
+              label="Zone"
+              description="Devices watch for its names"
+              placeholder="corp.example"
+              required
+              data-autofocus
+              {...field("origin")}
+            />
             <TextInput
               label="Short name"
               description="For lists and the API; it stays as it is"

@@ -1,0 +1,49 @@
+"""The zones whose names devices watch: those that the settings name, and those that Culvert keeps itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from culvert_db import DNS_ZONES_CHANNEL, DnsZone, Sessions
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from culvert_service.periodic import Periodic
+
+_LOOK_SECONDS = 30.0
+
+
+class ManagedZones:
+    channel = DNS_ZONES_CHANNEL
+
+    def __init__(self, sessions: Sessions, configured: Sequence[str], changed: Callable[[], None]) -> None:
+        """`changed` is called when they are others than they were."""
+        self._sessions = sessions
+        self._configured = configured
+        self._changed = changed
+        # As of the last look.
+        self.names: tuple[str, ...] = tuple(configured)
+        self._looks = Periodic("managed zones", self._look, _LOOK_SECONDS)
+
+    async def start(self) -> None:
+        await self._look()
+        self._looks.start()
+
+    async def stop(self) -> None:
+        await self._looks.stop()
+
+    def hear(self, _payload: str | None) -> None:
+        """For the listener."""
+        self._looks.wake()
+
+    async def of(self, session: AsyncSession) -> tuple[str, ...]:
+        """As they are in the session's transaction; those of the settings first."""
+        kept = select(DnsZone.origin).where(~DnsZone.retiring).distinct().order_by(DnsZone.origin)
+        return tuple(dict.fromkeys([*self._configured, *await session.scalars(kept)]))
+
+    async def _look(self) -> None:
+        async with self._sessions() as session:
+            names = await self.of(session)
+        if names != self.names:
+            self.names = names
+            self._changed()
