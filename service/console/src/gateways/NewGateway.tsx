@@ -24,6 +24,8 @@ import { FIELDS, gatewayOf, NEW, VALIDATE } from "./form";
 const KINDS = [
   { value: "sluice", label: "sluice" },
   { value: "bmv2", label: "bmv2" },
+  { value: "tofino-cpu", label: "Tofino, its CPU module seals" },
+  { value: "crypto-host", label: "Tofino, a host beside it seals" },
 ];
 const PORTS_MAX = 511;
 
