@@ -58,7 +58,7 @@ async def test_what_is_said_is_what_is_decided(world: World, running: Browser, s
         assert "outcome=denied" in page.url
         await shown.picture("activity-denied")
         # A line that is written now shows by itself.
-        await refused(device.open("git.corp.example"))
+        await refused(device.open("nobody.corp.example"))
         await expect(log.get_by_text("denied", exact=True)).to_have_count(2)
         async with page.expect_download() as taken:
             await page.get_by_role("link", name="Export").click()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 
 import pytest
@@ -69,7 +70,9 @@ async def test_what_the_controller_puts_right_and_what_it_denies_is_counted(
     await device.prove()
     async with world.sessions.begin() as session:
         number = await session.scalar(select(Gateway.id))
-        session.add(GatewaySample(gateway_id=number, drops={"icv": 3}))
+        # Newer than any that is taken meanwhile.
+        at = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)
+        session.add(GatewaySample(gateway_id=number, drops={"icv": 3}, at=at))
         session.add(DnsRecord(name="a", zone="corp", type="A", state=DnsState.FOREIGN))
     async with spare(world):
         opened = (await device.open()).tunnel

@@ -413,4 +413,6 @@ async def test_the_profile_tells_what_to_trust_and_changes_live(world: World, de
     assert [resource.fqdn for resource in profile.resources] == [WIKI]
     assert profile.code_valid_until > time.time() + 7 * 3600
     await world.rest("DELETE", "/resources/wiki")
-    assert list((await next_event(events, "profile")).profile.resources) == []
+    # The one that tells of what was made before may come in between.
+    while (await next_event(events, "profile")).profile.resources:
+        pass

@@ -19,6 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 _log = logging.getLogger(__name__)
 
 _AGAIN_SECONDS = 0.5
+_CONNECT_SECONDS = 10.0
 # A connection that only seems to be there is found out by a question.
 _ASK_EVERY_SECONDS = 2.0
 _ASK_SECONDS = 2.0
@@ -33,6 +34,7 @@ class _DriverConnection(Protocol):
 
     async def add_listener(self, channel: str, callback: Callable[..., None]) -> None: ...
     async def fetchval(self, query: str) -> Any: ...
+    def terminate(self) -> None: ...
 
 
 class Listener:
@@ -64,27 +66,34 @@ class Listener:
                         await asyncio.sleep(_ASK_EVERY_SECONDS)
                         async with asyncio.timeout(_ASK_SECONDS):
                             await connection.fetchval("SELECT 1")
-            except _FAULTS as error:
+            except Exception as error:
                 if not ready.done():
                     ready.set_exception(error)
                     return
-                _log.warning("the database is not heard", extra={"why": type(error).__name__})
+                # Whatever it was: who does not listen is deaf to every other controller.
+                unforeseen = None if isinstance(error, _FAULTS) else error
+                why = type(error).__name__
+                _log.warning("the database is not heard", exc_info=unforeseen, extra={"why": why})
                 await asyncio.sleep(_AGAIN_SECONDS)
 
     @asynccontextmanager
     async def _listening(self) -> AsyncGenerator[_DriverConnection]:
         async with self._sessions() as session:
-            connection = await session.connection()
-            raw = await connection.get_raw_connection()
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                connection = await session.connection()
+                raw = await connection.get_raw_connection()
             driver = cast(_DriverConnection, raw.driver_connection)
             # The connection carries our listeners: it must not go back to the pool.
             try:
-                # What SQLAlchemy has begun would hold every notification back.
-                await connection.commit()
-                for channel, hear in self._channels.items():
-                    await driver.add_listener(channel, _payload_to(hear))
+                async with asyncio.timeout(_CONNECT_SECONDS):
+                    # What SQLAlchemy has begun would hold every notification back.
+                    await connection.commit()
+                    for channel, hear in self._channels.items():
+                        await driver.add_listener(channel, _payload_to(hear))
                 yield driver
             finally:
+                # At once: a server that does not answer is not waited for.
+                driver.terminate()
                 with contextlib.suppress(*_FAULTS):
                     await connection.invalidate()
 
