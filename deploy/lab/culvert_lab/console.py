@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -64,6 +65,9 @@ class Console:
     async def picture(self, name: str) -> None:
         """In both themes, each of which has to be readable by everybody (axe)."""
         SCREENS.mkdir(parents=True, exist_ok=True)
+        # A dialog is named a moment after it has opened.
+        for dialog in await self.page.get_by_role("dialog").all():
+            await expect(dialog).to_have_accessible_name(re.compile(r"\S"))
         for scheme in ("light", "dark"):
             await self.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
             await self.page.wait_for_function(
