@@ -20,11 +20,11 @@ pytestmark = pytest.mark.slow
 
 
 async def scraped(world: World) -> dict[tuple[str, tuple[str, ...]], float]:
-    """Values by name and label values."""
+    """Values by name and label values, in the order of the labels' names."""
     answer = await world.admin.get("/api/v1/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=")
     return {
-        (sample.name, tuple(sample.labels.values())): sample.value
+        (sample.name, tuple(sample.labels[label] for label in sorted(sample.labels))): sample.value
         for family in text_string_to_metric_families(answer.text)
         for sample in family.samples
     }
@@ -95,8 +95,8 @@ async def test_what_the_controller_puts_right_and_what_it_denies_is_counted(
     assert found["culvert_policy_denials_total", ("", "NAME_UNKNOWN")] == 1
     assert found["culvert_rekeys_total", ("device",)] == 1
     assert found["culvert_failovers_total", ("gw-berlin",)] == 1
-    assert found["culvert_gateway_drops_total", ("gw-berlin", "icv")] == 3
-    assert found["culvert_dns_records", ("corp", "foreign")] == 1
+    assert found["culvert_gateway_drops_total", ("icv", "gw-berlin")] == 3
+    assert found["culvert_dns_records", ("foreign", "corp")] == 1
     labels = {label for _, values in found for label in values}
     assert not {"alice", "a", "nobody.corp.example", device.id}.intersection(labels)
 
