@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from culvert_client.backend import open_datapath
 from culvert_client.config import Config, DatapathChoice, Endpoint
+from culvert_lab import netns
 from culvert_proto import CulvertError, Reason
 
 pytestmark = pytest.mark.slow
 
-CLONE_NEWNET = 0x40000000
-
 
 def test_where_the_kernel_cannot_ours_carries_and_the_one_asked_for_is_not_replaced() -> None:
-    with ThreadPoolExecutor(1, initializer=_leave_the_network) as apart:
+    with ThreadPoolExecutor(1, initializer=netns.leave) as apart:
         chosen = {it: apart.submit(asyncio.run, _opened(it)).result() for it in DatapathChoice}
     assert chosen[DatapathChoice.USERSPACE] == "userspace"
     if chosen[DatapathChoice.KERNEL] != Reason.DATAPATH_FAILED:
@@ -33,7 +31,3 @@ async def _opened(choice: DatapathChoice) -> str | Reason:
         return error.reason
     await path.close()
     return path.name
-
-
-def _leave_the_network() -> None:
-    assert ctypes.CDLL(None).unshare(CLONE_NEWNET) == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import fcntl
 import multiprocessing
 import struct
@@ -23,6 +22,7 @@ from culvert_client.config import DnsMode, Endpoint
 from culvert_client.core.client_events import AnswerSeen, Event, NameSeen
 from culvert_client.core.dns_watch import DnsWatch
 from culvert_client.watch.sniffer import Sniffer
+from culvert_lab import netns
 from culvert_proto import local_pb2
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,7 +35,6 @@ from .name_server import from_records, name_server, respond
 from .running import running
 from .test_daemon import Lab
 
-CLONE_NEWNET = 0x40000000
 # linux/if_tun.h
 TUNSETIFF, IFF_TUN_NO_PI = 0x400454CA, 0x1001
 
@@ -125,7 +124,7 @@ def test_the_daemon_does_not_load_scapy_until_it_watches() -> None:
 
 @pytest.mark.slow
 def test_queries_on_any_interface_are_seen_also_on_one_that_comes_later() -> None:
-    with ThreadPoolExecutor(1, initializer=_leave_the_network) as apart:
+    with ThreadPoolExecutor(1, initializer=netns.leave) as apart:
         seen = apart.submit(asyncio.run, _watched()).result()
     assert seen.count(NameSeen("lo.corp.example")) == 1
     assert AnswerSeen("lo.corp.example", frozenset({ip_address("10.20.0.7")})) in seen
@@ -136,7 +135,7 @@ def test_queries_on_any_interface_are_seen_also_on_one_that_comes_later() -> Non
 def test_a_daemon_that_watches_opens_the_tunnel_of_a_name_that_others_answer(tmp_path: Path) -> None:
     # gRPC connects in threads that it has begun, which stay in the network of the process.
     fresh = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, fresh, initializer=_leave_the_network) as apart:
+    with ProcessPoolExecutor(1, fresh, initializer=netns.leave) as apart:
         apart.submit(_open, tmp_path).result()
 
 
@@ -196,7 +195,3 @@ def _tun(name: str) -> Generator[None]:
         fcntl.ioctl(device, TUNSETIFF, struct.pack("16sH22x", name.encode(), IFF_TUN_NO_PI))
         _ip("link", "set", name, "up")
         yield
-
-
-def _leave_the_network() -> None:
-    assert ctypes.CDLL(None).unshare(CLONE_NEWNET) == 0

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from culvert_client import moves
+from culvert_lab import netns
 
 pytestmark = pytest.mark.slow
 
-CLONE_NEWNET = 0x40000000
-
 
 def test_another_default_route_is_a_move_and_a_route_of_ours_is_none() -> None:
-    with ThreadPoolExecutor(1, initializer=_leave_the_network) as apart:
+    with ThreadPoolExecutor(1, initializer=netns.leave) as apart:
         apart.submit(asyncio.run, _moves()).result()
 
 
@@ -54,7 +52,7 @@ async def _moves() -> None:
 
 
 def test_a_computer_that_has_slept_may_be_anywhere() -> None:
-    with ThreadPoolExecutor(1, initializer=_leave_the_network) as apart:
+    with ThreadPoolExecutor(1, initializer=netns.leave) as apart:
         apart.submit(asyncio.run, _wakes()).result()
 
 
@@ -84,7 +82,3 @@ async def _wakes() -> None:
 
 def _ip(arguments: str) -> None:
     subprocess.run(["ip", *arguments.split()], check=True, capture_output=True)
-
-
-def _leave_the_network() -> None:
-    assert ctypes.CDLL(None).unshare(CLONE_NEWNET) == 0

@@ -18,7 +18,9 @@ import sys
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
-from culvert_dns_updater import log, monitoring
+from culvert_db import log
+
+from culvert_dns_updater import monitoring
 from culvert_dns_updater.keeper import Means, Outcome
 from culvert_dns_updater.settings import Settings, SettingsError, load
 from culvert_dns_updater.store import Store, StoreError

@@ -1,59 +1,68 @@
-"""HTTP for who watches the updater: /healthz, /readyz, /metrics. Plain, and without a secret in any answer.
-
-One request a connection: what is asked is a line of HTTP/1.1 (RFC 9112, section 3), and nothing after it is read.
-"""
+"""HTTP for who watches the updater: /healthz, /readyz, /metrics. Plain, and without a secret in any answer."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable
+import json
+import socket
+from collections.abc import AsyncGenerator, Callable, Iterable
 from http import HTTPStatus
+from socketserver import ThreadingMixIn
+from typing import TYPE_CHECKING
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from culvert_dns_updater.instruments import Instruments
 
-_SECONDS = 5.0
-_JSON = "application/json"
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = 5.0
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """No line for each request."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+
+class _ServerOfIpv6(_Server):
+    address_family = socket.AF_INET6
 
 
 @contextlib.asynccontextmanager
 async def serving(listen: str, instruments: Instruments, ready: Callable[[], bool]) -> AsyncGenerator[None]:
     """At "host:port". Raises OSError."""
 
-    def answer(path: str) -> tuple[HTTPStatus, str, bytes]:
-        match path:
-            case "/healthz":
-                return HTTPStatus.OK, _JSON, b'{"status":"ok"}'
-            case "/readyz" if ready():
-                return HTTPStatus.OK, _JSON, b'{"ready":true}'
-            case "/readyz":
-                return HTTPStatus.SERVICE_UNAVAILABLE, _JSON, b'{"ready":false}'
-            case "/metrics":
-                return HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(instruments.registry)
+    def answer(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        status, body = HTTPStatus.OK, {}
+        match environ["REQUEST_METHOD"], environ["PATH_INFO"]:
+            case "GET", "/metrics":
+                start("200 OK", [("Content-Type", CONTENT_TYPE_LATEST)])
+                return [generate_latest(instruments.registry)]
+            case "GET", "/healthz":
+                body = {"status": "ok"}
+            case "GET", "/readyz":
+                body = {"ready": ready()}
+                status = HTTPStatus.OK if body["ready"] else HTTPStatus.SERVICE_UNAVAILABLE
+            case "GET", _:
+                status = HTTPStatus.NOT_FOUND
             case _:
-                return HTTPStatus.NOT_FOUND, _JSON, b"{}"
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, TimeoutError, ValueError):
-            async with asyncio.timeout(_SECONDS):
-                method, target, *_ = (await reader.readline()).decode("ascii").split(" ")
-                found = (HTTPStatus.METHOD_NOT_ALLOWED, _JSON, b"{}")
-                status, kind, body = answer(target.partition("?")[0]) if method == "GET" else found
-                head = f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {kind}\r\n"
-                head += f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-                writer.write(head.encode() + body)
-                await writer.drain()
-                writer.write_eof()
-                # What the client has said beside is taken, lest the answer be lost with a reset.
-                while await reader.read(4096):
-                    pass
-        writer.transport.abort()
+                status = HTTPStatus.METHOD_NOT_ALLOWED
+        start(f"{status.value} {status.phrase}", [("Content-Type", "application/json")])
+        return [json.dumps(body).encode()]
 
     host, _, port = listen.rpartition(":")
-    server = await asyncio.start_server(serve, host.strip("[]"), int(port))
-    try:
-        yield
-    finally:
-        server.close()
+    kind = _ServerOfIpv6 if ":" in host else _Server
+    with make_server(host.strip("[]"), int(port), answer, kind, _Handler) as server:
+        serve = asyncio.create_task(asyncio.to_thread(server.serve_forever))
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(server.shutdown)
+            await serve

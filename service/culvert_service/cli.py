@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
+from culvert_db import log
 from culvert_db.embedded import PostgresFailedError
 
-from culvert_service import config, controller, log
+from culvert_service import config, controller
 from culvert_service.admins import command as admin_command
 from culvert_service.audit import command as audit_command
 from culvert_service.database import DatabaseDownError

@@ -74,7 +74,7 @@ async def rest_server(
     own.tell(lambda: _show(context, state_dir, own))
     server = _RestServer(config)
     try:
-        listener = socket.create_server(split_listen(listen))
+        listener = _listener(listen)
     except OSError as error:
         raise ConfigurationError(f"rest_listen: cannot listen on {listen}: {error.strerror}") from None
     serving = asyncio.create_task(server.serve([listener]), name="REST")
@@ -85,6 +85,15 @@ async def rest_server(
     finally:
         server.should_exit = True
         await asyncio.gather(serving, return_exceptions=True)
+
+
+def _listener(listen: str) -> socket.socket:
+    host, port = split_listen(listen)
+    if ":" not in host:
+        return socket.create_server((host, port))
+    return socket.create_server(
+        (host, port), family=socket.AF_INET6, dualstack_ipv6=socket.has_dualstack_ipv6()
+    )
 
 
 def _show(context: ssl.SSLContext, state_dir: Path, own: OwnCertificates) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import copy
-import ctypes
 import os
 import secrets
 import socket
@@ -30,6 +29,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from culvert_db import Sessions, create_engine
 from culvert_db.embedded import EmbeddedPostgres
 from culvert_db.migrate import upgrade
+from culvert_lab import netns
 from culvert_proto import CulvertError, Reason, agent_pb2, agent_pb2_grpc
 from culvert_proto.grpc_errors import from_rpc_error
 from culvert_service.config import Settings
@@ -43,7 +43,6 @@ from . import log_watch, wire
 from .switch import Switch
 
 _MIGRATED = "migrated"
-_CLONE_NEWNET = 0x40000000  # linux/sched.h
 
 
 def free_port() -> int:
@@ -275,7 +274,7 @@ async def running(settings: Settings) -> AsyncGenerator[World]:
 def own_network() -> None:
     """A network of its own for each process of tests: Chromium gives up what it loads when an interface comes or goes."""
     if os.geteuid() == 0:
-        assert ctypes.CDLL(None).unshare(_CLONE_NEWNET) == 0
+        netns.leave()
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 
 

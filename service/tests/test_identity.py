@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from pathlib import Path
 
 import culvert_db
 import grpc
@@ -16,7 +17,7 @@ from culvert_db import Invitation
 from culvert_proto import Reason, agent_pb2, agent_pb2_grpc
 from sqlalchemy import update
 
-from .conftest import Device, World, authority, make_csr, refused
+from .conftest import Device, World, authority, free_port, make_csr, refused, running, settings_in
 
 pytestmark = pytest.mark.slow
 
@@ -33,6 +34,16 @@ async def test_an_invitation_names_the_controller_and_its_ca(world: World) -> No
     pem = (await world.anyone.get("/api/v1/ca")).content
     assert invitation["ca"] == f"sha256:{authority(world, 'infrastructure').fingerprint.hex()}"
     assert pem == authority(world, "infrastructure").pem
+
+
+async def test_a_controller_at_ipv6_addresses_enrols_and_takes_codes(
+    tmp_path: Path, database_url: str
+) -> None:
+    listen = {f"{api}_listen": f"[::1]:{free_port()}" for api in ("rest", "agent")}
+    async with running(settings_in(tmp_path, database_url=database_url, **listen)) as world:
+        await world.rest("POST", "/users", {"name": "alice", "email": "alice@corp.example"})
+        device = await world.enrol()
+        assert await device.prove() > 0
 
 
 async def test_an_invitation_works_once(world: World) -> None:

@@ -35,7 +35,7 @@ def create(name: str) -> None:
 
 
 def _create(path: Path) -> None:
-    _check(_libc.unshare(CLONE_NEWNET), "unshare")
+    leave()
     _check(_libc.mount(b"/proc/thread-self/ns/net", bytes(path), b"none", MS_BIND, None), str(path))
 
 
@@ -51,6 +51,11 @@ def enter(path: Path) -> None:
     """Move the calling thread into the network namespace at `path`. Raises OSError."""
     with path.open("rb") as namespace:
         _check(_libc.setns(namespace.fileno(), CLONE_NEWNET), str(path))
+
+
+def leave() -> None:
+    """Move the calling thread into a new network, which ends with its last process. Raises OSError."""
+    _check(_libc.unshare(CLONE_NEWNET), "unshare")
 
 
 def _check(result: int, what: str) -> None:

@@ -2,8 +2,8 @@ import { Anchor, Button, Group as Row, Stack, Text } from "@mantine/core";
 import { IconPlus, IconSearchOff, IconUsersGroup } from "@tabler/icons-react";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 
-import { PoliciesOrGroups } from "../policies/PoliciesOrGroups";
 import { useMayWrite } from "../session/session";
+import { Either } from "../shared/Either";
 import { Empty } from "../shared/Empty";
 import { PageHead } from "../shared/PageHead";
 import { RowList, type Column } from "../shared/RowList";
@@ -29,7 +29,7 @@ export function Groups() {
       </PageHead>
       <Stack gap="md">
         <Row>
-          <PoliciesOrGroups at="/groups" />
+          <Either at="/groups" pages={["/policies", "/groups"]} />
           <SearchField label="Search groups" value={filter.q ?? ""} onSearch={search} />
         </Row>
         <RowList

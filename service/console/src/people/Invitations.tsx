@@ -8,12 +8,12 @@ import { useState } from "react";
 import { api } from "../api/client";
 import { useMayWrite } from "../session/session";
 import { Confirm } from "../shared/Confirm";
+import { Either } from "../shared/Either";
 import { Empty } from "../shared/Empty";
 import { Moment } from "../shared/Moment";
 import { PageHead } from "../shared/PageHead";
 import { RowList, type Column } from "../shared/RowList";
 import { SearchField } from "../shared/SearchField";
-import { PeopleOrInvitations } from "./PeopleOrInvitations";
 import { invitationsQuery, type Invitation } from "./queries";
 
 export function Invitations() {
@@ -27,7 +27,7 @@ export function Invitations() {
       <PageHead title="Invitations" about="Links that have been given and not been used yet." />
       <Stack gap="md">
         <Group>
-          <PeopleOrInvitations at="/invitations" />
+          <Either at="/invitations" pages={["/people", "/invitations"]} />
           <SearchField label="Search invitations" value={filter.q ?? ""} onSearch={search} />
         </Group>
         <RowList

@@ -11,6 +11,7 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { useMayWrite } from "../session/session";
+import { Either } from "../shared/Either";
 import { Empty } from "../shared/Empty";
 import { LastDenied } from "../shared/LastDenied";
 import { Moment } from "../shared/Moment";
@@ -21,7 +22,6 @@ import { SearchField } from "../shared/SearchField";
 import { AddPerson } from "./AddPerson";
 import { DeletePerson } from "./DeletePerson";
 import { Invite } from "./Invite";
-import { PeopleOrInvitations } from "./PeopleOrInvitations";
 import { peopleQuery, type Person } from "./queries";
 
 type Doing = { what: "add" } | { what: "invite" | "delete"; name: string } | null;
@@ -46,7 +46,7 @@ export function People() {
       </PageHead>
       <Stack gap="md">
         <Group>
-          <PeopleOrInvitations at="/people" />
+          <Either at="/people" pages={["/people", "/invitations"]} />
           <SearchField label="Search people" value={filter.q ?? ""} onSearch={(q) => show({ q })} />
         </Group>
         <RowList

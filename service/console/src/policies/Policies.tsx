@@ -3,12 +3,12 @@ import { IconKey, IconPlus, IconSearchOff } from "@tabler/icons-react";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 
 import { useMayWrite } from "../session/session";
+import { Either } from "../shared/Either";
 import { Empty } from "../shared/Empty";
 import { PageHead } from "../shared/PageHead";
 import { RowList, type Column } from "../shared/RowList";
 import { SearchField } from "../shared/SearchField";
 import { inWords } from "./form";
-import { PoliciesOrGroups } from "./PoliciesOrGroups";
 import { policiesQuery, type Policy } from "./queries";
 
 export function Policies() {
@@ -28,7 +28,7 @@ export function Policies() {
       </PageHead>
       <Stack gap="md">
         <Group>
-          <PoliciesOrGroups at="/policies" />
+          <Either at="/policies" pages={["/policies", "/groups"]} />
           <SearchField label="Search policies" value={filter.q ?? ""} onSearch={search} />
         </Group>
         <RowList

@@ -1,4 +1,7 @@
-"""Logging as the controller's: one line an event, plain or JSON, each field by its name."""
+"""Logging of the programs that share the database: one line an event, plain or JSON, each field by its name.
+
+The caller says each field; nothing logs a whole request.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,11 @@ def configure(*, as_json: bool) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
+    # At lower levels they print whole messages.
+    for chatty in ("alembic", "sqlalchemy", "uvicorn", "grpc"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    # It warns at each connection that a gateway has no gNMI, which none needs.
+    logging.getLogger("finsy").setLevel(logging.ERROR)
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
@@ -27,7 +35,7 @@ class _Plain(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         when = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S.%f")[:-3]
         fields = "".join(f" {name}={value}" for name, value in _fields(record).items())
-        line = f"{when} {record.levelname.lower():7} {record.getMessage()}{fields}"
+        line = f"{when} {record.levelname.lower():7} {record.name}: {record.getMessage()}{fields}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
