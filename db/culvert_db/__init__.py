@@ -12,7 +12,7 @@ from culvert_db.network import Gateway, Resource, ResourceGateway
 from culvert_db.ownership import GatewayHealth, GatewayLease, GatewaySample, LiveController
 from culvert_db.policies import Group, GroupMember, Policy, PolicyResource, PolicyVersion
 from culvert_db.sign_in import AdminChallenge, AdminIdentity, AdminPasskey, AdminRecoveryCode
-from culvert_db.site_tunnels import SiteTunnel, SiteTunnelState
+from culvert_db.site_tunnels import SiteTunnel, SiteTunnelResource, SiteTunnelState
 from culvert_db.statement import Statement, as_json, from_json
 from culvert_db.transaction import Direct, Driver, direct
 from culvert_db.tunnels import Address, Direction, SecurityAssociation, Tunnel, TunnelState
@@ -81,6 +81,7 @@ __all__ = [
     "Sessions",
     "SignInGuesses",
     "SiteTunnel",
+    "SiteTunnelResource",
     "SiteTunnelState",
     "Statement",
     "Totp",

@@ -1,7 +1,7 @@
 """Tunnels between two gateways, for the networks behind them. Keys of SAs are never stored (DESIGN D1).
 
 A generation of keys is four rows of `security_associations`: at each gateway the SA that it opens with (`to_gateway`), and
-the one that it seals with (`to_device`), whose SPI is the other gateway's.
+the one that it seals with (`to_device`), whose SPI is the other gateway's. They keep the suite that they were made with.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from culvert_db.base import Base, CreatedAt, Version, state_column
-from culvert_db.network import Gateway
+from culvert_db.network import Gateway, Resource
 from culvert_db.tunnels import SecurityAssociation
 
 
@@ -30,7 +30,8 @@ class SiteTunnelState(enum.StrEnum):
 
 
 class SiteTunnel(Base):
-    """What an administrator wants between gateways `a` and `b`: what is behind each of them, as the REST API took it.
+    """What an administrator wants between gateways `a` and `b`: what is behind each of them, as the REST API took it,
+    beside what its resources say. Unset, suite and limits are the resources' too.
 
     `generation` is the one that both gateways are to seal with, 0 before the first. `problem` is why it is down, or why the
     last step failed; else empty.
@@ -43,6 +44,9 @@ class SiteTunnel(Base):
         CheckConstraint(
             "soft_packets >= 0 AND soft_bytes >= 0 AND soft_seconds >= 0", name="limits_are_not_negative"
         ),
+        CheckConstraint(
+            "num_nulls(soft_packets, soft_bytes, soft_seconds) IN (0, 3)", name="limits_are_together"
+        ),
     )
 
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
@@ -52,10 +56,10 @@ class SiteTunnel(Base):
     a_targets: Mapped[list[dict[str, Any]]] = mapped_column(JSONB)
     b_targets: Mapped[list[dict[str, Any]]] = mapped_column(JSONB)
     owner: Mapped[str]
-    suite: Mapped[str]
-    soft_packets: Mapped[int] = mapped_column(BigInteger)
-    soft_bytes: Mapped[int] = mapped_column(BigInteger)
-    soft_seconds: Mapped[int]
+    suite: Mapped[str | None]
+    soft_packets: Mapped[int | None] = mapped_column(BigInteger)
+    soft_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    soft_seconds: Mapped[int | None]
     state: Mapped[SiteTunnelState] = mapped_column(
         state_column(SiteTunnelState), default=SiteTunnelState.DOWN
     )
@@ -69,3 +73,22 @@ class SiteTunnel(Base):
     sas: Mapped[list[SecurityAssociation]] = relationship(
         lazy="raise", order_by=SecurityAssociation.generation, passive_deletes="all"
     )
+    carried: Mapped[list[SiteTunnelResource]] = relationship(
+        lazy="raise", cascade="all, delete-orphan", passive_deletes=True
+    )
+
+
+class SiteTunnelResource(Base):
+    """That a tunnel carries what a resource says, behind one of its two gateways."""
+
+    __tablename__ = "site_tunnel_resources"
+
+    site_tunnel_id: Mapped[uuid.UUID] = mapped_column(
+        ForeignKey("site_tunnels.id", ondelete="CASCADE"), primary_key=True
+    )
+    resource_id: Mapped[int] = mapped_column(
+        ForeignKey("resources.id", ondelete="RESTRICT"), primary_key=True, index=True
+    )
+    gateway_id: Mapped[int] = mapped_column(ForeignKey("gateways.id", ondelete="RESTRICT"))
+
+    resource: Mapped[Resource] = relationship(lazy="raise")

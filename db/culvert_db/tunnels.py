@@ -156,6 +156,8 @@ class SecurityAssociation(Base):
     sa_id: Mapped[int] = mapped_column(BigInteger)
     # What the tunnel's endpoint holds counts for SAs with the tag that it was learned under. 0: the peer stays where it is.
     tag: Mapped[int] = mapped_column(BigInteger)
+    # Between two gateways; a device's tunnel has one suite as long as it lives.
+    suite: Mapped[str | None]
     made_at: Mapped[CreatedAt]
     # Set when a newer generation has taken over: the SA goes at this time.
     drain_until: Mapped[datetime.datetime | None]

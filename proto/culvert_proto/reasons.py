@@ -84,6 +84,7 @@ class Reason(enum.IntEnum):
     ADDRESS_COLLISION = error_pb2.REASON_ADDRESS_COLLISION
     DNS_REBINDING = error_pb2.REASON_DNS_REBINDING
     CAPTIVE_PORTAL = error_pb2.REASON_CAPTIVE_PORTAL
+    RESOURCE_IN_USE = error_pb2.REASON_RESOURCE_IN_USE
     CLOSED_BY_USER = error_pb2.REASON_CLOSED_BY_USER
     CLOSED_IDLE = error_pb2.REASON_CLOSED_IDLE
     CLOSED_BY_ADMIN = error_pb2.REASON_CLOSED_BY_ADMIN
@@ -437,6 +438,12 @@ CATALOGUE: dict[Reason, Entry] = {
     Reason.GATEWAY_IN_USE: Entry(
         "The gateway {gateway} is in use: {why}.",
         "Take it out of its resources, whose tunnels then move or close, and delete its site tunnels.",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
+    ),
+    Reason.RESOURCE_IN_USE: Entry(
+        "The site tunnel {tunnel} carries the resource {resource}: {why}.",
+        "Take the resource out of the site tunnel first, or change the two so that they fit.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
     ),

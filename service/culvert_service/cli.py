@@ -142,6 +142,18 @@ def add_site_tunnel(
     _run(lambda settings: administration.add_site_tunnel(settings, description), config_file)
 
 
+@site_tunnel_commands.command("change")
+def change_site_tunnel(
+    name: str,
+    description: Annotated[
+        Path, typer.Argument(help="TOML with those fields of PUT /site-tunnels that change.")
+    ],
+    config_file: ConfigFile = None,
+) -> None:
+    """Change what a tunnel carries, its owner, its suite or its limits."""
+    _run(lambda settings: administration.change_site_tunnel(settings, name, description), config_file)
+
+
 @site_tunnel_commands.command("list")
 def list_site_tunnels(config_file: ConfigFile = None) -> None:
     """List them, and why one is not up."""

@@ -224,8 +224,9 @@ class Controller:
         )
         self._sampling = Sampling(sessions, self._fleet)
         close, refit = self._tunnels.close_to_resource, self._tunnels.refit
+        following = self._site_tunnels.following
         self._resources = Resources(
-            sessions, self._hub, close, refit.of_resource, enforce, self._managed_zones.of
+            sessions, self._hub, close, refit.of_resource, following, enforce, self._managed_zones.of
         )
         self._fleet.connect(
             Hooks(

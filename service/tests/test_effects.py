@@ -79,11 +79,17 @@ async def test_what_hangs_on_a_resource(world: World, switch: Switch) -> None:
     await device.prove()
     await device.open()
     found = await world.rest("GET", "/resources/wiki/use")
-    assert found == {"tunnels": 1, "people": 2, "policies_deleted": ["alice to wiki", "off"]}
+    assert found == {
+        "tunnels": 1,
+        "people": 2,
+        "policies_deleted": ["alice to wiki", "off"],
+        "site_tunnels": [],
+    }
     assert await world.rest("GET", "/resources/git/use") == {
         "tunnels": 0,
         "people": 2,
         "policies_deleted": [],
+        "site_tunnels": [],
     }
     assert (await world.rest("DELETE", "/resources/wiki"))["tunnels_closed"] == found["tunnels"]
     assert [one["name"] for one in await world.rest("GET", "/policies")] == ["both"]

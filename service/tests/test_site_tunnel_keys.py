@@ -6,8 +6,8 @@ import dataclasses
 
 from culvert_service.gateways import mapped
 from culvert_service.gateways.selector import Selector
+from culvert_service.site_tunnels.flow import Flow, Place, flows, overlap
 from culvert_service.site_tunnels.keys import Forget, Keys, Renew, Step, Switch, next_step
-from culvert_service.site_tunnels.record import Flow, flows, overlap
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,7 +70,7 @@ def test_keys_are_renewed_once_for_each_word() -> None:
 def test_what_both_ends_say_is_carried() -> None:
     web = Selector("10.1.0.0/24", 6, (443, 443))
     anything, six = Selector("10.2.0.0/24"), Selector("fd00:2::/64")
-    [flow] = flows([web], [anything, six, Selector("10.2.0.0/24", 17)])
+    [flow] = flows(Place((web,)), Place((anything, six, Selector("10.2.0.0/24", 17))))
     assert flow == Flow(web, anything)
     masks = {"src": 2**128 - 2**8, "dst": 2**128 - 2**8}
     assert flow.near.to(flow.far) == {

@@ -59,7 +59,8 @@ async def test_a_tunnels_profile(world: World) -> None:
     assert (changed.json()["owner"], changed.headers["etag"]) == ("carol@corp.example", '"2"')
     moved = change | {"ends": change["ends"][::-1]}
     assert (await world.admin.put(path, json=moved, headers={"If-Match": "*"})).status_code == 422
-    assert (await world.rest("GET", "/site-tunnels/berlin-paris"))["suite"] == "chacha20-poly1305"
+    shown = await world.rest("GET", "/site-tunnels/berlin-paris")
+    assert (shown["suite"], shown["effective_suite"]) == (None, "aes-gcm-256")
     stale = await world.admin.delete("/api/v1/site-tunnels/berlin-paris", headers={"If-Match": '"7"'})
     assert stale.status_code == 412
     await world.rest("DELETE", "/site-tunnels/berlin-paris")
@@ -137,9 +138,10 @@ name = "berlin-paris"
 owner = "bob@corp.example"
 ends = [
     { gateway = "gw-berlin", targets = [{ prefix = "10.1.0.0/24" }] },
-    { gateway = "gw-paris", targets = [{ prefix = "10.2.0.0/24" }] },
+    { gateway = "gw-paris", resources = ["web"] },
 ]
 """)
+    await world.add_resource("web", [PARIS], address="10.2.0.10", users=[])
     await administration.add_site_tunnel(settings, file)
     with pytest.raises(CallRefusedError, match="exists already"):
         await administration.add_site_tunnel(settings, file)
@@ -147,6 +149,10 @@ ends = [
     await administration.list_site_tunnels(settings)
     listed = capsys.readouterr().out
     assert listed.split()[:5] == ["berlin-paris", "gw-berlin", "═", "gw-paris", "down"]
-    assert "gw-berlin cannot be reached" in listed
+    assert "for web (The gateway gw-berlin cannot be reached" in listed
+    file.write_text('suite = "aes-gcm-128"')
+    await administration.change_site_tunnel(settings, "berlin-paris", file)
+    changed = await world.rest("GET", "/site-tunnels/berlin-paris")
+    assert (changed["suite"], changed["ends"][1]["resources"]) == ("aes-gcm-128", ["web"])
     await administration.remove_site_tunnel(settings, "berlin-paris")
     assert await world.rest("GET", "/site-tunnels") == []

@@ -70,6 +70,24 @@ const gatewayRoute = createRoute({
   component: lazyRouteComponent(() => import("./gateways/OneGateway"), "OneGateway"),
 });
 
+const siteTunnelsRoute = createRoute({
+  getParentRoute: () => frameRoute,
+  path: "/site-tunnels",
+  component: lazyRouteComponent(() => import("./sites/SiteTunnels"), "SiteTunnels"),
+});
+
+const newSiteTunnelRoute = createRoute({
+  getParentRoute: () => frameRoute,
+  path: "/site-tunnels/new",
+  component: lazyRouteComponent(() => import("./sites/NewSiteTunnel"), "NewSiteTunnel"),
+});
+
+const siteTunnelRoute = createRoute({
+  getParentRoute: () => frameRoute,
+  path: "/site-tunnels/of/$name",
+  component: lazyRouteComponent(() => import("./sites/OneSiteTunnel"), "OneSiteTunnel"),
+});
+
 const peopleRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/people",
@@ -176,6 +194,9 @@ const routes = rootRoute.addChildren([
     gatewaysRoute,
     newGatewayRoute,
     gatewayRoute,
+    siteTunnelsRoute,
+    newSiteTunnelRoute,
+    siteTunnelRoute,
     peopleRoute,
     invitationsRoute,
     devicesRoute,

@@ -12,6 +12,7 @@ from culvert_service.config import ConfigurationError, Settings
 from culvert_service.gateways.schemas import GatewayIn
 from culvert_service.operation.rest_client import call, read
 from culvert_service.rest.page import LIMIT_MAX
+from culvert_service.site_tunnels.schemas import EndIn, SiteTunnelChange
 
 
 async def add_user(settings: Settings, name: str, email: str) -> None:
@@ -42,15 +43,26 @@ async def add_site_tunnel(settings: Settings, description: Path) -> None:
     print(f"Added {made['name']}. It is keyed as soon as both gateways are online.")
 
 
+async def change_site_tunnel(settings: Settings, name: str, description: Path) -> None:
+    """The fields in the TOML; the others stay."""
+    shown, seen = await read(settings, _site_tunnel(name))
+    fields = {field: value for field, value in shown.items() if field in SiteTunnelChange.model_fields}
+    fields["ends"] = [{field: end[field] for field in EndIn.model_fields} for end in shown["ends"]]
+    await call(settings, "PUT", _site_tunnel(name), fields | _read(description), seen)
+    print(f"Changed {name}. What it carries before and after goes on.")
+
+
 async def list_site_tunnels(settings: Settings) -> None:
     for tunnel in await call(settings, "GET", "/site-tunnels"):
         why = f" ({tunnel['reason']})" if tunnel["reason"] else ""
         ends = " ═ ".join(end["gateway"] for end in tunnel["ends"])
-        print(f"{tunnel['name']:24} {ends:32} {tunnel['state']}{why}")
+        resources = ", ".join(name for end in tunnel["ends"] for name in end["resources"])
+        carried = f" for {resources}" if resources else ""
+        print(f"{tunnel['name']:24} {ends:32} {tunnel['state']}{carried}{why}")
 
 
 async def remove_site_tunnel(settings: Settings, name: str) -> None:
-    await call(settings, "DELETE", f"/site-tunnels/{quote(name, safe='')}")
+    await call(settings, "DELETE", _site_tunnel(name))
     print(f"Closed {name}.")
 
 
@@ -106,6 +118,10 @@ async def list_gateways(settings: Settings) -> None:
         why = f" ({gateway['reason']})" if gateway["state"] != "online" else ""
         state = gateway["state"] + (", draining" if gateway["draining_since"] else "")
         print(f"{gateway['name']:24} {gateway['address']:16} {gateway['tunnels']:6} tunnels  {state}{why}")
+
+
+def _site_tunnel(name: str) -> str:
+    return f"/site-tunnels/{quote(name, safe='')}"
 
 
 def _gateway(name: str) -> str:

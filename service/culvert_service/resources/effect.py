@@ -39,7 +39,12 @@ class Effects:
             found = await repository.use(session, name)
         if found is None:
             raise CulvertError(Reason.NOT_FOUND, what=f"The resource {name}")
-        return UseOut(tunnels=found.tunnels, people=found.people, policies_deleted=found.policies_deleted)
+        return UseOut(
+            tunnels=found.tunnels,
+            people=found.people,
+            policies_deleted=found.policies_deleted,
+            site_tunnels=found.site_tunnels,
+        )
 
 
 def _published(asked: ResourceIn, zones: Sequence[repository.Zone]) -> list[PublishedOut]:

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from culvert_db import DnsZone, GroupMember, Policy, PolicyResource, Resource, Tunnel, TunnelState, User
+from culvert_db import (
+    DnsZone,
+    GroupMember,
+    Policy,
+    PolicyResource,
+    Resource,
+    SiteTunnel,
+    SiteTunnelResource,
+    Tunnel,
+    TunnelState,
+    User,
+)
 from sqlalchemy import exists, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
@@ -22,6 +33,7 @@ class Use:
     tunnels: int
     people: int
     policies_deleted: list[str]
+    site_tunnels: list[str]
 
 
 async def zones(session: AsyncSession) -> list[Zone]:
@@ -50,8 +62,13 @@ async def use(session: AsyncSession, name: str) -> Use | None:
         .where(PolicyResource.resource_id == number, ~elsewhere)
         .order_by(Policy.name)
     )
+    carries = exists().where(
+        SiteTunnelResource.site_tunnel_id == SiteTunnel.id, SiteTunnelResource.resource_id == number
+    )
+    site_tunnels = select(SiteTunnel.name).where(carries).order_by(SiteTunnel.name)
     return Use(
         await session.scalar(tunnels) or 0,
         await session.scalar(people) or 0,
         list(await session.scalars(deleted)),
+        list(await session.scalars(site_tunnels)),
     )

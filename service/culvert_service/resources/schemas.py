@@ -96,8 +96,11 @@ class PreviewOut(BaseModel):
 
 
 class UseOut(BaseModel):
-    """What hangs on a resource: open tunnels, people whom an enabled policy leads there, policies that go with it."""
+    """What hangs on a resource: open tunnels, people whom an enabled policy leads there, policies that go with it; tunnels
+    between gateways that carry it, and keep it from being deleted.
+    """
 
     tunnels: int
     people: int
     policies_deleted: list[str]
+    site_tunnels: list[str]

@@ -20,6 +20,7 @@ from culvert_service.resources.target import Target
 from culvert_service.rest.field import FieldError, taken
 from culvert_service.rest.page import Page
 from culvert_service.rest.version import MayMatch
+from culvert_service.site_tunnels.following import Following
 from culvert_service.watch.hub import Hub
 
 # Closes every tunnel to a resource, in the transaction that deletes it; returns what to do after its commit.
@@ -41,6 +42,7 @@ class Resources:
         hub: Hub,
         close_tunnels: CloseTunnels,
         refit: Refit,
+        site_tunnels: Following,
         enforce: Enforce,
         managed_zones: Callable[[AsyncSession], Awaitable[Sequence[str]]],
     ) -> None:
@@ -48,6 +50,7 @@ class Resources:
         self._hub = hub
         self._close_tunnels = close_tunnels
         self._refit = refit
+        self._site_tunnels = site_tunnels
         self._enforce = enforce
         self._zones = managed_zones
 
@@ -71,13 +74,14 @@ class Resources:
             raise _exists(asked, error) from None
 
     async def replace(self, name: str, asked: ResourceIn, seen: MayMatch) -> tuple[ResourceOut, int]:
-        """Raises the same, VERSION_NEEDED or VERSION_STALE."""
+        """Raises the same, VERSION_NEEDED, VERSION_STALE or RESOURCE_IN_USE."""
         if asked.name != name:
             raise CulvertError(Reason.REQUEST_INVALID, why="a resource keeps its name; its fqdn may change")
         try:
             async with self._sessions.begin() as session:
                 await self._check_zone(session, asked)
                 resource = await _locked(session, name, seen)
+                carried = await self._site_tunnels.hold(session, resource.id)
                 serving = await _serving(session, asked)
 
                 async def change() -> None:
@@ -86,6 +90,7 @@ class Resources:
                     await repository.replace_gateways(session, resource.id, serving)
 
                 finish = await self._refit(session, resource.id, name, change)
+                follow = await self._site_tunnels.follow(session, name, carried)
                 shown = set((await repository.people_of(session, [resource.id])).get(resource.id, []))
                 await repository.withdraw(session, resource.id, shown - set(asked.users))
                 added = [person for person in asked.users if person not in shown]
@@ -94,6 +99,7 @@ class Resources:
         except IntegrityError as error:
             raise _exists(asked, error) from None
         await finish()
+        await follow()
         await self._enforce()
         self._hub.profiles_changed()
         return await self.get(name)
@@ -116,8 +122,10 @@ class Resources:
         return _out(resource, people.get(resource.id, [])), resource.version
 
     async def delete(self, name: str, seen: MayMatch) -> DeletedOut:
+        """Raises CulvertError NOT_FOUND, VERSION_STALE or RESOURCE_IN_USE."""
         async with self._sessions.begin() as session:
             resource = await _locked(session, name, seen)
+            await self._site_tunnels.check_free(session, resource.id, name)
             finish = await self._close_tunnels(session, resource.id)
             await session.delete(resource)
             await session.flush()

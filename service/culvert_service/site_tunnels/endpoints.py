@@ -27,7 +27,9 @@ def router(tunnels: SiteTunnels) -> APIRouter:
     async def get(name: str, response: Response) -> SiteTunnelOut:
         return tagged(response, await tunnels.get(name))
 
-    @routes.put("/{name}", summary="Change what a tunnel between gateways carries, its owner or its limits")
+    @routes.put(
+        "/{name}", summary="Change what a tunnel between gateways carries, its owner, its suite or its limits"
+    )
     async def change(
         name: str, asked: SiteTunnelChange, seen: Annotated[IfMatch, Depends()], response: Response
     ) -> SiteTunnelOut:

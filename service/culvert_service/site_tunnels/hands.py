@@ -5,16 +5,18 @@ The owner is told numbers and keys; what entries these make it reads from the ro
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from culvert_db import Sessions, SiteTunnel
 from culvert_proto import CulvertError, Reason
 
 from culvert_service.controllers.calls import Calls, NoAnswerError, Serve
-from culvert_service.gateways.entry import Update, inserts, modifies
+from culvert_service.gateways.entry import Entry, Update, inserts, modifies
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.link import Link
 from culvert_service.gateways.remote import Remote
@@ -22,7 +24,9 @@ from culvert_service.gateways.tunnel_entries import WrappedKeys, install_pair
 from culvert_service.site_tunnels import repository
 from culvert_service.site_tunnels.record import End, SiteTunnelRecord
 
-_INSTALL, _SWITCH = "site-tunnel.install", "site-tunnel.switch"
+_log = logging.getLogger(__name__)
+
+_INSTALL, _SWITCH, _PERMIT = "site-tunnel.install", "site-tunnel.switch", "site-tunnel.permit"
 
 
 class Hands:
@@ -33,7 +37,7 @@ class Hands:
         self._remote = remote
 
     def serving(self) -> dict[str, Serve]:
-        return {_INSTALL: self._serve_install, _SWITCH: self._serve_switch}
+        return {_INSTALL: self._serve_install, _SWITCH: self._serve_switch, _PERMIT: self._serve_permit}
 
     async def install(
         self, record: SiteTunnelRecord, end: End, generation: int, to_open: bytes, to_seal: bytes
@@ -48,16 +52,33 @@ class Hands:
             await _install(link, end, generation, keys)
         else:
             wrapped = [keys.to_gateway.hex(), keys.to_device.hex()]
-            pair = end.pairs[generation]
+            _, pair = end.pairs[generation]
             asked = {"generation": generation, "spi": pair.to_gateway.spi, "keys": wrapped}
             await self._ask(_INSTALL, record, end, asked)
 
     async def switch(self, record: SiteTunnelRecord, end: End) -> None:
         """What the LAN sends is sealed with the current generation."""
         if link := self._fleet.get(end.gateway):
-            await _switch(link, record, end)
+            await _put(link, end.policy(record.keys.current))
         else:
             await self._ask(_SWITCH, record, end, {"generation": record.keys.current})
+
+    async def follow(self, record: SiteTunnelRecord) -> None:
+        """What it carries has become other than it was. What is new is let in at both before one of them sends it, and what
+        is carried before and after never lacks an entry. Does not fail.
+        """
+        current = record.keys.current
+        if not record.keys.lost and all(current in end.pairs for end in record.ends):
+            for step in (self._permit, self.switch):
+                done = await asyncio.gather(
+                    *(step(record, end) for end in record.ends), return_exceptions=True
+                )
+                if failed := [str(outcome) for outcome in done if outcome is not None]:
+                    _log.warning(
+                        "reconcilers do the rest", extra={"site_tunnel": record.name, "why": failed[0]}
+                    )
+                    break
+        await self.reconcile(record)
 
     async def remove(self, record: SiteTunnelRecord, generations: Collection[int]) -> bool:
         """False when something is left to the reconcilers."""
@@ -78,6 +99,13 @@ class Hands:
             else:
                 await self._remote.reconcile(end.gateway)
 
+    async def _permit(self, record: SiteTunnelRecord, end: End) -> None:
+        """What its peer may seal is let in."""
+        if link := self._fleet.get(end.gateway):
+            await _put(link, end.permits(record.keys.current))
+        else:
+            await self._ask(_PERMIT, record, end, {"generation": record.keys.current})
+
     async def _remove(self, gateway: str, batches: list[list[Update]]) -> bool:
         if link := self._fleet.get(gateway):
             return await link.remove(batches)
@@ -96,23 +124,33 @@ class Hands:
     async def _serve_install(self, body: bytes) -> bytes:
         asked = json.loads(body)
         link, record, end = await self._asked(asked)
-        generation, pair = asked["generation"], end.pairs.get(asked["generation"])
+        generation, numbered = asked["generation"], end.pairs.get(asked["generation"])
         # A call that comes late, or again, may name a generation that was forgotten or has been numbered anew.
-        if pair is None or pair.to_gateway.spi != asked["spi"] or generation <= record.keys.current:
+        spi = numbered and numbered[1].to_gateway.spi
+        if spi != asked["spi"] or generation <= record.keys.current:
             raise CulvertError(Reason.GENERATION_STALE, current=record.keys.current, asked=generation)
         to_open, to_seal = (bytes.fromhex(key) for key in asked["keys"])
         await _install(link, end, generation, WrappedKeys(to_open, to_seal))
         return b""
 
     async def _serve_switch(self, body: bytes) -> bytes:
-        asked = json.loads(body)
+        link, record, end = await self._asked_now(json.loads(body))
+        await _put(link, end.policy(record.keys.current))
+        return b""
+
+    async def _serve_permit(self, body: bytes) -> bytes:
+        link, record, end = await self._asked_now(json.loads(body))
+        await _put(link, end.permits(record.keys.current))
+        return b""
+
+    async def _asked_now(self, asked: dict[str, Any]) -> tuple[Link, SiteTunnelRecord, End]:
+        """Raises CulvertError GENERATION_STALE when other keys are the current ones."""
         link, record, end = await self._asked(asked)
         if asked["generation"] != record.keys.current:
             raise CulvertError(
                 Reason.GENERATION_STALE, current=record.keys.current, asked=asked["generation"]
             )
-        await _switch(link, record, end)
-        return b""
+        return link, record, end
 
     async def _asked(self, asked: dict[str, Any]) -> tuple[Link, SiteTunnelRecord, End]:
         link = self._fleet.get(asked["gateway"])
@@ -127,11 +165,11 @@ class Hands:
 
 async def _install(link: Link, end: End, generation: int, keys: WrappedKeys) -> None:
     async with link.writing():
-        await link.apply([install_pair(end.side, end.pairs[generation], keys)])
+        await link.apply([install_pair(*end.pairs[generation], keys)])
 
 
-async def _switch(link: Link, record: SiteTunnelRecord, end: End) -> None:
-    wanted = end.policy(record.keys.current)
+async def _put(link: Link, wanted: Sequence[Entry]) -> None:
+    """Writes what is not there, or otherwise."""
     async with link.writing():
         there = {entry.key: entry for entry in await link.stored(wanted)}
         new = [entry for entry in wanted if entry.key not in there]

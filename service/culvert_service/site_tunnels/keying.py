@@ -115,8 +115,11 @@ class Keying:
         await _both(*(self._hands.switch(record, end) for end in record.ends))
         generation = record.keys.current
         async with self._sessions.begin() as session:
-            if not await repository.switched(session, record.id, generation, before, DRAIN):
-                return
+            done = await repository.switched(session, record, before, DRAIN)
+        if not done:
+            # What was written may be of a former description.
+            await self._hands.reconcile(record)
+            return
         if before:
             self._instruments.rekeys.labels("gateways").inc()
         _log.info("site tunnel switched", extra={"site_tunnel": record.name, "generation": generation})
@@ -134,7 +137,8 @@ class Keying:
         if numbered is None:
             return
         one, other = numbered.ends
-        to_one, to_other = new_sa_key(record.suite), new_sa_key(record.suite)
+        suite = one.pairs[generation][0].suite
+        to_one, to_other = new_sa_key(suite), new_sa_key(suite)
         try:
             await _both(
                 self._hands.install(numbered, one, generation, to_one, to_other),

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Keys:
     """`current` is the generation to seal with, 0 before the first. `lost`: a gateway lacks it. `switching`: one may not
-    seal with it yet. `old`: its soft limit in seconds has passed. Others drain, and of those some have `drained`.
+    seal with it yet. `old`: its soft limit in seconds has passed, or another suite is wanted. Others drain, and of those
+    some have `drained`.
     """
 
     current: int

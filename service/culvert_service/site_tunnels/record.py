@@ -7,19 +7,18 @@ hosts ── LAN ── gateway a ══════ ESP-in-UDP ═════�
 from __future__ import annotations
 
 import datetime
-import ipaddress
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from culvert_db import Direction, Gateway, SecurityAssociation, SiteTunnel, SiteTunnelState
+from culvert_db import Direction, Gateway, Resource, SecurityAssociation, SiteTunnel, SiteTunnelState
 
 from culvert_service.gateways.diff import DesiredTunnel
 from culvert_service.gateways.entry import Entry, MatchValue, Update, deletes
 from culvert_service.gateways.limits import Limits
 from culvert_service.gateways.record import site_of
 from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Slot, Spi, Tag
-from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import Site
 from culvert_service.gateways.suite import Suite, inner_mtu
 from culvert_service.gateways.tunnel_entries import (
@@ -29,7 +28,7 @@ from culvert_service.gateways.tunnel_entries import (
     policy_entries,
     remove_pair,
 )
-from culvert_service.resources.target import selectors
+from culvert_service.site_tunnels.flow import Flow, Place, flows, limits_of, suite_of
 from culvert_service.site_tunnels.keys import Keys
 
 # With it a gateway sends to the peer of its entry, wherever packets come from: both addresses are known and fixed.
@@ -38,16 +37,8 @@ _NO_ENDPOINT = Endpoint(0)
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
-    """Packets between the two: only what fits a target of either side is carried."""
-
-    near: Selector
-    far: Selector
-
-
-@dataclass(frozen=True, slots=True)
 class Side:
-    """The tunnel's Course as one of its gateways has it."""
+    """The tunnel's Course as one of its gateways has it, with keys of one suite."""
 
     tunnel_id: uuid.UUID
     gateway_address: str
@@ -68,24 +59,29 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """`pairs` are the generations whose numbers there are at this gateway."""
+    """`pairs` are the generations whose numbers there are at this gateway, each with its side."""
 
     gateway_id: int
     gateway: str
-    side: Side
-    pairs: dict[int, Pair]
+    pairs: dict[int, tuple[Side, Pair]]
 
     def policy(self, generation: int) -> tuple[Entry, ...]:
         """Its spd_out entries when it seals with that generation."""
-        return policy_entries(self.side, self.pairs[generation].to_device.sa_id)
+        side, pair = self.pairs[generation]
+        return policy_entries(side, pair.to_device.sa_id)
+
+    def permits(self, until: int) -> tuple[Entry, ...]:
+        """Its spd_in entries of the generations up to that one."""
+        known = self.all_entries(one for one in self.pairs if one <= until)
+        return tuple(entry for entry in known if entry.table == "spd_in")
 
     def removal(self, generations: Iterable[int]) -> list[Update]:
         pairs = [self.pairs[one] for one in generations if one in self.pairs]
-        return [update for pair in pairs for update in remove_pair(self.side, pair)]
+        return [update for side, pair in pairs for update in remove_pair(side, pair)]
 
     def all_entries(self, generations: Iterable[int]) -> tuple[Entry, ...]:
         pairs = [self.pairs[one] for one in sorted(generations) if one in self.pairs]
-        return tuple(entry for pair in pairs for entry in pair_entries(self.side, pair))
+        return tuple(entry for side, pair in pairs for entry in pair_entries(side, pair))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +90,6 @@ class SiteTunnelRecord:
     name: str
     version: int
     ends: tuple[End, End]
-    suite: Suite
     keys: Keys
 
     def end(self, gateway: str) -> End:
@@ -115,47 +110,77 @@ class SiteTunnelRecord:
         return [policy, end.removal(end.pairs)]
 
 
-def flows(near: Iterable[Selector], far: Iterable[Selector]) -> tuple[Flow, ...]:
-    others = tuple(far)
-    return tuple(Flow(one, other) for one in near for other in others if one.meets(other))
-
-
-def overlap(one: Flow, other: Flow) -> bool:
-    """Whether there are packets that both carry."""
-    return _share(one.near, other.near) and _share(one.far, other.far)
-
-
 def parse(row: SiteTunnel, now: datetime.datetime) -> SiteTunnelRecord:
-    """`row.a`, `row.b` and `row.sas` must be loaded; `now` is the database's."""
+    """`row.a`, `row.b`, `row.carried` and `row.sas` must be loaded; `now` is the database's."""
     generations = {sa.generation for sa in row.sas}
+    suites = {sa.generation: Suite(sa.suite) for sa in row.sas if sa.suite}
     ends = {sa.generation: sa.drain_until for sa in row.sas if sa.drain_until is not None}
     made = [sa.made_at for sa in row.sas if sa.generation == row.generation]
-    life = datetime.timedelta(seconds=row.soft_seconds)
+    life = datetime.timedelta(seconds=wanted_limits(row).seconds)
+    changed = suites.get(row.generation, wanted_suite(row)) is not wanted_suite(row)
     keys = Keys(
         row.generation,
         lost=row.state is SiteTunnelState.DOWN,
         switching=row.state is SiteTunnelState.SWITCHING,
-        old=bool(life) and any(at + life <= now for at in made),
+        old=changed or (bool(life) and any(at + life <= now for at in made)),
         others=frozenset(generations - {row.generation}),
         draining=frozenset(ends),
         drained=frozenset(generation for generation, end in ends.items() if end <= now),
     )
-    both = (
-        End(gateway.id, gateway.name, side_of(row, gateway), _pairs(row.sas, gateway.id))
-        for gateway in (row.a, row.b)
-    )
-    return SiteTunnelRecord(row.id, row.name, row.version, (next(both), next(both)), Suite(row.suite), keys)
+    ends = (_end(row, gateway, suites) for gateway in (row.a, row.b))
+    return SiteTunnelRecord(row.id, row.name, row.version, (next(ends), next(ends)), keys)
 
 
-def side_of(row: SiteTunnel, gateway: Gateway) -> Side:
-    a, b = site_of(row.a), site_of(row.b)
-    a_targets, b_targets = selectors(row.a_targets), selectors(row.b_targets)
-    near, far, flow = (
-        (a, b, flows(a_targets, b_targets)) if gateway is row.a else (b, a, flows(b_targets, a_targets))
-    )
-    suite = Suite(row.suite)
-    soft = Limits(row.soft_packets, row.soft_bytes, row.soft_seconds)
-    return Side(row.id, near.address, far.address, flow, soft, suite, _inner_mtu(suite, (near, far)))
+def wanted_suite(row: SiteTunnel) -> Suite:
+    """Of the next keys. Raises ValueError when its resources do not agree, which none is let to do."""
+    return suite_of(row.suite, [one.resource.suite for one in row.carried])
+
+
+def wanted_limits(row: SiteTunnel) -> Limits:
+    return limits_of(_limits(row), [_limits(one.resource) or Limits() for one in row.carried])
+
+
+def place_of(row: SiteTunnel, gateway: Gateway) -> Place:
+    """What is behind one of its gateways."""
+    return Place.of(*targets_of(row, gateway))
+
+
+def targets_of(row: SiteTunnel, gateway: Gateway) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """What is asked for behind it, and what its resources say."""
+    own = row.a_targets if gateway is row.a else row.b_targets
+    return own, [target for one in _behind(row, gateway) for target in one.targets]
+
+
+def resources_of(row: SiteTunnel, gateway: Gateway) -> list[str]:
+    """Whose profiles say what is behind it."""
+    return [one.name for one in _behind(row, gateway)]
+
+
+def flows_at(row: SiteTunnel, gateway: Gateway) -> tuple[Flow, ...]:
+    return flows(place_of(row, gateway), place_of(row, row.b if gateway is row.a else row.a))
+
+
+def _behind(row: SiteTunnel, gateway: Gateway) -> list[Resource]:
+    found = [one.resource for one in row.carried if one.gateway_id == gateway.id]
+    return sorted(found, key=lambda resource: resource.name)
+
+
+def _limits(row: SiteTunnel | Resource) -> Limits | None:
+    if row.soft_packets is None or row.soft_bytes is None or row.soft_seconds is None:
+        return None
+    return Limits(row.soft_packets, row.soft_bytes, row.soft_seconds)
+
+
+def _end(row: SiteTunnel, gateway: Gateway, suites: Mapping[int, Suite]) -> End:
+    near, far = site_of(gateway), site_of(row.b if gateway is row.a else row.a)
+    carried, soft = flows_at(row, gateway), wanted_limits(row)
+
+    def side(suite: Suite) -> Side:
+        mtu = _inner_mtu(suite, (near, far))
+        return Side(row.id, near.address, far.address, carried, soft, suite, mtu)
+
+    pairs = {one: (side(suites[one]), pair) for one, pair in _pairs(row.sas, gateway.id).items()}
+    return End(gateway.id, gateway.name, pairs)
 
 
 def _inner_mtu(suite: Suite, sites: tuple[Site, Site]) -> int:
@@ -173,9 +198,3 @@ def _pairs(sas: Iterable[SecurityAssociation], gateway_id: int) -> dict[int, Pai
         generation: Pair(generation, of_it[Direction.TO_GATEWAY], of_it[Direction.TO_DEVICE], FIXED_PEER)
         for generation, of_it in numbers.items()
     }
-
-
-def _share(one: Selector, other: Selector) -> bool:
-    here, there = ipaddress.ip_network(one.prefix), ipaddress.ip_network(other.prefix)
-    ports = one.ports[0] <= other.ports[1] and other.ports[0] <= one.ports[1]
-    return one.meets(other) and here.overlaps(there) and ports

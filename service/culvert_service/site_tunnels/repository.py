@@ -10,8 +10,11 @@ from culvert_db import (
     SITE_TUNNELS_CHANNEL,
     Direction,
     Gateway,
+    Resource,
+    ResourceGateway,
     SecurityAssociation,
     SiteTunnel,
+    SiteTunnelResource,
     SiteTunnelState,
     Statement,
 )
@@ -23,7 +26,7 @@ from culvert_service.database import clock
 from culvert_service.gateways.sa import draw
 from culvert_service.rest.page import Cut
 from culvert_service.sessions.sa_rows import insert_sas
-from culvert_service.site_tunnels.record import FIXED_PEER, SiteTunnelRecord, parse
+from culvert_service.site_tunnels.record import FIXED_PEER, SiteTunnelRecord, parse, wanted_suite
 
 # Draws of random numbers before it is called a fault.
 _TRIES = 16
@@ -33,11 +36,12 @@ _INSERT_SAS = Statement(insert_sas("site_tunnel_id"))
 async def rows(
     session: AsyncSession, cut: Cut | None = None, *which: ColumnElement[bool]
 ) -> list[SiteTunnel]:
-    """By name; with gateways and SAs."""
+    """By name; with gateways, resources and SAs."""
     query = (
         select(SiteTunnel)
         .where(*which)
         .options(joinedload(SiteTunnel.a), joinedload(SiteTunnel.b), selectinload(SiteTunnel.sas))
+        .options(selectinload(SiteTunnel.carried).joinedload(SiteTunnelResource.resource))
         .execution_options(populate_existing=True)
     )
     query = query.order_by(SiteTunnel.name) if cut is None else cut.of(query, SiteTunnel.name)
@@ -71,6 +75,37 @@ async def gateways_locked(session: AsyncSession, names: Collection[str]) -> dict
     return {it.name: it for it in await session.scalars(query.with_for_update(key_share=True))}
 
 
+async def resources_kept(session: AsyncSession, names: Collection[str]) -> dict[str, Resource]:
+    """Nobody changes any of these until this transaction ends. To be asked for before a tunnel and before gateways, as
+    whoever changes a resource does.
+    """
+    query = select(Resource).where(Resource.name.in_(names)).order_by(Resource.id)
+    return {it.name: it for it in await session.scalars(query.with_for_update(read=True))}
+
+
+async def serving(session: AsyncSession, resource_ids: Collection[int]) -> set[tuple[int, int]]:
+    """Each of the resources with each gateway that serves it."""
+    query = select(ResourceGateway.resource_id, ResourceGateway.gateway_id)
+    found = await session.execute(query.where(ResourceGateway.resource_id.in_(resource_ids)))
+    return {(resource_id, gateway_id) for resource_id, gateway_id in found}
+
+
+async def carrying(session: AsyncSession, resource_id: int) -> list[SiteTunnel]:
+    """The tunnels that carry what the resource says, to themselves until this transaction ends."""
+    of_it = select(SiteTunnelResource.site_tunnel_id).where(SiteTunnelResource.resource_id == resource_id)
+    query = select(SiteTunnel.id).where(SiteTunnel.id.in_(of_it)).order_by(SiteTunnel.id)
+    found = (await session.scalars(query.with_for_update())).all()
+    if not found:
+        return []
+    return await rows(session, None, SiteTunnel.id.in_(found))
+
+
+async def count_version(session: AsyncSession, tunnels: Collection[uuid.UUID]) -> None:
+    """What they carry has become other than it was, though nobody has changed them."""
+    touched = update(SiteTunnel).where(SiteTunnel.id.in_(tunnels)).values(version=SiteTunnel.version)
+    await session.execute(touched.execution_options(synchronize_session=False))
+
+
 async def insert_pairs(session: AsyncSession, tunnel: SiteTunnel, generation: int) -> bool:
     """Numbers at both gateways that nobody else has; False when one of them has none left."""
     for _ in range(_TRIES):
@@ -98,6 +133,14 @@ async def insert_pairs(session: AsyncSession, tunnel: SiteTunnel, generation: in
                 )
             )
         if inserted == 2 * len(Direction):
+            await session.execute(
+                update(SecurityAssociation)
+                .where(
+                    SecurityAssociation.site_tunnel_id == tunnel.id,
+                    SecurityAssociation.generation == generation,
+                )
+                .values(suite=wanted_suite(tunnel).value)
+            )
             return True
         await delete_generations(session, tunnel.id, {generation})
     return False
@@ -114,18 +157,15 @@ async def delete_generations(
 
 
 async def switched(
-    session: AsyncSession,
-    tunnel_id: uuid.UUID,
-    generation: int,
-    before: Collection[int],
-    drain: datetime.timedelta,
+    session: AsyncSession, record: SiteTunnelRecord, before: Collection[int], drain: datetime.timedelta
 ) -> bool:
-    """Whether that generation still was the one to switch to. Those before drain."""
+    """Whether its generation still was the one to switch to, and nobody has changed it meanwhile. Those before drain."""
     done = (
         update(SiteTunnel)
         .where(
-            SiteTunnel.id == tunnel_id,
-            SiteTunnel.generation == generation,
+            SiteTunnel.id == record.id,
+            SiteTunnel.generation == record.keys.current,
+            SiteTunnel.version == record.version,
             SiteTunnel.state == SiteTunnelState.SWITCHING,
         )
         .values(state=SiteTunnelState.UP, problem="")
@@ -135,7 +175,7 @@ async def switched(
         return False
     await session.execute(
         update(SecurityAssociation)
-        .where(SecurityAssociation.site_tunnel_id == tunnel_id, SecurityAssociation.generation.in_(before))
+        .where(SecurityAssociation.site_tunnel_id == record.id, SecurityAssociation.generation.in_(before))
         .values(drain_until=func.now() + drain)
     )
     return True

@@ -10,49 +10,61 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from culvert_service.gateways.schemas import Name
 from culvert_service.gateways.suite import Suite
 from culvert_service.resources.schemas import Rekey
-from culvert_service.resources.target import Target, selectors
-from culvert_service.site_tunnels.record import flows
+from culvert_service.resources.target import Target
 
-_FLOWS_MAX = 64
+# Pairs of prefixes and ranges of ports.
+FLOWS_MAX = 64
 
 
 class EndIn(BaseModel):
+    """What is behind a gateway: on its LAN, or on that of a router there."""
+
     model_config = ConfigDict(extra="forbid")
 
     gateway: Name
-    # What is on the gateway's LAN or behind one of its routers, as a resource's targets.
-    targets: Annotated[list[Target], Field(min_length=1, max_length=_FLOWS_MAX)]
+    # Beside what the resources' profiles say.
+    targets: Annotated[list[Target], Field(max_length=FLOWS_MAX)] = []
+    # Whose profiles say what is there. They are served by the gateway.
+    resources: Annotated[list[Name], Field(max_length=FLOWS_MAX)] = []
+
+    @model_validator(mode="after")
+    def _names_something(self) -> Self:
+        if not self.targets and not self.resources:
+            raise ValueError("an end has targets, resources, or both")
+        return self
 
 
 class SiteTunnelChange(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    # What is carried fits a target of either end, in whichever direction it goes.
+    # Targets: what is carried fits one of either end, in whichever direction it goes. Resources are reached from all that
+    # is behind the other end.
     ends: Annotated[list[EndIn], Field(min_length=2, max_length=2)]
     # Whom people ask about it.
     owner: Annotated[str, Field(min_length=1, max_length=254)]
-    rekey: Rekey = Rekey()
+    # Unset: the resources'; aes-gcm-256 if they have none. Another one takes effect with the next keys, which are made at
+    # once. A legacy one needs the permission of both gateways.
+    suite: Suite | None = None
+    # Unset: of each limit the resources' nearest.
+    rekey: Rekey | None = None
 
     @model_validator(mode="after")
     def _joins_two(self) -> Self:
         one, other = self.ends
         if one.gateway == other.gateway:
             raise ValueError("the two ends are two gateways")
-        near, far = (selectors([target.row() for target in end.targets]) for end in self.ends)
-        if not (carried := len(flows(near, far))):
-            raise ValueError("no packet can fit targets of both ends: their families or protocols differ")
-        if carried > _FLOWS_MAX:
-            raise ValueError(f"{carried} pairs of targets and ranges of ports; at most {_FLOWS_MAX}")
+        if both := set(one.resources) & set(other.resources):
+            raise ValueError(f"{min(both)} is behind one of the two gateways")
         return self
 
 
 class SiteTunnelIn(SiteTunnelChange):
     name: Name
-    # A legacy one needs the permission of both gateways.
-    suite: Suite = Suite.AES_GCM_256
 
 
 class EndOut(EndIn):
+    # What the resources' profiles say now.
+    profiles: list[Target]
     # The gateway's outer address.
     address: str
     online: bool
@@ -62,10 +74,14 @@ class SiteTunnelOut(BaseModel):
     name: str
     ends: list[EndOut]
     owner: str
-    suite: Suite
-    # True when `suite` is weaker than what is recommended.
+    # As asked for.
+    suite: Suite | None
+    rekey: Rekey | None
+    # As they are, the resources' where nothing was asked for.
+    effective_suite: Suite
+    effective_rekey: Rekey
+    # True when the effective suite is weaker than what is recommended.
     legacy: bool
-    rekey: Rekey
     # Down: a gateway lacks the keys. Switching: both have the newest, and one may still seal with those before. Whether a
     # gateway can be reached now its end tells.
     state: Literal["down", "switching", "up"]

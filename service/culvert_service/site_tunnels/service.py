@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from culvert_db import SITE_TUNNELS_CHANNEL, Gateway, Sessions, SiteTunnel, SiteTunnelState
+from culvert_db import (
+    SITE_TUNNELS_CHANNEL,
+    Gateway,
+    Resource,
+    Sessions,
+    SiteTunnel,
+    SiteTunnelResource,
+    SiteTunnelState,
+)
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -20,19 +27,28 @@ from culvert_service.database import clock
 from culvert_service.gateways.diff import DesiredTunnel
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.link import Link
-from culvert_service.gateways.record import site_of
 from culvert_service.gateways.remote import Remote
-from culvert_service.gateways.suite import Suite, check_allowed
+from culvert_service.gateways.suite import Suite
 from culvert_service.metrics.instruments import Instruments
 from culvert_service.resources.schemas import Rekey
 from culvert_service.resources.target import Target
+from culvert_service.rest.field import FieldError
 from culvert_service.rest.page import Page
 from culvert_service.rest.version import MayMatch
-from culvert_service.site_tunnels import repository
+from culvert_service.site_tunnels import fit, repository
+from culvert_service.site_tunnels.fit import named
+from culvert_service.site_tunnels.following import Following
 from culvert_service.site_tunnels.hands import Hands
 from culvert_service.site_tunnels.keying import Keying
-from culvert_service.site_tunnels.record import SiteTunnelRecord, overlap, parse, side_of
-from culvert_service.site_tunnels.schemas import EndIn, EndOut, SiteTunnelChange, SiteTunnelIn, SiteTunnelOut
+from culvert_service.site_tunnels.record import (
+    SiteTunnelRecord,
+    parse,
+    resources_of,
+    targets_of,
+    wanted_limits,
+    wanted_suite,
+)
+from culvert_service.site_tunnels.schemas import EndOut, SiteTunnelChange, SiteTunnelIn, SiteTunnelOut
 
 
 class SiteTunnels:
@@ -45,6 +61,7 @@ class SiteTunnels:
         self._fleet = fleet
         self._hands = Hands(sessions, fleet, calls, remote)
         self._keying = Keying(sessions, fleet, self._hands, instruments)
+        self.following = Following(self._hands)
         self.hear = self._keying.look_soon
         self.serving = self._hands.serving
         self.start = self._keying.start
@@ -57,13 +74,11 @@ class SiteTunnels:
                 row = await _row(session, asked)
                 session.add(row)
                 await session.flush()
-                told = _described(asked) | {"suite": asked.suite.value}
-                audit.tell(session, Line("site-tunnel.create", _object(asked.name), told))
+                audit.tell(session, Line("site-tunnel.create", _object(asked.name), _described(asked)))
                 await repository.tell(session)
         except IntegrityError:
-            raise CulvertError(
-                Reason.ALREADY_EXISTS, what=f"A tunnel between gateways named {asked.name}"
-            ) from None
+            what = f"A tunnel between gateways named {asked.name}"
+            raise FieldError("/name", Reason.ALREADY_EXISTS, what=what) from None
         return await self.get(asked.name)
 
     async def list(self, page: Page) -> list[SiteTunnelOut]:
@@ -80,23 +95,29 @@ class SiteTunnels:
         return self._out(found[0]), found[0].version
 
     async def change(self, name: str, asked: SiteTunnelChange, seen: MayMatch) -> tuple[SiteTunnelOut, int]:
-        """Its keys go on, and what it carries before and after. With its version.
+        """What it carries before and after goes on, and so do its keys unless the suite is another. With its version.
 
-        Raises CulvertError NOT_FOUND, VERSION_NEEDED, VERSION_STALE, REQUEST_INVALID or ALREADY_EXISTS.
+        Raises CulvertError NOT_FOUND, VERSION_NEEDED, VERSION_STALE, SUITE_LEGACY, REQUEST_INVALID or ALREADY_EXISTS.
         """
         async with self._sessions.begin() as session:
+            resources = await _resources(session, asked)
             row = await repository.locked(session, SiteTunnel.name == name)
             if row is None:
                 raise _unknown(name)
-            seen.check(_what(name), row.version)
+            seen.check(named(name), row.version)
             if [end.gateway for end in asked.ends] != [row.a.name, row.b.name]:
                 why = f"{name} stays between {row.a.name} and {row.b.name}; close it to make another"
                 raise CulvertError(Reason.REQUEST_INVALID, why=why)
             await repository.gateways_locked(session, [row.a.name, row.b.name])
-            await _describe(session, row, asked)
-            record = parse(row, await clock(session))
+            _describe(row, asked, resources)
+            await fit.check(session, row)
+            await session.flush()
             audit.tell(session, Line("site-tunnel.change", _object(name), _described(asked)))
-        await self._hands.reconcile(record)
+            await repository.tell(session)
+            # With the version that the change has made.
+            [row] = await repository.rows(session, None, SiteTunnel.id == row.id)
+            record = parse(row, await clock(session))
+        await self._hands.follow(record)
         return await self.get(name)
 
     async def delete(self, name: str, seen: MayMatch) -> None:
@@ -105,7 +126,7 @@ class SiteTunnels:
             row = await repository.locked(session, SiteTunnel.name == name)
             if row is None:
                 raise _unknown(name)
-            seen.check(_what(name), row.version)
+            seen.check(named(name), row.version)
             record = parse(row, await clock(session))
             await session.delete(row)
             audit.tell(session, Line("site-tunnel.delete", _object(name)))
@@ -145,15 +166,17 @@ class SiteTunnels:
 
     def _out(self, row: SiteTunnel) -> SiteTunnelOut:
         made = [sa.made_at for sa in row.sas if sa.generation == row.generation]
+        suite, limits = wanted_suite(row), wanted_limits(row)
+        effective = Rekey(soft_packets=limits.packets, soft_bytes=limits.bytes, soft_seconds=limits.seconds)
         return SiteTunnelOut(
             name=row.name,
-            ends=[self._end_out(row.a, row.a_targets), self._end_out(row.b, row.b_targets)],
+            ends=[self._end_out(row, gateway) for gateway in (row.a, row.b)],
             owner=row.owner,
-            suite=Suite(row.suite),
-            legacy=Suite(row.suite).legacy,
-            rekey=Rekey(
-                soft_packets=row.soft_packets, soft_bytes=row.soft_bytes, soft_seconds=row.soft_seconds
-            ),
+            suite=Suite(row.suite) if row.suite else None,
+            rekey=None if row.soft_seconds is None else effective,
+            effective_suite=suite,
+            effective_rekey=effective,
+            legacy=suite.legacy,
             state=row.state.value,
             reason=row.problem if row.state is SiteTunnelState.UP else self._why_not(row),
             generation=row.generation,
@@ -161,10 +184,13 @@ class SiteTunnels:
             created_at=row.created_at,
         )
 
-    def _end_out(self, gateway: Gateway, targets: Iterable[object]) -> EndOut:
+    def _end_out(self, row: SiteTunnel, gateway: Gateway) -> EndOut:
+        targets, profiles = targets_of(row, gateway)
         return EndOut(
             gateway=gateway.name,
             targets=[Target.model_validate(target) for target in targets],
+            resources=resources_of(row, gateway),
+            profiles=[Target.model_validate(target) for target in profiles],
             address=gateway.address,
             online=self._fleet.is_online(gateway.name),
         )
@@ -177,75 +203,59 @@ class SiteTunnels:
 
 
 async def _row(session: AsyncSession, asked: SiteTunnelIn) -> SiteTunnel:
+    resources = await _resources(session, asked)
     gateways = await repository.gateways_locked(session, [end.gateway for end in asked.ends])
-    a, b = (_found(gateways, end.gateway) for end in asked.ends)
+    a, b = (_found(gateways, end.gateway, at) for at, end in enumerate(asked.ends))
     row = SiteTunnel(
-        id=uuid.uuid4(),
-        name=asked.name,
-        a=a,
-        b=b,
-        a_gateway_id=a.id,
-        b_gateway_id=b.id,
-        suite=asked.suite.value,
+        id=uuid.uuid4(), name=asked.name, a=a, b=b, a_gateway_id=a.id, b_gateway_id=b.id, carried=[]
     )
-    for gateway in (a, b):
-        permitted = [Suite(name) for name in gateway.legacy_suites]
-        check_allowed(asked.suite, permitted, f"the gateway {gateway.name}")
-    await _describe(session, row, asked)
+    _describe(row, asked, resources)
+    await fit.check(session, row)
     return row
 
 
-async def _describe(session: AsyncSession, row: SiteTunnel, asked: SiteTunnelChange) -> None:
-    """Raises CulvertError REQUEST_INVALID or ALREADY_EXISTS."""
-    one, other = asked.ends
-    for gateway, near, far in ((row.a, one, other), (row.b, other, one)):
-        _check_place(gateway, near, far)
+async def _resources(session: AsyncSession, asked: SiteTunnelChange) -> dict[str, Resource]:
+    """Raises CulvertError NOT_FOUND."""
+    found = await repository.resources_kept(session, [it for end in asked.ends for it in end.resources])
+    for at, end in enumerate(asked.ends):
+        for place, name in enumerate(end.resources):
+            if name not in found:
+                pointer = f"/ends/{at}/resources/{place}"
+                raise FieldError(pointer, Reason.NOT_FOUND, what=f"The resource {name}")
+    return found
+
+
+def _describe(row: SiteTunnel, asked: SiteTunnelChange, resources: dict[str, Resource]) -> None:
     row.a_targets, row.b_targets = ([target.row() for target in end.targets] for end in asked.ends)
+    there = {one.resource_id: one for one in row.carried}
+    row.carried = [
+        _behind(there.get(resources[name].id), resources[name], gateway)
+        for end, gateway in zip(asked.ends, (row.a, row.b), strict=True)
+        for name in dict.fromkeys(end.resources)
+    ]
     row.owner = asked.owner
-    row.soft_packets = asked.rekey.soft_packets
-    row.soft_bytes = asked.rekey.soft_bytes
-    row.soft_seconds = asked.rekey.soft_seconds
-    await _check_alone(session, row)
+    row.suite = asked.suite and asked.suite.value
+    row.soft_packets = asked.rekey and asked.rekey.soft_packets
+    row.soft_bytes = asked.rekey and asked.rekey.soft_bytes
+    row.soft_seconds = asked.rekey and asked.rekey.soft_seconds
 
 
-def _check_place(gateway: Gateway, near: EndIn, far: EndIn) -> None:
-    """Raises CulvertError REQUEST_INVALID when what is near is not, or what is far is."""
-    site = site_of(gateway)
-    if strange := [it.prefix for it in near.targets if not site.reaches(it.prefix)]:
-        why = f"{gateway.name} has no neighbour in {strange[0]} on its LAN, and no router to it"
-        raise CulvertError(Reason.REQUEST_INVALID, why=why)
-    for target in far.targets:
-        network = ipaddress.ip_network(target.prefix)
-        if inside := [it for it in site.inside() if it.version == network.version and it.overlaps(network)]:
-            why = f"{network} is behind {far.gateway}, but {inside[0]} is {gateway.name}'s own"
-            raise CulvertError(Reason.REQUEST_INVALID, why=why)
+def _behind(before: SiteTunnelResource | None, resource: Resource, gateway: Gateway) -> SiteTunnelResource:
+    one = before or SiteTunnelResource(resource=resource, resource_id=resource.id)
+    one.gateway_id = gateway.id
+    return one
 
 
-async def _check_alone(session: AsyncSession, row: SiteTunnel) -> None:
-    """A packet has one tunnel. Raises CulvertError ALREADY_EXISTS."""
-    with session.no_autoflush:
-        others = await repository.neighbours(session, row)
-    for other in others:
-        for gateway in {row.a, row.b} & {other.a, other.b}:
-            ours, theirs = side_of(row, gateway).flows, side_of(other, gateway).flows
-            if any(overlap(one, another) for one in ours for another in theirs):
-                what = f"{_what(other.name)}, which carries some of the same packets at {gateway.name},"
-                raise CulvertError(Reason.ALREADY_EXISTS, what=what)
-
-
-def _found(gateways: dict[str, Gateway], name: str) -> Gateway:
+def _found(gateways: dict[str, Gateway], name: str, at: int) -> Gateway:
     if name not in gateways:
-        raise CulvertError(Reason.NOT_FOUND, what=f"The gateway {name}")
+        raise FieldError(f"/ends/{at}/gateway", Reason.NOT_FOUND, what=f"The gateway {name}")
     return gateways[name]
 
 
 def _described(asked: SiteTunnelChange) -> dict[str, Detail]:
-    ends = {end.gateway: " ".join(map(str, end.targets)) for end in asked.ends}
-    return {**ends, "owner": asked.owner}
-
-
-def _what(name: str) -> str:
-    return f"The tunnel between gateways {name}"
+    ends = {end.gateway: " ".join((*end.resources, *map(str, end.targets))) for end in asked.ends}
+    suite: dict[str, Detail] = {"suite": asked.suite.value} if asked.suite else {}
+    return {**ends, "owner": asked.owner, **suite}
 
 
 def _object(name: str) -> str:
@@ -253,4 +263,4 @@ def _object(name: str) -> str:
 
 
 def _unknown(name: str) -> CulvertError:
-    return CulvertError(Reason.NOT_FOUND, what=_what(name))
+    return CulvertError(Reason.NOT_FOUND, what=named(name))

@@ -1128,7 +1128,7 @@ export interface paths {
         };
         /** Show a tunnel between gateways */
         get: operations["get_api_v1_site_tunnels__name__get"];
-        /** Change what a tunnel between gateways carries, its owner or its limits */
+        /** Change what a tunnel between gateways carries, its owner, its suite or its limits */
         put: operations["change_api_v1_site_tunnels__name__put"];
         post?: never;
         /** Close a tunnel between gateways */
@@ -1675,12 +1675,23 @@ export interface components {
             /** Tunnels Closed */
             tunnels_closed: number;
         };
-        /** EndIn */
+        /**
+         * EndIn
+         * @description What is behind a gateway: on its LAN, or on that of a router there.
+         */
         EndIn: {
             /** Gateway */
             gateway: string;
-            /** Targets */
-            targets: components["schemas"]["Target"][];
+            /**
+             * Resources
+             * @default []
+             */
+            resources?: string[];
+            /**
+             * Targets
+             * @default []
+             */
+            targets?: components["schemas"]["Target"][];
         };
         /** EndOut */
         EndOut: {
@@ -1690,8 +1701,18 @@ export interface components {
             gateway: string;
             /** Online */
             online: boolean;
-            /** Targets */
-            targets: components["schemas"]["Target"][];
+            /** Profiles */
+            profiles: components["schemas"]["Target"][];
+            /**
+             * Resources
+             * @default []
+             */
+            resources?: string[];
+            /**
+             * Targets
+             * @default []
+             */
+            targets?: components["schemas"]["Target"][];
         };
         /**
          * EnrolmentIn
@@ -2548,14 +2569,8 @@ export interface components {
             ends: components["schemas"]["EndIn"][];
             /** Owner */
             owner: string;
-            /**
-             * @default {
-             *       "soft_bytes": 68719476736,
-             *       "soft_packets": 0,
-             *       "soft_seconds": 3600
-             *     }
-             */
-            rekey?: components["schemas"]["Rekey"];
+            rekey?: components["schemas"]["Rekey"] | null;
+            suite?: components["schemas"]["Suite"] | null;
         };
         /** SiteTunnelIn */
         SiteTunnelIn: {
@@ -2565,16 +2580,8 @@ export interface components {
             name: string;
             /** Owner */
             owner: string;
-            /**
-             * @default {
-             *       "soft_bytes": 68719476736,
-             *       "soft_packets": 0,
-             *       "soft_seconds": 3600
-             *     }
-             */
-            rekey?: components["schemas"]["Rekey"];
-            /** @default aes-gcm-256 */
-            suite?: components["schemas"]["Suite"];
+            rekey?: components["schemas"]["Rekey"] | null;
+            suite?: components["schemas"]["Suite"] | null;
         };
         /** SiteTunnelOut */
         SiteTunnelOut: {
@@ -2583,6 +2590,8 @@ export interface components {
              * Format: date-time
              */
             created_at: string;
+            effective_rekey: components["schemas"]["Rekey"];
+            effective_suite: components["schemas"]["Suite"];
             /** Ends */
             ends: components["schemas"]["EndOut"][];
             /** Generation */
@@ -2597,13 +2606,13 @@ export interface components {
             owner: string;
             /** Reason */
             reason: string;
-            rekey: components["schemas"]["Rekey"];
+            rekey: components["schemas"]["Rekey"] | null;
             /**
              * State
              * @enum {string}
              */
             state: "down" | "switching" | "up";
-            suite: components["schemas"]["Suite"];
+            suite: components["schemas"]["Suite"] | null;
         };
         /**
          * SomePeopleOut
@@ -2738,13 +2747,16 @@ export interface components {
         };
         /**
          * UseOut
-         * @description What hangs on a resource: open tunnels, people whom an enabled policy leads there, policies that go with it.
+         * @description What hangs on a resource: open tunnels, people whom an enabled policy leads there, policies that go with it; tunnels
+         *     between gateways that carry it, and keep it from being deleted.
          */
         UseOut: {
             /** People */
             people: number;
             /** Policies Deleted */
             policies_deleted: string[];
+            /** Site Tunnels */
+            site_tunnels: string[];
             /** Tunnels */
             tunnels: number;
         };

@@ -26,7 +26,13 @@ export interface Place {
 export const PLACES: readonly Place[] = [
   { label: "Overview", to: "/", icon: IconLayoutDashboard, about: "What is connected now" },
   { label: "Resources", to: "/resources", icon: IconWorld, about: "Names that can be opened" },
-  { label: "Gateways", to: "/gateways", icon: IconServer2, about: "Where tunnels end" },
+  {
+    label: "Gateways",
+    to: "/gateways",
+    also: "/site-tunnels",
+    icon: IconServer2,
+    about: "Where tunnels end",
+  },
   { label: "People", to: "/people", also: "/invitations", icon: IconUsers, about: "Who may open what" },
   { label: "Devices", to: "/devices", icon: IconDeviceLaptop, about: "Enrolled computers" },
   {

@@ -1,9 +1,10 @@
-import { Anchor, Badge, Button, Table, Text } from "@mantine/core";
+import { Anchor, Badge, Button, Group, Table, Text } from "@mantine/core";
 import { IconPlus, IconServer2 } from "@tabler/icons-react";
 import { Link } from "@tanstack/react-router";
 
 import { useGateways } from "../live/live";
 import { useMayWrite } from "../session/session";
+import { Either } from "../shared/Either";
 import { Empty } from "../shared/Empty";
 import { Moment } from "../shared/Moment";
 import { PageHead } from "../shared/PageHead";
@@ -23,6 +24,9 @@ export function Gateways() {
       <PageHead title="Gateways" about="Where tunnels end, and what each is doing.">
         {gateways.length > 0 && add}
       </PageHead>
+      <Group mb="md">
+        <Either at="/gateways" pages={["/gateways", "/site-tunnels"]} />
+      </Group>
       {rows === null ? (
         <Waiting forWhat="gateways" />
       ) : gateways.length === 0 ? (

@@ -1,6 +1,6 @@
-import { Button, Group, List, Stack, Text } from "@mantine/core";
+import { Alert, Anchor, Button, Group, List, Stack, Text } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useNavigate } from "@tanstack/react-router";
+import { Link, useNavigate } from "@tanstack/react-router";
 
 import { api, body } from "../api/client";
 import { allPolicies } from "../policies/queries";
@@ -26,6 +26,7 @@ export function DeleteResource({
   const navigate = useNavigate();
   const queries = useQueryClient();
   const use = useQuery({ ...hangsOnQuery(name), enabled: opened });
+  const carriers = use.data?.site_tunnels ?? [];
   const remove = useMutation({
     mutationFn: async () => {
       const policies = await allPolicies({ resource: name });
@@ -71,12 +72,41 @@ export function DeleteResource({
             )}
           </List>
         )}
+        {carriers.length > 0 && (
+          <Alert color="yellow" variant="light" title="It cannot be deleted yet">
+            {carriers.length === 1
+              ? "A tunnel between gateways carries it: "
+              : "Tunnels between gateways carry it: "}
+            {carriers.map((tunnel, at) => (
+              <Text span inherit key={tunnel}>
+                {at > 0 && ", "}
+                <Anchor
+                  component={Link}
+                  to="/site-tunnels/of/$name"
+                  params={{ name: tunnel } as never}
+                  inherit
+                  c="inherit"
+                  underline="always"
+                  className="name"
+                >
+                  {tunnel}
+                </Anchor>
+              </Text>
+            ))}
+            . Take it out there first.
+          </Alert>
+        )}
         {(remove.error ?? use.error) && <ProblemNote error={remove.error ?? use.error} />}
         <Group justify="flex-end">
           <Button variant="default" onClick={onClose} data-autofocus>
             Keep it
           </Button>
-          <Button color="red" onClick={() => remove.mutate()} loading={remove.isPending} disabled={!use.data}>
+          <Button
+            color="red"
+            onClick={() => remove.mutate()}
+            loading={remove.isPending}
+            disabled={!use.data || carriers.length > 0}
+          >
             Delete
           </Button>
         </Group>

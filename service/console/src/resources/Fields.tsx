@@ -1,32 +1,14 @@
-import {
-  Accordion,
-  ActionIcon,
-  Button,
-  Group,
-  MultiSelect,
-  NumberInput,
-  Select,
-  Stack,
-  Text,
-  TextInput,
-} from "@mantine/core";
+import { Accordion, Group, MultiSelect, NumberInput, Select, Stack, Text, TextInput } from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
-import { IconPlus, IconX } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import type { ChangeEventHandler } from "react";
 
 import { useGateways } from "../live/live";
 import type { ResourceForm } from "./form";
 import { peopleNamesQuery } from "./queries";
+import { TargetRows } from "./TargetRows";
 
-const SUITES = ["aes-gcm-256", "aes-gcm-128", "chacha20-poly1305"];
-const PROTOCOLS = [
-  { value: "any", label: "Everything" },
-  { value: "tcp", label: "TCP" },
-  { value: "udp", label: "UDP" },
-  { value: "icmp", label: "ICMP" },
-];
-
+export const SUITES = ["aes-gcm-256", "aes-gcm-128", "chacha20-poly1305"];
 export function Fields({
   form,
   onFqdn,
@@ -76,60 +58,7 @@ export function Fields({
         <Text size="xs" c="dimmed">
           Addresses on the gateways’ LAN. A tunnel to this resource carries nothing else.
         </Text>
-        {form.values.targets.map((target, at) => (
-          <Group key={at} align="flex-start" gap="xs" wrap="wrap">
-            <TextInput
-              aria-label={`Address or prefix ${at + 1}`}
-              placeholder="10.20.0.10"
-              required
-              flex={2}
-              miw={160}
-              {...form.getInputProps(`targets.${at}.prefix`)}
-            />
-            <Select
-              aria-label={`Protocol ${at + 1}`}
-              data={PROTOCOLS}
-              allowDeselect={false}
-              w={140}
-              {...form.getInputProps(`targets.${at}.protocol`)}
-            />
-            {(target.protocol === "tcp" || target.protocol === "udp") && (
-              <TextInput
-                aria-label={`Ports ${at + 1}`}
-                placeholder="All ports; or 443, 8000-8100"
-                flex={1}
-                miw={160}
-                {...form.getInputProps(`targets.${at}.ports`)}
-              />
-            )}
-            {form.values.targets.length > 1 && (
-              <ActionIcon
-                variant="subtle"
-                color="gray"
-                size="lg"
-                aria-label={`Remove address ${at + 1}`}
-                onClick={() => form.removeListItem("targets", at)}
-              >
-                <IconX size={16} />
-              </ActionIcon>
-            )}
-          </Group>
-        ))}
-        {form.errors["targets"] && (
-          <Text size="xs" c="red">
-            {form.errors["targets"]}
-          </Text>
-        )}
-        <Group>
-          <Button
-            variant="subtle"
-            size="compact-sm"
-            leftSection={<IconPlus size={14} />}
-            onClick={() => form.insertListItem("targets", { prefix: "", protocol: "any", ports: "" })}
-          >
-            Another address
-          </Button>
-        </Group>
+        <TargetRows form={form} path="targets" rows={form.values.targets} atLeast={1} />
       </Stack>
       <MultiSelect
         label="Gateways"

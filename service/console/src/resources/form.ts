@@ -1,6 +1,6 @@
 /** A resource as its form has it, and back. Pure. */
 import type { Resource, ResourceIn } from "./queries";
-import { rowOf, targetOf, type TargetRow } from "./target";
+import { NO_TARGET, placesOf, rowOf, targetOf, type TargetRow } from "./target";
 
 export interface ResourceForm extends Record<string, unknown> {
   name: string;
@@ -16,7 +16,7 @@ export interface ResourceForm extends Record<string, unknown> {
 export const NEW: ResourceForm = {
   name: "",
   fqdn: "",
-  targets: [{ prefix: "", protocol: "any", ports: "" }],
+  targets: [NO_TARGET],
   gateways: [],
   users: [],
   owner: "",
@@ -71,8 +71,5 @@ export function suggestedName(fqdn: string): string {
 
 /** Each place in the form at which a fault can be shown. */
 export function fieldsOf(form: ResourceForm): string[] {
-  const targets = form.targets.flatMap((_, at) =>
-    ["prefix", "protocol", "ports"].map((field) => `targets.${at}.${field}`),
-  );
-  return [...Object.keys(form), ...targets];
+  return [...Object.keys(form), ...placesOf("targets", form.targets)];
 }

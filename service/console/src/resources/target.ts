@@ -11,6 +11,13 @@ export interface TargetRow {
   ports: string;
 }
 
+export const NO_TARGET: TargetRow = { prefix: "", protocol: "any", ports: "" };
+
+/** Each place in rows at `path` at which a fault can be shown. */
+export function placesOf(path: string, rows: readonly TargetRow[]): string[] {
+  return rows.flatMap((_, at) => ["prefix", "protocol", "ports"].map((field) => `${path}.${at}.${field}`));
+}
+
 export function rowOf({ prefix, protocol = "any", ports = [] }: Target): TargetRow {
   return { prefix, protocol, ports: ports.join(", ") };
 }

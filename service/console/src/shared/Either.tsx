@@ -6,6 +6,8 @@ const PAGES = {
   "/invitations": "Invitations",
   "/policies": "Policies",
   "/groups": "Groups",
+  "/gateways": "Gateways",
+  "/site-tunnels": "Site tunnels",
 } as const;
 
 type Page = keyof typeof PAGES;

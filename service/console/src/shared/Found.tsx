@@ -16,7 +16,7 @@ export function Found<Row>({
   query: UseQueryResult<Row>;
   name: string;
   /** Where all of its kind are, "/" and their name. */
-  list: "/groups" | "/policies" | "/resources";
+  list: "/groups" | "/policies" | "/resources" | "/site-tunnels";
   children: (found: Row) => ReactNode;
 }) {
   if (query.isPending) return <Waiting forWhat={name} />;
@@ -25,7 +25,7 @@ export function Found<Row>({
       <Stack align="flex-start">
         <ProblemNote error={query.error} />
         <Button component={Link} to={list} variant="default">
-          To the {list.slice(1)}
+          To the {list.slice(1).replace("-", " ")}
         </Button>
       </Stack>
     );

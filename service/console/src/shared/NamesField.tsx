@@ -9,23 +9,33 @@ import { api, body } from "../api/client";
 const PAUSE_MS = 150;
 const FOUND_AT_MOST = 50;
 
+interface Asked {
+  q?: string;
+  limit: number;
+  /** Of resources: those that it serves. */
+  gateway?: string;
+}
+
 const ASK = {
-  groups: (q: { q?: string; limit: number }) => api.GET("/api/v1/groups", { params: { query: q } }),
-  users: (q: { q?: string; limit: number }) => api.GET("/api/v1/users", { params: { query: q } }),
-  resources: (q: { q?: string; limit: number }) => api.GET("/api/v1/resources", { params: { query: q } }),
+  groups: ({ q, limit }: Asked) =>
+    api.GET("/api/v1/groups", { params: { query: { limit, ...(q && { q }) } } }),
+  users: ({ q, limit }: Asked) => api.GET("/api/v1/users", { params: { query: { limit, ...(q && { q }) } } }),
+  resources: (asked: Asked) => api.GET("/api/v1/resources", { params: { query: asked } }),
 };
 export type Area = keyof typeof ASK;
 
 // What the controller has found fits, though it may be by another of its texts.
 const FOUND: NonNullable<SelectProps["filter"]> = ({ options }) => options;
 
-function useNames(area: Area, chosen: readonly string[]) {
+function useNames(area: Area, chosen: readonly string[], gateway?: string) {
   const [typed, setTyped] = useState("");
   const [q] = useDebouncedValue(typed.trim(), PAUSE_MS);
   const found = useQuery({
-    queryKey: [area, "named", q],
+    queryKey: [area, "named", q, gateway],
     queryFn: async () =>
-      body(await ASK[area]({ limit: FOUND_AT_MOST, ...(q !== "" && { q }) })).map(({ name }) => name),
+      body(
+        await ASK[area]({ limit: FOUND_AT_MOST, ...(q !== "" && { q }), ...(gateway && { gateway }) }),
+      ).map(({ name }) => name),
     placeholderData: keepPreviousData,
   });
   return {
@@ -38,10 +48,10 @@ function useNames(area: Area, chosen: readonly string[]) {
   };
 }
 
-type OfMany = MultiSelectProps & { area: Area; value?: string[] };
+type OfMany = MultiSelectProps & { area: Area; value?: string[]; gateway?: string };
 
-export function NamesField({ area, ...rest }: OfMany) {
-  return <MultiSelect {...useNames(area, rest.value ?? [])} {...rest} />;
+export function NamesField({ area, gateway, ...rest }: OfMany) {
+  return <MultiSelect {...useNames(area, rest.value ?? [], gateway)} {...rest} />;
 }
 
 export function NameField({ area, ...rest }: SelectProps & { area: Area; value?: string | null }) {

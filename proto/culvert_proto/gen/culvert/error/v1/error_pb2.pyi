@@ -103,6 +103,7 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """What stands in the way, further."""
     REASON_DNS_REBINDING: _Reason.ValueType  # 81
     REASON_CAPTIVE_PORTAL: _Reason.ValueType  # 82
+    REASON_RESOURCE_IN_USE: _Reason.ValueType  # 83
     REASON_GATEWAY_REPLACED: _Reason.ValueType  # 90
     """Why a tunnel moves, further."""
 
@@ -187,6 +188,7 @@ REASON_ADDRESS_COLLISION: Reason.ValueType  # 80
 """What stands in the way, further."""
 REASON_DNS_REBINDING: Reason.ValueType  # 81
 REASON_CAPTIVE_PORTAL: Reason.ValueType  # 82
+REASON_RESOURCE_IN_USE: Reason.ValueType  # 83
 REASON_GATEWAY_REPLACED: Reason.ValueType  # 90
 """Why a tunnel moves, further."""
 Global___Reason: _TypeAlias = Reason  # noqa: Y015

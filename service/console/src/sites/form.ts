@@ -1,0 +1,82 @@
+/** A tunnel between two gateways as its form has it, and back; what is said of its state. Pure. */
+import { placesOf, rowOf, targetOf, type TargetRow } from "../resources/target";
+import type { End, SiteTunnel, SiteTunnelChange, SiteTunnelIn } from "./queries";
+
+export interface EndForm {
+  gateway: string;
+  resources: string[];
+  targets: TargetRow[];
+}
+
+export interface SiteTunnelForm extends Record<string, unknown> {
+  name: string;
+  ends: EndForm[];
+  owner: string;
+  suite: string;
+}
+
+const NO_END: EndForm = { gateway: "", resources: [], targets: [] };
+export const NEW: SiteTunnelForm = { name: "", ends: [NO_END, NO_END], owner: "", suite: "" };
+
+/** What can be told without the controller, in a person's words. */
+export const VALIDATE = {
+  ends: {
+    gateway: (gateway: string, { ends }: SiteTunnelForm) =>
+      gateway === ""
+        ? "Choose one"
+        : ends.every((end) => end.gateway === gateway)
+          ? "The two ends are two gateways"
+          : null,
+    resources: (resources: string[], { ends }: SiteTunnelForm, path: string) =>
+      resources.length === 0 && ends[Number(path.split(".")[1])]?.targets.length === 0
+        ? "Choose a resource, or add an address"
+        : null,
+  },
+};
+
+export function formOf({ name, ends, owner, suite }: SiteTunnel): SiteTunnelForm {
+  return { name, ends: ends.map(endFormOf), owner, suite: suite ?? "" };
+}
+
+export function siteTunnelOf(form: SiteTunnelForm): SiteTunnelIn {
+  return { name: form.name.trim(), ...changeOf(form) };
+}
+
+/** `before`: what of it the form does not show is kept. */
+export function changeOf(
+  { ends, owner, suite }: SiteTunnelForm,
+  before?: Pick<SiteTunnel, "rekey">,
+): SiteTunnelChange {
+  return {
+    ends: ends.map(({ gateway, resources, targets }) => ({
+      gateway,
+      resources,
+      targets: targets.map(targetOf),
+    })),
+    owner: owner.trim(),
+    suite: suite === "" ? null : (suite as NonNullable<SiteTunnelChange["suite"]>),
+    rekey: before?.rekey ?? null,
+  };
+}
+
+/** Each place in the form at which a fault can be shown. */
+export function fieldsOf(form: SiteTunnelForm): string[] {
+  const ends = form.ends.flatMap(({ targets }, at) => [
+    ...["gateway", "resources", "targets"].map((field) => `ends.${at}.${field}`),
+    ...placesOf(`ends.${at}.targets`, targets),
+  ]);
+  return ["name", "owner", "suite", ...ends];
+}
+
+export function stateOf({ state, generation }: Pick<SiteTunnel, "state" | "generation">): {
+  word: string;
+  colour: string;
+} {
+  if (state === "down") return { word: "down", colour: "red" };
+  if (state === "switching" && generation === 1) return { word: "coming up", colour: "yellow" };
+  return { word: state === "up" ? "up" : "up, changing keys", colour: "culvert" };
+}
+
+function endFormOf({ gateway, resources = [], targets = [] }: End): EndForm {
+  return { gateway, resources, targets: targets.map(rowOf) };
+}

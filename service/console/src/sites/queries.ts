@@ -1,0 +1,27 @@
+import { queryOptions } from "@tanstack/react-query";
+
+import { api, page, tagged, type Schemas } from "../api/client";
+import { pages, type Pages } from "../shared/pages";
+
+export type SiteTunnel = Schemas["SiteTunnelOut"];
+export type SiteTunnelIn = Schemas["SiteTunnelIn"];
+export type SiteTunnelChange = Schemas["SiteTunnelChange"];
+export type End = SiteTunnel["ends"][number];
+
+// While one of them is on its way to being up, which no line of the audit log tells.
+const AGAIN_MS = 2000;
+
+export const siteTunnelsQuery: Pages<SiteTunnel> = {
+  ...pages(["site-tunnels", "list"], async (part) =>
+    page(await api.GET("/api/v1/site-tunnels", { params: { query: part } })),
+  ),
+  refetchInterval: ({ state: { data } }) =>
+    data?.pages.some(({ rows }) => rows.some(({ state }) => state !== "up")) ? AGAIN_MS : false,
+};
+
+export const siteTunnelQuery = (name: string) =>
+  queryOptions({
+    queryKey: ["site-tunnels", "one", name],
+    queryFn: async () => tagged(await api.GET("/api/v1/site-tunnels/{name}", { params: { path: { name } } })),
+    refetchInterval: ({ state: { data } }) => (data && data.row.state !== "up" ? AGAIN_MS : false),
+  });

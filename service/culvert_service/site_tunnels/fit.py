@@ -1,0 +1,83 @@
+"""Whether gateways, resources and other tunnels leave room for what a tunnel between gateways is to carry."""
+
+from __future__ import annotations
+
+import ipaddress
+from itertools import product
+
+from culvert_db import Gateway, SiteTunnel
+from culvert_proto import CulvertError, Reason
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from culvert_service.gateways.record import site_of
+from culvert_service.gateways.suite import Suite, check_allowed
+from culvert_service.site_tunnels import repository
+from culvert_service.site_tunnels.flow import overlap
+from culvert_service.site_tunnels.record import flows_at, place_of, wanted_suite
+from culvert_service.site_tunnels.schemas import FLOWS_MAX
+
+
+async def check(session: AsyncSession, row: SiteTunnel) -> None:
+    """Both gateways are locked. Raises CulvertError REQUEST_INVALID, SUITE_LEGACY or ALREADY_EXISTS."""
+    await _check_served(session, row)
+    _check_suite(row)
+    _check_amount(row)
+    for near, far in ((row.a, row.b), (row.b, row.a)):
+        _check_place(row, near, far)
+    await _check_alone(session, row)
+
+
+async def _check_served(session: AsyncSession, row: SiteTunnel) -> None:
+    serving = await repository.serving(session, [one.resource.id for one in row.carried])
+    names = {row.a.id: row.a.name, row.b.id: row.b.name}
+    for one in row.carried:
+        if (one.resource.id, one.gateway_id) not in serving:
+            raise _invalid(f"{names[one.gateway_id]} does not serve the resource {one.resource.name}")
+
+
+def _check_suite(row: SiteTunnel) -> None:
+    try:
+        suite = wanted_suite(row)
+    except ValueError as error:
+        raise _invalid(str(error)) from None
+    for gateway in (row.a, row.b):
+        permitted = [Suite(name) for name in gateway.legacy_suites]
+        check_allowed(suite, permitted, f"the gateway {gateway.name}")
+
+
+def _check_amount(row: SiteTunnel) -> None:
+    carried = len(flows_at(row, row.a))
+    if not carried:
+        raise _invalid("no packet can fit targets of both ends: their families or protocols differ")
+    if carried > FLOWS_MAX:
+        raise _invalid(f"{carried} pairs of targets and ranges of ports; at most {FLOWS_MAX}")
+
+
+def _check_place(row: SiteTunnel, near: Gateway, far: Gateway) -> None:
+    """What is near has to be, and nothing of what is far."""
+    site = site_of(near)
+    if strange := [it for it in place_of(row, near).prefixes() if not site.reaches(it)]:
+        raise _invalid(f"{near.name} has no neighbour in {strange[0]} on its LAN, and no router to it")
+    networks = map(ipaddress.ip_network, place_of(row, far).prefixes())
+    for network, inside in product(networks, site.inside()):
+        if inside.version == network.version and inside.overlaps(network):
+            raise _invalid(f"{network} is behind {far.name}, but {inside} is {near.name}'s own")
+
+
+async def _check_alone(session: AsyncSession, row: SiteTunnel) -> None:
+    """A packet has one tunnel."""
+    with session.no_autoflush:
+        others = await repository.neighbours(session, row)
+    for other in others:
+        for gateway in {row.a, row.b} & {other.a, other.b}:
+            if any(overlap(*pair) for pair in product(flows_at(row, gateway), flows_at(other, gateway))):
+                what = f"{named(other.name)}, which carries some of the same packets at {gateway.name},"
+                raise CulvertError(Reason.ALREADY_EXISTS, what=what)
+
+
+def named(name: str) -> str:
+    return f"The tunnel between gateways {name}"
+
+
+def _invalid(why: str) -> CulvertError:
+    return CulvertError(Reason.REQUEST_INVALID, why=why)

@@ -1,0 +1,86 @@
+"""Changes of resources under the tunnels between gateways that carry them.
+
+resource locked ─► its tunnels and their gateways locked ─► change ─► each tunnel still fits: no ─► refused, naming it
+                                                                       └► yes: it carries what the profile says now
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+
+from culvert_db import SiteTunnel
+from culvert_proto import CulvertError, Reason
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from culvert_service.audit import log as audit
+from culvert_service.audit.log import Line
+from culvert_service.database import clock
+from culvert_service.site_tunnels import fit, repository
+from culvert_service.site_tunnels.hands import Hands
+from culvert_service.site_tunnels.record import flows_at, parse, place_of, wanted_limits, wanted_suite
+
+# What each tunnel that carries a resource carried before a change of it.
+Carried = Mapping[uuid.UUID, object]
+
+
+class Following:
+    def __init__(self, hands: Hands) -> None:
+        self._hands = hands
+
+    async def hold(self, session: AsyncSession, resource_id: int) -> Carried:
+        """Before the locked resource is changed, and before anything of devices is locked."""
+        rows = await repository.carrying(session, resource_id)
+        await repository.gateways_locked(session, {it.name for row in rows for it in (row.a, row.b)})
+        return {row.id: _terms(row) for row in rows}
+
+    async def follow(
+        self, session: AsyncSession, resource: str, before: Carried
+    ) -> Callable[[], Awaitable[None]]:
+        """After the change, in its transaction; returns what to do after it. Raises CulvertError RESOURCE_IN_USE."""
+        if not before:
+            return _nothing
+        rows = await repository.rows(session, None, SiteTunnel.id.in_(before))
+        for row in rows:
+            try:
+                await fit.check(session, row)
+            except CulvertError as error:
+                why = error.message.rstrip(".")
+                raise CulvertError(
+                    Reason.RESOURCE_IN_USE, tunnel=row.name, resource=resource, why=why
+                ) from None
+        changed = [row.id for row in rows if _terms(row) != before[row.id]]
+        if not changed:
+            return _nothing
+        await repository.count_version(session, changed)
+        now = await clock(session)
+        rows = await repository.rows(session, None, SiteTunnel.id.in_(changed))
+        for row in rows:
+            carried = {it.name: " ".join(place_of(row, it).prefixes()) for it in (row.a, row.b)}
+            audit.tell(
+                session,
+                Line("site-tunnel.follow", f"site-tunnel/{row.name}", {"resource": resource, **carried}),
+            )
+        await repository.tell(session)
+        records = [parse(row, now) for row in rows]
+
+        async def finish() -> None:
+            for record in records:
+                await self._hands.follow(record)
+
+        return finish
+
+    async def check_free(self, session: AsyncSession, resource_id: int, resource: str) -> None:
+        """Raises CulvertError RESOURCE_IN_USE while a tunnel carries it."""
+        if rows := await repository.carrying(session, resource_id):
+            tunnels = ", ".join(sorted(row.name for row in rows))
+            why = "it cannot be deleted"
+            raise CulvertError(Reason.RESOURCE_IN_USE, tunnel=tunnels, resource=resource, why=why)
+
+
+def _terms(row: SiteTunnel) -> object:
+    return flows_at(row, row.a), wanted_suite(row), wanted_limits(row)
+
+
+async def _nothing() -> None:
+    pass
