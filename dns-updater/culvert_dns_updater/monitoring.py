@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class _Handler(WSGIRequestHandler):
     timeout = 5.0
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+    def log_message(self, format: str, *args: object) -> None:
         """No line for each request."""
 
 
