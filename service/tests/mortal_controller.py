@@ -51,17 +51,21 @@ class Fuse:
             self.light(left - 1)
 
 
-def _mined(fuse: Fuse) -> None:
-    """Steps of what a device has asked for burn the fuse, and of what an administrator changes, of closes, and of keys
-    between gateways; what else the controller does by itself has no fixed number.
+def _mined(fuse: Fuse, *, reconciling: bool) -> None:
+    """Steps of what a device has asked for burn the fuse, and of what it is asked for, of what an administrator changes, of
+    closes, of keys between gateways, and where they are wanted those of reconciliations; what else the controller does by
+    itself has no fixed number.
     """
     import finsy
     from culvert_db import ActorKind, Direct
     from culvert_service.agent.servicer import AgentServicer
     from culvert_service.audit.log import acting
+    from culvert_service.gateway_state import GatewayState
     from culvert_service.rest.access import Access
+    from culvert_service.sessions import failover
     from culvert_service.sessions.service import Tunnels
     from culvert_service.site_tunnels.keying import Keying
+    from culvert_service.watch.hub import GatewayMoved
     from fastapi import Request
     from sqlalchemy import event
     from sqlalchemy.engine import Engine
@@ -82,8 +86,16 @@ def _mined(fuse: Fuse) -> None:
 
         return counts
 
-    for owner, name in ((Keying, "_go_on"), (Tunnels, "close"), (Tunnels, "_close_due")):
+    of_its_own: list[tuple[type, str]] = [(Keying, "_go_on"), (Tunnels, "close"), (Tunnels, "_close_due")]
+    for owner, name in of_its_own + [(GatewayState, "reconcile")] * reconciling:
         setattr(owner, name, counting(getattr(owner, name)))
+
+    class AskedToMove(GatewayMoved):
+        def __init__(self, *args: Any) -> None:
+            fuse.burn()
+            super().__init__(*args)
+
+    failover.__dict__["GatewayMoved"] = AskedToMove
     admit = Access.admit
 
     async def admits(self: Access, request: Request) -> None:
@@ -121,16 +133,19 @@ def _mined(fuse: Fuse) -> None:
 
 
 def main() -> None:
+    from culvert_db import log
     from culvert_service.config import Settings
-    from culvert_service.sessions import grant, records, silence
+    from culvert_service.sessions import grant, outages, records, silence
 
-    # Nobody waits three seconds at each step.
+    # Nobody waits seconds at each step.
     grant.DRAIN = datetime.timedelta(milliseconds=50)
     records.ABANDONED = datetime.timedelta()
     silence.IDLE_MARGIN = 0.0
+    outages.GONE_SECONDS, outages.UNKNOWN_SECONDS = 0.5, 1.0
     from culvert_service.controller import serve
 
-    _mined(Fuse(Path(sys.argv[1])))
+    _mined(Fuse(Path(sys.argv[1])), reconciling="reconciling" in sys.argv)
+    log.configure(as_json=True)
     for line in sys.stdin:
         child = os.fork()
         if child == 0:

@@ -66,12 +66,14 @@ class Mortal:
 
 
 @asynccontextmanager
-async def mortal(settings: Settings, fuse: Path) -> AsyncGenerator[Mortal]:
+async def mortal(settings: Settings, fuse: Path, *more: str) -> AsyncGenerator[Mortal]:
+    """`more`: what the program counts besides."""
     with fuse.with_name("controllers.log").open("ab") as log:
         program = await asyncio.create_subprocess_exec(
             sys.executable,
             str(Path(__file__).parent / "mortal_controller.py"),
             str(fuse),
+            *more,
             stdin=PIPE,
             stdout=PIPE,
             stderr=log,
