@@ -6,6 +6,7 @@ import datetime
 import enum
 
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, UniqueConstraint, func
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from culvert_db.base import Base, CreatedAt, Number, Version, state_column
@@ -95,7 +96,8 @@ class DnsZoneStatus(Base):
 class DnsRecord(Base):
     """One name and type that dns-updater owns or wants to own.
 
-    `reason` is the name of a culvert_proto Reason; it, `message` and `remedy` say why the record is not live.
+    `reason` is the name of a culvert_proto Reason; it, `message` and `remedy` say why the record is not live. Until it is,
+    `wanted` are the values that it should have (RFC 1035 section 5.1), and `found` those in the zone; unset: not known.
     """
 
     __tablename__ = "dns_records"
@@ -109,5 +111,7 @@ class DnsRecord(Base):
     reason: Mapped[str | None]
     message: Mapped[str | None]
     remedy: Mapped[str | None]
+    wanted: Mapped[list[str] | None] = mapped_column(JSONB(none_as_null=True))
+    found: Mapped[list[str] | None] = mapped_column(JSONB(none_as_null=True))
     updated_at: Mapped[datetime.datetime] = mapped_column(server_default=func.now(), onupdate=func.now())
     attempts: Mapped[int] = mapped_column(default=0, server_default="0")

@@ -31,6 +31,7 @@ from culvert_dns_updater.zone import (
     Writing,
     Zone,
     record_types,
+    wanted_values,
 )
 
 _log = logging.getLogger(__name__)
@@ -161,7 +162,10 @@ class Keeper:
         state = State.UNREACHABLE if error.reason is Reason.DNS_UPDATE_UNREACHABLE else State.REFUSED
         keys = {(name, t) for name, addresses in names.items() for t in record_types(addresses)}
         keys |= set(await self._means.store.known(profile.name))
-        states = dict.fromkeys(keys, RecordState(state, error))
+        states = {
+            (name, t): RecordState(state, error, wanted_values(names.get(name, frozenset()), t))
+            for name, t in keys
+        }
         await self._record(profile, states, state, error)
         return self._count(profile, Outcome.FAILED)
 

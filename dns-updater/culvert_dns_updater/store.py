@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import json
 import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -51,12 +52,15 @@ AND (name, type) NOT IN (SELECT * FROM unnest(CAST(:names AS text[]), CAST(:type
 """)
 
 _RECORDS = text("""
-INSERT INTO dns_records AS record (zone, name, type, state, reason, message, remedy, attempts)
-SELECT :zone, n, t, s, r, m, remedy, CASE WHEN s = 'live' OR NOT :finished THEN 0 ELSE 1 END
+INSERT INTO dns_records AS record (zone, name, type, state, reason, message, remedy, wanted, found, attempts)
+SELECT :zone, n, t, s, r, m, remedy, CAST(w AS jsonb), CAST(f AS jsonb),
+    CASE WHEN s = 'live' OR NOT :finished THEN 0 ELSE 1 END
 FROM unnest(CAST(:names AS text[]), CAST(:types AS text[]), CAST(:states AS text[]), CAST(:reasons AS text[]),
-            CAST(:messages AS text[]), CAST(:remedies AS text[])) AS new (n, t, s, r, m, remedy)
+            CAST(:messages AS text[]), CAST(:remedies AS text[]), CAST(:wanted AS text[]),
+            CAST(:found AS text[])) AS new (n, t, s, r, m, remedy, w, f)
 ON CONFLICT (zone, name, type) DO UPDATE SET state = excluded.state, reason = excluded.reason,
-    message = excluded.message, remedy = excluded.remedy, updated_at = now(),
+    message = excluded.message, remedy = excluded.remedy, wanted = excluded.wanted, found = excluded.found,
+    updated_at = now(),
     attempts = CASE WHEN excluded.state = 'live' THEN 0 WHEN :finished THEN record.attempts + 1 ELSE record.attempts END
 WHERE record.state <> 'live' OR excluded.state <> 'live'
 """)
@@ -257,6 +261,8 @@ async def _write_records(session: AsyncSession, zone: str, states: States, finis
         "reasons": [word["reason"] for word in words],
         "messages": [word["message"] for word in words],
         "remedies": [word["remedy"] for word in words],
+        "wanted": [None if it.state is State.LIVE else json.dumps(it.wanted) for _, it in rows],
+        "found": [None if it.found is None else json.dumps(it.found) for _, it in rows],
         "finished": finished,
     }
     await session.execute(_RECORDS, keys | values)

@@ -15,7 +15,7 @@ from culvert_proto import CulvertError, Reason
 from culvert_dns_updater.desired import Intent, unplaced
 from culvert_dns_updater.keeper import Keeper, Means, Outcome
 from culvert_dns_updater.store import LeaseLostError, StoreError
-from culvert_dns_updater.zone import RecordState, State, States, WriteDeniedError, record_types
+from culvert_dns_updater.zone import RecordState, State, States, WriteDeniedError, record_types, wanted_values
 
 _log = logging.getLogger(__name__)
 
@@ -142,6 +142,7 @@ def _unplaced(intent: Intent) -> States:
         (name, t): RecordState(
             State.REFUSED,
             CulvertError(Reason.REQUEST_INVALID, why=f"{name} is in none of the zones that are published"),
+            wanted_values(addresses, t),
         )
         for name, addresses in unplaced(intent).items()
         for t in record_types(addresses)

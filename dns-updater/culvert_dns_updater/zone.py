@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Protocol, cast
 
@@ -27,7 +27,7 @@ from culvert_dns_updater import wire
 from culvert_dns_updater.batch import Batch, Dispatch
 from culvert_dns_updater.desired import Names, ZoneProfile
 from culvert_dns_updater.diff import Change, Plan, diff
-from culvert_dns_updater.records import Address, ZoneContent, rrtype
+from culvert_dns_updater.records import TUNNEL_MARK, Address, ZoneContent, rrtype
 from culvert_dns_updater.tsig_key import TsigKey
 
 
@@ -56,10 +56,14 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RecordState:
-    """`error` says why a record is not live; a pending one without error is about to be tried again."""
+    """`error` says why a record is not live; a pending one without error is about to be tried again. Until it is live,
+    `wanted` are the values that it should have, and `found` those in the zone; None: not known.
+    """
 
     state: State
     error: CulvertError | None = None
+    wanted: tuple[str, ...] = ()
+    found: tuple[str, ...] | None = None
 
 
 # (name, type) -> state, for what is desired and for what waits to be withdrawn.
@@ -181,23 +185,49 @@ class Zone:
     ) -> States:
         states: dict[tuple[str, str], RecordState] = {}
         for name, addresses in desired.items():
+            types = record_types(addresses)
             if name in plan.live:
-                state = RecordState(State.LIVE)
-            elif name in plan.foreign:
+                states |= dict.fromkeys([(name, t) for t in types], RecordState(State.LIVE))
+                continue
+            if name in plan.foreign:
                 error = CulvertError(Reason.DNS_RECORD_FOREIGN, name=name, zone=self._profile.origin)
                 state = RecordState(State.FOREIGN, error)
             else:
                 state = _unfinished(refusals.get(name))
-            states |= dict.fromkeys([(name, t) for t in record_types(addresses)], state)
+                types = sorted({*types, *_ours(observed, name)})
+            states |= {(name, t): _beside(state, name, t, addresses, observed) for t in types}
         for change in plan.changes:
             if change.kind == "withdraw":
-                left = [(change.name, t) for t in observed.get(change.name, {}) if t in {"A", "AAAA", "TXT"}]
-                states |= dict.fromkeys(left, _unfinished(refusals.get(change.name)))
+                state = _unfinished(refusals.get(change.name))
+                left = _ours(observed, change.name)
+                states |= {
+                    (change.name, t): _beside(state, change.name, t, frozenset(), observed) for t in left
+                }
         return states
 
 
 def record_types(addresses: frozenset[Address]) -> list[str]:
     return sorted({"TXT", *(rrtype(address) for address in addresses)})
+
+
+def wanted_values(addresses: frozenset[Address], record_type: str) -> tuple[str, ...]:
+    """Of a name at these addresses; nothing of one at none."""
+    if record_type == "TXT":
+        return (TUNNEL_MARK,) if addresses else ()
+    return tuple(sorted(str(address) for address in addresses if rrtype(address) == record_type))
+
+
+def _ours(observed: ZoneContent, name: str) -> list[str]:
+    """The types among a name's that we own, or would."""
+    return [t for t in observed.get(name, {}) if t in {"A", "AAAA", "TXT"}]
+
+
+def _beside(
+    state: RecordState, name: str, record_type: str, addresses: frozenset[Address], observed: ZoneContent
+) -> RecordState:
+    there = observed.get(name, {}).get(record_type)
+    found = tuple(sorted(there.rdata)) if there else ()
+    return replace(state, wanted=wanted_values(addresses, record_type), found=found)
 
 
 def _unfinished(refusal: CulvertError | None) -> RecordState:

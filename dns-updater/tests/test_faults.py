@@ -11,6 +11,7 @@ import pytest
 from culvert_db import DnsState, DnsZone, Sessions, create_engine, create_sessions, upgrade
 from culvert_db.embedded import EmbeddedPostgres
 from culvert_dns_updater.keeper import Outcome
+from culvert_dns_updater.records import TUNNEL_MARK
 from sqlalchemy import select, update
 
 from .name_server import ZONE, Bind
@@ -67,6 +68,19 @@ async def test_a_server_that_fails_is_told_and_caught_up_with(wiki: World, bind:
         bind.configure(updates=True)
         bind.start()
         assert await updater.run_once() is Outcome.LIVE
+
+
+async def test_what_could_not_be_replaced_is_told_value_by_value(wiki: World, bind: Bind) -> None:
+    async with wiki.updater(bind) as updater:
+        assert await updater.run_once() is Outcome.LIVE
+        bind.stop()
+        bind.configure(updates=False)
+        bind.start()
+        await wiki.put({WIKI: "2001:db8::10"})
+        assert await updater.run_once() is Outcome.FAILED
+    found = {rtype: (row.wanted, row.found) for (_, rtype), row in (await wiki.records()).items()}
+    mark = [TUNNEL_MARK]
+    assert found == {"A": ([], ["10.20.0.10"]), "AAAA": (["2001:db8::10"], []), "TXT": (mark, mark)}
 
 
 async def test_a_clock_that_is_wrong_is_said(wiki: World, bind: Bind) -> None:

@@ -82,6 +82,11 @@ async def test_foreign_names_in_a_large_change_are_left_alone_and_hold_nothing_u
         assert foreign == {MAIL, "host-7.corp.example"}
         assert (states[MAIL].reason, states[MAIL].attempts) == ("DNS_RECORD_FOREIGN", 1)
         assert "Delete them in the zone" in (states[MAIL].remedy or "")
+        assert (states[MAIL].wanted, states[MAIL].found) == (["10.20.0.25"], ["192.0.2.25"])
+        text = (await world.records())[MAIL, "TXT"]
+        assert (text.wanted, text.found) == (MARK, ['"kept by hand"'])
+        live = states["host-8.corp.example"]
+        assert (live.state, live.wanted, live.found) == (DnsState.LIVE, None, None)
         assert (await world.status()).state is DnsState.FOREIGN
 
         await world.delete([*hosts, MAIL])
@@ -153,6 +158,8 @@ async def test_a_wrong_key_is_said_and_a_right_one_needs_no_restart(
         row = (await world.records())[WIKI, "A"]
         assert (row.state, row.reason, row.attempts) == (DnsState.REFUSED, "DNS_UPDATE_REFUSED", 1)
         assert "key" in (row.message or "")
+        # What is in the zone nobody knows.
+        assert (row.wanted, row.found) == (["10.20.0.10"], None)
 
         any_server.key_file.chmod(0o644)
         assert await updater.run_once() is Outcome.FAILED

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 from culvert_db import DnsRecord, DnsState
+from culvert_lab.console import NARROW, WIDE
 from playwright.async_api import Browser, expect
 
 from .conftest import World
@@ -51,11 +52,25 @@ async def test_a_record_and_why_it_is_not_live(world: World, running: Browser) -
                 if state is DnsState.FOREIGN:
                     record.reason, record.message = "DNS_FOREIGN", "The name is somebody else's."
                     record.remedy = "Remove it there."
+                    record.wanted, record.found = ["10.20.0.11"], ["192.0.2.9", "10.20.0.11"]
                 session.add(record)
+            old = DnsRecord(name="mail.corp.example", zone="corp", type="A", state=DnsState.PENDING)
+            old.wanted, old.found = ["10.20.0.26", "10.20.0.27"], ["10.20.0.25", "10.20.0.27"]
+            lost = DnsRecord(name="nas.corp.example", zone="corp", type="TXT", state=DnsState.UNREACHABLE)
+            lost.message, lost.remedy = "The name server does not answer.", "Culvert tries again by itself."
+            lost.wanted = ['"ipsec-tunneling:yes"']
+            session.add_all([old, lost])
         records = page.get_by_role("table", name="Records")
-        await expect(records.get_by_role("row")).to_have_count(3)
+        await expect(records.get_by_role("row")).to_have_count(5)
         await expect(records).to_contain_text("The name is somebody else's. Remove it there.")
+        mail = records.get_by_role("row").filter(has_text="mail.corp.example")
+        await expect(mail.get_by_role("listitem")).to_have_text(
+            ["10.20.0.25 is there, and goes", "10.20.0.26 is missing", "10.20.0.27 is as it should be"]
+        )
         await shown.picture("dns")
+        await page.set_viewport_size(NARROW)
+        await shown.picture("narrow-dns-values")
+        await page.set_viewport_size(WIDE)
         await page.get_by_text("live", exact=True).first.click()
         await expect(records.get_by_role("row")).to_have_count(2)
         assert "state=live" in page.url

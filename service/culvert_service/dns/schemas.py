@@ -91,5 +91,8 @@ class DnsRecordOut(BaseModel):
     reason: str | None
     message: str | None
     remedy: str | None
+    # Until it is live: the values that it should have, and those in the zone; null: not known.
+    wanted: list[str] | None
+    found: list[str] | None
     attempts: int
     updated_at: datetime

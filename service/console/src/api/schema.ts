@@ -1609,6 +1609,8 @@ export interface components {
         DnsRecordOut: {
             /** Attempts */
             attempts: number;
+            /** Found */
+            found: string[] | null;
             /** Message */
             message: string | null;
             /** Name */
@@ -1629,6 +1631,8 @@ export interface components {
              * Format: date-time
              */
             updated_at: string;
+            /** Wanted */
+            wanted: string[] | null;
             /** Zone */
             zone: string;
         };

@@ -16,6 +16,7 @@ import { SearchField } from "../shared/SearchField";
 import { Waiting } from "../shared/Waiting";
 import { AddZone } from "./AddZone";
 import { chosen, COLOURS, STATES } from "./records";
+import { Values } from "./Values";
 
 const SHOWN_MAX = 200;
 
@@ -100,6 +101,7 @@ export function Dns() {
                             {record.message} {record.remedy}
                           </Text>
                         )}
+                        <Values record={record} />
                       </Table.Td>
                       <Table.Td visibleFrom="sm">
                         <Moment at={record.updated_at} />

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import type { DnsRow } from "../live/live";
-import { chosen } from "./records";
+import { chosen, difference } from "./records";
 
 const record = (name: string, state: string) =>
   [name, { name, state, zone: "corp", type: "A" } as DnsRow] as const;
@@ -20,4 +20,24 @@ test("zones and records are told apart, and what is not live stands first", () =
 test("records are found by a part of their name, and by their state", () => {
   expect(chosen(ROWS, { q: "WIKI" }).records).toHaveLength(1);
   expect(chosen(ROWS, { state: "live" }).records.map(({ name }) => name)).toEqual(["a.corp.example"]);
+});
+
+test("what the zone has is told value by value", () => {
+  const beside = (type: string, state: "pending" | "foreign", wanted: string[], found: string[] | null) =>
+    difference({ type, state, wanted, found }).map(({ value, standing }) => `${value} ${standing}`);
+  expect(beside("A", "pending", ["10.0.0.2", "10.0.0.3"], ["10.0.0.1", "10.0.0.3"])).toEqual([
+    "10.0.0.1 surplus",
+    "10.0.0.2 missing",
+    "10.0.0.3 same",
+  ]);
+  expect(beside("A", "foreign", ["10.0.0.2"], ["10.0.0.1"])).toEqual([
+    "10.0.0.1 foreign",
+    "10.0.0.2 missing",
+  ]);
+  expect(beside("TXT", "pending", ['"ipsec-tunneling:yes"'], ['"v=spf1"'])).toEqual([
+    '"ipsec-tunneling:yes" missing',
+    '"v=spf1" foreign',
+  ]);
+  expect(beside("A", "pending", ["10.0.0.2"], null)).toEqual(["10.0.0.2 unknown"]);
+  expect(difference({ type: "A", state: "live", wanted: null, found: null })).toEqual([]);
 });

@@ -27,3 +27,29 @@ export function chosen(
   records.sort((a, b) => need(a) - need(b) || a.name.localeCompare(b.name) || a.type.localeCompare(b.type));
   return { zones: zones.sort((a, b) => a.name.localeCompare(b.name)), records };
 }
+
+const MARK = '"ipsec-tunneling:yes"';
+
+/** What becomes of a value: it is as it should be, or not there yet, or there and to go, or nobody's but somebody else's. */
+export type Standing = "same" | "missing" | "surplus" | "foreign" | "unknown";
+
+/** The difference by value of a record that is not live: what the zone has beside what the profile wants. */
+export function difference({
+  type,
+  state,
+  wanted,
+  found,
+}: Pick<Published, "type" | "state" | "wanted" | "found">): { value: string; standing: Standing }[] {
+  if (wanted === null) return [];
+  const standing = (value: string): Standing => {
+    if (found === null) return "unknown";
+    if (!found.includes(value)) return "missing";
+    // Beside a name of somebody else's nothing is touched, nor any text but our mark.
+    const isOthers = state === "foreign" || (type === "TXT" && value !== MARK);
+    if (isOthers) return "foreign";
+    return wanted.includes(value) ? "same" : "surplus";
+  };
+  return [...new Set([...wanted, ...(found ?? [])])]
+    .sort()
+    .map((value) => ({ value, standing: standing(value) }));
+}
