@@ -6,9 +6,10 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
+from culvert_lab.console import NARROW, WIDE
 from playwright.async_api import Browser, Page, expect
 
-from .conftest import World
+from .conftest import World, next_event
 from .console_page import BUILT, administrator, chromium_running, console
 from .switch import Switch
 from .test_console import HOSTILE
@@ -68,7 +69,31 @@ async def test_a_policy_from_its_effect_to_its_end_and_back(
         # What is wrong stands at the field that it is wrong in.
         await expect(page.get_by_text("not a valid IPv4 network")).to_be_visible()
         await expect(sources).to_have_attribute("aria-invalid", "true")
+        computer = page.get_by_role("group", name="Of the computer")
+        await computer.get_by_role("button", name="Ask for a fact").click()
+        await computer.get_by_role("combobox", name="Fact 1").fill("Disk Encryption")
+        await page.keyboard.press("Escape")
+        await computer.get_by_role("combobox", name="Values 1").fill("on")
+        await page.keyboard.press("Enter")
+        await computer.get_by_role("button", name="Another fact").click()
+        await computer.get_by_role("combobox", name="Fact 2").fill("os_version")
+        await page.keyboard.press("Escape")
+        await choose(page, "How 2", "is at least version")
+        await computer.get_by_role("textbox", name="Version 2").fill("twelve")
+        await page.get_by_role("button", name="Add it").click()
+        for label in ("Fact 1", "Version 2"):
+            field = computer.get_by_label(label, exact=True)
+            await expect(field).to_have_attribute("aria-invalid", "true")
+        await expect(computer.get_by_text("Must be a fact's name")).to_be_visible()
+        await expect(computer.get_by_text("Must be a version, such as 12 or 6.1")).to_be_visible()
         await shown.picture("policy-fault")
+        await page.set_viewport_size(NARROW)
+        await computer.scroll_into_view_if_needed()
+        await shown.picture("narrow-policy-posture")
+        await page.set_viewport_size(WIDE)
+        await computer.get_by_role("combobox", name="Fact 1").fill("disk_encryption")
+        await computer.get_by_role("textbox", name="Version 2").fill("12")
+        await computer.get_by_role("button", name="Remove fact 1").click()
         await sources.press("Backspace")
         await sources.fill("127.0.0.0/8")
         await page.keyboard.press("Enter")
@@ -76,14 +101,18 @@ async def test_a_policy_from_its_effect_to_its_end_and_back(
         await page.get_by_role("button", name="Add it").click()
         table = page.get_by_role("table", name="Policies")
         await expect(table).to_contain_text(
-            "code at most 30 min old; Mon–Sun 00:00–00:00 (UTC); from 127.0.0.0/8"
+            "code at most 30 min old; Mon–Sun 00:00–00:00 (UTC); from 127.0.0.0/8; os_version 12 or later"
         )
         made = await world.rest("GET", "/policies/Writers%20reach%20the%20wiki")
         assert made["conditions"]["code_max_age_seconds"] == 1800
         assert made["conditions"]["sources"] == ["127.0.0.0/8"]
+        [asked] = made["conditions"]["posture"]
+        assert asked == {"fact": "os_version", "one_of": [], "at_least": "12"}
 
         device = await world.enrol()
         await device.prove()
+        # An empty stream still tells what the computer is.
+        await next_event(device.watch({"os_version": "12"}), "profile")
         await device.open()
         await table.get_by_role("link", name="Writers reach the wiki").click()
         await page.get_by_role("switch", name="In force").click()

@@ -37,6 +37,7 @@ async def test_each_page_on_the_smallest_and_the_largest_screen(world: World, ru
                 await expect(shown.page.get_by_role("heading", name="Overview")).to_be_visible()
                 for place, heading in {
                     "": "Overview",
+                    "resources": "Resources",
                     "gateways": "Gateways",
                     "gateways/of/gw-berlin": "gw-berlin",
                     "people": "People",

@@ -127,3 +127,20 @@ async def test_a_sorted_list_has_each_row_once_over_its_pages(world: World, sort
     assert len({row["id"] for row in rows}) == len(rows) == 3
     first = {"name": 0, "-name": 2, "last_seen": 2, "-last_seen": 0}.get(sort)
     assert first is None or rows[first]["name"] == "a-tablet"
+
+
+@pytest.mark.parametrize("sort", ["", "fqdn", "-fqdn", "owner", "-owner", "created", "-created"])
+async def test_resources_in_each_order(world: World, sort: str) -> None:
+    await world.add_gateway("gw-berlin", 9)
+    for name, owner in (("wiki", "bob"), ("git", "zoe"), ("mail", "bob")):
+        await world.add_resource(name, ["gw-berlin"], address="10.20.0.10", owner=owner)
+    rows: list[dict[str, Any]] = []
+    url = f"/api/v1/resources?limit=1{sort and f'&sort={sort}'}"
+    while url:
+        answer = await world.admin.get(url)
+        rows += answer.json()
+        url = answer.links.get("next", {}).get("url", "")
+    assert len({row["name"] for row in rows}) == len(rows) == 3
+    by = sort.removeprefix("-") or "fqdn"
+    of = "created_at" if by == "created" else by
+    assert [row[of] for row in rows] == sorted((row[of] for row in rows), reverse=sort.startswith("-"))

@@ -11,6 +11,7 @@ import {
 import { ORDERS } from "./devices/queries";
 import { Faulty, Missing } from "./frame/Faulty";
 import { Frame } from "./frame/Frame";
+import { ORDERS as RESOURCE_ORDERS } from "./resources/queries";
 import { oneOf, text } from "./shared/search";
 
 const rootRoute = createRootRouteWithContext<{ queries: QueryClient }>()({
@@ -35,7 +36,11 @@ const overviewRoute = createRoute({
 const resourcesRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/resources",
-  validateSearch: (search) => ({ ...text(search, "q"), ...text(search, "gateway") }),
+  validateSearch: (search) => ({
+    ...text(search, "q"),
+    ...text(search, "gateway"),
+    ...oneOf(search, "sort", RESOURCE_ORDERS),
+  }),
   component: lazyRouteComponent(() => import("./resources/Resources"), "Resources"),
 });
 

@@ -10,11 +10,28 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 _VERSION = r"[0-9]{1,9}(\.[0-9]{1,9}){0,5}"
 _FIRST_VERSION = re.compile(_VERSION)
+_FACT = r"[a-z][a-z0-9_]{0,63}"
 
+
+def _is_fact(text: str) -> str:
+    if re.fullmatch(_FACT, text) is None:
+        raise ValueError("must be a fact's name, such as disk_encryption")
+    return text
+
+
+def _is_version(text: str) -> str:
+    if re.fullmatch(_VERSION, text) is None:
+        raise ValueError("must be a version, such as 12 or 6.1")
+    return text
+
+
+# The patterns are for whoever reads the document; the words are for whoever fills in a form.
+Fact = Annotated[str, AfterValidator(_is_fact), Field(json_schema_extra={"pattern": f"^{_FACT}$"})]
+Version = Annotated[str, AfterValidator(_is_version), Field(json_schema_extra={"pattern": f"^{_VERSION}$"})]
 Value = Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
@@ -23,9 +40,9 @@ class Requirement(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    fact: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+    fact: Fact
     one_of: Annotated[tuple[Value, ...], Field(max_length=32)] = ()
-    at_least: Annotated[str, Field(pattern=f"^{_VERSION}$")] | None = None
+    at_least: Version | None = None
 
     @model_validator(mode="after")
     def _asks_for_one_thing(self) -> Self:

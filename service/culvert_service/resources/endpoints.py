@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Response, status
 
@@ -12,6 +12,8 @@ from culvert_service.resources.service import Resources
 from culvert_service.rest.page import Page
 from culvert_service.rest.search import Search
 from culvert_service.rest.version import IfMatch, MayMatch, tagged
+
+ResourceOrder = Literal["fqdn", "-fqdn", "owner", "-owner", "created", "-created"]
 
 
 def router(resources: Resources, effects: Effects) -> APIRouter:
@@ -26,8 +28,9 @@ def router(resources: Resources, effects: Effects) -> APIRouter:
         page: Annotated[Page, Depends()],
         q: Search = None,
         gateway: Annotated[str | None, Query(max_length=63, pattern=r"^[^\x00]+$")] = None,
+        sort: ResourceOrder = "fqdn",
     ) -> list[ResourceOut]:
-        return await resources.list(page, q, gateway)
+        return await resources.list(page, q, gateway, sort)
 
     @routes.post("/preview", summary="Say what publishing a resource would do, and do nothing")
     async def preview(asked: ResourceIn) -> PreviewOut:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Collection, Sequence
 
 from culvert_db import Gateway, Policy, PolicyResource, Resource, ResourceGateway, User
@@ -10,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased, selectinload
 
 from culvert_service.decision.facts import concerns
+from culvert_service.rest.order import Order
 from culvert_service.rest.page import Cut
 from culvert_service.rest.search import found_in
 
@@ -21,15 +23,28 @@ def meant_by(names: BindParameter[Sequence[str]]) -> ScalarSelect[int]:
     return found.order_by(func.array_position(names, named.fqdn)).limit(1).scalar_subquery()
 
 
+ORDERS: dict[str, Order[Resource]] = {
+    "fqdn": Order(Resource.fqdn, str, lambda it: it.fqdn),
+    "owner": Order(Resource.owner, str, lambda it: it.owner),
+    "created": Order(Resource.created_at, datetime.datetime, lambda it: it.created_at),
+}
+
+
 async def resources(
-    session: AsyncSession, cut: Cut, q: str | None, gateway: str | None
+    session: AsyncSession,
+    cut: Cut,
+    q: str | None,
+    gateway: str | None,
+    order: Order[Resource],
+    *,
+    falling: bool,
 ) -> Sequence[Resource]:
     query = _whole()
     if q is not None:
         query = query.where(found_in(q, Resource.name, Resource.fqdn, Resource.owner))
     if gateway is not None:
         query = query.where(Resource.gateways.any(ResourceGateway.gateway.has(Gateway.name == gateway)))
-    return (await session.scalars(cut.of(query, Resource.fqdn))).all()
+    return (await session.scalars(cut.of(query, order.column, Resource.id, falling=falling))).all()
 
 
 async def by_name(session: AsyncSession, name: str) -> Resource | None:

@@ -18,6 +18,7 @@ from culvert_service.resources import repository
 from culvert_service.resources.schemas import DeletedOut, Rekey, ResourceIn, ResourceOut
 from culvert_service.resources.target import Target
 from culvert_service.rest.field import FieldError, taken
+from culvert_service.rest.order import chosen
 from culvert_service.rest.page import Page
 from culvert_service.rest.version import MayMatch
 from culvert_service.site_tunnels.following import Following
@@ -104,11 +105,13 @@ class Resources:
         self._hub.profiles_changed()
         return await self.get(name)
 
-    async def list(self, page: Page, q: str | None, gateway: str | None) -> list[ResourceOut]:
+    async def list(self, page: Page, q: str | None, gateway: str | None, sort: str) -> list[ResourceOut]:
         """Those that `q` is found in, and that `gateway` serves."""
+        order, falling = chosen(repository.ORDERS, sort)
         async with self._sessions() as session:
-            found = await repository.resources(session, page.by(str), q, gateway)
-            shown = page.cut(found, lambda resource: (resource.fqdn,))
+            cut = page.by(order.kind, int)
+            found = await repository.resources(session, cut, q, gateway, order, falling=falling)
+            shown = page.cut(found, lambda resource: (order.of(resource), resource.id))
             people = await repository.people_of(session, [resource.id for resource in shown])
         return [_out(resource, people.get(resource.id, [])) for resource in shown]
 

@@ -5187,6 +5187,7 @@ export interface operations {
                 /** @description A part of what is shown of a row: its name, its address, … */
                 q?: string | null;
                 gateway?: string | null;
+                sort?: "fqdn" | "-fqdn" | "owner" | "-owner" | "created" | "-created";
                 limit?: number;
                 /** @description From the Link header of the page before */
                 cursor?: string | null;

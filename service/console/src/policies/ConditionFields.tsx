@@ -15,17 +15,12 @@ import {
 import type { UseFormReturnType } from "@mantine/form";
 import { IconPlus, IconX } from "@tabler/icons-react";
 
-import { DAYS, required, WORKDAY, type PolicyForm, type Requirement } from "./form";
+import { DAYS, WORKDAY, type PolicyForm } from "./form";
+import { PostureFields } from "./PostureFields";
 
 const ZONES = ["UTC", ...Intl.supportedValuesOf("timeZone")];
 
-export function ConditionFields({
-  form,
-  posture,
-}: {
-  form: UseFormReturnType<PolicyForm>;
-  posture: readonly Requirement[];
-}) {
+export function ConditionFields({ form }: { form: UseFormReturnType<PolicyForm> }) {
   return (
     <Paper withBorder p="md" role="group" aria-label="Conditions">
       <Stack gap="md">
@@ -58,11 +53,7 @@ export function ConditionFields({
           splitChars={[",", " "]}
           {...form.getInputProps("sources")}
         />
-        {posture.length > 0 && (
-          <Text size="sm" className="name">
-            Of the computer: {posture.map(required).join("; ")}
-          </Text>
-        )}
+        <PostureFields form={form} />
       </Stack>
     </Paper>
   );

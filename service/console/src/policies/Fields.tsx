@@ -3,21 +3,14 @@ import type { UseFormReturnType } from "@mantine/form";
 
 import { NameField, NamesField } from "../shared/NamesField";
 import { ConditionFields } from "./ConditionFields";
-import type { PolicyForm, Requirement } from "./form";
+import type { PolicyForm } from "./form";
 
 const WHOSE = [
   { value: "group", label: "A group" },
   { value: "user", label: "One person" },
 ];
 
-/** `posture`: what is asked of computers; it is shown, and changed over the API alone. */
-export function Fields({
-  form,
-  posture,
-}: {
-  form: UseFormReturnType<PolicyForm>;
-  posture: readonly Requirement[];
-}) {
+export function Fields({ form }: { form: UseFormReturnType<PolicyForm> }) {
   const { whose } = form.values;
   return (
     <Stack gap="lg">
@@ -60,7 +53,7 @@ export function Fields({
         withAsterisk
         {...form.getInputProps("resources")}
       />
-      <ConditionFields form={form} posture={posture} />
+      <ConditionFields form={form} />
       <Switch
         label="In force"
         description="Switched off it lets nobody in, and is kept"

@@ -34,7 +34,7 @@ export function NewPolicy() {
       <PageHead title="Add a policy" about="Lets people reach resources while its conditions hold." />
       <form onSubmit={form.onSubmit(() => create.mutate())} aria-label="Policy">
         <Stack gap="lg">
-          <Fields form={form} posture={[]} />
+          <Fields form={form} />
           <PolicyEffect values={form.values} />
           {create.error && placed(create.error).rest && <ProblemNote error={create.error} />}
           <Group>

@@ -73,7 +73,7 @@ function Shown({ found }: { found: Tagged<Policy> }) {
       >
         {(form, before) => (
           <>
-            <Fields form={form} posture={before.conditions?.posture ?? []} />
+            <Fields form={form} />
             {mayWrite && form.isDirty() && <PolicyEffect values={form.values} before={before} />}
           </>
         )}

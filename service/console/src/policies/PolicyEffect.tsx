@@ -7,7 +7,7 @@ import { previewPolicy, type Policy } from "./queries";
 
 /** What the form would do as it stands. `before`: the policy in whose place it would be. */
 export function PolicyEffect({ values, before }: { values: PolicyForm; before?: Policy }) {
-  const asked = isWhole(values) ? policyOf(values, before) : null;
+  const asked = isWhole(values) ? policyOf(values) : null;
   const effect = useEffectOf("policies", before?.name ?? null, asked, (body) =>
     previewPolicy(body, before?.name ?? null),
   );

@@ -1,6 +1,18 @@
 import { expect, test } from "vitest";
 
-import { formOf, inWords, newPolicy, policyOf, spans, WORKDAY, written } from "./form";
+import { byField, type Problem } from "../api/problem";
+import {
+  FIELDS,
+  fieldsOf,
+  formOf,
+  inWords,
+  newPolicy,
+  policyOf,
+  spans,
+  VALIDATE,
+  WORKDAY,
+  written,
+} from "./form";
 import type { Policy } from "./queries";
 
 const POLICY: Policy = {
@@ -14,13 +26,32 @@ const POLICY: Policy = {
     hours: { zone: "Europe/Berlin", windows: [WORKDAY] },
     device_approved: true,
     sources: ["10.0.0.0/8"],
-    posture: [{ fact: "os_id", one_of: ["debian"], at_least: null }],
+    posture: [
+      { fact: "os_id", one_of: ["debian"], at_least: null },
+      { fact: "os_version", one_of: [], at_least: "12" },
+    ],
   },
   created_at: "2026-01-01T00:00:00Z",
 };
 
 test("what a form was made of is what it makes", () => {
-  expect(policyOf(formOf(POLICY, "UTC"), POLICY)).toEqual(written(POLICY));
+  expect(policyOf(formOf(POLICY, "UTC"))).toEqual(written(POLICY));
+});
+
+test("what is asked of a computer has places for its faults", () => {
+  const form = formOf(POLICY, "UTC");
+  const errors = [
+    { pointer: "/conditions/posture/1/at_least", detail: "no version" },
+    { pointer: "/conditions/posture/0/one_of/0", detail: "too long" },
+  ];
+  const problem = { errors } as Problem;
+  expect(byField(problem, fieldsOf(form), FIELDS).fields).toEqual({
+    "posture.1.version": "No version",
+    "posture.0.values": "Too long",
+  });
+  const { values } = VALIDATE.posture;
+  expect(values([], form, "posture.0.values")).toBe("Say what it may be; Enter takes each");
+  expect(values([], form, "posture.1.values")).toBeNull();
 });
 
 test("a new policy asks for nothing, and hours count from the first window on", () => {
@@ -37,6 +68,7 @@ test("conditions are said in words", () => {
     "Mon–Fri 08:00–18:00 (Europe/Berlin)",
     "from 10.0.0.0/8",
     "os_id debian",
+    "os_version 12 or later",
   ]);
   expect(inWords({ code_max_age_seconds: 7200 })).toEqual(["code at most 2 h old"]);
   expect(inWords()).toEqual([]);

@@ -20,6 +20,14 @@ export interface WindowForm {
   closes: string;
 }
 
+/** One fact of the computer: `values` is what it may be, or `version` what it is at least. */
+export interface RequirementForm {
+  fact: string;
+  how: "one_of" | "at_least";
+  values: string[];
+  version: string;
+}
+
 export interface PolicyForm extends Record<string, unknown> {
   name: string;
   enabled: boolean;
@@ -33,7 +41,10 @@ export interface PolicyForm extends Record<string, unknown> {
   sources: string[];
   zone: string;
   windows: WindowForm[];
+  posture: RequirementForm[];
 }
+
+export const NO_REQUIREMENT: RequirementForm = { fact: "", how: "one_of", values: [], version: "" };
 
 export const WORKDAY: WindowForm = {
   days: ["mon", "tue", "wed", "thu", "fri"],
@@ -53,6 +64,7 @@ export function newPolicy(zone: string): PolicyForm {
     sources: [],
     zone,
     windows: [],
+    posture: [],
   };
 }
 
@@ -70,12 +82,16 @@ export function formOf(policy: Policy, zone: string): PolicyForm {
     sources: conditions.sources ?? [],
     zone: conditions.hours?.zone ?? zone,
     windows: (conditions.hours?.windows ?? []).map((window) => ({ ...window })),
+    posture: (conditions.posture ?? []).map(({ fact, one_of = [], at_least }) => ({
+      fact,
+      how: at_least == null ? "one_of" : "at_least",
+      values: one_of,
+      version: at_least ?? "",
+    })),
   };
 }
 
-/** `before`: what of it the form does not show is kept. */
-export function policyOf(form: PolicyForm, before?: Policy): PolicyIn {
-  const posture = before?.conditions?.posture ?? [];
+export function policyOf(form: PolicyForm): PolicyIn {
   return {
     name: form.name.trim(),
     enabled: form.enabled,
@@ -87,7 +103,11 @@ export function policyOf(form: PolicyForm, before?: Policy): PolicyIn {
       hours: form.windows.length > 0 ? { zone: form.zone, windows: form.windows } : null,
       device_approved: form.device_approved,
       sources: form.sources,
-      posture,
+      posture: form.posture.map(({ fact, how, values, version }) => ({
+        fact: fact.trim(),
+        one_of: how === "one_of" ? values : [],
+        at_least: how === "at_least" ? version.trim() : null,
+      })),
     },
   };
 }
@@ -106,7 +126,17 @@ export const isWhole = (form: PolicyForm): boolean =>
 export const VALIDATE = {
   who: (who: string) => (who === "" ? "Choose one" : null),
   resources: (names: string[]) => (names.length === 0 ? "Choose at least one" : null),
+  posture: {
+    values: (values: string[], { posture }: PolicyForm, path: string) =>
+      posture[Number(path.split(".")[1])]?.how === "one_of" && values.length === 0
+        ? "Say what it may be; Enter takes each"
+        : null,
+  },
 };
+
+// Of a list that the API takes (decision/conditions.py).
+const POSTURE_MAX = 32;
+const PLACES = { "": "fact", ".fact": "fact", ".one_of": "values", ".at_least": "version" };
 
 /** The API's fields, where the form has them. */
 export const FIELDS: Readonly<Record<string, string>> = {
@@ -116,6 +146,15 @@ export const FIELDS: Readonly<Record<string, string>> = {
   "conditions.sources": "sources",
   "conditions.hours.zone": "zone",
   "conditions.hours": "windows",
+  "conditions.posture": "posture",
+  ...Object.fromEntries(
+    Array.from({ length: POSTURE_MAX }, (_, at) => at).flatMap((at) =>
+      Object.entries(PLACES).map(([of, place]) => [
+        `conditions.posture.${at}${of}`,
+        `posture.${at}.${place}`,
+      ]),
+    ),
+  ),
 };
 
 export const fieldsOf = (form: PolicyForm): string[] => [...Object.keys(form), ...Object.keys(FIELDS)];

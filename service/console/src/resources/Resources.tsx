@@ -9,8 +9,9 @@ import { useMayWrite } from "../session/session";
 import { Empty } from "../shared/Empty";
 import { PageHead } from "../shared/PageHead";
 import { RowList, type Column } from "../shared/RowList";
+import { merged } from "../shared/search";
 import { SearchField } from "../shared/SearchField";
-import { resourcesQuery, type Resource } from "./queries";
+import { resourcesQuery, type Resource, type ResourceOrder } from "./queries";
 import { shown } from "./target";
 
 export function Resources() {
@@ -26,12 +27,7 @@ export function Resources() {
     return counted;
   }, [tunnels]);
 
-  const search = (change: typeof filter) =>
-    void navigate({
-      search: (before) =>
-        Object.fromEntries(Object.entries({ ...before, ...change }).filter(([, value]) => value)),
-      replace: true,
-    });
+  const search = (change: typeof filter) => void navigate({ search: merged(filter, change), replace: true });
   const add = mayWrite && (
     <Button component={Link} to="/resources/new" leftSection={<IconPlus size={16} />}>
       Add a resource
@@ -61,6 +57,7 @@ export function Resources() {
         options={resourcesQuery(filter)}
         keyOf={({ name }) => name}
         columns={columns(gateways, open)}
+        sorting={{ by: filter.sort ?? "fqdn", onSort: (sort) => search({ sort: sort as ResourceOrder }) }}
         empty={
           isFiltered ? (
             <Empty
@@ -90,6 +87,7 @@ function columns(gateways: Rows<Gateway> | null, open: Map<string, number>): Col
   return [
     {
       title: "Name",
+      sort: "fqdn",
       cell: ({ name, fqdn, targets }) => (
         <Stack gap={0}>
           <Anchor
@@ -125,6 +123,7 @@ function columns(gateways: Rows<Gateway> | null, open: Map<string, number>): Col
     {
       title: "Owner",
       wide: true,
+      sort: "owner",
       cell: ({ owner }) => (
         <Text size="sm" className="name">
           {owner}

@@ -1,14 +1,20 @@
 import { queryOptions } from "@tanstack/react-query";
 
 import { api, body, page, tagged, type Schemas } from "../api/client";
+import type { paths } from "../api/schema";
 import { pages, type Pages } from "../shared/pages";
 
 export type Resource = Schemas["ResourceOut"];
 export type ResourceIn = Schemas["ResourceIn"];
 
+type Asked = NonNullable<paths["/api/v1/resources"]["get"]["parameters"]["query"]>;
+export type ResourceOrder = NonNullable<Asked["sort"]>;
+export const ORDERS: readonly ResourceOrder[] = ["fqdn", "-fqdn", "owner", "-owner"];
+
 export interface Filter {
   q?: string;
   gateway?: string;
+  sort?: ResourceOrder;
 }
 
 export const resourcesQuery = (filter: Filter): Pages<Resource> =>
