@@ -14,10 +14,10 @@ from culvert_proto import CulvertError, Reason
 
 from culvert_client import config
 from culvert_client.backend import open_datapath
+from culvert_client.enrolments import Enrolments
 from culvert_client.local.front import Front
 from culvert_client.loop import Daemon
 from culvert_client.memory import keep_small
-from culvert_client.state_dir import StateDir
 from culvert_client.system_dns import SystemDns, clean_up
 
 
@@ -29,7 +29,7 @@ async def _serve(settings: config.Config) -> None:
     try:
         untouched = settings.dns_upstream or settings.dns_mode is config.DnsMode.WATCH
         dns = None if untouched else SystemDns(settings.dns_listen, settings.state_dir)
-        await Daemon(settings, StateDir(settings.state_dir), path, dns).run(stopped)
+        await Daemon(settings, Enrolments(settings.state_dir), path, dns).run(stopped)
     finally:
         await path.close()
 

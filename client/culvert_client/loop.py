@@ -55,13 +55,13 @@ from culvert_client.core.invitation import parse_invitation
 from culvert_client.core.roles import Act, may
 from culvert_client.core.status import status_of
 from culvert_client.datapath import Datapath
+from culvert_client.enrolments import Enrolments
 from culvert_client.examination import examine
 from culvert_client.latency import Latencies
 from culvert_client.local.front import LIMITS, Front
 from culvert_client.local.requests import Requests
 from culvert_client.local.servicer import LocalServicer
 from culvert_client.moves import follow
-from culvert_client.state_dir import StateDir
 from culvert_client.stub.listener import Listener
 from culvert_client.stub.resolver import Resolver
 from culvert_client.stub.upstream import Upstream
@@ -82,9 +82,14 @@ class Daemon:
     """Raises nothing once it runs: faults are part of the status."""
 
     def __init__(
-        self, settings: config.Config, state: StateDir, path: Datapath, system_dns: SystemDns | None = None
+        self,
+        settings: config.Config,
+        enrolments: Enrolments,
+        path: Datapath,
+        system_dns: SystemDns | None = None,
     ) -> None:
-        self._settings, self._state, self._datapath = settings, state, path
+        self._settings, self._datapath = settings, path
+        self._state = state = next(iter(enrolments.all().values()))
         identity = state.identity()
         self._client = Client(
             kept_profile(state.profile()),

@@ -1,4 +1,4 @@
-"""What the daemon keeps on disk, all of it 0600 in a 0700 directory.
+"""What the daemon keeps on disk of one organisation, all of it 0600 in a 0700 directory.
 
 identity/       device.key  device.pem  ca.pem  enrolment.json: replaced as a whole
 profile.json    the last profile: its prefixes are blocked before the controller answers
@@ -41,6 +41,9 @@ class Identity:
 _PEM_FILES = {"certificate_pem": "device.pem", "ca_pem": "ca.pem", "key_pem": "device.key"}
 _FACTS = "enrolment.json"
 
+KEPT = ("profile.json", "tunnels.json", "gateway", "paused")
+"""What belongs to an identity, beside it."""
+
 
 class StateDir:
     """Raises OSError when the directory cannot be used. What is unreadable inside counts as absent."""
@@ -65,7 +68,7 @@ class StateDir:
     def keep_identity(self, identity: Identity) -> None:
         """Replace the identity, and forget what belonged to the one before."""
         self.keep_renewed(identity)
-        for name in ("profile.json", "tunnels.json", "gateway", "paused"):
+        for name in KEPT:
             (self._path / name).unlink(missing_ok=True)
 
     def keep_renewed(self, identity: Identity) -> None:
@@ -74,8 +77,8 @@ class StateDir:
         values = asdict(identity)
         # Neither an invitation nor a certificate before the last is good again: this must outlive a power cut.
         for name, file in _PEM_FILES.items():
-            _write(fresh / file, values.pop(name), durable=True)
-        _write(fresh / _FACTS, json.dumps(values).encode(), durable=True)
+            write_private(fresh / file, values.pop(name), durable=True)
+        write_private(fresh / _FACTS, json.dumps(values).encode(), durable=True)
         current, old = self._path / "identity", self._path / "identity-old"
         if current.exists():
             shutil.rmtree(old, ignore_errors=True)
@@ -127,11 +130,12 @@ class StateDir:
     def _replace(self, name: str, content: bytes) -> None:
         fresh = self._path / f".{name}.new"
         fresh.unlink(missing_ok=True)
-        _write(fresh, content)
+        write_private(fresh, content)
         fresh.replace(self._path / name)
 
 
-def _write(path: Path, content: bytes, *, durable: bool = False) -> None:
+def write_private(path: Path, content: bytes, *, durable: bool = False) -> None:
+    """A file that is not there yet, 0600; `durable` outlives a power cut."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)

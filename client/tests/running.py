@@ -15,8 +15,8 @@ import dns.message
 import grpc.aio
 from culvert_client.config import Config, DnsMode, Endpoint
 from culvert_client.core.client_events import Desired, Measured, PacketTrapped, SaWorn
+from culvert_client.enrolments import Enrolments
 from culvert_client.loop import Daemon
-from culvert_client.state_dir import StateDir
 from culvert_proto import CulvertError, local_pb2, local_pb2_grpc
 
 
@@ -88,6 +88,10 @@ def free_port() -> int:
                 return port
 
 
+FIRST = Path("organisations/1")
+"""Of the state directory, the first organisation's."""
+
+
 @contextlib.asynccontextmanager
 async def running(
     directory: Path, upstream: Endpoint, dns_mode: DnsMode = DnsMode.STUB
@@ -101,7 +105,7 @@ async def running(
         dns_listen=Endpoint("127.0.0.1", free_port()),
     )
     datapath = RememberingDatapath()
-    daemon = Daemon(settings, StateDir(settings.state_dir), datapath)
+    daemon = Daemon(settings, Enrolments(settings.state_dir), datapath)
     stopped = asyncio.Event()
     task = asyncio.create_task(daemon.run(stopped))
     async with asyncio.timeout(5):

@@ -76,7 +76,7 @@ assert look_up()
 process.terminate()
 assert process.wait() == 0
 assert resolv.read_text() == BEFORE and look_up() and not blocked()
-assert sorted(it.name for it in (here / "state").iterdir()) == ["profile.json"]
+assert sorted(it.name for it in (here / "state").iterdir()) == ["organisations"]
 print("done")
 """
 

@@ -25,7 +25,7 @@ from .controller import CODE, FAR_FUTURE, Controller, serving
 from .enrolment_server import TOTP_URI, accepts, enrolment_server
 from .name_server import Records, from_records, name_server
 from .pki import Authority
-from .running import Running, running
+from .running import FIRST, Running, running
 
 WIKI = "wiki.corp.example"
 RECORDS: Records = {
@@ -243,11 +243,11 @@ async def test_a_crash_leaves_no_tunnel_behind(lab: Lab) -> None:
         async with lab.daemon() as daemon:
             await lab.enroll(daemon)
         controller.open["t9"] = 1
-        (daemon.settings.state_dir / "tunnels.json").write_text(f'{{"{WIKI}": "t9"}}')
+        (daemon.settings.state_dir / FIRST / "tunnels.json").write_text(f'{{"{WIKI}": "t9"}}')
         async with lab.daemon() as daemon:
             await daemon.until(lambda status: not status.tunnels)
             assert controller.open == {}
-            assert (daemon.settings.state_dir / "tunnels.json").read_text() == "{}"
+            assert (daemon.settings.state_dir / FIRST / "tunnels.json").read_text() == "{}"
 
 
 async def test_an_address_that_dns_invents_inside_a_protected_prefix_is_not_released(lab: Lab) -> None:

@@ -24,7 +24,7 @@ from .controller import CODE, Controller, serving
 from .enrolment_server import RECOVERY_CODES, TOKEN, TOTP_URI, accepts, enrolment_server, refuses
 from .name_server import from_records, name_server
 from .pki import Authority
-from .running import Running, running
+from .running import FIRST, Running, running
 
 pytestmark = [
     pytest.mark.slow,
@@ -325,7 +325,7 @@ async def test_a_report_has_the_verdicts_and_neither_a_secret_nor_a_name(
     assert "wiki.corp.example" in told["status.json"]
     assert "ok daemon" in told["doctor.txt"]
     whole = "".join(told.values())
-    key = (lab.daemon.settings.state_dir / "identity/device.key").read_text().splitlines()[1]
+    key = (lab.daemon.settings.state_dir / FIRST / "identity/device.key").read_text().splitlines()[1]
     for secret in (TOKEN, TOTP_URI, CODE, key, *RECOVERY_CODES, "alice", "laptop"):
         assert secret not in whole
     again = await culvert(lab.daemon, ALICE, "report", str(target))

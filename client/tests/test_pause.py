@@ -33,6 +33,7 @@ from culvert_proto import Reason, local_pb2
 
 from .controller import CODE
 from .granted import PROFILE, WIKI, WIKI_ADDRESS
+from .running import FIRST
 from .test_daemon import Lab, given, lab, refused
 from .world import World
 
@@ -177,4 +178,4 @@ async def test_over_the_socket_it_ends_by_itself_and_is_kept_over_a_restart(lab:
             await daemon.until(lambda status: status.state == local_pb2.STATE_READY)
             await daemon.ask(WIKI)
             assert len(controller.open) == 1
-            assert not (daemon.settings.state_dir / "paused").exists()
+            assert not (daemon.settings.state_dir / FIRST / "paused").exists()

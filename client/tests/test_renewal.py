@@ -14,11 +14,12 @@ from culvert_proto import CulvertError, Reason, agent_pb2, local_pb2
 
 from .controller import CODE
 from .pki import Authority
+from .running import FIRST
 from .test_daemon import WIKI, Lab, given
 
 
 def identity(lab: Lab) -> Identity:
-    found = StateDir(lab.directory / "state").identity()
+    found = StateDir(lab.directory / "state" / FIRST).identity()
     assert found is not None
     return found
 
