@@ -13,7 +13,6 @@ from contextlib import suppress
 
 from culvert_proto import CulvertError
 
-from culvert_client.controller.agent import Agent
 from culvert_client.uplinks import Uplinks, uplinks
 
 # linux/rtnetlink.h: links, IPv4 and IPv6 addresses and routes.
@@ -35,10 +34,10 @@ def slept() -> float:
 
 async def follow(
     moved: Callable[[], Awaitable[None]],
-    agent: Callable[[], Agent | None],
+    reconnect: Callable[[], None],
     slept: Callable[[], float] = slept,
 ) -> None:
-    """For ever: after each move and each sleep `moved` is called, twice, and the agent connects anew. Raises OSError."""
+    """For ever: after each move and each sleep `reconnect` is called, then `moved`, twice. Raises OSError."""
     loop, changed = asyncio.get_running_loop(), asyncio.Event()
     with socket.socket(
         socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.NETLINK_ROUTE
@@ -73,8 +72,7 @@ async def follow(
                 # Our own routes and addresses change nothing of it.
                 if now != Uplinks() and (woke or now != here):
                     log.info("this computer has slept" if woke else "the network has changed")
-                    if (connected := agent()) is not None:
-                        connected.reconnect()
+                    reconnect()
                     for pause in (AGAIN, 0.0):
                         with suppress(CulvertError):
                             await moved()

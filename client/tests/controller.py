@@ -39,6 +39,8 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
         )
         self.refusal: CulvertError | None = None
         self.prefixes = ["10.20.0.10/32"]
+        self.inner_address, self.outer_address = "10.99.0.2", "198.51.100.2"
+        self.first_spi = 1000
         self.recovery_codes = ["abcd-efgh-ijkl-mn23", "abcd-efgh-ijkl-mn24"]
         self.renewal: Callable[[str], Awaitable[agent_pb2.RenewCertificateResponse]] = _refuses_renewal
         # The certificates that have watched.
@@ -97,13 +99,13 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
                 resource="wiki",
                 fqdn=request.fqdn,
                 gateway=self.profile.gateways[0],
-                inner_address="10.99.0.2",
+                inner_address=self.inner_address,
                 remote_prefixes=self.prefixes,
-                outer_address="198.51.100.2",
+                outer_address=self.outer_address,
                 outer_port=4500,
                 inner_mtu=1438,
             ),
-            sas=_pair(1),
+            sas=self._pair(1),
             decided_us=200,
             programmed_us=900,
         )
@@ -111,7 +113,7 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
     @unary
     async def RenewSa(self, request: agent_pb2.RenewSaRequest, _: Context) -> agent_pb2.RenewSaResponse:
         self.calls.append(f"renew {request.tunnel_id} {request.generation}")
-        return agent_pb2.RenewSaResponse(sas=_pair(request.generation + 1))
+        return agent_pb2.RenewSaResponse(sas=self._pair(request.generation + 1))
 
     @unary
     async def ActivateSa(
@@ -136,19 +138,23 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
         self.calls.append("renew certificate")
         return await self.renewal(request.csr_pem)
 
+    def _pair(self, generation: int) -> agent_pb2.SaPair:
+        def sa(spi: int) -> agent_pb2.Sa:
+            suite = agent_pb2.SUITE_AES_GCM_256
+            return agent_pb2.Sa(
+                spi=spi, suite=suite, key=bytes([spi % 256]) * 36, esn=True, replay_window=1024
+            )
+
+        return agent_pb2.SaPair(
+            generation=generation,
+            inbound=sa(self.first_spi + generation),
+            outbound=sa(self.first_spi + 1000 + generation),
+            drain_ms=200,
+        )
+
 
 async def _refuses_renewal(_: str) -> agent_pb2.RenewCertificateResponse:
     raise CulvertError(Reason.CERTIFICATE_UNKNOWN)
-
-
-def _pair(generation: int) -> agent_pb2.SaPair:
-    def sa(spi: int) -> agent_pb2.Sa:
-        suite = agent_pb2.SUITE_AES_GCM_256
-        return agent_pb2.Sa(spi=spi, suite=suite, key=bytes([spi % 256]) * 36, esn=True, replay_window=1024)
-
-    return agent_pb2.SaPair(
-        generation=generation, inbound=sa(1000 + generation), outbound=sa(2000 + generation), drain_ms=200
-    )
 
 
 @contextlib.asynccontextmanager

@@ -17,7 +17,7 @@ from culvert_client.config import Config, DnsMode, Endpoint
 from culvert_client.core.client_events import Desired, Measured, PacketTrapped, SaWorn
 from culvert_client.enrolments import Enrolments
 from culvert_client.loop import Daemon
-from culvert_proto import CulvertError, local_pb2, local_pb2_grpc
+from culvert_proto import CulvertError, Reason, local_pb2, local_pb2_grpc
 
 
 @dataclass
@@ -26,6 +26,7 @@ class RememberingDatapath:
     applied: list[Desired] = field(default_factory=list[Desired])
     error: CulvertError | None = None
     moves: int = 0
+    refuses: Callable[[Desired], bool] = lambda _: False
 
     def on_soft_limit(self, told: Callable[[SaWorn], None]) -> None:
         self.worn = told
@@ -36,6 +37,10 @@ class RememberingDatapath:
     async def apply(self, desired: Desired) -> None:
         if self.error is not None:
             raise self.error
+        if self.refuses(desired):
+            # A real one may have done half of it.
+            self.applied.append(desired)
+            raise CulvertError(Reason.DATAPATH_FAILED, why="refused")
         self.applied.append(desired)
 
     async def moved(self) -> None:

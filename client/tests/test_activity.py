@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from culvert_client.core import tunnel_events as on
-from culvert_client.core.activity import KEPT, Activity, Entry, Kind
+from culvert_client.core.activity import KEPT, Activity, Entry, Kind, Log
 from culvert_client.core.client_events import (
     Call,
     CallEnded,
@@ -39,7 +39,8 @@ UNREACHABLE = CulvertError(Reason.CONTROLLER_UNREACHABLE, controller="c")
 
 class Watched(World):
     def __init__(self) -> None:
-        self.activity = Activity()
+        self.log = Log()
+        self.activity = Activity(self.log, 1)
         super().__init__()
 
     def post(self, event: Event) -> list[Command]:
@@ -48,7 +49,7 @@ class Watched(World):
         return new
 
     def told(self) -> list[Entry]:
-        return self.activity.after(0)
+        return self.log.after(0)
 
     def kinds(self) -> list[Kind]:
         return [entry.kind for entry in self.told()]
@@ -144,7 +145,7 @@ def test_memory_is_bounded_and_a_reader_sees_what_it_missed() -> None:
         world.post(CodeProven(300))
     kept = world.told()
     assert (len(kept), kept[0].number, kept[-1].number) == (KEPT, 8, KEPT + 7)
-    assert world.activity.after(kept[-2].number) == [kept[-1]]
+    assert world.log.after(kept[-2].number) == [kept[-1]]
 
 
 async def test_it_is_followed_over_the_socket(lab: Lab) -> None:

@@ -184,7 +184,7 @@ async def test_a_tunnel_whose_gateway_goes_is_carried_until_the_next_one_is_ther
         up = local_pb2.TUNNEL_STATE_UP
         await daemon.until(lambda it: it.tunnels[0].tunnel_id == "t2" and it.tunnels[0].state == up)
         assert [[sas.tunnel.tunnel_id for sas in it.tunnels] for it in daemon.datapath.applied[before:]] == [
-            ["t2"]
+            ["1/t2"]
         ]
 
 

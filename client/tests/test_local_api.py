@@ -25,6 +25,7 @@ from .enrolment_server import RECOVERY_CODES, TOKEN, TOTP_URI, accepts, enrolmen
 from .name_server import from_records, name_server
 from .pki import Authority
 from .running import FIRST, Running, running
+from .test_organisations import Two
 
 pytestmark = [
     pytest.mark.slow,
@@ -192,6 +193,49 @@ async def test_the_first_to_enrol_owns_the_computer(lab: Lab) -> None:
     root = await culvert(daemon, 0, "enroll", lab.link, "--name", "laptop-2")
     assert root.code == 0
     assert (await culvert(daemon, ALICE, "code", CODE)).code == 3
+
+
+async def test_another_organisation_is_the_owners_to_add_and_roots_to_leave(place: Path) -> None:
+    two = Two(place)
+    async with two.acme.serving(), two.beta.serving(), two.daemon() as daemon:
+        with two.acme.invitation() as link:
+            assert (await culvert(daemon, ALICE, "enroll", link)).code == 0
+        await daemon.until(lambda status: status.user == "alice")
+        assert two.acme.name not in (await culvert(daemon, ALICE, "resources")).out
+        assert (
+            await culvert(daemon, ALICE, "code", CODE)
+        ).out == "The code is right: tunnels can be opened.\n"
+        with two.beta.invitation() as link:
+            assert (await culvert(daemon, MALLORY, "enroll", link)).code == 3
+            assert (await culvert(daemon, ALICE, "enroll", link)).code == 0
+        await daemon.until(lambda status: two.beta.of(status).state == local_pb2.STATE_NEEDS_CODE)
+        # The only one that needs a code is meant, and named.
+        proven = await culvert(daemon, ALICE, "code", CODE)
+        assert proven.out == f"The code is right: tunnels of {two.beta.name} can be opened.\n"
+        unclear = await culvert(daemon, ALICE, "code", CODE)
+        assert unclear.code == 3
+        assert f"{two.acme.name}, {two.beta.name}" in unclear.err
+        assert (await culvert(daemon, ALICE, "code", CODE, "--organisation", two.acme.name)).code == 0
+        assert (await culvert(daemon, ALICE, "open", "wiki.beta.example")).code == 0
+        shown = (await culvert(daemon, ALICE, "status")).out
+        assert shown.index(two.acme.name) < shown.index("Signed in as alice") < shown.index(two.beta.name)
+        assert shown.index(two.beta.name) < shown.index("Signed in as bea") < shown.index("wiki.beta.example")
+        assert shown.count("wiki.beta.example  ") == 1
+        rows = (await culvert(daemon, ALICE, "resources")).out.splitlines()
+        assert [row.split()[-1] for row in rows] == ["ORGANISATION", two.acme.name, two.beta.name]
+        assert (await culvert(daemon, ALICE, "use", "gw-berlin")).code == 3
+        assert (await culvert(daemon, ALICE, "use", "gw-berlin", "--organisation", two.beta.name)).code == 0
+        doctor = json.loads((await culvert(daemon, ALICE, "doctor", "--json")).out)
+        assert {it["title"].partition(": ")[0] for it in doctor} == {two.acme.name, two.beta.name}
+        stranger = (await culvert(daemon, MALLORY, "status", "--json")).out
+        assert "bea" not in stranger
+        assert "gw-berlin" not in stranger
+
+        assert (await culvert(daemon, ALICE, "leave", two.beta.name)).code == 3
+        left = await culvert(daemon, 0, "leave", two.beta.name)
+        assert (left.code, two.beta.name in left.out) == (0, True)
+        assert two.beta.controller.open == {}
+        assert (await culvert(daemon, ALICE, "open", "wiki")).code == 0
 
 
 async def test_a_german_is_told_in_german_why(lab: Lab) -> None:

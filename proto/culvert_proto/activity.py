@@ -7,7 +7,13 @@ from culvert_proto.language import words as _
 
 
 def said(one: local_pb2.Activity) -> str:
-    """One sentence or more; a kind of a newer daemon in the words that came with it."""
+    """One sentence or more, after the organisation's name where there are several."""
+    of_all = one.kind in (local_pb2.ACTIVITY_KIND_PAUSED, local_pb2.ACTIVITY_KIND_RESUMED)
+    return f"{one.organisation}: {_happened(one)}" if one.organisation and not of_all else _happened(one)
+
+
+def _happened(one: local_pb2.Activity) -> str:
+    """A kind of a newer daemon in the words that came with it."""
     error = CulvertError.from_proto(one.error)
     why = " ".join(filter(None, (error.message, error.remedy)))
     told = {"fqdn": one.fqdn, "gateway": one.gateway, "before": one.gateway_before}

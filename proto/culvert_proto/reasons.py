@@ -85,6 +85,8 @@ class Reason(enum.IntEnum):
     DNS_REBINDING = error_pb2.REASON_DNS_REBINDING
     CAPTIVE_PORTAL = error_pb2.REASON_CAPTIVE_PORTAL
     RESOURCE_IN_USE = error_pb2.REASON_RESOURCE_IN_USE
+    ORGANISATIONS_COLLIDE = error_pb2.REASON_ORGANISATIONS_COLLIDE
+    ORGANISATION_UNCLEAR = error_pb2.REASON_ORGANISATION_UNCLEAR
     CLOSED_BY_USER = error_pb2.REASON_CLOSED_BY_USER
     CLOSED_IDLE = error_pb2.REASON_CLOSED_IDLE
     CLOSED_BY_ADMIN = error_pb2.REASON_CLOSED_BY_ADMIN
@@ -374,6 +376,18 @@ CATALOGUE: dict[Reason, Entry] = {
         "Open any web page in a browser and sign in there. Culvert connects by itself after that.",
         _G.UNAVAILABLE,
         _H.SERVICE_UNAVAILABLE,
+    ),
+    Reason.ORGANISATIONS_COLLIDE: Entry(
+        "{what} cannot be used by {organisation}: {other}, with which this computer is enrolled too, has it already.",
+        "Tell both administrators: one of them has to change it. To leave one of the two: culvert leave {organisation}",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
+    ),
+    Reason.ORGANISATION_UNCLEAR: Entry(
+        "This computer is enrolled with several organisations, and which one is meant is not clear: {organisations}.",
+        "Name one: --organisation NAME. Or use the whole name in DNS.",
+        _G.INVALID_ARGUMENT,
+        _H.UNPROCESSABLE_ENTITY,
     ),
     Reason.DATAPATH_FAILED: Entry(
         "This computer could not set the tunnel up: {why}.",

@@ -87,6 +87,10 @@ class CannedDaemon(local_pb2_grpc.LocalServiceServicer):
             recovery_codes=RECOVERY_CODES,
         )
 
+    def Leave(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        self.asked.append(request)
+        return local_pb2.LeaveResponse(organisation=request.organisation)
+
     def SubmitCode(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
         self.asked.append(request)
         if request.code in RECOVERY_CODES:

@@ -13,6 +13,7 @@ from typing import Annotated
 import segno
 import typer
 from culvert_proto import local_pb2
+from culvert_proto.organisations import parts
 from google.protobuf import json_format
 from google.protobuf.message import Message
 
@@ -33,6 +34,12 @@ app = typer.Typer(
 )
 
 Json = Annotated[bool, typer.Option("--json", help=_("Print JSON."))]
+Whose = Annotated[
+    str,
+    typer.Option(
+        "--organisation", help=_("Which organisation, where there are several: as in culvert status.")
+    ),
+]
 
 
 @app.callback()
@@ -111,7 +118,7 @@ def enroll(
         for one in answer.recovery_codes:
             words.out.print(f"  {one}", markup=False)
     if sys.stdin.isatty():
-        _submit(context, _typed(_("Code")), json=False)
+        _submit(context, None, answer.organisation, json=False)
 
 
 @app.command(help=_("Prove a code of your authenticator, so that tunnels can be opened."))
@@ -120,9 +127,10 @@ def code(
     digits: Annotated[
         str | None, typer.Argument(help=_("Six digits, or a recovery code; asked for when left out."))
     ] = None,
+    organisation: Whose = "",
     json: Json = False,
 ) -> None:
-    _submit(context, digits if digits is not None else _typed(_("Code")), json)
+    _submit(context, digits, organisation or _which_needs_a_code(_status(context)), json)
 
 
 @app.command("open", help=_("Bring the tunnel for a name up, and wait until packets can flow."))
@@ -165,10 +173,11 @@ def close(
 def use(
     context: typer.Context,
     gateway: Annotated[str, typer.Argument(help=_("A gateway's name, or auto."))],
+    organisation: Whose = "",
     json: Json = False,
 ) -> None:
     chosen = "" if gateway == "auto" else gateway
-    request = local_pb2.SelectGatewayRequest(gateway=chosen)
+    request = local_pb2.SelectGatewayRequest(gateway=chosen, organisation=organisation)
     answer = link_of(context).ask(lambda daemon: daemon.SelectGateway(request))
     if json:
         say_json(answer)
@@ -180,10 +189,10 @@ def use(
 def doctor(context: typer.Context, json: Json = False) -> None:
     found = _verdicts(context)
     if json:
-        print(dumps([asdict(verdict) | {"title": _(verdict.hop)} for verdict in found], indent=2))
+        print(dumps([asdict(it) | {"title": words.title(of, it)} for of, it in found], indent=2))
     else:
         words.say_verdicts(found)
-    if not all(verdict.good for verdict in found):
+    if not all(verdict.good for _of, verdict in found):
         raise typer.Exit(EXIT_FAULT)
 
 
@@ -199,7 +208,10 @@ def report(
     except typer.Exit:
         file.unlink()
         raise
-    lines = (f"{'ok' if it.good else 'WRONG'} {it.hop}: {it.what} {it.remedy}".strip() for it in found)
+    lines = (
+        " ".join(filter(None, ("ok" if it.good else "WRONG", of, f"{it.hop}: {it.what}", it.remedy)))
+        for of, it in found
+    )
     observation.write_report(target, status, "\n".join([*lines, ""]))
     if json:
         print(dumps({"file": str(file)}))
@@ -208,13 +220,18 @@ def report(
     words.out.print(told.format(file=file), markup=False)
 
 
-def _verdicts(context: typer.Context) -> list[Verdict]:
-    status = _status(context)
-    examined = None
-    # The daemon tells others nothing, and there is nothing to tell before.
-    if status.user:
-        examined = link_of(context).ask(lambda daemon: daemon.Examine(local_pb2.ExamineRequest()))
-    return list(verdicts(status, replace(observation.see(), examined=examined), time.time()))
+def _verdicts(context: typer.Context) -> list[tuple[str, Verdict]]:
+    """Each with the name of the organisation that it is about, where there are several."""
+    seen, found = observation.see(), list[tuple[str, Verdict]]()
+    for organisation, status in parts(_status(context)):
+        examined = None
+        # The daemon tells others nothing, and there is nothing to tell before.
+        if status.user:
+            request = local_pb2.ExamineRequest(organisation=organisation)
+            examined = link_of(context).ask(lambda daemon, it=request: daemon.Examine(it))
+        judged = verdicts(status, replace(seen, examined=examined), time.time())
+        found += [(organisation, verdict) for verdict in judged]
+    return found
 
 
 def link_of(context: typer.Context) -> DaemonLink:
@@ -226,14 +243,29 @@ def _status(context: typer.Context) -> local_pb2.Status:
     return link_of(context).ask(lambda daemon: daemon.GetStatus(local_pb2.GetStatusRequest())).status
 
 
-def _submit(context: typer.Context, digits: str, json: bool) -> None:
+def _which_needs_a_code(status: local_pb2.Status) -> str:
+    """The one that does; the daemon says what is unclear."""
+    needing = [it.name for it in status.organisations if it.state == local_pb2.STATE_NEEDS_CODE]
+    return needing[0] if len(needing) == 1 else ""
+
+
+def _submit(context: typer.Context, digits: str | None, organisation: str, json: bool) -> None:
+    if digits is None:
+        asked = _("Code for {organisation}").format(organisation=organisation)
+        digits = _typed(asked if organisation else _("Code"))
     wanted = digits.strip().replace(" ", "")
-    request = local_pb2.SubmitCodeRequest(code=wanted)
+    request = local_pb2.SubmitCodeRequest(code=wanted, organisation=organisation)
     answer = link_of(context).ask(lambda daemon: daemon.SubmitCode(request))
     if json:
         say_json(answer)
         return
-    words.out.print(_("The code is right: tunnels can be opened."))
+    told = _("The code is right: tunnels of {organisation} can be opened.")
+    right = (
+        told.format(organisation=organisation)
+        if organisation
+        else _("The code is right: tunnels can be opened.")
+    )
+    words.out.print(right, markup=False)
     if answer.HasField("recovery_codes_left"):
         words.say_recovery_codes(answer.recovery_codes_left)
 

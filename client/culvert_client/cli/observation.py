@@ -9,6 +9,7 @@ import socket
 import zipfile
 from collections import defaultdict
 from ipaddress import ip_interface
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -38,7 +39,8 @@ def write_report(target: int, status: local_pb2.Status, verdicts: str) -> None:
     for file in (Path("/etc/resolv.conf"), Path("/etc/os-release")):
         if file.is_file():
             told[file.name] = file.read_text(errors="replace")
-    names = {name for name in (status.user, status.device_name, socket.gethostname()) if name}
+    told_of = [(it.user, it.device_name) for it in (status, *status.organisations)]
+    names = {name for name in (socket.gethostname(), *chain.from_iterable(told_of)) if name}
     removed = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in sorted(names, key=len, reverse=True)))
     with os.fdopen(target, "wb") as opened, zipfile.ZipFile(opened, "w", zipfile.ZIP_DEFLATED) as report:
         for name, text in told.items():

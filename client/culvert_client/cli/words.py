@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 
 from culvert_proto import CulvertError, local_pb2
+from culvert_proto.organisations import parts
 from culvert_proto.shown import clock, decimal, round_trip
 from rich.console import Console
 from rich.table import Table
@@ -40,6 +42,13 @@ def say_error(what: str, remedy: str) -> None:
 
 
 def say_status(status: local_pb2.Status) -> None:
+    for organisation, part in parts(status):
+        if organisation:
+            out.print(organisation, style="bold", markup=False)
+        _say_one(part)
+
+
+def _say_one(status: local_pb2.Status) -> None:
     text, colour = _STATES.get(status.state, (_("Unknown"), "red"))
     out.print(f"● {text}", style=colour)
     if status.paused_until:
@@ -90,9 +99,10 @@ def say_resources(status: local_pb2.Status) -> None:
     if not status.resources:
         out.print(_("No resource is known. Your administrator can give you access to some."))
         return
-    table = _table(_("RESOURCE"), _("NAME"), _("ADDRESSES"))
+    table = _table(_("RESOURCE"), _("NAME"), _("ADDRESSES"), *_whose(status.resources))
     for resource in status.resources:
-        table.add_row(resource.name, resource.fqdn, ", ".join(resource.addresses))
+        whose = filter(None, [resource.organisation])
+        table.add_row(resource.name, resource.fqdn, ", ".join(resource.addresses), *whose)
     out.print(table)
 
 
@@ -100,22 +110,30 @@ def say_gateways(status: local_pb2.Status) -> None:
     if not status.gateways:
         out.print(_("No gateway is known."))
         return
-    table = _table(_("GATEWAY"), _("ADDRESS"), _("STATE"), _("ROUND TRIP"), _("CHOSEN"))
-    for gateway in status.gateways:
-        chosen = _("by you") if gateway.name == status.selected_gateway else ""
-        if not chosen and any(tunnel.gateway == gateway.name for tunnel in status.tunnels):
-            chosen = _("automatically")
-        state = _("online") if gateway.online else _("offline")
-        table.add_row(gateway.name, gateway.address, state, round_trip(gateway) or "-", chosen)
+    columns = (_("GATEWAY"), _("ADDRESS"), _("STATE"), _("ROUND TRIP"), _("CHOSEN"))
+    table = _table(*columns, *_whose(status.gateways))
+    for _of, part in parts(status):
+        for gateway in part.gateways:
+            chosen = _("by you") if gateway.name == part.selected_gateway else ""
+            if not chosen and any(tunnel.gateway == gateway.name for tunnel in part.tunnels):
+                chosen = _("automatically")
+            state = _("online") if gateway.online else _("offline")
+            whose = filter(None, [gateway.organisation])
+            table.add_row(gateway.name, gateway.address, state, round_trip(gateway) or "-", chosen, *whose)
     out.print(table)
 
 
-def say_verdicts(verdicts: list[Verdict]) -> None:
-    for verdict in verdicts:
+def say_verdicts(verdicts: list[tuple[str, Verdict]]) -> None:
+    for organisation, verdict in verdicts:
         mark, colour = ("✓", "green") if verdict.good else ("✗", "red")
-        out.print(f"{mark} {_(verdict.hop)}: {verdict.what}", style=colour, markup=False)
+        out.print(f"{mark} {title(organisation, verdict)}: {verdict.what}", style=colour, markup=False)
         if verdict.remedy:
             out.print(f"  {verdict.remedy}", markup=False)
+
+
+def title(organisation: str, verdict: Verdict) -> str:
+    """`organisation` is empty where there is one alone."""
+    return f"{organisation}: {_(verdict.hop)}" if organisation else _(verdict.hop)
 
 
 def say_recovery_codes(left: int) -> None:
@@ -135,6 +153,11 @@ def _code(status: local_pb2.Status) -> str:
     if left <= 0:
         return _("no valid code")
     return _("code valid for {hours} h {minutes} min").format(hours=left // 3600, minutes=left % 3600 // 60)
+
+
+def _whose(ones: Iterable[local_pb2.Resource | local_pb2.Gateway]) -> list[str]:
+    """One more column, where there are several organisations."""
+    return [_("ORGANISATION")] if any(it.organisation for it in ones) else []
 
 
 def _table(*columns: str) -> Table:

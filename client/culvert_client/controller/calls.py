@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 
 from culvert_proto import CulvertError, Reason, agent_pb2
@@ -11,6 +11,7 @@ from culvert_client.controller.agent import Agent
 from culvert_client.controller.messages import pair_from, tunnel_from
 from culvert_client.core import tunnel_events as tunnel
 from culvert_client.core.client_events import Call, CallEnded
+from culvert_client.core.neighbours import Beside
 from culvert_client.core.suite import Suite
 
 
@@ -22,6 +23,7 @@ async def perform(
     legacy_suites: Collection[Suite],
     distances: Iterable[agent_pb2.GatewayDistance],
     asked_at: float,
+    beside: Callable[[], Beside],
 ) -> CallEnded:
     """`udp_port` is where this device sends ESP from; `asked_at` is the `now` at which the call was made."""
     try:
@@ -34,8 +36,8 @@ async def perform(
                 try:
                     event = tunnel.TunnelOpened(
                         number,
-                        tunnel_from(opened.tunnel, agent.surroundings),
-                        pair_from(opened.sas, legacy_suites),
+                        tunnel_from(opened.tunnel, agent.surroundings, beside()),
+                        pair_from(opened.sas, legacy_suites, beside()),
                         asked_at=asked_at,
                         decided=opened.decided_us / 1e6,
                         programmed=opened.programmed_us / 1e6,
@@ -47,7 +49,7 @@ async def perform(
                     raise
             case tunnel.RenewSa(number, tunnel_id, generation):
                 renewed = await agent.renew_sa(tunnel_id, generation)
-                event = tunnel.Renewed(number, pair_from(renewed.sas, legacy_suites))
+                event = tunnel.Renewed(number, pair_from(renewed.sas, legacy_suites, beside()))
             case tunnel.ActivateSa(number, tunnel_id, generation):
                 await agent.activate_sa(tunnel_id, generation)
                 event = tunnel.Activated(number)

@@ -15,7 +15,7 @@ from typing import Any
 from culvert_proto import CulvertError, Reason, agent_pb2
 
 from culvert_client.controller.agent import Agent
-from culvert_client.controller.messages import accepted_profile, event_from
+from culvert_client.controller.messages import Neighbourhood, accepted_profile, event_from
 from culvert_client.controller.portal import stands_before
 from culvert_client.controller.renewal import keep_renewed
 from culvert_client.core.client import Client
@@ -38,11 +38,12 @@ class Connection:
         post: Callable[[Event], None],
         spawn: Spawn,
         version: str,
+        neighbourhood: Neighbourhood,
     ) -> None:
         self.identity = identity
         self.agent: Agent | None = None
         self._state, self._client, self._post, self._spawn = state, client, post, spawn
-        self._version = version
+        self._version, self._neighbourhood = version, neighbourhood
         self._tasks: list[asyncio.Task[None]] = []
 
     def open(self) -> None:
@@ -89,7 +90,7 @@ class Connection:
         if isinstance(event, CulvertError):
             return await self._lost(event, agent)
         if event.HasField("profile"):
-            profile = await accepted_profile(event.profile, agent, self._client.profile)
+            profile = await accepted_profile(event.profile, agent, self._client.profile, self._neighbourhood)
             try:
                 self._state.keep_profile(event.profile)
             except OSError as error:

@@ -1,13 +1,14 @@
 """From the agent API's messages to the core's values. What a controller must not send ends as CulvertError.
 
-CONTROLLER_INVALID says that it is nonsense or too much, ADDRESS_COLLISION that it would cut this computer off.
+CONTROLLER_INVALID says that it is nonsense or too much, ADDRESS_COLLISION that it would cut this computer off,
+ORGANISATIONS_COLLIDE that another organisation has it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from ipaddress import ip_address, ip_network
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from culvert_proto import CulvertError, Reason, agent_pb2
 
@@ -16,6 +17,7 @@ from culvert_client.controller.surroundings import surroundings
 from culvert_client.core import grant, profile
 from culvert_client.core.claims import Surroundings, check_collisions, check_host, check_prefixes
 from culvert_client.core.client_events import SaExpiring, TunnelLost, TunnelMoves
+from culvert_client.core.neighbours import NOBODY, Beside, check_pair, check_profile, check_tunnel
 from culvert_client.core.profile import canonical
 from culvert_client.core.suite import LEGACY, Suite
 
@@ -35,6 +37,16 @@ FIRST_SPI = 256
 NOWHERE = Surroundings()
 
 Value = TypeVar("Value")
+
+
+class Neighbourhood(Protocol):
+    """The other organisations, from one of them."""
+
+    async def look_around(self) -> None:
+        """Find out where their controllers are, as far as that is not known."""
+        ...
+
+    def beside(self) -> Beside: ...
 
 
 def profile_from(message: agent_pb2.Profile) -> profile.Profile:
@@ -67,12 +79,14 @@ def profile_from(message: agent_pb2.Profile) -> profile.Profile:
 
 
 async def accepted_profile(
-    message: agent_pb2.Profile, agent: Agent, known: profile.Profile
+    message: agent_pb2.Profile, agent: Agent, known: profile.Profile, neighbourhood: Neighbourhood
 ) -> profile.Profile:
-    """As `profile_from`. What it adds to the `known` one is held against where this computer is now."""
+    """As `profile_from`. What it adds to the `known` one is held against where this computer is now, and the others."""
     made = profile_from(message)
     agent.surroundings = await surroundings(agent.address)
+    await neighbourhood.look_around()
     check_collisions(set(made.protected_prefixes) - set(known.protected_prefixes), agent.surroundings)
+    check_profile(made, known, neighbourhood.beside())
     return made
 
 
@@ -98,7 +112,9 @@ def event_from(message: agent_pb2.WatchResponse) -> TunnelLost | TunnelMoves | S
             return None
 
 
-def tunnel_from(message: agent_pb2.Tunnel, here: Surroundings = NOWHERE) -> grant.Tunnel:
+def tunnel_from(
+    message: agent_pb2.Tunnel, here: Surroundings = NOWHERE, beside: Beside = NOBODY
+) -> grant.Tunnel:
     made = _checked(
         "a tunnel",
         lambda: grant.Tunnel(
@@ -121,10 +137,13 @@ def tunnel_from(message: agent_pb2.Tunnel, here: Surroundings = NOWHERE) -> gran
     for address in (*made.inner_addresses, made.outer_address):
         check_host(address)
     check_collisions(made.remote_prefixes, here)
+    check_tunnel(made, beside)
     return made
 
 
-def pair_from(message: agent_pb2.SaPair, legacy_suites: Collection[Suite] = frozenset()) -> grant.SaPair:
+def pair_from(
+    message: agent_pb2.SaPair, legacy_suites: Collection[Suite] = frozenset(), beside: Beside = NOBODY
+) -> grant.SaPair:
     """Raises CulvertError SUITE_LEGACY for a legacy suite that is not among `legacy_suites`, too."""
     pair = _checked(
         "keys",
@@ -138,6 +157,7 @@ def pair_from(message: agent_pb2.SaPair, legacy_suites: Collection[Suite] = froz
     for suite in (pair.inbound.suite, pair.outbound.suite):
         if suite in LEGACY and suite not in legacy_suites:
             raise CulvertError(Reason.SUITE_LEGACY, suite=suite.value, where="this computer's configuration")
+    check_pair(pair, beside)
     return pair
 
 

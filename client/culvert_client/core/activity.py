@@ -5,8 +5,9 @@ from __future__ import annotations
 import enum
 import itertools
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from culvert_proto import CulvertError, Reason, local_pb2
 
@@ -21,6 +22,7 @@ from culvert_client.core.client_events import (
     Event,
     Fail,
     KeepPause,
+    Left,
     ProfileReceived,
     Settle,
     TunnelLost,
@@ -50,17 +52,19 @@ class Kind(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """`at` in Unix seconds; `gateway_before` is set when a tunnel has failed over."""
+    """`at` in Unix seconds; `gateway_before` is set when a tunnel has failed over; `organisation` is its number."""
 
     number: int
     at: float
     kind: Kind
+    organisation: int
     fqdn: str = ""
     gateway: str = ""
     gateway_before: str = ""
     error: CulvertError | None = None
 
-    def to_proto(self) -> local_pb2.Activity:
+    def to_proto(self, organisation: str = "") -> local_pb2.Activity:
+        """Under the organisation's name, where there are several."""
         return local_pb2.Activity(
             number=self.number,
             at_ms=round(self.at * 1e3),
@@ -69,26 +73,42 @@ class Entry:
             gateway=self.gateway,
             gateway_before=self.gateway_before,
             error=self.error.to_proto() if self.error else None,
+            organisation=organisation,
         )
 
 
-class Activity:
-    """`observe` is called after each event that the client has handled, with the commands that came of it."""
+class Log:
+    """The entries of all organisations. `paused`: what was told last."""
 
     def __init__(self) -> None:
+        self.paused = False
         self._entries: deque[Entry] = deque(maxlen=KEPT)
         self._numbers = itertools.count(1)
-        self._up: dict[str, str] = {}
-        self._connected: bool | None = None
-        self._paused = False
 
     def after(self, number: int) -> list[Entry]:
         """The entries after the one with this number, oldest first; 0 for all that are kept."""
         return [entry for entry in self._entries if entry.number > number]
 
+    def add(self, at: float, kind: Kind, organisation: int, fields: Mapping[str, Any]) -> None:
+        self._entries.append(Entry(next(self._numbers), at, kind, organisation, **fields))
+
+    def forget(self, organisation: int) -> None:
+        kept = [entry for entry in self._entries if entry.organisation != organisation]
+        self._entries.clear()
+        self._entries.extend(kept)
+
+
+class Activity:
+    """One organisation's. `observe` is called after each event that its client has handled, with what came of it."""
+
+    def __init__(self, log: Log, organisation: int) -> None:
+        self._log, self._organisation = log, organisation
+        self._up: dict[str, str] = {}
+        self._connected: bool | None = None
+
     def observe(self, client: Client, event: Event, commands: Iterable[Command], unix_now: float) -> None:
         def note(kind: Kind, **fields: str | CulvertError | None) -> None:
-            self._entries.append(Entry(next(self._numbers), unix_now, kind, **fields))  # pyright: ignore[reportArgumentType]
+            self._log.add(unix_now, kind, self._organisation, fields)
 
         match event:
             case ProfileReceived() if self._connected is not True:
@@ -104,8 +124,9 @@ class Activity:
                 pass
         for command in commands:
             match command:
-                case KeepPause(until) if (until != 0) != self._paused:
-                    self._paused = until != 0
+                # One pause is of all organisations.
+                case KeepPause(until) if (until != 0) != self._log.paused:
+                    self._log.paused = until != 0
                     note(Kind.PAUSED if until else Kind.RESUMED)
                 case Fail(fqdn=fqdn, error=error) | Settle(fqdn=fqdn, error=error) if error is not None:
                     if not self._told(fqdn, error, unix_now):
@@ -126,15 +147,15 @@ class Activity:
         for name in [name for name in self._up if not (it := client.machines.get(name)) or not it.carried]:
             note(Kind.TUNNEL_CLOSED, fqdn=name, gateway=self._up.pop(name), error=_why(client, name, event))
 
-        if isinstance(event, Enrolled):
+        if isinstance(event, Enrolled | Left):
             # What the person before has done is not for the one who comes.
-            self._entries.clear()
+            self._log.forget(self._organisation)
 
     def _told(self, fqdn: str, error: CulvertError, now: float) -> bool:
         return any(
             entry.kind is Kind.DENIED and entry.fqdn == fqdn and entry.error is not None
             and str(entry.error) == str(error) and now - entry.at < SAME_DENIAL
-            for entry in self._entries
+            for entry in self._log.after(0)
         )  # fmt: skip
 
 

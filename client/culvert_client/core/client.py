@@ -36,6 +36,7 @@ from culvert_client.core.client_events import (
     KeepGateway,
     KeepPause,
     KeepTunnels,
+    Left,
     Measured,
     NameSeen,
     OpenAsked,
@@ -198,6 +199,10 @@ class Client:
                 ]
             case Enrolled():
                 return self._forget(now)
+            case Left():
+                commands = self._forget(now)
+                self.profile = Profile()
+                return commands
             case PauseAsked(until):
                 return [
                     self._paused(until),

@@ -150,6 +150,11 @@ class Enrolled:
 
 
 @dataclass(frozen=True, slots=True)
+class Left:
+    """This computer has no such identity any more: nothing of it is needed, or protected."""
+
+
+@dataclass(frozen=True, slots=True)
 class PauseAsked:
     """Until when, in Unix seconds."""
 
@@ -174,7 +179,7 @@ class Ticked:
 Event = (
     QueryHeld | UpstreamAnswered | TxtAnswered | NameSeen | AnswerSeen | PacketTrapped | OpenAsked | CloseAsked
     | GatewaySelected | CallEnded | Applied | ProfileReceived | ControllerLost | TunnelLost | TunnelMoves | SaExpiring
-    | SaWorn | CodeProven | Measured | Enrolled | PauseAsked | PauseEnded | Stopping | Ticked
+    | SaWorn | CodeProven | Measured | Enrolled | Left | PauseAsked | PauseEnded | Stopping | Ticked
 )  # fmt: skip
 
 

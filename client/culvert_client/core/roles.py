@@ -18,6 +18,8 @@ class Role(enum.IntEnum):
 class Act(enum.Enum):
     READ = "read the status"
     ENROLL = "enrol this computer again"
+    ADD = "enrol this computer with another organisation"
+    LEAVE = "leave an organisation"
     CODE = "enter a code"
     OPEN = "open a tunnel"
     CLOSE = "close a tunnel"
@@ -35,11 +37,13 @@ def role_of(uid: int, owner: int | None) -> Role:
 
 
 def may(uid: int, act: Act, owner: int | None) -> bool:
-    """The first enrolment is anyone's, and makes the owner; a later one is root's."""
+    """Of one organisation. The first enrolment with it is anyone's, and makes the owner; a later one is root's."""
     match act:
         case Act.READ:
             return True
         case Act.ENROLL:
             return owner is None or role_of(uid, owner) is Role.ROOT
+        case Act.LEAVE:
+            return role_of(uid, owner) is Role.ROOT
         case _:
             return role_of(uid, owner) >= Role.OWNER

@@ -17,13 +17,20 @@ from culvert_client.stub.upstream import Upstream
 
 
 class Resolver:
-    """`post` takes what happened to the client; the client's verdict on a held query comes back through `settle`."""
+    """`post` takes what happened to the client; the client's verdict on a held query comes back through `settle`.
+
+    `profile` is of all organisations, `profile_beside` of those that a name does not belong to.
+    """
 
     def __init__(
-        self, upstream: Upstream, profile: Callable[[], Profile], post: Callable[[Event], None]
+        self,
+        upstream: Upstream,
+        profile: Callable[[], Profile],
+        profile_beside: Callable[[str], Profile],
+        post: Callable[[Event], None],
     ) -> None:
         self._upstream = upstream
-        self._profile = profile
+        self._profile, self._profile_beside = profile, profile_beside
         self._post = post
         self._numbers = itertools.count(1)
         self._verdicts: dict[int, asyncio.Future[CulvertError | None]] = {}
@@ -66,6 +73,11 @@ class Resolver:
             self._post(QueryHeld(number, fqdn))
             error = await verdict
             reply = await asking if error is None else None
+            beside = self._profile_beside(fqdn)
+            if reply is not None and beside.protected_prefixes:
+                # Nor may one organisation's names lead into another's network.
+                error = dns_wire.rebinds(reply, fqdn, beside)
+                reply = reply if error is None else None
             return reply if reply is not None else _failed(query, error or _silent(fqdn))
         finally:
             del self._verdicts[number]

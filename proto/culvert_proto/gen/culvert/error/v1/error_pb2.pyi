@@ -104,6 +104,9 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_DNS_REBINDING: _Reason.ValueType  # 81
     REASON_CAPTIVE_PORTAL: _Reason.ValueType  # 82
     REASON_RESOURCE_IN_USE: _Reason.ValueType  # 83
+    REASON_ORGANISATIONS_COLLIDE: _Reason.ValueType  # 84
+    """Of two organisations that a computer is enrolled with."""
+    REASON_ORGANISATION_UNCLEAR: _Reason.ValueType  # 85
     REASON_GATEWAY_REPLACED: _Reason.ValueType  # 90
     """Why a tunnel moves, further."""
 
@@ -189,6 +192,9 @@ REASON_ADDRESS_COLLISION: Reason.ValueType  # 80
 REASON_DNS_REBINDING: Reason.ValueType  # 81
 REASON_CAPTIVE_PORTAL: Reason.ValueType  # 82
 REASON_RESOURCE_IN_USE: Reason.ValueType  # 83
+REASON_ORGANISATIONS_COLLIDE: Reason.ValueType  # 84
+"""Of two organisations that a computer is enrolled with."""
+REASON_ORGANISATION_UNCLEAR: Reason.ValueType  # 85
 REASON_GATEWAY_REPLACED: Reason.ValueType  # 90
 """Why a tunnel moves, further."""
 Global___Reason: _TypeAlias = Reason  # noqa: Y015

@@ -129,6 +129,7 @@ class Status(_message.Message):
     VERSION_FIELD_NUMBER: _builtins.int
     DATAPATH_FIELD_NUMBER: _builtins.int
     PAUSED_UNTIL_FIELD_NUMBER: _builtins.int
+    ORGANISATIONS_FIELD_NUMBER: _builtins.int
     state: Global___State.ValueType
     user: _builtins.str
     device_name: _builtins.str
@@ -156,6 +157,12 @@ class Status(_message.Message):
     def clicks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Click]:
         """The newest clicks, newest first, at most 20."""
 
+    @_builtins.property
+    def organisations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Organisation]:
+        """In the order of enrolment, where there are two or more. Then what is above about one organisation is about the one that is
+        most ready, and what lists things lists those of all.
+        """
+
     def __init__(
         self,
         *,
@@ -173,16 +180,68 @@ class Status(_message.Message):
         version: _builtins.str = ...,
         datapath: _builtins.str = ...,
         paused_until: _builtins.int = ...,
+        organisations: _abc.Iterable[Global___Organisation] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "last_error", b"last_error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "clicks", b"clicks", "code_valid_until", b"code_valid_until", "controller", b"controller", "datapath", b"datapath", "device_name", b"device_name", "gateways", b"gateways", "last_error", b"last_error", "paused_until", b"paused_until", "resources", b"resources", "selected_gateway", b"selected_gateway", "state", b"state", "tunnels", b"tunnels", "user", b"user", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "clicks", b"clicks", "code_valid_until", b"code_valid_until", "controller", b"controller", "datapath", b"datapath", "device_name", b"device_name", "gateways", b"gateways", "last_error", b"last_error", "organisations", b"organisations", "paused_until", b"paused_until", "resources", b"resources", "selected_gateway", b"selected_gateway", "state", b"state", "tunnels", b"tunnels", "user", b"user", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__last_error: _TypeAlias = _typing.Literal["last_error"]  # noqa: Y015
     _WhichOneofArgType__last_error: _TypeAlias = _typing.Literal["_last_error", b"_last_error"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__last_error) -> _WhichOneofReturnType__last_error | None: ...
 
 Global___Status: _TypeAlias = Status  # noqa: Y015
+
+@_typing.final
+class Organisation(_message.Message):
+    """One of several that this computer is enrolled with."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    USER_FIELD_NUMBER: _builtins.int
+    DEVICE_NAME_FIELD_NUMBER: _builtins.int
+    CONTROLLER_FIELD_NUMBER: _builtins.int
+    CODE_VALID_UNTIL_FIELD_NUMBER: _builtins.int
+    SELECTED_GATEWAY_FIELD_NUMBER: _builtins.int
+    LAST_ERROR_FIELD_NUMBER: _builtins.int
+    PAUSED_UNTIL_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Its controller, as a person tells it apart: "vpn.corp.example". What belongs to it has this as its organisation."""
+    state: Global___State.ValueType
+    user: _builtins.str
+    """Empty for who is neither its owner nor root."""
+    device_name: _builtins.str
+    controller: _builtins.str
+    code_valid_until: _builtins.int
+    """As in Status."""
+    selected_gateway: _builtins.str
+    paused_until: _builtins.int
+    @_builtins.property
+    def last_error(self) -> _error_pb2.Error: ...
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        state: Global___State.ValueType = ...,
+        user: _builtins.str = ...,
+        device_name: _builtins.str = ...,
+        controller: _builtins.str = ...,
+        code_valid_until: _builtins.int = ...,
+        selected_gateway: _builtins.str = ...,
+        last_error: _error_pb2.Error | None = ...,
+        paused_until: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "last_error", b"last_error"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "code_valid_until", b"code_valid_until", "controller", b"controller", "device_name", b"device_name", "last_error", b"last_error", "name", b"name", "paused_until", b"paused_until", "selected_gateway", b"selected_gateway", "state", b"state", "user", b"user"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__last_error: _TypeAlias = _typing.Literal["last_error"]  # noqa: Y015
+    _WhichOneofArgType__last_error: _TypeAlias = _typing.Literal["_last_error", b"_last_error"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__last_error) -> _WhichOneofReturnType__last_error | None: ...
+
+Global___Organisation: _TypeAlias = Organisation  # noqa: Y015
 
 @_typing.final
 class Tunnel(_message.Message):
@@ -222,6 +281,7 @@ class Tunnel(_message.Message):
     BYTES_OUT_FIELD_NUMBER: _builtins.int
     GENERATION_FIELD_NUMBER: _builtins.int
     DROPS_FIELD_NUMBER: _builtins.int
+    ORGANISATION_FIELD_NUMBER: _builtins.int
     tunnel_id: _builtins.str
     resource: _builtins.str
     fqdn: _builtins.str
@@ -235,6 +295,8 @@ class Tunnel(_message.Message):
     bytes_in: _builtins.int
     bytes_out: _builtins.int
     generation: _builtins.int
+    organisation: _builtins.str
+    """Empty, here and below, where there is one organisation alone."""
     @_builtins.property
     def remote_prefixes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -258,10 +320,11 @@ class Tunnel(_message.Message):
         bytes_out: _builtins.int = ...,
         generation: _builtins.int = ...,
         drops: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        organisation: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_in", b"bytes_in", "bytes_out", b"bytes_out", "drops", b"drops", "fqdn", b"fqdn", "gateway", b"gateway", "generation", b"generation", "inner_address", b"inner_address", "packets_in", b"packets_in", "packets_out", b"packets_out", "remote_prefixes", b"remote_prefixes", "resource", b"resource", "since_ms", b"since_ms", "state", b"state", "tunnel_id", b"tunnel_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_in", b"bytes_in", "bytes_out", b"bytes_out", "drops", b"drops", "fqdn", b"fqdn", "gateway", b"gateway", "generation", b"generation", "inner_address", b"inner_address", "organisation", b"organisation", "packets_in", b"packets_in", "packets_out", b"packets_out", "remote_prefixes", b"remote_prefixes", "resource", b"resource", "since_ms", b"since_ms", "state", b"state", "tunnel_id", b"tunnel_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -275,11 +338,13 @@ class Gateway(_message.Message):
     ADDRESS_FIELD_NUMBER: _builtins.int
     ONLINE_FIELD_NUMBER: _builtins.int
     RTT_US_FIELD_NUMBER: _builtins.int
+    ORGANISATION_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     address: _builtins.str
     online: _builtins.bool
     rtt_us: _builtins.int
     """Round trip in microseconds, measured within the last minute; 0 when not known."""
+    organisation: _builtins.str
     def __init__(
         self,
         *,
@@ -287,10 +352,11 @@ class Gateway(_message.Message):
         address: _builtins.str = ...,
         online: _builtins.bool = ...,
         rtt_us: _builtins.int = ...,
+        organisation: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "name", b"name", "online", b"online", "rtt_us", b"rtt_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "name", b"name", "online", b"online", "organisation", b"organisation", "rtt_us", b"rtt_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -303,8 +369,10 @@ class Resource(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     FQDN_FIELD_NUMBER: _builtins.int
     ADDRESSES_FIELD_NUMBER: _builtins.int
+    ORGANISATION_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     fqdn: _builtins.str
+    organisation: _builtins.str
     @_builtins.property
     def addresses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
@@ -313,10 +381,11 @@ class Resource(_message.Message):
         name: _builtins.str = ...,
         fqdn: _builtins.str = ...,
         addresses: _abc.Iterable[_builtins.str] | None = ...,
+        organisation: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "fqdn", b"fqdn", "name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "fqdn", b"fqdn", "name", b"name", "organisation", b"organisation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -332,9 +401,11 @@ class Click(_message.Message):
     STARTED_US_FIELD_NUMBER: _builtins.int
     STEPS_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
+    ORGANISATION_FIELD_NUMBER: _builtins.int
     fqdn: _builtins.str
     started_us: _builtins.int
     """Unix microseconds of the first step."""
+    organisation: _builtins.str
     @_builtins.property
     def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___Step]: ...
     @_builtins.property
@@ -348,10 +419,11 @@ class Click(_message.Message):
         started_us: _builtins.int = ...,
         steps: _abc.Iterable[Global___Step] | None = ...,
         error: _error_pb2.Error | None = ...,
+        organisation: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "error", b"error", "fqdn", b"fqdn", "started_us", b"started_us", "steps", b"steps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "error", b"error", "fqdn", b"fqdn", "organisation", b"organisation", "started_us", b"started_us", "steps", b"steps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__error: _TypeAlias = _typing.Literal["error"]  # noqa: Y015
     _WhichOneofArgType__error: _TypeAlias = _typing.Literal["_error", b"_error"]  # noqa: Y015
@@ -464,6 +536,7 @@ class Activity(_message.Message):
     GATEWAY_FIELD_NUMBER: _builtins.int
     GATEWAY_BEFORE_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
+    ORGANISATION_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     """Counts up from the daemon's start; one that is missing was no longer kept."""
     at_ms: _builtins.int
@@ -473,6 +546,7 @@ class Activity(_message.Message):
     gateway: _builtins.str
     gateway_before: _builtins.str
     """The gateway before, of a tunnel that failed over."""
+    organisation: _builtins.str
     @_builtins.property
     def error(self) -> _error_pb2.Error:
         """Why, of a denial, a close and a lost controller."""
@@ -487,10 +561,11 @@ class Activity(_message.Message):
         gateway: _builtins.str = ...,
         gateway_before: _builtins.str = ...,
         error: _error_pb2.Error | None = ...,
+        organisation: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "at_ms", b"at_ms", "error", b"error", "fqdn", b"fqdn", "gateway", b"gateway", "gateway_before", b"gateway_before", "kind", b"kind", "number", b"number"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "at_ms", b"at_ms", "error", b"error", "fqdn", b"fqdn", "gateway", b"gateway", "gateway_before", b"gateway_before", "kind", b"kind", "number", b"number", "organisation", b"organisation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__error: _TypeAlias = _typing.Literal["error"]  # noqa: Y015
     _WhichOneofArgType__error: _TypeAlias = _typing.Literal["_error", b"_error"]  # noqa: Y015
@@ -568,9 +643,12 @@ class EnrollResponse(_message.Message):
     USER_FIELD_NUMBER: _builtins.int
     TOTP_URI_FIELD_NUMBER: _builtins.int
     RECOVERY_CODES_FIELD_NUMBER: _builtins.int
+    ORGANISATION_FIELD_NUMBER: _builtins.int
     user: _builtins.str
     totp_uri: _builtins.str
     """otpauth:// URI for the person's authenticator. Shown once, kept nowhere on this computer."""
+    organisation: _builtins.str
+    """Whose codes these are, where there are several."""
     @_builtins.property
     def recovery_codes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Each stands in for a code once, when the authenticator is gone. Shown once, kept nowhere on this computer."""
@@ -581,30 +659,75 @@ class EnrollResponse(_message.Message):
         user: _builtins.str = ...,
         totp_uri: _builtins.str = ...,
         recovery_codes: _abc.Iterable[_builtins.str] | None = ...,
+        organisation: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["recovery_codes", b"recovery_codes", "totp_uri", b"totp_uri", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["organisation", b"organisation", "recovery_codes", b"recovery_codes", "totp_uri", b"totp_uri", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___EnrollResponse: _TypeAlias = EnrollResponse  # noqa: Y015
 
 @_typing.final
+class LeaveRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ORGANISATION_FIELD_NUMBER: _builtins.int
+    organisation: _builtins.str
+    """May be empty where there is one alone."""
+    def __init__(
+        self,
+        *,
+        organisation: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["organisation", b"organisation"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LeaveRequest: _TypeAlias = LeaveRequest  # noqa: Y015
+
+@_typing.final
+class LeaveResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ORGANISATION_FIELD_NUMBER: _builtins.int
+    organisation: _builtins.str
+    """The one that was left."""
+    def __init__(
+        self,
+        *,
+        organisation: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["organisation", b"organisation"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LeaveResponse: _TypeAlias = LeaveResponse  # noqa: Y015
+
+@_typing.final
 class SubmitCodeRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     CODE_FIELD_NUMBER: _builtins.int
+    ORGANISATION_FIELD_NUMBER: _builtins.int
     code: _builtins.str
     """Six digits, or a recovery code."""
+    organisation: _builtins.str
+    """Whose code it is: a code goes to no other controller. May be empty where there is one alone."""
     def __init__(
         self,
         *,
         code: _builtins.str = ...,
+        organisation: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "organisation", b"organisation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -723,16 +846,20 @@ class SelectGatewayRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     GATEWAY_FIELD_NUMBER: _builtins.int
+    ORGANISATION_FIELD_NUMBER: _builtins.int
     gateway: _builtins.str
     """Empty for automatic."""
+    organisation: _builtins.str
+    """Empty: the one that has the gateway; for automatic all."""
     def __init__(
         self,
         *,
         gateway: _builtins.str = ...,
+        organisation: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["gateway", b"gateway"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gateway", b"gateway", "organisation", b"organisation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -822,12 +949,17 @@ Global___ResumeResponse: _TypeAlias = ResumeResponse  # noqa: Y015
 class ExamineRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    ORGANISATION_FIELD_NUMBER: _builtins.int
+    organisation: _builtins.str
+    """May be empty where there is one alone."""
     def __init__(
         self,
+        *,
+        organisation: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["organisation", b"organisation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

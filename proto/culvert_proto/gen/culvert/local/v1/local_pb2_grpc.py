@@ -55,6 +55,11 @@ class LocalServiceStub:
                 request_serializer=culvert_dot_local_dot_v1_dot_local__pb2.EnrollRequest.SerializeToString,
                 response_deserializer=culvert_dot_local_dot_v1_dot_local__pb2.EnrollResponse.FromString,
                 _registered_method=True)
+        self.Leave = channel.unary_unary(
+                '/culvert.local.v1.LocalService/Leave',
+                request_serializer=culvert_dot_local_dot_v1_dot_local__pb2.LeaveRequest.SerializeToString,
+                response_deserializer=culvert_dot_local_dot_v1_dot_local__pb2.LeaveResponse.FromString,
+                _registered_method=True)
         self.SubmitCode = channel.unary_unary(
                 '/culvert.local.v1.LocalService/SubmitCode',
                 request_serializer=culvert_dot_local_dot_v1_dot_local__pb2.SubmitCodeRequest.SerializeToString,
@@ -117,7 +122,15 @@ class LocalServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Enroll(self, request, context):
-        """Enrols this computer with an invitation link. The caller becomes the owner.
+        """Enrols this computer with an invitation link. The caller becomes the owner. Another controller's organisation is added to
+        those that are there, and the same controller's takes the place of what was enrolled with it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Leave(self, request, context):
+        """Forgets one organisation: closes its tunnels, and removes its key and all else that is kept of it. Root's.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -192,6 +205,11 @@ def add_LocalServiceServicer_to_server(servicer, server):
                     servicer.Enroll,
                     request_deserializer=culvert_dot_local_dot_v1_dot_local__pb2.EnrollRequest.FromString,
                     response_serializer=culvert_dot_local_dot_v1_dot_local__pb2.EnrollResponse.SerializeToString,
+            ),
+            'Leave': grpc.unary_unary_rpc_method_handler(
+                    servicer.Leave,
+                    request_deserializer=culvert_dot_local_dot_v1_dot_local__pb2.LeaveRequest.FromString,
+                    response_serializer=culvert_dot_local_dot_v1_dot_local__pb2.LeaveResponse.SerializeToString,
             ),
             'SubmitCode': grpc.unary_unary_rpc_method_handler(
                     servicer.SubmitCode,
@@ -338,6 +356,33 @@ class LocalService:
             '/culvert.local.v1.LocalService/Enroll',
             culvert_dot_local_dot_v1_dot_local__pb2.EnrollRequest.SerializeToString,
             culvert_dot_local_dot_v1_dot_local__pb2.EnrollResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Leave(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/culvert.local.v1.LocalService/Leave',
+            culvert_dot_local_dot_v1_dot_local__pb2.LeaveRequest.SerializeToString,
+            culvert_dot_local_dot_v1_dot_local__pb2.LeaveResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -41,7 +41,11 @@ class LocalServiceStub:
     WatchActivity: _grpc.UnaryStreamMultiCallable[_local_pb2.WatchActivityRequest, _local_pb2.WatchActivityResponse]
     """What has happened, oldest first, at most the newest 500; then, if wanted, what happens. The owner's and root's."""
     Enroll: _grpc.UnaryUnaryMultiCallable[_local_pb2.EnrollRequest, _local_pb2.EnrollResponse]
-    """Enrols this computer with an invitation link. The caller becomes the owner."""
+    """Enrols this computer with an invitation link. The caller becomes the owner. Another controller's organisation is added to
+    those that are there, and the same controller's takes the place of what was enrolled with it.
+    """
+    Leave: _grpc.UnaryUnaryMultiCallable[_local_pb2.LeaveRequest, _local_pb2.LeaveResponse]
+    """Forgets one organisation: closes its tunnels, and removes its key and all else that is kept of it. Root's."""
     SubmitCode: _grpc.UnaryUnaryMultiCallable[_local_pb2.SubmitCodeRequest, _local_pb2.SubmitCodeResponse]
     OpenTunnel: _grpc.UnaryUnaryMultiCallable[_local_pb2.OpenTunnelRequest, _local_pb2.OpenTunnelResponse]
     """Brings the tunnel for a name up and returns when packets can flow."""
@@ -66,7 +70,11 @@ class LocalServiceAsyncStub(LocalServiceStub):
     WatchActivity: _aio.UnaryStreamMultiCallable[_local_pb2.WatchActivityRequest, _local_pb2.WatchActivityResponse]  # type: ignore[assignment]
     """What has happened, oldest first, at most the newest 500; then, if wanted, what happens. The owner's and root's."""
     Enroll: _aio.UnaryUnaryMultiCallable[_local_pb2.EnrollRequest, _local_pb2.EnrollResponse]  # type: ignore[assignment]
-    """Enrols this computer with an invitation link. The caller becomes the owner."""
+    """Enrols this computer with an invitation link. The caller becomes the owner. Another controller's organisation is added to
+    those that are there, and the same controller's takes the place of what was enrolled with it.
+    """
+    Leave: _aio.UnaryUnaryMultiCallable[_local_pb2.LeaveRequest, _local_pb2.LeaveResponse]  # type: ignore[assignment]
+    """Forgets one organisation: closes its tunnels, and removes its key and all else that is kept of it. Root's."""
     SubmitCode: _aio.UnaryUnaryMultiCallable[_local_pb2.SubmitCodeRequest, _local_pb2.SubmitCodeResponse]  # type: ignore[assignment]
     OpenTunnel: _aio.UnaryUnaryMultiCallable[_local_pb2.OpenTunnelRequest, _local_pb2.OpenTunnelResponse]  # type: ignore[assignment]
     """Brings the tunnel for a name up and returns when packets can flow."""
@@ -112,7 +120,17 @@ class LocalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _local_pb2.EnrollRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_local_pb2.EnrollResponse, _abc.Awaitable[_local_pb2.EnrollResponse]]:
-        """Enrols this computer with an invitation link. The caller becomes the owner."""
+        """Enrols this computer with an invitation link. The caller becomes the owner. Another controller's organisation is added to
+        those that are there, and the same controller's takes the place of what was enrolled with it.
+        """
+
+    @_abc_1.abstractmethod
+    def Leave(
+        self,
+        request: _local_pb2.LeaveRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_local_pb2.LeaveResponse, _abc.Awaitable[_local_pb2.LeaveResponse]]:
+        """Forgets one organisation: closes its tunnels, and removes its key and all else that is kept of it. Root's."""
 
     @_abc_1.abstractmethod
     def SubmitCode(

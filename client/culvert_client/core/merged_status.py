@@ -1,0 +1,81 @@
+"""The statuses of several organisations as one. Pure.
+
+With one it is that organisation's own. With more, what can be used counts: one that is denied or out of reach hides
+nothing of the others, and is told under `organisations`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from culvert_proto import local_pb2
+
+from culvert_client.core.clicks import KEPT
+
+# The most ready first.
+_READINESS = (
+    local_pb2.STATE_CONNECTING,
+    local_pb2.STATE_CONNECTED,
+    local_pb2.STATE_READY,
+    local_pb2.STATE_NEEDS_CODE,
+    local_pb2.STATE_PAUSED,
+    local_pb2.STATE_OFFLINE,
+    local_pb2.STATE_NOT_ENROLLED,
+)
+
+One = TypeVar("One", local_pb2.Tunnel, local_pb2.Gateway, local_pb2.Resource, local_pb2.Click)
+
+
+def merged(statuses: Sequence[tuple[str, local_pb2.Status]]) -> local_pb2.Status:
+    """Of each organisation its name and its status, in the order of enrolment."""
+    if len(statuses) == 1:
+        return statuses[0][1]
+    # What others enrolled tells the caller nothing.
+    lead = min((it for _, it in statuses), key=lambda it: (not it.user, _READINESS.index(it.state)))
+    errors = (it for it in (lead, *(status for _, status in statuses)) if it.HasField("last_error"))
+    failed = next(errors, None)
+    return local_pb2.Status(
+        state=lead.state,
+        user=lead.user,
+        device_name=lead.device_name,
+        controller=lead.controller,
+        code_valid_until=lead.code_valid_until,
+        tunnels=sorted(_of_all((name, it.tunnels) for name, it in statuses), key=lambda it: it.fqdn),
+        gateways=_of_all((name, status.gateways) for name, status in statuses),
+        selected_gateway=lead.selected_gateway,
+        resources=_of_all((name, status.resources) for name, status in statuses),
+        last_error=failed.last_error if failed is not None else None,
+        clicks=sorted(
+            _of_all((name, status.clicks) for name, status in statuses),
+            key=lambda click: click.started_us,
+            reverse=True,
+        )[:KEPT],
+        version=lead.version,
+        datapath=lead.datapath,
+        paused_until=lead.paused_until,
+        organisations=[_organisation(name, status) for name, status in statuses],
+    )
+
+
+def _of_all(parts: Iterable[tuple[str, Iterable[One]]]) -> list[One]:
+    found: list[One] = []
+    for name, ones in parts:
+        for one in ones:
+            one.organisation = name
+            found.append(one)
+    return found
+
+
+def _organisation(name: str, status: local_pb2.Status) -> local_pb2.Organisation:
+    return local_pb2.Organisation(
+        name=name,
+        state=status.state,
+        user=status.user,
+        device_name=status.device_name,
+        controller=status.controller,
+        code_valid_until=status.code_valid_until,
+        selected_gateway=status.selected_gateway,
+        last_error=status.last_error if status.HasField("last_error") else None,
+        paused_until=status.paused_until,
+    )

@@ -1,0 +1,32 @@
+"""Whose a name or an address is, of several organisations; and what they are together. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from culvert_client.core.grant import Address
+from culvert_client.core.profile import Profile
+
+
+def united(profiles: Iterable[Profile]) -> Profile:
+    """For what treats all alike: which names are held, and which addresses are protected."""
+    all_of_them = list(profiles)
+    if len(all_of_them) == 1:
+        return all_of_them[0]
+    return Profile(
+        managed_zones=tuple(zone for it in all_of_them for zone in it.managed_zones),
+        protected_prefixes=tuple(prefix for it in all_of_them for prefix in it.protected_prefixes),
+    )
+
+
+def of_name(profiles: Mapping[int, Profile], fqdn: str) -> int | None:
+    return next((number for number, it in profiles.items() if it.manages(fqdn) or it.knows(fqdn)), None)
+
+
+def of_address(profiles: Mapping[int, Profile], address: Address) -> int | None:
+    return next((number for number, it in profiles.items() if it.protects(address)), None)
+
+
+def meant(profiles: Mapping[int, Profile], name: str) -> list[int]:
+    """Those that a person can mean by a resource's name or a name in DNS."""
+    return [number for number, it in profiles.items() if it.fqdn_of(name) is not None]

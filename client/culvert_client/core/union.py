@@ -1,0 +1,59 @@
+"""One datapath for several organisations: it is told the union of what each wants, with tunnels under distinct ids. Pure.
+
+what one wants ─► with_wish ─► the whole ─► applied ─► the union from now on
+                                        └─► refused ─► the union before it, so that the others keep what they have
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from culvert_client.core.client_events import Desired, Measured
+from culvert_client.core.grant import Network, Sas, TunnelId
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """`parts` by the organisations' numbers."""
+
+    parts: Mapping[int, Desired] = field(default_factory=dict[int, Desired])
+
+    def with_wish(self, number: int, desired: Desired) -> Union:
+        own = Desired(desired.blocked, tuple(_renamed(number, sas) for sas in desired.tunnels))
+        return Union({**self.parts, number: own})
+
+    def without(self, number: int) -> Union:
+        return Union({other: desired for other, desired in self.parts.items() if other != number})
+
+    @property
+    def whole(self) -> Desired:
+        blocked = frozenset[Network]().union(*(it.blocked for it in self.parts.values()))
+        return Desired(blocked, tuple(sas for it in self.parts.values() for sas in it.tunnels))
+
+
+def owner_of(shared: TunnelId) -> tuple[int, TunnelId]:
+    """Whose tunnel the datapath means, and its own id."""
+    number, _, own = shared.partition("/")
+    return int(number), TunnelId(own)
+
+
+def parted(measured: Measured) -> dict[int, Measured]:
+    """What was counted, by organisation."""
+    usage, drops = _by_owner(measured.usage), _by_owner(measured.drops)
+    return {number: Measured(usage[number], drops.get(number, {})) for number in usage}
+
+
+def _renamed(number: int, sas: Sas) -> Sas:
+    return replace(sas, tunnel=replace(sas.tunnel, tunnel_id=TunnelId(f"{number}/{sas.tunnel.tunnel_id}")))
+
+
+def _by_owner(values: Mapping[TunnelId, Value]) -> dict[int, dict[TunnelId, Value]]:
+    found: dict[int, dict[TunnelId, Value]] = {}
+    for shared, value in values.items():
+        number, own = owner_of(shared)
+        found.setdefault(number, {})[own] = value
+    return found

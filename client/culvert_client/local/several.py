@@ -1,0 +1,240 @@
+"""What tray and CLI ask, of one organisation or several: whose it is, who may, and the answers of all as one."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import socket
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from culvert_proto import CulvertError, Reason, local_pb2
+
+from culvert_client.config import Config, DnsMode
+from culvert_client.controller.enrolment import enrol
+from culvert_client.core import several
+from culvert_client.core.activity import Log
+from culvert_client.core.client_events import PauseAsked
+from culvert_client.core.invitation import Invitation, parse_invitation
+from culvert_client.core.merged_status import merged
+from culvert_client.core.roles import Act, Role, may, role_of
+from culvert_client.core.status import redacted
+from culvert_client.enrolments import Enrolments
+from culvert_client.examination import examine
+from culvert_client.organisation import LOOK_AGAIN, Organisation
+from culvert_client.state_dir import Identity, StateDir
+from culvert_client.stub.upstream import Upstream
+
+log = logging.getLogger("culvertd")
+
+# Our tunable, in seconds.
+PUSH_EVERY = 0.2
+
+
+class Daemon(Protocol):
+    settings: Config
+    upstream: Upstream
+    log: Log
+    organisations: dict[int, Organisation]
+
+    @property
+    def next_change(self) -> asyncio.Event: ...
+    def add(self, number: int, state: StateDir) -> Organisation: ...
+    def forget(self, organisation: Organisation) -> None: ...
+
+
+class Several:
+    """Each method but those that read raises CulvertError: LOCAL_PERMISSION where the uid may not with any organisation,
+    ORGANISATION_UNCLEAR where it may with more than one and does not say which."""
+
+    def __init__(self, daemon: Daemon, enrolments: Enrolments, datapath: str) -> None:
+        self._daemon, self._enrolments, self._datapath = daemon, enrolments, datapath
+        self._enrolling = asyncio.Lock()
+        self._epoch = time.time() - time.monotonic()
+
+    # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def status(self, uid: int) -> local_pb2.Status:
+        return merged([(it.name, self._shown(it, uid)) for it in self._all()])
+
+    async def statuses(self, uid: int) -> AsyncIterator[local_pb2.Status]:
+        """The status now, then after each change, at most 5 a second."""
+        shown: local_pb2.Status | None = None
+        while True:
+            changed, status = self._daemon.next_change, self.status(uid)
+            if status != shown:
+                shown = status
+                yield status
+                await asyncio.sleep(PUSH_EVERY)
+            try:
+                # A code ends without an event.
+                async with asyncio.timeout(LOOK_AGAIN):
+                    await changed.wait()
+            except TimeoutError:
+                continue
+
+    async def activities(self, uid: int, follow: bool) -> AsyncIterator[local_pb2.Activity]:
+        """What is kept; then, if `follow`, what happens. Who reads too slowly misses the oldest."""
+        self._mine(uid, Act.ACTIVITY)
+        seen = 0
+        while True:
+            changed = self._daemon.next_change
+            for entry in self._daemon.log.after(seen):
+                seen = entry.number
+                # Root may have enrolled this computer for somebody else meanwhile.
+                of = next(
+                    (it for it in self._mine(uid, Act.ACTIVITY) if it.number == entry.organisation), None
+                )
+                if of is not None:
+                    yield entry.to_proto(self._shown_name(of))
+            if not follow:
+                return
+            await changed.wait()
+
+    async def examine(self, organisation: str, uid: int) -> local_pb2.ExamineResponse:
+        of = self._one(self._mine(uid, Act.EXAMINE), organisation)
+        _, identity = of.connection.check()
+        up = [it.carried.tunnel for it in of.client.machines.values() if it.is_up and it.carried]
+        watches = self._daemon.settings.dns_mode is DnsMode.WATCH
+        return await examine(identity, of.client.profile, up, self._daemon.upstream, watches=watches)
+
+    # ── tunnels ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def open_tunnel(self, name: str, uid: int) -> local_pb2.Tunnel:
+        of = self._meant(self._mine(uid, Act.OPEN), name)
+        fqdn = await of.requests.open_tunnel(name)
+        shown = (tunnel for tunnel in self._status_of(of).tunnels if tunnel.fqdn == fqdn)
+        opened = next(shown, local_pb2.Tunnel(fqdn=fqdn))
+        opened.organisation = self._shown_name(of)
+        return opened
+
+    async def close_tunnel(self, name: str | None, uid: int) -> int:
+        """How many were closed; None closes all."""
+        mine = self._mine(uid, Act.CLOSE)
+        if name is not None:
+            return await self._meant(mine, name).requests.close_tunnel(name)
+        return sum(await asyncio.gather(*(it.requests.close_tunnel(None) for it in mine)))
+
+    def select_gateway(self, gateway: str, organisation: str, uid: int) -> None:
+        mine = self._mine(uid, Act.GATEWAY)
+        if organisation or len(mine) == 1:
+            mine = [self._one(mine, organisation)]
+        elif gateway:
+            having = [it for it in mine if any(gateway == known.name for known in it.client.profile.gateways)]
+            mine = [self._one(having or mine[:1], "")]
+        for it in mine:
+            it.requests.select_gateway(gateway)
+
+    async def pause(self, until: int, uid: int) -> None:
+        """Unix seconds. Returns once the tunnels are closed."""
+        await asyncio.gather(*(it.requests.pause(until) for it in self._mine(uid, Act.PAUSE)))
+
+    def resume(self, uid: int) -> None:
+        for it in self._mine(uid, Act.PAUSE):
+            it.requests.resume()
+
+    # ── who this computer is ────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def submit_code(self, code: str, organisation: str, uid: int) -> local_pb2.SubmitCodeResponse:
+        return await self._one(self._mine(uid, Act.CODE), organisation).prove_code(code)
+
+    async def enroll(self, link: str, device_name: str, uid: int) -> local_pb2.EnrollResponse:
+        async with self._enrolling:
+            # Somebody else may have enrolled while this call waited.
+            if not any(may(uid, act, it.owner) for it in self._all() for act in (Act.ENROLL, Act.ADD)):
+                raise CulvertError(Reason.LOCAL_PERMISSION, what=Act.ENROLL.value)
+            invitation = parse_invitation(link)
+            of = self._invited_before(invitation)
+            if of is not None and not may(uid, Act.ENROLL, of.owner):
+                raise CulvertError(Reason.LOCAL_PERMISSION, what=Act.ENROLL.value)
+            enrolment = await enrol(invitation, device_name=device_name or socket.gethostname(), owner=uid)
+            if of is None:
+                of = self._added(enrolment.identity)
+            else:
+                await of.take(enrolment.identity)
+            log.info("enrolled with %s as %s", enrolment.identity.controller, enrolment.identity.user)
+            answer = enrolment.response()
+            answer.organisation = self._shown_name(of)
+            return answer
+
+    async def leave(self, organisation: str, uid: int) -> str:
+        """The name of the one that was left."""
+        async with self._enrolling:
+            of = self._one(self._mine(uid, Act.LEAVE), organisation)
+            of.connection.check()
+            name = of.name
+            await of.leave()
+            self._daemon.forget(of)
+            self._enrolments.remove(of.number)
+            if not self._all():
+                self._daemon.add(*next(iter(self._enrolments.all().items())))
+            for it in self._all():
+                # What was refused because of the one that left may be good now.
+                if it.connection.agent is not None and it.client.controller_error is not None:
+                    it.connection.agent.reconnect()
+            log.info("left %s", name)
+            return name
+
+    def _added(self, identity: Identity) -> Organisation:
+        paused_until = max(it.client.paused_until for it in self._all())
+        of = self._daemon.add(*self._enrolments.add(identity))
+        if paused_until:
+            of.post(PauseAsked(paused_until))
+        return of
+
+    def _invited_before(self, invitation: Invitation) -> Organisation | None:
+        """The organisation whose controller this is; or the place of one, where there is none yet."""
+        for it in self._all():
+            identity = it.connection.identity
+            if identity is not None and (
+                identity.controller == invitation.controller
+                or invitation.ca_sha256 in _fingerprints(identity.ca_pem)
+            ):
+                return it
+        return next((it for it in self._all() if it.connection.identity is None), None)
+
+    # ── which one ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _all(self) -> list[Organisation]:
+        return list(self._daemon.organisations.values())
+
+    def _mine(self, uid: int, act: Act) -> list[Organisation]:
+        mine = [it for it in self._all() if may(uid, act, it.owner)]
+        if not mine:
+            raise CulvertError(Reason.LOCAL_PERMISSION, what=act.value)
+        return mine
+
+    def _one(self, among: Sequence[Organisation], name: str) -> Organisation:
+        named = [it for it in among if it.name == name] if name else among
+        if not named:
+            raise CulvertError(Reason.NOT_FOUND, what=f"The organisation {name}")
+        if len(named) > 1:
+            raise CulvertError(Reason.ORGANISATION_UNCLEAR, organisations=", ".join(it.name for it in named))
+        return named[0]
+
+    def _meant(self, among: Sequence[Organisation], name: str) -> Organisation:
+        """By a resource's name or a name in DNS. One that nobody knows is refused by whoever is asked."""
+        numbers = several.meant({it.number: it.client.profile for it in among}, name)
+        return self._one([it for it in among if it.number in numbers] or among[:1], "")
+
+    def _shown_name(self, of: Organisation) -> str:
+        return of.name if len(self._all()) > 1 else ""
+
+    def _shown(self, of: Organisation, uid: int) -> local_pb2.Status:
+        status = self._status_of(of)
+        return status if role_of(uid, of.owner) >= Role.OWNER else redacted(status)
+
+    def _status_of(self, of: Organisation) -> local_pb2.Status:
+        return of.status(epoch=self._epoch, datapath=self._datapath)
+
+
+def _fingerprints(ca_pem: bytes) -> set[bytes]:
+    try:
+        found = x509.load_pem_x509_certificates(ca_pem)
+    except ValueError:
+        return set()
+    return {hashlib.sha256(it.public_bytes(serialization.Encoding.DER)).digest() for it in found}

@@ -1,0 +1,274 @@
+"""One organisation that this computer is enrolled with: its core, its controller, its files, its clock.
+
+name service ──┐                                ┌──► answers released or refused
+Watch        ──┤ event                  command ├──► calls to the controller
+calls        ──┼───────► core.Client ───────────┼──► what it wants of the datapath
+counters     ──┤         (pure)                 ├──► files
+tray, CLI    ──┘                                └──► replies to tray and CLI
+
+It shares the name service, the datapath and the local API with the others: its Host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from typing import Protocol
+
+from culvert_proto import CulvertError, Reason, local_pb2
+
+from culvert_client.config import Config
+from culvert_client.controller.calls import perform
+from culvert_client.controller.connection import Connection
+from culvert_client.controller.messages import kept_profile
+from culvert_client.controller.surroundings import surroundings
+from culvert_client.core import tunnel_events as tunnel
+from culvert_client.core.activity import Activity, Log
+from culvert_client.core.client import Client
+from culvert_client.core.client_events import (
+    Apply,
+    AskTxt,
+    Call,
+    CallEnded,
+    CloseAsked,
+    CodeProven,
+    Command,
+    Event,
+    Fail,
+    KeepGateway,
+    KeepPause,
+    KeepTunnels,
+    Left,
+    PauseEnded,
+    Reply,
+    Settle,
+    Ticked,
+    TxtAnswered,
+)  # fmt: skip
+from culvert_client.core.code import check_code
+from culvert_client.core.neighbours import Beside, Neighbour
+from culvert_client.core.status import status_of
+from culvert_client.latency import Latencies
+from culvert_client.local.requests import Requests
+from culvert_client.state_dir import Identity, StateDir
+from culvert_client.stub.upstream import Upstream
+from culvert_client.tasks import Tasks
+
+log = logging.getLogger("culvertd")
+VERSION = version("culvert-client")
+
+# Our tunables, in seconds.
+LOOK_AGAIN = 5.0
+STOP_PATIENCE = 3.0
+
+
+class Host(Protocol):
+    """What the organisations share."""
+
+    settings: Config
+    upstream: Upstream
+    log: Log
+
+    def settle_query(self, query: int, error: CulvertError | None) -> None: ...
+    def wish(self, organisation: Organisation, apply: Apply) -> None: ...
+    def others(self, organisation: Organisation) -> Sequence[Organisation]: ...
+    def changed(self) -> None: ...
+    async def until(self, condition: Callable[[], bool], patience: float) -> None: ...
+
+
+class Organisation:
+    """`number` tells it from the others. Enrolled or not: a computer that is not has one, without an identity."""
+
+    def __init__(self, number: int, state: StateDir, host: Host) -> None:
+        self.number = number
+        self._state, self._host = state, host
+        identity = state.identity()
+        self.client = Client(
+            kept_profile(state.profile()),
+            state.gateway(),
+            state.tunnels() if identity else {},
+            state.paused_until(),
+        )
+        self.latencies = Latencies()
+        self._tasks = Tasks()
+        self.connection = Connection(
+            state, identity, self.client, self.post, self._tasks.start, VERSION, self
+        )
+        self.requests = Requests(
+            self.client, self.post, lambda so: host.until(so, STOP_PATIENCE), self.connection.check
+        )
+        self._activity = Activity(host.log, number)
+        self._pause: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def owner(self) -> int | None:
+        return self.connection.identity.owner if self.connection.identity is not None else None
+
+    @property
+    def name(self) -> str:
+        """As a person tells it from the others; the number where there is no controller."""
+        identity = self.connection.identity
+        return str(self.number) if identity is None else organisation_name(identity.controller)
+
+    def start(self) -> None:
+        self.connection.open()
+        self._end_pause_at(self.client.paused_until)
+        self.post(Ticked())
+
+    def measure(self) -> None:
+        self._tasks.start(self.latencies.keep(lambda: self.client.profile.gateways))
+
+    async def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._tasks.cancel()
+        await self.connection.close()
+
+    # ── the loop ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def post(self, event: Event) -> None:
+        commands = self.client.handle(event, self._now())
+        self._activity.observe(self.client, event, commands, time.time())
+        for command in commands:
+            self._execute(command)
+        if self._timer is not None:
+            self._timer.cancel()
+        deadline = self.client.deadline()
+        loop = asyncio.get_running_loop()
+        self._timer = None if deadline is None else loop.call_at(deadline, lambda: self.post(Ticked()))
+        self._host.changed()
+
+    def _execute(self, command: Command) -> None:
+        match command:
+            case AskTxt(fqdn):
+                self._tasks.start(self._ask_txt(fqdn))
+            case Reply(query):
+                self._host.settle_query(query, None)
+            case Fail(query, _, error):
+                log.info("refused: %s", error)
+                self._host.settle_query(query, error)
+            case Call():
+                self._tasks.start(self._call(command))
+            case Apply():
+                self._host.wish(self, command)
+            case Settle():
+                self.requests.settle(command)
+            case KeepTunnels(tunnels):
+                self._keep(lambda: self._state.keep_tunnels(tunnels))
+            case KeepGateway(gateway):
+                self._keep(lambda: self._state.keep_gateway(gateway))
+            case KeepPause(until):
+                self._keep(lambda: self._state.keep_pause(until))
+                self._end_pause_at(until)
+
+    def _keep(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except OSError as error:
+            # A full disk must not stop a tunnel.
+            log.error("the state directory cannot be written: %s", error)
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _end_pause_at(self, until: int) -> None:
+        if self._pause is not None:
+            self._pause.cancel()
+        self._pause = self._tasks.start(self._end_pause(until)) if until else None
+
+    async def _end_pause(self, until: int) -> None:
+        # The loop's clock stops while the computer sleeps; the person's goes on.
+        while (left := until - time.time()) > 0:  # noqa: ASYNC110  nothing tells of it
+            await asyncio.sleep(min(left, LOOK_AGAIN))
+        self._pause = None
+        self.post(PauseEnded())
+
+    async def _ask_txt(self, fqdn: str) -> None:
+        self.post(TxtAnswered(fqdn, bool(await self._host.upstream.says_tunnel(fqdn))))
+
+    # ── controller ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _call(self, call: Call) -> None:
+        agent = self.connection.agent
+        if agent is None:
+            failed = tunnel.Failed(call.command.call, CulvertError(Reason.NOT_ENROLLED))
+            self.post(CallEnded(call.fqdn, failed))
+        else:
+            self.post(
+                await perform(
+                    agent,
+                    call,
+                    udp_port=self._host.settings.udp_port,
+                    legacy_suites=self._host.settings.legacy_suites,
+                    distances=self.latencies.distances(self.client.gateways_in_use()),
+                    asked_at=self._now(),
+                    beside=self.beside,
+                )
+            )
+
+    async def look_around(self) -> None:
+        for other in self._host.others(self):
+            agent = other.connection.agent
+            if agent is not None and not agent.surroundings.controller:
+                agent.surroundings = await surroundings(agent.address)
+
+    def beside(self) -> Beside:
+        return Beside(self.name, [other.as_neighbour() for other in self._host.others(self)])
+
+    def as_neighbour(self) -> Neighbour:
+        tunnels = (machine.desired() for machine in self.client.machines.values())
+        agent = self.connection.agent
+        return Neighbour(
+            self.name,
+            self.client.profile,
+            tuple(sas for sas in tunnels if sas is not None),
+            agent.surroundings.controller if agent is not None else frozenset(),
+        )
+
+    async def prove_code(self, code: str) -> local_pb2.SubmitCodeResponse:
+        """Raises CulvertError."""
+        agent, _ = self.connection.check()
+        check_code(code)
+        proof = await agent.prove_code(code)
+        self.post(CodeProven(proof.code_valid_until))
+        left = proof.recovery_codes_left if proof.HasField("recovery_codes_left") else None
+        return local_pb2.SubmitCodeResponse(code_valid_until=proof.code_valid_until, recovery_codes_left=left)
+
+    # ── enrolment ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def take(self, identity: Identity) -> None:
+        """It is enrolled, or enrolled again. Raises OSError."""
+        await self._end_tunnels()
+        await self.connection.take(identity)
+
+    async def leave(self) -> None:
+        """Nothing of it is in the datapath afterwards."""
+        await self._end_tunnels()
+        self.post(Left())
+        await self._host.until(lambda: self.client.is_quiet, STOP_PATIENCE)
+        await self.close()
+
+    async def _end_tunnels(self) -> None:
+        self.post(CloseAsked(None))
+        await self._host.until(lambda: self.client.is_quiet, STOP_PATIENCE)
+
+    def status(self, *, epoch: float, datapath: str) -> local_pb2.Status:
+        identity = self.connection.identity
+        return status_of(
+            self.client,
+            controller=identity.controller if identity is not None else None,
+            epoch=epoch,
+            now=self._now(),
+            version=VERSION,
+            datapath=datapath,
+            round_trips=self.latencies.known,
+        )
+
+
+def organisation_name(controller: str) -> str:
+    """`controller` is an https URL with a port."""
+    return controller.removeprefix("https://").removesuffix(":443")

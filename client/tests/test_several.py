@@ -1,0 +1,103 @@
+"""Several organisations as one: whose a name is, one datapath, one status."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from ipaddress import ip_address, ip_network
+
+from culvert_client.core.client_events import Desired, Measured
+from culvert_client.core.grant import Sas, TunnelId, Usage
+from culvert_client.core.merged_status import merged
+from culvert_client.core.profile import Profile, Resource
+from culvert_client.core.several import meant, of_address, of_name, united
+from culvert_client.core.status import redacted
+from culvert_client.core.union import Union, owner_of, parted
+from culvert_proto import CulvertError, Reason, local_pb2
+
+from .granted import PROFILE, WIKI, pair, tunnel
+from .world import World
+
+BETA = Profile(
+    user="bea",
+    managed_zones=("beta.example",),
+    protected_prefixes=(ip_network("10.30.0.0/16"),),
+    resources=(Resource("wiki", "wiki.beta.example", ("10.30.0.10",)),),
+)
+BOTH = {1: PROFILE, 4: BETA}
+
+
+def test_a_name_and_an_address_are_one_organisations_or_nobodys() -> None:
+    assert [of_name(BOTH, it) for it in (WIKI, "x.beta.example", "www.example.org")] == [1, 4, None]
+    found = [of_address(BOTH, ip_address(it)) for it in ("10.20.0.1", "10.30.0.1", "192.0.2.1")]
+    assert found == [1, 4, None]
+    # Both call one of theirs "wiki".
+    assert [meant(BOTH, it) for it in ("wiki", "wiki.beta.example", "nothing")] == [[1, 4], [4], []]
+
+
+def test_for_names_and_blocking_they_are_one() -> None:
+    together = united(BOTH.values())
+    assert together.manages(WIKI)
+    assert together.manages("new.beta.example")
+    assert together.protects(ip_address("10.20.0.1"))
+    assert together.protects(ip_address("10.30.0.1"))
+    assert united([PROFILE]) is PROFILE
+
+
+def test_the_same_tunnel_id_of_two_is_two_tunnels() -> None:
+    sas = Sas(tunnel(), (pair().inbound,), pair().outbound)
+    first = Desired(frozenset({ip_network("10.20.0.0/16")}), (sas,))
+    second = Desired(frozenset({ip_network("10.30.0.0/16")}), (replace(sas, inbound=()),))
+    union = Union().with_wish(1, first).with_wish(4, second)
+    ids = [it.tunnel.tunnel_id for it in union.whole.tunnels]
+    assert len(set(ids)) == 2
+    assert [owner_of(it) for it in ids] == [(1, "t1"), (4, "t1")]
+    assert union.whole.blocked == first.blocked | second.blocked
+    assert union.without(1).whole.blocked == second.blocked
+    # No order of events changes what a tunnel is called, or its keys would begin anew.
+    assert union.with_wish(1, Desired()).with_wish(1, first).whole == union.whole
+
+    usage, drops = Usage(1), {"icv": 2}
+    counted = Measured({ids[0]: usage, ids[1]: Usage(5)}, {ids[0]: drops})
+    assert parted(counted) == {
+        1: Measured({TunnelId("t1"): usage}, {TunnelId("t1"): drops}),
+        4: Measured({TunnelId("t1"): Usage(5)}, {}),
+    }
+
+
+def test_with_one_organisation_the_status_is_its_own() -> None:
+    status = World().status()
+    assert merged([("acme", status)]) is status
+
+
+def test_one_that_is_out_of_reach_hides_nothing_of_the_other() -> None:
+    ready = World().status()
+    lost = local_pb2.Status(
+        state=local_pb2.STATE_OFFLINE,
+        user="bea",
+        controller="https://beta",
+        last_error=CulvertError(Reason.CONTROLLER_UNREACHABLE, controller="https://beta").to_proto(),
+        resources=[local_pb2.Resource(name="wiki", fqdn="wiki.beta.example")],
+    )
+    status = merged([("beta", lost), ("acme", ready)])
+    assert (status.state, status.user, status.code_valid_until) == (
+        local_pb2.STATE_READY,
+        "alice",
+        PROFILE.code_valid_until,
+    )
+    assert [(it.fqdn, it.organisation) for it in status.resources] == [
+        ("wiki.beta.example", "beta"),
+        (WIKI, "acme"),
+    ]
+    assert status.last_error.reason == Reason.CONTROLLER_UNREACHABLE
+    assert [(it.name, it.state, it.user) for it in status.organisations] == [
+        ("beta", local_pb2.STATE_OFFLINE, "bea"),
+        ("acme", local_pb2.STATE_READY, "alice"),
+    ]
+
+
+def test_what_another_user_enrolled_is_told_apart_and_not_told() -> None:
+    theirs, mine = World().status(), World().status()
+    status = merged([("acme", redacted(theirs)), ("beta", mine)])
+    assert status.user == "alice"
+    assert [it.organisation for it in status.resources] == ["beta"]
+    assert [it.user for it in status.organisations] == ["", "alice"]

@@ -1,0 +1,31 @@
+"""A status of several organisations taken apart again: what is shown of one is shown of each."""
+
+from __future__ import annotations
+
+from culvert_proto import local_pb2
+
+
+def parts(status: local_pb2.Status) -> list[tuple[str, local_pb2.Status]]:
+    """Each organisation's name and its own status; of one alone no name, and the status as it is."""
+    if not status.organisations:
+        return [("", status)]
+    return [(it.name, _part(status, it)) for it in status.organisations]
+
+
+def _part(status: local_pb2.Status, of: local_pb2.Organisation) -> local_pb2.Status:
+    return local_pb2.Status(
+        state=of.state,
+        user=of.user,
+        device_name=of.device_name,
+        controller=of.controller,
+        code_valid_until=of.code_valid_until,
+        tunnels=[it for it in status.tunnels if it.organisation == of.name],
+        gateways=[it for it in status.gateways if it.organisation == of.name],
+        selected_gateway=of.selected_gateway,
+        resources=[it for it in status.resources if it.organisation == of.name],
+        last_error=of.last_error if of.HasField("last_error") else None,
+        clicks=[it for it in status.clicks if it.organisation == of.name],
+        version=status.version,
+        datapath=status.datapath,
+        paused_until=of.paused_until,
+    )
