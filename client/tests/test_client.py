@@ -15,9 +15,11 @@ from culvert_client.core.client_events import (
     CloseAsked,
     CodeProven,
     ControllerLost,
+    Desired,
     Enrolled,
     GatewaySelected,
     KeepTunnels,
+    Left,
     Measured,
     OpenAsked,
     ProfileReceived,
@@ -184,6 +186,18 @@ def test_a_new_identity_starts_with_nothing_of_the_old() -> None:
     assert world.status().resources == []
     [apply] = world.take(Apply)
     assert (apply.desired.tunnels, apply.desired.blocked) == ((), frozenset(PROFILE.protected_prefixes))
+
+
+def test_of_an_identity_that_is_left_nothing_is_protected_and_nobody_waits() -> None:
+    world = World()
+    world.ask(1, WIKI_ADDRESS)
+    world.open()
+    world.commands.clear()
+    world.post(QueryHeld(2, "new.corp.example"))
+    world.post(Left())
+    assert world.verdicts().keys() == {2}
+    assert world.take(Apply)[-1].desired == Desired()
+    assert world.take(KeepTunnels)[-1] == KeepTunnels({})
 
 
 def test_counters_and_drops_are_shown() -> None:

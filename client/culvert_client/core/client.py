@@ -200,7 +200,8 @@ class Client:
             case Enrolled():
                 return self._forget(now)
             case Left():
-                commands = self._forget(now)
+                # Whoever still waits for an answer of it gets none.
+                commands = [*self._forget(now), *self._follow(self._holds.expire(float("inf")), now)]
                 self.profile = Profile()
                 return commands
             case PauseAsked(until):
