@@ -121,7 +121,8 @@ class Tray(QObject):
         self._draw_window()
         for key, dialog in self._dialogs.items():
             if isinstance(dialog, DetailsDialog) and not isinstance(self._view, Down):
-                dialog.show_rows(details(self._view, key, now))
+                organisation, _, tunnel_id = key.partition(" ")
+                dialog.show_rows(details(self._view, tunnel_id, now, organisation))
         self._memory, news = notices.observe(self._memory, self._view, now)
         for notice in news:
             if notice.kind not in self._preferences.muted:
@@ -157,13 +158,14 @@ class Tray(QObject):
     def _notice_clicked(self, command: commands.Command | None) -> None:
         self._do(command or commands.ShowWindow())
 
-    def _code_typed(self, text: str) -> None:
-        self._daemon.submit_code(text, self._code_answered)
+    def _code_typed(self, text: str, organisation: str) -> None:
+        self._daemon.submit_code(text, organisation, lambda it: self._code_answered(it, organisation))
 
-    def _code_answered(self, answer: Answer | Refusal) -> None:
+    def _code_answered(self, answer: Answer | Refusal, organisation: str) -> None:
         if isinstance(answer, CulvertError):
             # With the field once more.
-            self._tell(replace(notices.refused(answer), command=commands.EnterCode()))
+            again = commands.EnterCode(organisation)
+            self._tell(replace(notices.refused(answer, organisation), command=again))
         elif isinstance(answer, local_pb2.SubmitCodeResponse):
             self._tell_recovery_codes(answer)
         else:
@@ -202,15 +204,18 @@ class Tray(QObject):
             case commands.CopyText(text):
                 if clipboard := QGuiApplication.clipboard():
                     clipboard.setText(text)
-            case commands.ShowDetails(tunnel_id):
-                self._show(tunnel_id, lambda: DetailsDialog(tr("Tunnel")))
+            case commands.ShowDetails(tunnel_id, organisation):
+                self._show(f"{organisation} {tunnel_id}", lambda: DetailsDialog(tr("Tunnel")))
                 self._draw()
             case commands.CloseTunnel(name):
                 self._daemon.close_tunnel(name, self._answered)
-            case commands.SelectGateway(gateway):
-                self._daemon.select_gateway(gateway, self._answered)
-            case commands.EnterCode():
-                self._show("code", lambda: CodeDialog(self._daemon, self._tell_recovery_codes))
+            case commands.SelectGateway(gateway, organisation):
+                self._daemon.select_gateway(gateway, organisation, self._answered)
+            case commands.EnterCode(organisation):
+                self._show(
+                    f"code {organisation}",
+                    lambda: CodeDialog(self._daemon, self._tell_recovery_codes, organisation),
+                )
             case commands.Enrol():
                 self._show("enrol", lambda: EnrolDialog(self._daemon, self._tell_recovery_codes))
             case commands.Pause(length):

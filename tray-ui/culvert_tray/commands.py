@@ -32,7 +32,10 @@ class CopyText:
 
 @dataclass(frozen=True, slots=True)
 class ShowDetails:
+    """`organisation`, here and below, is empty where there is one alone."""
+
     tunnel_id: str
+    organisation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +48,12 @@ class SelectGateway:
     """Empty for automatic."""
 
     gateway: str
+    organisation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class EnterCode:
-    pass
+    organisation: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,8 +75,9 @@ class Daemon(QObject):
         request = local_pb2.EnrollRequest(link=link, device_name=device_name)
         self._ask(self._stub.Enroll, request, then)
 
-    def submit_code(self, code: str, then: Then) -> None:
-        self._ask(self._stub.SubmitCode, local_pb2.SubmitCodeRequest(code=code), then)
+    def submit_code(self, code: str, organisation: str, then: Then) -> None:
+        request = local_pb2.SubmitCodeRequest(code=code, organisation=organisation)
+        self._ask(self._stub.SubmitCode, request, then)
 
     def open_tunnel(self, name: str, then: Then) -> None:
         self._ask(self._stub.OpenTunnel, local_pb2.OpenTunnelRequest(name=name), then)
@@ -84,8 +85,9 @@ class Daemon(QObject):
     def close_tunnel(self, name: str, then: Then) -> None:
         self._ask(self._stub.CloseTunnel, local_pb2.CloseTunnelRequest(name=name), then)
 
-    def select_gateway(self, gateway: str, then: Then) -> None:
-        self._ask(self._stub.SelectGateway, local_pb2.SelectGatewayRequest(gateway=gateway), then)
+    def select_gateway(self, gateway: str, organisation: str, then: Then) -> None:
+        request = local_pb2.SelectGatewayRequest(gateway=gateway, organisation=organisation)
+        self._ask(self._stub.SelectGateway, request, then)
 
     def pause(self, end: datetime, then: Then) -> None:
         self._ask(self._stub.Pause, local_pb2.PauseRequest(until=round(end.timestamp())), then)

@@ -16,15 +16,19 @@ STATES = {
 }
 
 
-def details(status: Status, tunnel_id: str, now: float) -> tuple[tuple[str, str], ...]:
+def details(
+    status: Status, tunnel_id: str, now: float, organisation: str = ""
+) -> tuple[tuple[str, str], ...]:
     """(label, value) pairs; empty when the tunnel is gone. `now` in Unix seconds."""
-    found = [tunnel for tunnel in status.tunnels if tunnel.tunnel_id == tunnel_id]
+    wanted = (tunnel_id, organisation)
+    found = [tunnel for tunnel in status.tunnels if (tunnel.tunnel_id, tunnel.organisation) == wanted]
     if not found:
         return ()
     t = found[0]
     drops = ", ".join(f"{cause} {count}" for cause, count in sorted(t.drops.items()) if count)
     return (
         (tr("Resource"), t.fqdn),
+        *([(tr("Organisation"), t.organisation)] if t.organisation else []),
         (tr("State"), state(t)),
         (tr("Gateway"), t.gateway),
         (tr("Your address"), t.inner_address),

@@ -37,6 +37,7 @@ from culvert_tray.daemon import Answer, Daemon, Refusal
 from culvert_tray.link import Invitation, invitation
 from culvert_tray.signals import connect
 from culvert_tray.translation import tr
+from culvert_tray.view import named
 
 # RFC 6238 with six digits, as the controller issues; or a recovery code, however it is grouped.
 _CODE = QRegularExpression("[0-9]{3} ?[0-9]{3}|[A-Za-z2-7]{4}([- ]?[A-Za-z2-7]{4}){3}")
@@ -68,8 +69,9 @@ class _Problem(QLabel):
 class CodeForm(QWidget):
     """A field for a code and a button that submits it; once the controller took it, `taken` is told, `dialog` accepted."""
 
-    def __init__(self, daemon: Daemon, dialog: QDialog, taken: CodeTaken) -> None:
+    def __init__(self, daemon: Daemon, dialog: QDialog, taken: CodeTaken, organisation: str) -> None:
         super().__init__()
+        self._organisation = organisation
         self._daemon = daemon
         self._dialog = dialog
         self._taken = taken
@@ -80,7 +82,8 @@ class CodeForm(QWidget):
         font = self.field.font()
         font.setPointSizeF(font.pointSizeF() * 1.6)
         self.field.setFont(font)
-        label = QLabel(tr("&Six digits from your authenticator, or a recovery code"))
+        wanted = tr("&Six digits from your authenticator, or a recovery code")
+        label = QLabel(named(wanted, organisation.replace("&", "&&")))
         label.setBuddy(self.field)
         self._problem = _Problem()
         self._submit = QPushButton(tr("Submit"))
@@ -99,7 +102,7 @@ class CodeForm(QWidget):
 
     def _ask(self) -> None:
         self.setEnabled(False)
-        self._daemon.submit_code(self.field.text().replace(" ", ""), self._answered)
+        self._daemon.submit_code(self.field.text().replace(" ", ""), self._organisation, self._answered)
 
     def _answered(self, answer: Answer | Refusal) -> None:
         self.setEnabled(True)
@@ -113,10 +116,10 @@ class CodeForm(QWidget):
 
 
 class CodeDialog(QDialog):
-    def __init__(self, daemon: Daemon, taken: CodeTaken) -> None:
+    def __init__(self, daemon: Daemon, taken: CodeTaken, organisation: str) -> None:
         super().__init__()
-        self.setWindowTitle(tr("Enter a code"))
-        form = CodeForm(daemon, self, taken)
+        self.setWindowTitle(named(tr("Enter a code"), organisation))
+        form = CodeForm(daemon, self, taken, organisation)
         layout = QVBoxLayout(self)
         layout.addWidget(form)
         form.set_default()
@@ -196,7 +199,7 @@ class EnrolDialog(QDialog):
             self._link.setFocus()
             return
         self._link.clear()
-        form = CodeForm(self._daemon, self, self._taken)
+        form = CodeForm(self._daemon, self, self._taken, answer.organisation)
         self._pages.addWidget(_authenticator_page(answer, form))
         self._pages.setCurrentIndex(1)
         self.adjustSize()

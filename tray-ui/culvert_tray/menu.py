@@ -20,6 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from culvert_proto import CulvertError, Reason, local_pb2
+from culvert_proto.organisations import parts
 from culvert_proto.shown import clock, round_trip
 
 from culvert_tray.commands import (
@@ -43,7 +44,7 @@ from culvert_tray.commands import (
 from culvert_tray.icon import IconKind, icon_kind
 from culvert_tray.pause import PauseLength
 from culvert_tray.preferences import Preferences, at_hand
-from culvert_tray.translation import plural, tr
+from culvert_tray.translation import later, plural, tr
 from culvert_tray.view import (
     Down,
     Status,
@@ -55,6 +56,7 @@ from culvert_tray.view import (
     is_enrolled,
     is_redacted,
     is_up,
+    named,
 )
 
 # UX: longer lists belong into a window with a search.
@@ -67,6 +69,13 @@ _OPENS_NOTHING = (
     local_pb2.STATE_OFFLINE,
     local_pb2.STATE_PAUSED,
 )
+
+
+# Of one of several; the heading says what can be used.
+_OUT_OF_USE = {
+    local_pb2.STATE_OFFLINE: later("Offline — controller cannot be reached"),
+    local_pb2.STATE_NOT_ENROLLED: later("This computer is not enrolled"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,19 +116,19 @@ Menu = tuple[Entry, ...]
 
 def menu(view: View, now: float, preferences: Preferences = Preferences()) -> Menu:  # noqa: B008  immutable
     """`now` in Unix seconds."""
-    parts: list[Menu] = [head(view, now)]
+    sections: list[Menu] = [head(view, now)]
     if not isinstance(view, Down):
-        parts += [(*map(_tunnel, view.tunnels), *_resources(view, now, preferences)), controls(view)]
+        sections += [(*map(_tunnel, view.tunnels), *_resources(view, now, preferences)), controls(view)]
     help_entries = (
         Action(tr("Run diagnostics"), RunDiagnostics()),
         Action(tr("Save a report…"), SaveReport()),
         Action(tr("Documentation"), ShowDocumentation()),
     )
     last = (Action(tr("Open Culvert…"), ShowWindow()), Submenu(tr("Help"), help_entries))
-    parts.append((*last, Action(tr("Quit the tray (tunnels stay up)"), Quit())))
+    sections.append((*last, Action(tr("Quit the tray (tunnels stay up)"), Quit())))
     entries: list[Entry] = []
-    for part in filter(None, parts):
-        entries += [Separator(), *part] if entries else part
+    for section in filter(None, sections):
+        entries += [Separator(), *section] if entries else section
     return tuple(entries)
 
 
@@ -128,7 +137,7 @@ def head(view: View, now: float) -> Menu:
     heading = Heading(_headline(view, now), icon_kind(view, now))
     if isinstance(view, Down):
         return (heading, Label(view.remedy)) if view.remedy else (heading,)
-    return (heading, *_person(view, now))
+    return (heading, *(entry for of, part in parts(view) for entry in _person(part, of, now)))
 
 
 def controls(view: Status) -> Menu:
@@ -163,14 +172,16 @@ def _headline(view: View, now: float) -> str:
             return f"{tr('Connected')} — {tunnels}" if up else tr("Ready — no tunnel up")
 
 
-def _person(status: Status, now: float) -> Menu:
+def _person(status: Status, organisation: str, now: float) -> Menu:
     entries: list[Entry] = []
+    if organisation and status.state in _OUT_OF_USE:
+        entries.append(Label(named(tr(_OUT_OF_USE[status.state]), organisation)))
     if not is_enrolled(status):
         if status.state == local_pb2.STATE_NOT_ENROLLED:
             entries.append(Action(tr("Enrol this computer…"), Enrol()))
     elif is_redacted(status):
         if status.state != local_pb2.STATE_OFFLINE:
-            entries.append(Label(tr("Another user has enrolled this computer")))
+            entries.append(Label(named(tr("Another user has enrolled this computer"), organisation)))
     else:
         left = status.code_valid_until - now
         code = (
@@ -178,13 +189,14 @@ def _person(status: Status, now: float) -> Menu:
             if code_needed(status, now)
             else tr("code valid for {duration}", duration=duration(left))
         )
-        entries.append(Label(tr("Signed in as {user} · {code}", user=status.user, code=code)))
+        signed_in = tr("Signed in as {user} · {code}", user=status.user, code=code)
+        entries.append(Label(named(signed_in, organisation)))
         # A code is proven to the controller: without one it would only fail.
         if code_ends_soon(status, now) and status.state not in (
             local_pb2.STATE_OFFLINE,
             local_pb2.STATE_PAUSED,
         ):
-            entries.append(Action(tr("Enter code now…"), EnterCode()))
+            entries.append(Action(named(tr("Enter code now…"), organisation), EnterCode(organisation)))
     if status.HasField("last_error") and not _said_already(status):
         error = CulvertError.from_proto(status.last_error)
         entries += [Label(f"⚠ {error.message}"), Label(error.remedy)]
@@ -213,11 +225,11 @@ def _tunnel(tunnel: Tunnel) -> Submenu:
         if address:
             entries.append(Action(tr("Copy address {address}", address=address), CopyText(address)))
     if tunnel.tunnel_id:
-        entries.append(Action(tr("Details…"), ShowDetails(tunnel.tunnel_id)))
+        entries.append(Action(tr("Details…"), ShowDetails(tunnel.tunnel_id, tunnel.organisation)))
     if tunnel.state != local_pb2.TUNNEL_STATE_CLOSING:
         entries.append(Action(tr("Close"), CloseTunnel(tunnel.fqdn)))
-    parts = (tunnel.fqdn, tunnel.gateway, words.get(tunnel.state, ""))
-    return Submenu(" · ".join(filter(None, parts)), tuple(entries))
+    texts = (tunnel.fqdn, tunnel.organisation, tunnel.gateway, words.get(tunnel.state, ""))
+    return Submenu(" · ".join(filter(None, texts)), tuple(entries))
 
 
 def address_of(tunnel: Tunnel) -> str:
@@ -231,33 +243,41 @@ def address_of(tunnel: Tunnel) -> str:
 
 
 def _resources(status: Status, now: float, preferences: Preferences) -> Menu:
-    if status.state in _OPENS_NOTHING or code_needed(status, now) or not status.resources:
+    opening = [it for _of, it in parts(status) if it.state not in _OPENS_NOTHING and not code_needed(it, now)]
+    whose = {resource.fqdn: resource.organisation for it in opening for resource in it.resources}
+    if not whose:
         return ()
-    open_names = {tunnel.fqdn for tunnel in status.tunnels}
-    names = sorted(r.fqdn for r in status.resources if r.fqdn not in open_names)
+    names = sorted(whose.keys() - {tunnel.fqdn for tunnel in status.tunnels})
     used = at_hand(preferences, names, MOST_INLINE)
     shown: list[Entry] = [
-        Action(tr("Open {name}", name=name), OpenPage(name)) for name in used or names[:MOST_INLINE]
+        Action(named(tr("Open {name}", name=name), whose[name]), OpenPage(name))
+        for name in used or names[:MOST_INLINE]
     ]
     every = Action(tr("All resources…"), ShowWindow(Page.RESOURCES))
     return (Submenu(tr("Recent and favourites") if used else tr("Resources"), (*shown, every)),)
 
 
 def _gateways(status: Status) -> Menu:
+    choices = tuple(entry for of, part in parts(status) for entry in _gateways_of(part, of))
+    return (Submenu(tr("Gateways"), choices),) if len(choices) > 1 else choices
+
+
+def _gateways_of(status: Status, organisation: str) -> Menu:
     if not is_enrolled(status) or not status.gateways:
         return ()
     pinned = status.selected_gateway
     each = [
         Action(
             f"{gateway.name} {_away(gateway)}".rstrip(),
-            SelectGateway(gateway.name),
+            SelectGateway(gateway.name, organisation),
             checked=gateway.name == pinned,
             enabled=gateway.online or gateway.name == pinned,
         )
         for gateway in status.gateways
     ]
-    automatic = Action(tr("Automatic"), SelectGateway(""), checked=not pinned)
-    return (Submenu(tr("Gateway · {name}", name=pinned or tr("automatic")), (automatic, *each)),)
+    automatic = Action(tr("Automatic"), SelectGateway("", organisation), checked=not pinned)
+    shown = tr("Gateway · {name}", name=pinned or tr("automatic"))
+    return (Submenu(named(shown, organisation), (automatic, *each)),)
 
 
 def _away(gateway: local_pb2.Gateway) -> str:

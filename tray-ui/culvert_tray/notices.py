@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from culvert_proto import CulvertError, Reason, local_pb2
+from culvert_proto.organisations import parts
 
 from culvert_tray.commands import Command, EnterCode
 from culvert_tray.preferences import NoticeKind
 from culvert_tray.translation import plural, tr
-from culvert_tray.view import Down, Status, View, code_ends_soon, code_needed, duration, is_up
+from culvert_tray.view import Down, Status, View, code_ends_soon, code_needed, duration, is_up, named
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +30,13 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """`refusal` is the text last told; `code` the state of the code that was last told."""
+    """`refusals` are the texts last told; `codes` what was last told of each organisation's code that is not valid."""
 
     started: bool = False
     announced: frozenset[str] = frozenset()
     gateways: frozenset[tuple[str, str]] = frozenset()
-    refusal: str = ""
-    code: str = "valid"
+    refusals: frozenset[str] = frozenset()
+    codes: frozenset[tuple[str, str]] = frozenset()
 
 
 def observe(memory: Memory, view: View, now: float) -> tuple[Memory, tuple[Notice, ...]]:
@@ -61,26 +62,31 @@ def observe(memory: Memory, view: View, now: float) -> tuple[Memory, tuple[Notic
         for name, before in sorted(memory.gateways)
         if up.get(name, before) != before
     ]
-    code = _code(view, now)
-    if code != memory.code and code != "valid":
-        notices.append(_ask_for_code(view, now))
-    error = CulvertError.from_proto(view.last_error) if view.HasField("last_error") else None
-    refusal = str(error) if error is not None else ""
-    if error is not None and memory.started and refusal != memory.refusal and not _has_own_notice(error):
-        notices.append(replace(refused(error), kind=NoticeKind.DENIED))
+    codes = {(of, state) for of, part in parts(view) if (state := _code(part, now)) != "valid"}
+    wanted = {of for of, _state in codes - memory.codes}
+    notices += [_ask_for_code(part, of, now) for of, part in parts(view) if of in wanted]
+    errors = {
+        str(error): (of, error)
+        for of, part in parts(view)
+        if part.HasField("last_error") and (error := CulvertError.from_proto(part.last_error))
+    }
+    for text, (of, error) in errors.items():
+        if memory.started and text not in memory.refusals and not _has_own_notice(error):
+            notices.append(replace(refused(error, of), kind=NoticeKind.DENIED))
     gateways = frozenset(up.items()) | {
         it for it in memory.gateways if it[0] in {t.fqdn for t in view.tunnels} - up.keys()
     }
-    return Memory(True, memory.announced | up.keys(), gateways, refusal, code), tuple(notices)
+    told_now = Memory(True, memory.announced | up.keys(), gateways, frozenset(errors), frozenset(codes))
+    return told_now, tuple(notices)
 
 
 def told(memory: Memory, error: CulvertError) -> Memory:
     """The person has been shown this refusal as the answer to a click: the status will repeat it."""
-    return replace(memory, refusal=str(error))
+    return replace(memory, refusals=memory.refusals | {str(error)})
 
 
-def refused(error: CulvertError) -> Notice:
-    return Notice(error.message, error.remedy, warning=True)
+def refused(error: CulvertError, organisation: str = "") -> Notice:
+    return Notice(named(error.message, organisation), error.remedy, warning=True)
 
 
 def recovery_codes(left: int) -> Notice:
@@ -102,11 +108,12 @@ def _code(status: Status, now: float) -> str:
     return "ending" if code_ends_soon(status, now) else "valid"
 
 
-def _ask_for_code(status: Status, now: float) -> Notice:
+def _ask_for_code(status: Status, organisation: str, now: float) -> Notice:
     text = tr("Type the six digits that your authenticator shows.")
+    command, kind = EnterCode(organisation), NoticeKind.CODE
     if code_needed(status, now):
-        return Notice(tr("A code is needed"), text, warning=True, command=EnterCode(), kind=NoticeKind.CODE)
+        title = named(tr("A code is needed"), organisation)
+        return Notice(title, text, warning=True, command=command, kind=kind)
     left = duration(status.code_valid_until - now)
-    return Notice(
-        tr("Your code ends in {duration}", duration=left), text, command=EnterCode(), kind=NoticeKind.CODE
-    )
+    title = named(tr("Your code ends in {duration}", duration=left), organisation)
+    return Notice(title, text, command=command, kind=kind)

@@ -33,10 +33,10 @@ _DESKTOP_DECIDES, _STAYS = -1, 0
 
 
 class Notifications(QObject):
-    """`clicked` has the command of the notice that the person has clicked on; `replied` the code typed into one."""
+    """`clicked` has the command of the notice that was clicked on; `replied` the code typed into one, and whose it is."""
 
     clicked = pyqtSignal(object)
-    replied = pyqtSignal(str)
+    replied = pyqtSignal(str, str)
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Notifications(QObject):
     def show(self, notice: Notice) -> None:
         """Where nobody shows notices, nothing happens."""
         offers = self._offers or frozenset()
-        asks_for_code = notice.command == EnterCode()
+        asks_for_code = isinstance(notice.command, EnterCode)
         hints: dict[str, object] = {"desktop-entry": NAME}
         actions = ["default", tr("Open")]
         if asks_for_code and "inline-reply" in offers:
@@ -116,8 +116,9 @@ class Notifications(QObject):
     @pyqtSlot(QDBusMessage)  # pyright: ignore[reportUntypedFunctionDecorator]
     def _replied(self, message: QDBusMessage) -> None:
         number, text = message.arguments()
-        if self._shown.get(number) == EnterCode():
-            self.replied.emit(str(text))
+        command = self._shown.get(number)
+        if isinstance(command, EnterCode):
+            self.replied.emit(str(text), command.organisation)
 
     @pyqtSlot(QDBusMessage)  # pyright: ignore[reportUntypedFunctionDecorator]
     def _closed(self, message: QDBusMessage) -> None:

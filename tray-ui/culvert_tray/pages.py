@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from culvert_proto import local_pb2
+from culvert_proto.organisations import parts
 from PyQt6.QtCore import Qt
 from PyQt6.QtGui import QKeySequence, QShortcut
 from PyQt6.QtWidgets import (
@@ -35,6 +36,7 @@ from culvert_tray.rows import (
     ACTIVITY_COLUMNS,
     RESOURCE_COLUMNS,
     TUNNEL_COLUMNS,
+    WHOSE,
     Row,
     activity_rows,
     resource_rows,
@@ -84,6 +86,7 @@ class ResourcesPage(QWidget):
 
     def _draw(self) -> None:
         rows = resource_rows(self._status, self._search.text(), self._preferences)
+        self._table.setColumnHidden(RESOURCE_COLUMNS.index(WHOSE), not self._status.organisations)
         self._table.show_rows(rows)
         self._table.setVisible(bool(rows))
         self._empty.setVisible(not rows)
@@ -132,6 +135,7 @@ class TunnelsPage(QWidget):
     def show_view(self, status: Status, now: float) -> None:
         self._status = status
         rows = tunnel_rows(status, now)
+        self._table.setColumnHidden(TUNNEL_COLUMNS.index(WHOSE), not status.organisations)
         self._table.show_rows(rows)
         self._table.setVisible(bool(rows))
         self._empty.setVisible(not rows)
@@ -152,7 +156,7 @@ class TunnelsPage(QWidget):
 
     def _details_of(self) -> None:
         if (chosen := self._chosen()) is not None and chosen.tunnel_id:
-            self._dispatch(ShowDetails(chosen.tunnel_id))
+            self._dispatch(ShowDetails(chosen.tunnel_id, chosen.organisation))
 
 
 class ActivityPage(QWidget):
@@ -238,15 +242,22 @@ class AboutPage(QWidget):
         lines = (
             tr("Culvert: a name opens, and a tunnel carries it."),
             tr("Tray {tray}, daemon {daemon}", tray=self._version, daemon=status.version or tr("unknown")),
-            tr("Controller {name}", name=status.controller) if status.controller else "",
-            tr("This computer is {device}, enrolled by {user}", device=status.device_name, user=status.user)
-            if status.user
-            else "",
+            *(line for _of, part in parts(status) for line in _enrolment(part)),
             tr("Packets go through {way}", way=ways.get(status.datapath, status.datapath))
             if status.datapath
             else "",
         )
         self._text.setText("\n\n".join(filter(None, lines)))
+
+
+def _enrolment(status: Status) -> tuple[str, ...]:
+    enrolled = tr(
+        "This computer is {device}, enrolled by {user}", device=status.device_name, user=status.user
+    )
+    return (
+        tr("Controller {name}", name=status.controller) if status.controller else "",
+        enrolled if status.user else "",
+    )
 
 
 def _empty(text: str) -> QLabel:

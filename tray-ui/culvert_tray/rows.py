@@ -23,10 +23,13 @@ class Row:
     cells: tuple[str, ...]
 
 
-RESOURCE_COLUMNS = ("", later("Resource"), later("Name"), later("Addresses"), later("Open through"))
+# The last column, where there are several.
+WHOSE = later("Organisation")
+
+RESOURCE_COLUMNS = ("", later("Resource"), later("Name"), later("Addresses"), later("Open through"), WHOSE)
 TUNNEL_COLUMNS = (
     later("Name"), later("Gateway"), later("State"), later("Your address"),
-    later("Received"), later("Sent"), later("Open for"),
+    later("Received"), later("Sent"), later("Open for"), WHOSE,
 )  # fmt: skip
 ACTIVITY_COLUMNS = (later("When"), later("What"))
 
@@ -44,6 +47,7 @@ def resource_rows(status: Status, typed: str, preferences: Preferences) -> tuple
                 it.fqdn,
                 ", ".join(it.addresses),
                 gateways.get(it.fqdn, ""),
+                *filter(None, [it.organisation]),
             ),
         )
         for it in status.resources
@@ -65,6 +69,7 @@ def tunnel_rows(status: Status, now: float) -> tuple[Row, ...]:
                 size(it.bytes_in),
                 size(it.bytes_out),
                 duration(now - it.since_ms / 1e3) if it.since_ms else "",
+                *filter(None, [it.organisation]),
             ),
         )
         for it in status.tunnels

@@ -54,6 +54,11 @@ def is_redacted(status: Status) -> bool:
     return is_enrolled(status) and not status.user
 
 
+def named(text: str, organisation: str) -> str:
+    """With the organisation's name, where there are several."""
+    return f"{text} · {organisation}" if organisation else text
+
+
 def code_needed(status: Status, now: float) -> bool:
     """No tunnel can be opened until this person gives a code. `now` in Unix seconds."""
     return code_ends_soon(status, now) and (

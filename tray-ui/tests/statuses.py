@@ -48,6 +48,32 @@ def connected(*, now: float = NOW) -> local_pb2.Status:
     return found
 
 
+def two_organisations(*, now: float = NOW) -> local_pb2.Status:
+    """One with a tunnel up; another that needs a code, and whose gateway has the same name."""
+    found = status(local_pb2.STATE_CONNECTED, now=now)
+    found.tunnels.append(tunnel("wiki", local_pb2.TUNNEL_STATE_UP, now=now))
+    found.gateways.append(local_pb2.Gateway(name="gw-berlin", address="203.0.113.2", online=True))
+    found.resources.append(
+        local_pb2.Resource(name="wiki", fqdn="wiki.beta.example", addresses=["10.30.0.10"])
+    )
+    for one in (*found.tunnels, *found.gateways, *found.resources):
+        one.organisation = "vpn.corp.example"
+    found.gateways[-1].organisation = found.resources[-1].organisation = "vpn.beta.example"
+    found.organisations.extend(
+        [
+            local_pb2.Organisation(
+                name="vpn.corp.example", state=local_pb2.STATE_CONNECTED, user="alice", device_name="laptop",
+                controller="https://vpn.corp.example:443", code_valid_until=found.code_valid_until,
+            ),
+            local_pb2.Organisation(
+                name="vpn.beta.example", state=local_pb2.STATE_NEEDS_CODE, user="bea", device_name="laptop",
+                controller="https://vpn.beta.example:443",
+            ),
+        ]
+    )  # fmt: skip
+    return found
+
+
 def paused(*, now: float = NOW) -> local_pb2.Status:
     found = status(local_pb2.STATE_PAUSED, now=now)
     found.paused_until = int(now + 900)

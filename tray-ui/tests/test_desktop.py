@@ -115,6 +115,7 @@ def status_named(name: str) -> local_pb2.Status:
         "denied": lambda: statuses.denied(now=now),
         "offline": _offline,
         "paused": lambda: statuses.paused(now=now),
+        "organisations": lambda: statuses.two_organisations(now=now),
     }[name]()
 
 

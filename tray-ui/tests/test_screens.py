@@ -31,6 +31,7 @@ ENGLISH = {
     "denied": "⚠ No policy lets alice reach git.corp.example.",
     "offline": "Offline — controller cannot be reached, 2 tunnels up",
     "paused": "Resume now",
+    "organisations": "Signed in as bea · no valid code · vpn.beta.example",
 }
 GERMAN = {
     "not-enrolled": "Dieser Computer ist nicht registriert",
@@ -42,6 +43,7 @@ GERMAN = {
     "denied": "⚠ Keine Richtlinie erlaubt alice den Zugriff auf git.corp.example.",
     "offline": "Offline — Controller nicht erreichbar, 2 Tunnel offen",
     "paused": "Jetzt fortsetzen",
+    "organisations": "Angemeldet als bea · kein gültiger Code · vpn.beta.example",
 }
 PAGES = {
     "en": (

@@ -333,6 +333,14 @@
         <translation>Dieser Computer wurde mit einem anderen Konto registriert</translation>
     </message>
     <message>
+        <source>Gateways</source>
+        <translation>Gateways</translation>
+    </message>
+    <message>
+        <source>Organisation</source>
+        <translation>Organisation</translation>
+    </message>
+    <message>
         <source>Enter code now…</source>
         <translation>Code jetzt eingeben…</translation>
     </message>

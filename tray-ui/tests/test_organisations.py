@@ -1,0 +1,101 @@
+"""Menu, lists and notices with two organisations; with one they are as in the other tests."""
+
+from __future__ import annotations
+
+from culvert_proto import CulvertError, Reason, local_pb2
+from culvert_tray.commands import EnterCode, OpenPage, Page, SelectGateway, ShowDetails, ShowWindow
+from culvert_tray.details import details
+from culvert_tray.menu import Action, Heading, Label, Menu, Submenu, menu
+from culvert_tray.notices import Memory, observe
+from culvert_tray.preferences import Preferences
+from culvert_tray.rows import RESOURCE_COLUMNS, TUNNEL_COLUMNS, resource_rows, tunnel_rows
+
+from . import statuses
+from .statuses import NOW
+
+CORP, BETA = "vpn.corp.example", "vpn.beta.example"
+
+
+def submenu(shown: Menu, start: str) -> Submenu:
+    return next(entry for entry in shown if isinstance(entry, Submenu) and entry.text.startswith(start))
+
+
+def test_what_can_be_used_is_the_heading_and_each_says_what_it_needs() -> None:
+    shown = menu(statuses.two_organisations(), NOW)
+    assert [entry.text for entry in shown if isinstance(entry, Heading)] == ["Connected — 1 tunnel up"]
+    assert [entry.text for entry in shown if isinstance(entry, Label)] == [
+        f"Signed in as alice · code valid for 5 h 12 min · {CORP}",
+        f"Signed in as bea · no valid code · {BETA}",
+    ]
+    assert Action(f"Enter code now… · {BETA}", EnterCode(BETA)) in shown
+
+
+def test_a_tunnel_and_a_resource_say_whose_they_are() -> None:
+    status = statuses.two_organisations()
+    wiki = submenu(menu(status, NOW), "wiki")
+    assert wiki.text == f"wiki.corp.example · {CORP} · gw-berlin"
+    assert Action("Details…", ShowDetails("t-wiki", CORP)) in wiki.entries
+    # Nothing of the one that needs a code can be opened yet.
+    assert [
+        it.command for it in submenu(menu(status, NOW), "Resources").entries if isinstance(it, Action)
+    ] == [
+        OpenPage("git.corp.example"),
+        OpenPage("mail.corp.example"),
+        ShowWindow(Page.RESOURCES),
+    ]
+    status.organisations[1].state = local_pb2.STATE_READY
+    status.organisations[1].code_valid_until = status.code_valid_until
+    opened = Action(f"Open wiki.beta.example · {BETA}", OpenPage("wiki.beta.example"))
+    assert opened in submenu(menu(status, NOW), "Resources").entries
+
+
+def test_gateways_of_the_same_name_are_told_apart() -> None:
+    choices = submenu(menu(statuses.two_organisations(), NOW), "Gateways").entries
+    assert [entry.text for entry in choices if isinstance(entry, Submenu)] == [
+        f"Gateway · automatic · {CORP}",
+        f"Gateway · automatic · {BETA}",
+    ]
+    assert (
+        Action("gw-berlin", SelectGateway("gw-berlin", BETA), checked=False)
+        in submenu(choices[1:], "Gateway").entries
+    )
+
+
+def test_one_that_is_out_of_reach_says_so_beside_the_heading() -> None:
+    status = statuses.two_organisations()
+    status.organisations[1].state = local_pb2.STATE_OFFLINE
+    error = CulvertError(Reason.CAPTIVE_PORTAL, controller="beta")
+    status.organisations[1].last_error.CopyFrom(error.to_proto())
+    labels = [entry.text for entry in menu(status, NOW) if isinstance(entry, Label)]
+    assert f"Offline — controller cannot be reached · {BETA}" in labels
+    assert f"⚠ {error.message}" in labels
+
+
+def test_lists_and_details_have_a_column_more() -> None:
+    status = statuses.two_organisations()
+    assert [row.cells[-1] for row in resource_rows(status, "wiki", Preferences())] == [BETA, CORP]
+    assert [len(row.cells) for row in resource_rows(status, "wiki beta", Preferences())] == [
+        len(RESOURCE_COLUMNS)
+    ]
+    [row] = tunnel_rows(status, NOW)
+    assert (len(row.cells), row.cells[-1]) == (len(TUNNEL_COLUMNS), CORP)
+    assert dict(details(status, "t-wiki", NOW, CORP))["Organisation"] == CORP
+    # Another controller may call one of its tunnels the same.
+    assert details(status, "t-wiki", NOW, BETA) == ()
+    alone = statuses.connected()
+    assert {len(row.cells) for row in tunnel_rows(alone, NOW)} == {len(TUNNEL_COLUMNS) - 1}
+    assert "Organisation" not in dict(details(alone, "t-wiki", NOW))
+
+
+def test_a_code_is_asked_for_by_name_and_each_refusal_is_told_once() -> None:
+    status = statuses.two_organisations()
+    memory, first = observe(Memory(), status, NOW)
+    assert [(it.title, it.command) for it in first] == [(f"A code is needed · {BETA}", EnterCode(BETA))]
+    error = CulvertError(Reason.NO_POLICY, user="bea", name="git.beta.example", owner="bob")
+    status.organisations[1].last_error.CopyFrom(error.to_proto())
+    memory, second = observe(memory, status, NOW)
+    assert [it.title for it in second] == [f"{error.message} · {BETA}"]
+    status.organisations[0].code_valid_until = int(NOW + 60)
+    memory, third = observe(memory, status, NOW)
+    assert [it.title for it in third] == [f"Your code ends in 1 min · {CORP}"]
+    assert observe(memory, status, NOW)[1] == ()
