@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import AsyncGenerator, Generator
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -16,7 +17,7 @@ from .controller import CODE, Controller, serving
 from .enrolment_server import accepts, enrolment_server
 from .name_server import Records, from_records, name_server
 from .pki import Authority
-from .running import Running, running
+from .running import FIRST, Running, running
 from .test_daemon import given, refused, why
 
 WIKI, BETA = "wiki.corp.example", "wiki.beta.example"
@@ -199,6 +200,21 @@ async def test_one_is_left_and_the_other_keeps_all_it_has(two: Two) -> None:
         # And it can be enrolled again.
         await two.beta.enroll(daemon)
         await daemon.until(lambda it: it.user == "bea")
+
+
+async def test_one_whose_identity_is_lost_stays_blocked_until_it_is_left(two: Two) -> None:
+    async with two.enrolled() as daemon:
+        pass
+    (daemon.settings.state_dir / FIRST / "identity/device.key").unlink()
+    async with two.beta.serving(two.beta.controller.port), two.daemon() as daemon:
+        status = await daemon.until(lambda it: two.beta.of(it).state == local_pb2.STATE_READY)
+        assert [it.name for it in status.organisations] == ["1", two.beta.name]
+        assert blocked(daemon) == {"10.20.0.0/16", "10.30.0.0/16"}
+        assert given(await daemon.ask(BETA)) == {"10.30.0.10"}
+        await daemon.local.Pause(local_pb2.PauseRequest(until=int(time.time()) + 60))
+        await daemon.local.Resume(local_pb2.ResumeRequest())
+        await daemon.local.Leave(local_pb2.LeaveRequest(organisation="1"))
+        assert blocked(daemon) == {"10.30.0.0/16"}
 
 
 async def test_who_claims_what_another_has_is_refused_until_that_has_left(two: Two) -> None:

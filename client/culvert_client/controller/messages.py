@@ -84,8 +84,9 @@ async def accepted_profile(
     """As `profile_from`. What it adds to the `known` one is held against where this computer is now, and the others."""
     made = profile_from(message)
     agent.surroundings = await surroundings(agent.address)
-    await neighbourhood.look_around()
-    check_collisions(set(made.protected_prefixes) - set(known.protected_prefixes), agent.surroundings)
+    if new := set(made.protected_prefixes) - set(known.protected_prefixes):
+        await neighbourhood.look_around()
+    check_collisions(new, agent.surroundings)
     check_profile(made, known, neighbourhood.beside())
     return made
 

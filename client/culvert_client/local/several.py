@@ -165,7 +165,8 @@ class Several:
         """The name of the one that was left."""
         async with self._enrolling:
             of = self._one(self._mine(uid, Act.LEAVE), organisation)
-            of.connection.check()
+            if len(self._all()) == 1:
+                of.connection.check()
             name = of.name
             await of.leave()
             self._daemon.forget(of)
@@ -206,7 +207,9 @@ class Several:
         mine = [it for it in self._all() if may(uid, act, it.owner)]
         if not mine:
             raise CulvertError(Reason.LOCAL_PERMISSION, what=act.value)
-        return mine
+        # One whose identity is lost can only be left.
+        usable = [it for it in mine if it.owner is not None]
+        return usable if usable and act is not Act.LEAVE else mine
 
     def _one(self, among: Sequence[Organisation], name: str) -> Organisation:
         named = [it for it in among if it.name == name] if name else among
