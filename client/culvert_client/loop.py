@@ -73,7 +73,7 @@ class Daemon:
         self._front = Front(settings.socket)
         self._grpc = grpc.aio.server(options=LIMITS)
         self._tasks = Tasks()
-        self._wishes: asyncio.Queue[tuple[int, Apply]] = asyncio.Queue()
+        self._wishes: asyncio.Queue[tuple[Organisation, Apply]] = asyncio.Queue()
         self._union = Union()
         self._changed = asyncio.Event()
         self.organisations = {
@@ -173,7 +173,7 @@ class Daemon:
         self._resolver.settle(query, error)
 
     def wish(self, organisation: Organisation, apply: Apply) -> None:
-        self._wishes.put_nowait((organisation.number, apply))
+        self._wishes.put_nowait((organisation, apply))
 
     def add(self, number: int, state: StateDir) -> Organisation:
         """One that this computer is enrolled with from now on."""
@@ -206,20 +206,27 @@ class Daemon:
 
     async def _apply_forever(self) -> None:
         while True:
-            number, wish = await self._wishes.get()
-            if number not in self.organisations:
-                self._wishes.task_done()
-                continue
-            before, union = self._union, self._union.with_wish(number, wish.desired)
-            error = await self._apply(union)
-            if error is None:
+            organisation, wish = await self._wishes.get()
+            if self._is_here(organisation):
+                error = await self._apply_wish(organisation, wish)
                 # It may have left meanwhile.
-                self._union = union if number in self.organisations else union.without(number)
-            elif before.without(number).parts:
-                # What one wants and cannot have must take nothing from the others.
-                await self._apply(before)
-            self._post_to(number, Applied(wish.number, error))
+                if self._is_here(organisation):
+                    organisation.post(Applied(wish.number, error))
             self._wishes.task_done()
+
+    async def _apply_wish(self, organisation: Organisation, wish: Apply) -> CulvertError | None:
+        number, before = organisation.number, self._union
+        union = before.with_wish(number, wish.desired)
+        error = await self._apply(union)
+        if error is None:
+            self._union = union if self._is_here(organisation) else union.without(number)
+        elif before.without(number).parts:
+            # What one wants and cannot have must take nothing from the others.
+            await self._apply(before)
+        return error
+
+    def _is_here(self, organisation: Organisation) -> bool:
+        return self.organisations.get(organisation.number) is organisation
 
     async def _apply(self, union: Union) -> CulvertError | None:
         try:
