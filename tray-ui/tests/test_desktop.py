@@ -213,6 +213,27 @@ def test_a_code_is_typed_in_and_a_wrong_one_can_be_corrected(
     assert [request.code for request in canned.asked] == ["111111", RIGHT_CODE]
 
 
+def test_a_gateway_and_a_code_are_one_organisations(
+    desktop: Desktop, canned: CannedDaemon, start_tray: Start
+) -> None:
+    status = status_named("organisations")
+    canned.show(status)
+    start_tray(desktop)
+    _wait_for(desktop, IconKind.CONNECTED)
+    open_menu(desktop)
+    _choose(desktop, menu(status, time.time()), "Gateways", "Gateway · automatic · vpn.beta", "gw-berlin")
+    wait_until(lambda: len(canned.asked) == 1, "no gateway")
+    assert (canned.asked[0].gateway, canned.asked[0].organisation) == ("gw-berlin", "vpn.beta.example")
+    open_menu(desktop)
+    _choose(desktop, menu(status, time.time()), "Enter code now")
+    wait_until(lambda: any("vpn.beta.example" in title for title in desktop.windows()), "no dialog")
+    time.sleep(0.3)
+    desktop.type(RIGHT_CODE)
+    desktop.key("Return")
+    wait_until(lambda: len(canned.asked) == 2, "no code")
+    assert (canned.asked[1].code, canned.asked[1].organisation) == (RIGHT_CODE, "vpn.beta.example")
+
+
 def test_enrolling_shows_the_qr_code_and_takes_a_first_code(
     desktop: Desktop, canned: CannedDaemon, start_tray: Start
 ) -> None:

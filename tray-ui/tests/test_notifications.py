@@ -65,6 +65,18 @@ def test_the_code_is_typed_into_the_notice(
     assert not any("Enter a code" in title for title in desktop.windows())
 
 
+def test_a_code_that_is_typed_into_the_notice_goes_to_the_organisation_that_asks(
+    desktop: Desktop, canned: CannedDaemon, start_tray: Start, serve: Serve
+) -> None:
+    shown = serve("actions,body,inline-reply", "111111", RIGHT_CODE)
+    canned.show(statuses.two_organisations(now=time.time()))
+    start_tray(desktop)
+    wait_until(lambda: len(canned.asked) == 2, "the code did not arrive")
+    beta = "vpn.beta.example"
+    assert [(it.code, it.organisation) for it in canned.asked] == [("111111", beta), (RIGHT_CODE, beta)]
+    assert [it["title"] for it in shown()] == [f"A code is needed · {beta}", f"The code is wrong. · {beta}"]
+
+
 def test_a_recovery_code_tells_how_many_are_left(
     desktop: Desktop, canned: CannedDaemon, start_tray: Start, serve: Serve
 ) -> None:
