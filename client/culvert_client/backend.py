@@ -102,6 +102,7 @@ class _Backend(Generic[Inner]):
                 for tunnel_id, it in counters.tunnels.items()
             },
             drops={TunnelId(tunnel_id): it.drops for tunnel_id, it in counters.tunnels.items()},
+            all_drops=counters.drops,
         )
 
     def _counters(self) -> culvert_ipsec.Counters:

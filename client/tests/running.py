@@ -47,7 +47,7 @@ class RememberingDatapath:
         self.moves += 1
 
     async def measure(self) -> Measured:
-        return Measured({}, {})
+        return Measured({}, {}, {})
 
     async def close(self) -> None:
         self.applied.append(Desired())

@@ -204,7 +204,8 @@ def test_counters_and_drops_are_shown() -> None:
     world = World()
     world.ask(1, WIKI_ADDRESS)
     world.open()
-    world.post(Measured({TunnelId("t1"): Usage(3, 4, 500, 600)}, {TunnelId("t1"): {"icv": 2}}))
+    world.post(Measured({TunnelId("t1"): Usage(3, 4, 500, 600)}, {TunnelId("t1"): {"icv": 2}}, {"icv": 3}))
+    assert dict(world.status().drops) == {"icv": 3}
     shown = world.status().tunnels[0]
     assert (shown.packets_in, shown.packets_out, shown.bytes_in, shown.bytes_out) == (3, 4, 500, 600)
     assert dict(shown.drops) == {"icv": 2}

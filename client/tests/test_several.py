@@ -59,10 +59,10 @@ def test_the_same_tunnel_id_of_two_is_two_tunnels() -> None:
     assert union.with_wish(1, Desired()).with_wish(1, first).whole == union.whole
 
     usage, drops = Usage(1), {"icv": 2}
-    counted = Measured({ids[0]: usage, ids[1]: Usage(5)}, {ids[0]: drops})
+    counted = Measured({ids[0]: usage, ids[1]: Usage(5)}, {ids[0]: drops}, {"icv": 3})
     assert parted(counted) == {
-        1: Measured({TunnelId("t1"): usage}, {TunnelId("t1"): drops}),
-        4: Measured({TunnelId("t1"): Usage(5)}, {}),
+        1: Measured({TunnelId("t1"): usage}, {TunnelId("t1"): drops}, {"icv": 3}),
+        4: Measured({TunnelId("t1"): Usage(5)}, {}, {"icv": 3}),
     }
 
 

@@ -92,6 +92,7 @@ class Client:
         self.connected = False
         self.clicks = Clicks()
         self.drops: Mapping[TunnelId, Mapping[str, int]] = {}
+        self.all_drops: Mapping[str, int] = {}
         self._calls = itertools.count(1)
         self.machines = {
             fqdn: Machine(
@@ -189,8 +190,8 @@ class Client:
                 self.profile = self.profile.with_code(valid_until)
                 self._faults.code_proven()
                 return []
-            case Measured(usage, drops):
-                self.drops = drops
+            case Measured(usage, drops, all_drops):
+                self.drops, self.all_drops = drops, all_drops
                 counted = [
                     (self._name_of(tunnel_id), tunnel.Counted(used)) for tunnel_id, used in usage.items()
                 ]

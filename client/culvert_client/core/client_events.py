@@ -138,10 +138,11 @@ class CodeProven:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What the datapath counted; `drops` by cause over all tunnels."""
+    """What the datapath counted; drops by cause. `all_drops` has what belongs to no tunnel, too."""
 
     usage: Mapping[TunnelId, Usage]
     drops: Mapping[TunnelId, Mapping[str, int]]
+    all_drops: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)

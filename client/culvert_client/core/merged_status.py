@@ -54,6 +54,7 @@ def merged(statuses: Sequence[tuple[str, local_pb2.Status]]) -> local_pb2.Status
         version=lead.version,
         datapath=lead.datapath,
         paused_until=lead.paused_until,
+        drops=lead.drops,
         organisations=[_organisation(name, status) for name, status in statuses],
     )
 

@@ -61,6 +61,7 @@ def status_of(
         version=version,
         datapath=datapath,
         paused_until=client.paused_until,
+        drops=client.all_drops,
     )
 
 

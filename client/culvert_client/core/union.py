@@ -44,7 +44,7 @@ def owner_of(shared: TunnelId) -> tuple[int, TunnelId]:
 def parted(measured: Measured) -> dict[int, Measured]:
     """What was counted, by organisation."""
     usage, drops = _by_owner(measured.usage), _by_owner(measured.drops)
-    return {number: Measured(usage[number], drops.get(number, {})) for number in usage}
+    return {number: Measured(usage[number], drops.get(number, {}), measured.all_drops) for number in usage}
 
 
 def _renamed(number: int, sas: Sas) -> Sas:

@@ -6,6 +6,7 @@ import asyncio
 import ssl
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from culvert_lab.netns import Inside
 from culvert_lab.topology import CONTROLLER_ADDRESS, REST_PORT
 
 POLL_SECONDS = 0.05
+# Of a gateway's causes to drop a packet, those of keys and policy.
+TUNNEL_CAUSES = {"bad_spi", "replay", "icv", "hard_limit", "key", "selector", "policy", "no_sa"}
 
 
 class Admin:
@@ -57,6 +60,16 @@ class Admin:
     async def tunnel_entries(self, gateway: str) -> int:
         """Entries that tunnels have put into the gateway's tables, as read back from it."""
         return int((await self.get(f"/gateways/{gateway}/entries"))["tunnel_entries"])
+
+    async def tunnel_drops(self, gateway: str) -> int:
+        """Packets that the gateway dropped for their keys or their policy, as its next sample says. Raises StepError."""
+        path, now = f"/gateways/{gateway}/samples", datetime.now(UTC)
+
+        def later(samples: list[dict[str, Any]]) -> bool:
+            return bool(samples) and datetime.fromisoformat(samples[-1]["at"]) > now
+
+        samples = await self.until(path, later, "A sample of the gateway's counters")
+        return sum(count for cause, count in samples[-1]["drops"].items() if cause in TUNNEL_CAUSES)
 
     def close(self) -> None:
         self._client.close()

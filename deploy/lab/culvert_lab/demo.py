@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from pathlib import Path
+from typing import NamedTuple
 
 from culvert_lab import bind9, capture, intranet, laptop, parts, targets, timeline_svg, timeline_text
 from culvert_lab import topology as net
@@ -127,8 +128,8 @@ async def _first_page(lab: Lab, joined: Joined, progress: Progress) -> None:
 
     progress.head("Afterwards")
     async with progress.step(f"{DOWNLOAD_BYTES >> 20} MiB downloaded while the keys change") as found:
-        lost, rekeys = await rekey_under_load(lab)
-        found.text = f"{rekeys} rekeys, {lost} bytes lost"
+        rekeyed = await rekey_under_load(lab, joined.admin)
+        found.text = f"{rekeyed.rekeys} rekeys, {rekeyed.dropped} packets dropped"
     async with progress.step("Idle: the tunnel closes by itself, the gateway's entries go") as found:
         left = await idle(joined.admin)
         found.text = f"{left} entries left"
@@ -136,7 +137,7 @@ async def _first_page(lab: Lab, joined: Joined, progress: Progress) -> None:
         seen = await watch.stop()
         found.text = f"{seen.esp} ESP packets, {seen.cleartext} in clear"
 
-    report = _report(line, seen, control, lost, rekeys, left)
+    report = _report(line, seen, control, rekeyed, left)
     report.write(BUILD / "demo.json")
     progress.head("The time line of that click")
     progress.say(timeline_text.render(line, colour=progress.fancy))
@@ -162,16 +163,27 @@ async def click(lab: Lab, picture: Path) -> Timeline:
     return await laptop.timeline(lab, net.WIKI_NAME, visit)
 
 
-async def rekey_under_load(lab: Lab) -> tuple[int, int]:
-    """Download while soft limits are reached: (bytes lost, rekeys). What TCP had to repeat counts as lost."""
-    before = (await laptop.tunnel(lab, net.WIKI_NAME)).generation
+class Rekeyed(NamedTuple):
+    """What a download under rekeys came to. TCP repeats what is late, too: `repeated` alone is no loss."""
+
+    rekeys: int
+    missing: int
+    repeated: int
+    dropped: int
+
+
+async def rekey_under_load(lab: Lab, admin: Admin) -> Rekeyed:
+    """Download while soft limits are reached, and ask both ends of the tunnel what they dropped. Raises StepError."""
+    before = await laptop.tunnel(lab, net.WIKI_NAME)
+    dropped = -sum((await laptop.status(lab)).drops.values())
     rate = targets.chosen().download_rate
     fetched = await laptop.download(lab, f"{URL}download?bytes={DOWNLOAD_BYTES}&rate={rate}")
-    after = await laptop.tunnel(lab, net.WIKI_NAME)
     if fetched.error:
         raise StepError(f"The download broke off after {fetched.received} bytes: {fetched.error}")
-    repeated = await intranet.resent(lab)
-    return fetched.missing + repeated, after.generation - before
+    after = await laptop.tunnel(lab, net.WIKI_NAME)
+    dropped += await admin.tunnel_drops(parts.GATEWAY)
+    dropped += sum((await laptop.status(lab)).drops.values())
+    return Rekeyed(after.generation - before.generation, fetched.missing, await intranet.resent(lab), dropped)
 
 
 async def idle(admin: Admin) -> int:
@@ -200,16 +212,18 @@ async def _unreachable(lab: Lab) -> None:
         raise StepError(f"{net.WIKI_ADDRESS} can be reached without a tunnel")
 
 
-def _report(line: Timeline, seen: Seen, control: Seen, lost: int, rekeys: int, left: int) -> Report:
+def _report(line: Timeline, seen: Seen, control: Seen, rekeyed: Rekeyed, left: int) -> Report:
     return Report(
         first_page_ms=round(line.total, 3),
         dns_held_ms=round(line.held_ms, 3),
         tunnel_setup_ms=round(line.setup_ms, 3),
         esp_packets=seen.esp,
         cleartext_packets=seen.cleartext,
-        bytes_lost_at_rekey=lost,
+        bytes_lost_at_rekey=rekeyed.missing + (rekeyed.repeated if rekeyed.dropped else 0),
+        bytes_repeated=rekeyed.repeated,
+        packets_dropped=rekeyed.dropped,
         entries_left=left,
-        rekeys=rekeys,
+        rekeys=rekeyed.rekeys,
         frames_captured=seen.frames,
         frames_lost_by_capture=seen.lost,
         control_cleartext_packets=control.cleartext,

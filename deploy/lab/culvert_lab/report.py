@@ -19,6 +19,8 @@ class Report:
     esp_packets: int
     cleartext_packets: int
     bytes_lost_at_rekey: int
+    bytes_repeated: int
+    packets_dropped: int
     entries_left: int
     rekeys: int
     frames_captured: int
@@ -49,6 +51,10 @@ class Report:
             ),
             (self.rekeys > 0, "the tunnel was not rekeyed during the download"),
             (self.bytes_lost_at_rekey == 0, f"{self.bytes_lost_at_rekey} bytes were lost at the rekey"),
+            (
+                self.packets_dropped == 0,
+                f"the tunnel's ends dropped {self.packets_dropped} packets while the keys changed",
+            ),
             (self.entries_left == 0, f"{self.entries_left} entries were left on the gateway"),
         )
         return [words for holds, words in rules if not holds]

@@ -115,6 +115,26 @@ Global___ActivityKind: _TypeAlias = ActivityKind  # noqa: Y015
 class Status(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class DropsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     STATE_FIELD_NUMBER: _builtins.int
     USER_FIELD_NUMBER: _builtins.int
     DEVICE_NAME_FIELD_NUMBER: _builtins.int
@@ -130,6 +150,7 @@ class Status(_message.Message):
     DATAPATH_FIELD_NUMBER: _builtins.int
     PAUSED_UNTIL_FIELD_NUMBER: _builtins.int
     ORGANISATIONS_FIELD_NUMBER: _builtins.int
+    DROPS_FIELD_NUMBER: _builtins.int
     state: Global___State.ValueType
     user: _builtins.str
     device_name: _builtins.str
@@ -163,6 +184,10 @@ class Status(_message.Message):
         most ready, and what lists things lists those of all.
         """
 
+    @_builtins.property
+    def drops(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Packets that the datapath dropped since it began, by cause, with those of tunnels and those that no tunnel knows."""
+
     def __init__(
         self,
         *,
@@ -181,10 +206,11 @@ class Status(_message.Message):
         datapath: _builtins.str = ...,
         paused_until: _builtins.int = ...,
         organisations: _abc.Iterable[Global___Organisation] | None = ...,
+        drops: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "last_error", b"last_error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "clicks", b"clicks", "code_valid_until", b"code_valid_until", "controller", b"controller", "datapath", b"datapath", "device_name", b"device_name", "gateways", b"gateways", "last_error", b"last_error", "organisations", b"organisations", "paused_until", b"paused_until", "resources", b"resources", "selected_gateway", b"selected_gateway", "state", b"state", "tunnels", b"tunnels", "user", b"user", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "clicks", b"clicks", "code_valid_until", b"code_valid_until", "controller", b"controller", "datapath", b"datapath", "device_name", b"device_name", "drops", b"drops", "gateways", b"gateways", "last_error", b"last_error", "organisations", b"organisations", "paused_until", b"paused_until", "resources", b"resources", "selected_gateway", b"selected_gateway", "state", b"state", "tunnels", b"tunnels", "user", b"user", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__last_error: _TypeAlias = _typing.Literal["last_error"]  # noqa: Y015
     _WhichOneofArgType__last_error: _TypeAlias = _typing.Literal["_last_error", b"_last_error"]  # noqa: Y015
