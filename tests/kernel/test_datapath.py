@@ -16,7 +16,7 @@ from linux_esp.controller import Controller
 from linux_esp.entries import GATEWAY, INNER, OFFICE, PEER, WAN, Pair, entry, prefix
 from linux_esp.laptop import DEVICE, GCM, NUMBERS, PORT, PREFIXES, Laptop
 from linux_esp.site import Site, waited
-from linux_esp.suites import SUITES, Suite
+from linux_esp.suites import SUITES
 from linux_esp.traffic import Exchange, echo_over_tcp, ping
 from linux_esp.xfrm import ip
 
@@ -34,9 +34,11 @@ def laptop(site: Site, controller: Controller) -> Iterator[Laptop]:
         made.close()
 
 
-@pytest.mark.parametrize("suite", SUITES, ids=str)
-def test_traffic_passes_both_ways_with_every_suite(site: Site, laptop: Laptop, suite: Suite) -> None:
-    laptop.open(Pair(suite))
+@pytest.mark.parametrize("pair", [*map(Pair, SUITES), Pair(GCM, outer=6)], ids=str)
+def test_traffic_passes_both_ways_with_every_suite_and_over_ipv6(
+    site: Site, laptop: Laptop, pair: Pair
+) -> None:
+    laptop.open(pair)
     for version in (4, 6):
         assert ping("peer", OFFICE[version]) == 3
         assert ping("office", INNER[version]) == 3
@@ -204,12 +206,14 @@ def test_the_tunnel_follows_to_another_address_and_back(
         controller.delete([way])
 
 
-def test_the_way_through_a_nat_is_kept_open(site: Site, laptop: Laptop) -> None:
-    laptop.open(Pair(GCM))
+@pytest.mark.parametrize("outer", [4, 6])
+def test_the_way_through_a_nat_is_kept_open(site: Site, laptop: Laptop, outer: int) -> None:
+    laptop.open(Pair(GCM, outer=outer))
     with site.gateway.call(_wiretap, "wan") as tap:
         site.peer.call(laptop.path.keep_alive)
         keepalive = struct.pack("!HHH", PORT, 4500, 9)
-        assert waited(lambda: any(keepalive in frame and frame[42] == 0xFF for frame in _heard(tap)))
+        at = {4: 42, 6: 62}[outer]
+        assert waited(lambda: any(keepalive in frame and frame[at] == 0xFF for frame in _heard(tap)))
     assert laptop.counters().keepalives_out == 1
 
 

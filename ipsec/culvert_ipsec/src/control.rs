@@ -1,7 +1,8 @@
-//! The ancillary data of a datagram: its traffic class (ip(7), IP_TOS and IP_RECVTOS) and, where several come or go as
-//! one, the length of each (udp(7), UDP_SEGMENT and UDP_GRO).
+//! The ancillary data of a datagram: its traffic class (ip(7), IP_TOS; ipv6(7), IPV6_TCLASS) and, where several come or go
+//! as one, the length of each (udp(7), UDP_SEGMENT and UDP_GRO).
 
 use std::mem;
+use std::net::IpAddr;
 
 use esp::TrafficClass;
 
@@ -23,18 +24,23 @@ const INT: libc::c_uint = mem::size_of::<libc::c_int>() as libc::c_uint;
 impl Control {
     /// Attached to a message that is sent: its outer header gets this traffic class, and with `segment` it leaves as
     /// several datagrams of that length.
-    pub fn set(&mut self, header: &mut libc::msghdr, class: TrafficClass, segment: Option<u16>) {
+    pub fn set(
+        &mut self,
+        header: &mut libc::msghdr,
+        to: IpAddr,
+        class: TrafficClass,
+        segment: Option<u16>,
+    ) {
         self.attach(header);
+        let (level, kind) = match to {
+            IpAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_TOS),
+            IpAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+        };
         // SAFETY: `attach` gave the header this buffer, which has room for two messages of an `int`; so none of the
         // pointers into it is null, and `segment` is no longer than an `int`.
         unsafe {
             let first = libc::CMSG_FIRSTHDR(header);
-            put(
-                first,
-                libc::IPPROTO_IP,
-                libc::IP_TOS,
-                libc::c_int::from(class.0),
-            );
+            put(first, level, kind, libc::c_int::from(class.0));
             let mut len = libc::CMSG_SPACE(INT);
             if let Some(segment) = segment {
                 put(
@@ -78,13 +84,17 @@ pub unsafe fn received(header: &libc::msghdr) -> Received {
         segment: None,
     };
     // SAFETY: the kernel wrote whole messages into the buffer, whose sizes CMSG_FIRSTHDR and CMSG_NXTHDR check. IP_TOS
-    // comes with a byte, UDP_GRO with an `int`.
+    // comes with a byte, IPV6_TCLASS and UDP_GRO with an `int`.
     unsafe {
         let mut message = libc::CMSG_FIRSTHDR(header);
         while !message.is_null() {
             let data = libc::CMSG_DATA(message);
             match ((*message).cmsg_level, (*message).cmsg_type) {
                 (libc::IPPROTO_IP, libc::IP_TOS) => received.class = TrafficClass(*data),
+                (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                    let class = data.cast::<libc::c_int>().read_unaligned();
+                    received.class = TrafficClass(class as u8);
+                }
                 (libc::SOL_UDP, libc::UDP_GRO) => {
                     let segment = data.cast::<libc::c_int>().read_unaligned();
                     received.segment = usize::try_from(segment).ok().filter(|len| *len > 0);

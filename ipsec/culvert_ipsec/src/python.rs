@@ -1,7 +1,7 @@
 //! The module `culvert_ipsec._native`. It takes the values of `desired.py` as they are, by attribute.
 
 use std::io;
-use std::net::{IpAddr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 use esp::{AllowedSuites, InboundSa, KeyMaterial, Limits, OutboundSa, Spi, Suite};
 use pyo3::exceptions::{PyOSError, PyValueError};
@@ -237,16 +237,13 @@ fn desired(tunnel: PyTunnel, allowed: AllowedSuites) -> PyResult<Desired> {
     } else {
         narrow.collect::<PyResult<_>>()?
     };
-    let IpAddr::V4(outer) = tunnel.outer_address else {
-        return Err(PyValueError::new_err("ESP over IPv6 is not supported"));
-    };
     Ok(Desired {
         id: tunnel.tunnel_id,
         inner: std::iter::once(tunnel.inner_address)
             .chain(tunnel.inner_address6)
             .collect(),
         remote,
-        outer: SocketAddrV4::new(outer, tunnel.outer_port),
+        outer: SocketAddr::new(tunnel.outer_address, tunnel.outer_port),
         inbound: tunnel
             .inbound
             .into_iter()

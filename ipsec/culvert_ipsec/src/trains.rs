@@ -6,14 +6,14 @@
 //!          └── train: the last may be shorter ┘└── train ────┘└─────────────┘
 //! ```
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::ops::Range;
 
 use esp::TrafficClass;
 
 /// The kernel's UDP_MAX_SEGMENTS, in its older form.
 const MAX_SEGMENTS: usize = 64;
-/// What one IPv4 packet has room for beside its header and UDP's: the kernel builds a train as if it were one.
+/// What one IPv4 packet has room for beside its header and UDP's, and IPv6 has more: the kernel builds a train as if it were one.
 const MAX_BYTES: usize = 65535 - 20 - 8;
 const CAPACITY: usize = 4 * 65536;
 
@@ -22,7 +22,7 @@ pub struct Train {
     pub bytes: Range<usize>,
     /// Length of each packet but the last, which may be shorter.
     pub segment: usize,
-    pub to: SocketAddrV4,
+    pub to: SocketAddr,
     pub class: TrafficClass,
 }
 
@@ -41,7 +41,7 @@ impl Train {
         })
     }
 
-    fn takes(&self, len: usize, to: SocketAddrV4, class: TrafficClass) -> bool {
+    fn takes(&self, len: usize, to: SocketAddr, class: TrafficClass) -> bool {
         (self.to, self.class) == (to, class)
             && len <= self.segment
             && self.bytes.len() % self.segment == 0
@@ -73,7 +73,7 @@ impl Trains {
     }
 
     /// The packet that was written to the start of the room goes there.
-    pub fn depart(&mut self, len: usize, to: SocketAddrV4, class: TrafficClass) {
+    pub fn depart(&mut self, len: usize, to: SocketAddr, class: TrafficClass) {
         let start = self.used;
         self.used = (self.used + len).min(self.bytes.len());
         match self.trains.last_mut() {
@@ -138,7 +138,7 @@ mod tests {
             for (number, (len, port, class)) in packets.into_iter().enumerate() {
                 let Some(room) = trains.room(len) else { break };
                 room.fill(number as u8);
-                let to = SocketAddrV4::new([192, 0, 2, 1].into(), port);
+                let to = SocketAddr::from(([192, 0, 2, 1], port));
                 trains.depart(len, to, TrafficClass(class));
                 departed.push((vec![number as u8; len], to, TrafficClass(class)));
             }
@@ -160,7 +160,7 @@ mod tests {
         while !trains.is_full() {
             trains.depart(
                 1472,
-                SocketAddrV4::new([192, 0, 2, 1].into(), 4500),
+                SocketAddr::from(([192, 0, 2, 1], 4500)),
                 TrafficClass(0),
             );
         }

@@ -6,7 +6,7 @@
 //! ```
 
 use std::collections::{HashMap, HashSet};
-use std::net::{IpAddr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub struct Desired {
     /// The device's own, of each family that the tunnel carries.
     pub inner: Vec<IpAddr>,
     pub remote: Vec<Selector>,
-    pub outer: SocketAddrV4,
+    pub outer: SocketAddr,
     pub inbound: Vec<Keyed<InboundSa>>,
     pub outbound: Option<Keyed<OutboundSa>>,
 }
@@ -59,7 +59,7 @@ struct Tunnel {
     id: String,
     inner: Vec<Address>,
     remote: Vec<Selector>,
-    outer: SocketAddrV4,
+    outer: SocketAddr,
     outbound: Option<Live<OutboundSa>>,
     traffic: Traffic,
     last_sent: f64,
@@ -265,7 +265,7 @@ impl Tunnels {
     }
 
     /// Where a keepalive is due now; they count as sent.
-    pub fn due_keepalives(&mut self, now: f64) -> Vec<SocketAddrV4> {
+    pub fn due_keepalives(&mut self, now: f64) -> Vec<SocketAddr> {
         let silent = |tunnel: &&mut Tunnel| {
             tunnel.outbound.is_some() && now - tunnel.last_sent >= KEEPALIVE_INTERVAL
         };

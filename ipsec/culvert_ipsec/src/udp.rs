@@ -2,11 +2,13 @@
 
 use std::io;
 use std::mem;
-use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::arrivals::{Arrivals, MESSAGES, ROOM};
 use crate::control::{Control, received};
@@ -20,9 +22,10 @@ const CALL: usize = 64;
 /// How long a sender waits for room in the socket.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// On every IPv4 address.
+/// On every IPv6 and IPv4 address, or on every IPv4 address where Linux has no IPv6.
 pub struct Udp {
     socket: UdpSocket,
+    v6: bool,
     segmentation: Arc<AtomicBool>,
     gro: bool,
 }
@@ -30,18 +33,25 @@ pub struct Udp {
 impl Udp {
     /// With the offloads that the kernel has, or none.
     pub fn bind(port: u16, offloads: bool) -> io::Result<Self> {
-        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port))?;
-        socket.set_nonblocking(true)?;
+        let (socket, v6) = match bind(Domain::IPV6, port) {
+            Ok(socket) => (socket, true),
+            Err(error) if error.raw_os_error() == Some(libc::EADDRINUSE) => return Err(error),
+            Err(_) => (bind(Domain::IPV4, port)?, false),
+        };
         for option in [libc::SO_RCVBUFFORCE, libc::SO_SNDBUFFORCE] {
             set_option(&socket, libc::SOL_SOCKET, option, SOCKET_BUFFER)?;
         }
         set_option(&socket, libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
+        if v6 {
+            set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
+        }
         // Zero for the socket: each message says its own.
         let segmentation =
             offloads && set_option(&socket, libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok();
         let gro = offloads && set_option(&socket, libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
         Ok(Self {
             socket,
+            v6,
             segmentation: Arc::new(segmentation.into()),
             gro,
         })
@@ -130,8 +140,16 @@ impl Udp {
         failed
     }
 
-    pub fn send(&self, packet: &[u8], to: SocketAddrV4) -> io::Result<()> {
-        self.socket.send_to(packet, to).map(|_| ())
+    pub fn send(&self, packet: &[u8], to: SocketAddr) -> io::Result<()> {
+        self.socket.send_to(packet, self.spelt(to)).map(|_| ())
+    }
+
+    /// As the socket's family has it: an IPv4 address on an IPv6 socket is a mapped one (ipv6(7)).
+    fn spelt(&self, to: SocketAddr) -> SocketAddr {
+        match to {
+            SocketAddr::V4(v4) if self.v6 => (v4.ip().to_ipv6_mapped(), v4.port()).into(),
+            _ => to,
+        }
     }
 
     fn send_apart(&self, trains: &Trains, train: &Train) -> usize {
@@ -158,18 +176,20 @@ impl Udp {
                 iov_len: bytes.len(),
             }
         });
-        let mut names: [libc::sockaddr_in; CALL] =
-            std::array::from_fn(|index| socket_address(row(index).map(|row| row.to)));
+        let names: [Option<SockAddr>; CALL] =
+            std::array::from_fn(|index| row(index).map(|row| self.spelt(row.to).into()));
         let mut controls = [Control::default(); CALL];
         let mut messages: [libc::mmsghdr; CALL] = std::array::from_fn(|_| empty_header());
         for (index, row) in rows.iter().enumerate().take(count) {
             let header = &mut messages[index].msg_hdr;
             header.msg_iov = &mut vectors[index];
             header.msg_iovlen = 1;
-            header.msg_name = (&raw mut names[index]).cast();
-            header.msg_namelen = mem::size_of::<libc::sockaddr_in>() as libc::socklen_t;
+            if let Some(name) = &names[index] {
+                header.msg_name = name.as_ptr().cast_mut().cast();
+                header.msg_namelen = name.len();
+            }
             let segment = (row.packets() > 1).then_some(row.segment as u16);
-            controls[index].set(header, row.class, segment);
+            controls[index].set(header, row.to.ip(), row.class, segment);
         }
         loop {
             // SAFETY: all headers, vectors, names and controls outlive the call and point to live memory, of which
@@ -205,15 +225,17 @@ fn empty_header() -> libc::mmsghdr {
     unsafe { mem::zeroed() }
 }
 
-fn socket_address(address: Option<SocketAddrV4>) -> libc::sockaddr_in {
-    // SAFETY: `sockaddr_in` is plain data, for which all zeros is a value.
-    let mut name: libc::sockaddr_in = unsafe { mem::zeroed() };
-    if let Some(address) = address {
-        name.sin_family = libc::AF_INET as libc::sa_family_t;
-        name.sin_port = address.port().to_be();
-        name.sin_addr.s_addr = u32::from(*address.ip()).to_be();
-    }
-    name
+fn bind(domain: Domain, port: u16) -> io::Result<UdpSocket> {
+    let socket = Socket::new(domain, Type::DGRAM, None)?;
+    socket.set_nonblocking(true)?;
+    let any: SocketAddr = if domain == Domain::IPV6 {
+        socket.set_only_v6(false)?;
+        (Ipv6Addr::UNSPECIFIED, port).into()
+    } else {
+        (Ipv4Addr::UNSPECIFIED, port).into()
+    };
+    socket.bind(&any.into())?;
+    Ok(socket.into())
 }
 
 fn set_option(

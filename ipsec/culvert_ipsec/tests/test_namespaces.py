@@ -52,15 +52,15 @@ def wiretap(end: End) -> socket.socket:
     return tap
 
 
-def heard(tap: socket.socket) -> list[bytes]:
-    """IPv4 packets on the wire so far."""
+def heard(tap: socket.socket, ethertype: int = 0x0800) -> list[bytes]:
+    """Packets of a family on the wire so far."""
     packets: list[bytes] = []
     while True:
         try:
             frame = tap.recv(65536)
         except BlockingIOError:
             return packets
-        if frame[12:14] == b"\x08\x00":
+        if frame[12:14] == ethertype.to_bytes(2):
             packets.append(frame[14:])
 
 
@@ -135,6 +135,44 @@ def test_both_families_go_through_one_tunnel_and_one_of_them_can_leave(ends: tup
         )
         assert b"fd00:" not in shown.stdout
     subprocess.run(["ip", "netns", "exec", a.namespace, "ping", "-c1", "-W5", b.inner], check=True)
+
+
+def test_a_tunnel_goes_on_over_ipv6_with_the_sas_that_it_has(ends: tuple[End, End]) -> None:
+    a, b = ends
+    ping = ["ip", "netns", "exec", a.namespace, "ping", "-c1", "-W5", b.inner]
+    subprocess.run(ping, check=True)
+    outer = {"a": "fd00:1::1", "b": "fd00:1::2"}
+    for end in ends:
+        add = [
+            "ip",
+            "-n",
+            end.namespace,
+            "address",
+            "add",
+            f"{outer[end.namespace[-1]]}/64",
+            "dev",
+            "wire",
+            "nodad",
+        ]
+        subprocess.run(add, check=True)
+    tap = wiretap(b)
+    for end, peer in ((a, b), (b, a)):
+        moved = replace(end.state.tunnels[0], outer_address=outer[peer.namespace[-1]])
+        end.state = replace(end.state, tunnels=(moved,))
+        end.apply()
+    subprocess.run([*ping, "-Q", hex(ECT_0)], check=True)
+    with entered(b.namespace):
+        listener = socket.create_server((b.inner, 8080))
+    with entered(a.namespace), socket.create_connection((b.inner, 8080)) as sender:
+        receiver, _ = listener.accept()
+        threading.Thread(target=sender.sendall, args=(bytes(1 << 20),)).start()
+        assert len(receiver.recv(1 << 20, socket.MSG_WAITALL)) == 1 << 20
+    # Neighbours are found with ICMPv6, some of it behind hop-by-hop options.
+    others = (socket.IPPROTO_ICMPV6, socket.IPPROTO_HOPOPTS)
+    packets = [it for it in heard(tap, 0x86DD) if it[6] not in others]
+    assert {(it[6], it[40:44]) for it in packets} == {(socket.IPPROTO_UDP, struct.pack("!HH", 4500, 4500))}
+    assert {(it[0] << 4 | it[1] >> 4) & 0xFF for it in packets} >= {0, ECT_0}
+    assert sum(b.datapath.counters().drops.values()) == 0
 
 
 def test_only_what_the_selectors_name_is_sent(ends: tuple[End, End]) -> None:

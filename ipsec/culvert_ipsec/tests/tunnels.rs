@@ -1,7 +1,7 @@
 //! Which packets pass between a client's tunnels and a gateway, and what becomes of their SAs.
 #![allow(clippy::unwrap_used)]
 
-use std::net::{Ipv6Addr, SocketAddrV4};
+use std::net::{Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use culvert_ipsec::address::Prefix;
@@ -55,7 +55,7 @@ fn tunnel(id: &str, prefix: &str, outer_port: u16) -> Desired {
         id: id.into(),
         inner: vec![CLIENT.into()],
         remote: vec![Selector::all(Prefix::parse(prefix).unwrap())],
-        outer: SocketAddrV4::new([198, 51, 100, 2].into(), outer_port),
+        outer: SocketAddr::from(([198, 51, 100, 2], outer_port)),
         inbound: vec![],
         outbound: None,
     }
@@ -87,7 +87,7 @@ fn from_gateway(sa: &mut OutboundSa, inner: &[u8]) -> Vec<u8> {
     out[..len].to_vec()
 }
 
-fn send(tunnels: &mut Tunnels, inner: &[u8]) -> Option<(Vec<u8>, SocketAddrV4)> {
+fn send(tunnels: &mut Tunnels, inner: &[u8]) -> Option<(Vec<u8>, SocketAddr)> {
     let out = depart(tunnels, Vnet::default(), inner);
     let train = out.trains().first()?;
     Some((out.packet(train.bytes.clone()).to_vec(), train.to))

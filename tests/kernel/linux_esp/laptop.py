@@ -96,7 +96,7 @@ class Laptop:
             f"t{self.pair.tunnel}",
             INNER[4],
             PREFIXES,
-            GATEWAY[4],
+            GATEWAY[self.pair.outer],
             inbound=opening,
             outbound=sealing,
             inner_address6=INNER[6],

@@ -20,7 +20,7 @@ import struct
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, ip_address
 from typing import Self
 
 from pyroute2 import NetlinkError
@@ -52,7 +52,7 @@ from culvert_ipsec.xfrm_sad import Sad, Tally
 from culvert_ipsec.xfrm_socket import XfrmSocket
 from culvert_ipsec.xfrm_statistics import Drops
 from culvert_ipsec.xfrm_suites import SUITES, algorithms, allowed
-from culvert_ipsec.xfrm_values import Direction, Policy, Replay, Sa, SaName, Traffic
+from culvert_ipsec.xfrm_values import Address, Direction, Policy, Replay, Sa, SaName, Traffic
 
 # linux/if_tun.h, linux/udp.h
 _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 1, 0x1000
@@ -60,6 +60,7 @@ _UDP_ENCAP, _UDP_ENCAP_ESPINUDP = 100, 2
 _KEEPALIVE = b"\xff"  # RFC 3948 section 2.3
 _PROBE_SPI = 0x100
 _LOOPBACK = IPv4Address("127.0.0.1")
+_FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 
 
 class Kernel:
@@ -74,7 +75,8 @@ class Kernel:
         self._stack = stack
         self._tun_name, self._udp_port, self._suites = tun_name, udp_port, suites
         self._xfrm = stack.enter_context(_xfrm_socket())
-        self._udp = stack.enter_context(_udp_socket(udp_port))
+        self._udp = stack.enter_context(_udp_socket(socket.AF_INET, udp_port))
+        self._udp6 = _udp6_socket(stack, udp_port)
         stack.callback(os.close, _device(tun_name))
         self._notices = stack.enter_context(Notices())
         self.trap = stack.enter_context(Acquires())
@@ -84,7 +86,7 @@ class Kernel:
         self._keepalives = 0
         self._indices: Iterator[int] = iter(INDICES)
         self._reqids: dict[str, int] = {}
-        self._sources: dict[str, IPv4Address] = {}
+        self._sources: dict[str, Address] = {}
         self._desired: DatapathState | None = None
         self._known = Wanted()
         self._flows: dict[Owner, FlowCounters] = {}
@@ -153,7 +155,9 @@ class Kernel:
         """Keep the way through a NAT open (RFC 3948 section 4); every 20 seconds is the default there."""
         for tunnel in self._desired.tunnels if self._desired is not None else ():
             try:
-                self._udp.sendto(_KEEPALIVE, (tunnel.outer_address, tunnel.outer_port))
+                udp = self._udp if ip_address(tunnel.outer_address).version == 4 else self._udp6
+                if udp is not None:
+                    udp.sendto(_KEEPALIVE, (tunnel.outer_address, tunnel.outer_port))
             except OSError:
                 continue  # There is no network now.
             self._keepalives += 1
@@ -256,12 +260,12 @@ class Kernel:
             index for index in itertools.chain.from_iterable(itertools.repeat(INDICES)) if index not in left
         )
 
-    def _source(self, outer: str) -> IPv4Address:
+    def _source(self, outer: str) -> Address:
         """Our address on the way to this one; the last known while there is no way."""
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        with socket.socket(_FAMILIES[ip_address(outer).version], socket.SOCK_DGRAM) as asking:
             try:
                 asking.connect((outer, UDP_ENCAPSULATION_PORT))
-                return IPv4Address(asking.getsockname()[0])
+                return ip_address(asking.getsockname()[0])
             except OSError as error:
                 if outer in self._sources:
                     return self._sources[outer]
@@ -327,12 +331,24 @@ def _xfrm_socket() -> XfrmSocket:
         raise DatapathError(f"This kernel has no IPsec (XFRM): {error.strerror}.") from error
 
 
-def _udp_socket(port: int) -> socket.socket:
-    opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+def _udp6_socket(stack: ExitStack, port: int) -> socket.socket | None:
+    """None where this kernel has no IPv6. Raises OSError."""
     try:
+        return stack.enter_context(_udp_socket(socket.AF_INET6, port))
+    except OSError as error:
+        if error.errno in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):
+            return None
+        raise
+
+
+def _udp_socket(family: socket.AddressFamily, port: int) -> socket.socket:
+    opened = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+    try:
+        if family == socket.AF_INET6:
+            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         # What is not ESP waits here, unread: it shall not take memory.
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
-        opened.bind(("0.0.0.0", port))  # noqa: S104 - the address changes with the network
+        opened.bind(("", port))  # the address changes with the network
         opened.setsockopt(socket.IPPROTO_UDP, _UDP_ENCAP, _UDP_ENCAP_ESPINUDP)
     except OSError:
         opened.close()

@@ -90,7 +90,7 @@ Step = AddSa | RemoveSa | PutPolicy | RemovePolicy
 
 def wanted(
     state: DatapathState,
-    sources: Mapping[str, IPv4Address],
+    sources: Mapping[str, Address],
     reqids: Mapping[str, int],
     suites: Collection[str],
 ) -> Wanted:
@@ -150,9 +150,9 @@ def lingers(known: Wanted, desired: Wanted) -> dict[SaName, Owner]:
 
 
 def _sas(
-    tunnel: TunnelState, source: IPv4Address, reqid: int, port: int, suites: Collection[str]
+    tunnel: TunnelState, source: Address, reqid: int, port: int, suites: Collection[str]
 ) -> Iterator[tuple[Sa, Owner]]:
-    gateway = _outer(tunnel)
+    gateway = ip_address(tunnel.outer_address)
     for given in tunnel.inbound:
         yield (
             Sa(
@@ -172,8 +172,8 @@ def _sas(
         )  # fmt: skip
 
 
-def _policies(tunnel: TunnelState, source: IPv4Address, reqid: int) -> Iterator[Policy]:
-    gateway = _outer(tunnel)
+def _policies(tunnel: TunnelState, source: Address, reqid: int) -> Iterator[Policy]:
+    gateway = ip_address(tunnel.outer_address)
     own: dict[int, Address] = {
         address.version: address
         for address in map(ip_address, filter(None, (tunnel.inner_address, tunnel.inner_address6)))
@@ -205,10 +205,3 @@ def masks(first: int, last: int) -> Iterator[Ports]:
 
 def _priority(base: int, prefix: Network) -> int:
     return base + 128 - prefix.prefixlen
-
-
-def _outer(tunnel: TunnelState) -> IPv4Address:
-    address = ip_address(tunnel.outer_address)
-    if not isinstance(address, IPv4Address):
-        raise DatapathError(f"The gateway's address {address} is not IPv4.")
-    return address
