@@ -23,6 +23,7 @@ from culvert_client.core.client_events import (
     AnswerSeen,
     Applied,
     Apply,
+    Desired,
     Event,
     NameSeen,
     PacketTrapped,
@@ -46,6 +47,7 @@ from culvert_client.stub.upstream import Upstream
 from culvert_client.system_dns import SystemDns
 from culvert_client.tasks import Tasks
 from culvert_client.watch.sniffer import Sniffer
+from culvert_client.ways import Ways
 
 log = logging.getLogger("culvertd")
 
@@ -64,9 +66,17 @@ class Daemon:
         system_dns: SystemDns | None = None,
     ) -> None:
         self.settings, self._datapath = settings, path
-        self.upstream, self._system_dns = Upstream(*filter(None, [settings.dns_upstream])), system_dns
+        self.ways = Ways(lambda query: self.upstream.exchange(query))
+        self.upstream = Upstream(*filter(None, [settings.dns_upstream]), reach=self.ways.reach)
+        self._system_dns = system_dns
         self.log = Log()
-        self._resolver = Resolver(self.upstream, self._profile, self._profile_beside, self._post_dns)
+        self._resolver = Resolver(
+            self.upstream,
+            self._profile,
+            self._profile_beside,
+            self._post_dns,
+            lambda: self.ways.translator,
+        )
         watches = settings.dns_mode is config.DnsMode.WATCH
         use = None if settings.dns_upstream else self.upstream.use
         self._listener = Sniffer(self._post_dns, use) if watches else Listener(self._resolver.resolve)
@@ -74,11 +84,15 @@ class Daemon:
         self._grpc = grpc.aio.server(options=LIMITS)
         self._tasks = Tasks()
         self._wishes: asyncio.Queue[tuple[Organisation, Apply]] = asyncio.Queue()
-        self._union = Union()
+        self._applying = asyncio.Lock()
         self._changed = asyncio.Event()
         self.organisations = {
             number: Organisation(number, state, self) for number, state in enrolments.all().items()
         }
+        # What any of them protects stays blocked while the first of them begins.
+        self._union = Union(
+            {number: Desired(frozenset(it.protected_prefixes)) for number, it in self.profiles().items()}
+        )
         self._several = Several(self, enrolments, path.name)
 
     async def run(self, stopped: asyncio.Event) -> None:
@@ -100,6 +114,7 @@ class Daemon:
             await self._front.open()
             if self._system_dns is not None:
                 await self._system_dns.start(lambda: self._profile().managed_zones, self.upstream.use)
+            self._tasks.start(self._look_around())
             self._tasks.start(self._measure_forever())
             for organisation in self._all():
                 organisation.measure()
@@ -208,7 +223,8 @@ class Daemon:
         while True:
             organisation, wish = await self._wishes.get()
             if self._is_here(organisation):
-                error = await self._apply_wish(organisation, wish)
+                async with self._applying:
+                    error = await self._apply_wish(organisation, wish)
                 # It may have left meanwhile.
                 if self._is_here(organisation):
                     organisation.post(Applied(wish.number, error))
@@ -230,7 +246,7 @@ class Daemon:
 
     async def _apply(self, union: Union) -> CulvertError | None:
         try:
-            await self._datapath.apply(union.whole)
+            await self._datapath.apply(self.ways.over(union.whole))
         except CulvertError as error:
             log.error("%s", error)
             return error
@@ -250,7 +266,15 @@ class Daemon:
                 except CulvertError as error:
                     log.error("%s", error)
 
+    async def _look_around(self) -> None:
+        if await self.ways.look():
+            self._reconnect()
+            async with self._applying:
+                await self._apply(self._union)
+            await self._datapath.moved()
+
     async def _moved(self) -> None:
+        self._tasks.start(self._look_around())
         for organisation in self._all():
             organisation.latencies.measure_anew()
         await self._datapath.moved()

@@ -56,6 +56,7 @@ from culvert_client.local.requests import Requests
 from culvert_client.state_dir import Identity, StateDir
 from culvert_client.stub.upstream import Upstream
 from culvert_client.tasks import Tasks
+from culvert_client.ways import Ways
 
 log = logging.getLogger("culvertd")
 VERSION = version("culvert-client")
@@ -69,6 +70,7 @@ class Host(Protocol):
     """What the organisations share."""
 
     settings: Config
+    ways: Ways
     upstream: Upstream
     log: Log
 
@@ -95,7 +97,7 @@ class Organisation:
         self.latencies = Latencies()
         self._tasks = Tasks()
         self.connection = Connection(
-            state, identity, self.client, self.post, self._tasks.start, VERSION, self
+            state, identity, self.client, self.post, self._tasks.start, VERSION, self, host.ways.reach
         )
         self.requests = Requests(
             self.client, self.post, lambda so: host.until(so, STOP_PATIENCE), self.connection.check

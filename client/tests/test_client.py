@@ -9,6 +9,7 @@ import pytest
 from culvert_client.core import tunnel_events as on
 from culvert_client.core.client import Client
 from culvert_client.core.client_events import (
+    Applied,
     Apply,
     Call,
     CallEnded,
@@ -32,7 +33,7 @@ from culvert_client.core.client_events import (
     TxtAnswered,
     UpstreamAnswered,
 )
-from culvert_client.core.grant import TunnelId, Usage
+from culvert_client.core.grant import Sas, TunnelId, Usage
 from culvert_client.core.status import redacted
 from culvert_proto import CulvertError, Reason, local_pb2
 
@@ -280,3 +281,19 @@ def test_others_see_whether_it_works_and_nothing_of_what_is_done_with_it() -> No
     assert shown.state == local_pb2.STATE_CONNECTED
     assert "wiki" not in str(shown)
     assert "alice" not in str(shown)
+
+
+def test_of_two_tunnels_the_one_that_the_gateway_prefers_comes_first() -> None:
+    world = World()
+    carried: tuple[Sas, ...] = ()
+    for number, fqdn in enumerate(("wiki.corp.example", "git.corp.example"), 1):
+        world.ask(number, WIKI_ADDRESS, fqdn=fqdn)
+        [call] = world.take(Call)
+        made = replace(tunnel(f"t{number}", fqdn), precedence=number)
+        world.post(
+            CallEnded(fqdn, on.TunnelOpened(call.command.call, made, pair(number), asked_at=world.now))
+        )
+        [apply] = world.take(Apply)
+        world.post(Applied(apply.number, None))
+        carried = apply.desired.tunnels
+    assert [sas.tunnel.fqdn for sas in carried] == ["git.corp.example", "wiki.corp.example"]

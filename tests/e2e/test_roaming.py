@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from culvert_lab import laptop
 from culvert_lab.homes import homes
+from culvert_lab.mobile import DNS64, mobile, only_mobile
 from culvert_lab.office import Office
 from culvert_proto import local_pb2
 
@@ -34,3 +35,25 @@ async def test_a_download_goes_on_through_another_nat_and_loses_nothing(office: 
         # The controller is reached from there, too.
         opened = await office.culvert("open", await office.add_resource("roam"))
         assert opened.code == 0, opened.stderr
+
+
+async def test_a_download_goes_on_where_there_is_ipv6_alone(office: Office) -> None:
+    await office.daemon.stop()
+    async with mobile(office.lab):
+        office.daemon = await laptop.start_daemon(office.lab, "culvertd-mobile", upstream=f"[{DNS64}]:53")
+        assert (await office.fetch()).code == 0
+        [before] = (await laptop.status(office.lab)).tunnels
+        another = await office.add_resource("mobile")
+        async with downloads.running(office.lab) as download:
+            await download.first_after(time.perf_counter())
+            with only_mobile():
+                await download.first_after(time.perf_counter())
+                # What the network's name server makes of a name's IPv4 address would lead past the tunnel.
+                opened = await office.fetch(another)
+                assert opened.code == 0, opened.stderr
+            await download.first_after(time.perf_counter())
+        assert download.whole
+        found = {tunnel.fqdn: tunnel for tunnel in (await laptop.status(office.lab)).tunnels}
+        assert found[before.fqdn].since_ms == before.since_ms
+    await office.daemon.stop()
+    office.daemon = await laptop.start_daemon(office.lab, "culvertd-again")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
 
@@ -41,8 +41,8 @@ _OPTIONS = (
 class Agent:
     """One enrolled device's connection. `close` ends everything that is under way."""
 
-    def __init__(self, identity: Identity, version: str) -> None:
-        self.address = identity.agent_address
+    def __init__(self, identity: Identity, version: str, reach: Callable[[str], str] = str) -> None:
+        self.address, self._reach = identity.agent_address, reach
         self.surroundings = Surroundings()
         self._version = version
         self._credentials = grpc.ssl_channel_credentials(
@@ -57,8 +57,17 @@ class Agent:
 
     def _open(self) -> None:
         # Its own sockets: a channel to the same place would share those of the one before.
-        options = (*_OPTIONS, ("grpc.use_local_subchannel_pool", 1))
-        self._channel = grpc.aio.secure_channel(self.address, self._credentials, options=options)
+        host, _, port = self.address.rpartition(":")
+        named = host.strip("[]")
+        reached = self._reach(named)
+        options = (
+            *_OPTIONS,
+            ("grpc.use_local_subchannel_pool", 1),
+            # Whatever stands for it here, the certificate is of this one.
+            *([("grpc.ssl_target_name_override", named)] if reached != named else ()),
+        )
+        address = self.address if reached == named else f"[{reached}]:{port}"
+        self._channel = grpc.aio.secure_channel(address, self._credentials, options=options)
         self._stub = agent_pb2_grpc.AgentServiceStub(self._channel)
 
     def reconnect(self) -> None:

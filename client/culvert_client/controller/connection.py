@@ -39,16 +39,17 @@ class Connection:
         spawn: Spawn,
         version: str,
         neighbourhood: Neighbourhood,
+        reach: Callable[[str], str],
     ) -> None:
         self.identity = identity
         self.agent: Agent | None = None
         self._state, self._client, self._post, self._spawn = state, client, post, spawn
-        self._version, self._neighbourhood = version, neighbourhood
+        self._version, self._neighbourhood, self._reach = version, neighbourhood, reach
         self._tasks: list[asyncio.Task[None]] = []
 
     def open(self) -> None:
         if self.identity is not None:
-            self.agent = Agent(self.identity, self._version)
+            self.agent = Agent(self.identity, self._version, self._reach)
             renewal = keep_renewed(self.agent, self.identity, self._renewed)
             self._tasks = [self._spawn(self._watch(self.agent)), self._spawn(renewal)]
 

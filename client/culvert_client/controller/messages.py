@@ -132,6 +132,7 @@ def tunnel_from(
             mtu=_in(range(1280, 1 << 16), message.inner_mtu),
             inner_address6=ip_address(message.inner_address6) if message.inner_address6 else None,
             selectors=tuple(_selector(it, message.remote_prefixes) for it in message.selectors),
+            precedence=message.precedence,
         ),
     )
     check_prefixes(made.remote_prefixes)

@@ -128,7 +128,8 @@ class Client:
         commands = self._handle(event, now)
         for fqdn in [fqdn for fqdn, machine in self.machines.items() if isinstance(machine.state, Closed)]:
             del self.machines[fqdn]
-        tunnels = tuple(sas for machine in self.machines.values() if (sas := machine.desired()) is not None)
+        found = [sas for machine in self.machines.values() if (sas := machine.desired()) is not None]
+        tunnels = tuple(sorted(found, key=lambda sas: sas.tunnel.precedence, reverse=True))
         commands += self._applies.tell(Desired(frozenset(self.profile.protected_prefixes), tunnels), now)
         kept = self._held_tunnels()
         if kept != self._kept:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import struct
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Any
 
 import dns.edns
@@ -165,9 +165,29 @@ def rebinds(reply: bytes, fqdn: str, profile: Profile) -> CulvertError | None:
     return CulvertError(Reason.DNS_REBINDING, name=fqdn, address=inside[0]) if inside else None
 
 
-def txt_query(fqdn: str) -> bytes | None:
+def without(reply: bytes, prefix: IPv6Network) -> bytes:
+    """The answer without the IPv6 addresses in a prefix; as it is when malformed.
+
+    A DNS64 (RFC 6147) makes such addresses out of IPv4 ones: they lead to the network's translator, past every tunnel.
+    """
     try:
-        return dns.message.make_query(fqdn, dns.rdatatype.TXT, use_edns=0, payload=1232).to_wire()
+        message = dns.message.from_wire(reply, ignore_trailing=True)
+    except _MALFORMED:
+        return reply
+    before = len(message.answer)
+    message.answer = [it for it in message.answer if not _is_inside(it, prefix)]
+    return reply if len(message.answer) == before else message.to_wire()
+
+
+def _is_inside(rrset: dns.rrset.RRset, prefix: IPv6Network) -> bool:
+    return rrset.rdtype == dns.rdatatype.AAAA and all(
+        IPv6Address(it.address) in prefix for it in _rdata(rrset)
+    )
+
+
+def query(fqdn: str, kind: str) -> bytes | None:
+    try:
+        return dns.message.make_query(fqdn, kind, use_edns=0, payload=1232).to_wire()
     except _MALFORMED:
         return None
 

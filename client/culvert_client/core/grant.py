@@ -60,6 +60,7 @@ class Tunnel:
     """What stays the same over a tunnel's generations. `idle` in seconds, 0 for never; `mtu` in bytes of inner packet.
 
     Without `inner_address6` it carries IPv4 alone; without `selectors` everything to its prefixes.
+    Of two that could carry a packet the one with the higher `precedence` does.
     """
 
     tunnel_id: TunnelId
@@ -74,6 +75,7 @@ class Tunnel:
     mtu: int
     inner_address6: Address | None = None
     selectors: tuple[Selector, ...] = ()
+    precedence: int = 0
 
     @property
     def inner_addresses(self) -> tuple[Address, ...]:

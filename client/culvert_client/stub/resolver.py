@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable
+from ipaddress import IPv6Network
 
 import dns.rcode
 from culvert_proto import CulvertError, Reason
@@ -20,6 +21,7 @@ class Resolver:
     """`post` takes what happened to the client; the client's verdict on a held query comes back through `settle`.
 
     `profile` is of all organisations, `profile_beside` of those that a name does not belong to.
+    `translator` is the prefix of the network's NAT64, where there is one.
     """
 
     def __init__(
@@ -28,8 +30,9 @@ class Resolver:
         profile: Callable[[], Profile],
         profile_beside: Callable[[str], Profile],
         post: Callable[[Event], None],
+        translator: Callable[[], IPv6Network | None] = lambda: None,
     ) -> None:
-        self._upstream = upstream
+        self._upstream, self._translator = upstream, translator
         self._profile, self._profile_beside = profile, profile_beside
         self._post = post
         self._numbers = itertools.count(1)
@@ -84,7 +87,9 @@ class Resolver:
             asking.cancel()
 
     async def _ask(self, number: int, query: bytes) -> bytes | None:
-        reply = await self._upstream.exchange(query)
+        reply, prefix = await self._upstream.exchange(query), self._translator()
+        if reply is not None and prefix is not None:
+            reply = dns_wire.without(reply, prefix)
         self._post(UpstreamAnswered(number, None if reply is None else dns_wire.addresses_in(reply)))
         return reply
 

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import secrets
 import socket
+from collections.abc import Callable
 
 from culvert_client.config import Endpoint
 from culvert_client.core import dns_wire
@@ -21,8 +22,8 @@ LONGEST_DATAGRAM = 65535
 class Upstream:
     """`servers` in order of preference. Without one, all is silent."""
 
-    def __init__(self, *servers: Endpoint) -> None:
-        self._servers = servers
+    def __init__(self, *servers: Endpoint, reach: Callable[[str], str] = str) -> None:
+        self._servers, self._reach = servers, reach
 
     def use(self, servers: tuple[Endpoint, ...]) -> None:
         self._servers = servers
@@ -41,17 +42,17 @@ class Upstream:
 
     async def says_tunnel(self, fqdn: str) -> bool | None:
         """Whether TXT says that the name needs a tunnel; None when the servers are silent. TXT only ever adds names."""
-        query = dns_wire.txt_query(fqdn)
+        query = dns_wire.query(fqdn, "TXT")
         reply = await self.exchange(query) if query is not None else None
         return None if reply is None else dns_wire.txt_says_yes(reply)
 
     async def _over_udp(self, server: Endpoint, sent: bytes, query_id: int) -> bytes | None:
-        loop = asyncio.get_running_loop()
-        family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
+        loop, host = asyncio.get_running_loop(), self._reach(server.host)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
         with socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as end:
             try:
                 # Connected: the kernel picks an unpredictable port and admits the server's address alone.
-                end.connect((server.host, server.port))
+                end.connect((host, server.port))
                 end.send(sent)
                 async with asyncio.timeout(TRY_TIMEOUT):
                     # A forged answer must not end the wait for the real one.
@@ -67,7 +68,7 @@ class Upstream:
     async def _over_tcp(self, server: Endpoint, sent: bytes, query_id: int) -> bytes | None:
         try:
             async with asyncio.timeout(TCP_TIMEOUT):
-                reader, writer = await asyncio.open_connection(server.host, server.port)
+                reader, writer = await asyncio.open_connection(self._reach(server.host), server.port)
                 try:
                     writer.write(len(sent).to_bytes(2, "big") + sent)
                     await writer.drain()

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from culvert_lab import netns
 from culvert_lab.netns import NETNS_DIR
-from culvert_lab.topology import Site
+from culvert_lab.topology import LAPTOP_ROUTER, Site
 
 HOMES = 2
 LAPTOP, ROUTER = "192.168.1.10", "192.168.1.1"
@@ -48,7 +48,7 @@ class Homes:
 
 @asynccontextmanager
 async def homes() -> AsyncGenerator[Homes]:
-    """In a lab that is up: the laptop leaves its own wire for the first of them. Needs nft(8)."""
+    """In a lab that is up: the laptop leaves its own wire for the first of them, and returns. Needs nft(8)."""
     try:
         await asyncio.to_thread(_build)
         yield Homes(0)
@@ -70,8 +70,8 @@ def _build() -> None:
         _ip(f"-n {router} route add default via 198.18.{home}.1")
         _ip(f"-n {Site.INTERNET} address add 198.18.{home}.1/24 dev home{home}")
         _ip(f"-n {Site.INTERNET} link set home{home} up")
-        _run(["ip", "netns", "exec", router, "sysctl", "-qw", "net.ipv4.ip_forward=1"])
-        _run(["ip", "netns", "exec", router, "nft", "-f", "-"], _MASQUERADE)
+        run(["ip", "netns", "exec", router, "sysctl", "-qw", "net.ipv4.ip_forward=1"])
+        run(["ip", "netns", "exec", router, "nft", "-f", "-"], _MASQUERADE)
     _ip(f"-n {Site.LAPTOP} link set eth0 down")
     _arrive(0)
 
@@ -87,11 +87,18 @@ def _remove() -> None:
         # Their wires go with them.
         if (NETNS_DIR / f"culvert-home{home}").exists():
             netns.delete(f"culvert-home{home}")
+    plug_in()
+
+
+def plug_in() -> None:
+    """The laptop's own wire."""
+    _ip(f"-n {Site.LAPTOP} link set eth0 up")
+    _ip(f"-n {Site.LAPTOP} route replace default via {LAPTOP_ROUTER} dev eth0")
 
 
 def _ip(arguments: str) -> None:
-    _run(["ip", *arguments.split()])
+    run(["ip", *arguments.split()])
 
 
-def _run(argv: list[str], stdin: str = "") -> None:
+def run(argv: list[str], stdin: str = "") -> None:
     subprocess.run(argv, input=stdin, text=True, check=True, capture_output=True)

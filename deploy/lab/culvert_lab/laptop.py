@@ -30,9 +30,9 @@ BROWSER_SECONDS = 90.0
 DOWNLOAD_SECONDS = 300.0
 
 
-async def start_daemon(lab: Lab, name: str = "culvertd") -> Running:
+async def start_daemon(lab: Lab, name: str = "culvertd", *, upstream: str = net.DNS_ADDRESS) -> Running:
     """Start culvertd; its state survives a restart, not the lab. Raises ProgramError."""
-    argv = [str(PROGRAMS / "culvertd"), "--state-dir", "/run/state", "--dns-upstream", net.DNS_ADDRESS]
+    argv = [str(PROGRAMS / "culvertd"), "--state-dir", "/run/state", "--dns-upstream", upstream]
     program = await lab.start(name, Site.LAPTOP, argv)
     await program.ready(r"\bready\b")
     return program

@@ -42,6 +42,7 @@ class Site(StrEnum):
 
 
 LAPTOP_ADDRESS = "203.0.113.10"
+LAPTOP_ROUTER = "203.0.113.1"
 GATEWAY_ADDRESS = "198.51.100.2"
 GATEWAY_LAN_ADDRESS = "10.20.0.1"
 CONTROLLER_ADDRESS = "192.0.2.10"
@@ -108,7 +109,7 @@ BRIDGES = (Bridge(Site.INTERNET, "services", "192.0.2.1/24"),)
 
 WIRES = (
     Wire(
-        End(Site.INTERNET, "laptop", "203.0.113.1/24"),
+        End(Site.INTERNET, "laptop", f"{LAPTOP_ROUTER}/24"),
         End(Site.LAPTOP, "eth0", f"{LAPTOP_ADDRESS}/24"),
     ),
     Wire(
@@ -134,7 +135,7 @@ WIRES = (
 )
 
 ROUTES = (
-    Route(Site.LAPTOP, "203.0.113.1"),
+    Route(Site.LAPTOP, LAPTOP_ROUTER),
     Route(Site.CONTROLLER, "192.0.2.1"),
     Route(Site.DNS, "192.0.2.1"),
     Route(Site.INTRANET, GATEWAY_LAN_ADDRESS),

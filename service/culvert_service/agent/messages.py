@@ -13,7 +13,7 @@ from culvert_service.gateways.fleet import Standing
 from culvert_service.gateways.limits import Limits, hard
 from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.suite import Suite
-from culvert_service.gateways.tunnel_entries import ESP_IN_UDP_PORT, REPLAY_WINDOW
+from culvert_service.gateways.tunnel_entries import ESP_IN_UDP_PORT, REPLAY_WINDOW, precedence
 from culvert_service.resources.target import hosts
 from culvert_service.sessions.grant import DRAIN, GrantedPair, GrantedTunnel
 from culvert_service.watch.hub import GatewayMoved, SaExpiring, TunnelClosed
@@ -42,6 +42,7 @@ def tunnel(granted: GrantedTunnel) -> agent_pb2.Tunnel:
         outer_port=ESP_IN_UDP_PORT,
         idle_seconds=granted.idle_seconds,
         inner_mtu=granted.inner_mtu,
+        precedence=precedence(granted.id),
     )
 
 

@@ -172,9 +172,17 @@ def same_sa(one: Entry, other: Entry) -> bool:
     return one.action == other.action and _identity(one) == _identity(other)
 
 
+def precedence(tunnel_id: uuid.UUID) -> int:
+    """Which of a device's tunnels carries what several could, at both ends.
+
+    Were the gateway to answer through one that the device never sends by, it would not hear where the device is.
+    """
+    return 1 + tunnel_id.int % (2**31 - 2)
+
+
 def policy_entries(path: Course, sa_id: SaId) -> tuple[Entry, ...]:
     """spd_out. Two resources of one device may share a target: each tunnel's policy then needs a priority of its own."""
-    priority = 1 + path.tunnel_id.int % (2**31 - 2)
+    priority = precedence(path.tunnel_id)
     params = {"sa_id": sa_id, "inner_mtu": path.inner_mtu}
     matches = [{"role": LAN, **match} for match in path.outward()]
     return tuple(entry("spd_out", match, "protect", params, priority=priority) for match in matches)

@@ -486,6 +486,7 @@ class Tunnel(_message.Message):
     INNER_MTU_FIELD_NUMBER: _builtins.int
     INNER_ADDRESS6_FIELD_NUMBER: _builtins.int
     SELECTORS_FIELD_NUMBER: _builtins.int
+    PRECEDENCE_FIELD_NUMBER: _builtins.int
     tunnel_id: _builtins.str
     resource: _builtins.str
     fqdn: _builtins.str
@@ -501,6 +502,8 @@ class Tunnel(_message.Message):
     """Largest inner packet in bytes (RFC 4301 section 8)."""
     inner_address6: _builtins.str
     """The same for IPv6; empty when no IPv6 goes through this tunnel."""
+    precedence: _builtins.int
+    """Of two tunnels of a device that could carry a packet the higher one does, at both ends (RFC 4301 section 4.4.1)."""
     @_builtins.property
     def gateway(self) -> Global___Gateway: ...
     @_builtins.property
@@ -526,10 +529,11 @@ class Tunnel(_message.Message):
         inner_mtu: _builtins.int = ...,
         inner_address6: _builtins.str = ...,
         selectors: _abc.Iterable[Global___Selector] | None = ...,
+        precedence: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["gateway", b"gateway"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["fqdn", b"fqdn", "gateway", b"gateway", "idle_seconds", b"idle_seconds", "inner_address", b"inner_address", "inner_address6", b"inner_address6", "inner_mtu", b"inner_mtu", "outer_address", b"outer_address", "outer_port", b"outer_port", "remote_prefixes", b"remote_prefixes", "resource", b"resource", "selectors", b"selectors", "tunnel_id", b"tunnel_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fqdn", b"fqdn", "gateway", b"gateway", "idle_seconds", b"idle_seconds", "inner_address", b"inner_address", "inner_address6", b"inner_address6", "inner_mtu", b"inner_mtu", "outer_address", b"outer_address", "outer_port", b"outer_port", "precedence", b"precedence", "remote_prefixes", b"remote_prefixes", "resource", b"resource", "selectors", b"selectors", "tunnel_id", b"tunnel_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

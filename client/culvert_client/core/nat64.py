@@ -1,0 +1,55 @@
+"""IPv4 addresses as a network without IPv4 knows them: inside of IPv6 addresses (RFC 6052, RFC 7050)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
+
+from culvert_client.core.client_events import Desired
+from culvert_client.core.grant import Address, Tunnel
+
+WELL_KNOWN_NAME = "ipv4only.arpa"
+"""RFC 7050 section 2: it has IPv4 addresses alone, so whoever answers with IPv6 ones has made them."""
+
+_WELL_KNOWN_ADDRESSES = frozenset(map(IPv4Address, ("192.0.0.170", "192.0.0.171")))
+# RFC 6052 section 2.2: the octets of the IPv4 address, around the ninth, which is zero.
+_OCTETS = {
+    32: (4, 5, 6, 7),
+    40: (5, 6, 7, 9),
+    48: (6, 7, 9, 10),
+    56: (7, 9, 10, 11),
+    64: (9, 10, 11, 12),
+    96: (12, 13, 14, 15),
+}
+# An IPv6 header is so much longer than one of IPv4.
+_LONGER = 20
+
+
+def embedded(address: IPv4Address, prefix: IPv6Network) -> IPv6Address:
+    """`prefix` as `prefix_in` finds it."""
+    made = bytearray(prefix.network_address.packed)
+    for at, octet in zip(_OCTETS[prefix.prefixlen], address.packed, strict=True):
+        made[at] = octet
+    return IPv6Address(bytes(made))
+
+
+def prefix_in(address: IPv6Address) -> IPv6Network | None:
+    """The translator's prefix in an address of the well-known name (RFC 7050 section 3); the longest that fits."""
+    for length, octets in sorted(_OCTETS.items(), reverse=True):
+        if IPv4Address(bytes(address.packed[at] for at in octets)) in _WELL_KNOWN_ADDRESSES:
+            return IPv6Network((address, length), strict=False)
+    return None
+
+
+def translated(desired: Desired, prefix: IPv6Network) -> Desired:
+    """Through the translator to every gateway that has an IPv4 address."""
+    return replace(
+        desired, tunnels=tuple(replace(sas, tunnel=_through(sas.tunnel, prefix)) for sas in desired.tunnels)
+    )
+
+
+def _through(tunnel: Tunnel, prefix: IPv6Network) -> Tunnel:
+    far: Address = tunnel.outer_address
+    if isinstance(far, IPv6Address):
+        return tunnel
+    return replace(tunnel, outer_address=embedded(far, prefix), mtu=tunnel.mtu - _LONGER)

@@ -1,0 +1,70 @@
+"""How this computer reaches IPv4 addresses: as they are, or, where it has IPv6 alone, through the network's NAT64."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Awaitable, Callable
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+
+from culvert_client.core import dns_wire, nat64
+from culvert_client.core.client_events import Desired
+from culvert_client.core.grant import Address
+
+_ANY_PORT = 9
+# Nobody's: which route would lead there is all that is asked (RFC 5737).
+_ELSEWHERE = IPv4Address("192.0.2.1")
+
+
+def leads_to(address: Address) -> bool:
+    """Whether a route leads there. Nothing is sent."""
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as asking:
+            asking.connect((str(address), _ANY_PORT))
+    except OSError:
+        return False
+    return True
+
+
+class Ways:
+    """`ask` answers DNS queries in wire format, with None when the servers are silent.
+
+    `translator` is the prefix of this network's NAT64, None without one. It is used where there is no IPv4.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[bytes], Awaitable[bytes | None]],
+        leads_to: Callable[[Address], bool] = leads_to,
+    ) -> None:
+        self._ask, self._leads_to = ask, leads_to
+        self.translator: IPv6Network | None = None
+        self._used: IPv6Network | None = None
+
+    async def look(self) -> bool:
+        """Find out about this network (RFC 7050). Whether addresses are reached in another way than before."""
+        before = self._used
+        self.translator = await self._discover()
+        self._used = None if self._leads_to(_ELSEWHERE) else self.translator
+        return self._used != before
+
+    def over(self, desired: Desired) -> Desired:
+        """With the gateways' addresses as they are reached from here."""
+        return nat64.translated(desired, self._used) if self._used is not None else desired
+
+    def reach(self, host: str) -> str:
+        """The address that stands for a host from here; a name is its own."""
+        try:
+            address = ip_address(host)
+        except ValueError:
+            return host
+        if self._used is None or isinstance(address, IPv6Address):
+            return host
+        return str(nat64.embedded(address, self._used))
+
+    async def _discover(self) -> IPv6Network | None:
+        query = dns_wire.query(nat64.WELL_KNOWN_NAME, "AAAA")
+        reply = await self._ask(query) if query is not None else None
+        found = dns_wire.addresses_in(reply) if reply is not None else None
+        prefixes = (nat64.prefix_in(it) for it in sorted(found or (), key=str) if isinstance(it, IPv6Address))
+        return next((prefix for prefix in prefixes if prefix is not None), None)
