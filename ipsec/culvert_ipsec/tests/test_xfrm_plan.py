@@ -123,10 +123,3 @@ def test_what_cannot_be_is_refused() -> None:
     twice = replace(TUNNEL, tunnel_id="t2")
     with pytest.raises(DatapathError, match="0x1001"):
         of(replace(STATE, tunnels=(TUNNEL, twice)))
-    with pytest.raises(DatapathError, match="IPv4"):
-        wanted(
-            replace(STATE, tunnels=(replace(TUNNEL, outer_address="2001:db8::1"),)),
-            {"2001:db8::1": HERE},
-            {"t1": 100},
-            SUITES,
-        )
