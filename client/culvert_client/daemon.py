@@ -25,11 +25,13 @@ async def _serve(settings: config.Config) -> None:
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    # First: should it fail, what a crash has left blocked stays so.
+    enrolments = Enrolments(settings.state_dir)
     path = await open_datapath(settings)
     try:
         untouched = settings.dns_upstream or settings.dns_mode is config.DnsMode.WATCH
         dns = None if untouched else SystemDns(settings.dns_listen, settings.state_dir)
-        await Daemon(settings, Enrolments(settings.state_dir), path, dns).run(stopped)
+        await Daemon(settings, enrolments, path, dns).run(stopped)
     finally:
         await path.close()
 

@@ -42,12 +42,15 @@ class Enrolments:
         StateDir(fresh).keep_identity(identity)
         number = max(self.all()) + 1
         fresh.rename(self._path / str(number))
+        self._sync()
         return number, StateDir(self._path / str(number))
 
     def remove(self, number: int) -> None:
         gone = self._path / f".gone-{number}"
+        shutil.rmtree(gone, ignore_errors=True)
         (self._path / str(number)).rename(gone)
-        shutil.rmtree(gone)
+        # What is left of it, the next start removes.
+        shutil.rmtree(gone, ignore_errors=True)
 
     def _take_over(self, top: Path) -> None:
         identity = self._top.identity()
@@ -78,6 +81,9 @@ class Enrolments:
         if number in there:
             (self._path / str(number)).rename(self._path / f".gone-{number}")
         fresh.rename(self._path / str(number))
+        self._sync()
+
+    def _sync(self) -> None:
         directory = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(directory)

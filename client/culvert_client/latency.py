@@ -25,7 +25,8 @@ MOST_GATEWAYS = 64
 class Latencies:
     """`known`: the round trip to each gateway that answered the last time, in seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, reach: Callable[[str], str] = str) -> None:
+        self._reach = reach
         self.known: Mapping[str, float] = {}
         self._again = asyncio.Event()
 
@@ -46,7 +47,7 @@ class Latencies:
         while True:
             online = [gateway for gateway in gateways() if gateway.online][:MOST_GATEWAYS]
             try:
-                self.known = await measure({it.name: ip_address(it.address) for it in online})
+                self.known = await measure({it.name: ip_address(self._reach(it.address)) for it in online})
             except PermissionError as error:
                 log.info("gateways are not pinged: %s", error)
                 return

@@ -12,11 +12,13 @@ import asyncio
 import gc
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import grpc.aio
 from culvert_proto import CulvertError, Reason, local_pb2_grpc
 
 from culvert_client import config
+from culvert_client.config import Endpoint
 from culvert_client.core import several
 from culvert_client.core.activity import Log
 from culvert_client.core.client_events import (
@@ -51,8 +53,9 @@ from culvert_client.ways import Ways
 
 log = logging.getLogger("culvertd")
 
-# Our tunable, in seconds.
+# Our tunables, in seconds.
 MEASURE_EVERY = 0.5
+LOOK_AGAIN = 5.0
 
 
 class Daemon:
@@ -78,13 +81,14 @@ class Daemon:
             lambda: self.ways.translator,
         )
         watches = settings.dns_mode is config.DnsMode.WATCH
-        use = None if settings.dns_upstream else self.upstream.use
+        use = None if settings.dns_upstream else self._use
         self._listener = Sniffer(self._post_dns, use) if watches else Listener(self._resolver.resolve)
         self._front = Front(settings.socket)
         self._grpc = grpc.aio.server(options=LIMITS)
         self._tasks = Tasks()
         self._wishes: asyncio.Queue[tuple[Organisation, Apply]] = asyncio.Queue()
         self._applying = asyncio.Lock()
+        self._look, self._behind = asyncio.Event(), False
         self._changed = asyncio.Event()
         self.organisations = {
             number: Organisation(number, state, self) for number, state in enrolments.all().items()
@@ -113,8 +117,8 @@ class Daemon:
             await self._grpc.start()
             await self._front.open()
             if self._system_dns is not None:
-                await self._system_dns.start(lambda: self._profile().managed_zones, self.upstream.use)
-            self._tasks.start(self._look_around())
+                await self._system_dns.start(lambda: self._profile().managed_zones, self._use)
+            self._tasks.start(self._look_around_forever())
             self._tasks.start(self._measure_forever())
             for organisation in self._all():
                 organisation.measure()
@@ -198,9 +202,11 @@ class Daemon:
         return added
 
     def forget(self, organisation: Organisation) -> None:
-        """It has left: nothing of it is in the datapath's state any more."""
+        """It has left: nothing of it stays in the datapath."""
         del self.organisations[organisation.number]
         self._union = self._union.without(organisation.number)
+        self._behind = True
+        self._look.set()
         self.changed()
 
     def changed(self) -> None:
@@ -227,7 +233,11 @@ class Daemon:
                     error = await self._apply_wish(organisation, wish)
                 # It may have left meanwhile.
                 if self._is_here(organisation):
-                    organisation.post(Applied(wish.number, error))
+                    try:
+                        organisation.post(Applied(wish.number, error))
+                    except Exception:
+                        # The others' wishes are to be granted all the same.
+                        log.exception("%s failed", organisation.name)
             self._wishes.task_done()
 
     async def _apply_wish(self, organisation: Organisation, wish: Apply) -> CulvertError | None:
@@ -235,7 +245,9 @@ class Daemon:
         union = before.with_wish(number, wish.desired)
         error = await self._apply(union)
         if error is None:
-            self._union = union if self._is_here(organisation) else union.without(number)
+            # Another one may have left meanwhile, or this one.
+            if self._is_here(organisation):
+                self._union = self._union.with_wish(number, wish.desired)
         elif before.without(number).parts:
             # What one wants and cannot have must take nothing from the others.
             await self._apply(before)
@@ -266,18 +278,43 @@ class Daemon:
                 except CulvertError as error:
                     log.error("%s", error)
 
-    async def _look_around(self) -> None:
-        if await self.ways.look():
-            self._reconnect()
-            async with self._applying:
-                await self._apply(self._union)
-            await self._datapath.moved()
+    async def _look_around_forever(self) -> None:
+        while True:
+            if await self.ways.look():
+                self._behind = True
+                self._reconnect()
+                self._measure_anew()
+            if self._behind:
+                async with self._applying:
+                    self._behind = await self._apply(self._union) is not None
+                with suppress(CulvertError):
+                    await self._datapath.moved()
+            cut_off = self.ways.is_without_ipv4 and self.ways.translator is None
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_AGAIN if self._behind or cut_off else None):
+                    await self._look.wait()
+            self._look.clear()
+
+    def _use(self, servers: tuple[Endpoint, ...]) -> None:
+        """The network's name servers are these: only they know its NAT64."""
+        if self.upstream.use(servers):
+            self._look.set()
+
+    def claims_changed(self, organisation: Organisation) -> None:
+        """What was refused because of this one may be good now."""
+        for other in self.others(organisation):
+            agent, error = other.connection.agent, other.client.controller_error
+            if agent is not None and error is not None and error.reason is Reason.ORGANISATIONS_COLLIDE:
+                agent.reconnect()
 
     async def _moved(self) -> None:
-        self._tasks.start(self._look_around())
+        self._look.set()
+        self._measure_anew()
+        await self._datapath.moved()
+
+    def _measure_anew(self) -> None:
         for organisation in self._all():
             organisation.latencies.measure_anew()
-        await self._datapath.moved()
 
     def _reconnect(self) -> None:
         for organisation in self._all():

@@ -43,6 +43,7 @@ from culvert_client.core.client_events import (
     KeepTunnels,
     Left,
     PauseEnded,
+    ProfileReceived,
     Reply,
     Settle,
     Ticked,
@@ -77,6 +78,7 @@ class Host(Protocol):
     def settle_query(self, query: int, error: CulvertError | None) -> None: ...
     def wish(self, organisation: Organisation, apply: Apply) -> None: ...
     def others(self, organisation: Organisation) -> Sequence[Organisation]: ...
+    def claims_changed(self, organisation: Organisation) -> None: ...
     def changed(self) -> None: ...
     async def until(self, condition: Callable[[], bool], patience: float) -> None: ...
 
@@ -94,7 +96,7 @@ class Organisation:
             state.tunnels() if identity else {},
             state.paused_until(),
         )
-        self.latencies = Latencies()
+        self.latencies = Latencies(host.ways.reach)
         self._tasks = Tasks()
         self.connection = Connection(
             state, identity, self.client, self.post, self._tasks.start, VERSION, self, host.ways.reach
@@ -137,6 +139,8 @@ class Organisation:
         self._activity.observe(self.client, event, commands, time.time())
         for command in commands:
             self._execute(command)
+        if isinstance(event, ProfileReceived):
+            self._host.claims_changed(self)
         if self._timer is not None:
             self._timer.cancel()
         deadline = self.client.deadline()
@@ -250,6 +254,8 @@ class Organisation:
     async def leave(self) -> None:
         """Nothing of it is in the datapath afterwards."""
         await self._end_tunnels()
+        # Its controller has no more to say.
+        await self.connection.close()
         self.post(Left())
         await self._host.until(lambda: self.client.is_quiet, STOP_PATIENCE)
         await self.close()

@@ -42,11 +42,18 @@ class Ways:
         self._used: IPv6Network | None = None
 
     async def look(self) -> bool:
-        """Find out about this network (RFC 7050). Whether addresses are reached in another way than before."""
+        """Find out about this network (RFC 7050), one call at a time. Whether addresses are reached in another way now."""
         before = self._used
+        if self._leads_to(_ELSEWHERE):
+            # What answers is asked without it, too.
+            self._used = None
         self.translator = await self._discover()
-        self._used = None if self._leads_to(_ELSEWHERE) else self.translator
+        self._used = self.translator if self.is_without_ipv4 else None
         return self._used != before
+
+    @property
+    def is_without_ipv4(self) -> bool:
+        return not self._leads_to(_ELSEWHERE)
 
     def over(self, desired: Desired) -> Desired:
         """With the gateways' addresses as they are reached from here."""

@@ -27,7 +27,8 @@ WIKI = local_pb2.OpenTunnelRequest(name="wiki")
 @pytest.mark.parametrize(
     "prefix",
     ["0.0.0.0/0", "0.0.0.0/1", "128.0.0.0/1", "8.0.0.0/7", "127.0.0.0/8", "127.0.0.53/32", "169.254.0.0/16",
-     "224.0.0.0/24", "::/0", "2000::/3", "8000::/1", "fe80::/64", "ff02::/16", "::1/128"],
+     "224.0.0.0/24", "::/0", "2000::/3", "8000::/1", "fe80::/64", "ff02::/16", "::1/128",
+     "64:ff9b::/96", "64:ff9b:1::/64"],
 )  # fmt: skip
 def test_nobody_claims_the_internet_or_what_each_computer_needs(prefix: str) -> None:
     with pytest.raises(CulvertError) as profile:

@@ -63,9 +63,27 @@ async def test_the_translator_is_used_where_there_is_no_ipv4() -> None:
     )
     assert through.mtu == one.mtu - 20
     assert beside == six
+    narrow = Desired(tunnels=(Sas(replace(one, mtu=1290), (inbound,), pair().outbound),))
+    assert found.over(narrow).tunnels[0].tunnel.mtu == 1280
     ipv4 = True
     assert await found.look()
     assert found.over(desired) == desired
+
+
+async def test_where_ipv4_comes_back_nothing_is_asked_through_the_translator() -> None:
+    ipv4, reached = False, list[str]()
+
+    async def ask(query: bytes) -> bytes | None:
+        reached.append(found.reach("198.51.100.2"))
+        answer = dns.message.make_response(dns.message.from_wire(query))
+        answer.answer.append(dns.rrset.from_text("ipv4only.arpa.", 60, "IN", "AAAA", "64:ff9b::c000:aa"))
+        return answer.to_wire()
+
+    found = Ways(ask, lambda _: ipv4)
+    assert await found.look()
+    ipv4 = True
+    assert await found.look()
+    assert reached == 2 * ["198.51.100.2"]
 
 
 async def test_without_an_answer_addresses_stay_as_they_are() -> None:

@@ -53,7 +53,9 @@ def test_what_is_apart_is_taken() -> None:
     [
         ({"managed_zones": ("corp.example",)}, "The zone corp.example"),
         ({"managed_zones": ("a.corp.example",)}, "The zone a.corp.example"),
-        ({"managed_zones": ("example",)}, "The zone corp.example"),
+        ({"managed_zones": ("example",)}, "The zone example"),
+        ({"resources": (Resource("x", "*.example", ()),)}, "The name *.example"),
+        ({"resources": (Resource("x", "*.a.corp.example", ()),)}, "The name *.a.corp.example"),
         ({"resources": (Resource("x", "x.corp.example", ()),)}, "The name x.corp.example"),
         ({"protected_prefixes": (ip_network("10.20.7.0/24"),)}, "The network 10.20.7.0/24"),
         ({"protected_prefixes": (ip_network("10.0.0.0/8"),)}, "The network 10.0.0.0/8"),
@@ -76,7 +78,7 @@ def test_a_name_of_another_outside_of_its_zones_is_not_taken_with_a_zone() -> No
     loose = replace(PROFILE, resources=(Resource("wiki", "wiki.beta.example", ()),))
     with pytest.raises(CulvertError) as refused:
         check_profile(MINE, Profile(), Beside("beta", [Neighbour("acme", loose)]))
-    collides(refused.value, "The name wiki.beta.example")
+    collides(refused.value, "The zone beta.example")
 
 
 def test_what_was_agreed_before_stays_when_another_moves_into_it() -> None:

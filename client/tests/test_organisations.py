@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator, Generator
@@ -200,6 +201,16 @@ async def test_one_is_left_and_the_other_keeps_all_it_has(two: Two) -> None:
         # And it can be enrolled again.
         await two.beta.enroll(daemon)
         await daemon.until(lambda it: it.user == "bea")
+
+
+async def test_one_is_left_to_the_end_though_who_asked_has_gone(two: Two) -> None:
+    async with two.enrolled() as daemon:
+        await daemon.ask(WIKI)
+        asking = asyncio.ensure_future(daemon.local.Leave(local_pb2.LeaveRequest(organisation=two.acme.name)))
+        await daemon.until(lambda it: not it.tunnels)
+        asking.cancel()
+        await daemon.until(lambda it: it.user == "bea" and not it.organisations)
+        assert blocked(daemon) == {"10.30.0.0/16"}
 
 
 async def test_one_whose_identity_is_lost_stays_blocked_until_it_is_left(two: Two) -> None:

@@ -28,6 +28,9 @@ BOTH = {1: PROFILE, 4: BETA}
 
 def test_a_name_and_an_address_are_one_organisations_or_nobodys() -> None:
     assert [of_name(BOTH, it) for it in (WIKI, "x.beta.example", "www.example.org")] == [1, 4, None]
+    # Whose zone it is counts before whose wildcard it fits.
+    greedy = replace(BETA, resources=(Resource("all", "*.example", ()),))
+    assert of_name({1: greedy, 4: PROFILE}, WIKI) == 4
     # One alone sorts its own out itself.
     assert of_name({4: BETA}, "www.example.org") == 4
     found = [of_address(BOTH, ip_address(it)) for it in ("10.20.0.1", "10.30.0.1", "192.0.2.1")]

@@ -82,6 +82,6 @@ async def disagreement(world: World, tunnels: Collection[str] | None) -> list[ob
     return [*wrong, *sorted({str(row.id) for row in rows} ^ set(tunnels))] if tunnels is not None else wrong
 
 
-async def agreed(world: World, tunnels: Collection[str] | None = None, seconds: float = 30.0) -> None:
+async def agreed(world: World, tunnels: Collection[str] | None = None, seconds: float = 45.0) -> None:
     """Waits until it is so."""
     await until(lambda: disagreement(world, tunnels), lambda wrong: not wrong, seconds)

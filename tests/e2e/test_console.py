@@ -24,7 +24,6 @@ from culvert_lab.process import Finished, Running
 from culvert_lab.progress import Progress
 from culvert_lab.topology import Site
 from playwright.async_api import BrowserContext, Locator, expect
-from pyotp.totp import TOTP
 
 pytestmark = [
     pytest.mark.slow,
@@ -79,22 +78,10 @@ async def scene() -> AsyncGenerator[Scene]:
         await stack.enter_async_context(relay(lab.inside(Site.CONTROLLER), port))
         browser = await person(await stack.enter_async_context(chromium_running()))
         shown = Console(await browser.new_page(), f"https://127.0.0.1:{port}")
-        await _become_owner(shown, await parts.first_owner(lab))
+        await shown.become_owner(await parts.first_owner(lab), "ada", PASSWORD)
         gateways = {parts.GATEWAY: joined.gateway, spare.NAME: await spare.start(lab, joined.admin)}
         yield Scene(lab, joined, shown.url, browser, shown, gateways)
         await browser.close()
-
-
-async def _become_owner(shown: Console, link: str) -> None:
-    page = shown.page
-    await shown.open(link.removeprefix("/console/"))
-    await page.get_by_label("Name").fill("ada")
-    await page.locator("input[type=password]").fill(PASSWORD)
-    await page.get_by_role("button", name="Continue").click()
-    secret = await page.locator("[data-secret]").inner_text()
-    await page.get_by_role("link", name="sign in").click()
-    await shown.sign_in_as("ada", TOTP(secret).now(), PASSWORD)
-    await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
 
 
 async def test_from_an_invitation_to_an_open_page(scene: Scene) -> None:

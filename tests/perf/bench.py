@@ -26,6 +26,7 @@ import failover
 import first_reply
 import hash
 import lab
+import live_map
 import p4runtime_inserts
 import page
 import pipeline
@@ -46,6 +47,7 @@ NAMES = (
     *("esp_1400_mbit_s", *hash.NAMES, *pipeline.NAMES, *p4runtime_inserts.NAMES),
     *(*site_to_site.NAMES, "scale_ratio", "rekey_lost", "dns_1000_s"),
     *(*setups.NAMES, *watchers.NAMES, "reconcile_100k_s", "failover_ms", "roam_ms", "revoke_ms"),
+    *live_map.NAMES,
 )
 
 
@@ -88,6 +90,8 @@ async def measure(names: list[str]) -> list[Figure]:
         figures += await roam.measure()
     if "revoke_ms" in names:
         figures += await revocation.measure()
+    if wanted := [name for name in live_map.NAMES if name in names]:
+        figures += [figure for figure in await live_map.measure() if figure.name in wanted]
     return figures
 
 

@@ -22,6 +22,8 @@ _UNIQUE_LOCAL = IPv6Network("fc00::/7")
 _NOBODYS = (
     *map(IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32")),
     *map(IPv6Network, ("::/127", "fe80::/10", "ff00::/8")),
+    # A network's way to IPv4 (RFC 6052, RFC 8215).
+    *map(IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48")),
 )
 
 

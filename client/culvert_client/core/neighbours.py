@@ -62,16 +62,10 @@ def check_profile(profile: Profile, known: Profile, beside: Beside) -> None:
     new = set(profile.protected_prefixes) - set(known.protected_prefixes)
     gateways = _hosts(ip_address(it.address) for it in profile.gateways)
     for other in beside.others:
-        for zone in profile.managed_zones:
-            if other.profile.manages(zone):
-                raise _taken(f"The zone {zone}", beside, other)
-        for zone in filter(profile.manages, other.profile.managed_zones):
-            raise _taken(f"The zone {zone}", beside, other)
-        for fqdn in _loose(profile):
-            if other.profile.manages(fqdn) or fqdn in _loose(other.profile):
-                raise _taken(f"The name {fqdn}", beside, other)
-        for fqdn in filter(profile.manages, _loose(other.profile)):
-            raise _taken(f"The name {fqdn}", beside, other)
+        theirs = _domains(other.profile)
+        for mine in _domains(profile):
+            if any(mine.meets(it) for it in theirs):
+                raise _taken(mine.what, beside, other)
         for prefix in _overlapping(new, [*other.networks(), *other.others()]):
             raise _taken(f"The network {prefix}", beside, other)
         for gateway in _overlapping(gateways, [*other.networks(), *other.gateways()]):
@@ -97,9 +91,26 @@ def check_pair(pair: SaPair, beside: Beside) -> None:
             raise _taken(f"The SA number {pair.inbound.spi}", beside, other)
 
 
-def _loose(profile: Profile) -> list[str]:
-    """Names of resources outside of its own zones."""
-    return [it.fqdn for it in profile.resources if not profile.manages(it.fqdn)]
+@dataclass(frozen=True, slots=True)
+class _Domain:
+    """A name, and `whole` with everything below it."""
+
+    what: str
+    fqdn: str
+    whole: bool
+
+    def meets(self, other: _Domain) -> bool:
+        return self._holds(other.fqdn) or other._holds(self.fqdn)
+
+    def _holds(self, fqdn: str) -> bool:
+        return fqdn == self.fqdn or (self.whole and fqdn.endswith(f".{self.fqdn}"))
+
+
+def _domains(profile: Profile) -> list[_Domain]:
+    """Its zones, and the names of resources outside of them."""
+    zones = [_Domain(f"The zone {zone}", zone, whole=True) for zone in profile.managed_zones]
+    loose = (it.fqdn for it in profile.resources if not profile.manages(it.fqdn))
+    return zones + [_Domain(f"The name {it}", it.removeprefix("*."), it.startswith("*.")) for it in loose]
 
 
 def _hosts(addresses: Iterable[Address]) -> list[Network]:

@@ -23,7 +23,9 @@ def of_name(profiles: Mapping[int, Profile], fqdn: str) -> int | None:
     """One alone is asked about every name: it knows itself which are its own."""
     if len(profiles) == 1:
         return next(iter(profiles))
-    return next((number for number, it in profiles.items() if it.manages(fqdn) or it.knows(fqdn)), None)
+    managing = (number for number, it in profiles.items() if it.manages(fqdn))
+    knowing = (number for number, it in profiles.items() if it.knows(fqdn))
+    return next(managing, next(knowing, None))
 
 
 def of_address(profiles: Mapping[int, Profile], address: Address) -> int | None:

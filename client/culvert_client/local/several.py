@@ -7,8 +7,8 @@ import hashlib
 import logging
 import socket
 import time
-from collections.abc import AsyncIterator, Sequence
-from typing import Protocol
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from typing import Any, Protocol, TypeVar
 
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
@@ -21,7 +21,8 @@ from culvert_client.core.activity import Log
 from culvert_client.core.client_events import PauseAsked
 from culvert_client.core.invitation import Invitation, parse_invitation
 from culvert_client.core.merged_status import merged
-from culvert_client.core.roles import Act, Role, may, role_of
+from culvert_client.core.profile import Profile
+from culvert_client.core.roles import ROOT_UID, Act, Role, may, role_of
 from culvert_client.core.status import redacted
 from culvert_client.enrolments import Enrolments
 from culvert_client.examination import examine
@@ -34,6 +35,8 @@ log = logging.getLogger("culvertd")
 # Our tunable, in seconds.
 PUSH_EVERY = 0.2
 
+Value = TypeVar("Value")
+
 
 class Daemon(Protocol):
     settings: Config
@@ -45,6 +48,7 @@ class Daemon(Protocol):
     def next_change(self) -> asyncio.Event: ...
     def add(self, number: int, state: StateDir) -> Organisation: ...
     def forget(self, organisation: Organisation) -> None: ...
+    def claims_changed(self, organisation: Organisation) -> None: ...
 
 
 class Several:
@@ -54,6 +58,7 @@ class Several:
     def __init__(self, daemon: Daemon, enrolments: Enrolments, datapath: str) -> None:
         self._daemon, self._enrolments, self._datapath = daemon, enrolments, datapath
         self._enrolling = asyncio.Lock()
+        self._begun: set[asyncio.Task[Any]] = set()
         self._epoch = time.time() - time.monotonic()
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -143,13 +148,27 @@ class Several:
         return await self._one(self._mine(uid, Act.CODE), organisation).prove_code(code)
 
     async def enroll(self, link: str, device_name: str, uid: int) -> local_pb2.EnrollResponse:
+        return await self._to_the_end(self._enroll(link, device_name, uid))
+
+    async def leave(self, organisation: str, uid: int) -> str:
+        """The name of the one that was left."""
+        return await self._to_the_end(self._leave(organisation, uid))
+
+    async def _to_the_end(self, work: Coroutine[Any, Any, Value]) -> Value:
+        """Also when who asked has gone: half of it would be worse than none."""
+        task = asyncio.create_task(work)
+        self._begun.add(task)
+        task.add_done_callback(self._begun.discard)
+        return await asyncio.shield(task)
+
+    async def _enroll(self, link: str, device_name: str, uid: int) -> local_pb2.EnrollResponse:
         async with self._enrolling:
             # Somebody else may have enrolled while this call waited.
             if not any(may(uid, act, it.owner) for it in self._all() for act in (Act.ENROLL, Act.ADD)):
                 raise CulvertError(Reason.LOCAL_PERMISSION, what=Act.ENROLL.value)
             invitation = parse_invitation(link)
             of = self._invited_before(invitation)
-            if of is not None and not may(uid, Act.ENROLL, of.owner):
+            if of is not None and not (uid == ROOT_UID if _is_lost(of) else may(uid, Act.ENROLL, of.owner)):
                 raise CulvertError(Reason.LOCAL_PERMISSION, what=Act.ENROLL.value)
             enrolment = await enrol(invitation, device_name=device_name or socket.gethostname(), owner=uid)
             if of is None:
@@ -161,8 +180,7 @@ class Several:
             answer.organisation = self._shown_name(of)
             return answer
 
-    async def leave(self, organisation: str, uid: int) -> str:
-        """The name of the one that was left."""
+    async def _leave(self, organisation: str, uid: int) -> str:
         async with self._enrolling:
             of = self._one(self._mine(uid, Act.LEAVE), organisation)
             if len(self._all()) == 1:
@@ -170,13 +188,12 @@ class Several:
             name = of.name
             await of.leave()
             self._daemon.forget(of)
-            self._enrolments.remove(of.number)
-            if not self._all():
-                self._daemon.add(*next(iter(self._enrolments.all().items())))
-            for it in self._all():
-                # What was refused because of the one that left may be good now.
-                if it.connection.agent is not None and it.client.controller_error is not None:
-                    it.connection.agent.reconnect()
+            try:
+                self._enrolments.remove(of.number)
+            finally:
+                if not self._all():
+                    self._daemon.add(*next(iter(self._enrolments.all().items())))
+            self._daemon.claims_changed(of)
             log.info("left %s", name)
             return name
 
@@ -196,7 +213,9 @@ class Several:
                 or invitation.ca_sha256 in _fingerprints(identity.ca_pem)
             ):
                 return it
-        return next((it for it in self._all() if it.connection.identity is None), None)
+        places = [it for it in self._all() if it.connection.identity is None]
+        # One whose identity is lost still protects what it had: no other organisation takes its place.
+        return next((it for it in places if not _is_lost(it) or len(self._all()) == 1), None)
 
     # ── which one ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -233,6 +252,11 @@ class Several:
 
     def _status_of(self, of: Organisation) -> local_pb2.Status:
         return of.status(epoch=self._epoch, datapath=self._datapath)
+
+
+def _is_lost(of: Organisation) -> bool:
+    """It was enrolled, and its identity cannot be read."""
+    return of.connection.identity is None and of.client.profile != Profile()
 
 
 def _fingerprints(ca_pem: bytes) -> set[bytes]:

@@ -25,8 +25,10 @@ class Upstream:
     def __init__(self, *servers: Endpoint, reach: Callable[[str], str] = str) -> None:
         self._servers, self._reach = servers, reach
 
-    def use(self, servers: tuple[Endpoint, ...]) -> None:
-        self._servers = servers
+    def use(self, servers: tuple[Endpoint, ...]) -> bool:
+        """Whether they are others than before."""
+        before, self._servers = self._servers, servers
+        return servers != before
 
     async def exchange(self, query: bytes) -> bytes | None:
         """The answer under the query's own id, whole (over TCP when UDP truncates it); None when the servers are silent."""
