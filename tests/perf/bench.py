@@ -19,6 +19,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "switch-targets/confor
 sys.path.append(str(Path(__file__).resolve().parents[2] / "dns-updater/tests"))
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tray-ui/tests"))
 
+import console_pages
 import daemon
 import dns_zone
 import esp
@@ -26,7 +27,6 @@ import failover
 import first_reply
 import hash
 import lab
-import live_map
 import p4runtime_inserts
 import page
 import pipeline
@@ -47,7 +47,7 @@ NAMES = (
     *("esp_1400_mbit_s", *hash.NAMES, *pipeline.NAMES, *p4runtime_inserts.NAMES),
     *(*site_to_site.NAMES, "scale_ratio", "rekey_lost", "dns_1000_s"),
     *(*setups.NAMES, *watchers.NAMES, "reconcile_100k_s", "failover_ms", "roam_ms", "revoke_ms"),
-    *live_map.NAMES,
+    *console_pages.NAMES,
 )
 
 
@@ -90,8 +90,8 @@ async def measure(names: list[str]) -> list[Figure]:
         figures += await roam.measure()
     if "revoke_ms" in names:
         figures += await revocation.measure()
-    if wanted := [name for name in live_map.NAMES if name in names]:
-        figures += [figure for figure in await live_map.measure() if figure.name in wanted]
+    if wanted := [name for name in console_pages.NAMES if name in names]:
+        figures += [figure for figure in await console_pages.measure() if figure.name in wanted]
     return figures
 
 
