@@ -11,5 +11,7 @@ export default defineConfig({
     manifest: true,
     // As data: URLs they would need a wider policy.
     assetsInlineLimit: 0,
+    // A view whose style sheet once failed to load would come without it from then on.
+    cssCodeSplit: false,
   },
 });

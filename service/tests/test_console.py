@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 from culvert_service.admins.command import init
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Route, expect
 from pyotp.totp import TOTP
 
 from .conftest import World
@@ -177,6 +177,28 @@ async def test_the_overview_and_the_lists_live(world: World, running: Browser, s
         await expect(page.get_by_role("link", name="wiki.corp.example")).to_be_visible()
         await world.add_resource("git", ["gw-berlin"], address="10.20.0.10")
         await expect(page.get_by_role("link", name="git.corp.example")).to_be_visible()
+
+
+async def test_a_view_that_the_network_lost_is_asked_for_again(world: World, running: Browser) -> None:
+    lost = set[str]()
+
+    async def once_lost(asked: Route) -> None:
+        if asked.request.url in lost:
+            await asked.continue_()
+        else:
+            lost.add(asked.request.url)
+            await asked.abort("internetdisconnected")
+
+    async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
+        page = shown.page
+        await shown.open("resources")
+        await shown.sign_in(olga)
+        await page.evaluate("window.same = true")
+        await page.route("**/assets/**", once_lost)
+        await page.get_by_role("link", name="DNS").click()
+        await expect(page.get_by_role("heading", name="DNS")).to_be_visible()
+        assert any(re.search(r"/Dns-[^/]*\.js$", url) for url in lost)
+        assert await page.evaluate("window.same"), "the page was loaded again"
 
 
 async def test_an_auditor_sees_no_button_that_would_be_refused(

@@ -64,6 +64,10 @@ async def test_a_file_is_served_for_ever_and_compressed_to_who_takes_it(built: P
         assert b"".join([part async for part in packed.aiter_raw()]) == b"compressed"
 
 
+async def test_what_an_upgrade_took_is_not_found(built: Path) -> None:
+    assert (await asked(built, "assets/a-0.js")).status_code == 404
+
+
 @pytest.mark.parametrize("path", ["../secret", "%2e%2e/secret", "..%2fsecret", "assets/../../secret"])
 async def test_no_other_file_is_served(built: Path, path: str) -> None:
     assert "secret" not in (await asked(built, path)).text

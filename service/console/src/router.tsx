@@ -1,18 +1,13 @@
 /** The console's addresses. What a list is filtered by stands in them. */
 import type { QueryClient } from "@tanstack/react-query";
-import {
-  createRootRouteWithContext,
-  createRoute,
-  createRouter,
-  lazyRouteComponent,
-  Outlet,
-} from "@tanstack/react-router";
+import { createRootRouteWithContext, createRoute, createRouter, Outlet } from "@tanstack/react-router";
 
 import { ORDERS } from "./devices/queries";
 import { Faulty, Missing } from "./frame/Faulty";
 import { Frame } from "./frame/Frame";
 import { ORDERS as RESOURCE_ORDERS } from "./resources/queries";
 import { oneOf, text } from "./shared/search";
+import { view } from "./shared/view";
 
 const rootRoute = createRootRouteWithContext<{ queries: QueryClient }>()({
   component: Outlet,
@@ -22,7 +17,7 @@ const rootRoute = createRootRouteWithContext<{ queries: QueryClient }>()({
 const setUpRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/setup",
-  component: lazyRouteComponent(() => import("./session/SetUp"), "SetUp"),
+  component: view(() => import("./session/SetUp"), "SetUp"),
 });
 
 const frameRoute = createRoute({ getParentRoute: () => rootRoute, id: "frame", component: Frame });
@@ -30,7 +25,7 @@ const frameRoute = createRoute({ getParentRoute: () => rootRoute, id: "frame", c
 const overviewRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/",
-  component: lazyRouteComponent(() => import("./overview/Overview"), "Overview"),
+  component: view(() => import("./overview/Overview"), "Overview"),
 });
 
 const resourcesRoute = createRoute({
@@ -41,56 +36,56 @@ const resourcesRoute = createRoute({
     ...text(search, "gateway"),
     ...oneOf(search, "sort", RESOURCE_ORDERS),
   }),
-  component: lazyRouteComponent(() => import("./resources/Resources"), "Resources"),
+  component: view(() => import("./resources/Resources"), "Resources"),
 });
 
 const newResourceRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/resources/new",
-  component: lazyRouteComponent(() => import("./resources/NewResource"), "NewResource"),
+  component: view(() => import("./resources/NewResource"), "NewResource"),
 });
 
 const resourceRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/resources/of/$name",
-  component: lazyRouteComponent(() => import("./resources/OneResource"), "OneResource"),
+  component: view(() => import("./resources/OneResource"), "OneResource"),
 });
 
 const gatewaysRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/gateways",
-  component: lazyRouteComponent(() => import("./gateways/Gateways"), "Gateways"),
+  component: view(() => import("./gateways/Gateways"), "Gateways"),
 });
 
 const newGatewayRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/gateways/new",
-  component: lazyRouteComponent(() => import("./gateways/NewGateway"), "NewGateway"),
+  component: view(() => import("./gateways/NewGateway"), "NewGateway"),
 });
 
 const gatewayRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/gateways/of/$name",
   validateSearch: (search) => oneOf(search, "hours", [6, 24]),
-  component: lazyRouteComponent(() => import("./gateways/OneGateway"), "OneGateway"),
+  component: view(() => import("./gateways/OneGateway"), "OneGateway"),
 });
 
 const siteTunnelsRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/site-tunnels",
-  component: lazyRouteComponent(() => import("./sites/SiteTunnels"), "SiteTunnels"),
+  component: view(() => import("./sites/SiteTunnels"), "SiteTunnels"),
 });
 
 const newSiteTunnelRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/site-tunnels/new",
-  component: lazyRouteComponent(() => import("./sites/NewSiteTunnel"), "NewSiteTunnel"),
+  component: view(() => import("./sites/NewSiteTunnel"), "NewSiteTunnel"),
 });
 
 const siteTunnelRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/site-tunnels/of/$name",
-  component: lazyRouteComponent(() => import("./sites/OneSiteTunnel"), "OneSiteTunnel"),
+  component: view(() => import("./sites/OneSiteTunnel"), "OneSiteTunnel"),
 });
 
 const peopleRoute = createRoute({
@@ -100,73 +95,73 @@ const peopleRoute = createRoute({
     ...text(search, "q"),
     ...oneOf(search, "sort", ["name", "-name"] as const),
   }),
-  component: lazyRouteComponent(() => import("./people/People"), "People"),
+  component: view(() => import("./people/People"), "People"),
 });
 
 const invitationsRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/invitations",
   validateSearch: (search) => text(search, "q"),
-  component: lazyRouteComponent(() => import("./people/Invitations"), "Invitations"),
+  component: view(() => import("./people/Invitations"), "Invitations"),
 });
 
 const groupsRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/groups",
   validateSearch: (search) => text(search, "q"),
-  component: lazyRouteComponent(() => import("./groups/Groups"), "Groups"),
+  component: view(() => import("./groups/Groups"), "Groups"),
 });
 
 const newGroupRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/groups/new",
-  component: lazyRouteComponent(() => import("./groups/NewGroup"), "NewGroup"),
+  component: view(() => import("./groups/NewGroup"), "NewGroup"),
 });
 
 const groupRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/groups/of/$name",
-  component: lazyRouteComponent(() => import("./groups/OneGroup"), "OneGroup"),
+  component: view(() => import("./groups/OneGroup"), "OneGroup"),
 });
 
 const policiesRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/policies",
   validateSearch: (search) => text(search, "q"),
-  component: lazyRouteComponent(() => import("./policies/Policies"), "Policies"),
+  component: view(() => import("./policies/Policies"), "Policies"),
 });
 
 const newPolicyRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/policies/new",
-  component: lazyRouteComponent(() => import("./policies/NewPolicy"), "NewPolicy"),
+  component: view(() => import("./policies/NewPolicy"), "NewPolicy"),
 });
 
 const policyRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/policies/of/$name",
-  component: lazyRouteComponent(() => import("./policies/OnePolicy"), "OnePolicy"),
+  component: view(() => import("./policies/OnePolicy"), "OnePolicy"),
 });
 
 const devicesRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/devices",
   validateSearch: (search) => ({ ...text(search, "q"), ...oneOf(search, "sort", ORDERS) }),
-  component: lazyRouteComponent(() => import("./devices/Devices"), "Devices"),
+  component: view(() => import("./devices/Devices"), "Devices"),
 });
 
 const dnsRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/dns",
   validateSearch: (search) => ({ ...text(search, "q"), ...text(search, "state") }),
-  component: lazyRouteComponent(() => import("./dns/Dns"), "Dns"),
+  component: view(() => import("./dns/Dns"), "Dns"),
 });
 
 const accessRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/access",
   validateSearch: (search) => ({ ...text(search, "user"), ...text(search, "name") }),
-  component: lazyRouteComponent(() => import("./access/Access"), "Access"),
+  component: view(() => import("./access/Access"), "Access"),
 });
 
 const activityRoute = createRoute({
@@ -179,14 +174,14 @@ const activityRoute = createRoute({
     ...text(search, "outcome"),
     ...text(search, "reason"),
   }),
-  component: lazyRouteComponent(() => import("./activity/Activity"), "Activity"),
+  component: view(() => import("./activity/Activity"), "Activity"),
 });
 
 const settingsRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/settings",
   validateSearch: (search) => text(search, "part"),
-  component: lazyRouteComponent(() => import("./settings/Settings"), "Settings"),
+  component: view(() => import("./settings/Settings"), "Settings"),
 });
 
 const routes = rootRoute.addChildren([

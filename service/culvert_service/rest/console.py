@@ -1,6 +1,7 @@
 """The admin console's built files, from memory, with the headers that keep a browser to them.
 
 Every path below /console/ that is no file is the page itself: which of its views is meant, its own router says.
+Below assets/ it is nothing: a page from before an upgrade asks there for what is gone, and loads itself again.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, HTTPException, Request
 from starlette.responses import Response
 
 _log = logging.getLogger(__name__)
 
 PREFIX = "/console/"
 _PAGE = "index.html"
+_ASSETS = "assets/"
 _BROTLI = ".br"
 # Their names change with their content.
 _FOREVER = "public, max-age=31536000, immutable"
@@ -43,9 +45,12 @@ def install(app: FastAPI, directory: Path) -> bool:
     @app.get(f"{PREFIX}{{path:path}}", include_in_schema=False)
     async def console(path: str, request: Request) -> Response:
         file = files.get(path)
+        asset = path.startswith(_ASSETS)
+        if file is None and asset:
+            raise HTTPException(404)
         if file is None or path == _PAGE:
             return _page(files[_PAGE])
-        headers = {"Cache-Control": _FOREVER if path.startswith("assets/") else "no-cache", **_HEADERS}
+        headers = {"Cache-Control": _FOREVER if asset else "no-cache", **_HEADERS}
         content = file.content
         if file.compressed is not None:
             headers["Vary"] = "Accept-Encoding"

@@ -1,13 +1,14 @@
 import { Group, Paper, SegmentedControl, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { lazy, Suspense, useMemo } from "react";
+import { Suspense, useMemo } from "react";
 
 import { api, body } from "../api/client";
 import { ProblemNote } from "../shared/ProblemNote";
+import { view } from "../shared/view";
 import { Waiting } from "../shared/Waiting";
 import { dropRows, type Sample } from "./samples";
 
-const DropsChart = lazy(async () => ({ default: (await import("./DropsChart")).DropsChart }));
+const DropsChart = view(() => import("./DropsChart"), "DropsChart");
 const HOURS = ["1", "6", "24"] as const;
 const AGAIN_MS = 10_000;
 

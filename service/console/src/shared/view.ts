@@ -1,0 +1,18 @@
+import { lazyRouteComponent } from "@tanstack/react-router";
+
+const WAITS_MS = [200, 1_000];
+
+/** What `load` gives; asked again, because a browser drops what is connecting when the machine's network changes. */
+export async function again<T>(load: () => Promise<T>, waits: readonly number[] = WAITS_MS): Promise<T> {
+  for (const wait of waits) {
+    try {
+      return await load();
+    } catch {
+      await new Promise((resolve) => setTimeout(resolve, wait));
+    }
+  }
+  return await load();
+}
+
+/** A component of a module that is loaded when it is first shown. */
+export const view: typeof lazyRouteComponent = (load, name) => lazyRouteComponent(() => again(load), name);
