@@ -89,7 +89,9 @@ from culvert_service.rest.application import application
 from culvert_service.rest.rates import Rates, per_caller
 from culvert_service.sessions import endpoints as tunnel_endpoints
 from culvert_service.sessions.service import Tunnels
+from culvert_service.sessions.throughput import Throughput
 from culvert_service.site_tunnels import endpoints as site_tunnel_endpoints
+from culvert_service.site_tunnels.fit import check_gateway
 from culvert_service.site_tunnels.service import SiteTunnels
 from culvert_service.tracing.tracing import Tracing
 from culvert_service.watch.hub import Hub
@@ -254,7 +256,9 @@ class Controller:
             protected_prefixes=settings.protected_prefixes,
             now=now,
         )
+        throughput = Throughput(self._tunnels.traffic, self._fleet, self._calls)
         self._calls.serve(self._servicer.serving() | remote.serving() | self._site_tunnels.serving())
+        self._calls.serve(throughput.serving())
         passwords = Passwords()
         proof = Proof(sessions, master_key, passwords, now)
         admins = Admins(sessions, master_key, now, passwords, proof)
@@ -262,7 +266,7 @@ class Controller:
         authorities = {"infrastructure": self._infrastructure, "device": self._device_authority}
         state_now = State(sessions, self._fleet, self._hub, authorities)
         access, dns = Access(sessions, AdminToken.load(state), admins, rates), Dns(sessions)
-        self._live = Live(sessions, gateways, dns, self._tunnels.traffic)
+        self._live = Live(sessions, gateways, dns, throughput)
         effects = Effects(sessions, self._tunnels.enforcement.would_close)
         self._app = application(
             sessions,
@@ -273,7 +277,9 @@ class Controller:
             self._infrastructure.pem.decode(),
             settings.console,
             admin=[
-                gateway_endpoints.router(gateways, Changes(sessions, self._ownership, refit.of_gateway)),
+                gateway_endpoints.router(
+                    gateways, Changes(sessions, self._ownership, refit.of_gateway, check_gateway)
+                ),
                 identity_endpoints.router(
                     self._identity,
                     invitations,

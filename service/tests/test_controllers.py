@@ -35,6 +35,8 @@ from .conftest import (
     until,
 )
 from .gateway_process import needs_root, sluice, unpack
+from .test_live import watching
+from .test_restart import exchange
 from .wire import Wires
 
 pytestmark = pytest.mark.slow
@@ -131,6 +133,27 @@ async def test_a_gateway_has_one_owner_until_it_stops(
         assert await owned(two, "two") > epoch
         assert await entries(two) == held
         assert len(await two.rest("GET", "/tunnels")) == 1
+
+
+@needs_root
+async def test_each_tells_what_the_others_gateways_carry(
+    settings: tuple[Settings, Settings], wires: Wires, tmp_path: Path
+) -> None:
+    async with AsyncExitStack() as both:
+        one = await both.enter_async_context(running(settings[0]))
+        await both.enter_async_context(behind(one, wires, tmp_path))
+        two = await both.enter_async_context(running(settings[1]))
+        await owned(two, "one")
+        device = await one.enrol()
+        await device.prove()
+        opened, enough = await device.open(), asyncio.Event()
+        async with watching(two, "traffic") as stream:
+            carrying = asyncio.create_task(exchange(wires, opened.sas, enough))
+            rate = await stream.until("changed", opened.tunnel.tunnel_id)
+            assert min(rate["from_device"], rate["to_device"]) > 0
+            enough.set()
+            assert await carrying
+            await stream.until("gone", opened.tunnel.tunnel_id)
 
 
 @needs_root

@@ -114,6 +114,9 @@ async def test_a_gateway_that_is_an_end_stays_where_it_is(world: World) -> None:
     for answer in (moved, gone):
         assert (answer.status_code, answer.json()["reason"]) == (409, "GATEWAY_IN_USE"), answer.text
         assert "an end of berlin-paris" in answer.text
+    unfit = await put(world, f"/gateways/{PARIS}", pool="10.1.0.0/24")
+    assert (unfit.status_code, unfit.json()["reason"]) == (409, "GATEWAY_IN_USE"), unfit.text
+    assert "10.1.0.0/24 is gw-paris's own" in unfit.text
     assert (await put(world, f"/gateways/{PARIS}", pool="10.99.7.0/24")).status_code == 200
 
 

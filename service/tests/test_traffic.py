@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import uuid
 
+from culvert_service.controllers.envelope import PAYLOAD_MAX
+from culvert_service.sessions.throughput import packed, unpacked
 from culvert_service.sessions.traffic import Rate, Traffic
 
 WIKI, GIT = uuid.UUID(int=1), uuid.UUID(int=2)
@@ -36,3 +38,10 @@ def test_of_a_gateway_that_is_not_looked_at_any_more_nothing_is_known() -> None:
     assert traffic.rates() == {GIT: Rate(10, 0)}
     traffic.look("gw", {10: 500}, {}, TUNNELS, 2.0)
     assert traffic.rates() == {GIT: Rate(10, 0)}
+
+
+def test_of_too_many_another_controller_is_told_the_fastest() -> None:
+    rates = {uuid.UUID(int=at): Rate(at, 2 * at) for at in range(1000)}
+    told = packed(rates)
+    assert len(told) * 4 / 3 < PAYLOAD_MAX - 1000
+    assert unpacked(told) == {tunnel: rate for tunnel, rate in rates.items() if rate.from_device >= 850}

@@ -27,16 +27,21 @@ from culvert_service.rest.version import MayMatch
 Refit = Callable[
     [AsyncSession, Gateway, Callable[[], Awaitable[None]]], Awaitable[Callable[[], Awaitable[int]]]
 ]
+# Raises CulvertError GATEWAY_IN_USE when a tunnel to another gateway does not fit the changed one.
+CheckFit = Callable[[AsyncSession, Gateway], Awaitable[None]]
 
 
 class Changes:
-    def __init__(self, sessions: Sessions, ownership: Ownership, refit: Refit) -> None:
+    def __init__(self, sessions: Sessions, ownership: Ownership, refit: Refit, check_fit: CheckFit) -> None:
         self._sessions = sessions
         self._ownership = ownership
         self._refit = refit
+        self._check_fit = check_fit
 
     async def replace(self, name: str, asked: GatewayIn, seen: MayMatch) -> None:
-        """Raises CulvertError NOT_FOUND, VERSION_NEEDED, VERSION_STALE, REQUEST_INVALID, SUITE_LEGACY or ALREADY_EXISTS."""
+        """Raises CulvertError NOT_FOUND, VERSION_NEEDED, VERSION_STALE, REQUEST_INVALID, SUITE_LEGACY, ALREADY_EXISTS or
+        GATEWAY_IN_USE.
+        """
         check_allowed(asked.suite, asked.legacy_suites, f"the gateway {asked.name}")
         if asked.name != name:
             why = "a gateway keeps its name, which its certificate and its keys are made for"
@@ -54,6 +59,7 @@ class Changes:
                     await session.flush()
 
                 finish = await self._refit(session, gateway, change)
+                await self._check_fit(session, gateway)
                 audit.tell(session, Line("gateway.replace", f"gateway/{name}", told(asked)))
                 await ownership_rows.tell(session)
         except IntegrityError as error:

@@ -22,7 +22,7 @@ from culvert_service.live import places, sources
 from culvert_service.live.log_view import LogView
 from culvert_service.live.view import View
 from culvert_service.rest.access import Access
-from culvert_service.sessions.traffic import Traffic
+from culvert_service.sessions.throughput import Throughput
 
 # After this long, who watches has to be one who still may.
 _ADMITTED_SECONDS = 10.0
@@ -52,10 +52,10 @@ class Told(NamedTuple):
 
 
 class Live:
-    def __init__(self, sessions: Sessions, gateways: Gateways, dns: Dns, traffic: Traffic) -> None:
+    def __init__(self, sessions: Sessions, gateways: Gateways, dns: Dns, throughput: Throughput) -> None:
         self._views = {
             Area.TUNNELS: sources.tunnels(sessions),
-            Area.TRAFFIC: sources.traffic(traffic),
+            Area.TRAFFIC: sources.traffic(throughput),
             Area.GATEWAYS: sources.gateways(gateways),
             Area.DNS: sources.dns(sessions, dns),
         }

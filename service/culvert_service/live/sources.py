@@ -22,7 +22,8 @@ from culvert_service.live.timeline import Row
 from culvert_service.live.view import View
 from culvert_service.sessions import listing
 from culvert_service.sessions.schemas import TunnelOut
-from culvert_service.sessions.traffic import Rate, Traffic
+from culvert_service.sessions.throughput import Throughput
+from culvert_service.sessions.traffic import Rate
 
 _ZONE, _RECORD = "zone/", "record/"
 
@@ -44,17 +45,17 @@ def tunnels(sessions: Sessions) -> View:
     return View(versions, rows)
 
 
-def traffic(of: Traffic) -> View:
-    """By tunnel's id, those of this controller's gateways that carry something now."""
-
-    async def rates() -> Mapping[str, Rate]:
-        return {str(tunnel): rate for tunnel, rate in of.rates().items()}
+def traffic(of: Throughput) -> View:
+    """By tunnel's id, those that carry something now."""
+    seen: dict[str, Rate] = {}
 
     async def versions() -> Mapping[str, str]:
-        return {key: str(rate) for key, rate in (await rates()).items()}
+        nonlocal seen
+        seen = {str(tunnel): rate for tunnel, rate in (await of.now()).items()}
+        return {key: str(rate) for key, rate in seen.items()}
 
     async def rows(keys: Collection[str]) -> Mapping[str, Row]:
-        return {key: asdict(rate) for key, rate in (await rates()).items() if key in keys}
+        return {key: asdict(seen[key]) for key in keys if key in seen}
 
     return View(versions, rows)
 

@@ -1,6 +1,6 @@
 """How fast each tunnel carries, from two looks at a gateway's counters. Pure.
 
-This process has it of the gateways that it writes, and nobody keeps it.
+This process has it of the gateways that it writes, and nobody keeps it; throughput.py has it of all.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from itertools import product
 
 from culvert_db import Gateway, SiteTunnel
 from culvert_proto import CulvertError, Reason
+from sqlalchemy import or_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.gateways.record import site_of
@@ -25,6 +26,21 @@ async def check(session: AsyncSession, row: SiteTunnel) -> None:
     for near, far in ((row.a, row.b), (row.b, row.a)):
         _check_place(row, near, far)
     await _check_alone(session, row)
+
+
+async def check_gateway(session: AsyncSession, gateway: Gateway) -> None:
+    """After a change of the locked gateway, in its transaction. Raises CulvertError GATEWAY_IN_USE."""
+    for row in await repository.rows(session, None, or_(*repository.ends_at(gateway.id))):
+        try:
+            await check(session, row)
+        except CulvertError as error:
+            why = f"{row.name} ends at it, and {why_unfit(error)}"
+            raise CulvertError(Reason.GATEWAY_IN_USE, gateway=gateway.name, why=why) from None
+
+
+def why_unfit(error: CulvertError) -> str:
+    """What `check` says, as a part of another sentence."""
+    return error.fields.get("why") or error.message.rstrip(".")
 
 
 async def _check_served(session: AsyncSession, row: SiteTunnel) -> None:

@@ -45,7 +45,7 @@ class Following:
             try:
                 await fit.check(session, row)
             except CulvertError as error:
-                why = error.message.rstrip(".")
+                why = fit.why_unfit(error)
                 raise CulvertError(
                     Reason.RESOURCE_IN_USE, tunnel=row.name, resource=resource, why=why
                 ) from None
