@@ -1,13 +1,13 @@
-import { Anchor, Button, List, Stack, Text } from "@mantine/core";
+import { Anchor, List, Stack, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { notifications } from "@mantine/notifications";
-import { IconTrash } from "@tabler/icons-react";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";
 
 import { api, tagged, type Tagged } from "../api/client";
 import { allPolicies } from "../policies/queries";
 import { useMayWrite } from "../session/session";
+import { DeleteButton } from "../shared/DeleteButton";
 import { EditForm, type Edited } from "../shared/EditForm";
 import { EffectBox, EffectList } from "../shared/Effect";
 import { Found } from "../shared/Found";
@@ -47,11 +47,7 @@ function Shown({ found }: { found: Tagged<Group> }) {
   return (
     <Stack gap="xl">
       <PageHead title={name} about="A group of people.">
-        {mayWrite && (
-          <Button variant="default" c="red" leftSection={<IconTrash size={16} />} onClick={open}>
-            Delete
-          </Button>
-        )}
+        {mayWrite && <DeleteButton onClick={open} />}
       </PageHead>
       <EditForm
         label="Group"

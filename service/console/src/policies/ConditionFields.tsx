@@ -1,6 +1,4 @@
 import {
-  ActionIcon,
-  Button,
   Checkbox,
   Chip,
   Group,
@@ -13,8 +11,8 @@ import {
   TextInput,
 } from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
-import { IconPlus, IconX } from "@tabler/icons-react";
 
+import { FormRows } from "../shared/FormRows";
 import { DAYS, WORKDAY, type PolicyForm } from "./form";
 import { PostureFields } from "./PostureFields";
 
@@ -66,73 +64,61 @@ function Hours({ form }: { form: UseFormReturnType<PolicyForm> }) {
       <Text size="sm" fw={500}>
         Only at these hours
       </Text>
-      {windows.map((window, at) => (
-        <Group key={at} gap="xs" align="center">
-          <Chip.Group
-            multiple
-            value={window.days}
-            onChange={(days) => form.setFieldValue(`windows.${at}.days`, days)}
-          >
-            <Group gap={4} role="group" aria-label={`Days ${at + 1}`}>
-              {DAYS.map(({ value, label }) => (
-                <Chip key={value} value={value} size="xs" variant="light">
-                  {label}
-                </Chip>
-              ))}
-            </Group>
-          </Chip.Group>
-          <TextInput
-            type="time"
-            required
-            aria-label={`From ${at + 1}`}
-            w={150}
-            {...form.getInputProps(`windows.${at}.opens`)}
-          />
-          <Text size="sm">to</Text>
-          <TextInput
-            type="time"
-            required
-            aria-label={`To ${at + 1}`}
-            w={150}
-            {...form.getInputProps(`windows.${at}.closes`)}
-          />
-          <ActionIcon
-            variant="subtle"
-            color="gray"
-            size="lg"
-            aria-label={`Remove hours ${at + 1}`}
-            onClick={() => form.removeListItem("windows", at)}
-          >
-            <IconX size={16} />
-          </ActionIcon>
-        </Group>
-      ))}
-      {form.errors["windows"] && (
-        <Text size="xs" c="red">
-          {form.errors["windows"]}
-        </Text>
-      )}
-      <Group>
-        <Button
-          variant="subtle"
-          size="compact-sm"
-          leftSection={<IconPlus size={14} />}
-          onClick={() => form.insertListItem("windows", { ...WORKDAY })}
-        >
-          {windows.length === 0 ? "Set hours" : "Other hours too"}
-        </Button>
-        {windows.length > 0 && (
-          <Select
-            aria-label="Time zone"
-            searchable
-            limit={50}
-            allowDeselect={false}
-            data={[...new Set([zone, ...ZONES])]}
-            w={240}
-            {...form.getInputProps("zone")}
-          />
+      <FormRows
+        form={form}
+        path="windows"
+        rows={windows}
+        one="hours"
+        align="center"
+        blank={WORKDAY}
+        add={windows.length === 0 ? "Set hours" : "Other hours too"}
+        beside={
+          windows.length > 0 && (
+            <Select
+              aria-label="Time zone"
+              searchable
+              limit={50}
+              allowDeselect={false}
+              data={[...new Set([zone, ...ZONES])]}
+              w={240}
+              {...form.getInputProps("zone")}
+            />
+          )
+        }
+      >
+        {(window, at) => (
+          <>
+            <Chip.Group
+              multiple
+              value={window.days}
+              onChange={(days) => form.setFieldValue(`windows.${at}.days`, days)}
+            >
+              <Group gap={4} role="group" aria-label={`Days ${at + 1}`}>
+                {DAYS.map(({ value, label }) => (
+                  <Chip key={value} value={value} size="xs" variant="light">
+                    {label}
+                  </Chip>
+                ))}
+              </Group>
+            </Chip.Group>
+            <TextInput
+              type="time"
+              required
+              aria-label={`From ${at + 1}`}
+              w={150}
+              {...form.getInputProps(`windows.${at}.opens`)}
+            />
+            <Text size="sm">to</Text>
+            <TextInput
+              type="time"
+              required
+              aria-label={`To ${at + 1}`}
+              w={150}
+              {...form.getInputProps(`windows.${at}.closes`)}
+            />
+          </>
         )}
-      </Group>
+      </FormRows>
     </Stack>
   );
 }

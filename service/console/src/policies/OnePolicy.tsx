@@ -1,12 +1,12 @@
-import { Button, Stack } from "@mantine/core";
+import { Stack } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { notifications } from "@mantine/notifications";
-import { IconTrash } from "@tabler/icons-react";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 
 import { api, tagged, type Tagged } from "../api/client";
 import { useMayWrite } from "../session/session";
+import { DeleteButton } from "../shared/DeleteButton";
 import { EditForm, type Edited } from "../shared/EditForm";
 import { Found } from "../shared/Found";
 import { PageHead } from "../shared/PageHead";
@@ -42,13 +42,7 @@ function Shown({ found }: { found: Tagged<Policy> }) {
   const [deleting, { open, close }] = useDisclosure();
   return (
     <Stack>
-      <PageHead title={name}>
-        {mayWrite && (
-          <Button variant="default" c="red" leftSection={<IconTrash size={16} />} onClick={open}>
-            Delete
-          </Button>
-        )}
-      </PageHead>
+      <PageHead title={name}>{mayWrite && <DeleteButton onClick={open} />}</PageHead>
       <EditForm
         label="Policy"
         what={name}

@@ -1,17 +1,7 @@
-import {
-  ActionIcon,
-  Autocomplete,
-  Button,
-  Group,
-  Select,
-  Stack,
-  TagsInput,
-  Text,
-  TextInput,
-} from "@mantine/core";
+import { Autocomplete, Select, Stack, TagsInput, Text, TextInput } from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
-import { IconPlus, IconX } from "@tabler/icons-react";
 
+import { FormRows } from "../shared/FormRows";
 import { NO_REQUIREMENT, type PolicyForm } from "./form";
 
 // What Culvert's own client tells of its computer; another may tell more.
@@ -34,69 +24,54 @@ export function PostureFields({ form }: { form: UseFormReturnType<PolicyForm> })
           What a device does not report of itself is not met.
         </Text>
       </div>
-      {posture.map((requirement, at) => (
-        <Group key={at} gap="xs" align="flex-start">
-          <Autocomplete
-            aria-label={`Fact ${at + 1}`}
-            placeholder="disk_encryption"
-            data={FACTS}
-            required
-            spellCheck={false}
-            autoCapitalize="none"
-            w={190}
-            {...form.getInputProps(`posture.${at}.fact`)}
-          />
-          <Select
-            aria-label={`How ${at + 1}`}
-            data={HOWS}
-            allowDeselect={false}
-            w={190}
-            {...form.getInputProps(`posture.${at}.how`)}
-          />
-          {requirement.how === "one_of" ? (
-            <TagsInput
-              aria-label={`Values ${at + 1}`}
-              placeholder={requirement.values.length > 0 ? "" : "on"}
-              flex={1}
-              miw={160}
-              {...form.getInputProps(`posture.${at}.values`)}
-            />
-          ) : (
-            <TextInput
-              aria-label={`Version ${at + 1}`}
-              placeholder="12.4"
+      <FormRows
+        form={form}
+        path="posture"
+        rows={posture}
+        one="fact"
+        blank={NO_REQUIREMENT}
+        add={posture.length === 0 ? "Ask for a fact" : "Another fact"}
+      >
+        {(requirement, at) => (
+          <>
+            <Autocomplete
+              aria-label={`Fact ${at + 1}`}
+              placeholder="disk_encryption"
+              data={FACTS}
               required
-              flex={1}
-              miw={160}
-              {...form.getInputProps(`posture.${at}.version`)}
+              spellCheck={false}
+              autoCapitalize="none"
+              w={190}
+              {...form.getInputProps(`posture.${at}.fact`)}
             />
-          )}
-          <ActionIcon
-            variant="subtle"
-            color="gray"
-            size="lg"
-            aria-label={`Remove fact ${at + 1}`}
-            onClick={() => form.removeListItem("posture", at)}
-          >
-            <IconX size={16} />
-          </ActionIcon>
-        </Group>
-      ))}
-      {form.errors["posture"] && (
-        <Text size="xs" c="red">
-          {form.errors["posture"]}
-        </Text>
-      )}
-      <Group>
-        <Button
-          variant="subtle"
-          size="compact-sm"
-          leftSection={<IconPlus size={14} />}
-          onClick={() => form.insertListItem("posture", { ...NO_REQUIREMENT })}
-        >
-          {posture.length === 0 ? "Ask for a fact" : "Another fact"}
-        </Button>
-      </Group>
+            <Select
+              aria-label={`How ${at + 1}`}
+              data={HOWS}
+              allowDeselect={false}
+              w={190}
+              {...form.getInputProps(`posture.${at}.how`)}
+            />
+            {requirement.how === "one_of" ? (
+              <TagsInput
+                aria-label={`Values ${at + 1}`}
+                placeholder={requirement.values.length > 0 ? "" : "on"}
+                flex={1}
+                miw={160}
+                {...form.getInputProps(`posture.${at}.values`)}
+              />
+            ) : (
+              <TextInput
+                aria-label={`Version ${at + 1}`}
+                placeholder="12.4"
+                required
+                flex={1}
+                miw={160}
+                {...form.getInputProps(`posture.${at}.version`)}
+              />
+            )}
+          </>
+        )}
+      </FormRows>
     </Stack>
   );
 }

@@ -1,13 +1,13 @@
-import { Button, Stack, Text } from "@mantine/core";
+import { Stack, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { notifications } from "@mantine/notifications";
-import { IconTrash } from "@tabler/icons-react";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
 
 import { api, tagged, type Tagged } from "../api/client";
 import { useTunnels } from "../live/live";
 import { useMayWrite } from "../session/session";
+import { DeleteButton } from "../shared/DeleteButton";
 import { EditForm, type Edited } from "../shared/EditForm";
 import { Found } from "../shared/Found";
 import { PageHead } from "../shared/PageHead";
@@ -43,11 +43,7 @@ function Shown({ found }: { found: Tagged<Resource> }) {
   return (
     <Stack gap="xl">
       <PageHead title={fqdn} about={`Known as ${name} in policies and lists.`}>
-        {mayWrite && (
-          <Button variant="default" c="red" leftSection={<IconTrash size={16} />} onClick={open}>
-            Delete
-          </Button>
-        )}
+        {mayWrite && <DeleteButton onClick={open} />}
       </PageHead>
       <section aria-label="Open tunnels">
         <Text fw={600} mb="xs">

@@ -1,7 +1,6 @@
-import { Anchor, Badge, Button, Group, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
+import { Anchor, Badge, Group, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { notifications } from "@mantine/notifications";
-import { IconTrash } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";
 
@@ -9,6 +8,7 @@ import { api, tagged, type Tagged } from "../api/client";
 import { shown } from "../resources/target";
 import { useMayWrite } from "../session/session";
 import { Confirm } from "../shared/Confirm";
+import { DeleteButton } from "../shared/DeleteButton";
 import { EditForm, type Edited } from "../shared/EditForm";
 import { Found } from "../shared/Found";
 import { Moment } from "../shared/Moment";
@@ -54,11 +54,7 @@ function Shown({ found }: { found: Tagged<SiteTunnel> }) {
           </>
         }
       >
-        {mayWrite && (
-          <Button variant="default" c="red" leftSection={<IconTrash size={16} />} onClick={open}>
-            Delete
-          </Button>
-        )}
+        {mayWrite && <DeleteButton onClick={open} />}
       </PageHead>
       <Stack gap="sm">
         <SimpleGrid cols={{ base: 1, sm: 2 }} maw={960}>

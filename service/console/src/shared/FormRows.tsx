@@ -1,0 +1,81 @@
+import { ActionIcon, Button, Group, Text, type GroupProps } from "@mantine/core";
+import { IconPlus, IconX } from "@tabler/icons-react";
+import type { ReactNode } from "react";
+
+/** What of a form its rows are a part of. */
+export interface Holder<Row> {
+  getInputProps: (path: string) => object;
+  insertListItem: (path: string, row: Row) => void;
+  removeListItem: (path: string, at: number) => void;
+  errors: Record<string, ReactNode>;
+}
+
+/** As many of one kind as are asked for, each with a way out. `path` is where they are in the form. */
+export function FormRows<Row>({
+  form,
+  path,
+  rows,
+  atLeast = 0,
+  one,
+  of = "",
+  align = "flex-start",
+  blank,
+  add,
+  beside,
+  children,
+}: {
+  form: Holder<Row>;
+  path: string;
+  rows: readonly Row[];
+  atLeast?: number;
+  /** What a row is called: "address". */
+  one: string;
+  /** Whose they are, where a page has several. */
+  of?: string;
+  align?: NonNullable<GroupProps["align"]>;
+  /** A row that begins. */
+  blank: Row;
+  /** What the button says. */
+  add: string;
+  /** What stands beside the button. */
+  beside?: ReactNode;
+  children: (row: Row, at: number) => ReactNode;
+}) {
+  return (
+    <>
+      {rows.map((row, at) => (
+        <Group key={at} gap="xs" align={align}>
+          {children(row, at)}
+          {rows.length > atLeast && (
+            <ActionIcon
+              variant="subtle"
+              color="gray"
+              size="lg"
+              aria-label={`Remove ${one} ${at + 1}${of}`}
+              onClick={() => form.removeListItem(path, at)}
+            >
+              <IconX size={16} />
+            </ActionIcon>
+          )}
+        </Group>
+      ))}
+      {form.errors[path] && (
+        <Text size="xs" c="red">
+          {form.errors[path]}
+        </Text>
+      )}
+      <Group>
+        <Button
+          variant="subtle"
+          size="compact-sm"
+          leftSection={<IconPlus size={14} />}
+          aria-label={`${add}${of}`}
+          onClick={() => form.insertListItem(path, { ...blank })}
+        >
+          {add}
+        </Button>
+        {beside}
+      </Group>
+    </>
+  );
+}
