@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from ipaddress import ip_address
 
 from cryptography import x509
@@ -25,14 +25,21 @@ AT_MOST = 16
 
 
 async def examine(
-    identity: Identity, profile: Profile, tunnels: Sequence[Tunnel], upstream: Upstream, *, watches: bool
+    identity: Identity,
+    profile: Profile,
+    tunnels: Sequence[Tunnel],
+    upstream: Upstream,
+    reach: Callable[[str], str],
+    *,
+    watches: bool,
 ) -> local_pb2.ExamineResponse:
+    """`tunnels` as the datapath has them; `reach` gives the address that stands for a gateway's here (ways.py)."""
     certificate = x509.load_pem_x509_certificate(identity.certificate_pem)
     gateways = [it for it in profile.gateways if it.online][:AT_MOST]
     carrying = [it for it in tunnels if it.remote_prefixes][:AT_MOST]
     ahead, outside, inside, names = await asyncio.gather(
         clock_ahead(identity),
-        _longest({it.name: (ip_address(it.address), LENGTHS) for it in gateways}),
+        _longest({it.name: (ip_address(reach(it.address)), LENGTHS) for it in gateways}),
         _longest({it.tunnel_id: (_inside(it), (it.mtu, *_shorter(it.mtu))) for it in carrying}),
         asyncio.gather(*(_ask(upstream, fqdn) for fqdn in _names(profile))),
     )

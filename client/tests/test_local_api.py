@@ -128,6 +128,36 @@ async def lab(place: Path) -> AsyncGenerator[Lab]:
             yield Lab(daemon, controller, server.link(infrastructure))
 
 
+async def offered(socket: Path, typed: str) -> tuple[set[str], str]:
+    """What bash shows behind it, and what is said beside that."""
+    program = "from culvert_client.cli import app; app(prog_name='culvert')"
+    asked = {"_CULVERT_COMPLETE": "complete_bash", "COMP_WORDS": f"culvert {typed}"}
+    asked |= {"COMP_CWORD": str(len(typed.split())), "CULVERT_SOCKET": str(socket)}
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, stdout=pipe, stderr=pipe, env=os.environ | asked
+    )
+    out, err = await process.communicate()
+    return set(out.decode().split()), err.decode()
+
+
+async def test_the_shell_completes_what_the_daemon_knows(lab: Lab) -> None:
+    socket = lab.daemon.settings.socket
+    await culvert(lab.daemon, ALICE, "enroll", lab.link)
+    await culvert(lab.daemon, ALICE, "code", stdin=CODE)
+    assert await offered(socket, "close w") == (set(), "")
+    assert (await culvert(lab.daemon, ALICE, "open", "wiki")).code == 0
+    for typed, names in (
+        ("open w", {"wiki.corp.example"}),
+        ("open x", set[str]()),
+        ("close w", {"wiki.corp.example"}),
+        ("use g", {"gw-berlin"}),
+        ("use a", {"auto"}),
+    ):
+        assert await offered(socket, typed) == (names, ""), typed
+    assert await offered(socket.with_name("nobody.sock"), "open w") == (set(), "")
+
+
 async def test_the_socket_is_for_all_and_what_is_behind_it_for_root(daemon: Running) -> None:
     assert stat.S_IMODE(daemon.settings.socket.stat().st_mode) == 0o666
     private = daemon.settings.socket.with_name("culvertd.sock.d")

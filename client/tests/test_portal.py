@@ -73,6 +73,14 @@ async def test_it_is_told_from_a_controller_that_is_just_not_there() -> None:
             assert await stands_before(controller) is expected, (status, location)
 
 
+async def test_what_stands_for_the_controller_on_this_network_is_asked_in_its_name() -> None:
+    asked = ("192.0.2.1:8444", {"192.0.2.1": "127.0.0.1"}.__getitem__)
+    with web_server(301, "https://192.0.2.1/"):
+        assert not await stands_before(*asked)
+    with web_server(302, "http://portal.example/login"):
+        assert await stands_before(*asked)
+
+
 async def test_a_person_behind_one_reads_so_and_can_sign_in(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     async with lab.serving(), lab.daemon() as daemon:

@@ -17,7 +17,7 @@ from culvert_proto.organisations import parts
 from google.protobuf import json_format
 from google.protobuf.message import Message
 
-from culvert_client.cli import observation, words
+from culvert_client.cli import completion, observation, words
 from culvert_client.cli.daemon_link import EXIT_FAULT, DaemonLink
 from culvert_client.cli.diagnosis import verdicts
 from culvert_client.cli.language import _
@@ -37,7 +37,9 @@ Json = Annotated[bool, typer.Option("--json", help=_("Print JSON."))]
 Whose = Annotated[
     str,
     typer.Option(
-        "--organisation", help=_("Which organisation, where there are several: as in culvert status.")
+        "--organisation",
+        help=_("Which organisation, where there are several: as in culvert status."),
+        autocompletion=completion.organisation,
     ),
 ]
 
@@ -136,7 +138,10 @@ def code(
 @app.command("open", help=_("Bring the tunnel for a name up, and wait until packets can flow."))
 def open_name(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help=_("A resource, or its name in DNS."))],
+    name: Annotated[
+        str,
+        typer.Argument(help=_("A resource, or its name in DNS."), autocompletion=completion.resource),
+    ],
     json: Json = False,
 ) -> None:
     answer = link_of(context).ask(lambda daemon: daemon.OpenTunnel(local_pb2.OpenTunnelRequest(name=name)))
@@ -150,7 +155,10 @@ def open_name(
 @app.command(help=_("Close the tunnel of a name, or all."))
 def close(
     context: typer.Context,
-    name: Annotated[str | None, typer.Argument(help=_("A resource, or its name in DNS."))] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help=_("A resource, or its name in DNS."), autocompletion=completion.tunnel),
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help=_("Close every tunnel."))] = False,
     json: Json = False,
 ) -> None:
@@ -172,7 +180,9 @@ def close(
 @app.command(help=_("Choose the gateway for tunnels opened from now on."))
 def use(
     context: typer.Context,
-    gateway: Annotated[str, typer.Argument(help=_("A gateway's name, or auto."))],
+    gateway: Annotated[
+        str, typer.Argument(help=_("A gateway's name, or auto."), autocompletion=completion.gateway)
+    ],
     organisation: Whose = "",
     json: Json = False,
 ) -> None:

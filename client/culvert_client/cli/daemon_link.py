@@ -16,6 +16,9 @@ from culvert_proto.grpc_errors import from_rpc_error
 from culvert_client.cli.language import _
 from culvert_client.cli.words import say_error
 
+# Our tunable, in seconds: somebody types.
+PATIENCE = 1.0
+
 EXIT_FAULT = 1
 EXIT_REFUSED = 3
 EXIT_NO_DAEMON = 4
@@ -40,6 +43,13 @@ class DaemonLink:
             return asyncio.run(self._ask(question))
         except grpc.aio.AioRpcError as error:
             self._fail(error)
+
+    def peek(self, question: Question[Answer]) -> Answer | None:
+        """None when there is no answer at once: nobody is told why."""
+        try:
+            return asyncio.run(asyncio.wait_for(self._ask(question), PATIENCE))
+        except (grpc.aio.AioRpcError, TimeoutError):
+            return None
 
     async def _ask(self, question: Question[Answer]) -> Answer:
         async with grpc.aio.insecure_channel(f"unix:{self._socket.absolute()}") as channel:

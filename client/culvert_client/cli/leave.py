@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from culvert_proto import local_pb2
 
-from culvert_client.cli import words
+from culvert_client.cli import completion, words
 from culvert_client.cli.commands import Json, app, link_of, say_json
 from culvert_client.cli.language import _
 
@@ -20,7 +20,11 @@ from culvert_client.cli.language import _
 def leave(
     context: typer.Context,
     name: Annotated[
-        str, typer.Argument(help=_("As in culvert status; may be left out where there is one alone."))
+        str,
+        typer.Argument(
+            help=_("As in culvert status; may be left out where there is one alone."),
+            autocompletion=completion.organisation,
+        ),
     ] = "",
     json: Json = False,
 ) -> None:

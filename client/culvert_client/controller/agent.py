@@ -42,7 +42,7 @@ class Agent:
     """One enrolled device's connection. `close` ends everything that is under way."""
 
     def __init__(self, identity: Identity, version: str, reach: Callable[[str], str] = str) -> None:
-        self.address, self._reach = identity.agent_address, reach
+        self.address, self.reach = identity.agent_address, reach
         self.surroundings = Surroundings()
         self._version = version
         self._credentials = grpc.ssl_channel_credentials(
@@ -59,7 +59,7 @@ class Agent:
         # Its own sockets: a channel to the same place would share those of the one before.
         host, _, port = self.address.rpartition(":")
         named = host.strip("[]")
-        reached = self._reach(named)
+        reached = self.reach(named)
         options = (
             *_OPTIONS,
             ("grpc.use_local_subchannel_pool", 1),

@@ -110,6 +110,6 @@ class Connection:
         if before is None or before.reason is not Reason.CAPTIVE_PORTAL:
             # Nobody waits for the reason to hear of the fact.
             self._post(ControllerLost(error))
-        if await stands_before(agent.address):
+        if await stands_before(agent.address, agent.reach):
             return ControllerLost(CulvertError(Reason.CAPTIVE_PORTAL, controller=agent.address))
         return ControllerLost(error)

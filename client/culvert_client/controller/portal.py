@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 # Where portals stand in the way of everybody.
@@ -14,23 +15,24 @@ PATIENCE = 1.5
 _NETWORK_AUTHENTICATION_REQUIRED = 511
 
 
-async def stands_before(controller: str) -> bool:
+async def stands_before(controller: str, reach: Callable[[str], str] = str) -> bool:
     """Whether something else answers in the place of `controller`, which is "host:port", and leads elsewhere.
 
+    `reach` gives the address that stands for a host on this network (ways.py).
     Nothing of this device is told, and what is answered opens nothing: it is only said to the person.
     """
     host = controller.rpartition(":")[0].strip("[]")
     try:
         async with asyncio.timeout(PATIENCE):
-            return await asyncio.to_thread(_leads_elsewhere, host)
+            return await asyncio.to_thread(_leads_elsewhere, host, reach(host))
     except (OSError, TimeoutError, http.client.HTTPException, ValueError):
         return False
 
 
-def _leads_elsewhere(host: str) -> bool:
-    connection = http.client.HTTPConnection(host, PORT, timeout=PATIENCE)
+def _leads_elsewhere(host: str, reached: str) -> bool:
+    connection = http.client.HTTPConnection(reached, PORT, timeout=PATIENCE)
     try:
-        connection.request("GET", "/")
+        connection.request("GET", "/", headers={"Host": f"[{host}]" if ":" in host else host})
         answer = connection.getresponse()
         if answer.status == _NETWORK_AUTHENTICATION_REQUIRED:
             return True

@@ -18,7 +18,7 @@ from culvert_client.config import Config, DnsMode
 from culvert_client.controller.enrolment import enrol
 from culvert_client.core import several
 from culvert_client.core.activity import Log
-from culvert_client.core.client_events import PauseAsked
+from culvert_client.core.client_events import Desired, PauseAsked
 from culvert_client.core.invitation import Invitation, parse_invitation
 from culvert_client.core.merged_status import merged
 from culvert_client.core.profile import Profile
@@ -29,6 +29,7 @@ from culvert_client.examination import examine
 from culvert_client.organisation import LOOK_AGAIN, Organisation
 from culvert_client.state_dir import Identity, StateDir
 from culvert_client.stub.upstream import Upstream
+from culvert_client.ways import Ways
 
 log = logging.getLogger("culvertd")
 
@@ -41,6 +42,7 @@ Value = TypeVar("Value")
 class Daemon(Protocol):
     settings: Config
     upstream: Upstream
+    ways: Ways
     log: Log
     organisations: dict[int, Organisation]
 
@@ -103,9 +105,12 @@ class Several:
     async def examine(self, organisation: str, uid: int) -> local_pb2.ExamineResponse:
         of = self._one(self._mine(uid, Act.EXAMINE), organisation)
         _, identity = of.connection.check()
-        up = [it.carried.tunnel for it in of.client.machines.values() if it.is_up and it.carried]
+        held = (it.desired() for it in of.client.machines.values() if it.is_up)
+        sas = Desired(frozenset(), tuple(it for it in held if it is not None))
+        up = [it.tunnel for it in self._daemon.ways.over(sas).tunnels]
         watches = self._daemon.settings.dns_mode is DnsMode.WATCH
-        return await examine(identity, of.client.profile, up, self._daemon.upstream, watches=watches)
+        upstream, reach = self._daemon.upstream, self._daemon.ways.reach
+        return await examine(identity, of.client.profile, up, upstream, reach, watches=watches)
 
     # ── tunnels ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 

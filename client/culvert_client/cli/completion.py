@@ -1,0 +1,41 @@
+"""What the shell offers behind a command: what the daemon knows. Nothing where it does not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import typer
+from culvert_proto import local_pb2
+
+from culvert_client.cli.daemon_link import DaemonLink
+
+
+def resource(context: typer.Context, incomplete: str) -> list[str]:
+    """Names in DNS; or the short ones, where none begins so."""
+    plain = [it for it in _status(context).resources if not it.fqdn.startswith("*.")]
+    return _beginning(incomplete, (it.fqdn for it in plain)) or _beginning(
+        incomplete, (it.name for it in plain)
+    )
+
+
+def tunnel(context: typer.Context, incomplete: str) -> list[str]:
+    return _beginning(incomplete, (it.fqdn for it in _status(context).tunnels))
+
+
+def gateway(context: typer.Context, incomplete: str) -> list[str]:
+    return _beginning(incomplete, ("auto", *(it.name for it in _status(context).gateways)))
+
+
+def organisation(context: typer.Context, incomplete: str) -> list[str]:
+    return _beginning(incomplete, (it.name for it in _status(context).organisations))
+
+
+def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
+    return sorted({name for name in names if name.startswith(incomplete)})
+
+
+def _status(context: typer.Context) -> local_pb2.Status:
+    socket = Path(context.find_root().params["socket"])
+    answer = DaemonLink(socket).peek(lambda daemon: daemon.GetStatus(local_pb2.GetStatusRequest()))
+    return answer.status if answer is not None else local_pb2.Status()
