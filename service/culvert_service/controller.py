@@ -257,8 +257,8 @@ class Controller:
             now=now,
         )
         throughput = Throughput(self._tunnels.traffic, self._fleet, self._calls)
-        self._calls.serve(self._servicer.serving() | remote.serving() | self._site_tunnels.serving())
-        self._calls.serve(throughput.serving())
+        for one in (self._servicer, remote, self._site_tunnels, throughput):
+            self._calls.serve(one.serving())
         passwords = Passwords()
         proof = Proof(sessions, master_key, passwords, now)
         admins = Admins(sessions, master_key, now, passwords, proof)

@@ -3,8 +3,8 @@ import { lazyRouteComponent } from "@tanstack/react-router";
 const WAITS_MS = [200, 1_000];
 
 /** What `load` gives; asked again, because a browser drops what is connecting when the machine's network changes. */
-export async function again<T>(load: () => Promise<T>, waits: readonly number[] = WAITS_MS): Promise<T> {
-  for (const wait of waits) {
+async function again<T>(load: () => Promise<T>): Promise<T> {
+  for (const wait of WAITS_MS) {
     try {
       return await load();
     } catch {
