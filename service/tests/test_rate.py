@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from culvert_proto import Reason, agent_pb2
+from culvert_proto import CulvertError, Reason, agent_pb2
 from culvert_service.audit.repeats import Repeats
 from culvert_service.rest.rate import Limiter, Rate
 from hypothesis import given
@@ -91,7 +91,9 @@ async def test_a_device_that_loops_refused_calls_fills_neither_log_nor_database(
         assert {one.reason for one in loop} == {Reason.TUNNEL_UNKNOWN, Reason.RATE_LIMITED}
         limited = next(one for one in loop if one.reason is Reason.RATE_LIMITED)
         assert re.search(r"Wait \d+ seconds", limited.remedy)
-        assert (await refused(anext(device.watch()))).reason is Reason.RATE_LIMITED
+        # Meanwhile a slow machine's bucket has refilled by a few calls.
+        streams = await asyncio.gather(*(anext(device.watch()) for _ in range(40)), return_exceptions=True)
+        assert Reason.RATE_LIMITED in {one.reason for one in streams if isinstance(one, CulvertError)}
         assert (await refused(other.renew(NOBODYS, 1))).reason is Reason.TUNNEL_UNKNOWN
         told = await world.rest("GET", f"/audit?actor={device.id}&outcome=denied&limit=500")
         by_action = Counter((line["action"], line["reason"]) for line in told)
