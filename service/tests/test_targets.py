@@ -161,6 +161,35 @@ async def test_only_what_is_among_the_targets_passes_either_way(
 
 @pytest.mark.slow
 @needs_root
+async def test_of_overlapping_targets_the_narrowest_carries_the_answer(
+    world: World, wires: Wires, tmp_path: Path
+) -> None:
+    port = free_port()
+    neighbours = {f"10.20.0.{n}": f"02:00:00:00:02:{n}" for n in (10, 20, 40)}
+    await world.add_gateway("gw-berlin", port, lan=LAN | {"neighbours": neighbours})
+    nested = {10: "10.20.0.8/29", 20: "10.20.0.0/27", 40: "10.20.0.0/26"}
+    for host, prefix in nested.items():
+        await world.add_resource(f"net{host}", ["gw-berlin"], targets=[{"prefix": prefix}])
+    unpack(await world.rest("POST", "/gateways/gw-berlin/bundle"), tmp_path / "gateway")
+    device = await world.enrol()
+    await device.prove()
+    async with sluice(tmp_path / "gateway", wires.names, port):
+        await world.online("gw-berlin")
+        inner = Peer("10.99.1.1", 40000)
+        # In either order, since later tunnels could simply win or lose.
+        for order in (sorted(nested), sorted(nested, reverse=True)):
+            sas = {host: (await device.open(f"net{host}.corp.example")).sas for host in order}
+            for host in nested:
+                await out(wires, sas[host], 1, udp(inner, Peer(f"10.20.0.{host}", 53), b"asks"))
+                assert await next_udp(wires.lan) == (Peer(f"10.20.0.{host}", 53), b"asks")
+                answer = udp(Peer(f"10.20.0.{host}", 53), inner, b"says")
+                await wires.send(wires.lan, frame(LAN["mac"], answer))
+                _, packet = await next_udp(wires.wan)
+                assert opened(sas[host].inbound, packet)[28:] == b"says"
+
+
+@pytest.mark.slow
+@needs_root
 async def test_what_lies_behind_a_router_is_reached_through_it(
     world: World, wires: Wires, tmp_path: Path
 ) -> None:

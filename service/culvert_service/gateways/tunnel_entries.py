@@ -29,6 +29,9 @@ REPLAY_WINDOW = 1024
 # RFC 3948.
 ESP_IN_UDP_PORT = 4500
 
+# A priority is a positive 32-bit number with a sign: 256 bits of two addresses' masks above it leave so many.
+_PRECEDENCE_BITS = 22
+
 # What makes it this SA and no other; the rest may be modified while it lives.
 _IDENTITY = ("sa_id", "slot", "spi", "suite", "esn", "endpoint", "tag")
 
@@ -173,19 +176,22 @@ def same_sa(one: Entry, other: Entry) -> bool:
 
 
 def precedence(tunnel_id: uuid.UUID) -> int:
-    """Which of a device's tunnels carries what several could, at both ends.
+    """Which of a device's tunnels carries what several have equally narrow selectors for, at both ends.
 
     Were the gateway to answer through one that the device never sends by, it would not hear where the device is.
     """
-    return 1 + tunnel_id.int % (2**31 - 2)
+    return 1 + tunnel_id.int % (2**_PRECEDENCE_BITS - 1)
 
 
 def policy_entries(path: Course, sa_id: SaId) -> tuple[Entry, ...]:
-    """spd_out. Two resources of one device may share a target: each tunnel's policy then needs a priority of its own."""
-    priority = precedence(path.tunnel_id)
+    """spd_out. Targets of two resources may overlap: the narrower one counts, as with the device; of equal ones, precedence."""
+    among_equals = precedence(path.tunnel_id)
     params = {"sa_id": sa_id, "inner_mtu": path.inner_mtu}
-    matches = [{"role": LAN, **match} for match in path.outward()]
-    return tuple(entry("spd_out", match, "protect", params, priority=priority) for match in matches)
+    matches = [(_narrowness(match), {"role": LAN, **match}) for match in path.outward()]
+    return tuple(
+        entry("spd_out", match, "protect", params, priority=(narrow << _PRECEDENCE_BITS) + among_equals)
+        for narrow, match in matches
+    )
 
 
 def install_pair(path: Course, pair: Pair, keys: WrappedKeys) -> list[Update]:
@@ -196,6 +202,12 @@ def install_pair(path: Course, pair: Pair, keys: WrappedKeys) -> list[Update]:
 def remove_pair(path: Course, pair: Pair) -> list[Update]:
     """Outbound before inbound."""
     return deletes(*reversed(pair_entries(path, pair)))
+
+
+def _narrowness(match: dict[str, MatchValue]) -> int:
+    """Bits of both addresses that have to be these."""
+    ternary = (value for value in (match["src"], match["dst"]) if isinstance(value, tuple))
+    return sum(mask.bit_count() for _, mask in ternary)
 
 
 def _identity(item: Entry) -> tuple[int | None, ...]:

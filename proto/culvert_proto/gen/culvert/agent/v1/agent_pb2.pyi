@@ -503,7 +503,9 @@ class Tunnel(_message.Message):
     inner_address6: _builtins.str
     """The same for IPv6; empty when no IPv6 goes through this tunnel."""
     precedence: _builtins.int
-    """Of two tunnels of a device that could carry a packet the higher one does, at both ends (RFC 4301 section 4.4.1)."""
+    """Of two tunnels of a device that could carry a packet, the one with the longer prefix for it does, at both ends
+    (RFC 4301 section 4.4.1); of equally long ones, the one where this is higher.
+    """
     @_builtins.property
     def gateway(self) -> Global___Gateway: ...
     @_builtins.property
