@@ -11,7 +11,7 @@ Submenu     Gateway: Automatic · each
 Submenu     Pause Culvert: how long | Action  Resume now
 ─
 Action      Open Culvert…
-Submenu     Help: Run diagnostics · Save a report… · Documentation
+Submenu     Help: Run diagnostics · Save a report… · Documentation · Add an organisation…
 Action      Quit the tray
 """
 
@@ -119,11 +119,13 @@ def menu(view: View, now: float, preferences: Preferences = Preferences()) -> Me
     sections: list[Menu] = [head(view, now)]
     if not isinstance(view, Down):
         sections += [(*map(_tunnel, view.tunnels), *_resources(view, now, preferences)), controls(view)]
-    help_entries = (
+    help_entries: Menu = (
         Action(tr("Run diagnostics"), RunDiagnostics()),
         Action(tr("Save a report…"), SaveReport()),
         Action(tr("Documentation"), ShowDocumentation()),
     )
+    if not isinstance(view, Down) and is_enrolled(view) and not is_redacted(view):
+        help_entries += (Action(tr("Add an organisation…"), Enrol()),)
     last = (Action(tr("Open Culvert…"), ShowWindow()), Submenu(tr("Help"), help_entries))
     sections.append((*last, Action(tr("Quit the tray (tunnels stay up)"), Quit())))
     entries: list[Entry] = []

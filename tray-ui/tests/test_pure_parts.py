@@ -107,6 +107,20 @@ def test_not_enrolled() -> None:
     assert [entry.text for entry in shown if isinstance(entry, Submenu)] == ["Help"]
 
 
+def test_who_is_enrolled_may_add_an_organisation_and_nobody_else_is_offered_it() -> None:
+    another = local_pb2.Status(state=local_pb2.STATE_READY)
+    not_enrolled = local_pb2.Status(state=local_pb2.STATE_NOT_ENROLLED)
+    for view, offered in (
+        (statuses.status(local_pb2.STATE_NEEDS_CODE), True),
+        (statuses.two_organisations(), True),
+        (another, False),
+        (not_enrolled, False),
+        (not_running(), False),
+    ):
+        commands = [it.command for it in _actions(_submenu(menu(view, NOW), "Help").entries)]
+        assert (Enrol() in commands) is offered
+
+
 @pytest.mark.parametrize(
     ("state", "code_seconds", "asked"),
     [

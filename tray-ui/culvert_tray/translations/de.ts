@@ -321,6 +321,10 @@
         <translation>Diesen Computer registrieren…</translation>
     </message>
     <message>
+        <source>Add an organisation…</source>
+        <translation>Organisation hinzufügen…</translation>
+    </message>
+    <message>
         <source>Signed in as {user} · {code}</source>
         <translation>Angemeldet als {user} · {code}</translation>
     </message>
