@@ -64,7 +64,7 @@ Prefixes = Annotated[tuple[Annotated[str, AfterValidator(_prefix)], ...], NoDeco
 
 
 class Settings(BaseSettings):
-    """One controller. Addresses are IPv4 for now."""
+    """One controller."""
 
     model_config = SettingsConfigDict(env_prefix="CULVERT_", frozen=True, extra="forbid")
 

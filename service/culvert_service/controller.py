@@ -366,7 +366,7 @@ class Controller:
     async def _agent_server(self) -> AsyncGenerator[None]:
         server = grpc.aio.server(
             interceptors=[*self._tracing.interceptors(), counted_agent_calls(self._instruments)],
-            options=[("grpc.so_reuseport", 0)],
+            options=servers.agent_options(),
         )
         agent_pb2_grpc.add_AgentServiceServicer_to_server(self._servicer, server)
         async with servers.agent_server(server, self._settings.agent_listen, self._own):
@@ -380,6 +380,7 @@ class Controller:
 async def serve(settings: Settings) -> None:
     """Until SIGINT or SIGTERM."""
     sys.setswitchinterval(_THREAD_TURN_SECONDS)
+    servers.raise_file_limit()
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

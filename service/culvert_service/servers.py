@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
+import resource
 import secrets
 import socket
 import ssl
@@ -18,14 +19,33 @@ from typing import cast
 
 import grpc
 import grpc.aio
+import h11
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from culvert_service import private_files
 from culvert_service.config import ConfigurationError, split_listen
 from culvert_service.pki.own_certificates import OwnCertificates
 
 GRACE_SECONDS = 2.0
+# Whoever has not shown a certificate, or not sent the request, by then is cut off: a stranger's connections are few.
+HANDSHAKE_SECONDS = 10.0
+REQUEST_SECONDS = 30.0
+# Each device is a connection, and systemd's soft limit is 1,024.
+_MOST_FILES = 1 << 20
+
+
+def raise_file_limit() -> None:
+    """Of this process, as far as it may."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def agent_options() -> list[tuple[str, int]]:
+    """gRPC's, for the server that devices call."""
+    return [("grpc.so_reuseport", 0), ("grpc.server_handshake_timeout_ms", int(HANDSHAKE_SECONDS * 1000))]
 
 
 @asynccontextmanager
@@ -62,6 +82,7 @@ async def rest_server(
     """Raises ConfigurationError."""
     config = uvicorn.Config(
         app,
+        http=_PromptHttp,
         log_config=None,
         access_log=False,
         lifespan="off",
@@ -110,6 +131,35 @@ def _show(context: ssl.SSLContext, state_dir: Path, own: OwnCertificates) -> Non
         context.load_cert_chain(file)
     finally:
         file.unlink(missing_ok=True)
+
+
+class _PromptHttp(H11Protocol):
+    """Waits REQUEST_SECONDS for what the client owes of a request, from its first byte or the connection on."""
+
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._mind()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._mind()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._forget()
+
+    def _mind(self) -> None:
+        if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
+            self._forget()
+        elif self._late is None:
+            self._late = self.loop.call_later(REQUEST_SECONDS, self.transport.abort)
+
+    def _forget(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
 
 
 class _RestServer(uvicorn.Server):

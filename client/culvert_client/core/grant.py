@@ -60,7 +60,7 @@ class Tunnel:
     """What stays the same over a tunnel's generations. `idle` in seconds, 0 for never; `mtu` in bytes of inner packet.
 
     Without `inner_address6` it carries IPv4 alone; without `selectors` everything to its prefixes.
-    Of two that could carry a packet the one with the longer prefix for it does; of equally long ones, that of higher `precedence`.
+    Of two that could carry a packet the one with the longer prefix for it does; of equal ones, that of higher `precedence`.
     """
 
     tunnel_id: TunnelId

@@ -184,7 +184,7 @@ def precedence(tunnel_id: uuid.UUID) -> int:
 
 
 def policy_entries(path: Course, sa_id: SaId) -> tuple[Entry, ...]:
-    """spd_out. Targets of two resources may overlap: the narrower one counts, as with the device; of equal ones, precedence."""
+    """spd_out. Where resources' targets overlap the narrower one counts, as with the device; of equal ones, precedence."""
     among_equals = precedence(path.tunnel_id)
     params = {"sa_id": sa_id, "inner_mtu": path.inner_mtu}
     matches = [(_narrowness(match), {"role": LAN, **match}) for match in path.outward()]
