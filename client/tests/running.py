@@ -75,7 +75,7 @@ class Running:
 
     async def until(self, condition: Callable[[local_pb2.Status], bool]) -> local_pb2.Status:
         """The first pushed status that meets the condition."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             async for pushed in self.local.WatchStatus(local_pb2.WatchStatusRequest()):
                 if condition(pushed.status):
                     return pushed.status
@@ -113,7 +113,7 @@ async def running(
     daemon = Daemon(settings, Enrolments(settings.state_dir), datapath)
     stopped = asyncio.Event()
     task = asyncio.create_task(daemon.run(stopped))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not settings.socket.exists():
             await asyncio.sleep(0.01)
             if task.done():

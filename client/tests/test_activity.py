@@ -166,7 +166,7 @@ async def test_it_is_followed_over_the_socket(lab: Lab) -> None:
         controller.refusal = None
         await daemon.ask(WIKI)
         await daemon.local.CloseTunnel(local_pb2.CloseTunnelRequest(all=True))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await following
         names = [local_pb2.ActivityKind.Name(one.kind).removeprefix("ACTIVITY_KIND_") for one in seen]
         assert names == ["CODE_PROVEN", "DENIED", "TUNNEL_UP", "TUNNEL_CLOSED"]

@@ -162,7 +162,7 @@ async def test_keys_are_renewed_with_both_pairs_installed_in_between(lab: Lab) -
         expiring = agent_pb2.SaExpiring(tunnel_id="t1", generation=1)
         controller.tell(agent_pb2.WatchResponse(sa_expiring=expiring))
         await daemon.until(lambda status: status.tunnels[0].generation == 2)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while len(daemon.datapath.applied) < before + 2:  # noqa: ASYNC110  the status does not tell of it
                 await asyncio.sleep(0.01)
         between, after = daemon.datapath.applied[before:]

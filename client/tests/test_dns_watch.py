@@ -178,7 +178,7 @@ async def _ask(name: str, server: str, seen: list[Event]) -> None:
     """Until something new is seen: an interface is found when it has been looked for."""
     loop, before = asyncio.get_running_loop(), len(seen)
     transport, _ = await loop.create_datagram_endpoint(asyncio.DatagramProtocol, remote_addr=(server, 53))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while len(seen) == before:
             transport.sendto(dns.message.make_query(name, "A").to_wire())
             await asyncio.sleep(0.2)

@@ -338,7 +338,7 @@ async def test_the_owner_reads_it_and_nobody_else(lab: Lab) -> None:
     await asyncio.sleep(1)
     assert (await culvert(daemon, 0, "enroll", lab.link)).code == 0
     assert (await culvert(daemon, 0, "code", CODE)).code == 0
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         ended = await following
     assert ended.code == 3
     assert "wiki.corp.example is open" in ended.out

@@ -54,11 +54,11 @@ async def test_it_is_renewed_with_a_new_key_and_shown_at_once(tmp_path: Path) ->
         await lab.enroll(daemon)
         await daemon.local.SubmitCode(local_pb2.SubmitCodeRequest(code=CODE))
         assert given(await daemon.ask(WIKI)) == {"10.20.0.10"}
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await asked.wait()
         first = identity(lab)
         clicked.set()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while len(controller.shown) < 2:  # noqa: ASYNC110  the status does not change with it
                 await asyncio.sleep(0.01)
         second = identity(lab)

@@ -54,7 +54,7 @@ class Machine:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not condition():  # noqa: ASYNC110 (files have no events)
             await asyncio.sleep(0.01)
 

@@ -43,6 +43,8 @@ from . import log_watch, wire
 from .switch import Switch
 
 _MIGRATED = "migrated"
+# For what will happen, on however slow a machine.
+PATIENCE_SECONDS = 30.0
 
 
 def free_port() -> int:
@@ -216,7 +218,9 @@ class World:
         await until(lambda: self.rest("GET", f"/gateways/{name}"), lambda found: found["state"] == wanted)
 
 
-async def until(ask: Callable[[], Any], holds: Callable[[Any], bool], seconds: float = 10.0) -> Any:
+async def until(
+    ask: Callable[[], Any], holds: Callable[[Any], bool], seconds: float = PATIENCE_SECONDS
+) -> Any:
     """Asks until the answer is as wanted; fails with the last one."""
     deadline = time.monotonic() + seconds
     while not holds(answer := await ask()):
@@ -361,7 +365,7 @@ async def wires() -> AsyncGenerator[wire.Wires]:
 
 
 async def next_event(events: AsyncGenerator[agent_pb2.WatchResponse], kind: str) -> agent_pb2.WatchResponse:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         async for event in events:
             if event.WhichOneof("event") == kind:
                 return event

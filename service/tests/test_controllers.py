@@ -24,6 +24,7 @@ from sqlalchemy import text
 
 from .agreement import agreed
 from .conftest import (
+    PATIENCE_SECONDS,
     World,
     administering,
     authority,
@@ -294,7 +295,7 @@ async def test_who_can_write_the_database_cannot_repeat_a_call(
         device = await two.enrol()
         await device.prove()
         tunnel = (await device.open()).tunnel
-        await asyncio.wait_for(_heard(heard), 5)
+        await asyncio.wait_for(_heard(heard), PATIENCE_SECONDS)
         for payload in list(heard):
             await driver.execute("SELECT pg_notify($1, $2)", f"culvert_to_{holder}", payload)
         await device.renew(tunnel.tunnel_id, 1)

@@ -9,7 +9,7 @@ import pytest
 from culvert_db import DnsRecord, DnsState, DnsZone, DnsZoneStatus
 from sqlalchemy import select
 
-from .conftest import World, next_event
+from .conftest import PATIENCE_SECONDS, World, next_event
 from .switch import Switch
 
 pytestmark = pytest.mark.slow
@@ -106,6 +106,6 @@ async def test_a_zone_that_culvert_keeps_is_one_that_devices_watch(world: World,
     assert (await world.rest("GET", "/controller"))["managed_zones"] == ["corp.example", "lab.example"]
     for name in ("lab", "laboutside"):
         await world.rest("DELETE", f"/dns/zones/{name}")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while "lab.example" in (await next_event(events, "profile")).profile.managed_zones:
             pass

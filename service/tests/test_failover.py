@@ -12,7 +12,7 @@ import pytest
 from culvert_proto import Reason, agent_pb2
 from culvert_service.sessions.outages import GONE_SECONDS, UNKNOWN_SECONDS, Outages, Seen
 
-from .conftest import Device, World, free_port, serving, until
+from .conftest import PATIENCE_SECONDS, Device, World, free_port, serving, until
 from .gateway_process import needs_root, sluice, unpack
 from .switch import Switch
 from .wire import Wires
@@ -36,7 +36,7 @@ def test_a_gateway_that_was_never_reached_may_be_well() -> None:
 
 
 async def heard(
-    events: AsyncGenerator[agent_pb2.WatchResponse], kind: str, seconds: float = 10.0
+    events: AsyncGenerator[agent_pb2.WatchResponse], kind: str, seconds: float = PATIENCE_SECONDS
 ) -> agent_pb2.WatchResponse | None:
     """The next such event, if one comes in time."""
     with contextlib.suppress(TimeoutError):

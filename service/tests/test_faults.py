@@ -22,7 +22,7 @@ from culvert_proto import CulvertError, Reason
 from sqlalchemy import func, select
 
 from .agreement import agreed
-from .conftest import Device, World, free_port, refused, running, settings_in, until
+from .conftest import PATIENCE_SECONDS, Device, World, free_port, refused, running, settings_in, until
 from .gateway_process import needs_root, sluice, unpack
 from .test_controllers import behind, entries, owned
 from .wire import Wires
@@ -38,7 +38,7 @@ FAKETIME = "/usr/$LIB/faketime/libfaketime.so.1"
 ALMOST = datetime.timedelta(minutes=1)
 
 
-async def opens(device: Device, seconds: float = 20.0) -> Any:
+async def opens(device: Device, seconds: float = PATIENCE_SECONDS) -> Any:
     """As a client does: again and again, until it may."""
     deadline = time.monotonic() + seconds
     while True:
@@ -52,7 +52,7 @@ async def opens(device: Device, seconds: float = 20.0) -> Any:
 
 async def consistent(world: World, tunnels: int) -> None:
     """That many tunnels, on their gateway as in the database."""
-    await until(lambda: tunnel_ids(world), lambda found: len(found) == tunnels, 20)
+    await until(lambda: tunnel_ids(world), lambda found: len(found) == tunnels)
     await agreed(world, await tunnel_ids(world))
 
 

@@ -75,7 +75,7 @@ async def fails_over(world: World, device: Device, events: Events, way: Way) -> 
 
 
 async def moves(device: Device, events: Events) -> None:
-    assert await heard(events, "gateway_moved", 30)
+    assert await heard(events, "gateway_moved")
     assert (await device.open(SHOP)).tunnel.gateway.name == PARIS
 
 
@@ -116,7 +116,7 @@ async def test_a_controller_may_die_in_front_of_any_step(
             assert opened.gateway.name == BERLIN
             await agreed(world, kept | {opened.tunnel_id})
             events = device.watch()
-            assert await heard(events, "profile", 30)
+            assert await heard(events, "profile")
             fuse.light(step)
             dying = asyncio.create_task(controller.died())
             moving = asyncio.create_task(fails_over(world, device, events, way))

@@ -182,7 +182,7 @@ async def test_a_host_reaches_the_resource_and_nothing_else_while_the_profile_ch
         async with sites.running(BERLIN, PARIS):
             await add(world, "voice", 5005)
             await world.rest("POST", "/site-tunnels", carrying("voice"))
-            up = await until(lambda: shown(world), lambda it: it["state"] == "up", 20)
+            up = await until(lambda: shown(world), lambda it: it["state"] == "up")
             assert not await sites.ping(BERLIN)
 
             async def changed() -> None:
@@ -191,7 +191,7 @@ async def test_a_host_reaches_the_resource_and_nothing_else_while_the_profile_ch
                     await asyncio.sleep(0.2)
                     await change_profile(world, "voice", targets=[ports(f"{5000 - turn}-5005")])
                 await change_profile(world, "voice", suite="chacha20-poly1305")
-                keyed = await until(lambda: shown(world), lambda it: it["generation"] > up["generation"], 20)
+                keyed = await until(lambda: shown(world), lambda it: it["generation"] > up["generation"])
                 assert keyed["effective_suite"] == "chacha20-poly1305"
 
             both, _ = await asyncio.gather(sites.flow(rate=500, seconds=5), changed())

@@ -82,7 +82,7 @@ async def test_hosts_behind_two_gateways_meet(world: World, sites: Sites) -> Non
         await change(world, "any")
         await until(lambda: sites.ping(BERLIN), bool)
         # What drains goes.
-        await until(lambda: held(world), lambda found: found == (4, 4), 20)
+        await until(lambda: held(world), lambda found: found == (4, 4))
         await world.rest("DELETE", "/site-tunnels/berlin-paris")
         assert await held(world) == (0, 0)
         assert not await sites.ping(BERLIN)
@@ -129,7 +129,7 @@ async def test_each_gateway_may_be_another_controllers(
             found = await up(two, beyond=before)
             # What the one has begun the other goes on with.
             await first.aclose()
-            await until(lambda: two.rest("GET", f"/gateways/{BERLIN}"), lambda it: it["owner"] == "two", 20)
+            await until(lambda: two.rest("GET", f"/gateways/{BERLIN}"), lambda it: it["owner"] == "two")
             await grow_old(two)
             await up(two, beyond=found["generation"])
             assert await sites.ping(PARIS)

@@ -76,7 +76,7 @@ def frame(mac: str, packet: bytes) -> bytes:
 
 async def next_udp(end: socket.socket) -> tuple[Peer, bytes]:
     """Where the next UDP packet goes, and its payload."""
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(20):
         while True:
             packet = (await asyncio.get_running_loop().sock_recv(end, 4096))[14:]
             if packet[9] == 17:

@@ -119,7 +119,7 @@ class Gateway:
         """What is sent in here is dropped under these causes, one packet each, and nothing comes out."""
         before = await self.drops()
         yield
-        deadline = time.monotonic() + 2
+        deadline = time.monotonic() + 10
         after = await self.drops()
         while sum(after.values()) < sum(before.values()) + len(causes) and time.monotonic() < deadline:
             await asyncio.sleep(0.002)

@@ -38,7 +38,7 @@ class SluiceTarget(Target):
         command += [word for name in launch.allow_suites for word in ("--allow-suite", name)]
         with self._log.open("wb") as stream:
             self._process = subprocess.Popen(command, stderr=stream)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         while "ready" not in self._log.read_text():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self._process.kill()

@@ -24,7 +24,7 @@ from typing import Literal
 
 PROGRAMS = ("Xvfb", "dbus-daemon", "openbox", "tint2", "xdotool", "import", "xprop", "xwininfo", "dbus-send")
 
-_START_SECONDS = 15.0
+_START_SECONDS = 30.0
 # A line of `xwininfo -tree`: its size, and its place on the screen.
 _NAMED_WINDOW = re.compile(
     r'"[^"]*": \("(?P<class>[^"]*)".*?(?P<width>\d+)x(?P<height>\d+)\S+  \+(?P<x>-?\d+)\+(?P<y>-?\d+)'

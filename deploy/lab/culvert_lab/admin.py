@@ -48,7 +48,7 @@ class Admin:
         """The answer's JSON. Raises StepError."""
         return await self._inside.run(self._call, "DELETE", path, None)
 
-    async def until(self, path: str, holds: Callable[[Any], bool], what: str, seconds: float = 20.0) -> Any:
+    async def until(self, path: str, holds: Callable[[Any], bool], what: str, seconds: float = 40.0) -> Any:
         """Ask until the answer is as wanted. Raises StepError with the last answer after `seconds`."""
         deadline = time.monotonic() + seconds
         while not holds(answer := await self.get(path)):

@@ -174,7 +174,7 @@ async def create_resource(admin: Admin, **fields: object) -> None:
     await admin.post("/resources", profile | fields)
 
 
-async def published(lab: Lab, bind: Bind9, name: str = net.WIKI_NAME, seconds: float = 15.0) -> None:
+async def published(lab: Lab, bind: Bind9, name: str = net.WIKI_NAME, seconds: float = 40.0) -> None:
     """Wait until BIND answers with the resource's A and TXT. Raises StepError."""
     outside = lab.inside(Site.LAPTOP)
     deadline = time.monotonic() + seconds

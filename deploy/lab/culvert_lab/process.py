@@ -57,7 +57,7 @@ class Running:
         """Exit status, or None while it runs."""
         return self._process.returncode
 
-    async def ready(self, pattern: str, seconds: float = 20.0) -> re.Match[str]:
+    async def ready(self, pattern: str, seconds: float = 40.0) -> re.Match[str]:
         """Wait until its log matches the pattern. Raises ProgramError when it ends first or takes too long."""
         deadline = time.monotonic() + seconds
         wanted = re.compile(pattern, re.MULTILINE)

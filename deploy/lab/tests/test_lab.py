@@ -92,7 +92,7 @@ async def test_a_lab_that_was_killed_takes_its_programs_along_and_the_next_one_c
     killed.kill()
     await killed.wait()
     assert links.exists()
-    async with asyncio.timeout(5), Lab(tmp_path / "next") as lab:
+    async with asyncio.timeout(30), Lab(tmp_path / "next") as lab:
         assert not _runs(left)
         assert await ping(lab, Site.LAPTOP, DNS_ADDRESS)
     assert not links.exists()

@@ -136,7 +136,7 @@ class Tracing:
         begun = self._sluice.log.read_text().count("a trace begins")
         process = subprocess.Popen([*self._words, *words], stdout=subprocess.PIPE, text=True)
         self._started.append(process)
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 20
         while self._sluice.log.read_text().count("a trace begins") == begun and time.monotonic() < deadline:
             time.sleep(0.01)
         return process
@@ -165,7 +165,7 @@ async def test_real_packets_are_told_and_forwarded(tracing: Tracing, wired: Gate
     for sequence in (1, 2, 3):
         wired.wan.send(wired.sealed(tunnel, to_server(V4), sequence))
         assert wired.lan.receive() is not None
-    said, _ = client.communicate(timeout=5)
+    said, _ = client.communicate(timeout=20)
     assert client.returncode == 0
     assert said.count("packet ") == 2
     assert "table GatewayIngress.open.sad_in" in said
@@ -189,7 +189,7 @@ async def test_a_packet_is_found_in_traffic(tracing: Tracing, wired: Gateway) ->
         assert (code, "another trace is under way" in said) == (1, True)
         wired.wan.send(wired.sealed(tunnel, to_server(V4), next(sequence)))
         wired.wan.send(wired.sealed(new_tunnel(spi_in=0x7777), to_server(V4), next(sequence)))
-        said, _ = client.communicate(timeout=5)
+        said, _ = client.communicate(timeout=20)
         assert said.count("packet ") == 1
         assert told in said
 
