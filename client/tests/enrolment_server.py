@@ -86,4 +86,4 @@ def accepts(issuer: Authority, devices: Authority, agent_address: str) -> Answer
 
 def refuses(error: CulvertError) -> Answer:
     problem = {"reason": error.reason.name, "detail": error.message, "remedy": error.remedy}
-    return lambda _: (error.entry.http, problem)
+    return lambda _: (error.entry.http, problem | {"fields": error.fields})

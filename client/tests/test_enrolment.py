@@ -80,11 +80,25 @@ async def test_a_certificate_for_another_key_is_refused(tmp_path: Path) -> None:
 
 async def test_the_controllers_refusal_arrives_with_its_words(tmp_path: Path) -> None:
     ours = Authority("ours")
-    refusal = refuses(CulvertError(Reason.INVITATION_INVALID))
+    refusal = refuses(CulvertError(Reason.RATE_LIMITED, seconds=40))
     with enrolment_server(tmp_path, ours, refusal) as server, pytest.raises(CulvertError) as refused:
         await enrol_with(server.link(ours))
-    assert refused.value.reason is Reason.INVITATION_INVALID
-    assert "new invitation" in refused.value.remedy
+    assert refused.value.reason is Reason.RATE_LIMITED
+    assert refused.value.remedy == "Wait 40 seconds and try again."
+    # By which who speaks another language is told the same.
+    assert refused.value.fields == {"seconds": "40"}
+
+
+@pytest.mark.parametrize("fields", [None, [], "x", {"seconds": 40}, {"else": "x"}])
+async def test_a_refusal_without_its_fields_keeps_its_words(tmp_path: Path, fields: Any) -> None:
+    ours = Authority("ours")
+    said = {"reason": "RATE_LIMITED", "detail": "Too many.", "remedy": "Wait.", "fields": fields}
+    with (
+        enrolment_server(tmp_path, ours, lambda _: (429, said)) as server,
+        pytest.raises(CulvertError) as refused,
+    ):
+        await enrol_with(server.link(ours))
+    assert (refused.value.message, refused.value.remedy) == ("Too many.", "Wait.")
 
 
 @pytest.mark.parametrize("document", [[], "x", {"certificate_pem": 7}])

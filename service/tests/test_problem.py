@@ -26,3 +26,4 @@ def test_every_reason_is_a_problem(reason: Reason) -> None:
     assert body["reason"] == reason.name
     assert body["detail"]
     assert body["remedy"]
+    assert body["fields"] == fields

@@ -114,6 +114,12 @@ async def _post(invitation: Invitation, context: ssl.SSLContext, body: dict[str,
     raise _refusal(document)
 
 
+def _texts(value: object) -> dict[str, str]:
+    """A JSON object's members that are texts."""
+    members = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+    return {name: text for name, text in members.items() if isinstance(text, str)}
+
+
 def _refusal(problem: dict[str, Any]) -> CulvertError:
     """From an RFC 9457 problem document; `reason` is a name of the catalogue."""
     name = str(problem.get("reason", "")).removeprefix("REASON_")
@@ -124,5 +130,6 @@ def _refusal(problem: dict[str, Any]) -> CulvertError:
             reason=error_pb2.Reason.ValueType(Reason[name]),
             message=str(problem.get("detail") or problem.get("title") or ""),
             remedy=str(problem.get("remedy") or ""),
+            fields=_texts(problem.get("fields")),
         )
     )

@@ -32,7 +32,10 @@ class Fault(BaseModel):
 
 
 class Problem(BaseModel):
-    """`type` is stable: branch on it or on `reason`. `remedy` says what to do next, `errors` what stands in which field."""
+    """`type` is stable: branch on it or on `reason`. `remedy` says what to do next, `errors` what stands in which field.
+
+    `fields` are the reason's, for who says `detail` and `remedy` in another language.
+    """
 
     type: str
     title: str
@@ -41,6 +44,7 @@ class Problem(BaseModel):
     reason: str
     remedy: str
     errors: list[Fault] = []
+    fields: dict[str, str] = {}
 
 
 def said(error: CulvertError, faults: Sequence[Fault] = ()) -> Problem:
@@ -52,6 +56,7 @@ def said(error: CulvertError, faults: Sequence[Fault] = ()) -> Problem:
         reason=error.reason.name,
         remedy=error.remedy,
         errors=list(faults),
+        fields=error.fields,
     )
 
 

@@ -2275,6 +2275,8 @@ export interface components {
         /**
          * Problem
          * @description `type` is stable: branch on it or on `reason`. `remedy` says what to do next, `errors` what stands in which field.
+         *
+         *     `fields` are the reason's, for who says `detail` and `remedy` in another language.
          */
         Problem: {
             /** Detail */
@@ -2284,6 +2286,13 @@ export interface components {
              * @default []
              */
             errors?: components["schemas"]["Fault"][];
+            /**
+             * Fields
+             * @default {}
+             */
+            fields?: {
+                [key: string]: string;
+            };
             /** Reason */
             reason: string;
             /** Remedy */
