@@ -13,11 +13,13 @@ import uuid
 from sqlalchemy import (
     BigInteger,
     CheckConstraint,
+    ColumnElement,
     ForeignKey,
     ForeignKeyConstraint,
     Index,
     UniqueConstraint,
     false,
+    literal_column,
     text,
 )
 from sqlalchemy.dialects.postgresql import INET
@@ -95,6 +97,11 @@ class Tunnel(Base):
     sas: Mapped[list[SecurityAssociation]] = relationship(
         lazy="raise", order_by="SecurityAssociation.generation", passive_deletes=True
     )
+
+    @classmethod
+    def stays(cls) -> ColumnElement[bool]:
+        """It is its device's for its resource. In the index's words: with a parameter the planner could not use it."""
+        return cls.state != literal_column(f"'{TunnelState.LEAVING}'")
 
 
 class Direction(enum.StrEnum):

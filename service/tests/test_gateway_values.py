@@ -26,7 +26,7 @@ from culvert_service.gateways.suite import Suite, check_allowed, inner_mtu
 from culvert_service.gateways.tunnel_entries import Pair, pair_entries, policy_entries
 from culvert_service.gateways.tunnel_entries import Path as TunnelPath
 from culvert_service.sessions.grant import PairKeys
-from culvert_service.sessions.pool import free_address
+from culvert_service.sessions.pool import address_after, free_address
 from finsy import P4Schema, P4TableAction, P4TableEntry, P4TableMatch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -229,6 +229,15 @@ def test_the_pool_gives_the_lowest_free_address_and_ends() -> None:
     assert free_address("10.99.0.0/30", ["10.99.0.1", "10.99.0.2"]) is None
     assert free_address("10.99.0.0/29", ["10.99.0.2"], skip=1) == "10.99.0.3"
     assert free_address("10.99.0.0/30", ["10.99.0.1"], skip=9) == "10.99.0.2"
+
+
+def test_the_address_after_the_highest_is_one_of_the_pool_or_none() -> None:
+    assert address_after("10.99.0.0/30", None) == "10.99.0.1"
+    assert address_after("10.99.0.0/30", "10.99.0.1") == "10.99.0.2"
+    assert address_after("10.99.0.0/29", "10.99.0.1", skip=3) == "10.99.0.5"
+    assert address_after("2001:db8::/126", "2001:db8::1") == "2001:db8::2"
+    for highest in ("10.99.0.2", "10.99.0.7", "10.98.0.1", "255.255.255.255"):
+        assert address_after("10.99.0.0/30", highest) is None
 
 
 async def test_the_reconciler_works_alone_and_is_not_starved() -> None:

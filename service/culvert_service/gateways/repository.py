@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from culvert_db import Gateway, Resource, ResourceGateway, SiteTunnel, Tunnel, TunnelState
+from culvert_db import Gateway, Resource, ResourceGateway, SiteTunnel, Tunnel
 from sqlalchemy import exists, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
@@ -47,7 +47,7 @@ class Load:
 
 async def loads(session: AsyncSession, gateway_ids: Sequence[int]) -> dict[int, Load]:
     """A gateway that drains serves nobody in the place of another."""
-    open_ones = Tunnel.gateway_id.in_(gateway_ids), Tunnel.state != TunnelState.LEAVING
+    open_ones = Tunnel.gateway_id.in_(gateway_ids), Tunnel.stays()
     counted = select(Tunnel.gateway_id, func.count()).where(*open_ones).group_by(Tunnel.gateway_id)
     tunnels = {row[0]: row[1] for row in await session.execute(counted)}
     mine, other = aliased(ResourceGateway), aliased(ResourceGateway)

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
 
-from culvert_db import Base, DnsRecord, Sessions, Tunnel, TunnelState
+from culvert_db import Base, DnsRecord, Sessions, Tunnel
 from pydantic import BaseModel
 from sqlalchemy import ColumnElement, Text, literal_column, select, tuple_
 
@@ -33,7 +33,7 @@ def tunnels(sessions: Sessions) -> View:
 
     async def versions() -> Mapping[str, str]:
         async with sessions() as session:
-            stays = Tunnel.state != TunnelState.LEAVING
+            stays = Tunnel.stays()
             found = await session.execute(select(Tunnel.id, _xmin(Tunnel)).where(stays))
         return {str(key): version for key, version in found}
 

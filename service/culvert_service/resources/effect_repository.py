@@ -13,7 +13,6 @@ from culvert_db import (
     SiteTunnel,
     SiteTunnelResource,
     Tunnel,
-    TunnelState,
     User,
 )
 from sqlalchemy import exists, func, or_, select
@@ -45,7 +44,7 @@ async def use(session: AsyncSession, name: str) -> Use | None:
     number = await session.scalar(select(Resource.id).where(Resource.name == name))
     if number is None:
         return None
-    tunnels = select(func.count()).where(Tunnel.resource_id == number, Tunnel.state != TunnelState.LEAVING)
+    tunnels = select(func.count()).where(Tunnel.resource_id == number, Tunnel.stays())
     in_group = exists().where(GroupMember.group_id == Policy.group_id, GroupMember.user_id == User.id)
     people = (
         select(func.count(User.id.distinct()))

@@ -14,7 +14,7 @@ import datetime
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from culvert_db import ResourceGateway, Tunnel, TunnelState
+from culvert_db import ResourceGateway, Tunnel
 from sqlalchemy import case, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -61,7 +61,7 @@ async def lead_away(
     by = func.least(Tunnel.permitted_until, now() + MOVE_WITHIN)
     await session.execute(
         update(Tunnel)
-        .where(Tunnel.resource_id == resource_id, Tunnel.state != TunnelState.LEAVING)
+        .where(Tunnel.resource_id == resource_id, Tunnel.stays())
         .where(or_(left, Tunnel.gateway_id.in_(behind(was, after))))
         .values(led_away=True, permitted_until=case((left, by), else_=Tunnel.permitted_until))
         .execution_options(synchronize_session=False)

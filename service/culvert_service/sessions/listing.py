@@ -12,7 +12,6 @@ from culvert_db import (
     Gateway,
     Resource,
     Tunnel,
-    TunnelState,
     User,
 )
 from sqlalchemy import (
@@ -60,5 +59,5 @@ def _listing() -> Select[Tunnel, str, str, Resource, str, str, str, str | None]:
         .join(Resource, Resource.id == Tunnel.resource_id)
         .join(Gateway, Gateway.id == Tunnel.gateway_id)
         .join(Address, and_(Address.gateway_id == Tunnel.gateway_id, Address.device_id == Tunnel.device_id))
-        .where(Tunnel.state != TunnelState.LEAVING)
+        .where(Tunnel.stays())
     )

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from culvert_db import Gateway, Resource, ResourceGateway, SecurityAssociation, Tunnel, TunnelState
+from culvert_db import Gateway, Resource, ResourceGateway, SecurityAssociation, Tunnel
 from culvert_proto import Reason
 from sqlalchemy import BigInteger, any_, cast, exists, false, or_, select
 from sqlalchemy.dialects.postgresql import ARRAY
@@ -55,7 +55,7 @@ async def stranded(
         select(Tunnel.id, Tunnel.device_id, Resource.fqdn, Gateway.name)
         .join(Gateway, Gateway.id == Tunnel.gateway_id)
         .join(Resource, Resource.id == Tunnel.resource_id)
-        .where(or_(Tunnel.led_away, leaving), served, Tunnel.state != TunnelState.LEAVING)
+        .where(or_(Tunnel.led_away, leaving), served, Tunnel.stays())
         .order_by(Tunnel.opened_at)
     )
 

@@ -14,7 +14,6 @@ from culvert_db import (
     ResourceGateway,
     Statement,
     Tunnel,
-    TunnelState,
     User,
     as_json,
     from_json,
@@ -47,12 +46,11 @@ _SERVING = (
     .correlate(Device, Resource)
     .scalar_subquery()
 )
-_STAYS = Tunnel.state != TunnelState.LEAVING.value
 _OPEN_FACTS = Statement(
     select(as_json(Device), User.name, as_json(Resource), POLICIES, VERSION, Tunnel.id, _SERVING)
     .join(User, User.id == Device.user_id)
     .outerjoin(Resource, Resource.id == meant_by(bindparam("names", type_=ARRAY(Text))))
-    .outerjoin(Tunnel, and_(Tunnel.device_id == Device.id, Tunnel.resource_id == Resource.id, _STAYS))
+    .outerjoin(Tunnel, and_(Tunnel.device_id == Device.id, Tunnel.resource_id == Resource.id, Tunnel.stays()))
     .where(Device.shows(bindparam("fingerprint", type_=LargeBinary)))
     .with_for_update(read=True, of=Device)
 )

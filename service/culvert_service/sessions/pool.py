@@ -32,6 +32,17 @@ def free_address(pool: str, taken: Collection[str], skip: int = 0) -> str | None
     return found
 
 
+def address_after(pool: str, highest: str | None, skip: int = 0) -> str | None:
+    """The host address of the pool, of either family, that follows the highest that is taken; or `skip` further."""
+    network = ipaddress.ip_network(pool)
+    found = ipaddress.ip_address(highest) if highest else network.network_address
+    try:
+        address = str(found + 1 + skip)
+    except ipaddress.AddressValueError:
+        return None
+    return address if _is_of(address, pool) else None
+
+
 def _is_of(address: str, pool: str) -> bool:
     network, host = ipaddress.ip_network(pool), ipaddress.ip_address(address)
     of_all = network.version == 4 and host == network.broadcast_address

@@ -41,7 +41,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from culvert_service.gateways.sa import ENDPOINTS, SaNumbers, Slot, Tag, draw
 from culvert_service.gateways.tunnel_entries import Pair
 from culvert_service.sessions.free_number import free_number
-from culvert_service.sessions.pool import Inner, free_address
+from culvert_service.sessions.pool import Inner, address_after, free_address
 from culvert_service.sessions.sa_rows import insert_sas
 
 # What a click waits for names tables and is compiled once.
@@ -102,12 +102,29 @@ _THERE = Statement(
     select(_TUNNELS.c.id).where(
         _TUNNELS.c.device_id == bindparam("of_device"),
         _TUNNELS.c.resource_id == bindparam("to_resource"),
-        _TUNNELS.c.state != TunnelState.LEAVING.value,
+        Tunnel.stays(),
+    )
+)
+_HIGHEST = Statement(
+    select(
+        *(
+            select(column)
+            .where(_ADDRESSES.c.gateway_id == bindparam("at_gateway"), column.is_not(None))
+            .order_by(column.desc())
+            .limit(1)
+            .scalar_subquery()
+            for column in (_ADDRESSES.c.address, _ADDRESSES.c.address6)
+        )
     )
 )
 _TAKEN = Statement(
-    select(_ADDRESSES.c.device_id, _ADDRESSES.c.address, _ADDRESSES.c.address6).where(
+    select(_ADDRESSES.c.address, _ADDRESSES.c.address6).where(
         _ADDRESSES.c.gateway_id == bindparam("at_gateway")
+    )
+)
+_MINE = Statement(
+    select(_ADDRESSES.c.address, _ADDRESSES.c.address6).where(
+        _ADDRESSES.c.gateway_id == bindparam("at_gateway"), _ADDRESSES.c.device_id == bindparam("of_device")
     )
 )
 # Of devices that never come back.
@@ -158,30 +175,50 @@ class Inserted(enum.Enum):
 
 
 async def assign_address(session: AsyncSession | Direct, gateway: Gateway, device_id: uuid.UUID) -> Inner:
-    """The device's addresses in the gateway's pools. Raises CulvertError POOL_EXHAUSTED."""
+    """The device's addresses in the gateway's pools. Raises CulvertError POOL_EXHAUSTED.
+
+    Above the highest as long as there is room, which costs the same however many there are; then what is free between.
+    """
     released = False
     for lost in range(_TRIES):
-        rows = await _TAKEN.rows(session, at_gateway=gateway.id)
-        taken: dict[uuid.UUID, Inner] = {row[0]: Inner(row[1], row[2]) for row in rows}
-        if mine := taken.get(device_id):
-            return mine
-        # Who has lost the lowest to somebody faster stays out of the way of all the others who have, too.
+        if mine := await _MINE.row(session, at_gateway=gateway.id, of_device=device_id):
+            return Inner(*mine)
+        # Who has lost an address to somebody faster stays out of the way of all the others who have, too.
         skip = secrets.randbelow(_SPREAD * lost + 1)
-        address = free_address(gateway.pool, [inner.address for inner in taken.values()], skip)
-        used6 = [inner.address6 for inner in taken.values() if inner.address6]
-        address6 = free_address(gateway.pool6, used6, skip) if gateway.pool6 else None
-        if address is None or (gateway.pool6 and address6 is None):
+        found = await _above(session, gateway, skip) or await _between(session, gateway, skip)
+        if found is None:
             if released:
                 break
             # As late as can be: what a packet capture or a log says of an address holds for long.
             await _RELEASE.run(session, at_gateway=gateway.id)
             released = True
             continue
-        values = {"gateway_id": gateway.id, "device_id": device_id, "address": address, "address6": address6}
+        values = {"gateway_id": gateway.id, "device_id": device_id}
         # Someone may have been faster: then look again.
-        if await _ASSIGN.row(session, **values):
-            return Inner(address, address6)
+        if await _ASSIGN.row(session, **values, address=found.address, address6=found.address6):
+            return found
     raise CulvertError(Reason.POOL_EXHAUSTED, gateway=gateway.name)
+
+
+async def _above(session: AsyncSession | Direct, gateway: Gateway, skip: int) -> Inner | None:
+    [(highest, highest6)] = await _HIGHEST.rows(session, at_gateway=gateway.id)
+    address = address_after(gateway.pool, highest, skip)
+    address6 = address_after(gateway.pool6, highest6, skip) if gateway.pool6 else None
+    return _both(gateway, address, address6)
+
+
+async def _between(session: AsyncSession | Direct, gateway: Gateway, skip: int) -> Inner | None:
+    taken = await _TAKEN.rows(session, at_gateway=gateway.id)
+    address = free_address(gateway.pool, [row[0] for row in taken], skip)
+    used6 = [row[1] for row in taken if row[1]]
+    address6 = free_address(gateway.pool6, used6, skip) if gateway.pool6 else None
+    return _both(gateway, address, address6)
+
+
+def _both(gateway: Gateway, address: str | None, address6: str | None) -> Inner | None:
+    if address is None or (gateway.pool6 and address6 is None):
+        return None
+    return Inner(address, address6)
 
 
 async def delete_addresses_outside(session: AsyncSession, gateway: Gateway) -> None:
