@@ -13,23 +13,21 @@ from culvert_service.audit import log
 from culvert_service.identity import repository as identity
 from culvert_service.sessions import open_facts, records, repository
 
-DEVICES = 5000
-RESOURCES = 2000
 GROWING = {"devices", "resources", "tunnels", "security_associations", "addresses", "audit_lines"}
 
 # When the pool's end is reached, those of the whole gateway are read.
 WHOLE = {"_TAKEN", "_RELEASE", "_TUNNELS_OF_GATEWAY", "_SHAPES_OF_GATEWAY"}
 
-FILL = f"""
+FILL = """
 SET session_replication_role = replica;
 INSERT INTO users (name, email) VALUES ('alice', 'alice@corp.example');
 INSERT INTO gateways (name, address, p4runtime_address, p4runtime_device_id, pool, wan, lan, kek_ciphertext)
-  VALUES ('gw-berlin', '198.51.100.1', '127.0.0.1:9559', 1, '10.96.0.0/14', '{{}}', '{{}}', 'x');
+  VALUES ('gw-berlin', '198.51.100.1', '127.0.0.1:9559', 1, '10.96.0.0/14', '{}', '{}', 'x');
 INSERT INTO devices (id, user_id, name, state, fingerprint, certificate_serial, certificate_expires_at)
   SELECT gen_random_uuid(), 1, 'laptop', 'approved', sha256(n::text::bytea), n::text, now()
-  FROM generate_series(1, {DEVICES}) n;
+  FROM generate_series(1, 5000) n;
 INSERT INTO resources (name, fqdn, owner, targets, idle_seconds, soft_packets, soft_bytes, soft_seconds)
-  SELECT 'host-' || n, 'host-' || n || '.corp.example', 'bob', '[{{}}]', 1, 0, 0, 0 FROM generate_series(1, {RESOURCES}) n;
+  SELECT 'host-' || n, 'host-' || n || '.corp.example', 'bob', '[{}]', 1, 0, 0, 0 FROM generate_series(1, 2000) n;
 INSERT INTO addresses (gateway_id, device_id, address)
   SELECT 1, id, '10.96.0.0'::inet + row_number() OVER () FROM devices;
 -- All to one resource: to be one of many does not find them.

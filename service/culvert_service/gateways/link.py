@@ -28,6 +28,7 @@ from culvert_service.gateways.encoding import Encoding
 from culvert_service.gateways.entry import Count, Entry, EntryKey, Update
 from culvert_service.gateways.guard import Guard
 from culvert_service.gateways.health import Drift, Report
+from culvert_service.gateways.running_time import running_time
 from culvert_service.gateways.session import Credentials, Program
 from culvert_service.tracing.span import span
 
@@ -150,7 +151,7 @@ class Link:
         """A turn at the gateway, apart from reconciliations. Raises CulvertError GATEWAY_DOWN when it does not come."""
         async with AsyncExitStack() as turn:
             try:
-                async with asyncio.timeout(_TURN_SECONDS):
+                async with running_time(_TURN_SECONDS):
                     await turn.enter_async_context(self.guard.shared())
             except TimeoutError:
                 raise self._down() from None
@@ -163,7 +164,7 @@ class Link:
         """
         tried: list[Sequence[Update]] = []
         try:
-            async with asyncio.timeout(WRITE_SECONDS):
+            async with running_time(WRITE_SECONDS):
                 for batch in batches:
                     tried.append(batch)
                     await self._write(batch)
@@ -184,7 +185,7 @@ class Link:
         for batch in reversed(batches):
             backwards = [update.inverse() for update in reversed(batch)]
             try:
-                async with asyncio.timeout(WRITE_SECONDS):
+                async with running_time(WRITE_SECONDS):
                     await self._write([update for update in backwards if update], missing_ok=True)
             except (TimeoutError, finsy.P4ClientError, CulvertError):
                 self.reconcile_soon()
@@ -192,7 +193,7 @@ class Link:
     async def remove(self, batches: Sequence[Sequence[Update]]) -> bool:
         """Deletes; entries that are gone already are fine. False when it is left to the reconciler, which comes soon."""
         try:
-            async with self.writing(), asyncio.timeout(WRITE_SECONDS):
+            async with self.writing(), running_time(WRITE_SECONDS):
                 for batch in batches:
                     await self._write(batch, missing_ok=True)
         except (TimeoutError, finsy.P4ClientError, CulvertError) as error:
