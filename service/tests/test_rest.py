@@ -33,7 +33,7 @@ async def problem(world: World, method: str, path: str, body: object = None) -> 
     answer = await world.admin.request(method, path, json=body)
     assert answer.headers["content-type"] == "application/problem+json"
     found = answer.json()
-    assert set(found) == {"type", "title", "status", "detail", "reason", "remedy", "errors"}
+    assert set(found) == {"type", "title", "status", "detail", "reason", "remedy", "errors", "fields"}
     return answer.status_code, found["reason"], found["detail"]
 
 
