@@ -105,28 +105,24 @@ _THERE = Statement(
         Tunnel.stays(),
     )
 )
-_HIGHEST = Statement(
+_PAIR = (_ADDRESSES.c.address, _ADDRESSES.c.address6)
+_AT_GATEWAY = _ADDRESSES.c.gateway_id == bindparam("at_gateway")
+_MINE = _ADDRESSES.c.device_id == bindparam("of_device")
+# What the device has, and the highest that anybody has, of each family.
+_STANDING = Statement(
     select(
+        *(select(column).where(_AT_GATEWAY, _MINE).scalar_subquery() for column in _PAIR),
         *(
             select(column)
-            .where(_ADDRESSES.c.gateway_id == bindparam("at_gateway"), column.is_not(None))
+            .where(_AT_GATEWAY, column.is_not(None))
             .order_by(column.desc())
             .limit(1)
             .scalar_subquery()
-            for column in (_ADDRESSES.c.address, _ADDRESSES.c.address6)
-        )
+            for column in _PAIR
+        ),
     )
 )
-_TAKEN = Statement(
-    select(_ADDRESSES.c.address, _ADDRESSES.c.address6).where(
-        _ADDRESSES.c.gateway_id == bindparam("at_gateway")
-    )
-)
-_MINE = Statement(
-    select(_ADDRESSES.c.address, _ADDRESSES.c.address6).where(
-        _ADDRESSES.c.gateway_id == bindparam("at_gateway"), _ADDRESSES.c.device_id == bindparam("of_device")
-    )
-)
+_TAKEN = Statement(select(*_PAIR).where(_AT_GATEWAY))
 # Of devices that never come back.
 _RELEASE = Statement(
     delete(_ADDRESSES).where(
@@ -181,11 +177,18 @@ async def assign_address(session: AsyncSession | Direct, gateway: Gateway, devic
     """
     released = False
     for lost in range(_TRIES):
-        if mine := await _MINE.row(session, at_gateway=gateway.id, of_device=device_id):
-            return Inner(*mine)
+        standing = await _STANDING.rows(session, at_gateway=gateway.id, of_device=device_id)
+        [(mine, mine6, highest, highest6)] = standing
+        if mine:
+            return Inner(mine, mine6)
         # Who has lost an address to somebody faster stays out of the way of all the others who have, too.
         skip = secrets.randbelow(_SPREAD * lost + 1)
-        found = await _above(session, gateway, skip) or await _between(session, gateway, skip)
+        above = _both(
+            gateway,
+            address_after(gateway.pool, highest, skip),
+            address_after(gateway.pool6, highest6, skip) if gateway.pool6 else None,
+        )
+        found = above or await _between(session, gateway, skip)
         if found is None:
             if released:
                 break
@@ -198,13 +201,6 @@ async def assign_address(session: AsyncSession | Direct, gateway: Gateway, devic
         if await _ASSIGN.row(session, **values, address=found.address, address6=found.address6):
             return found
     raise CulvertError(Reason.POOL_EXHAUSTED, gateway=gateway.name)
-
-
-async def _above(session: AsyncSession | Direct, gateway: Gateway, skip: int) -> Inner | None:
-    [(highest, highest6)] = await _HIGHEST.rows(session, at_gateway=gateway.id)
-    address = address_after(gateway.pool, highest, skip)
-    address6 = address_after(gateway.pool6, highest6, skip) if gateway.pool6 else None
-    return _both(gateway, address, address6)
 
 
 async def _between(session: AsyncSession | Direct, gateway: Gateway, skip: int) -> Inner | None:
