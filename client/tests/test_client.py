@@ -33,7 +33,7 @@ from culvert_client.core.client_events import (
     TxtAnswered,
     UpstreamAnswered,
 )
-from culvert_client.core.grant import Sas, TunnelId, Usage
+from culvert_client.core.grant import Address, Sas, TunnelId, Usage
 from culvert_client.core.status import redacted
 from culvert_proto import CulvertError, Reason, local_pb2
 
@@ -259,6 +259,32 @@ def test_a_click_has_every_step_in_its_order_and_place() -> None:
         "programmed": 6000, "reply": 8000, "sas_in": 9000, "released": 10000,
     }  # fmt: skip
     assert [step.at_us for step in click.steps] == sorted(step.at_us for step in click.steps)
+
+
+def test_a_click_goes_on_while_one_of_its_questions_may_be_answered() -> None:
+    world = World()
+    for query in (1, 2):
+        world.post(QueryHeld(query, WIKI))
+    world.post(UpstreamAnswered(2, None))
+    world.open()
+    world.post(UpstreamAnswered(1, frozenset({WIKI_ADDRESS})))
+    [click] = world.status().clicks
+    assert "released" in {step.name for step in click.steps}
+    assert not click.HasField("error")
+
+
+@pytest.mark.parametrize("last", [None, frozenset[Address]()])
+def test_a_click_without_an_address_ends_with_its_last_question(last: frozenset[Address] | None) -> None:
+    world = World()
+    for query in (1, 2):
+        world.post(QueryHeld(query, WIKI))
+    world.open()
+    world.post(UpstreamAnswered(1, None))
+    world.post(UpstreamAnswered(2, last))
+    world.ask(3, WIKI_ADDRESS)
+    [click] = world.status().clicks
+    assert "released" not in {step.name for step in click.steps}
+    assert click.HasField("error") == (last is None)
 
 
 def test_a_refused_click_shows_why_and_only_the_newest_20_are_kept() -> None:

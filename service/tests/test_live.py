@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from typing import Any
+from contextlib import aclosing, asynccontextmanager, suppress
+from typing import Any, cast
 
 import httpx
 import pytest
 from culvert_db import DnsRecord, DnsState
-from culvert_service.live import endpoints, places
+from culvert_service.gateways.service import Gateways
+from culvert_service.live import endpoints, places, sources, view
 from culvert_service.live.log_view import parsed, spelled
 from culvert_service.live.timeline import Row, Timeline
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from .conftest import Device, World
 from .switch import Switch
@@ -77,6 +79,41 @@ def test_places_in_several_views_are_read_as_they_were_written(seen: dict[str, s
 @pytest.mark.parametrize("seen", [None, "", ";", "=", "tunnels", "tunnels="])
 def test_what_is_no_place_in_any_view_is_none(seen: str | None) -> None:
     assert places.parsed(seen) == {}
+
+
+class OneGateway(BaseModel):
+    name: str = "gw-berlin"
+    state: str
+
+
+class Changing:
+    """A gateway that is another each time it is read, and at last stays."""
+
+    def __init__(self, *states: str) -> None:
+        self.states = list(states)
+
+    async def everything(self) -> list[OneGateway]:
+        return [OneGateway(state=self.states.pop(0) if len(self.states) > 1 else self.states[0])]
+
+
+@pytest.mark.parametrize(
+    "before", [["online"], ["online", "reconciled"], ["draining"], ["draining", "online"]]
+)
+async def test_what_changes_and_changes_back_is_shown_as_it_is(
+    before: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view, "_LOOK_SECONDS", 0.01)
+    changing = Changing(*before, "reconciled", "draining", "reconciled")
+    shown = dict[str, Row]()
+    with suppress(TimeoutError):
+        async with (
+            asyncio.timeout(0.3),
+            aclosing(sources.gateways(cast(Gateways, changing)).events(None)) as events,
+        ):
+            async for event in events:
+                shown = replayed(shown, [(event.kind, event.data)])
+    assert len(changing.states) == 1
+    assert shown["gw-berlin"]["state"] == "reconciled"
 
 
 class Stream:

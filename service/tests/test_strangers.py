@@ -60,7 +60,7 @@ async def test_silent_connections_keep_no_device_out_and_are_cut_off(hasty: Worl
     [
         b"",
         b"GET /api/v1/ca HTTP/1.1\r\nHost:",
-        b"POST /api/v1/sign-in HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{",
+        b"POST /api/v1/enrolments HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{",
     ],
 )
 async def test_a_request_that_does_not_come_to_its_end_is_cut_off(hasty: World, owed: bytes) -> None:

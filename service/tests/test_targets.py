@@ -6,6 +6,8 @@ device's ESP ─── wan ─[ sluice ]─ lan ─── 10.20.0.10, 10.20.0.11
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from culvert_service.resources.target import Target, hosts, selectors
 from culvert_service.sessions.roaming import Peer
 from pydantic import ValidationError
 
-from .conftest import World, free_port
+from .conftest import Device, World, free_port
 from .gateway_process import needs_root, sluice, unpack
 from .sealed import esp, opened
 from .switch import Switch
@@ -133,11 +135,7 @@ async def test_only_what_is_among_the_targets_passes_either_way(
     neighbours = {f"10.20.0.{n}": f"02:00:00:00:02:{n}" for n in (10, 11, 20)}
     await world.add_gateway("gw-berlin", port, lan=LAN | {"neighbours": neighbours})
     await world.add_resource("wiki", ["gw-berlin"], targets=TARGETS)
-    unpack(await world.rest("POST", "/gateways/gw-berlin/bundle"), tmp_path / "gateway")
-    device = await world.enrol()
-    await device.prove()
-    async with sluice(tmp_path / "gateway", wires.names, port):
-        await world.online("gw-berlin")
+    async with through(world, wires, tmp_path, port) as device:
         inner = Peer("10.99.1.1", 40000)
         sas = (await device.open()).sas
         tries = [
@@ -170,11 +168,7 @@ async def test_of_overlapping_targets_the_narrowest_carries_the_answer(
     nested = {10: "10.20.0.8/29", 20: "10.20.0.0/27", 40: "10.20.0.0/26"}
     for host, prefix in nested.items():
         await world.add_resource(f"net{host}", ["gw-berlin"], targets=[{"prefix": prefix}])
-    unpack(await world.rest("POST", "/gateways/gw-berlin/bundle"), tmp_path / "gateway")
-    device = await world.enrol()
-    await device.prove()
-    async with sluice(tmp_path / "gateway", wires.names, port):
-        await world.online("gw-berlin")
+    async with through(world, wires, tmp_path, port) as device:
         inner = Peer("10.99.1.1", 40000)
         # In either order, since later tunnels could simply win or lose.
         for order in (sorted(nested), sorted(nested, reverse=True)):
@@ -200,11 +194,7 @@ async def test_what_lies_behind_a_router_is_reached_through_it(
     strange = {"name": "far", "fqdn": "far.corp.example", "gateways": ["gw-berlin"], "owner": "bob"}
     answer = await world.admin.post("/api/v1/resources", json=strange | {"address": "10.31.0.1"})
     assert answer.status_code == 422
-    unpack(await world.rest("POST", "/gateways/gw-berlin/bundle"), tmp_path / "gateway")
-    device = await world.enrol()
-    await device.prove()
-    async with sluice(tmp_path / "gateway", wires.names, port):
-        await world.online("gw-berlin")
+    async with through(world, wires, tmp_path, port) as device:
         inner, there = Peer("10.99.1.1", 40000), Peer("10.30.8.5", 80)
         sas = (await device.open()).sas
         await out(wires, sas, 1, udp(inner, Peer("10.30.9.5", 80), b"must not pass"))
@@ -215,6 +205,17 @@ async def test_what_lies_behind_a_router_is_reached_through_it(
         await wires.send(wires.lan, frame(LAN["mac"], udp(there, inner, b"says")))
         _, packet = await next_udp(wires.wan)
         assert opened(sas.inbound, packet)[28:] == b"says"
+
+
+@asynccontextmanager
+async def through(world: World, wires: Wires, tmp_path: Path, port: int) -> AsyncGenerator[Device]:
+    """A device that may open tunnels, with the gateway on its wires."""
+    unpack(await world.rest("POST", "/gateways/gw-berlin/bundle"), tmp_path / "gateway")
+    device = await world.enrol()
+    await device.prove()
+    async with sluice(tmp_path / "gateway", wires.names, port):
+        await world.online("gw-berlin")
+        yield device
 
 
 async def out(wires: Wires, sas: agent_pb2.SaPair, number: int, inner: bytes) -> None:

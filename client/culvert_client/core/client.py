@@ -261,18 +261,26 @@ class Client:
                 case Demanded(query, fqdn):
                     commands += self._demand(query, self.profile.tunnel_of(fqdn), now)
                 case Replied(query, fqdn, addresses):
+                    name = self.profile.tunnel_of(fqdn)
                     if addresses:
                         self._triggers.learn(fqdn, addresses, self.profile)
-                        name = self.profile.tunnel_of(fqdn)
                         self.clicks.step(name, "released", now)
+                    machine = self.machines.get(name)
+                    if addresses or (machine and machine.is_up and not self._waits(name)):
                         self.clicks.end(name)
                     commands.append(Reply(query))
                 case Failed(query, fqdn, error):
                     name = self.profile.tunnel_of(fqdn)
                     self._faults.note(name, error)
-                    self.clicks.end(name, error)
+                    # Of a browser's three questions (A, AAAA, HTTPS) another one may still be answered.
+                    if not self._waits(name):
+                        self.clicks.end(name, error)
                     commands.append(Fail(query, fqdn, error))
         return commands
+
+    def _waits(self, name: str) -> bool:
+        """Whether an answer is held for the tunnel of that name."""
+        return any(self.profile.tunnel_of(fqdn) == name for fqdn in self._holds.names())
 
     def _release(self, fqdn: str, queries: frozenset[int], now: float) -> list[Command]:
         carried = self.machines[fqdn].carried
@@ -283,7 +291,7 @@ class Client:
             Settle(-query, fqdn) for query in sorted(queries) if self._asked.pop(query, None)
         ]
         commands += self._follow(self._holds.opened(queries, carried.tunnel, self.profile), now)
-        if not any(self.profile.tunnel_of(name) == fqdn for name in self._holds.names()):
+        if not self._waits(fqdn):
             self.clicks.end(fqdn)
         return commands
 

@@ -78,7 +78,8 @@ async def timeline(lab: Lab, fqdn: str, visit: Visit) -> Timeline:
             try:
                 return compose(fqdn, steps, visit.timings)
             except ValueError as error:
-                raise StepError(str(error)) from None
+                why = f": {click.error.message}" if click.HasField("error") else ""
+                raise StepError(f"{error}; it has {', '.join(steps)}{why}") from None
     raise StepError(f"The daemon has no time line for {fqdn}")
 
 

@@ -15,8 +15,9 @@ from culvert_db import Base, DnsRecord, Sessions, Tunnel
 from pydantic import BaseModel
 from sqlalchemy import ColumnElement, Text, literal_column, select, tuple_
 
-from culvert_service.dns.schemas import DnsRecordOut
+from culvert_service.dns.schemas import DnsRecordOut, ZoneOut
 from culvert_service.dns.service import Dns
+from culvert_service.gateways.schemas import GatewayOut
 from culvert_service.gateways.service import Gateways
 from culvert_service.live.timeline import Row
 from culvert_service.live.view import View
@@ -62,25 +63,29 @@ def traffic(of: Throughput) -> View:
 
 def gateways(service: Gateways) -> View:
     """By name. Whether one answers is no row's: they are few, and compared whole."""
+    # What was compared is what is shown: of a second reading, the version may be one that comes back.
+    seen: dict[str, GatewayOut] = {}
 
     async def versions() -> Mapping[str, str]:
-        return {one.name: one.model_dump_json() for one in await service.everything()}
+        nonlocal seen
+        seen = {one.name: one for one in await service.everything()}
+        return {name: one.model_dump_json() for name, one in seen.items()}
 
     async def rows(keys: Collection[str]) -> Mapping[str, Row]:
-        return {one.name: _row(one) for one in await service.everything() if one.name in keys}
+        return {key: _row(seen[key]) for key in keys}
 
     return View(versions, rows)
 
 
 def dns(sessions: Sessions, service: Dns) -> View:
     """By `zone/NAME` and `record/ZONE/TYPE/NAME`."""
+    zones: dict[str, ZoneOut] = {}
 
     async def versions() -> Mapping[str, str]:
+        nonlocal zones
+        zones = {f"{_ZONE}{one.name}": one for one in await service.all_zones()}
         # A zone that lags lags more each time.
-        found = {
-            f"{_ZONE}{one.name}": one.model_dump_json(exclude={"lag_seconds"})
-            for one in await service.all_zones()
-        }
+        found = {key: one.model_dump_json(exclude={"lag_seconds"}) for key, one in zones.items()}
         async with sessions() as session:
             query = select(DnsRecord.zone, DnsRecord.type, DnsRecord.name, _xmin(DnsRecord))
             for *place, version in await session.execute(query):
@@ -88,7 +93,7 @@ def dns(sessions: Sessions, service: Dns) -> View:
         return found
 
     async def rows(keys: Collection[str]) -> Mapping[str, Row]:
-        found = {key: _row(one) for one in await service.all_zones() if (key := f"{_ZONE}{one.name}") in keys}
+        found = {key: _row(zones[key]) for key in keys if key in zones}
         places = [tuple(key.split("/", 3)[1:]) for key in keys if key.startswith(_RECORD)]
         place = tuple_(DnsRecord.zone, DnsRecord.type, DnsRecord.name)
         async with sessions() as session:
