@@ -65,6 +65,7 @@ VERSION = version("culvert-client")
 # Our tunables, in seconds.
 LOOK_AGAIN = 5.0
 STOP_PATIENCE = 3.0
+ENROLMENT_PATIENCE = 5.0
 
 
 class Host(Protocol):
@@ -250,6 +251,10 @@ class Organisation:
         """It is enrolled, or enrolled again. Raises OSError."""
         await self._end_tunnels()
         await self.connection.take(identity)
+
+    async def settle(self) -> None:
+        """Who has enrolled may rely on it that what is protected is blocked, unless the controller does not say what."""
+        await self._host.until(lambda: self.client.is_told, ENROLMENT_PATIENCE)
 
     async def leave(self) -> None:
         """Nothing of it is in the datapath afterwards."""

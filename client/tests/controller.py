@@ -43,6 +43,8 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
         self.first_spi = 1000
         self.recovery_codes = ["abcd-efgh-ijkl-mn23", "abcd-efgh-ijkl-mn24"]
         self.renewal: Callable[[str], Awaitable[agent_pb2.RenewCertificateResponse]] = _refuses_renewal
+        # Seconds until it says what is protected.
+        self.hesitates = 0.0
         # The certificates that have watched.
         self.shown: list[bytes] = []
         # What those computers have said of themselves.
@@ -65,6 +67,7 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
         self._watchers.append(events)
         self.shown += context.auth_context()["x509_pem_cert"]
         self.said.append(dict(request.posture))
+        await asyncio.sleep(self.hesitates)
         yield agent_pb2.WatchResponse(profile=self.profile)
         while True:
             yield await events.get()

@@ -54,9 +54,7 @@ class Lab:
         answer = accepts(self.infrastructure, self.devices, f"127.0.0.1:{self.controller.port}")
         with enrolment_server(self.directory, self.infrastructure, answer) as server:
             request = local_pb2.EnrollRequest(link=server.link(self.infrastructure), device_name="laptop")
-            response = await daemon.local.Enroll(request)
-        await daemon.until(lambda status: status.state == local_pb2.STATE_NEEDS_CODE)
-        return response
+            return await daemon.local.Enroll(request)
 
     def serving(self, port: int = 0) -> contextlib.AbstractAsyncContextManager[Controller]:
         return serving(self.controller, self.infrastructure, self.devices, port)
@@ -109,6 +107,13 @@ async def test_from_the_invitation_to_the_released_answer_and_a_clean_stop(lab: 
         assert controller.open == {}
     assert not daemon.settings.socket.exists()
     assert list(daemon.settings.socket.parent.iterdir()) == []
+
+
+async def test_whoever_has_enrolled_is_protected(lab: Lab) -> None:
+    lab.controller.hesitates = 0.5
+    async with lab.serving(), lab.daemon() as daemon:
+        await lab.enroll(daemon)
+        assert [str(prefix) for prefix in daemon.datapath.applied[-1].blocked] == ["10.20.0.0/16"]
 
 
 async def test_the_last_profile_is_blocked_before_the_controller_answers(lab: Lab) -> None:

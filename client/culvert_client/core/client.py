@@ -119,6 +119,11 @@ class Client:
         """Whether nothing is left to close or to apply."""
         return not self.machines and self._applies.are_done
 
+    @property
+    def is_told(self) -> bool:
+        """Whether the controller has said what is protected, or why it says nothing; and the datapath has it."""
+        return (self.connected or self.controller_error is not None) and self._applies.are_done
+
     def gateways_in_use(self) -> frozenset[str]:
         """By tunnels that are up."""
         up = (it.carried for it in self.machines.values() if it.is_up)
@@ -392,7 +397,7 @@ class Client:
         # What was protected stays blocked until the new profile says otherwise.
         old = self.profile
         self.profile = Profile(managed_zones=old.managed_zones, protected_prefixes=old.protected_prefixes)
-        self.connected, self._faults = False, Faults()
+        self.connected, self.controller_error, self._faults = False, None, Faults()
         for fqdn, machine in self.machines.items():
             # Their calls went with the connection: no answer will come.
             if isinstance(machine.state, Opening):

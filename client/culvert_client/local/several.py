@@ -180,6 +180,7 @@ class Several:
                 of = self._added(enrolment.identity)
             else:
                 await of.take(enrolment.identity)
+            await of.settle()
             log.info("enrolled with %s as %s", enrolment.identity.controller, enrolment.identity.user)
             answer = enrolment.response()
             answer.organisation = self._shown_name(of)
