@@ -12,7 +12,8 @@ import os
 import secrets
 import signal
 import time
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Generator
+from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,20 @@ from culvert_proto import CulvertError, Reason
 from sqlalchemy import func, select
 
 from .agreement import agreed
-from .conftest import PATIENCE_SECONDS, Device, World, free_port, refused, running, settings_in, until
+from .conftest import (
+    PATIENCE_SECONDS,
+    Device,
+    World,
+    administering,
+    free_port,
+    refused,
+    running,
+    settings_in,
+    until,
+)
 from .gateway_process import needs_root, sluice, unpack
-from .test_controllers import behind, entries, owned
+from .test_controllers import behind, entries, owned, process
+from .test_rotation import shown
 from .wire import Wires
 
 pytestmark = [
@@ -193,14 +205,43 @@ async def test_a_controllers_clock_jumps(
         await consistent(world, 2)
 
 
+async def test_a_controllers_clock_jumps_beyond_the_life_of_certificates(
+    database_url: str, wires: Wires, tmp_path: Path
+) -> None:
+    settings, skew = (
+        settings_in(tmp_path, database_url=database_url, controller_name="one"),
+        tmp_path / "skew",
+    )
+    skew.write_text("+0")
+    async with AsyncExitStack() as rest:
+        async with running(settings) as world:
+            await rest.enter_async_context(behind(world, wires, tmp_path))
+        with faked(skew):
+            await rest.enter_async_context(process(settings))
+        world = await rest.enter_async_context(administering(settings, world.sessions))
+        await owned(world, "one")
+        device = await world.enrol()
+        await device.prove()
+        await device.open()
+        for days in ("+500d", "+0"):
+            before = await shown(settings.rest_listen)
+            skew.write_text(days)
+            await until(lambda: shown(settings.rest_listen), lambda found, before=before: found != before)
+        device.connect()
+        # Meanwhile the code was an old one.
+        opened = await opens(device)
+        renewed = await device.renew(opened.tunnel.tunnel_id, opened.sas.generation)
+        await device.activate(opened.tunnel.tunnel_id, renewed.generation)
+        other = await world.enrol()
+        await other.prove()
+        await opens(other)
+        await consistent(world, 2)
+
+
 async def test_the_databases_clock_is_wrong_and_jumps(wires: Wires, tmp_path: Path) -> None:
     postgres, skew = EmbeddedPostgres(tmp_path / "pg"), tmp_path / "skew"
     skew.write_text("+7m")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LD_PRELOAD", FAKETIME)
-        patch.setenv("FAKETIME_TIMESTAMP_FILE", str(skew))
-        patch.setenv("FAKETIME_NO_CACHE", "1")
-        patch.setenv("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+    with faked(skew):
         await postgres.start()
     settings = settings_in(tmp_path, database_url=postgres.url, controller_name="one", lease_seconds=1)
     async with AsyncExitStack() as rest:
@@ -224,6 +265,17 @@ async def test_the_databases_clock_is_wrong_and_jumps(wires: Wires, tmp_path: Pa
         await other.prove()
         await other.open()
         await consistent(world, 2)
+
+
+@contextmanager
+def faked(skew: Path) -> Generator[None]:
+    """The clock of what is started meanwhile is ahead by what the file says."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LD_PRELOAD", FAKETIME)
+        patch.setenv("FAKETIME_TIMESTAMP_FILE", str(skew))
+        patch.setenv("FAKETIME_NO_CACHE", "1")
+        patch.setenv("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+        yield
 
 
 async def ahead(world: World) -> datetime.timedelta:

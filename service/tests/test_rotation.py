@@ -162,6 +162,23 @@ async def test_certificates_are_replaced_while_a_third_of_their_life_is_left(tmp
     assert told == [1]
 
 
+async def test_certificates_of_a_clock_that_was_ahead_are_replaced(tmp_path: Path) -> None:
+    infrastructure, devices = (Authority.load(tmp_path, name) for name in ("infrastructure", "device"))
+    right = datetime.datetime.now(datetime.UTC)
+    now = right + datetime.timedelta(days=100)
+    own = OwnCertificates(infrastructure, devices, ["127.0.0.1"], lambda: now)
+    told: list[int] = []
+    own.tell(lambda: told.append(1))
+    # Peers let it be behind by as much.
+    now -= issuance.BACKDATE
+    own.look()
+    assert told == []
+    now = right
+    own.look()
+    own.look()
+    assert told == [1]
+
+
 @needs_root
 @pytest.mark.usefixtures("watchful")
 async def test_sluice_lets_in_who_the_old_ca_leads_to(world: World, wires: Wires, tmp_path: Path) -> None:

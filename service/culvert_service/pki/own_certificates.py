@@ -1,6 +1,7 @@
 """This controller's own certificates: as the server of both APIs, and as the client of its gateways.
 
- every five seconds: have the CAs been replaced? is a third of the lifetime left? ─► fresh ones ─► whoever shows them
+ every five seconds: have the CAs been replaced? is a third of the lifetime left? ─┬► fresh ones ─► whoever shows them
+                     was the clock ahead when they were made?                     ─┘
 
 Connections go on under what they began with; only new ones see the change.
 """
@@ -13,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 from culvert_service.periodic import Periodic
 from culvert_service.pki.authority import Authority, PrivateKey
+from culvert_service.pki.issuance import BACKDATE
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +46,7 @@ class OwnCertificates:
         self.client = self._infrastructure.issue_p4runtime_client()
         began = self._now()
         ends = min(self.server.certificate.expires_at, self.client.certificate.expires_at)
-        self._renew_at = began + (ends - began) * _RENEWED_AFTER
+        self._good_from, self._renew_at = began - BACKDATE, began + (ends - began) * _RENEWED_AFTER
 
     def chain(self, own: PrivateKey) -> bytes:
         """PEM: the certificate, what leads from earlier CAs to this one, and this one, which an invitation names."""
@@ -67,7 +69,7 @@ class OwnCertificates:
     def look(self) -> None:
         """Raises OSError or ValueError while the state directory cannot be read: what was before stays."""
         replaced = [authority.refresh() for authority in (self._infrastructure, self._devices)]
-        if not any(replaced) and self._now() < self._renew_at:
+        if not any(replaced) and self._good_from <= self._now() < self._renew_at:
             return
         self._issue()
         _log.info("certificates reissued", extra={"until": self.server.certificate.expires_at.isoformat()})
