@@ -17,7 +17,7 @@ from culvert_proto import CulvertError, Reason, agent_pb2
 from culvert_client.controller.agent import Agent
 from culvert_client.controller.messages import Neighbourhood, accepted_profile, event_from
 from culvert_client.controller.portal import stands_before
-from culvert_client.controller.renewal import keep_renewed
+from culvert_client.controller.renewal import REST, keep_renewed
 from culvert_client.core.client import Client
 from culvert_client.core.client_events import ControllerLost, Enrolled, Event, ProfileReceived, Ticked
 from culvert_client.state_dir import Identity, StateDir
@@ -47,10 +47,11 @@ class Connection:
         self._version, self._neighbourhood, self._reach = version, neighbourhood, reach
         self._tasks: list[asyncio.Task[None]] = []
 
-    def open(self) -> None:
+    def open(self, rest: float = 0.0) -> None:
+        """`rest`: seconds in which no certificate is asked for."""
         if self.identity is not None:
             self.agent = Agent(self.identity, self._version, self._reach)
-            renewal = keep_renewed(self.agent, self.identity, self._renewed)
+            renewal = keep_renewed(self.agent, self.identity, self._renewed, rest)
             self._tasks = [self._spawn(self._watch(self.agent)), self._spawn(renewal)]
 
     async def close(self) -> None:
@@ -78,7 +79,7 @@ class Connection:
         self._state.keep_renewed(identity)
         self.identity = identity
         self._tasks[0].cancel()
-        self.open()
+        self.open(REST)
 
     async def _watch(self, agent: Agent) -> None:
         async for event in agent.watch():

@@ -23,6 +23,8 @@ log = logging.getLogger("culvertd")
 SPREAD = 0.1
 RETRY_FIRST = 30.0
 RETRY_CAP = 3600.0
+# After a renewal: by a clock that is weeks ahead, what is new is due already.
+REST = 3600.0
 # The clock may jump, and stands still while the computer sleeps.
 LOOK_AGAIN = 60.0
 
@@ -34,8 +36,14 @@ def renew_at(certificate_pem: bytes, spread: float) -> datetime.datetime:
     return certificate.not_valid_before_utc + life * (0.5 + spread)
 
 
-async def keep_renewed(agent: Agent, identity: Identity, take: Callable[[Identity], None]) -> None:
-    """Waits until it is time, asks until there is an answer, and hands it on: whoever takes it connects anew."""
+async def keep_renewed(
+    agent: Agent, identity: Identity, take: Callable[[Identity], None], rest: float = 0.0
+) -> None:
+    """Waits until it is time, asks until there is an answer, and hands it on: whoever takes it connects anew.
+
+    `rest`: seconds in which nothing is asked for.
+    """
+    await asyncio.sleep(rest)
     due = renew_at(identity.certificate_pem, random.uniform(0, SPREAD))  # noqa: S311 (spreads load, hides nothing)
     pause = RETRY_FIRST
     while True:

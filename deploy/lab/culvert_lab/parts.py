@@ -88,6 +88,7 @@ async def register_gateway(lab: Lab, admin: Admin) -> None:
         "/gateways",
         {
             "name": GATEWAY,
+            "kind": targets.chosen().name,
             "address": net.GATEWAY_ADDRESS,
             "p4runtime": f"{net.MANAGEMENT_GATEWAY}:{net.P4RUNTIME_PORT}",
             "device_id": 1,

@@ -18,10 +18,12 @@ _LAN = "10.20.0.2"
 
 async def start(lab: Lab, admin: Admin) -> Running:
     """Registered, started, online, and the intranet knows the way back. Raises StepError, ProgramError."""
+    target = targets.chosen(f"/run/{NAME}", _PORT)
     await admin.post(
         "/gateways",
         {
             "name": NAME,
+            "kind": target.name,
             "address": "198.51.100.3",
             "p4runtime": f"{net.MANAGEMENT_GATEWAY}:{_PORT}",
             "device_id": 1,
@@ -37,12 +39,8 @@ async def start(lab: Lab, admin: Admin) -> Running:
         },
     )
     await parts.lay_out_bundle(lab, admin, NAME, NAME)
-    argv = [
-        it.replace(targets.BUNDLE, f"/run/{NAME}").replace(str(net.P4RUNTIME_PORT), str(_PORT))
-        for it in targets.chosen().argv
-    ]
-    program = await lab.start(NAME, Site.GATEWAY, argv)
-    await program.ready(targets.chosen().ready)
+    program = await lab.start(NAME, Site.GATEWAY, target.argv, env=target.env)
+    await program.ready(target.ready)
     routed = await lab.run(Site.INTRANET, ["ip", "route", "add", POOL, "via", _LAN])
     if routed.code != 0:
         raise StepError(routed.stderr)

@@ -15,12 +15,11 @@ ROOT = Path(__file__).resolve().parents[3]
 SLUICE = ROOT / "target/release/sluice"
 BMV2_MODULE = ROOT / "build/bmv2/culvert_bmv2.so"
 BUNDLE = "/run/gateway"
-P4RUNTIME = f"{net.MANAGEMENT_GATEWAY}:{net.P4RUNTIME_PORT}"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """How a switch is started with the bundle in /run/gateway; its log matches `ready` once it serves.
+    """How a switch is started; `name` is its kind to the controller, and its log matches `ready` once it serves.
 
     `download_rate` is in bytes a second, below what its tunnel carries: a lost byte is then the rekey's and no queue's.
     """
@@ -32,14 +31,17 @@ class Target:
     download_rate: int = 6 << 20
 
 
-def chosen() -> Target:
-    """Raises StepError: no such target, or it is not installed or not built."""
+def chosen(bundle: str = BUNDLE, port: int = net.P4RUNTIME_PORT) -> Target:
+    """With its bundle in that directory, and P4Runtime at that port.
+
+    Raises StepError: no such target, or it is not installed or not built.
+    """
     name = _name()
     if name not in ("sluice", "bmv2"):
         raise StepError(f"CULVERT_TARGET is {name!r}; the targets are: sluice, bmv2")
     if why := absent():
         raise StepError(f"{why}; install bmv2, or unset CULVERT_TARGET")
-    return _sluice() if name == "sluice" else _bmv2()
+    return (_sluice if name == "sluice" else _bmv2)(bundle, port)
 
 
 def absent() -> str | None:
@@ -59,17 +61,17 @@ def _name() -> str:
     return os.environ.get("CULVERT_TARGET") or "sluice"
 
 
-def _sluice() -> Target:
+def _sluice(bundle: str, port: int) -> Target:
     if not SLUICE.exists():
         raise StepError(f"{SLUICE} is not built; run: make setup")
-    argv = (str(SLUICE), "--device-id", "1", "--port", "1=wan", "--port", "2=lan", "--grpc", P4RUNTIME)
-    argv += ("--cert", f"{BUNDLE}/gateway.pem", "--key", f"{BUNDLE}/gateway.key")
-    argv += ("--client-ca", f"{BUNDLE}/ca.pem", "--client-name", "culvert-controller")
-    argv += ("--kek", f"{BUNDLE}/kek.bin")
+    argv = (str(SLUICE), "--device-id", "1", "--port", "1=wan", "--port", "2=lan", "--grpc", _at(port))
+    argv += ("--cert", f"{bundle}/gateway.pem", "--key", f"{bundle}/gateway.key")
+    argv += ("--client-ca", f"{bundle}/ca.pem", "--client-name", "culvert-controller")
+    argv += ("--kek", f"{bundle}/kek.bin")
     return Target("sluice", argv, r"\bready\b")
 
 
-def _bmv2() -> Target:
+def _bmv2(bundle: str, port: int) -> Target:
     if not BMV2_MODULE.exists():
         raise StepError(f"{BMV2_MODULE} is not built; run: make setup")
     # Without stdbuf its words stay in a buffer until it ends.
@@ -84,11 +86,18 @@ def _bmv2() -> Target:
         "1@wan",
         "-i",
         "2@lan",
+        # Where it is built with Thrift, it serves that too.
+        "--thrift-port",
+        str(port + 1000),
         "--",
     )
-    argv += ("--load-modules", str(BMV2_MODULE), "--grpc-server-addr", P4RUNTIME, "--grpc-server-ssl")
-    argv += ("--grpc-server-cert", f"{BUNDLE}/gateway.pem", "--grpc-server-key", f"{BUNDLE}/gateway.key")
-    argv += ("--grpc-server-cacert", f"{BUNDLE}/ca.pem", "--grpc-server-with-client-auth")
-    env = {"CULVERT_ESP_KEK": f"{BUNDLE}/kek.bin"}
+    argv += ("--load-modules", str(BMV2_MODULE), "--grpc-server-addr", _at(port), "--grpc-server-ssl")
+    argv += ("--grpc-server-cert", f"{bundle}/gateway.pem", "--grpc-server-key", f"{bundle}/gateway.key")
+    argv += ("--grpc-server-cacert", f"{bundle}/ca.pem", "--grpc-server-with-client-auth")
+    env = {"CULVERT_ESP_KEK": f"{bundle}/kek.bin"}
     # Its queues hold 64 packets.
     return Target("bmv2", argv, r"^Server listening on", env, download_rate=3 << 19)
+
+
+def _at(port: int) -> str:
+    return f"{net.MANAGEMENT_GATEWAY}:{port}"
