@@ -38,7 +38,7 @@ async def examine(
     gateways = [it for it in profile.gateways if it.online][:AT_MOST]
     carrying = [it for it in tunnels if it.remote_prefixes][:AT_MOST]
     ahead, outside, inside, names = await asyncio.gather(
-        clock_ahead(identity),
+        clock_ahead(identity, reach),
         _longest({it.name: (ip_address(reach(it.address)), LENGTHS) for it in gateways}),
         _longest({it.tunnel_id: (_inside(it), (it.mtu, *_shorter(it.mtu))) for it in carrying}),
         asyncio.gather(*(_ask(upstream, fqdn) for fqdn in _names(profile))),

@@ -24,19 +24,23 @@ Answer = Callable[[dict[str, Any]], tuple[int, dict[str, Any]]]
 
 
 class Enrolments:
-    def __init__(self, port: int) -> None:
-        self.port = port
+    def __init__(self, address: str, port: int) -> None:
+        self.address, self.port = address, port
         self.bodies: list[dict[str, Any]] = []
 
     def link(self, authority: Authority) -> str:
-        return f"culvert://enroll?controller=https://127.0.0.1:{self.port}&token={TOKEN}&ca=sha256:{authority.fingerprint}"
+        return f"culvert://enroll?controller=https://{self.address}:{self.port}&token={TOKEN}&ca=sha256:{authority.fingerprint}"
 
 
 @contextlib.contextmanager
 def enrolment_server(
-    directory: Path, issuer: Authority, answer: Answer, shown: Authority | None = None
+    directory: Path,
+    issuer: Authority,
+    answer: Answer,
+    shown: Authority | None = None,
+    address: str = "127.0.0.1",
 ) -> Generator[Enrolments]:
-    """`issuer` signs the server's certificate; `shown` is the CA that the server claims to have."""
+    """`issuer` signs the server's certificate, which is for `address`; `shown` is the CA that the server claims to have."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -49,14 +53,20 @@ def enrolment_server(
             self.end_headers()
             self.wfile.write(content)
 
+        def do_HEAD(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+
         def log_message(self, format: str, *args: object) -> None:
             pass
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*write_chain(directory, *issuer.issue("controller"), (shown or issuer).pem))
+    context.load_cert_chain(
+        *write_chain(directory, *issuer.issue("controller", address), (shown or issuer).pem)
+    )
     httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     httpd.socket = context.wrap_socket(httpd.socket, server_side=True, do_handshake_on_connect=False)
-    server = Enrolments(httpd.server_address[1])
+    server = Enrolments(address, httpd.server_address[1])
     thread = threading.Thread(target=httpd.serve_forever, args=(0.05,))
     thread.start()
     try:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
+from culvert_client.controller.clock import clock_ahead
 from culvert_client.controller.enrolment import Enrolment, enrol
 from culvert_client.core.invitation import parse_invitation
 from culvert_proto import CulvertError, Reason
@@ -34,6 +35,29 @@ async def test_the_key_is_made_here_and_certified(tmp_path: Path) -> None:
     assert RECOVERY_CODES[0] not in repr(enrolment)
     assert "PRIVATE" not in str(server.bodies)
     assert TOTP_URI not in repr(enrolment)
+
+
+async def test_behind_a_translator_the_certificate_is_still_the_controllers(tmp_path: Path) -> None:
+    """The link names an IPv4 address that this network reaches under another one (RFC 6052)."""
+    ours, devices, named = Authority("ours"), Authority("devices"), "192.0.2.7"
+    asked: list[str] = []
+
+    def reach(host: str) -> str:
+        asked.append(host)
+        return "127.0.0.1"
+
+    with enrolment_server(tmp_path, ours, accepts(ours, devices, "x:1"), address=named) as server:
+        invitation = parse_invitation(server.link(ours))
+        enrolled = await enrol(invitation, device_name="laptop", owner=1000, reach=reach)
+        assert await clock_ahead(enrolled.identity, reach) in (-1, 0, 1)
+    assert asked == [named, named]
+    with enrolment_server(tmp_path, ours, accepts(ours, devices, "x:1")) as server:
+        server.address = named
+        invitation = parse_invitation(server.link(ours))
+        with pytest.raises(CulvertError) as refused:
+            await enrol(invitation, device_name="laptop", owner=1000, reach=reach)
+        assert server.bodies == []
+    assert refused.value.reason is Reason.CONTROLLER_UNTRUSTED
 
 
 async def test_a_server_of_another_ca_is_refused_before_the_token_is_sent(tmp_path: Path) -> None:

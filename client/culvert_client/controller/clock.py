@@ -6,9 +6,11 @@ import asyncio
 import http.client
 import ssl
 import time
+from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
+from culvert_client.controller.https import Connection
 from culvert_client.state_dir import Identity
 
 # Our tunable, in seconds.
@@ -17,22 +19,24 @@ PATIENCE = 5.0
 _NO_CHECK_TIME = 0x200000
 
 
-async def clock_ahead(identity: Identity) -> int | None:
-    """Seconds from this computer's clock to the controller's (RFC 9110 section 6.6.1); None when that is silent."""
+async def clock_ahead(identity: Identity, reach: Callable[[str], str] = str) -> int | None:
+    """Seconds from this computer's clock to the controller's (RFC 9110 section 6.6.1); None when that is silent.
+
+    `reach` gives the address that stands for a host on this network (ways.py).
+    """
     try:
-        return await asyncio.to_thread(_ask, identity)
+        return await asyncio.to_thread(_ask, identity, reach)
     except (OSError, http.client.HTTPException, ValueError, TypeError):
         return None
 
 
-def _ask(identity: Identity) -> int:
+def _ask(identity: Identity, reach: Callable[[str], str]) -> int:
     context = ssl.create_default_context(cadata=identity.ca_pem.decode())
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_flags |= _NO_CHECK_TIME
     address = urlsplit(identity.controller)
-    connection = http.client.HTTPSConnection(
-        address.hostname or "", address.port, timeout=PATIENCE, context=context
-    )
+    host = address.hostname or ""
+    connection = Connection(host, address.port, reach(host), context, PATIENCE)
     try:
         connection.request("HEAD", "/healthz")
         said = connection.getresponse().headers["Date"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from typing import Any, cast
@@ -15,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from culvert_proto import CulvertError, Reason, error_pb2, local_pb2
 
-from culvert_client.controller.https import post_json
+from culvert_client.controller.https import TIMEOUT, Connection, post_json
 from culvert_client.controller.trust import trust, untrusted
 from culvert_client.core.invitation import Invitation
 from culvert_client.state_dir import Identity
@@ -36,13 +37,19 @@ class Enrolment:
         )
 
 
-async def enrol(invitation: Invitation, *, device_name: str, owner: int) -> Enrolment:
-    """Raises CulvertError; then nothing has changed on this computer."""
-    context, ca_der = await trust(invitation)
+async def enrol(
+    invitation: Invitation, *, device_name: str, owner: int, reach: Callable[[str], str] = str
+) -> Enrolment:
+    """Raises CulvertError; then nothing has changed on this computer.
+
+    `reach` gives the address that stands for a host on this network (ways.py).
+    """
+    reached = reach(invitation.host)
+    context, ca_der = await trust(invitation, reached)
     key = ec.generate_private_key(ec.SECP256R1())
     answer = await _post(
         invitation,
-        context,
+        Connection(invitation.host, invitation.port, reached, context, TIMEOUT),
         {
             "token": invitation.token,
             "device_name": device_name,
@@ -93,9 +100,9 @@ def key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     )
 
 
-async def _post(invitation: Invitation, context: ssl.SSLContext, body: dict[str, str]) -> dict[str, Any]:
+async def _post(invitation: Invitation, connection: Connection, body: dict[str, str]) -> dict[str, Any]:
     try:
-        response = await post_json(invitation.host, invitation.port, PATH, body, context)
+        response = await post_json(connection, PATH, body)
     except ssl.SSLCertVerificationError:
         raise untrusted(invitation) from None
     except TimeoutError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import socket
 import ssl
 from dataclasses import dataclass
 
@@ -24,14 +25,27 @@ class Answer:
         return 200 <= self.status < 300
 
 
-async def post_json(host: str, port: int, path: str, body: dict[str, str], context: ssl.SSLContext) -> Answer:
-    """Raises ssl.SSLCertVerificationError, TimeoutError, OSError, http.client.HTTPException."""
+class Connection(http.client.HTTPSConnection):
+    """`reached` stands for `host` on this network (ways.py); the certificate is still the host's."""
+
+    def __init__(
+        self, host: str, port: int | None, reached: str, context: ssl.SSLContext, timeout: float
+    ) -> None:
+        super().__init__(host, port, timeout=timeout, context=context)
+        self._reached, self._trust = reached, context
+
+    def connect(self) -> None:
+        plain = socket.create_connection((self._reached, self.port), self.timeout)
+        self.sock = self._trust.wrap_socket(plain, server_hostname=self.host)
+
+
+async def post_json(connection: Connection, path: str, body: dict[str, str]) -> Answer:
+    """And hang up. Raises ssl.SSLCertVerificationError, TimeoutError, OSError, http.client.HTTPException."""
     async with asyncio.timeout(TIMEOUT):
-        return await asyncio.to_thread(_post, host, port, path, json.dumps(body), context)
+        return await asyncio.to_thread(_post, connection, path, json.dumps(body))
 
 
-def _post(host: str, port: int, path: str, body: str, context: ssl.SSLContext) -> Answer:
-    connection = http.client.HTTPSConnection(host, port, timeout=TIMEOUT, context=context)
+def _post(connection: Connection, path: str, body: str) -> Answer:
     try:
         connection.request("POST", path, body, {"Content-Type": "application/json"})
         response = connection.getresponse()

@@ -19,12 +19,12 @@ CONNECT_TIMEOUT = 5.0
 """Seconds."""
 
 
-async def trust(invitation: Invitation) -> tuple[ssl.SSLContext, bytes]:
-    """A context that trusts the invitation's CA alone, and the CA's DER.
+async def trust(invitation: Invitation, reached: str) -> tuple[ssl.SSLContext, bytes]:
+    """A context that trusts the invitation's CA alone, and the CA's DER. `reached` stands for the controller's host here.
 
     Raises CulvertError: CONTROLLER_UNREACHABLE, or CONTROLLER_UNTRUSTED when the server does not show that CA.
     """
-    for der in await _shown_chain(invitation):
+    for der in await _shown_chain(invitation, reached):
         if hashlib.sha256(der).digest() == invitation.ca_sha256:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -37,14 +37,16 @@ def untrusted(invitation: Invitation) -> CulvertError:
     return CulvertError(Reason.CONTROLLER_UNTRUSTED, controller=invitation.controller)
 
 
-async def _shown_chain(invitation: Invitation) -> list[bytes]:
+async def _shown_chain(invitation: Invitation, reached: str) -> list[bytes]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT):
-            _, writer = await asyncio.open_connection(invitation.host, invitation.port, ssl=context)
+            _, writer = await asyncio.open_connection(
+                reached, invitation.port, ssl=context, server_hostname=invitation.host
+            )
     except (OSError, TimeoutError) as error:
         raise CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=invitation.controller) from error
     try:

@@ -175,7 +175,8 @@ class Several:
             of = self._invited_before(invitation)
             if of is not None and not (uid == ROOT_UID if _is_lost(of) else may(uid, Act.ENROLL, of.owner)):
                 raise CulvertError(Reason.LOCAL_PERMISSION, what=Act.ENROLL.value)
-            enrolment = await enrol(invitation, device_name=device_name or socket.gethostname(), owner=uid)
+            name, reach = device_name or socket.gethostname(), self._daemon.ways.reach
+            enrolment = await enrol(invitation, device_name=name, owner=uid, reach=reach)
             if of is None:
                 of = self._added(enrolment.identity)
             else:
