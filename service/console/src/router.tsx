@@ -5,6 +5,7 @@ import { createRootRouteWithContext, createRoute, createRouter, Outlet } from "@
 import { ORDERS } from "./devices/queries";
 import { Faulty, Missing } from "./frame/Faulty";
 import { Frame } from "./frame/Frame";
+import { lookAhead } from "./live/ahead";
 import { Overview } from "./overview/Overview";
 import { ORDERS as RESOURCE_ORDERS } from "./resources/queries";
 import { oneOf, text } from "./shared/search";
@@ -26,6 +27,7 @@ const frameRoute = createRoute({ getParentRoute: () => rootRoute, id: "frame", c
 const overviewRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/",
+  loader: ({ context: { queries } }) => void lookAhead(queries),
   component: Overview,
 });
 

@@ -24,9 +24,9 @@ function view<Row>(name: View): Source<Rows<Row> | null> {
   });
 }
 
-const tunnels = view<Tunnel>("tunnels");
-const traffic = view<Rate>("traffic");
-const gateways = view<Gateway>("gateways");
+export const tunnels = view<Tunnel>("tunnels");
+export const traffic = view<Rate>("traffic");
+export const gateways = view<Gateway>("gateways");
 const dns = view<DnsRow>("dns");
 
 /** The rows by key; null until they are known. */

@@ -30,6 +30,8 @@ export class Stream {
     this.views.set(view, hear);
     this.soon();
     return () => {
+      // Somebody else may hear it by now.
+      if (this.views.get(view) !== hear) return;
       this.views.delete(view);
       if (this.views.size === 0) document.removeEventListener("visibilitychange", this.soon);
       this.soon();
@@ -50,7 +52,8 @@ export class Stream {
     this.pending = window.setTimeout(this.settle, milliseconds);
   }
 
-  private readonly settle = (): void => {
+  /** Without waiting for more to watch. */
+  readonly settle = (): void => {
     const wanted = document.hidden ? "" : [...this.views.keys()].sort().join();
     if (wanted === this.held && this.source !== null) return;
     this.close();
