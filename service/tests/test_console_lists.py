@@ -82,3 +82,23 @@ async def test_of_ten_thousand_rows_few_are_in_the_page(world: World, running: B
         await page.get_by_role("button", name="Last seen").click()
         await page.get_by_role("button", name="Last seen").click()
         await expect(table.get_by_role("row").nth(1)).to_contain_text("laptop-00001")
+
+
+async def test_a_list_follows_the_log_long_after_the_overview_was_shown(
+    world: World, running: Browser
+) -> None:
+    async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
+        page = shown.page
+        await shown.open("")
+        await shown.sign_in(olga)
+        live = page.get_by_text("Live", exact=True)
+        await expect(live).to_be_visible()
+        # Signed in already: what is asked for ahead is released after five seconds.
+        await page.reload()
+        await expect(live).to_be_visible()
+        await page.wait_for_timeout(6_000)
+        await page.get_by_role("link", name="People").click()
+        people = page.get_by_role("table", name="People")
+        await expect(people).to_contain_text("alice")
+        await world.rest("POST", "/users", {"name": "bert", "email": "bert@corp.example"})
+        await expect(people).to_contain_text("bert")

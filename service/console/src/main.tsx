@@ -12,7 +12,8 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 
 import { problemOf } from "./api/problem";
-import { createConsole } from "./router";
+import { lookAhead } from "./live/ahead";
+import { BASE, createConsole } from "./router";
 import { readable, theme } from "./theme";
 
 // The one that the controller has put into this page, for the style elements that components write.
@@ -29,6 +30,7 @@ const queries = new QueryClient({
   },
 });
 const router = createConsole(queries);
+if (window.location.pathname === `${BASE}/`) void lookAhead(queries);
 
 const root = document.getElementById("root");
 if (root === null) throw new Error("index.html has no #root");

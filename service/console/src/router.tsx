@@ -5,7 +5,6 @@ import { createRootRouteWithContext, createRoute, createRouter, Outlet } from "@
 import { ORDERS } from "./devices/queries";
 import { Faulty, Missing } from "./frame/Faulty";
 import { Frame } from "./frame/Frame";
-import { lookAhead } from "./live/ahead";
 import { Overview } from "./overview/Overview";
 import { ORDERS as RESOURCE_ORDERS } from "./resources/queries";
 import { oneOf, text } from "./shared/search";
@@ -27,7 +26,6 @@ const frameRoute = createRoute({ getParentRoute: () => rootRoute, id: "frame", c
 const overviewRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/",
-  loader: ({ context: { queries } }) => void lookAhead(queries),
   component: Overview,
 });
 
@@ -216,10 +214,12 @@ const routes = rootRoute.addChildren([
   ]),
 ]);
 
+export const BASE = "/console";
+
 export function createConsole(queries: QueryClient) {
   return createRouter({
     routeTree: routes,
-    basepath: "/console",
+    basepath: BASE,
     context: { queries },
     defaultErrorComponent: Faulty,
     defaultPreload: "intent",

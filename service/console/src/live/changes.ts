@@ -1,25 +1,29 @@
 /** What anybody changes makes what is shown of it stale: each line of the audit log names its object. */
-import { useQueryClient } from "@tanstack/react-query";
+import { useQueryClient, type QueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
 
 import type { Schemas } from "../api/client";
 import { areasOf } from "./areas";
 import { stream } from "./stream";
 
+let hasBegun = false;
+
+/** Until the answer is called. */
+export function watchChanges(queries: QueryClient): () => void {
+  return stream.watch("audit", ({ kind, line }) => {
+    const isFirst = !hasBegun;
+    hasBegun = true;
+    if (kind === "begins" && isFirst) return;
+    // Where the log begins anew under an open page, lines may have been missed.
+    const areas = kind === "line" ? areasOf(line as Schemas["NamedLineOut"]) : null;
+    void queries.invalidateQueries({
+      predicate: ({ queryKey: [area] }) => area !== "session" && (areas?.includes(String(area)) ?? true),
+    });
+  });
+}
+
 /** For the frame, once. */
 export function useChanges(): void {
   const queries = useQueryClient();
-  useEffect(() => {
-    let hasBegun = false;
-    return stream.watch("audit", ({ kind, line }) => {
-      const isFirst = !hasBegun;
-      hasBegun = true;
-      if (kind === "begins" && isFirst) return;
-      // Where the log begins anew under an open page, lines may have been missed.
-      const areas = kind === "line" ? areasOf(line as Schemas["NamedLineOut"]) : null;
-      void queries.invalidateQueries({
-        predicate: ({ queryKey: [area] }) => area !== "session" && (areas?.includes(String(area)) ?? true),
-      });
-    });
-  }, [queries]);
+  useEffect(() => watchChanges(queries), [queries]);
 }

@@ -30,7 +30,7 @@ export class Stream {
     this.views.set(view, hear);
     this.soon();
     return () => {
-      // Somebody else may hear it by now.
+      // Another part may hear it by now.
       if (this.views.get(view) !== hear) return;
       this.views.delete(view);
       if (this.views.size === 0) document.removeEventListener("visibilitychange", this.soon);
