@@ -372,6 +372,16 @@ async def next_event(events: AsyncGenerator[agent_pb2.WatchResponse], kind: str)
     raise AssertionError("the stream ended")
 
 
+async def profile_that(
+    events: AsyncGenerator[agent_pb2.WatchResponse], holds: Callable[[agent_pb2.Profile], object]
+) -> agent_pb2.Profile:
+    """The next such profile: other news may make one before it."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not holds(profile := (await next_event(events, "profile")).profile):
+            pass
+    return profile
+
+
 async def refused(call: Any) -> CulvertError:
     """The refusal that a call ends with."""
     with pytest.raises(CulvertError) as caught:

@@ -30,6 +30,7 @@ from .conftest import (
     authority,
     free_port,
     next_event,
+    profile_that,
     refused,
     running,
     settings_in,
@@ -319,15 +320,13 @@ async def test_what_one_controller_does_the_streams_of_another_tell(both: tuple[
     # As a device that has changed its controller does: the stream is at one, the call at the other.
     elsewhere = device.at(one.settings.agent_address)
     await elsewhere.prove()
-    # One may be about something else.
-    while not (await next_event(events, "profile")).profile.code_valid_until:
-        pass
+    await profile_that(events, lambda found: found.code_valid_until)
     opened = (await elsewhere.open()).tunnel
     await one.rest("DELETE", f"/tunnels/{opened.tunnel_id}")
     closed = (await next_event(events, "tunnel_closed")).tunnel_closed
     assert (closed.tunnel_id, closed.why.reason) == (opened.tunnel_id, int(Reason.CLOSED_BY_ADMIN))
     await one.rest("DELETE", "/resources/wiki")
-    assert list((await next_event(events, "profile")).profile.resources) == []
+    await profile_that(events, lambda found: not found.resources)
     await one.rest("POST", f"/devices/{device.id}/revoke")
     with pytest.raises(CulvertError) as ended:
         await next_event(events, "tunnel_closed")

@@ -14,7 +14,18 @@ from culvert_db import SecurityAssociation
 from culvert_proto import CulvertError, Reason
 from sqlalchemy import update
 
-from .conftest import Device, World, free_port, next_event, refused, running, serving, settings_in, until
+from .conftest import (
+    Device,
+    World,
+    free_port,
+    next_event,
+    profile_that,
+    refused,
+    running,
+    serving,
+    settings_in,
+    until,
+)
 from .switch import Switch
 
 pytestmark = pytest.mark.slow
@@ -413,6 +424,4 @@ async def test_the_profile_tells_what_to_trust_and_changes_live(world: World, de
     assert [resource.fqdn for resource in profile.resources] == [WIKI]
     assert profile.code_valid_until > time.time() + 7 * 3600
     await world.rest("DELETE", "/resources/wiki")
-    # The one that tells of what was made before may come in between.
-    while (await next_event(events, "profile")).profile.resources:
-        pass
+    await profile_that(events, lambda found: not found.resources)
