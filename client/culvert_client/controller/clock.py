@@ -10,7 +10,7 @@ from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
-from culvert_client.controller.https import Connection
+from culvert_client.controller.https import HttpsConnection
 from culvert_client.state_dir import Identity
 
 # Our tunable, in seconds.
@@ -36,7 +36,7 @@ def _ask(identity: Identity, reach: Callable[[str], str]) -> int:
     context.verify_flags |= _NO_CHECK_TIME
     address = urlsplit(identity.controller)
     host = address.hostname or ""
-    connection = Connection(host, address.port, reach(host), context, PATIENCE)
+    connection = HttpsConnection(host, address.port, reach(host), context, PATIENCE)
     try:
         connection.request("HEAD", "/healthz")
         said = connection.getresponse().headers["Date"]

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from culvert_proto import CulvertError, Reason, error_pb2, local_pb2
 
-from culvert_client.controller.https import TIMEOUT, Connection, post_json
+from culvert_client.controller.https import TIMEOUT, HttpsConnection, post_json
 from culvert_client.controller.trust import trust, untrusted
 from culvert_client.core.invitation import Invitation
 from culvert_client.state_dir import Identity
@@ -49,7 +49,7 @@ async def enrol(
     key = ec.generate_private_key(ec.SECP256R1())
     answer = await _post(
         invitation,
-        Connection(invitation.host, invitation.port, reached, context, TIMEOUT),
+        HttpsConnection(invitation.host, invitation.port, reached, context, TIMEOUT),
         {
             "token": invitation.token,
             "device_name": device_name,
@@ -100,7 +100,7 @@ def key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     )
 
 
-async def _post(invitation: Invitation, connection: Connection, body: dict[str, str]) -> dict[str, Any]:
+async def _post(invitation: Invitation, connection: HttpsConnection, body: dict[str, str]) -> dict[str, Any]:
     try:
         response = await post_json(connection, PATH, body)
     except ssl.SSLCertVerificationError:

@@ -25,7 +25,7 @@ class Answer:
         return 200 <= self.status < 300
 
 
-class Connection(http.client.HTTPSConnection):
+class HttpsConnection(http.client.HTTPSConnection):
     """`reached` stands for `host` on this network (ways.py); the certificate is still the host's."""
 
     def __init__(
@@ -39,13 +39,13 @@ class Connection(http.client.HTTPSConnection):
         self.sock = self._trust.wrap_socket(plain, server_hostname=self.host)
 
 
-async def post_json(connection: Connection, path: str, body: dict[str, str]) -> Answer:
+async def post_json(connection: HttpsConnection, path: str, body: dict[str, str]) -> Answer:
     """And hang up. Raises ssl.SSLCertVerificationError, TimeoutError, OSError, http.client.HTTPException."""
     async with asyncio.timeout(TIMEOUT):
         return await asyncio.to_thread(_post, connection, path, json.dumps(body))
 
 
-def _post(connection: Connection, path: str, body: str) -> Answer:
+def _post(connection: HttpsConnection, path: str, body: str) -> Answer:
     try:
         connection.request("POST", path, body, {"Content-Type": "application/json"})
         response = connection.getresponse()

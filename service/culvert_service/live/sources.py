@@ -17,7 +17,6 @@ from sqlalchemy import ColumnElement, Text, literal_column, select, tuple_
 
 from culvert_service.dns.schemas import DnsRecordOut, ZoneOut
 from culvert_service.dns.service import Dns
-from culvert_service.gateways.schemas import GatewayOut
 from culvert_service.gateways.service import Gateways
 from culvert_service.live.timeline import Row
 from culvert_service.live.view import View
@@ -64,21 +63,22 @@ def traffic(of: Throughput) -> View:
 def gateways(service: Gateways) -> View:
     """By name. Whether one answers is no row's: they are few, and compared whole."""
     # What was compared is what is shown: of a second reading, the version may be one that comes back.
-    seen: dict[str, GatewayOut] = {}
+    seen: dict[str, str] = {}
 
     async def versions() -> Mapping[str, str]:
         nonlocal seen
-        seen = {one.name: one for one in await service.everything()}
-        return {name: one.model_dump_json() for name, one in seen.items()}
+        seen = {one.name: one.model_dump_json() for one in await service.everything()}
+        return seen
 
     async def rows(keys: Collection[str]) -> Mapping[str, Row]:
-        return {key: _row(seen[key]) for key in keys}
+        return {key: json.loads(seen[key]) for key in keys}
 
     return View(versions, rows)
 
 
 def dns(sessions: Sessions, service: Dns) -> View:
     """By `zone/NAME` and `record/ZONE/TYPE/NAME`."""
+    # As with gateways. A record's version never comes back.
     zones: dict[str, ZoneOut] = {}
 
     async def versions() -> Mapping[str, str]:
