@@ -95,8 +95,8 @@ p4: ## Compile the P4 programs (needs p4c)
 	p4/compile
 lock: ## Resolve the Python dependencies anew, with hashes
 	$(UV) pip compile --universal --generate-hashes --no-annotate --no-header -q --group dev pyproject.toml \
-	  -o requirements.lock $(foreach p,proto ipsec db service dns-updater client tray lab,--no-emit-package culvert-$(p))
+	  -o requirements.lock $(foreach p,proto ipsec db agent-server service dns-updater client tray lab,--no-emit-package culvert-$(p))
 	cd switch-targets/sluice/tests/p4runtime_shell && $(CURDIR)/$(UV) pip compile --universal --python-version 3.11 --generate-hashes \
 	  --no-annotate --no-header -q requirements.in -o requirements.lock
 clean: ## Remove what was built here
-	rm -rf build target .venv ipsec/culvert_ipsec/python/culvert_ipsec/*.so
+	rm -rf build target .venv {ipsec/culvert_ipsec/python/culvert_ipsec,service/agent_server/python/culvert_agent_server}/*.so

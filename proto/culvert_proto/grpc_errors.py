@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import grpc
 import grpc.aio
@@ -19,11 +19,21 @@ _log = logging.getLogger(__name__)
 
 _DETAILS_KEY = "grpc-status-details-bin"
 
+
+class Context(Protocol):
+    """What a refusal needs of a call: gRPC's own has it, and so has `culvert_agent_server`'s."""
+
+    def set_trailing_metadata(self, trailing_metadata: tuple[tuple[str, str | bytes], ...]) -> None: ...
+
+    async def abort(self, code: grpc.StatusCode, details: str) -> NoReturn: ...
+
+
 Request = TypeVar("Request")
 Response = TypeVar("Response")
+Caller = TypeVar("Caller", bound=Context)
 
 
-async def abort(context: grpc.aio.ServicerContext[Any, Any], error: CulvertError) -> NoReturn:
+async def abort(context: Context, error: CulvertError) -> NoReturn:
     """End the call with the error's status; its texts travel in the trailing metadata."""
     detail = any_pb2.Any()
     detail.Pack(error.to_proto())
@@ -70,12 +80,12 @@ def _known(error: Exception) -> CulvertError:
 
 
 def unary(
-    handler: Callable[[Any, Request, grpc.aio.ServicerContext[Any, Any]], Awaitable[Response]],
-) -> Callable[[Any, Request, grpc.aio.ServicerContext[Any, Any]], Awaitable[Response]]:
+    handler: Callable[[Any, Request, Caller], Awaitable[Response]],
+) -> Callable[[Any, Request, Caller], Awaitable[Response]]:
     """Wrap a unary handler: a CulvertError that it raises becomes the call's status; what is no such, INTERNAL."""
 
     @functools.wraps(handler)
-    async def wrapped(self: Any, request: Request, context: grpc.aio.ServicerContext[Any, Any]) -> Response:
+    async def wrapped(self: Any, request: Request, context: Caller) -> Response:
         try:
             return await handler(self, request, context)
         except Exception as error:
@@ -85,17 +95,17 @@ def unary(
 
 
 def stream(
-    handler: Callable[[Any, Request, grpc.aio.ServicerContext[Any, Any]], AsyncIterator[Response]],
-) -> Callable[[Any, Request, grpc.aio.ServicerContext[Any, Any]], AsyncIterator[Response]]:
+    handler: Callable[[Any, Request, Caller], AsyncIterator[Response]],
+) -> Callable[[Any, Request, Caller], AsyncIterator[Response]]:
     """Wrap a server-streaming handler the same way."""
 
     @functools.wraps(handler)
-    async def wrapped(
-        self: Any, request: Request, context: grpc.aio.ServicerContext[Any, Any]
-    ) -> AsyncIterator[Response]:
+    async def wrapped(self: Any, request: Request, context: Caller) -> AsyncIterator[Response]:
         try:
             async for response in handler(self, request, context):
                 yield response
+                # Or it would be kept until the next one, for each stream.
+                del response
         except Exception as error:
             await abort(context, _known(error))
 

@@ -5,7 +5,7 @@ Postgres  ─► tables ─► Identity   Policies   Resources   Gateways   Tunn
                           │          │           │           │         │
                       Watch hub ◄────┴───────────┴───────────┴─────────┤
                                                                        ▼
-REST (uvicorn, TLS)   agent API (grpc.aio, mTLS)              Fleet: a P4Runtime link for each gateway
+REST (uvicorn, TLS)   agent API (gRPC, mTLS)                  Fleet: a P4Runtime link for each gateway
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ import signal
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
-import grpc.aio
 from culvert_db import GATEWAYS_CHANNEL, PUSHES_CHANNEL, Sessions, create_sessions, upgrade
 from culvert_db.embedded import EmbeddedPostgres
 from culvert_proto import agent_pb2_grpc
@@ -98,6 +97,9 @@ from culvert_service.tracing.tracing import Tracing
 from culvert_service.watch.hub import Hub
 from culvert_service.watch.presence import Presence
 from culvert_service.watch.pushes import Pushes
+
+if TYPE_CHECKING:
+    import grpc.aio
 
 _log = logging.getLogger(__name__)
 
@@ -368,17 +370,15 @@ class Controller:
 
     @asynccontextmanager
     async def _agent_server(self) -> AsyncGenerator[None]:
-        server = grpc.aio.server(
-            interceptors=[*self._tracing.interceptors(), counted_agent_calls(self._instruments)],
-            options=servers.agent_options(),
-        )
-        agent_pb2_grpc.add_AgentServiceServicer_to_server(self._servicer, server)
-        async with servers.agent_server(server, self._settings.agent_listen, self._own):
-            try:
-                yield
-            finally:
-                self._hub.end_all()
-                await server.stop(servers.GRACE_SECONDS)
+        around = [*self._tracing.around_agent_calls(), counted_agent_calls(self._instruments)]
+        server = servers.agent_server(self._settings.agent_listen, self._own, around)
+        agent_pb2_grpc.add_AgentServiceServicer_to_server(self._servicer, cast("grpc.aio.Server", server))
+        server.start()
+        try:
+            yield
+        finally:
+            self._hub.end_all()
+            await server.stop(servers.GRACE_SECONDS)
 
 
 async def serve(settings: Settings) -> None:

@@ -6,21 +6,18 @@ devices ── gRPC, mTLS ──► agent_server        admins, invitations ─�
 from __future__ import annotations
 
 import asyncio
-import collections
 import contextlib
 import resource
 import secrets
 import socket
 import ssl
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import cast
 
-import grpc
-import grpc.aio
 import h11
 import uvicorn
+from culvert_agent_server import Around, Server, Shown
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -43,36 +40,19 @@ def raise_file_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def agent_options() -> list[tuple[str, int]]:
-    """gRPC's, for the server that devices call."""
-    return [("grpc.so_reuseport", 0), ("grpc.server_handshake_timeout_ms", int(HANDSHAKE_SECONDS * 1000))]
+def agent_server(listen: str, own: OwnCertificates, around: Sequence[Around]) -> Server:
+    """Raises ConfigurationError."""
 
+    def shown() -> Shown:
+        return Shown(own.chain(own.server), own.server.key_pem, own.devices_pem)
 
-@asynccontextmanager
-async def agent_server(server: grpc.aio.Server, listen: str, own: OwnCertificates) -> AsyncGenerator[None]:
-    """Its caller stops it, once its streams have ended. Raises ConfigurationError."""
+    host, port = split_listen(listen)
     try:
-        server.add_secure_port(listen, _agent_credentials(own))
-    except RuntimeError:
-        raise ConfigurationError(f"agent_listen: cannot listen on {listen}") from None
-    await server.start()
-    yield
-
-
-def _agent_credentials(own: OwnCertificates) -> grpc.ServerCredentials:
-    def shown() -> grpc.ServerCertificateConfiguration:
-        return grpc.ssl_server_certificate_configuration(
-            [(own.server.key_pem, own.chain(own.server))], root_certificates=own.devices_pem
-        )
-
-    news = collections.deque[grpc.ServerCertificateConfiguration](maxlen=1)
-    own.tell(lambda: news.append(shown()))
-
-    def fetch() -> grpc.ServerCertificateConfiguration:
-        # gRPC asks before each handshake; None, which its types do not know, is what it has.
-        return news.pop() if news else cast("grpc.ServerCertificateConfiguration", None)
-
-    return grpc.dynamic_ssl_server_credentials(shown(), fetch, require_client_authentication=True)
+        server = Server(host, port, shown(), handshake_seconds=HANDSHAKE_SECONDS, around=around)
+    except OSError as error:
+        raise ConfigurationError(f"agent_listen: cannot listen on {listen}: {error.strerror}") from None
+    own.tell(lambda: server.show(shown()))
+    return server
 
 
 @asynccontextmanager

@@ -8,12 +8,13 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
 
+from culvert_agent_server import Context
 from culvert_db import Sessions
 from culvert_proto import CulvertError, Reason, agent_pb2, agent_pb2_grpc, error_pb2
 from culvert_proto.grpc_errors import stream, unary
 
 from culvert_service.agent import caller, messages
-from culvert_service.agent.caller import Context, Who
+from culvert_service.agent.caller import Who
 from culvert_service.agent.handover import Handover, serving
 from culvert_service.controllers.calls import Serve
 from culvert_service.dns.managed import ManagedZones
@@ -78,23 +79,18 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def Watch(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.WatchRequest, context: Context
     ) -> AsyncIterator[agent_pb2.WatchResponse]:
+        # What this names lasts as long as the stream, for each of thousands.
         who = await self._caller(context)
-        fingerprint = who.fingerprint
-        async with self._stream_turns, self._denials.telling(fingerprint, "device.watch"):
-            device = await self._identity.seen(
-                fingerprint, who.address, request.client_version, request.posture
-            )
-        watcher = self._hub.open(device.id)
-        _log.info("device watches", extra={"device": str(device.id), "client": request.client_version[:40]})
+        device_id = await self._seen(who, request)
+        watcher = self._hub.open(device_id)
         try:
             async with self._stream_turns:
-                missed = await self._pushes.missed(device.id)
-            for one in missed:
-                watcher.tell(one)
+                for one in await self._pushes.missed(device_id):
+                    watcher.tell(one)
             async for event in watcher.events():
                 match event:
                     case ProfileChanged():
-                        yield agent_pb2.WatchResponse(profile=await self._profile(fingerprint))
+                        yield agent_pb2.WatchResponse(profile=await self._profile(who.fingerprint))
                     case TunnelClosed():
                         yield messages.tunnel_closed(event)
                     case GatewayMoved():
@@ -104,7 +100,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
                     case Message(response):
                         yield response
         finally:
-            self._hub.close(device.id, watcher)
+            self._hub.close(device_id, watcher)
 
     @unary
     async def ProveCode(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -184,7 +180,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         }
 
     async def _caller(self, context: Context) -> Who:
-        """Who calls, once for each call. Raises CulvertError RATE_LIMITED, or as `caller.who`."""
+        """Who calls, once for each call. Raises CulvertError RATE_LIMITED."""
         who = caller.who(context)
         if seconds := self._limiter.take(who.fingerprint.hex(), time.monotonic()):
             error = CulvertError(Reason.RATE_LIMITED, seconds=seconds)
@@ -229,6 +225,14 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def _activate(self, who: Who, request: agent_pb2.ActivateSaRequest) -> agent_pb2.ActivateSaResponse:
         await self._tunnels.activate(who.fingerprint, _tunnel_id(request.tunnel_id), request.generation)
         return agent_pb2.ActivateSaResponse()
+
+    async def _seen(self, who: Who, request: agent_pb2.WatchRequest) -> uuid.UUID:
+        async with self._stream_turns, self._denials.telling(who.fingerprint, "device.watch"):
+            device = await self._identity.seen(
+                who.fingerprint, who.address, request.client_version, request.posture
+            )
+        _log.info("device watches", extra={"device": str(device.id), "client": request.client_version[:40]})
+        return device.id
 
     async def _profile(self, fingerprint: bytes) -> agent_pb2.Profile:
         async with self._stream_turns:

@@ -6,13 +6,13 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from culvert_agent_server import Around, Context
 from culvert_proto.grpc_errors import reason_of
 
-from culvert_service.agent.unary_calls import Context, UnaryCalls
 from culvert_service.metrics.instruments import Instruments
 
 
-def counted_agent_calls(instruments: Instruments) -> UnaryCalls:
+def counted_agent_calls(instruments: Instruments) -> Around:
     @contextmanager
     def counted(method: str, context: Context) -> Generator[None]:
         name = method.rpartition("/")[2]
@@ -27,4 +27,4 @@ def counted_agent_calls(instruments: Instruments) -> UnaryCalls:
             instruments.agent_calls.labels(name, outcome).inc()
             instruments.agent_seconds.labels(name).observe(time.perf_counter() - began)
 
-    return UnaryCalls(counted)
+    return counted

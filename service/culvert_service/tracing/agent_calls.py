@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from culvert_agent_server import Context
 from culvert_proto.grpc_errors import reason_of
 from opentelemetry.trace import SpanKind
 
-from culvert_service.agent.unary_calls import Context, UnaryCalls
 from culvert_service.tracing.span import fail, span
 
 
-def traced_agent_calls() -> UnaryCalls:
-    return UnaryCalls(_traced)
-
-
 @contextmanager
-def _traced(method: str, context: Context) -> Generator[None]:
+def traced_agent_call(method: str, context: Context) -> Generator[None]:
     service, _, name = method.partition("/")
     named = {"rpc__system": "grpc", "rpc__service": service, "rpc__method": name}
     with span(method, SpanKind.SERVER, **named) as call:

@@ -7,14 +7,14 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import cast
 
-import grpc.aio
+from culvert_agent_server import Around
 from culvert_db import Sessions
 from fastapi import FastAPI
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from culvert_service.config import Settings
 from culvert_service.tracing import span, statements
-from culvert_service.tracing.agent_calls import traced_agent_calls
+from culvert_service.tracing.agent_calls import traced_agent_call
 from culvert_service.tracing.rest_calls import TracedRestCalls
 
 
@@ -30,8 +30,8 @@ class Tracing:
         if self._endpoint is not None:
             app.add_middleware(TracedRestCalls)
 
-    def interceptors(self) -> list[grpc.aio.ServerInterceptor]:
-        return [] if self._endpoint is None else [traced_agent_calls()]
+    def around_agent_calls(self) -> list[Around]:
+        return [] if self._endpoint is None else [traced_agent_call]
 
     @asynccontextmanager
     async def exporting(self) -> AsyncGenerator[None]:

@@ -58,15 +58,22 @@ class End:
 class Watcher:
     """One device's stream of events; starts with ProfileChanged."""
 
+    # An asyncio.Queue would take 3 KiB for each of thousands.
+    __slots__ = ("_events", "_profile_waits", "_told")
+
     def __init__(self) -> None:
-        self._queue: asyncio.Queue[Event | End] = asyncio.Queue()
+        self._events: list[Event | End] = []
+        self._told: asyncio.Future[None] | None = None
         self._profile_waits = False
         self.tell(ProfileChanged())
 
     async def events(self) -> AsyncIterator[Event]:
         """Ends when a newer stream takes over. Raises CulvertError when the device may not watch any more."""
         while True:
-            event = await self._queue.get()
+            while not self._events:
+                self._told = asyncio.get_running_loop().create_future()
+                await self._told
+            event = self._events.pop(0)
             if isinstance(event, End):
                 if event.error is not None:
                     raise event.error
@@ -81,13 +88,15 @@ class Watcher:
             if self._profile_waits:
                 return
             self._profile_waits = True
-        if self._queue.qsize() >= _BACKLOG:
-            self.end(None)
-        else:
-            self._queue.put_nowait(event)
+        self._put(End(None) if len(self._events) >= _BACKLOG else event)
 
     def end(self, error: CulvertError | None) -> None:
-        self._queue.put_nowait(End(error))
+        self._put(End(error))
+
+    def _put(self, event: Event | End) -> None:
+        self._events.append(event)
+        if self._told is not None and not self._told.done():
+            self._told.set_result(None)
 
 
 class Hub:

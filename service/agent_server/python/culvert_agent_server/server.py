@@ -1,0 +1,181 @@
+"""Methods of generated gRPC code, called for the devices that Rust has connections with."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn, Protocol
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from culvert_agent_server import _native
+
+_log = logging.getLogger(__name__)
+
+_DETAILS_KEY: Final = "grpc-status-details-bin"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """PEM: the server's certificate and what leads to its CA, its key, and the CAs of devices' certificates."""
+
+    chain: bytes
+    key: bytes
+    devices: bytes
+
+
+class Context:
+    """Of one call, as much of gRPC's as its methods use, and whose the connection is."""
+
+    __slots__ = ("_metadata", "address", "fingerprint")
+
+    def __init__(self, address: str, fingerprint: bytes) -> None:
+        self.address = address
+        """The IP address that the connection comes from; of an IPv4-mapped one the IPv4 address."""
+        self.fingerprint = fingerprint
+        """SHA-256 of the DER of the device's certificate."""
+        self._metadata: Sequence[tuple[str, str | bytes]] = ()
+
+    def set_trailing_metadata(self, trailing_metadata: Sequence[tuple[str, str | bytes]]) -> None:
+        """Of these the status' details alone are sent."""
+        self._metadata = trailing_metadata
+
+    def trailing_metadata(self) -> Sequence[tuple[str, str | bytes]]:
+        return self._metadata
+
+    async def abort(self, code: grpc.StatusCode, details: str) -> NoReturn:
+        raise _AbortedError(code, details)
+
+
+class _Method(Protocol):
+    """As generated code has it in a `grpc.RpcMethodHandler`."""
+
+    request_deserializer: Callable[[bytes], Any]
+    response_serializer: Callable[[Any], bytes]
+    unary_unary: Callable[[Any, Context], Awaitable[Any]] | None
+    unary_stream: Callable[[Any, Context], AsyncGenerator[Any]]
+
+
+class _AbortedError(Exception):
+    def __init__(self, code: grpc.StatusCode, said: str) -> None:
+        super().__init__(code, said)
+        self.code = code
+        self.said = said
+
+
+Around = Callable[[str, Context], AbstractContextManager[None]]
+"""Gets the method as "package.Service/Method", and is entered around its one answer."""
+
+
+class Server:
+    """Listens from its making on, answers from `start` to `stop`; `port` is the one that it got.
+
+    Raises OSError, and ValueError for certificates that do not fit.
+    """
+
+    def __init__(
+        self, host: str, port: int, shown: Shown, *, handshake_seconds: float, around: Sequence[Around] = ()
+    ) -> None:
+        self._native = _native.Server(host, port, handshake_seconds, shown.chain, shown.key, shown.devices)
+        self.port = self._native.port
+        self._around = around
+        self._methods: dict[str, _Method] = {}
+        self._calls: dict[int, _Call] = {}
+        self._ended = asyncio.Event()
+
+    def add_generic_rpc_handlers(self, generic_rpc_handlers: Sequence[grpc.GenericRpcHandler]) -> None:
+        """Generated code registers its methods twice; this is the way of old."""
+
+    def add_registered_method_handlers(
+        self, service_name: str, method_handlers: Mapping[str, _Method]
+    ) -> None:
+        for name, method in method_handlers.items():
+            self._methods[f"/{service_name}/{name}"] = method
+
+    def show(self, shown: Shown) -> None:
+        """To who connects from now on. Raises ValueError: what was shown before stays."""
+        self._native.show(shown.chain, shown.key, shown.devices)
+
+    def start(self) -> None:
+        asyncio.get_running_loop().add_reader(self._native.fileno(), self._look)
+
+    async def stop(self, grace_seconds: float) -> None:
+        """Calls under way have so long to end."""
+        self._native.end()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._ended.wait(), grace_seconds)
+        tasks = [call.task for call in self._calls.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        asyncio.get_running_loop().remove_reader(self._native.fileno())
+        self._native.close()
+
+    def _look(self) -> None:
+        for number, news in self._native.take():
+            if isinstance(news, _native.Call):
+                call = self._calls[number] = _Call(news, self._methods.get(news.path), self._around)
+                call.task.add_done_callback(lambda _, number=number: self._calls.pop(number))
+            elif news is None:
+                self._ended.set()
+            elif call := self._calls.get(number):
+                call.taken() if news else call.task.cancel()
+
+
+class _Call:
+    __slots__ = ("_around", "_call", "_method", "_taken", "task")
+
+    def __init__(self, call: _native.Call, method: _Method | None, around: Sequence[Around]) -> None:
+        self._call = call
+        self._method = method
+        self._around = around
+        self._taken: asyncio.Future[None] | None = None
+        self.task = asyncio.create_task(self._run())
+
+    def taken(self) -> None:
+        if self._taken is not None and not self._taken.done():
+            self._taken.set_result(None)
+
+    async def _run(self) -> None:
+        context = Context(self._call.address, self._call.fingerprint)
+        # What a call ends with that is cancelled.
+        code, said = grpc.StatusCode.UNAVAILABLE, ""
+        try:
+            await self._answer(context)
+            code = grpc.StatusCode.OK
+        except _AbortedError as aborted:
+            code, said = aborted.code, aborted.said
+        except Exception as error:
+            _log.exception("a call failed", exc_info=error)
+            code = grpc.StatusCode.INTERNAL
+        finally:
+            details = dict(context.trailing_metadata()).get(_DETAILS_KEY, b"")
+            self._call.end(code.value[0], said, details if isinstance(details, bytes) else b"")
+
+    async def _answer(self, context: Context) -> None:
+        method, path = self._method, self._call.path
+        if method is None:
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"there is no {path}")
+        try:
+            request = method.request_deserializer(self._call.message)
+        except DecodeError:
+            await context.abort(grpc.StatusCode.INTERNAL, "the request is no message of its kind")
+        if method.unary_unary is not None:
+            with ExitStack() as stack:
+                for around in self._around:
+                    stack.enter_context(around(path.lstrip("/"), context))
+                answer = await method.unary_unary(request, context)
+            self._call.send(method.response_serializer(answer))
+            return
+        async with contextlib.aclosing(method.unary_stream(request, context)) as answers:
+            async for answer in answers:
+                self._taken = asyncio.get_running_loop().create_future()
+                self._call.send(method.response_serializer(answer))
+                # Or it would be kept until the next one, which is made when the connection takes it.
+                del answer
+                await self._taken

@@ -1,0 +1,168 @@
+//! One call: its message goes to Python whole, its replies come back one by one.
+//!
+//! gRPC's frames are made here, because the buffers of tonic's codec stay as long as the longest message of a stream.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use http_body_util::{BodyExt as _, Either, Empty, Limited};
+use hyper::body::{Body, Frame, Incoming};
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::{Request, Response};
+use tokio::sync::mpsc;
+use tonic::Status;
+
+use crate::news::{Asked, Board, Device, News, Reply};
+
+/// Bytes of the longest message.
+const LONGEST: usize = 4 << 20;
+/// Bytes in front of a message: whether it is compressed, and its length.
+const PREFIX: usize = 5;
+
+static NUMBERS: AtomicU64 = AtomicU64::new(0);
+
+/// A refusal is a head and nothing else.
+pub type Answer = Either<Replies, Empty<Bytes>>;
+
+/// Any method: one that answers once is a stream of one message on the wire.
+pub async fn answer(
+    board: Arc<Board>,
+    device: Device,
+    request: Request<Incoming>,
+) -> Response<Answer> {
+    let path = request.uri().path().to_owned();
+    let message = match gathered(request.into_body()).await {
+        Ok(message) => message,
+        Err(status) => return refusal(&status),
+    };
+    let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+    let (replies, coming) = mpsc::unbounded_channel();
+    let mut replying = Replies {
+        number,
+        coming,
+        board: Arc::clone(&board),
+        first: None,
+        ended: false,
+    };
+    board.tell(News::Asked(Asked {
+        number,
+        path,
+        message,
+        device,
+        replies,
+    }));
+    // A stream's head comes with its first message.
+    match replying.coming.recv().await {
+        Some(Reply::Message(first)) => {
+            replying.first = Some(first);
+            let mut response = Response::new(Either::Left(replying));
+            response.headers_mut().insert(CONTENT_TYPE, GRPC);
+            response
+        }
+        end => {
+            replying.ended = true;
+            refusal(&end_of(end))
+        }
+    }
+}
+
+const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
+
+/// What goes in front of a message, and the message.
+pub fn framed(message: &[u8]) -> Option<Bytes> {
+    let mut framed = BytesMut::with_capacity(PREFIX + message.len());
+    framed.put_u8(0);
+    framed.put_u32(message.len().try_into().ok()?);
+    framed.put(message);
+    Some(framed.freeze())
+}
+
+async fn gathered(body: Incoming) -> Result<Bytes, Status> {
+    let whole = Limited::new(body, PREFIX + LONGEST).collect().await;
+    let whole = whole.map_err(|error| match error.is::<hyper::Error>() {
+        true => Status::cancelled("the request broke off"),
+        false => Status::resource_exhausted(format!("the request is longer than {LONGEST} bytes")),
+    })?;
+    let mut whole = whole.to_bytes();
+    if whole.len() < PREFIX {
+        return Err(Status::internal("the request has no message"));
+    }
+    if whole.get_u8() != 0 {
+        return Err(Status::unimplemented("the request is compressed"));
+    }
+    match usize::try_from(whole.get_u32()) == Ok(whole.len()) {
+        true => Ok(whole),
+        false => Err(Status::internal("the request is not one message")),
+    }
+}
+
+fn refusal(status: &Status) -> Response<Answer> {
+    let mut response = Response::new(Either::Right(Empty::new()));
+    *response.headers_mut() = headers(status);
+    response.headers_mut().insert(CONTENT_TYPE, GRPC);
+    response
+}
+
+fn end_of(reply: Option<Reply>) -> Status {
+    match reply {
+        Some(Reply::End(status)) => *status,
+        _ => Status::internal("the call ended without an answer"),
+    }
+}
+
+fn headers(status: &Status) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if status.add_header(&mut headers).is_err() {
+        // What it says is nothing that a header may carry.
+        headers.insert(Status::GRPC_STATUS, (status.code() as i32).into());
+    }
+    headers
+}
+
+pub struct Replies {
+    number: u64,
+    coming: mpsc::UnboundedReceiver<Reply>,
+    board: Arc<Board>,
+    first: Option<Bytes>,
+    ended: bool,
+}
+
+impl Body for Replies {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let next = match self.first.take() {
+            Some(first) => Some(Reply::Message(first)),
+            None => ready!(self.coming.poll_recv(context)),
+        };
+        Poll::Ready(Some(Ok(match next {
+            Some(Reply::Message(message)) => {
+                self.board.tell(News::Taken(self.number));
+                Frame::data(message)
+            }
+            end => {
+                self.ended = true;
+                Frame::trailers(headers(&end_of(end)))
+            }
+        })))
+    }
+}
+
+impl Drop for Replies {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.board.tell(News::Gone(self.number));
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What Python has to be told, in its order.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd as _, RawFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+use tonic::Status;
+
+pub enum News {
+    Asked(Asked),
+    /// The connection takes the next message of this call.
+    Taken(u64),
+    /// Nobody waits for the rest of this call.
+    Gone(u64),
+    /// No connection is left, and none comes.
+    Ended,
+}
+
+/// A call, with all that its device has sent.
+pub struct Asked {
+    pub number: u64,
+    /// "/package.Service/Method"
+    pub path: String,
+    pub message: Bytes,
+    pub device: Device,
+    pub replies: mpsc::UnboundedSender<Reply>,
+}
+
+/// Whose connection it is.
+#[derive(Clone, Copy)]
+pub struct Device {
+    pub address: IpAddr,
+    /// SHA-256 of the certificate's DER.
+    pub fingerprint: [u8; 32],
+}
+
+pub enum Reply {
+    Message(Bytes),
+    /// The last one.
+    End(Box<Status>),
+}
+
+pub struct Board {
+    news: Mutex<Vec<News>>,
+    bell: UnixStream,
+    heard: UnixStream,
+}
+
+impl Board {
+    pub fn new() -> io::Result<Self> {
+        let (bell, heard) = UnixStream::pair()?;
+        bell.set_nonblocking(true)?;
+        heard.set_nonblocking(true)?;
+        Ok(Self {
+            news: Mutex::default(),
+            bell,
+            heard,
+        })
+    }
+
+    /// Readable while there is something to take.
+    pub fn fd(&self) -> RawFd {
+        self.heard.as_raw_fd()
+    }
+
+    pub fn tell(&self, one: News) {
+        let mut news = self.news();
+        if news.is_empty() {
+            // It cannot be full: whoever takes the news takes the byte.
+            let _ = (&self.bell).write(&[0]);
+        }
+        news.push(one);
+    }
+
+    pub fn take(&self) -> Vec<News> {
+        let mut news = self.news();
+        let _ = (&self.heard).read(&mut [0; 8]);
+        std::mem::take(&mut *news)
+    }
+
+    fn news(&self) -> MutexGuard<'_, Vec<News>> {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
