@@ -1,9 +1,25 @@
 import react from "@vitejs/plugin-react";
-import { defineConfig } from "vite";
+import { defineConfig, type Plugin } from "vite";
+
+/** What draws comes along with what is drawn, and not after it. */
+const drawsAtOnce: Plugin = {
+  name: "draws-at-once",
+  transformIndexHtml: {
+    order: "post",
+    handler: (_, { bundle = {} }) =>
+      Object.values(bundle)
+        .filter((chunk) => "facadeModuleId" in chunk && chunk.facadeModuleId?.includes("/react-dom/client"))
+        .map(({ fileName }) => ({
+          tag: "link",
+          attrs: { rel: "modulepreload", crossorigin: true, href: `/console/${fileName}` },
+          injectTo: "head" as const,
+        })),
+  },
+};
 
 export default defineConfig({
   base: "/console/",
-  plugins: [react()],
+  plugins: [react(), drawsAtOnce],
   // The controller writes a fresh nonce in its place (rest/console.py).
   html: { cspNonce: "{{nonce}}" },
   build: {

@@ -148,8 +148,12 @@ async def test_a_list_is_searched_by_the_controller_and_its_address_says_for_wha
         await shown.picture("resources-none")
         await page.get_by_role("button", name="Show all").click()
         await expect(table.get_by_role("link", name="app-000.corp.example")).to_be_visible()
+        await page.reload()
+        await expect(page.get_by_role("heading", name="Resources")).to_be_visible()
+        # Before there is a field to type in.
         await page.keyboard.press("Control+k")
-        await page.get_by_role("textbox", name="Search or jump to").fill("app-07")
+        await page.keyboard.type("app-07")
+        await expect(page.get_by_role("textbox", name="Search or jump to")).to_have_value("app-07")
         await expect(page.locator("[data-action]", has_text="app-072.corp.example")).to_be_visible()
         await shown.picture("commands")
         await page.locator("[data-action]", has_text="app-072.corp.example").click()

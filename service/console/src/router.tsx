@@ -214,7 +214,7 @@ const routes = rootRoute.addChildren([
   ]),
 ]);
 
-export const BASE = "/console";
+const BASE = "/console";
 
 export function createConsole(queries: QueryClient) {
   return createRouter({

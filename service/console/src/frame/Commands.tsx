@@ -4,7 +4,6 @@ import { Spotlight, type SpotlightActionData } from "@mantine/spotlight";
 import { IconPlus, IconSearch, IconWorld } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useState } from "react";
 
 import { api, body } from "../api/client";
 import { useMayWrite } from "../session/session";
@@ -13,10 +12,18 @@ import { PLACES } from "./navigation";
 const FOUND_AT_MOST = 6;
 const PAUSE_MS = 150;
 
-export function Commands() {
+/** `onField`: what is typed comes to the field from now on. */
+export function Commands({
+  query,
+  onQuery,
+  onField,
+}: {
+  query: string;
+  onQuery: (query: string) => void;
+  onField: () => void;
+}) {
   const navigate = useNavigate();
   const mayAdd = useMayWrite("resources");
-  const [query, setQuery] = useState("");
   const [asked] = useDebouncedValue(query.trim(), PAUSE_MS);
   const found = useQuery({
     queryKey: ["resources", "found", asked],
@@ -58,12 +65,13 @@ export function Commands() {
         ...(resources.length > 0 ? [{ group: "Resources", actions: resources }] : []),
       ]}
       query={query}
-      onQueryChange={setQuery}
-      shortcut={["mod + K"]}
+      onQueryChange={onQuery}
+      shortcut={null}
       nothingFound="Nothing by that name"
       highlightQuery
       attributes={{ content: { "aria-label": "Search or jump to" } }}
       searchProps={{
+        onFocus: onField,
         leftSection: <IconSearch size={18} />,
         placeholder: "Search or jump to…",
         "aria-label": "Search or jump to",

@@ -9,28 +9,28 @@ import {
   Kbd,
   NavLink,
   Text,
-  Tooltip,
   UnstyledButton,
   useMantineColorScheme,
   useComputedColorScheme,
 } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { notifications } from "@mantine/notifications";
-import { spotlight } from "@mantine/spotlight";
 import { IconMoon, IconPlugConnectedX, IconSearch, IconSun } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useLocation } from "@tanstack/react-router";
-import { useEffect, useRef } from "react";
+import { Suspense, useEffect, useRef } from "react";
 
 import { useChanges } from "../live/changes";
 import { useLink } from "../live/live";
 import { sessionQuery, type Session } from "../session/session";
-import { SignIn } from "../session/SignIn";
-import { Commands } from "./Commands";
+import { view } from "../shared/view";
 import { PLACES } from "./navigation";
 import { Me } from "./Me";
+import { Palette, usePalette } from "./Palette";
 import { ProblemNote } from "../shared/ProblemNote";
 import { Waiting } from "../shared/Waiting";
+
+const SignIn = view(() => import("../session/SignIn"), "SignIn");
 
 /** What every view stands in, for who is signed in; for anybody else, the way in. */
 export function Frame() {
@@ -43,12 +43,17 @@ export function Frame() {
         <ProblemNote error={session.error} />
       </Center>
     );
-  return <SignIn />;
+  return (
+    <Suspense fallback={<Waiting forWhat="the console" whole />}>
+      <SignIn />
+    </Suspense>
+  );
 }
 
 function Framed({ session }: { session: Session }) {
   const [opened, { toggle, close }] = useDisclosure();
   const { pathname } = useLocation();
+  const palette = usePalette();
   useChanges();
   return (
     <AppShell
@@ -64,7 +69,7 @@ function Framed({ session }: { session: Session }) {
             <Text fw={650}>Culvert</Text>
           </Group>
           <Group gap="xs" wrap="nowrap">
-            <CommandsButton />
+            <CommandsButton onClick={palette.onOpen} />
             <SchemeButton />
             <Me session={session} />
           </Group>
@@ -90,7 +95,7 @@ function Framed({ session }: { session: Session }) {
         <Lost />
         <Outlet />
       </AppShell.Main>
-      <Commands />
+      <Palette {...palette} />
     </AppShell>
   );
 }
@@ -122,12 +127,12 @@ function Lost() {
   );
 }
 
-function CommandsButton() {
+function CommandsButton({ onClick }: { onClick: () => void }) {
   return (
     <>
       <UnstyledButton
         visibleFrom="sm"
-        onClick={spotlight.open}
+        onClick={onClick}
         px="sm"
         py={5}
         bd="1px solid var(--mantine-color-default-border)"
@@ -143,7 +148,7 @@ function CommandsButton() {
         hiddenFrom="sm"
         variant="default"
         size="lg"
-        onClick={spotlight.open}
+        onClick={onClick}
         aria-label="Search or jump to"
       >
         <IconSearch size={18} />
@@ -157,10 +162,14 @@ function SchemeButton() {
   const next = useComputedColorScheme() === "dark" ? "light" : "dark";
   const label = `Use the ${next} theme`;
   return (
-    <Tooltip label={label}>
-      <ActionIcon variant="default" size="lg" onClick={() => setColorScheme(next)} aria-label={label}>
-        {next === "dark" ? <IconMoon size={18} /> : <IconSun size={18} />}
-      </ActionIcon>
-    </Tooltip>
+    <ActionIcon
+      variant="default"
+      size="lg"
+      onClick={() => setColorScheme(next)}
+      aria-label={label}
+      title={label}
+    >
+      {next === "dark" ? <IconMoon size={18} /> : <IconSun size={18} />}
+    </ActionIcon>
   );
 }

@@ -1,43 +1,20 @@
-import { ActionIcon, Menu, Text } from "@mantine/core";
-import { IconLogout, IconSettings, IconUser } from "@tabler/icons-react";
-import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
+import { Suspense, useState } from "react";
 
-import { api } from "../api/client";
-import { sessionQuery, type Session } from "../session/session";
+import type { Session } from "../session/session";
+import { useSoon, view } from "../shared/view";
+import { MyButton } from "./MyButton";
 
+const MyMenu = view(() => import("./MyMenu"), "MyMenu");
+
+/** A button alone until it is first clicked. */
 export function Me({ session }: { session: Session }) {
-  const queries = useQueryClient();
-  const signOut = useMutation({
-    mutationFn: () => api.DELETE("/api/v1/session"),
-    onSettled: () => {
-      queries.setQueryData(sessionQuery.queryKey, null);
-      // Whoever comes next is told by the controller what they may see.
-      queries.removeQueries({ predicate: ({ queryKey: [area] }) => area !== "session" });
-    },
-  });
+  const [asked, setAsked] = useState(false);
+  useSoon(MyMenu);
+  const button = <MyButton name={session.name} onClick={() => setAsked(true)} />;
+  if (!asked) return button;
   return (
-    <Menu position="bottom-end" width={220}>
-      <Menu.Target>
-        <ActionIcon variant="default" size="lg" aria-label={`Signed in as ${session.name}`}>
-          <IconUser size={18} />
-        </ActionIcon>
-      </Menu.Target>
-      <Menu.Dropdown>
-        <Menu.Label>
-          <Text size="sm" fw={600} c="bright" className="name">
-            {session.name}
-          </Text>
-          {session.role}, signed in until{" "}
-          {new Date(session.expires_at).toLocaleTimeString([], { timeStyle: "short" })}
-        </Menu.Label>
-        <Menu.Item component={Link} to="/settings" leftSection={<IconSettings size={16} />}>
-          Your account
-        </Menu.Item>
-        <Menu.Item leftSection={<IconLogout size={16} />} onClick={() => signOut.mutate()}>
-          Sign out
-        </Menu.Item>
-      </Menu.Dropdown>
-    </Menu>
+    <Suspense fallback={button}>
+      <MyMenu session={session} />
+    </Suspense>
   );
 }

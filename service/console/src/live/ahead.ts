@@ -1,6 +1,7 @@
-/** What the first page shows is asked for while it is still being drawn. */
+/** What the first page shows is there before it is drawn. */
 import type { QueryClient } from "@tanstack/react-query";
 
+import { firstStream } from "../first";
 import { sessionQuery } from "../session/session";
 import { watchChanges } from "./changes";
 import { gateways, traffic, tunnels } from "./live";
@@ -9,15 +10,20 @@ import { stream } from "./stream";
 // By then the page's own parts watch.
 const DRAWN_MS = 5000;
 
-/** For the overview, whose views these are, before any part of it is there; nothing for who is not signed in. */
+/** Until it is known who is signed in, and for them the overview's stream goes on. */
 export async function lookAhead(queries: QueryClient): Promise<void> {
   const session = await queries.query({ ...sessionQuery, staleTime: "static" }).catch(() => null);
-  if (session === null) return;
+  const begun = firstStream();
+  if (begun === null) return;
+  if (session === null || begun.source.readyState === EventSource.CLOSED) {
+    begun.source.close();
+    return;
+  }
   const watched = [
     ...[gateways, traffic, tunnels].map((source) => source.subscribe(() => undefined)),
     // The frame's: another view later would be another stream.
     watchChanges(queries),
   ];
-  stream.settle();
+  stream.goOn(begun);
   window.setTimeout(() => watched.forEach((release) => release()), DRAWN_MS);
 }

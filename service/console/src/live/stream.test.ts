@@ -43,3 +43,22 @@ test("who stops watching a view that somebody else hears by now takes it from no
   stream.settle();
   expect(Source.made.map(({ isClosed }) => isClosed)).toEqual([true]);
 });
+
+test("a stream that was opened before goes on with what it has said, and is the page's one", () => {
+  vi.stubGlobal("EventSource", Source);
+  vi.stubGlobal("document", { hidden: false, addEventListener: vi.fn(), removeEventListener: vi.fn() });
+  vi.stubGlobal("window", globalThis);
+  const source = new Source("/api/v1/events?view=audit");
+  const said = new MessageEvent<string>("audit", { data: '{"kind":"begins"}', lastEventId: "1" });
+  const stream = new Stream();
+  const heard: string[] = [];
+  const leave = stream.watch("audit", ({ kind }) => heard.push(kind));
+  stream.goOn({ source: source as unknown as EventSource, views: ["audit"], heard: [said] });
+  source.tell("audit", { kind: "line" });
+  stream.settle();
+  expect(heard).toEqual(["begins", "line"]);
+  expect(Source.made).toHaveLength(1);
+  leave();
+  stream.settle();
+  expect(source.isClosed).toBe(true);
+});

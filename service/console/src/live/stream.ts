@@ -6,6 +6,8 @@
  *                    ◄── its events ──┘
  */
 
+import type { Begun } from "../first";
+
 export type Link = "connecting" | "live" | "lost";
 export type View = "tunnels" | "traffic" | "gateways" | "dns" | "audit";
 /** What is told of a view: its `kind`, and what belongs to that. */
@@ -60,10 +62,22 @@ export class Stream {
     if (wanted !== "") this.open(wanted);
   };
 
+  /** One that was opened before this code was there goes on as this one's. */
+  goOn({ source, views, heard }: Begun): void {
+    this.close();
+    this.hold(source, [...views].sort().join());
+    if (source.readyState === EventSource.OPEN) this.tell("live");
+    heard.forEach(this.hear);
+  }
+
   private open(wanted: string): void {
     const asked = new URLSearchParams(wanted.split(",").map((view) => ["view", view]));
     if (this.last !== "") asked.set("since", this.last);
-    const source = (this.source = new EventSource(`/api/v1/events?${asked.toString()}`));
+    this.hold(new EventSource(`/api/v1/events?${asked.toString()}`), wanted);
+  }
+
+  private hold(source: EventSource, wanted: string): void {
+    this.source = source;
     this.held = wanted;
     source.onopen = () => this.tell("live");
     // By itself a browser waits longer, and after a refusal it does not come back.
@@ -72,12 +86,13 @@ export class Stream {
       this.close();
       this.after(AGAIN_MS);
     };
-    for (const view of wanted.split(",") as View[])
-      source.addEventListener(view, (event: MessageEvent<string>) => {
-        this.last = event.lastEventId;
-        this.views.get(view)?.(JSON.parse(event.data) as Told);
-      });
+    for (const view of wanted.split(",")) source.addEventListener(view, this.hear);
   }
+
+  private readonly hear = (event: MessageEvent<string>): void => {
+    this.last = event.lastEventId;
+    this.views.get(event.type as View)?.(JSON.parse(event.data) as Told);
+  };
 
   private close(): void {
     this.source?.close();

@@ -3,6 +3,7 @@ import { queryOptions, useQuery } from "@tanstack/react-query";
 
 import { api, body, writeWith, type Schemas } from "../api/client";
 import { ProblemError } from "../api/problem";
+import { firstSession } from "../first";
 import { mayWrite } from "./permission";
 
 export type Session = Schemas["SignedInOut"];
@@ -10,7 +11,8 @@ export const sessionQuery = queryOptions({
   queryKey: ["session"],
   queryFn: async (): Promise<Session | null> => {
     try {
-      const session = body(await api.GET("/api/v1/session"));
+      const asked = firstSession();
+      const session = body(await api.GET("/api/v1/session", asked ? { fetch: () => asked } : {}));
       writeWith(session.csrf_token);
       return session;
     } catch (error) {

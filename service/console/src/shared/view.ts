@@ -1,5 +1,7 @@
-import { lazyRouteComponent } from "@tanstack/react-router";
+import { lazyRouteComponent, type AsyncRouteComponent } from "@tanstack/react-router";
+import { useEffect } from "react";
 
+const DRAWN_MS = 1_500;
 const WAITS_MS = [200, 1_000];
 
 /** What `load` gives; asked again, because a browser drops what is connecting when the machine's network changes. */
@@ -16,3 +18,11 @@ async function again<T>(load: () => Promise<T>): Promise<T> {
 
 /** A component of a module that is loaded when it is first shown. */
 export const view: typeof lazyRouteComponent = (load, name) => lazyRouteComponent(() => again(load), name);
+
+/** For one that a click shows: it is loaded as soon as the page is likely to be drawn, so that the click need not wait. */
+export function useSoon<Props>({ preload }: AsyncRouteComponent<Props>): void {
+  useEffect(() => {
+    const timer = window.setTimeout(() => void preload?.(), DRAWN_MS);
+    return () => window.clearTimeout(timer);
+  }, [preload]);
+}

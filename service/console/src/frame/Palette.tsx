@@ -1,0 +1,43 @@
+/** ⌘K before its code is there: it is loaded when it is first asked for, and what is typed until then is kept. */
+import { useHotkeys, useWindowEvent } from "@mantine/hooks";
+import { spotlight } from "@mantine/spotlight";
+import { Suspense, useState } from "react";
+
+import { useSoon, view } from "../shared/view";
+
+const Commands = view(() => import("./Commands"), "Commands");
+
+/** `asked`: it has been opened before. */
+export function Palette({ asked, onOpen }: { asked: boolean; onOpen: () => void }) {
+  const [query, setQuery] = useState("");
+  const [hasField, setHasField] = useState(false);
+  useHotkeys([["mod+K", onOpen]]);
+  useSoon(Commands);
+  if (!asked) return null;
+  return (
+    <>
+      {!hasField && <Early onType={(key) => setQuery((before) => before + key)} />}
+      <Suspense>
+        <Commands query={query} onQuery={setQuery} onField={() => setHasField(true)} />
+      </Suspense>
+    </>
+  );
+}
+
+export function usePalette(): { asked: boolean; onOpen: () => void } {
+  const [asked, setAsked] = useState(false);
+  const onOpen = () => {
+    setAsked(true);
+    spotlight.open();
+  };
+  return { asked, onOpen };
+}
+
+function Early({ onType }: { onType: (key: string) => void }) {
+  useWindowEvent("keydown", (event) => {
+    if (event.key.length > 1 || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    onType(event.key);
+  });
+  return null;
+}
