@@ -1,10 +1,9 @@
 import "@xyflow/react/dist/base.css";
 
 import { Box, Group, Paper, Text } from "@mantine/core";
-import { useElementSize } from "@mantine/hooks";
 import { IconDeviceLaptop, IconServer2, IconWorld } from "@tabler/icons-react";
 import { Handle, Position, ReactFlow, type Edge, type Node, type NodeProps } from "@xyflow/react";
-import { useMemo } from "react";
+import { useLayoutEffect, useMemo, useRef, useState, type RefObject } from "react";
 
 import type { Gateway, Rate, Tunnel } from "../live/live";
 import type { Rows } from "../live/rows";
@@ -30,7 +29,8 @@ export function LiveMap({
   gateways: readonly Gateway[];
   rates: Rows<Rate>;
 }) {
-  const { ref, width } = useElementSize();
+  const ref = useRef<HTMLDivElement>(null);
+  const width = useWidth(ref);
   const now = useNow();
   const { spots, spans, height, left } = useMemo(
     () => layout(tunnels, gateways, rates),
@@ -104,6 +104,21 @@ export function LiveMap({
       )}
     </Box>
   );
+}
+
+/** Before the first paint already. */
+function useWidth(ref: RefObject<HTMLElement | null>): number {
+  const [width, setWidth] = useState(0);
+  useLayoutEffect(() => {
+    const box = ref.current;
+    if (box === null) return undefined;
+    const measure = () => setWidth(box.clientWidth);
+    measure();
+    const watch = new ResizeObserver(measure);
+    watch.observe(box);
+    return () => watch.disconnect();
+  }, [ref]);
+  return width;
 }
 
 function SpotCard({ data }: NodeProps<SpotNode>) {
