@@ -56,7 +56,7 @@ pub async fn answer(
         replies,
     }));
     // A stream's head comes with its first message.
-    match replying.coming.recv().await {
+    match replying.coming.recv().await.map(|reply| *reply) {
         Some(Reply::Message(first)) => {
             replying.first = Some(first);
             let mut response = Response::new(Either::Left(replying));
@@ -109,7 +109,7 @@ fn refusal(status: &Status) -> Response<Answer> {
 
 fn end_of(reply: Option<Reply>) -> Status {
     match reply {
-        Some(Reply::End(status)) => *status,
+        Some(Reply::End(status)) => status,
         _ => Status::internal("the call ended without an answer"),
     }
 }
@@ -125,7 +125,7 @@ fn headers(status: &Status) -> HeaderMap {
 
 pub struct Replies {
     number: u64,
-    coming: mpsc::UnboundedReceiver<Reply>,
+    coming: mpsc::UnboundedReceiver<Box<Reply>>,
     board: Arc<Board>,
     first: Option<Bytes>,
     ended: bool,
@@ -144,7 +144,7 @@ impl Body for Replies {
         }
         let next = match self.first.take() {
             Some(first) => Some(Reply::Message(first)),
-            None => ready!(self.coming.poll_recv(context)),
+            None => ready!(self.coming.poll_recv(context)).map(|reply| *reply),
         };
         Poll::Ready(Some(Ok(match next {
             Some(Reply::Message(message)) => {

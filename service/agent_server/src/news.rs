@@ -27,7 +27,8 @@ pub struct Asked {
     pub path: String,
     pub message: Bytes,
     pub device: Device,
-    pub replies: mpsc::UnboundedSender<Reply>,
+    /// Boxed: a channel has room for 32 of them from the beginning.
+    pub replies: mpsc::UnboundedSender<Box<Reply>>,
 }
 
 /// Whose connection it is.
@@ -41,7 +42,7 @@ pub struct Device {
 pub enum Reply {
     Message(Bytes),
     /// The last one.
-    End(Box<Status>),
+    End(Status),
 }
 
 pub struct Board {

@@ -11,7 +11,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use rustls::ServerConfig;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tonic::{Code, Status};
 
 use crate::news::{Asked, Board, News, Reply};
@@ -177,15 +177,14 @@ impl Call {
     fn end(&self, code: i32, said: &str, details: &[u8]) {
         let details = Bytes::copy_from_slice(details);
         let status = Status::with_details(Code::from_i32(code), said, details);
-        self.reply(Reply::End(Box::new(status)));
+        self.reply(Reply::End(status));
     }
 }
 
 impl Call {
     fn reply(&self, reply: Reply) {
-        let replies: &mpsc::UnboundedSender<Reply> = &self.0.replies;
         // Python hears of it when nobody waits any more.
-        let _ = replies.send(reply);
+        let _ = self.0.replies.send(Box::new(reply));
     }
 }
 

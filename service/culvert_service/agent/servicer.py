@@ -87,7 +87,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             async with self._stream_turns:
                 for one in await self._pushes.missed(device_id):
                     watcher.tell(one)
-            async for event in watcher.events():
+            while (event := await watcher.next()) is not None:
                 match event:
                     case ProfileChanged():
                         yield agent_pb2.WatchResponse(profile=await self._profile(who.fingerprint))

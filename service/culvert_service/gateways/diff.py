@@ -64,19 +64,32 @@ class Plan:
 def plan(static: Sequence[Entry], tunnels: Iterable[DesiredTunnel], observed: Iterable[Entry]) -> Plan:
     """What makes the gateway hold `static` and those of `tunnels` that it still has the SAs of."""
     there = {item.key: item for item in observed}
+    unknown = dict(there)
+    # Of a hundred thousand entries that are as they should be, none is kept twice.
+    differing: dict[EntryKey, Entry] = {}
+
+    def want(items: Iterable[Entry]) -> None:
+        for item in items:
+            key = item.key
+            unknown.pop(key, None)
+            if there.get(key) == item:
+                differing.pop(key, None)
+            else:
+                differing[key] = item
+
     lost: list[DesiredTunnel] = []
-    desired = {item.key: item for item in static}
+    want(static)
     for tunnel in tunnels:
         if not all(key in there for key in tunnel.sas):
             lost.append(tunnel)
             continue
         vital, draining = tunnel.entries()
         if all(_is_there(item, there) for item in vital if item.table in _SAD):
-            desired |= {item.key: item for item in vital}
-            desired |= {item.key: item for item in draining if _is_there(item, there)}
+            want(vital)
+            want(item for item in draining if _is_there(item, there))
         else:
             lost.append(tunnel)
-    return Plan(tuple(lost), tuple(_updates(desired, there)))
+    return Plan(tuple(lost), tuple(_updates(unknown.values(), differing, there)))
 
 
 def _is_there(item: Entry, there: dict[EntryKey, Entry]) -> bool:
@@ -84,15 +97,16 @@ def _is_there(item: Entry, there: dict[EntryKey, Entry]) -> bool:
     return found is not None and (found == item or (item.table in _SAD and same_sa(found, item)))
 
 
-def _updates(desired: dict[EntryKey, Entry], there: dict[EntryKey, Entry]) -> Iterable[Update]:
-    unknown = [item for key, item in there.items() if key not in desired]
+def _updates(
+    unknown: Iterable[Entry], differing: dict[EntryKey, Entry], there: dict[EntryKey, Entry]
+) -> Iterable[Update]:
     for item in sorted(unknown, key=lambda item: _rank(item.table)):
         yield Update(Kind.DELETE, item)
-    for key, item in desired.items():
+    for key, item in differing.items():
         found = there.get(key)
         if found is None:
             yield Update(Kind.INSERT, item)
-        elif found != item:
+        else:
             yield Update(Kind.MODIFY, item.with_key_of(found), found)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from culvert_proto import CulvertError, agent_pb2
@@ -67,20 +66,19 @@ class Watcher:
         self._profile_waits = False
         self.tell(ProfileChanged())
 
-    async def events(self) -> AsyncIterator[Event]:
-        """Ends when a newer stream takes over. Raises CulvertError when the device may not watch any more."""
-        while True:
-            while not self._events:
-                self._told = asyncio.get_running_loop().create_future()
-                await self._told
-            event = self._events.pop(0)
-            if isinstance(event, End):
-                if event.error is not None:
-                    raise event.error
-                return
-            if isinstance(event, ProfileChanged):
-                self._profile_waits = False
-            yield event
+    async def next(self) -> Event | None:
+        """None when a newer stream has taken over. Raises CulvertError when the device may not watch any more."""
+        while not self._events:
+            self._told = asyncio.get_running_loop().create_future()
+            await self._told
+        event = self._events.pop(0)
+        if isinstance(event, End):
+            if event.error is not None:
+                raise event.error
+            return None
+        if isinstance(event, ProfileChanged):
+            self._profile_waits = False
+        return event
 
     def tell(self, event: Event) -> None:
         if isinstance(event, ProfileChanged):
