@@ -50,7 +50,7 @@ def agent_server(listen: str, own: OwnCertificates, around: Sequence[Around]) ->
     try:
         server = Server(host, port, shown(), handshake_seconds=HANDSHAKE_SECONDS, around=around)
     except OSError as error:
-        raise ConfigurationError(f"agent_listen: cannot listen on {listen}: {error.strerror}") from None
+        raise ConfigurationError(f"agent_listen: cannot listen on {listen}: {error}") from None
     own.tell(lambda: server.show(shown()))
     return server
 

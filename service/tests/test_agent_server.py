@@ -25,7 +25,7 @@ PATIENCE_SECONDS = 10.0
 # What a stream has under way when nobody reads it: HTTP/2's windows, and what the kernel takes.
 UNDER_WAY = 400
 BIG = bytes(100_000)
-LONGEST = 4 << 20
+LONGEST = 1 << 20
 
 
 @dataclass

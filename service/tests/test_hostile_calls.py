@@ -19,8 +19,7 @@ pytestmark = pytest.mark.slow
 
 SERVICE = "/culvert.agent.v1.AgentService"
 CALLS = ("OpenTunnel", "RenewSa", "ActivateSa", "CloseTunnel", "ProveCode", "RenewCertificate")
-# gRPC's own limit for a message.
-TOO_LONG = 4 << 20
+TOO_LONG = 1 << 20
 NOBODYS = "00000000-0000-4000-8000-000000000000"
 
 

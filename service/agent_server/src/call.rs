@@ -18,8 +18,8 @@ use tonic::Status;
 
 use crate::news::{Asked, Board, Device, News, Reply};
 
-/// Bytes of the longest message.
-const LONGEST: usize = 4 << 20;
+/// Bytes of the longest request: a certificate's, or what a device tells of itself, is a few thousand.
+const LONGEST: usize = 1 << 20;
 /// Bytes in front of a message: whether it is compressed, and its length.
 const PREFIX: usize = 5;
 

@@ -28,6 +28,9 @@ const SILENCE: Duration = Duration::from_secs(20);
 /// How often a device that says nothing is asked whether it is there; it asks as well, every five minutes.
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(600);
 
+/// Of one device at once. With the longest request they bound what it can make this process hold.
+const CALLS: u32 = 64;
+
 /// From `ending` on nobody new comes, and connections end with the calls that are under way.
 pub async fn serve(
     listener: TcpListener,
@@ -100,6 +103,7 @@ async fn converse(
     });
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
+        .max_concurrent_streams(CALLS)
         .keep_alive_interval(KEEPALIVE_EVERY)
         .keep_alive_timeout(SILENCE)
         .serve_connection(TokioIo::new(stream), service);

@@ -56,14 +56,15 @@ impl Server {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
+        let listener = {
+            let _inside = runtime.enter();
+            tokio::net::TcpListener::from_std(socket)?
+        };
         let telling = Arc::clone(&board);
         let thread = thread::Builder::new()
             .name("devices".into())
             .spawn(move || {
                 runtime.block_on(async {
-                    let Ok(listener) = tokio::net::TcpListener::from_std(socket) else {
-                        return;
-                    };
                     let serving = listener::serve(
                         listener,
                         showing,

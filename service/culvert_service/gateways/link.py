@@ -46,6 +46,8 @@ _OBSERVE_SECONDS = 15.0
 _PORTION = 1000
 _COUNT_SECONDS = 10.0
 _RECONCILE_SECONDS = 30.0
+# Times as long as a look has taken, which with ten thousand tunnels is seconds in which set-ups are slower.
+_RESTS = 10
 _RETRY_SECONDS = 0.5
 _PROBE_EVERY_SECONDS = 0.5
 _PROBE_SECONDS = 1.0
@@ -384,12 +386,14 @@ class Link:
             raise _LostError(f"digests: {p4runtime.refusal(error)}") from None
         while True:
             self._dirty.clear()
+            began = time.monotonic()
             try:
                 await self._hooks.reconcile(self)
             except CulvertError as error:
                 raise _LostError(error.message) from None
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._dirty.wait(), _RECONCILE_SECONDS)
+                rest = max(_RECONCILE_SECONDS, _RESTS * (time.monotonic() - began))
+                await asyncio.wait_for(self._dirty.wait(), rest)
 
     async def _probe(self, switch: finsy.Switch) -> None:
         while True:
