@@ -15,7 +15,7 @@ from culvert_db.sign_in import AdminChallenge, AdminIdentity, AdminPasskey, Admi
 from culvert_db.site_tunnels import SiteTunnel, SiteTunnelResource, SiteTunnelState
 from culvert_db.statement import Statement, as_json, from_json
 from culvert_db.transaction import Direct, Driver, direct
-from culvert_db.tunnels import Address, Direction, SecurityAssociation, Tunnel, TunnelState
+from culvert_db.tunnels import Address, Direction, SecurityAssociation, Tunnel, TunnelState, doubted
 from culvert_db.watch import Push, PushKind
 
 # Postgres NOTIFY channel, told after every change of `resources`.
@@ -92,6 +92,7 @@ __all__ = [
     "create_engine",
     "create_sessions",
     "direct",
+    "doubted",
     "from_json",
     "upgrade",
 ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import enum
+import secrets
 import uuid
 
 from sqlalchemy import (
@@ -26,6 +27,16 @@ from sqlalchemy.dialects.postgresql import INET
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from culvert_db.base import Base, CreatedAt, Number, state_column
+
+_DOUBT_BITS = 62
+
+
+def doubted() -> int:
+    """A tunnel's `policy_version` when what it was permitted on has changed.
+
+    Another one each time: whoever is deciding at this moment, on what was there before, finds that it has changed again.
+    """
+    return -1 - secrets.randbits(_DOUBT_BITS)
 
 
 class Address(Base):
@@ -88,7 +99,7 @@ class Tunnel(Base):
     opened_at: Mapped[CreatedAt]
     # The gateway that it came from; its name, since it may be deleted.
     moved_from: Mapped[str | None]
-    # Until when, and under which PolicyVersion, it was last permitted. 0: what it was permitted on has changed since.
+    # Until when, and under which PolicyVersion, it was last permitted. Negative: see `doubted`.
     permitted_until: Mapped[datetime.datetime]
     policy_version: Mapped[int] = mapped_column(BigInteger)
     # The gateways of its resource were changed: it would be opened at another now, and its device is asked to do so.

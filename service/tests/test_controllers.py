@@ -414,6 +414,8 @@ async def test_gateways_are_shared_out_and_their_tunnels_run_on(
         assert await owned(two, "two") == epoch + 1
         assert await entries(two) == held
         assert [found["id"] for found in await two.rest("GET", "/tunnels")] == [tunnel.tunnel_id]
+        # The device still calls the first one, which has to know by then.
+        assert await owned(one, "two") == epoch + 1
         await device.renew(tunnel.tunnel_id, 1)
         # Two and one is as even as it gets.
         assert await owners(one) == {"gw-7": "one", "gw-8": "one", "gw-berlin": "two"}

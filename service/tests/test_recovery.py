@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
+import uuid
 from typing import Any
 
 import pytest
 from culvert_proto import Reason, agent_pb2, error_pb2
 from culvert_service.identity import recovery
+from culvert_service.identity import repository as identity
+from culvert_service.sessions import enforcement_repository as permissions
 
-from .conftest import Device, World, make_csr, refused
+from .conftest import Device, World, make_csr, refused, until
 from .switch import Switch
 
 pytestmark = pytest.mark.slow
@@ -65,3 +69,20 @@ async def test_a_new_authenticator_ends_the_old_one_and_what_it_opened(world: Wo
     await world.rest("POST", f"/devices/{device.id}/revoke")
     refusal = await world.admin.post(f"/api/v1/devices/{device.id}/authenticator")
     assert (refusal.status_code, refusal.json()["reason"]) == (403, "DEVICE_REVOKED")
+
+
+async def test_who_decides_about_what_was_before_does_not_keep_a_tunnel_open(
+    world: World, switch: Switch
+) -> None:
+    """The sweep has read a device whose code counts, when an administrator takes the authenticator away."""
+    device, _ = await enrolled(world)
+    await device.prove()
+    await device.open()
+    async with world.sessions.begin() as session:
+        await identity.doubt_tunnels(session, uuid.UUID(device.id))
+        # In one transaction, so that the controller's own sweep sees none of it before its end.
+        seen = await permissions.due(session, datetime.datetime.now(datetime.UTC), None)
+        await identity.forget_authenticator(session, uuid.UUID(device.id))
+        await permissions.permit(session, [(tunnel, tunnel.old_until) for tunnel in seen])
+    assert seen
+    await until(lambda: world.rest("GET", "/tunnels"), lambda tunnels: not tunnels)

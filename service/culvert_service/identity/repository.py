@@ -17,6 +17,7 @@ from culvert_db import (
     Tunnel,
     User,
     as_json,
+    doubted,
     from_json,
 )
 from sqlalchemy import LargeBinary, bindparam, delete, func, select, update
@@ -175,7 +176,9 @@ async def totp_for_update(session: AsyncSession, device_id: uuid.UUID) -> Totp |
 
 async def doubt_tunnels(session: AsyncSession, device_id: uuid.UUID) -> None:
     """Its permissions are looked at anew at once (sessions/enforcement.py)."""
-    await session.execute(update(Tunnel).where(Tunnel.device_id == device_id).values(policy_version=0))
+    await session.execute(
+        update(Tunnel).where(Tunnel.device_id == device_id).values(policy_version=doubted())
+    )
 
 
 async def take_next_certificate(session: AsyncSession, fingerprint: bytes) -> None:
@@ -213,4 +216,6 @@ async def forget_authenticator(session: AsyncSession, device_id: uuid.UUID) -> N
     await session.execute(
         update(Device).where(Device.id == device_id).values(code_proven_at=None, code_valid_until=None)
     )
-    await session.execute(update(Tunnel).where(Tunnel.device_id == device_id).values(policy_version=0))
+    await session.execute(
+        update(Tunnel).where(Tunnel.device_id == device_id).values(policy_version=doubted())
+    )

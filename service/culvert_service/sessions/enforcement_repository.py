@@ -14,6 +14,7 @@ from culvert_db import (
     Resource,
     ResourceGateway,
     Tunnel,
+    doubted,
 )
 from sqlalchemy import (
     ColumnElement,
@@ -119,7 +120,7 @@ async def permit(session: AsyncSession, permitted: Sequence[tuple[Due, datetime.
 
 
 async def doubt_all(session: AsyncSession) -> None:
-    await session.execute(update(Tunnel).values(policy_version=0))
+    await session.execute(update(Tunnel).values(policy_version=doubted()))
 
 
 async def policy_version(session: AsyncSession) -> int:

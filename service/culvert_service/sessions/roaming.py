@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from culvert_db import Sessions
+from culvert_db import Sessions, doubted
 from culvert_proto import CulvertError
 
 from culvert_service.gateways.entry import Kind, Update
@@ -102,7 +102,7 @@ class Roaming:
                 return
             # Policies may ask where a device is: the tunnel is to be decided anew.
             await repository.update_tunnel(
-                session, record.id, peer_address=peer.address, peer_port=peer.port, policy_version=0
+                session, record.id, peer_address=peer.address, peer_port=peer.port, policy_version=doubted()
             )
             await program_and_commit(session, link, [changes])
         _log.info("tunnel moved", extra={"tunnel": str(record.id), "peer": peer.address, "port": peer.port})
