@@ -4,13 +4,13 @@ import "@mantine/spotlight/styles.css";
 import "./app.css";
 
 import { MantineProvider } from "@mantine/core";
+import { Notifications } from "@mantine/notifications";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
 import { setNonce } from "get-nonce";
 import { StrictMode } from "react";
 
 import { problemOf } from "./api/problem";
-import { Notices } from "./frame/Notices";
 import { lookAhead } from "./live/ahead";
 import { createConsole } from "./router";
 import { readable, theme } from "./theme";
@@ -47,7 +47,7 @@ async function draw(at: HTMLElement) {
         getStyleNonce={() => nonce}
       >
         <QueryClientProvider client={queries}>
-          <Notices />
+          <Notifications position="bottom-right" />
           <RouterProvider router={router} />
         </QueryClientProvider>
       </MantineProvider>

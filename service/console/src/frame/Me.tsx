@@ -4,12 +4,13 @@ import type { Session } from "../session/session";
 import { useSoon, view } from "../shared/view";
 import { MyButton } from "./MyButton";
 
-const MyMenu = view(() => import("./MyMenu"), "MyMenu");
+const load = () => import("./MyMenu");
+const MyMenu = view(load, "MyMenu");
 
 /** A button alone until it is first clicked. */
 export function Me({ session }: { session: Session }) {
   const [asked, setAsked] = useState(false);
-  useSoon(MyMenu);
+  useSoon(load);
   const button = <MyButton name={session.name} onClick={() => setAsked(true)} />;
   if (!asked) return button;
   return (

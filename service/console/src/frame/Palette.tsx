@@ -5,14 +5,15 @@ import { Suspense, useState } from "react";
 
 import { useSoon, view } from "../shared/view";
 
-const Commands = view(() => import("./Commands"), "Commands");
+const load = () => import("./Commands");
+const Commands = view(load, "Commands");
 
 /** `asked`: it has been opened before. */
 export function Palette({ asked, onOpen }: { asked: boolean; onOpen: () => void }) {
   const [query, setQuery] = useState("");
   const [hasField, setHasField] = useState(false);
   useHotkeys([["mod+K", onOpen]]);
-  useSoon(Commands);
+  useSoon(load);
   if (!asked) return null;
   return (
     <>

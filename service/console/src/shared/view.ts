@@ -1,4 +1,4 @@
-import { lazyRouteComponent, type AsyncRouteComponent } from "@tanstack/react-router";
+import { lazyRouteComponent } from "@tanstack/react-router";
 import { useEffect } from "react";
 
 const DRAWN_MS = 1_500;
@@ -19,10 +19,13 @@ async function again<T>(load: () => Promise<T>): Promise<T> {
 /** A component of a module that is loaded when it is first shown. */
 export const view: typeof lazyRouteComponent = (load, name) => lazyRouteComponent(() => again(load), name);
 
-/** For one that a click shows: it is loaded as soon as the page is likely to be drawn, so that the click need not wait. */
-export function useSoon<Props>({ preload }: AsyncRouteComponent<Props>): void {
+/**
+ * A part that a click shows is loaded as soon as the page is likely to be drawn, so that the click need not wait. Where that
+ * fails the click asks again. `load` is the same one each time.
+ */
+export function useSoon(load: () => Promise<unknown>): void {
   useEffect(() => {
-    const timer = window.setTimeout(() => void preload?.(), DRAWN_MS);
+    const timer = window.setTimeout(() => void load().catch(() => undefined), DRAWN_MS);
     return () => window.clearTimeout(timer);
-  }, [preload]);
+  }, [load]);
 }

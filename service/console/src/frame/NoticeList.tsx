@@ -1,5 +1,0 @@
-import { Notifications } from "@mantine/notifications";
-
-export function NoticeList() {
-  return <Notifications position="bottom-right" />;
-}
