@@ -13,6 +13,7 @@ import { StrictMode } from "react";
 import { problemOf } from "./api/problem";
 import { lookAhead } from "./live/ahead";
 import { createConsole } from "./router";
+import { again } from "./shared/view";
 import { readable, theme } from "./theme";
 
 const PATIENCE_MS = 300;
@@ -37,7 +38,7 @@ if (root === null) throw new Error("index.html has no #root");
 // Loaded beside and not with the rest: where it begins it makes errors, and a browser that is watched would read all of that
 // again to say where they are from.
 async function draw(at: HTMLElement) {
-  const { createRoot } = await import("react-dom/client");
+  const { createRoot } = await again(() => import("react-dom/client"));
   createRoot(at).render(
     <StrictMode>
       <MantineProvider

@@ -216,6 +216,4 @@ async def forget_authenticator(session: AsyncSession, device_id: uuid.UUID) -> N
     await session.execute(
         update(Device).where(Device.id == device_id).values(code_proven_at=None, code_valid_until=None)
     )
-    await session.execute(
-        update(Tunnel).where(Tunnel.device_id == device_id).values(policy_version=doubted())
-    )
+    await doubt_tunnels(session, device_id)

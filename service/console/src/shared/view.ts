@@ -5,7 +5,7 @@ const DRAWN_MS = 1_500;
 const WAITS_MS = [200, 1_000];
 
 /** What `load` gives; asked again, because a browser drops what is connecting when the machine's network changes. */
-async function again<T>(load: () => Promise<T>): Promise<T> {
+export async function again<T>(load: () => Promise<T>): Promise<T> {
   for (const wait of WAITS_MS) {
     try {
       return await load();
