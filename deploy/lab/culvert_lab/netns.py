@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 NETNS_DIR = Path("/run/netns")
 CLONE_NEWNET = 0x40000000
-MS_BIND = 0x1000
+MS_BIND, MS_REC, MS_SHARED = 0x1000, 0x4000, 0x100000
 MNT_DETACH = 2
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -28,10 +28,19 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def create(name: str) -> None:
     """Make a namespace with a name. Raises OSError."""
     NETNS_DIR.mkdir(exist_ok=True)
+    _share()
     path = NETNS_DIR / name
     path.touch(0o444, exist_ok=False)
     with ThreadPoolExecutor(1) as pool:
         pool.submit(_create, path).result()
+
+
+def _share() -> None:
+    """As the first `ip netns add` on a computer does: done after our own names are there, it would hide them for good."""
+    where = bytes(NETNS_DIR)
+    if _libc.mount(b"none", where, None, MS_REC | MS_SHARED, None) != 0:
+        _check(_libc.mount(where, where, None, MS_BIND | MS_REC, None), str(NETNS_DIR))
+        _check(_libc.mount(b"none", where, None, MS_REC | MS_SHARED, None), str(NETNS_DIR))
 
 
 def _create(path: Path) -> None:

@@ -66,6 +66,26 @@ async def test_down_leaves_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "lab").exists()
 
 
+NAMES = """
+import os, subprocess
+from culvert_lab import netns
+
+netns.create("ours")
+subprocess.run(["ip", "netns", "add", "theirs"], check=True)
+netns.delete("ours")
+netns.delete("theirs")
+print(os.listdir("/run/netns"))
+"""
+
+
+async def test_names_can_be_given_back_after_somebody_elses_first_one() -> None:
+    # As on a computer on which nobody has named a namespace yet.
+    fresh = 'mount -t tmpfs none /run && exec "$0" -c "$1"'
+    argv = ["unshare", "--mount", "sh", "-c", fresh, sys.executable, NAMES]
+    found = await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.PIPE)
+    assert (await found.communicate())[0] == b"[]\n"
+
+
 CRASHES = """
 import asyncio, pathlib, sys
 from culvert_lab.lab import Lab
