@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import signal
-import ssl
 import subprocess
 from pathlib import Path
 
-import httpx
 import pytest
 from culvert_lab import parts, topology
+from culvert_lab.console import Console, chromium_running, person
+from playwright.async_api import expect
 
 BUILD = parts.ROOT / "build"
 KEYS = {
@@ -52,23 +53,29 @@ def test_the_first_page_opens_and_nothing_is_left_behind() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_it_stays_up_and_leads_to_the_console() -> None:
-    argv = [parts.PROGRAMS / "culvert-lab", "demo"]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as demo:
-        assert demo.stdout is not None
-        said = ""
-        while "Ctrl-C" not in said and (line := demo.stdout.readline()):
-            said += line
-        try:
-            link = re.search(r"https://127\.0\.0\.1:8443/console/setup#token=\S+", said)
-            assert link is not None, said
-            trusted = ssl.create_default_context(
-                cafile=BUILD / "lab/controller/run/controller/infrastructure-ca.pem"
-            )
-            assert "<title>Culvert" in httpx.get(link[0].partition("#")[0], verify=trusted).text
-        finally:
-            demo.send_signal(signal.SIGINT)
-            said += demo.stdout.read()
+async def test_it_stays_up_and_what_it_says_leads_into_the_console() -> None:
+    lab = parts.PROGRAMS / "culvert-lab"
+    demo = await asyncio.create_subprocess_exec(lab, "demo", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert demo.stdout is not None
+    said = ""
+    while "Ctrl-C" not in said and (line := await demo.stdout.readline()):
+        said += line.decode()
+    try:
+        url = re.search(r"(https://127\.0\.0\.1:8443)/console/\n", said)
+        account = re.search(r"name and password +(\S+) +(\S+)\n", said)
+        assert url is not None, said
+        assert account is not None, said
+        asked = await asyncio.create_subprocess_exec(lab, "code", stdout=subprocess.PIPE)
+        code = (await asked.communicate())[0].decode().strip()
+        async with chromium_running() as chromium:
+            shown = Console(await (await person(chromium)).new_page(), url[1])
+            await shown.open()
+            await shown.sign_in_as(account[1], code, account[2])
+            await expect(shown.page.get_by_role("heading", name="Overview")).to_be_visible()
+            assert not shown.faults
+    finally:
+        demo.send_signal(signal.SIGINT)
+        said += (await demo.communicate())[0].decode()
     assert demo.returncode == 0, said
     _nothing_is_left()
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Coroutine, Sequence
 from typing import Any, NoReturn
 
-from culvert_lab import demo, parts
+from culvert_lab import administrator, demo, parts
 from culvert_lab.errors import LabError
 from culvert_lab.expose import expose
 from culvert_lab.lab import Lab, environment, launch_argv, running_lab
@@ -27,6 +27,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         match options.command:
             case "demo":
                 return _run(demo.run(check=options.check), stopped=1 if options.check else 0)
+            case "code":
+                running_lab()
+                print(administrator.code(demo.BUILD / "lab"))
+                return 0
             case "down":
                 return _run(_down(), stopped=130)
             case "expose":
@@ -46,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     shown = commands.add_parser("demo", help="build the network, open the first page, stay up")
     shown.add_argument("--check", action="store_true", help="end with the verdict instead of staying up")
+    commands.add_parser("code", help="a code with which the demo's administrator signs in to the console")
     commands.add_parser("down", help="clean up after a lab that was killed")
     exposed = commands.add_parser(
         "expose", help="let a browser on this machine reach the console and the REST API at another port"

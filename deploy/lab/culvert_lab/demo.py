@@ -16,7 +16,17 @@ from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import NamedTuple
 
-from culvert_lab import bind9, capture, intranet, laptop, parts, targets, timeline_svg, timeline_text
+from culvert_lab import (
+    administrator,
+    bind9,
+    capture,
+    intranet,
+    laptop,
+    parts,
+    targets,
+    timeline_svg,
+    timeline_text,
+)
 from culvert_lab import topology as net
 from culvert_lab.admin import Admin
 from culvert_lab.capture import Seen
@@ -65,7 +75,7 @@ async def run(*, check: bool) -> None:
         joined = await join(lab, progress)
         await _first_page(lab, joined, progress)
         if not check:
-            await _stay(lab, progress)
+            await _stay(lab, joined.admin, progress)
     except Exception:
         if lab.is_up:
             shutil.copytree(lab.work / "logs", logs)
@@ -230,13 +240,13 @@ def _report(line: Timeline, seen: Seen, control: Seen, rekeyed: Rekeyed, left: i
     )
 
 
-async def _stay(lab: Lab, progress: Progress) -> None:
+async def _stay(lab: Lab, admin: Admin, progress: Progress) -> None:
     command = (
         f"sudo {parts.PROGRAMS / 'culvert-lab'}"
         if "SUDO_UID" in os.environ
         else parts.PROGRAMS / "culvert-lab"
     )
-    owner = await parts.first_owner(lab)
+    password = await administrator.create(lab, admin)
     async with AsyncExitStack() as relayed:
         progress.head("The lab stays up")
         base = f"https://127.0.0.1:{net.REST_PORT}"
@@ -245,8 +255,10 @@ async def _stay(lab: Lab, progress: Progress) -> None:
         except PortTakenError:
             base = "https://127.0.0.1:PORT"
             progress.say(f"  {net.REST_PORT} is taken here           {command} expose --port PORT")
-        progress.say(f"  The admin console         {base}{owner}")
-        progress.say("    (choose a name and a password; the certificate is of the lab's own CA)")
+        progress.say(f"  The admin console         {base}/console/")
+        progress.say(f"    name and password       {administrator.NAME}   {password}")
+        progress.say(f"    a code, good for once   {command} code")
+        progress.say("    (the certificate is of the lab's own CA: the browser asks before it goes on)")
         progress.say(f"  A shell on the laptop     {command} shell laptop")
         progress.say(f"    there, for example      curl {URL}     culvert status")
         progress.say(
