@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-import socket
 from contextlib import suppress
 from dataclasses import dataclass
-from ipaddress import IPv4Interface, IPv6Interface, ip_interface
-from typing import Any, cast
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 
-from pyroute2 import IPRoute, NetlinkError
+from culvert_ipsec.rtnetlink import MAIN_TABLE, RouteSocket
 
 
 @dataclass(frozen=True, slots=True)
 class Uplinks:
-    """`routes`: family, index of the device, gateway. `addresses`: index of the device, and one of its own."""
+    """`routes`: IP version, index of the device, gateway. `addresses`: index of the device, and one of its own."""
 
-    routes: frozenset[tuple[int, int | None, str | None]] = frozenset()
+    routes: frozenset[tuple[int, int | None, IPv4Address | IPv6Address | None]] = frozenset()
     addresses: frozenset[tuple[int, IPv4Interface | IPv6Interface]] = frozenset()
 
 
 def uplinks() -> Uplinks:
     """Blocks. Empty without a network, and where the kernel does not say."""
-    with suppress(OSError, NetlinkError), IPRoute() as netlink:
-        # pyroute2's methods are made at run time.
-        asked = cast(Any, netlink)
+    with suppress(OSError), RouteSocket() as netlink:
         routes = frozenset(
-            (family, route.get("RTA_OIF"), route.get("RTA_GATEWAY"))
-            for family in (socket.AF_INET, socket.AF_INET6)
-            for route in asked.get_default_routes(family=family)
+            (version, route.device, route.gateway)
+            for version in (4, 6)
+            for route in netlink.routes(version, MAIN_TABLE)
+            if route.prefix.prefixlen == 0
         )
         devices = {device for _, device, _ in routes}
-        addresses = frozenset(
-            (address["index"], ip_interface(f"{address.get('IFA_ADDRESS')}/{address['prefixlen']}"))
-            for address in asked.get_addr()
-            if address["index"] in devices
-        )
-        return Uplinks(routes, addresses)
+        return Uplinks(routes, frozenset(it for it in netlink.addresses() if it[0] in devices))
     return Uplinks()

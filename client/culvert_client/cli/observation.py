@@ -8,10 +8,8 @@ import re
 import socket
 import zipfile
 from collections import defaultdict
-from ipaddress import ip_interface
 from itertools import chain
 from pathlib import Path
-from typing import Any, cast
 
 from culvert_proto import local_pb2
 from google.protobuf import json_format
@@ -55,13 +53,12 @@ def _canary() -> bool | None:
 
 
 def _interfaces() -> dict[str, list[Interface]]:
-    from pyroute2 import IPRoute
+    from culvert_ipsec.rtnetlink import RouteSocket
 
     found: dict[str, list[Interface]] = defaultdict(list)
-    with IPRoute() as netlink:
-        # pyroute2's methods are made at run time.
-        for address in cast(Any, netlink).get_addr():
-            device = socket.if_indextoname(address["index"])
+    with RouteSocket() as netlink:
+        for index, address in netlink.addresses():
+            device = socket.if_indextoname(index)
             if not device.startswith(_NO_NETWORK):
-                found[device].append(ip_interface(f"{address.get('address')}/{address['prefixlen']}"))
+                found[device].append(address)
     return found

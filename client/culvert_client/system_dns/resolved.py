@@ -13,9 +13,8 @@ import socket
 import struct
 from collections.abc import Iterable
 from ipaddress import ip_address
-from typing import Any, cast
 
-from pyroute2 import IPRoute, NetlinkError
+from culvert_ipsec.rtnetlink import RouteSocket
 
 from culvert_client.config import DNS_PORT, Endpoint
 from culvert_client.system_dns.bus import call, system_bus
@@ -28,7 +27,7 @@ CANARY = "use-application-dns.net"
 # linux/if_tun.h
 _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
 # resolved asks no server of a link that has no address of global scope. This one is never routed (RFC 3927).
-_ADDRESS = "169.254.45.53"
+_ADDRESS = ip_address("169.254.45.53")
 
 _PATH, _MANAGER = "/org/freedesktop/resolve1", "org.freedesktop.resolve1.Manager"
 
@@ -49,15 +48,13 @@ class RoutedLink:
     async def bring_up(self) -> None:
         try:
             await asyncio.to_thread(self._bring_up)
-        except NetlinkError as error:
+        except OSError as error:
             raise OSError(f"{LINK} cannot be brought up: {error}") from error
 
     def _bring_up(self) -> None:
-        with IPRoute() as netlink:
-            # pyroute2's methods are made at run time.
-            kernel = cast(Any, netlink)
-            kernel.link("set", index=self.index, state="up")
-            kernel.addr("replace", index=self.index, address=_ADDRESS, prefixlen=32)
+        with RouteSocket() as netlink:
+            netlink.bring_up(self.index)
+            netlink.put_address(self.index, _ADDRESS)
 
     def close(self) -> None:
         if self._descriptor >= 0:

@@ -135,8 +135,14 @@ def filled(kind: type[Structure], **fields: object) -> bytes:
     return bytes(made)
 
 
-def framed(kind: int, flags: int, sequence: int, body: bytes, attributes: Mapping[int, bytes]) -> bytes:
-    """netlink(7): the header, and each attribute with its length, type and padding."""
+def payload(body: bytes, attributes: Mapping[int, bytes]) -> bytes:
+    """netlink(7): each attribute with its length, type and padding."""
     for number, value in attributes.items():
         body += struct.pack("=HH", 4 + len(value), number) + value + bytes(-len(value) % 4)
-    return struct.pack("=IHHII", 16 + len(body), kind, flags, sequence, 0) + body
+    return body
+
+
+def framed(kind: int, body: bytes, attributes: Mapping[int, bytes]) -> bytes:
+    """With the header that the kernel gives to what it tells by itself."""
+    data = payload(body, attributes)
+    return struct.pack("=IHHII", 16 + len(data), kind, 0, 0, 0) + data

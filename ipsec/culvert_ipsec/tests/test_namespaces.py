@@ -15,7 +15,6 @@ from dataclasses import replace
 import pytest
 from culvert_ipsec import DatapathError, InboundSa, Limits, OutboundSa, Selector, Userspace
 from culvert_ipsec.esp import Outbound
-from culvert_ipsec.kept_link import REPAIRS_OF_ONE_SOCKET
 from scapy.layers.inet import IP, UDP
 
 from .conftest import End, entered, sa_key
@@ -408,17 +407,6 @@ def test_what_others_change_is_put_back(ends: tuple[End, End]) -> None:
     with entered(a.namespace):
         a.datapath.repair()
     assert route() == before
-
-
-def test_changes_do_not_fill_the_memory(ends: tuple[End, End]) -> None:
-    link = ends[0].datapath._link
-    with entered(ends[0].namespace):
-        for n in range(3 * REPAIRS_OF_ONE_SOCKET):
-            assert link._known is not None
-            link.bring_to(replace(link._known, mtu=1400 + n % 2))
-            link.repair()
-        kept = link._opened().asyncore.local.msg_queue.root.qsize()
-    assert kept <= 2 * REPAIRS_OF_ONE_SOCKET
 
 
 def test_a_refusal_says_what_to_do(ends: tuple[End, End]) -> None:

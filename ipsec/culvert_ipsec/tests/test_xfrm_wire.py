@@ -42,8 +42,8 @@ def test_an_sa() -> None:
     encap = linux.filled(linux.Encap, encap_type=2, encap_sport=4500, encap_dport=4501)
     # What is not above the number received counts as received.
     replay = linux.filled(linux.ReplayEsn, bmp_len=32, oseq=2, seq=4, oseq_hi=1, seq_hi=3, replay_window=1024)
-    assert xfrm_wire.message(Kind.NEWSA, body, attributes, flags=0x605, sequence=9) == linux.framed(
-        0x10, 0x605, 9, info, {18: aead + KEY, 4: encap, 23: replay + b"\xff" * 128}
+    assert xfrm_wire.payload(Kind.NEWSA, body, attributes) == linux.payload(
+        info, {18: aead + KEY, 4: encap, 23: replay + b"\xff" * 128}
     )
 
 
@@ -78,9 +78,7 @@ def test_a_policy(version: int) -> None:
         linux.Template, id__daddr=THERE.packed, id__spi=0x12345678, id__proto=50, family=AF_INET,
         saddr=HERE.packed, reqid=77, mode=1, aalgos=every, ealgos=every, calgos=every,
     )  # fmt: skip
-    assert xfrm_wire.message(Kind.UPDPOLICY, body, attributes, flags=0x405) == linux.framed(
-        0x19, 0x405, 0, info, {5: template}
-    )
+    assert xfrm_wire.payload(Kind.UPDPOLICY, body, attributes) == linux.payload(info, {5: template})
     assert xfrm_wire.policy_id(Direction.OUT, traffic) == linux.filled(linux.PolicyId, **chosen, dir=1)
     assert xfrm_wire.read_policy(body, range(0x44000000, 0x45000000, 8)) == (
         0x44000008,
@@ -94,7 +92,7 @@ def test_a_policy(version: int) -> None:
 def test_a_packet_that_wants_an_sa(text: str) -> None:
     address = ip_address(text)
     family = AF_INET if isinstance(address, IPv4Address) else AF_INET6
-    data = linux.framed(0x17, 0, 0, linux.filled(
+    data = linux.framed(0x17, linux.filled(
         linux.Acquire, id__daddr=THERE.packed, id__proto=50, sel__daddr=address.packed,
         sel__prefixlen_d=address.max_prefixlen, sel__family=family, policy__index=0x44000009, policy__dir=1,
         policy__sel__family=family,
@@ -123,7 +121,7 @@ def test_an_sa_by_its_name(text: str) -> None:
 @pytest.mark.parametrize("hard", [False, True])
 def test_what_expired(hard: bool) -> None:
     address = IPv6Address("2001:db8::1")
-    data = linux.framed(0x18, 0, 0, linux.filled(
+    data = linux.framed(0x18, linux.filled(
         linux.Expire, state__id__daddr=address.packed, state__id__spi=0x1001, state__reqid=77, state__family=AF_INET6,
         state__curlft__bytes=5000, state__curlft__packets=40, state__stats__replay_window=1, state__stats__replay=2,
         state__stats__integrity_failed=3, hard=hard,

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from pyroute2 import IPRoute, NetlinkError
-
 from culvert_ipsec.link import KernelLink, remove_rules_and_walls
 from culvert_ipsec.link_plan import Link, steps
-
-# pyroute2 keeps the kernel's second word on each change for ever: some 4 KiB, until its socket is closed.
-REPAIRS_OF_ONE_SOCKET = 64
+from culvert_ipsec.rtnetlink import RouteSocket
 
 
 class KeptLink:
-    """Every method may raise NetlinkError, OSError and DatapathError."""
+    """Every method may raise OSError and DatapathError."""
 
     def __init__(self, tun_name: str) -> None:
         self._tun_name = tun_name
-        # Kept open: opening one takes longer than all that is done with it.
-        self._netlink: IPRoute | None = None
+        self._netlink: RouteSocket | None = None
         self._known: Link | None = None
-        self._repairs = 0
 
     def bring_to(self, link: Link) -> None:
         device = KernelLink(self._opened(), self._tun_name)
@@ -28,18 +22,14 @@ class KeptLink:
         if known is not None:
             try:
                 _take(device, known, link)
-            except NetlinkError:
+            except OSError:
                 known = None
         if known is None:
             _take(device, device.observe(), link)
         self._known = link
 
     def repair(self) -> None:
-        """Put back what other programs have changed since `bring_to`. Nobody waits: time for a new socket."""
-        self._repairs += 1
-        if self._repairs % REPAIRS_OF_ONE_SOCKET == 0 and self._netlink is not None:
-            self._netlink.close()
-            self._netlink = None
+        """Put back what other programs have changed since `bring_to`."""
         if (link := self._known) is not None:
             self._known = None
             self.bring_to(link)
@@ -52,9 +42,9 @@ class KeptLink:
         finally:
             self._netlink = None
 
-    def _opened(self) -> IPRoute:
+    def _opened(self) -> RouteSocket:
         if self._netlink is None:
-            self._netlink = IPRoute()
+            self._netlink = RouteSocket()
         return self._netlink
 
 

@@ -23,8 +23,6 @@ from contextlib import ExitStack, suppress
 from ipaddress import IPv4Address, ip_address
 from typing import Self
 
-from pyroute2 import NetlinkError
-
 from culvert_ipsec.counters import Counters, FlowCounters, TunnelCounters
 from culvert_ipsec.datapath import DatapathError, SoftLimit
 from culvert_ipsec.desired import MIN_REPLAY_WINDOW, UDP_ENCAPSULATION_PORT, DatapathState, Limits
@@ -124,7 +122,7 @@ class Kernel:
             self._take(list(comes(self._known, new)), new.owners)
             self._link.bring_to(link)
             self._take(list(goes(self._known, new)), new.owners)
-        except (OSError, NetlinkError) as error:
+        except OSError as error:
             raise DatapathError(
                 f"The system refused the tunnels' keys, policies or routes: {error}."
             ) from error
@@ -142,7 +140,7 @@ class Kernel:
             for policy in list(self._known.policies.values()):
                 if policy.name not in present:
                     self._put(policy)
-        except (OSError, NetlinkError) as error:
+        except OSError as error:
             raise DatapathError(f"The system refused the tunnel's device or policies: {error}.") from error
 
     def follow(self) -> None:
@@ -193,7 +191,7 @@ class Kernel:
         try:
             remove_leftovers()
             self._link.close()
-        except (OSError, NetlinkError) as error:
+        except OSError as error:
             raise DatapathError(f"The system kept the tunnels' policies or routes: {error}.") from error
         finally:
             self._stack.close()

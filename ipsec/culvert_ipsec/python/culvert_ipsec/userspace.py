@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from ipaddress import ip_network
 from typing import Self
 
-from pyroute2 import NetlinkError
-
 from culvert_ipsec import _native
 from culvert_ipsec.counters import Counters, FlowCounters, TunnelCounters
 from culvert_ipsec.datapath import DatapathError, SoftLimit
@@ -70,7 +68,7 @@ class Userspace:
             )
         except ValueError as error:
             raise DatapathError(f"The tunnels cannot be installed: {error}.") from error
-        except (OSError, NetlinkError) as error:
+        except OSError as error:
             raise DatapathError(f"The system refused the tunnel's device or routes: {error}.") from error
 
     def repair(self) -> None:
@@ -81,7 +79,7 @@ class Userspace:
         """
         try:
             self._link.repair()
-        except (OSError, NetlinkError) as error:
+        except OSError as error:
             raise DatapathError(f"The system refused the tunnel's device or routes: {error}.") from error
 
     def counters(self) -> Counters:
@@ -118,5 +116,5 @@ class Userspace:
         self.trap.close()
         try:
             self._link.close()
-        except (OSError, NetlinkError) as error:
+        except OSError as error:
             raise DatapathError(f"The system kept the tunnel's routing rule: {error}.") from error

@@ -16,6 +16,7 @@ from typing import Any, cast
 from pyroute2.netlink import nlmsg
 
 from culvert_ipsec.desired import Limits
+from culvert_ipsec.netlink import HEADER_LENGTH
 from culvert_ipsec.xfrm_values import (
     Address,
     Algorithms,
@@ -138,17 +139,14 @@ _BODIES: dict[Kind, type[_Message]] = {
 }
 
 
-def message(
-    kind: Kind, body: bytes, attributes: Mapping[str, bytes], *, flags: int, sequence: int = 0
-) -> bytes:
-    """Without a body it asks for all there are."""
+def payload(kind: Kind, body: bytes, attributes: Mapping[str, bytes]) -> bytes:
+    """What follows the header. Without a body it asks for all there are."""
     made = cast(Any, _BODIES[kind] if body else _NoBody)()
     if body:
         made["body"] = body
     made["attrs"] = list(attributes.items())
-    made["header"] = {"type": int(kind), "flags": flags, "sequence_number": sequence}
     made.encode()
-    return bytes(made.data)
+    return bytes(made.data)[HEADER_LENGTH:]
 
 
 def body_and_attributes(kind: Kind, data: bytes) -> tuple[bytes, dict[str, bytes]]:

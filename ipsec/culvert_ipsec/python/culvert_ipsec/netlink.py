@@ -1,0 +1,107 @@
+"""A netlink socket (netlink(7), RFC 3549): a request and its answers, and what the kernel tells by itself.
+
+pyroute2's classes are the messages. Its sockets are not used: each runs an event loop of its own, and a request over one
+costs many times what the kernel needs for it, while somebody's page waits.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple, Self
+
+from pyroute2.netlink import (
+    NLM_F_ACK,
+    NLM_F_DUMP,
+    NLM_F_DUMP_INTR,
+    NLM_F_REQUEST,
+    NLMSG_DONE,
+    NLMSG_ERROR,
+)
+
+# linux/netlink.h: length with the header, type, flags, sequence number, port.
+_HEADER = struct.Struct("=IHHII")
+HEADER_LENGTH = _HEADER.size
+_CODE = struct.Struct("=i")  # of an error or an end: 0, or what errno has, negative
+_RECEIVE = 1 << 16
+_KERNEL = 0
+# How often what changed while the kernel listed it is asked for.
+_TRIES = 10
+
+
+class Message(NamedTuple):
+    """`data` is the whole of it, with its header."""
+
+    kind: int
+    flags: int
+    sequence: int
+    data: bytes
+
+
+class NetlinkSocket:
+    """For one thread at a time. Every method may raise OSError with the kernel's reason, which repeats nothing."""
+
+    def __init__(self, protocol: int) -> None:
+        self._socket = opened(protocol)
+        self._numbers = itertools.count(1)
+
+    def request(self, kind: int, payload: bytes, flags: int = 0) -> list[bytes]:
+        """What is told in answer, each with its header; mostly nothing but that it is done. `payload` is without one."""
+        *told, _ = self._exchange(kind, payload, flags | NLM_F_ACK)
+        return [message.data for message in told]
+
+    def dump(self, kind: int, payload: bytes) -> list[bytes]:
+        """All that there are, as they were at one moment."""
+        for _ in range(_TRIES):
+            found = self._exchange(kind, payload, NLM_F_DUMP)
+            if not any(message.flags & NLM_F_DUMP_INTR for message in found):
+                return [message.data for message in found[:-1]]
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _exchange(self, kind: int, payload: bytes, flags: int) -> list[Message]:
+        """The last one says that it is done."""
+        sequence = next(self._numbers)
+        header = _HEADER.pack(HEADER_LENGTH + len(payload), kind, NLM_F_REQUEST | flags, sequence, 0)
+        self._socket.sendto(header + payload, (_KERNEL, 0))
+        answers: list[Message] = []
+        while not answers or answers[-1].kind not in (NLMSG_ERROR, NLMSG_DONE):
+            answers += (message for message in messages(self._socket) if message.sequence == sequence)
+        (code,) = _CODE.unpack_from(answers[-1].data, HEADER_LENGTH)
+        if code:
+            raise OSError(-code, os.strerror(-code))
+        return answers
+
+
+def opened(protocol: int, groups: int = 0) -> socket.socket:
+    """Raises OSError."""
+    made = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
+    try:
+        made.bind((0, groups))
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def messages(of: socket.socket) -> Iterator[Message]:
+    """Those of the next datagram. Nobody but the kernel is heard. Raises OSError, BlockingIOError."""
+    datagram, _, flags, (sender, _) = of.recvmsg(_RECEIVE)
+    if flags & socket.MSG_TRUNC:
+        raise OSError(errno.EMSGSIZE, os.strerror(errno.EMSGSIZE))
+    while sender == _KERNEL and len(datagram) >= HEADER_LENGTH:
+        length, kind, its_flags, sequence, _ = _HEADER.unpack_from(datagram)
+        yield Message(kind, its_flags, sequence, datagram[:length])
+        datagram = datagram[(length + 3) & ~3 :]

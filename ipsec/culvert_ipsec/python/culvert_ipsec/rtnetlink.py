@@ -1,0 +1,204 @@
+"""Devices, their addresses, routes and rules (rtnetlink(7)): what there are, and one change at a time."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv6Address,
+    IPv6Interface,
+    ip_address,
+    ip_interface,
+    ip_network,
+)
+from typing import Any, cast
+
+from pyroute2.netlink import NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, nlmsg, rtnl
+from pyroute2.netlink.rtnl.fibmsg import fibmsg
+from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
+from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+from pyroute2.netlink.rtnl.rtmsg import rtmsg
+
+from culvert_ipsec.link_plan import Address, Network
+from culvert_ipsec.netlink import HEADER_LENGTH, NetlinkSocket
+
+FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
+# linux/rtnetlink.h: RT_TABLE_*, RTN_*, RT_SCOPE_*, RTPROT_STATIC.
+MAIN_TABLE, LOCAL_TABLE = 254, 255
+UNICAST, LOCAL, BLACKHOLE = 1, 2, 6
+_SCOPES = {LOCAL: 254}
+_STATIC = 4
+# linux/if.h, linux/if_addr.h, linux/fib_rules.h
+_IFF_UP, _IFA_F_NODAD, _TO_TABLE = 0x1, 0x02, 1
+
+Interface = IPv4Interface | IPv6Interface
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    mtu: int
+    up: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """`device` is its index; None with several ways, and where it leads nowhere."""
+
+    prefix: Network
+    table: int
+    kind: int = UNICAST
+    device: int | None = None
+    gateway: Address | None = None
+    source: Address | None = None
+    metric: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """All of a family's packets, from `priority` on, are looked up in `table`."""
+
+    version: int
+    priority: int
+    table: int
+
+
+class RouteSocket(NetlinkSocket):
+    """Every method may raise OSError with the kernel's reason."""
+
+    def __init__(self) -> None:
+        super().__init__(socket.NETLINK_ROUTE)
+
+    def device(self, index: int) -> Device:
+        (data,) = self.request(rtnl.RTM_GETLINK, _payload(ifinfmsg, {"index": index}))
+        read = _read(ifinfmsg, data)
+        return Device(read.get_attr("IFLA_MTU"), bool(read["flags"] & _IFF_UP))
+
+    def bring_up(self, index: int, *, mtu: int | None = None, segments: int | None = None) -> None:
+        """`segments`: the most of one super-frame."""
+        fields = {"index": index, "flags": _IFF_UP, "change": _IFF_UP}
+        attributes = {"IFLA_MTU": mtu, "IFLA_GSO_MAX_SEGS": segments}
+        self.request(rtnl.RTM_NEWLINK, _payload(ifinfmsg, fields, attributes))
+
+    def addresses(self) -> list[tuple[int, Interface]]:
+        """Each with the index of its device."""
+        return [
+            (read["index"], ip_interface((own, read["prefixlen"])))
+            for version in FAMILIES
+            for read in self._dump(ifaddrmsg, rtnl.RTM_GETADDR, version)
+            # Of a link between two, IFA_ADDRESS is the other's.
+            if (own := read.get_attr("IFA_LOCAL") or read.get_attr("IFA_ADDRESS"))
+        ]
+
+    def put_address(self, index: int, address: Address) -> None:
+        """Alone, without a network around it; usable at once."""
+        self.request(rtnl.RTM_NEWADDR, _address(index, address), NLM_F_CREATE | NLM_F_REPLACE)
+
+    def remove_address(self, index: int, address: Address) -> None:
+        self.request(rtnl.RTM_DELADDR, _address(index, address))
+
+    def routes(self, version: int, table: int) -> list[Route]:
+        reads = self._dump(rtmsg, rtnl.RTM_GETROUTE, version)
+        return [_route(version, table, read) for read in reads if read.get_attr("RTA_TABLE") == table]
+
+    def add_route(self, route: Route) -> None:
+        """Raises OSError(EEXIST) where there is one of its prefix and metric."""
+        self.request(rtnl.RTM_NEWROUTE, _route_payload(route), NLM_F_CREATE | NLM_F_EXCL)
+
+    def replace_route(self, route: Route) -> None:
+        self.request(rtnl.RTM_NEWROUTE, _route_payload(route), NLM_F_CREATE | NLM_F_REPLACE)
+
+    def remove_route(self, route: Route) -> None:
+        """What it leaves out may be anything."""
+        self.request(rtnl.RTM_DELROUTE, _route_payload(route))
+
+    def rules(self, version: int) -> list[Rule]:
+        reads = self._dump(fibmsg, rtnl.RTM_GETRULE, version)
+        return [
+            Rule(version, read.get_attr("FRA_PRIORITY") or 0, read.get_attr("FRA_TABLE")) for read in reads
+        ]
+
+    def add_rule(self, rule: Rule) -> None:
+        """Raises OSError(EEXIST) where there is one like it."""
+        self.request(rtnl.RTM_NEWRULE, _rule_payload(rule), NLM_F_CREATE | NLM_F_EXCL)
+
+    def remove_rule(self, rule: Rule) -> None:
+        self.request(rtnl.RTM_DELRULE, _rule_payload(rule))
+
+    def _dump(self, message: type[nlmsg], kind: int, version: int) -> list[Any]:
+        """Those of an IP version; none of one that the kernel does not know."""
+        family = FAMILIES[version]
+        try:
+            found = [_read(message, data) for data in self.dump(kind, _payload(message, {"family": family}))]
+        except OSError as error:
+            if error.errno != errno.EAFNOSUPPORT:
+                raise
+            return []
+        # Some kinds are then listed of all families.
+        return [read for read in found if read["family"] == family]
+
+
+def _address(index: int, address: Address) -> bytes:
+    fields = {"family": FAMILIES[address.version], "prefixlen": address.max_prefixlen, "index": index}
+    both = {"IFA_LOCAL": str(address), "IFA_ADDRESS": str(address), "IFA_FLAGS": _IFA_F_NODAD}
+    return _payload(ifaddrmsg, fields, both)
+
+
+def _route(version: int, table: int, read: Any) -> Route:
+    def address(name: str) -> Address | None:
+        found = read.get_attr(name)
+        return None if found is None else ip_address(found)
+
+    every = IPv4Address(0) if version == 4 else IPv6Address(0)
+    return Route(
+        prefix=ip_network((address("RTA_DST") or every, read["dst_len"])),
+        table=table,
+        kind=read["type"],
+        device=read.get_attr("RTA_OIF"),
+        gateway=address("RTA_GATEWAY"),
+        source=address("RTA_PREFSRC"),
+        metric=read.get_attr("RTA_PRIORITY"),
+    )
+
+
+def _route_payload(route: Route) -> bytes:
+    fields = {
+        "family": FAMILIES[route.prefix.version],
+        "dst_len": route.prefix.prefixlen,
+        "proto": _STATIC,
+        "type": route.kind,
+        "scope": _SCOPES.get(route.kind, 0),
+    }
+    attributes = {
+        "RTA_TABLE": route.table,
+        "RTA_DST": str(route.prefix.network_address),
+        "RTA_OIF": route.device,
+        "RTA_GATEWAY": route.gateway and str(route.gateway),
+        "RTA_PREFSRC": route.source and str(route.source),
+        "RTA_PRIORITY": route.metric,
+    }
+    return _payload(rtmsg, fields, attributes)
+
+
+def _rule_payload(rule: Rule) -> bytes:
+    fields = {"family": FAMILIES[rule.version], "action": _TO_TABLE}
+    return _payload(fibmsg, fields, {"FRA_PRIORITY": rule.priority, "FRA_TABLE": rule.table})
+
+
+def _payload(
+    message: type[nlmsg], fields: dict[str, int], attributes: Mapping[str, int | str | None] | None = None
+) -> bytes:
+    made = cast(Any, message)()
+    made.update(fields)
+    made["attrs"] = [(name, value) for name, value in (attributes or {}).items() if value is not None]
+    made.encode()
+    return bytes(made.data)[HEADER_LENGTH:]
+
+
+def _read(message: type[nlmsg], data: bytes) -> Any:
+    read = cast(Any, message)(data)
+    read.decode()
+    return read
