@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 from culvert_service.gateways.diff import DesiredTunnel
 from culvert_service.gateways.health import Drift
@@ -41,9 +41,10 @@ class GatewayState:
         await self._tunnels.soft_limit(link, sa_id)
         await self._site_tunnels.soft_limit(link, sa_id)
 
-    async def desired(self, gateway_id: int) -> Sequence[DesiredTunnel]:
-        between = await self._site_tunnels.desired(gateway_id)
-        return [*between, *await self._tunnels.desired(gateway_id)]
+    async def desired(self, gateway_id: int) -> AsyncGenerator[Sequence[DesiredTunnel]]:
+        yield await self._site_tunnels.desired(gateway_id)
+        async for portion in self._tunnels.desired(gateway_id):
+            yield portion
 
     async def _lost(self, link: Link, lost: Sequence[DesiredTunnel]) -> None:
         await self._tunnels.lost(link, await self._site_tunnels.lost(link, lost))

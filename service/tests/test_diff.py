@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from culvert_service.gateways import mapped
-from culvert_service.gateways.diff import DesiredTunnel, Plan, plan
+from culvert_service.gateways.diff import DesiredTunnel, Plan, Sieve, plan
 from culvert_service.gateways.entry import Entry, EntryKey, Kind, entry
 from culvert_service.gateways.limits import Limits
 from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Slot, Spi, Tag
@@ -95,6 +95,29 @@ def test_any_gateway_reaches_what_is_desired(observed: list[Entry]) -> None:
     for one in TUNNELS:
         has_sas = all(item in observed for item in vital(one) if item.table in {"sad_in", "sad_out"})
         assert (one in kept) == has_sas
+
+
+OTHERS = [replace(item, params=(*item.params[:-1], ("changed", 1))) for item in EVERYTHING]
+
+
+@given(
+    st.lists(st.sampled_from([*EVERYTHING, *OTHERS, *FOREIGN]), unique_by=lambda item: item.key),
+    st.integers(1, len(TUNNELS)),
+)
+def test_what_passes_the_sieve_changes_no_plan(observed: list[Entry], portion: int) -> None:
+    sieve = Sieve(STATIC, {item.key: hash(item) for item in observed})
+    for first in range(0, len(TUNNELS), portion):
+        sieve.add(TUNNELS[first : first + portion])
+    sieved = plan(sieve.static, sieve.tunnels, [item for item in observed if item.key in sieve.entries])
+    whole = plan(STATIC, TUNNELS, observed)
+    assert sieved.lost == whole.lost
+    assert set(sieved.updates) == set(whole.updates)
+
+
+def test_nothing_stays_in_the_sieve_of_what_is_as_it_should_be() -> None:
+    sieve = Sieve(STATIC, {item.key: hash(item) for item in EVERYTHING})
+    sieve.add(TUNNELS)
+    assert (sieve.static, sieve.tunnels, sieve.entries) == ([], [], {})
 
 
 def test_an_sa_that_is_another_one_is_lost() -> None:

@@ -81,7 +81,7 @@ def test_every_entry_survives_the_way_to_the_switch_and_back(suite: Suite, peer:
             item.table, match=match, action=P4TableAction(item.action, **args), priority=item.priority
         )
         assert P4TableEntry.decode(sent.entity, schema) == P4TableEntry.decode(theirs.encode(schema), schema)
-        assert encoding.key(item).table_entry.match == sent.entity.table_entry.match
+        assert encoding.key(item.key).table_entry.match == sent.entity.table_entry.match
         got = encoding.entry(sent.entity.table_entry)
         assert got == item
         assert got is not None

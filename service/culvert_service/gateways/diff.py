@@ -61,6 +61,30 @@ class Plan:
         return frozenset((*lost, *(update.entry.key for update in self.updates)))
 
 
+class Sieve:
+    """Lets through what `plan` has to see. Of a hundred thousand entries that are as they should be, nothing is kept."""
+
+    def __init__(self, static: Iterable[Entry], observed: dict[EntryKey, int]) -> None:
+        """`observed`: each entry's hash by its key. It is used up: what stays in it is in doubt."""
+        self.entries = observed
+        self.static = [item for item in static if not self._passes([item])]
+        self.tunnels: list[DesiredTunnel] = []
+
+    def add(self, tunnels: Iterable[DesiredTunnel]) -> None:
+        for tunnel in tunnels:
+            if not all(key in self.entries for key in tunnel.sas) or not self._passes(*tunnel.entries()):
+                self.tunnels.append(tunnel)
+
+    def _passes(self, wanted: Sequence[Entry], optional: Sequence[Entry] = ()) -> bool:
+        keyed = [(item.key, hash(item)) for item in wanted]
+        spare = [(key, hash(item)) for item in optional if (key := item.key) in self.entries]
+        if any(self.entries.get(key) != value for key, value in (*keyed, *spare)):
+            return False
+        for key, _ in (*keyed, *spare):
+            self.entries.pop(key, None)
+        return True
+
+
 def plan(static: Sequence[Entry], tunnels: Iterable[DesiredTunnel], observed: Iterable[Entry]) -> Plan:
     """What makes the gateway hold `static` and those of `tunnels` that it still has the SAs of."""
     there = {item.key: item for item in observed}

@@ -76,15 +76,15 @@ class Encoding:
         item = update.entry
         encoded = p4r.Update(type=_TYPES[update.kind])
         written = encoded.entity.table_entry
-        self._put_key(written, item)
+        self._put_key(written, item.key)
         if update.kind is not Kind.DELETE:
             self._put_action(written, item)
         return encoded
 
-    def key(self, item: Entry) -> p4r.Entity:
+    def key(self, key: EntryKey) -> p4r.Entity:
         """For a read of this one entry."""
         entity = p4r.Entity()
-        self._put_key(entity.table_entry, item)
+        self._put_key(entity.table_entry, key)
         return entity
 
     def table(self, name: str) -> p4r.Entity:
@@ -122,10 +122,11 @@ class Encoding:
         match = [(fields[it.field_id].name, value) for it in entry.match if (value := _value(it)) is not None]
         return (table.name, tuple(sorted(match)), entry.priority), Count(data.packet_count, data.byte_count)
 
-    def _put_key(self, written: p4r.TableEntry, item: Entry) -> None:
-        table = self._by_name[item.table]
-        written.table_id, written.priority = table.id, item.priority
-        for name, value in item.match:
+    def _put_key(self, written: p4r.TableEntry, key: EntryKey) -> None:
+        name, match, priority = key
+        table = self._by_name[name]
+        written.table_id, written.priority = table.id, priority
+        for name, value in match:
             field = table.by_name[name]
             put = written.match.add()
             put.field_id = field.id

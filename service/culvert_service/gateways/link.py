@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -51,6 +51,7 @@ _RESTS = 10
 _RETRY_SECONDS = 0.5
 _PROBE_EVERY_SECONDS = 0.5
 _PROBE_SECONDS = 1.0
+_EVERYTHING = p4r.Entity(table_entry=p4r.TableEntry())
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,14 +214,26 @@ class Link:
         except finsy.P4ClientError as error:
             raise _LostError(f"a reconciling write failed: {p4runtime.refusal(error)}") from None
 
-    async def observe(self) -> list[Entry]:
-        """Every entry that the gateway holds. Raises CulvertError GATEWAY_DOWN."""
-        everything = p4r.Entity(table_entry=p4r.TableEntry())
-        return await self._read([everything], _OBSERVE_SECONDS)
+    async def observe(self, keys: Collection[EntryKey] | None = None) -> list[Entry]:
+        """Every entry that the gateway holds, or what it holds under `keys`. Raises CulvertError GATEWAY_DOWN."""
+        found: list[Entry] = []
+        if keys is None or len(keys) > _PORTION:
+            await self._read(found.append, [_EVERYTHING], _OBSERVE_SECONDS)
+            return [item for item in found if keys is None or item.key in keys]
+        await self._read(found.append, [self._encoding.key(key) for key in keys], _OBSERVE_SECONDS)
+        return found
+
+    async def hashes(self) -> dict[EntryKey, int]:
+        """Every entry that the gateway holds, as its hash by its key. Raises CulvertError GATEWAY_DOWN."""
+        found: dict[EntryKey, int] = {}
+        await self._read(lambda item: found.update({item.key: hash(item)}), [_EVERYTHING], _OBSERVE_SECONDS)
+        return found
 
     async def stored(self, entries: Sequence[Entry]) -> list[Entry]:
         """What the gateway holds under the keys of `entries`. Raises CulvertError GATEWAY_DOWN."""
-        return await self._read([self._encoding.key(item) for item in entries], WRITE_SECONDS)
+        found: list[Entry] = []
+        await self._read(found.append, [self._encoding.key(item.key) for item in entries], WRITE_SECONDS)
+        return found
 
     async def carried(self, table: str) -> p4runtime.Carried:
         """What each SA's entries of a table have seen. Raises CulvertError GATEWAY_DOWN."""
@@ -244,14 +257,17 @@ class Link:
             counted = await p4runtime.array(switch, "drops")
         return {cause: counted[index] for index, cause in drops.CAUSES.items() if counted.get(index)}
 
-    async def _read(self, wanted: Sequence[p4r.Entity], seconds: float) -> list[Entry]:
-        decode = self._encoding.entry
-        found: list[Entry | None] = []
+    async def _read(
+        self, take: Callable[[Entry], object], wanted: Sequence[p4r.Entity], seconds: float
+    ) -> None:
+        if not wanted:
+            return
         async with self._reading(seconds) as switch:
             async for portion in p4runtime.read(switch, wanted):
                 self._heard = time.monotonic()
-                found += [decode(entity.table_entry) for entity in portion]
-        return [item for item in found if item is not None]
+                for entity in portion:
+                    if (item := self._encoding.entry(entity.table_entry)) is not None:
+                        take(item)
 
     @asynccontextmanager
     async def _reading(self, seconds: float) -> AsyncGenerator[finsy.Switch]:

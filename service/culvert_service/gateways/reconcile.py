@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 
 from culvert_service.gateways.comparison import Compared, compared
-from culvert_service.gateways.diff import DesiredTunnel, Plan, plan
+from culvert_service.gateways.diff import DesiredTunnel, Plan, Sieve, plan
 from culvert_service.gateways.entry import Entry, Kind
 from culvert_service.gateways.health import Drift
 from culvert_service.gateways.link import Link
@@ -19,8 +19,8 @@ _log = logging.getLogger(__name__)
 # In which a set-up ends.
 _SETTLE_SECONDS = 0.2
 
-# The tunnels that the database wants on a gateway.
-DesiredTunnels = Callable[[int], Awaitable[Sequence[DesiredTunnel]]]
+# The tunnels that the database wants on a gateway, in portions.
+DesiredTunnels = Callable[[int], AsyncIterable[Sequence[DesiredTunnel]]]
 # Tunnels whose SAs a gateway does not have any more.
 TunnelsLost = Callable[[Link, Sequence[DesiredTunnel]], Awaitable[None]]
 
@@ -67,13 +67,16 @@ def _drift(todo: Plan) -> Drift:
 
 
 async def _difference(link: Link, desired_tunnels: DesiredTunnels) -> Plan:
-    todo, _ = await _look(link, desired_tunnels)
-    return todo
+    sieve = Sieve(static_entries(link.config.site), await link.hashes())
+    # Beside: the rest of the process goes on while a hundred thousand entries are compared.
+    async for portion in desired_tunnels(link.config.id):
+        await asyncio.to_thread(sieve.add, portion)
+    observed = await link.observe(sieve.entries)
+    return await asyncio.to_thread(plan, sieve.static, sieve.tunnels, observed)
 
 
 async def _look(link: Link, desired_tunnels: DesiredTunnels) -> tuple[Plan, list[Entry]]:
-    """With what was observed."""
-    tunnels = await desired_tunnels(link.config.id)
+    """With all that was observed."""
+    tunnels = [one async for portion in desired_tunnels(link.config.id) for one in portion]
     observed = await link.observe()
-    # Beside: the rest of the process goes on while a hundred thousand entries are compared.
     return await asyncio.to_thread(plan, static_entries(link.config.site), tunnels, observed), observed

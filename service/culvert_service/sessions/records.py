@@ -26,6 +26,7 @@ from culvert_db import (
 from culvert_proto import CulvertError
 from sqlalchemy import (
     ColumnElement,
+    Integer,
     LargeBinary,
     Table,
     Text,
@@ -44,11 +45,15 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
+from culvert_service.gateways.sa import Endpoint
 from culvert_service.sessions.json_rows import GATEWAY, parse_gateway, parse_inner, parse_shape
 from culvert_service.sessions.record import TunnelRecord, parse
 
 # Whoever began a drain has ended it by then. A controller that died in between has not.
 ABANDONED = timedelta(seconds=1)
+# What is read of a gateway at a time; endpoints are not negative.
+_PORTION = 1000
+_BEFORE_ALL = -1
 
 _LOCK = Statement(select(Tunnel.id).where(Tunnel.id == bindparam("tunnel_id")).with_for_update())
 _REMOVE = Statement(sql_delete(cast("Table", Tunnel.__table__)).where(Tunnel.id == bindparam("tunnel_id")))
@@ -91,14 +96,16 @@ _RECORDS = Statement(_RECORD.where(Tunnel.id == func.any(bindparam("tunnel_ids",
 # Their gateway, and resources that many of them share, are not repeated for each.
 _OF_GATEWAY = Tunnel.gateway_id == bindparam("gateway_id")
 _TUNNELS_OF_GATEWAY = Statement(
-    select(Tunnel.resource_id, as_json(Tunnel), _SAS_OF_IT, as_json(Address))
+    select(Tunnel.endpoint, Tunnel.resource_id, as_json(Tunnel), _SAS_OF_IT, as_json(Address))
     .join(Address, and_(Address.gateway_id == Tunnel.gateway_id, Address.device_id == Tunnel.device_id))
-    .where(_OF_GATEWAY)
+    .where(_OF_GATEWAY, Tunnel.endpoint > bindparam("after"))
+    .order_by(Tunnel.endpoint)
+    .limit(_PORTION)
 )
 _SHAPES_OF_GATEWAY = Statement(
     select(Resource.id, as_json(Resource), GATEWAY)
     .join(Gateway, Gateway.id == bindparam("gateway_id"))
-    .where(Resource.id.in_(select(Tunnel.resource_id).where(_OF_GATEWAY)))
+    .where(Resource.id == func.any(bindparam("resource_ids", type_=ARRAY(Integer))))
 )
 
 
@@ -177,8 +184,8 @@ async def remove(session: AsyncSession | Direct, tunnel_id: uuid.UUID) -> None:
     await _REMOVE.run(session, tunnel_id=tunnel_id)
 
 
-async def on_gateway(session: AsyncSession, gateway_id: int) -> list[TunnelRecord]:
-    """The tunnels that a gateway should carry; SAs whose drain nobody ended, when it was time, are forgotten."""
+async def forget_drained(session: AsyncSession, gateway_id: int) -> None:
+    """SAs of a gateway whose drain nobody ended when it was time, and what they were the last of."""
     drained = SecurityAssociation.drain_until <= func.now() - ABANDONED
     of_it = SecurityAssociation.tunnel_id == Tunnel.id
     left = and_(Tunnel.state == TunnelState.LEAVING, ~exists().where(of_it))
@@ -193,18 +200,30 @@ async def on_gateway(session: AsyncSession, gateway_id: int) -> list[TunnelRecor
         sas = SecurityAssociation.tunnel_id.in_(ids)
         await session.execute(sql_delete(SecurityAssociation).where(sas, drained))
         await session.execute(sql_delete(Tunnel).where(Tunnel.id.in_(ids), left))
-    rows = await _TUNNELS_OF_GATEWAY.rows(session, gateway_id=gateway_id)
-    shared = await _SHAPES_OF_GATEWAY.rows(session, gateway_id=gateway_id)
+
+
+async def on_gateway(
+    session: AsyncSession, gateway_id: int, after: Endpoint | None = None
+) -> tuple[list[TunnelRecord], Endpoint | None]:
+    """A portion of the tunnels that a gateway should carry, and after which one the next begins; None after the last."""
+    rows = await _TUNNELS_OF_GATEWAY.rows(
+        session, gateway_id=gateway_id, after=_BEFORE_ALL if after is None else after
+    )
+    if not rows:
+        return [], None
+    resources = sorted({resource for _, resource, *_ in rows})
+    shared = await _SHAPES_OF_GATEWAY.rows(session, gateway_id=gateway_id, resource_ids=resources)
     shapes = {number: (resource, gateway) for number, resource, gateway in shared}
-    # Thousands of them take longer than whoever opens a tunnel meanwhile should wait. One whose resource is gone was
-    # closed between the two statements.
-    return await asyncio.to_thread(
+    # Beside, because a thousand take longer than whoever opens a tunnel meanwhile should wait. One whose resource is gone
+    # was closed between the two statements.
+    found = await asyncio.to_thread(
         lambda: [
             _record(shown, sas, *shapes[resource], inner)
-            for resource, shown, sas, inner in rows
+            for _, resource, shown, sas, inner in rows
             if resource in shapes
         ]
     )
+    return found, rows[-1][0]
 
 
 async def tunnel_of_sa(session: AsyncSession, gateway_id: int, sa_id: int) -> uuid.UUID | None:

@@ -7,7 +7,7 @@ import datetime
 import logging
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from culvert_db import Direct, Sessions, Tunnel, TunnelState
@@ -22,6 +22,7 @@ from culvert_service.gateways.entry import Update, modifies
 from culvert_service.gateways.fleet import ElsewhereError, Fleet
 from culvert_service.gateways.link import Link
 from culvert_service.gateways.remote import Remote
+from culvert_service.gateways.sa import Endpoint
 from culvert_service.gateways.tunnel_entries import install_pair, policy_entries, remove_pair
 from culvert_service.identity import repository as identity
 from culvert_service.identity.denials import Denials
@@ -47,9 +48,6 @@ from culvert_service.watch.hub import Hub, SaExpiring, TunnelClosed
 from culvert_service.watch.pushes import Pushes
 
 _log = logging.getLogger(__name__)
-
-# Tunnels whose entries are made in one go; between two, others have their turn.
-_PORTION = 500
 
 # Set-ups and renewals that are under way. More would not end sooner; but each would take so long that a gateway which
 # answers at once seems not to.
@@ -198,22 +196,23 @@ class Tunnels:
         shown = page.cut(found, lambda one: (one.tunnel.opened_at, one.tunnel.id))
         return [TunnelOut.of(listed) for listed in shown]
 
-    async def desired(self, gateway_id: int) -> Sequence[DesiredTunnel]:
+    async def desired(self, gateway_id: int) -> AsyncGenerator[Sequence[DesiredTunnel]]:
         """For the reconciler. A tunnel whose device has not renewed its keys in their whole life is closed."""
         async with self._sessions.begin() as session:
             now = await clock(session)
-            found = await records.on_gateway(session, gateway_id)
-        if over := [record for record in found if record.ends_at is not None and record.ends_at <= now]:
-            which = or_(*(_as_it_was(record.id, record.session.current) for record in over))
-            # Beside: whoever reconciles has the gateway to itself.
-            with audit.controller_acts():
-                self._spawn(self.close(CulvertError(Reason.CLOSED_IDLE), which))
-        desired: list[DesiredTunnel] = []
-        for number, record in enumerate(found):
-            desired.append(record.desired())
-            if number % _PORTION == 0:
-                await asyncio.sleep(0)
-        return desired
+            await records.forget_drained(session, gateway_id)
+        after: Endpoint | None = None
+        while True:
+            async with self._sessions() as session:
+                found, after = await records.on_gateway(session, gateway_id, after)
+            if after is None:
+                return
+            if over := [record for record in found if record.ends_at is not None and record.ends_at <= now]:
+                which = or_(*(_as_it_was(record.id, record.session.current) for record in over))
+                # Beside: whoever reconciles has the gateway to itself.
+                with audit.controller_acts():
+                    self._spawn(self.close(CulvertError(Reason.CLOSED_IDLE), which))
+            yield [record.desired() for record in found]
 
     async def lost(self, link: Link, tunnels: Sequence[DesiredTunnel]) -> None:
         """For the reconciler: these SAs are gone from the gateway."""
