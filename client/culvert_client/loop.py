@@ -138,6 +138,7 @@ class Daemon:
         if self._system_dns is not None:
             await self._system_dns.stop()
         await self._listener.close()
+        self._resolver.close()
         await self._front.close()
         await self._grpc.stop(grace=0.2)
         await asyncio.gather(*(organisation.close() for organisation in self._all()))

@@ -11,8 +11,8 @@ import pytest
 CORE = Path(culvert_client.__file__).parent / "core"
 
 PURE = {
-    "__future__", "bisect", "collections", "dataclasses", "enum", "ipaddress", "itertools", "re", "struct", "typing",
-    "urllib",
+    "__future__", "bisect", "collections", "dataclasses", "enum", "functools", "ipaddress", "itertools", "re", "struct",
+    "typing", "urllib",
     # Reads and writes DNS messages; its resolver and its queries are other modules.
     "dns",
     # The messages and the error catalogue.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import struct
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
@@ -12,19 +13,20 @@ import dns.edns
 import dns.exception
 import dns.flags
 import dns.message
-import dns.name
 import dns.opcode
 import dns.rcode
+import dns.rdata
 import dns.rdataclass
 import dns.rdatatype
 import dns.rrset
+import dns.wire
 from culvert_proto import CulvertError, Reason
 
 from culvert_client.core.grant import Address
 from culvert_client.core.profile import Profile, canonical
 
 # Firefox asks this name before it goes around the system's resolver; NXDOMAIN keeps it with us.
-CANARY = dns.name.from_text("use-application-dns.net")
+CANARY = "use-application-dns.net"
 TXT_MARK = b"ipsec-tunneling:yes"
 # Types that a browser asks before it connects (RFC 9460 section 3: HTTPS beside A and AAAA).
 CONNECTING = frozenset({dns.rdatatype.A, dns.rdatatype.AAAA, dns.rdatatype.HTTPS})
@@ -67,17 +69,31 @@ def classify(wire: bytes, profile: Profile) -> Question:
         return Question(Kind.DROP)
     if dns.opcode.from_flags(flags) != dns.opcode.QUERY:
         return Question(Kind.NOT_IMPLEMENTED)
-    asked = question_of(wire)
-    if questions != 1 or asked is None:
+    asked = _question_bytes(wire)
+    found = _named(question_of(wire)) if asked is None else _read(asked)
+    if questions != 1 or found is None:
         return Question(Kind.FORMAT_ERROR)
-    if asked.name == CANARY:
+    fqdn, rdclass, rdtype = found
+    if fqdn == CANARY:
         return Question(Kind.CANARY)
-    fqdn = canonical(asked.name.to_text())
-    if asked.rdclass != dns.rdataclass.IN or asked.rdtype not in CONNECTING:
+    if rdclass != dns.rdataclass.IN or rdtype not in CONNECTING:
         return Question(Kind.FORWARD, fqdn)
     if profile.manages(fqdn):
         return Question(Kind.HOLD, fqdn)
     return Question(Kind.SCREEN if profile.protected_prefixes else Kind.FORWARD, fqdn)
+
+
+@functools.lru_cache(maxsize=1024)
+def _read(asked: bytes) -> tuple[str, int, int] | None:
+    """As `_named`, of `_question_bytes`. The same few are asked again and again."""
+    return _named(question_of(_HEADER.pack(0, 0, 1, 0, 0, 0) + asked))
+
+
+def _named(question: dns.rrset.RRset | None) -> tuple[str, int, int] | None:
+    """The name as it is compared, class and type."""
+    if question is None:
+        return None
+    return canonical(question.name.to_text()), question.rdclass, question.rdtype
 
 
 def question_of(wire: bytes) -> dns.rrset.RRset | None:
@@ -138,22 +154,43 @@ def id_of(message: bytes) -> int:
 def addresses_in(reply: bytes) -> frozenset[Address] | None:
     """Every address that the asker could connect to after this answer, whatever name it stands under. None when malformed.
 
-    For HTTPS the hints count, and the additional section too (RFC 9460 section 5).
+    For HTTPS the hints count, and the additional section too (RFC 9460 section 5). Of the rest, whose reading would take
+    most of the time, the frames alone are read.
     """
+    found: set[Address] = set()
     try:
-        message = dns.message.from_wire(reply, ignore_trailing=True)
-        found: set[Address] = set()
-        https = any(asked.rdtype == dns.rdatatype.HTTPS for asked in message.question)
-        for rrset in [*message.answer, *(message.additional if https else ())]:
-            for rdata in _rdata(rrset):
-                if rrset.rdtype in (dns.rdatatype.A, dns.rdatatype.AAAA):
-                    found.add(_unmapped(rdata.address))
-                elif rrset.rdtype in (dns.rdatatype.HTTPS, dns.rdatatype.SVCB):
-                    for parameter in rdata.params.values():
-                        found.update(map(_unmapped, getattr(parameter, "addresses", ())))
+        parser: Any = dns.wire.Parser(reply)
+        _, _, questions, answers, authorities, additional = parser.get_struct(_HEADER.format)
+        https = False
+        for _ in range(questions):
+            parser.get_name(decompress=True)
+            rdtype, _ = parser.get_struct("!HH")
+            https = https or rdtype == dns.rdatatype.HTTPS
+        for number in range(answers + authorities + additional):
+            parser.get_name(decompress=True)
+            rdtype, rdclass, _, length = parser.get_struct("!HHIH")
+            with parser.restrict_to(length):
+                leads = number < answers or (https and number >= answers + authorities)
+                if leads and rdclass == dns.rdataclass.IN:
+                    found |= _addresses(rdtype, parser)
+                parser.get_remaining()
     except _MALFORMED:
         return None
     return frozenset(found)
+
+
+def _addresses(rdtype: int, parser: Any) -> set[Address]:
+    match rdtype:
+        case dns.rdatatype.A:
+            return {IPv4Address(parser.get_remaining())}
+        case dns.rdatatype.AAAA:
+            return {_unmapped(IPv6Address(parser.get_remaining()))}
+        case dns.rdatatype.HTTPS | dns.rdatatype.SVCB:
+            rdata: Any = dns.rdata.from_wire_parser(dns.rdataclass.IN, rdtype, parser)
+            hints = (getattr(it, "addresses", ()) for it in rdata.params.values())
+            return {_unmapped(ip_address(text)) for texts in hints for text in texts}
+        case _:
+            return set()
 
 
 def rebinds(reply: bytes, fqdn: str, profile: Profile) -> CulvertError | None:
@@ -267,7 +304,6 @@ def _rdata(rrset: dns.rrset.RRset) -> list[Any]:
     return list(rrset) if rrset.rdclass == dns.rdataclass.IN else []
 
 
-def _unmapped(text: str) -> Address:
-    address: IPv4Address | IPv6Address = ip_address(text)
+def _unmapped(address: Address) -> Address:
     # A system connects to the IPv4 address inside ::ffff:0:0/96.
     return address.ipv4_mapped or address if isinstance(address, IPv6Address) else address

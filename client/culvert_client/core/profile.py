@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 
 import dns.exception
@@ -78,6 +79,7 @@ def canonical(fqdn: str) -> str:
     return fqdn.strip().rstrip(".").lower()
 
 
+@functools.lru_cache(maxsize=1024)
 def _name(fqdn: str) -> dns.name.Name | None:
     try:
         return dns.name.from_text(fqdn)

@@ -1,10 +1,14 @@
-"""One query from its arrival to its answer: forwarded, refused, or held until the client has decided."""
+"""One query from its arrival to its answer: forwarded, refused, or held until the client has decided.
+
+Somebody's page waits: a query goes on to the name server before the client thinks about it, and an answer goes out as soon
+as it is released, neither of them after a turn of the event loop.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 from collections.abc import Callable
+from dataclasses import dataclass
 from ipaddress import IPv6Network
 
 import dns.rcode
@@ -12,9 +16,20 @@ from culvert_proto import CulvertError, Reason
 
 from culvert_client.core import dns_wire
 from culvert_client.core.client_events import Event, QueryHeld, UpstreamAnswered
-from culvert_client.core.dns_wire import Kind
+from culvert_client.core.dns_wire import Kind, Question
 from culvert_client.core.profile import Profile
-from culvert_client.stub.upstream import Upstream
+from culvert_client.stub.upstream import Exchange, Upstream
+
+Answer = Callable[[bytes | None], None]
+"""Is called once, with the answer's bytes; with None for what deserves none."""
+
+
+@dataclass(slots=True)
+class _Held:
+    query: bytes
+    fqdn: str
+    answer: Answer
+    reply: bytes | None = None
 
 
 class Resolver:
@@ -36,62 +51,68 @@ class Resolver:
         self._profile, self._profile_beside = profile, profile_beside
         self._post = post
         self._numbers = itertools.count(1)
-        self._verdicts: dict[int, asyncio.Future[CulvertError | None]] = {}
+        self._held: dict[int, _Held] = {}
+        self._asking: dict[int, Exchange] = {}
 
-    async def resolve(self, query: bytes) -> bytes | None:
-        """The answer's bytes; None for what deserves none."""
+    def resolve(self, query: bytes, answer: Answer) -> None:
         question = dns_wire.classify(query, self._profile())
         match question.kind:
             case Kind.DROP:
-                return None
+                answer(None)
             case Kind.FORMAT_ERROR:
-                return dns_wire.refusal(query, dns.rcode.FORMERR)
+                answer(dns_wire.refusal(query, dns.rcode.FORMERR))
             case Kind.NOT_IMPLEMENTED:
-                return dns_wire.refusal(query, dns.rcode.NOTIMP)
+                answer(dns_wire.refusal(query, dns.rcode.NOTIMP))
             case Kind.CANARY:
-                return dns_wire.refusal(query, dns.rcode.NXDOMAIN)
-            case Kind.FORWARD:
-                reply = await self._upstream.exchange(query)
-                return reply if reply is not None else _failed(query, _silent(question.fqdn))
-            case Kind.SCREEN:
-                reply = await self._upstream.exchange(query)
-                if reply is None:
-                    return _failed(query, _silent(question.fqdn))
-                error = dns_wire.rebinds(reply, question.fqdn, self._profile())
-                return reply if error is None else _failed(query, error)
+                answer(dns_wire.refusal(query, dns.rcode.NXDOMAIN))
+            case Kind.FORWARD | Kind.SCREEN:
+                self._ask(query, lambda _, reply: self._forwarded(query, question, answer, reply))
             case Kind.HOLD:
-                return await self._held(query, question.fqdn)
+                number = self._ask(query, self._answered)
+                self._held[number] = _Held(query, question.fqdn, answer)
+                self._post(QueryHeld(number, question.fqdn))
 
     def settle(self, number: int, error: CulvertError | None) -> None:
         """Release the answer of a held query, or refuse it with the error."""
-        verdict = self._verdicts.get(number)
-        if verdict is not None and not verdict.done():
-            verdict.set_result(error)
-
-    async def _held(self, query: bytes, fqdn: str) -> bytes:
-        number = next(self._numbers)
-        verdict = self._verdicts[number] = asyncio.get_running_loop().create_future()
-        asking = asyncio.ensure_future(self._ask(number, query))
-        try:
-            self._post(QueryHeld(number, fqdn))
-            error = await verdict
-            reply = await asking if error is None else None
-            beside = self._profile_beside(fqdn)
-            if reply is not None and beside.protected_prefixes:
-                # Nor may one organisation's names lead into another's network.
-                error = dns_wire.rebinds(reply, fqdn, beside)
-                reply = reply if error is None else None
-            return reply if reply is not None else _failed(query, error or _silent(fqdn))
-        finally:
-            del self._verdicts[number]
+        held = self._held.pop(number, None)
+        if held is None:
+            return
+        reply = held.reply if error is None else None
+        beside = self._profile_beside(held.fqdn)
+        if reply is not None and beside.protected_prefixes:
+            # Nor may one organisation's names lead into another's network.
+            error = dns_wire.rebinds(reply, held.fqdn, beside)
+            reply = reply if error is None else None
+        held.answer(reply if reply is not None else _failed(held.query, error or _silent(held.fqdn)))
+        if (asking := self._asking.pop(number, None)) is not None:
             asking.cancel()
 
-    async def _ask(self, number: int, query: bytes) -> bytes | None:
-        reply, prefix = await self._upstream.exchange(query), self._translator()
+    def close(self) -> None:
+        """Whoever waits gets no answer."""
+        for asking in self._asking.values():
+            asking.cancel()
+
+    def _ask(self, query: bytes, done: Callable[[int, bytes | None], None]) -> int:
+        def answered(reply: bytes | None) -> None:
+            del self._asking[number]
+            done(number, reply)
+
+        number = next(self._numbers)
+        self._asking[number] = self._upstream.begin(query, answered)
+        return number
+
+    def _forwarded(self, query: bytes, question: Question, answer: Answer, reply: bytes | None) -> None:
+        error = _silent(question.fqdn) if reply is None else None
+        if reply is not None and question.kind is Kind.SCREEN:
+            error = dns_wire.rebinds(reply, question.fqdn, self._profile())
+        answer(reply if error is None else _failed(query, error))
+
+    def _answered(self, number: int, reply: bytes | None) -> None:
+        prefix = self._translator()
         if reply is not None and prefix is not None:
             reply = dns_wire.without(reply, prefix)
+        self._held[number].reply = reply
         self._post(UpstreamAnswered(number, None if reply is None else dns_wire.addresses_in(reply)))
-        return reply
 
 
 def _silent(fqdn: str) -> CulvertError:

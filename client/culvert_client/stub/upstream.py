@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from culvert_client.config import Endpoint
 from culvert_client.core import dns_wire
@@ -17,6 +17,8 @@ TRIES = 2
 TCP_TIMEOUT = 1.6
 # RFC 768: what its length field can say.
 LONGEST_DATAGRAM = 65535
+
+Done = Callable[[bytes | None], None]
 
 
 class Upstream:
@@ -30,17 +32,18 @@ class Upstream:
         before, self._servers = self._servers, servers
         return servers != before
 
+    def begin(self, query: bytes, done: Done) -> Exchange:
+        """The query is on its way when this returns. `done` is called once, later, with what `exchange` returns."""
+        return Exchange(self._servers, self._reach, query, done)
+
     async def exchange(self, query: bytes) -> bytes | None:
         """The answer under the query's own id, whole (over TCP when UDP truncates it); None when the servers are silent."""
-        query_id = secrets.randbelow(1 << 16)
-        sent = dns_wire.with_id(query, query_id)
-        for server in itertools.islice(itertools.cycle(self._servers), TRIES):
-            reply = await self._over_udp(server, sent, query_id)
-            if reply is not None and dns_wire.is_truncated(reply):
-                reply = await self._over_tcp(server, sent, query_id)
-            if reply is not None:
-                return dns_wire.with_id(reply, dns_wire.id_of(query))
-        return None
+        answered: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+        exchange = self.begin(query, answered.set_result)
+        try:
+            return await answered
+        finally:
+            exchange.cancel()
 
     async def says_tunnel(self, fqdn: str) -> bool | None:
         """Whether TXT says that the name needs a tunnel; None when the servers are silent. TXT only ever adds names."""
@@ -48,35 +51,96 @@ class Upstream:
         reply = await self.exchange(query) if query is not None else None
         return None if reply is None else dns_wire.txt_says_yes(reply)
 
-    async def _over_udp(self, server: Endpoint, sent: bytes, query_id: int) -> bytes | None:
-        loop, host = asyncio.get_running_loop(), self._reach(server.host)
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        with socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as end:
-            try:
-                # Connected: the kernel picks an unpredictable port and admits the server's address alone.
-                end.connect((host, server.port))
-                end.send(sent)
-                async with asyncio.timeout(TRY_TIMEOUT):
-                    # A forged answer must not end the wait for the real one.
-                    reply = await loop.sock_recv(end, LONGEST_DATAGRAM)
-                    while not dns_wire.answers(reply, sent, query_id):
-                        # Nor may a flood of them hold up all others.
-                        await asyncio.sleep(0)
-                        reply = await loop.sock_recv(end, LONGEST_DATAGRAM)
-            except (TimeoutError, OSError):
-                return None
-        return reply
 
-    async def _over_tcp(self, server: Endpoint, sent: bytes, query_id: int) -> bytes | None:
+class Exchange:
+    """One query at the name servers. It takes no task and no turn of the loop: somebody's page waits."""
+
+    # What is received is copied out at once: one is enough, and making one for each costs more than all else here.
+    _buffer = bytearray(LONGEST_DATAGRAM)
+
+    def __init__(
+        self, servers: Sequence[Endpoint], reach: Callable[[str], str], query: bytes, done: Done
+    ) -> None:
+        self._reach, self._query, self._done = reach, query, done
+        self._loop = asyncio.get_running_loop()
+        self._id = secrets.randbelow(1 << 16)
+        self._sent = dns_wire.with_id(query, self._id)
+        self._servers = itertools.islice(itertools.cycle(servers), TRIES)
+        self._end: socket.socket | None = None
+        self._timer: asyncio.TimerHandle | asyncio.Handle | None = None
+        self._fetching: asyncio.Task[None] | None = None
+        self._try_next()
+
+    def cancel(self) -> None:
+        """`done` is not called any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._fetching is not None:
+            self._fetching.cancel()
+        if self._end is not None:
+            self._loop.remove_reader(self._end)
+            self._end.close()
+            self._end = None
+
+    def _try_next(self) -> None:
+        self.cancel()
+        server = next(self._servers, None)
+        if server is None:
+            self._timer = self._loop.call_soon(self._done, None)
+            return
+        host = self._reach(server.host)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._end = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        try:
+            # Connected: the kernel picks an unpredictable port and admits the server's address alone.
+            self._end.connect((host, server.port))
+            self._end.send(self._sent)
+        except OSError:
+            self._end.close()
+            self._end = None
+            self._timer = self._loop.call_soon(self._try_next)
+            return
+        self._loop.add_reader(self._end, self._readable, self._end, server)
+        self._timer = self._loop.call_later(TRY_TIMEOUT, self._try_next)
+
+    def _readable(self, end: socket.socket, server: Endpoint) -> None:
+        try:
+            size = end.recv_into(self._buffer)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._try_next()
+            return
+        reply = bytes(self._buffer[:size])
+        # A forged answer must not end the wait for the real one; nor do many of them hold up all others.
+        if dns_wire.answers(reply, self._sent, self._id):
+            self.cancel()
+            if dns_wire.is_truncated(reply):
+                self._fetching = asyncio.create_task(self._fetch(server))
+            else:
+                self._finish(reply)
+
+    def _finish(self, reply: bytes) -> None:
+        self._done(dns_wire.with_id(reply, dns_wire.id_of(self._query)))
+
+    async def _fetch(self, server: Endpoint) -> None:
+        reply = await self._over_tcp(server)
+        self._fetching = None
+        if reply is None:
+            self._try_next()
+        else:
+            self._finish(reply)
+
+    async def _over_tcp(self, server: Endpoint) -> bytes | None:
         try:
             async with asyncio.timeout(TCP_TIMEOUT):
                 reader, writer = await asyncio.open_connection(self._reach(server.host), server.port)
                 try:
-                    writer.write(len(sent).to_bytes(2, "big") + sent)
+                    writer.write(len(self._sent).to_bytes(2, "big") + self._sent)
                     await writer.drain()
                     reply = await reader.readexactly(int.from_bytes(await reader.readexactly(2), "big"))
                 finally:
                     writer.close()
         except (OSError, TimeoutError, asyncio.IncompleteReadError):
             return None
-        return reply if dns_wire.answers(reply, sent, query_id) else None
+        return reply if dns_wire.answers(reply, self._sent, self._id) else None
