@@ -7,7 +7,7 @@ from culvert_db.dns import DnsLease, DnsRecord, DnsState, DnsZone, DnsZoneResour
 from culvert_db.engine import Sessions, create_engine, create_sessions
 from culvert_db.idempotency import IdempotencyKey
 from culvert_db.identity import Device, DeviceState, Invitation, RecoveryCode, Totp, User
-from culvert_db.migrate import upgrade
+from culvert_db.migrate import MigrationError, upgrade, upgrade_apart
 from culvert_db.network import Gateway, Resource, ResourceGateway
 from culvert_db.ownership import GatewayHealth, GatewayLease, GatewaySample, LiveController
 from culvert_db.policies import Group, GroupMember, Policy, PolicyResource, PolicyVersion
@@ -67,6 +67,7 @@ __all__ = [
     "IdempotencyKey",
     "Invitation",
     "LiveController",
+    "MigrationError",
     "Outcome",
     "Policy",
     "PolicyResource",
@@ -95,4 +96,5 @@ __all__ = [
     "doubted",
     "from_json",
     "upgrade",
+    "upgrade_apart",
 ]

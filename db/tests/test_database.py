@@ -26,6 +26,7 @@ from culvert_db import (
     DeviceState,
     Direction,
     Gateway,
+    MigrationError,
     PolicyVersion,
     Resource,
     SecurityAssociation,
@@ -35,6 +36,7 @@ from culvert_db import (
     create_engine,
     create_sessions,
     upgrade,
+    upgrade_apart,
 )
 from culvert_db.embedded import EmbeddedPostgres, PostgresFailedError
 from sqlalchemy import Connection, select, text
@@ -143,6 +145,17 @@ async def test_migrations_make_exactly_the_models_and_can_run_again(url: str) ->
         )
     await engine.dispose()
     assert difference == []
+
+
+async def test_a_process_of_its_own_migrates_too_and_says_why_it_could_not(url: str) -> None:
+    engine = create_engine(url)
+    await asyncio.gather(upgrade_apart(engine), upgrade_apart(engine))
+    async with engine.begin() as connection:
+        assert (await connection.scalars(select(Tunnel.id))).all() == []
+        await connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(MigrationError, match="Can't locate revision identified by '9999'"):
+        await upgrade_apart(engine)
+    await engine.dispose()
 
 
 async def test_two_controllers_may_migrate_at_once(url: str) -> None:

@@ -102,9 +102,11 @@ def stream(
     @functools.wraps(handler)
     async def wrapped(self: Any, request: Request, context: Caller) -> AsyncIterator[Response]:
         try:
-            async for response in handler(self, request, context):
+            responses = handler(self, request, context)
+            # Neither is kept while the stream waits, nor is a response.
+            del request
+            async for response in responses:
                 yield response
-                # Or it would be kept until the next one, for each stream.
                 del response
         except Exception as error:
             await abort(context, _known(error))

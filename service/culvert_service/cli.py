@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
-from culvert_db import log
+from culvert_db import MigrationError, log
 from culvert_db.embedded import PostgresFailedError
 
 from culvert_service import config, controller
@@ -244,6 +244,7 @@ def _run(
     except (
         config.ConfigurationError,
         PostgresFailedError,
+        MigrationError,
         MasterKeyError,
         CallRefusedError,
         OSError,

@@ -20,7 +20,7 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
-from culvert_db import GATEWAYS_CHANNEL, PUSHES_CHANNEL, Sessions, create_sessions, upgrade
+from culvert_db import GATEWAYS_CHANNEL, PUSHES_CHANNEL, Sessions, create_sessions, upgrade_apart
 from culvert_db.embedded import EmbeddedPostgres
 from culvert_proto import agent_pb2_grpc
 
@@ -71,7 +71,6 @@ from culvert_service.metrics.instruments import Instruments
 from culvert_service.metrics.rest_calls import RestCalls
 from culvert_service.metrics.state import State
 from culvert_service.oidc import endpoints as oidc_endpoints
-from culvert_service.oidc.provider import Provider
 from culvert_service.oidc.service import Oidc
 from culvert_service.pki.authority import Authority
 from culvert_service.pki.master_key import MasterKey
@@ -101,6 +100,8 @@ from culvert_service.watch.pushes import Pushes
 if TYPE_CHECKING:
     import grpc.aio
 
+    from culvert_service.oidc.provider import Provider
+
 _log = logging.getLogger(__name__)
 
 # Tunnels and entries by the thousand are computed beside. What a click waits for takes its turn back after this long, and
@@ -129,7 +130,7 @@ async def database(settings: Settings) -> AsyncGenerator[Sessions]:
         except ValueError as error:
             raise ConfigurationError(f"database_url: {error}") from None
         stack.push_async_callback(engine.dispose)
-        await upgrade(engine)
+        await upgrade_apart(engine)
         private_files.write(settings.state_dir / "database-url", url.encode() + b"\n")
         yield create_sessions(engine)
 
@@ -409,6 +410,9 @@ def _oidc_provider(settings: Settings) -> Provider | None:
         secret = file.read_text().strip()
     except (OSError, UnicodeDecodeError):
         raise ConfigurationError(f"oidc_client_secret_file: {file} cannot be read") from None
+    # What a provider needs is a large part of what this process imports, and most have none.
+    from culvert_service.oidc.provider import Provider
+
     return Provider(issuer, client, secret, f"{settings.rest_url}/api/v1/oidc/callback")
 
 

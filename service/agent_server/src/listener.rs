@@ -56,7 +56,8 @@ pub async fn serve(
             // Whoever shows no certificate is a stranger.
             if let Ok(Ok((stream, device))) = tokio::time::timeout(handshake_time, handshake).await
             {
-                converse(stream, device, board, watcher).await;
+                // A task of its own: what the handshake needed does not stay as long as the connection.
+                tokio::spawn(conversation(stream, device, board, watcher));
             }
         });
     }
@@ -91,12 +92,13 @@ async fn handshake(
     ))
 }
 
-async fn converse(
+/// No `async fn`, whose future would have room for the stream twice. Why a device went is of no use to anybody.
+fn conversation(
     stream: TlsStream<TcpStream>,
     device: Device,
     board: Arc<Board>,
     watcher: Watcher,
-) {
+) -> impl Future<Output = Result<(), hyper::Error>> {
     let service = service_fn(move |request| {
         let board = Arc::clone(&board);
         async move { Ok::<_, Infallible>(call::answer(board, device, request).await) }
@@ -107,6 +109,5 @@ async fn converse(
         .keep_alive_interval(KEEPALIVE_EVERY)
         .keep_alive_timeout(SILENCE)
         .serve_connection(TokioIo::new(stream), service);
-    // Why a device went is of no use to anybody.
-    let _ = watcher.watch(connection).await;
+    watcher.watch(connection)
 }

@@ -82,6 +82,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         # What this names lasts as long as the stream, for each of thousands.
         who = await self._caller(context)
         device_id = await self._seen(who, request)
+        del request
         watcher = self._hub.open(device_id)
         try:
             async with self._stream_turns:

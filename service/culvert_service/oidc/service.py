@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from culvert_db import ActorKind, Admin, AdminIdentity, Sessions, User
 from culvert_proto import CulvertError, Reason
@@ -18,9 +19,11 @@ from culvert_service.audit.log import Actor, Line, acting
 from culvert_service.identity.schemas import InvitationOut
 from culvert_service.oidc import flow as flows
 from culvert_service.oidc.flow import Flow
-from culvert_service.oidc.provider import Provider, Subject
 from culvert_service.oidc.schemas import OidcIn
 from culvert_service.pki.master_key import MasterKey
+
+if TYPE_CHECKING:
+    from culvert_service.oidc.provider import Provider, Subject
 
 Invite = Callable[[str], Awaitable[InvitationOut]]
 

@@ -172,7 +172,10 @@ class _Call:
                 answer = await method.unary_unary(request, context)
             self._call.send(method.response_serializer(answer))
             return
-        async with contextlib.aclosing(method.unary_stream(request, context)) as answers:
+        stream = method.unary_stream(request, context)
+        # Thousands of streams wait: what they have read is not kept for each.
+        del request
+        async with contextlib.aclosing(stream) as answers:
             async for answer in answers:
                 self._taken = asyncio.get_running_loop().create_future()
                 self._call.send(method.response_serializer(answer))
