@@ -226,7 +226,11 @@ class Link:
     async def hashes(self) -> dict[EntryKey, int]:
         """Every entry that the gateway holds, as its hash by its key. Raises CulvertError GATEWAY_DOWN."""
         found: dict[EntryKey, int] = {}
-        await self._read(lambda item: found.update({item.key: hash(item)}), [_EVERYTHING], _OBSERVE_SECONDS)
+
+        def take(item: Entry) -> None:
+            found[item.key] = hash(item)
+
+        await self._read(take, [_EVERYTHING], _OBSERVE_SECONDS)
         return found
 
     async def stored(self, entries: Sequence[Entry]) -> list[Entry]:
