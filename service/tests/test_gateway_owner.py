@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 from culvert_proto import Reason
+from finsy.proto import p4r
 from sqlalchemy import text
 
-from .conftest import World, free_port, refused, until
+from .conftest import World, free_port, refused, serving, until
 from .switch import Switch
 
 pytestmark = pytest.mark.slow
@@ -66,6 +67,32 @@ async def test_why_there_is_no_connection_is_said_in_words(world: World) -> None
         await world.add_gateway("gw-other", other.sockets[0].getsockname()[1], 2)
         await until(lambda: reason("gw-away"), lambda why: why == "nothing listens at its P4Runtime address")
         await until(lambda: reason("gw-other"), lambda why: why.startswith("TLS with it fails"))
+
+
+async def test_what_matches_everything_is_repaired_without_its_neighbours(world: World) -> None:
+    """To P4Runtime a read of an entry without match fields is one of the whole table (section 11.1)."""
+    switch, port = Switch(), free_port()
+    await world.add_gateway("gw-six", port, address6="2001:db8:1::1")
+    async with serving(world, switch, "gw-six", port):
+        await world.online("gw-six")
+        before = {key: entry.SerializeToString(deterministic=True) for key, entry in switch.entries.items()}
+        routes = [entry for entry in switch.entries.values() if entry.table_id == switch.table("route")]
+        (everything,) = [entry for entry in routes if not entry.match]
+        switch.silent = True
+        await world.online("gw-six", wanted="offline")
+        everything.action.action.params[0].value = b"\x63"
+        switch.writes.clear()
+        switch.silent = False
+        await world.online("gw-six")
+    (update,) = [
+        update
+        for request in switch.writes
+        for update in request.updates
+        if update.entity.HasField("table_entry")
+    ]
+    assert (update.type, len(update.entity.table_entry.match)) == (p4r.Update.MODIFY, 0)
+    after = {key: entry.SerializeToString(deterministic=True) for key, entry in switch.entries.items()}
+    assert after == before
 
 
 async def test_drift_is_repaired_and_shown(

@@ -219,9 +219,10 @@ class Link:
         found: list[Entry] = []
         if keys is None or len(keys) > _PORTION:
             await self._read(found.append, [_EVERYTHING], _OBSERVE_SECONDS)
-            return [item for item in found if keys is None or item.key in keys]
-        await self._read(found.append, [self._encoding.key(key) for key in keys], _OBSERVE_SECONDS)
-        return found
+        else:
+            await self._read(found.append, [self._encoding.key(key) for key in keys], _OBSERVE_SECONDS)
+        # A key without match fields asks for all of its table (P4Runtime section 11.1).
+        return [item for item in found if keys is None or item.key in keys]
 
     async def hashes(self) -> dict[EntryKey, int]:
         """Every entry that the gateway holds, as its hash by its key. Raises CulvertError GATEWAY_DOWN."""
