@@ -14,8 +14,8 @@ class Source extends EventTarget {
   close() {
     this.isClosed = true;
   }
-  tell(view: string, told: object) {
-    this.dispatchEvent(new MessageEvent(view, { data: JSON.stringify(told), lastEventId: "1" }));
+  tell(view: string, told: object, lastEventId = "1") {
+    this.dispatchEvent(new MessageEvent(view, { data: JSON.stringify(told), lastEventId }));
   }
 }
 
@@ -61,4 +61,28 @@ test("a stream that was opened before goes on with what it has said, and is the 
   leave();
   stream.settle();
   expect(source.isClosed).toBe(true);
+});
+
+test("what was told while nobody heard it is told again to who watches next", () => {
+  vi.stubGlobal("EventSource", Source);
+  vi.stubGlobal("document", { hidden: false, addEventListener: vi.fn(), removeEventListener: vi.fn() });
+  vi.stubGlobal("window", globalThis);
+  const stream = new Stream();
+  const asked = () => Source.made.map(({ url }) => new URL(url, "https://here").searchParams.get("since"));
+  stream.watch("audit", () => undefined);
+  const leave = stream.watch("gateways", () => undefined);
+  stream.settle();
+  Source.made[0]?.tell("audit", { kind: "begins" }, "audit=a");
+  leave();
+  // The stream is still the one of both.
+  Source.made[0]?.tell("gateways", { kind: "snapshot" }, "audit=a;gateways=g");
+  const leaveAgain = stream.watch("gateways", () => undefined);
+  stream.settle();
+  expect(asked()).toEqual([null, "audit=a"]);
+  Source.made[1]?.tell("gateways", { kind: "snapshot" }, "audit=a;gateways=g");
+  leaveAgain();
+  stream.settle();
+  stream.watch("gateways", () => undefined);
+  stream.settle();
+  expect(asked()).toEqual([null, "audit=a", "audit=a;gateways=g", "audit=a;gateways=g"]);
 });

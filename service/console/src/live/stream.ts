@@ -23,6 +23,8 @@ export class Stream {
   private source: EventSource | null = null;
   private held = "";
   private last = "";
+  /** What has told something that nobody heard any more: it has to begin anew. */
+  private readonly missed = new Set<View>();
   private state: Link = "connecting";
   private pending: number | undefined;
 
@@ -57,7 +59,12 @@ export class Stream {
   /** Without waiting for more to watch. */
   readonly settle = (): void => {
     const wanted = document.hidden ? "" : [...this.views.keys()].sort().join();
-    if (wanted === this.held && this.source !== null) return;
+    if (
+      wanted === this.held &&
+      this.source !== null &&
+      ![...this.views.keys()].some((it) => this.missed.has(it))
+    )
+      return;
     this.close();
     if (wanted !== "") this.open(wanted);
   };
@@ -71,6 +78,10 @@ export class Stream {
   }
 
   private open(wanted: string): void {
+    // An event's id is a place for each view, `view=place;view=place`.
+    const places = this.last.split(";").filter((place) => !this.missed.has(place.split("=", 1)[0] as View));
+    this.last = places.join(";");
+    this.missed.clear();
     const asked = new URLSearchParams(wanted.split(",").map((view) => ["view", view]));
     if (this.last !== "") asked.set("since", this.last);
     this.hold(new EventSource(`/api/v1/events?${asked.toString()}`), wanted);
@@ -91,7 +102,10 @@ export class Stream {
 
   private readonly hear = (event: MessageEvent<string>): void => {
     this.last = event.lastEventId;
-    this.views.get(event.type as View)?.(JSON.parse(event.data) as Told);
+    const view = event.type as View;
+    const hear = this.views.get(view);
+    if (hear === undefined) this.missed.add(view);
+    else hear(JSON.parse(event.data) as Told);
   };
 
   private close(): void {
