@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 from culvert_db import Tunnel, create_engine, create_sessions
-from culvert_proto import CulvertError, Reason
+from culvert_proto import CulvertError
 from sqlalchemy import select
 
 from .agreement import agreed
@@ -128,16 +128,19 @@ class Moved(Ending):
 
     async def left(self, scene: Scene, tunnel: str) -> set[str]:
         served = await scene.gateways()
-        try:
-            opened = (await scene.device.open(SHOP)).tunnel
-        except CulvertError as error:
-            # Whoever just came back puts its gateway in order, which may keep others waiting too long.
-            if error.reason is not Reason.GATEWAY_DOWN:
-                raise
-            opened = (await scene.device.open(SHOP)).tunnel
+        opened = (await scene.device.open(SHOP)).tunnel
         assert opened.gateway.name == served[0]
         assert (opened.tunnel_id == tunnel) == (served == GATEWAYS)
         return {opened.tunnel_id}
+
+
+async def _epochs(world: World) -> list[int]:
+    """Of the gateways' leases."""
+    return [(await world.rest("GET", f"/gateways/{name}"))["epoch"] for name in GATEWAYS]
+
+
+def _are_later(epochs: list[int], before: list[int]) -> bool:
+    return all(now > then for now, then in zip(epochs, before, strict=True))
 
 
 @pytest.mark.timeout(600)
@@ -165,6 +168,7 @@ async def test_a_controller_may_die_in_front_of_any_step(
             scene, deaths = Scene(world, device), 0
             for step in range(1, _STEPS_MAX):
                 tunnel = await ending.begin(scene)
+                before = await _epochs(world)
                 fuse.light(step)
                 dying = asyncio.create_task(controller.died())
                 ended = asyncio.create_task(ending.end(scene, tunnel))
@@ -182,6 +186,8 @@ async def test_a_controller_may_die_in_front_of_any_step(
                 await until(lambda: listens(settings), bool, 30)
                 for one in (*world.devices, scene.device):
                     one.connect()
+                # What the dead one has told of its gateways holds as long as its leases.
+                await until(lambda: _epochs(world), lambda now, before=before: _are_later(now, before))
                 for name in GATEWAYS:
                     await world.online(name)
                 await agreed(world, kept | await ending.left(scene, tunnel))
