@@ -50,9 +50,14 @@ async def enrol(lab: Lab, link: str, name: str = NAME) -> str:
 
 async def prove_code(lab: Lab, uri: str) -> None:
     """Type the code that the authenticator shows now. Raises StepError with the refusal."""
+    await _culvert(lab, "code", stdin=code_of(uri))
+
+
+def code_of(uri: str) -> str:
+    """What an authenticator shows now; `uri` is its otpauth:// one."""
     otp = pyotp.parse_uri(uri)
     assert isinstance(otp, TOTP)
-    await _culvert(lab, "code", stdin=otp.now())
+    return otp.now()
 
 
 async def status(lab: Lab) -> local_pb2.Status:

@@ -214,13 +214,15 @@ class Link:
         except finsy.P4ClientError as error:
             raise _LostError(f"a reconciling write failed: {p4runtime.refusal(error)}") from None
 
-    async def observe(self, keys: Collection[EntryKey] | None = None) -> list[Entry]:
+    async def observe(
+        self, keys: Collection[EntryKey] | None = None, seconds: float = _OBSERVE_SECONDS
+    ) -> list[Entry]:
         """Every entry that the gateway holds, or what it holds under `keys`. Raises CulvertError GATEWAY_DOWN."""
         found: list[Entry] = []
         if keys is None or len(keys) > _PORTION:
-            await self._read(found.append, [_EVERYTHING], _OBSERVE_SECONDS)
+            await self._read(found.append, [_EVERYTHING], seconds)
         else:
-            await self._read(found.append, [self._encoding.key(key) for key in keys], _OBSERVE_SECONDS)
+            await self._read(found.append, [self._encoding.key(key) for key in keys], seconds)
         # A key without match fields asks for all of its table (P4Runtime section 11.1).
         return [item for item in found if keys is None or item.key in keys]
 
@@ -236,9 +238,7 @@ class Link:
 
     async def stored(self, entries: Sequence[Entry]) -> list[Entry]:
         """What the gateway holds under the keys of `entries`. Raises CulvertError GATEWAY_DOWN."""
-        found: list[Entry] = []
-        await self._read(found.append, [self._encoding.key(item.key) for item in entries], WRITE_SECONDS)
-        return found
+        return await self.observe({item.key for item in entries}, WRITE_SECONDS)
 
     async def carried(self, table: str) -> p4runtime.Carried:
         """What each SA's entries of a table have seen. Raises CulvertError GATEWAY_DOWN."""
