@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, cast
 
+from asyncpg import InternalClientError
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.util import greenlet_spawn
 
@@ -53,6 +54,10 @@ async def direct(sessions: Sessions) -> AsyncGenerator[Direct]:
     try:
         await driver.execute("BEGIN")
         yield Direct(driver)
+    except InternalClientError:
+        # A server that ends says so first: until the connection is lost, too, nothing can be asked through it.
+        driver.terminate()
+        raise
     finally:
         try:
             if not driver.is_closed() and driver.is_in_transaction():

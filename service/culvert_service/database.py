@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import culvert_db
-from asyncpg import InterfaceError, PostgresConnectionError, TooManyConnectionsError
+from asyncpg import InterfaceError, InternalClientError, PostgresConnectionError, TooManyConnectionsError
 from asyncpg.exceptions import OperatorInterventionError
 from culvert_db import Direct, Sessions
 from culvert_proto import CulvertError, Reason
@@ -54,7 +54,7 @@ async def direct(sessions: Sessions) -> AsyncGenerator[Direct]:
             if statements.within_an_operation():
                 transaction.driver = statements.TracedDriver(transaction.driver)
             yield transaction
-    except (PostgresConnectionError, OperatorInterventionError, InterfaceError) as error:
+    except (PostgresConnectionError, OperatorInterventionError, InterfaceError, InternalClientError) as error:
         raise DatabaseDownError from error
 
 

@@ -1,0 +1,80 @@
+"""A server's last word on an idle connection comes before the connection ends: whoever asks in between is told the same."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+import pytest_asyncio
+from culvert_db import Sessions, create_sessions
+from culvert_service.database import DatabaseDownError, clock, connect, direct
+from sqlalchemy import make_url
+
+pytestmark = pytest.mark.slow
+
+# "Message Formats" in chapter 55 of Postgres's manual: an ErrorResponse of severity, SQLSTATE and text.
+_FIELDS = b"SFATAL\0VFATAL\0C57P01\0Mterminating connection due to unexpected postmaster exit\0\0"
+_LAST_WORD = b"E" + (4 + len(_FIELDS)).to_bytes(4, "big") + _FIELDS
+
+
+class Relay:
+    """Between the controller and its database."""
+
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
+        self._clients: list[asyncio.StreamWriter] = []
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        server_reader, server = await asyncio.open_unix_connection(self._socket)
+        self._clients.append(writer)
+        await asyncio.gather(_copy(reader, server), _copy(server_reader, writer))
+
+    async def say(self, message: bytes) -> None:
+        for writer in self._clients:
+            writer.write(message)
+            await writer.drain()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+
+
+@pytest_asyncio.fixture
+async def relayed(database_url: str, tmp_path: Path) -> AsyncGenerator[tuple[Relay, Sessions]]:
+    url = make_url(database_url)
+    relay = Relay(Path(str(url.query["host"])) / ".s.PGSQL.5432")
+    async with await asyncio.start_unix_server(relay, tmp_path / ".s.PGSQL.5432"):
+        engine = connect(f"postgresql://{url.username}@/{url.database}?{urlencode({'host': tmp_path})}")
+        yield relay, create_sessions(engine)
+        await engine.dispose()
+
+
+async def _directly(sessions: Sessions) -> None:
+    async with direct(sessions) as transaction:
+        await transaction.driver.fetch("SELECT 1")
+
+
+async def _by_a_session(sessions: Sessions) -> None:
+    async with sessions() as session:
+        await clock(session)
+
+
+@pytest.mark.parametrize("ask", [_directly, _by_a_session])
+async def test_who_asks_after_the_servers_last_word_hears_that_it_is_down(
+    relayed: tuple[Relay, Sessions], ask: Callable[[Sessions], Awaitable[None]]
+) -> None:
+    relay, sessions = relayed
+    await ask(sessions)
+    await relay.say(_LAST_WORD)
+    await asyncio.sleep(0.1)
+    with pytest.raises(DatabaseDownError):
+        await ask(sessions)
+    await ask(sessions)
