@@ -21,9 +21,10 @@ from culvert_client.cli import completion, observation, words
 from culvert_client.cli.daemon_link import EXIT_FAULT, DaemonLink
 from culvert_client.cli.diagnosis import verdicts
 from culvert_client.cli.language import _
+from culvert_client.cli.usage import App
 from culvert_client.cli.verdict import Verdict
 
-app = typer.Typer(
+app = App(
     name="culvert",
     help=_("On-demand IPsec tunnels: a name opens, and a tunnel carries it."),
     epilog=_(
