@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -27,6 +28,7 @@ from culvert_client.core.client_events import (
     Apply,
     Desired,
     Event,
+    Measured,
     NameSeen,
     PacketTrapped,
     QueryHeld,
@@ -55,7 +57,14 @@ log = logging.getLogger("culvertd")
 
 # Our tunables, in seconds.
 MEASURE_EVERY = 0.5
+# Where no packet passes; an idle tunnel is looked at more closely before it would be closed.
+MEASURE_IDLE_EVERY = 2.0
 LOOK_AGAIN = 5.0
+
+
+def until_measured(rest: float, passed: bool, due_in: float) -> float:
+    """How long not to look at the counters: after `rest`, in which packets passed or none did, with a deadline ahead."""
+    return max(MEASURE_EVERY, 0.0 if passed else min(2 * rest, MEASURE_IDLE_EVERY, due_in / 2))
 
 
 class Daemon:
@@ -270,14 +279,22 @@ class Daemon:
         return None
 
     async def _measure_forever(self) -> None:
+        rest, known = MEASURE_EVERY, Measured({}, {}, {})
         while True:
-            await asyncio.sleep(MEASURE_EVERY)
-            if any(machine.is_up for it in self._all() for machine in it.client.machines.values()):
-                try:
-                    for number, measured in parted(await self._datapath.measure()).items():
-                        self._post_to(number, measured)
-                except CulvertError as error:
-                    log.error("%s", error)
+            await asyncio.sleep(rest)
+            if not any(machine.is_up for it in self._all() for machine in it.client.machines.values()):
+                rest = MEASURE_EVERY
+                continue
+            try:
+                measured = await self._datapath.measure()
+            except CulvertError as error:
+                log.error("%s", error)
+                continue
+            for number, part in parted(measured).items():
+                self._post_to(number, part)
+            deadlines = [at for it in self._all() if (at := it.client.deadline()) is not None]
+            due_in = min(deadlines, default=math.inf) - asyncio.get_running_loop().time()
+            rest, known = until_measured(rest, measured != known, due_in), measured
 
     async def _look_around_forever(self) -> None:
         while True:

@@ -18,6 +18,7 @@ import pytest
 from culvert_client.config import Endpoint
 from culvert_client.core.client_events import PacketTrapped
 from culvert_client.core.dns_wire import addresses_in
+from culvert_client.loop import MEASURE_EVERY, until_measured
 from culvert_proto import CulvertError, Reason, agent_pb2, local_pb2
 from culvert_proto.grpc_errors import from_rpc_error
 
@@ -302,3 +303,21 @@ async def test_a_packet_to_an_address_that_a_program_kept_opens_its_tunnel(lab: 
         daemon.datapath.trapped(PacketTrapped(ip_address("10.20.0.10")))
         await daemon.until(lambda status: status.state == local_pb2.STATE_CONNECTED)
         assert controller.open == {"t1": 1}
+
+
+def test_counters_are_looked_at_less_while_no_packet_passes() -> None:
+    rests = [MEASURE_EVERY]
+    for _ in range(4):
+        rests.append(until_measured(rests[-1], passed=False, due_in=60.0))
+    assert rests == [0.5, 1.0, 2.0, 2.0, 2.0]
+    assert until_measured(2.0, passed=True, due_in=60.0) == 0.5
+
+
+def test_the_last_look_before_a_deadline_is_as_close_as_ever() -> None:
+    """Who sent a packet just before the idle time was over keeps the tunnel."""
+    left, rest = 60.0, 2.0
+    while left > rest:
+        left -= rest
+        rest = until_measured(rest, passed=False, due_in=left)
+    assert left <= MEASURE_EVERY
+    assert until_measured(2.0, passed=False, due_in=-1.0) == MEASURE_EVERY
