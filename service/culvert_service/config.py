@@ -97,6 +97,8 @@ class Settings(BaseSettings):
     controller_name: str = Field(default_factory=socket.gethostname, min_length=1)
     # For how long a gateway stays its owner's after the last word of it; renewed three times in that.
     lease_seconds: float = Field(default=3, ge=0.5, le=60)
+    # How long keys still open packets after newer ones are used: as long as some may be on their way.
+    drain_seconds: float = Field(default=3, ge=0.05, le=60)
     # A provider of OpenID Connect, for administrators and for people's enrolment. It sends them to /api/v1/oidc/callback.
     oidc_issuer: Annotated[str, AfterValidator(_issuer)] | None = None
     oidc_client_id: str | None = None

@@ -193,6 +193,7 @@ class Controller:
         )
         invitations = Invitations(sessions, self._infrastructure, settings.rest_url, now)
         approval = settings.device_approval
+        drain = datetime.timedelta(seconds=settings.drain_seconds)
         self._instruments = Instruments()
         denials = Denials(sessions, self._instruments.denied)
         self._tunnels = Tunnels(
@@ -204,9 +205,12 @@ class Controller:
             denials,
             self._instruments,
             now,
+            drain=drain,
             approval=approval,
         )
-        self._site_tunnels = SiteTunnels(sessions, self._fleet, self._calls, remote, self._instruments)
+        self._site_tunnels = SiteTunnels(
+            sessions, self._fleet, self._calls, remote, self._instruments, drain=drain
+        )
         enforce = self._tunnels.enforcement.enforce
         self._ownership = Ownership(
             sessions,

@@ -135,10 +135,9 @@ def _mined(fuse: Fuse, *, reconciling: bool) -> None:
 def main() -> None:
     from culvert_db import log
     from culvert_service.config import Settings
-    from culvert_service.sessions import grant, outages, records, silence
+    from culvert_service.sessions import outages, records, silence
 
     # Nobody waits seconds at each step.
-    grant.DRAIN = datetime.timedelta(milliseconds=50)
     records.ABANDONED = datetime.timedelta()
     silence.IDLE_MARGIN = 0.0
     outages.GONE_SECONDS, outages.UNKNOWN_SECONDS = 0.5, 1.0
@@ -149,7 +148,7 @@ def main() -> None:
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
-            asyncio.run(serve(Settings(**json.loads(line))))
+            asyncio.run(serve(Settings(**json.loads(line) | {"drain_seconds": 0.05})))
             os._exit(0)
         print(json.dumps({"pid": child}), flush=True)
         _, status = os.waitpid(child, 0)

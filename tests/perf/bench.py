@@ -18,7 +18,9 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[2] / "switch-targets/conformance"))
 sys.path.append(str(Path(__file__).resolve().parents[2] / "dns-updater/tests"))
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tray-ui/tests"))
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tests/kernel"))
 
+import client_rekey
 import console_pages
 import daemon
 import dns_zone
@@ -45,7 +47,7 @@ BUILD = esp.ROOT / "build"
 NAMES = (
     *(*lab.NAMES, *daemon.NAMES, "first_reply_ms", *tray.NAMES),
     *("esp_1400_mbit_s", *hash.NAMES, *pipeline.NAMES, *p4runtime_inserts.NAMES),
-    *(*site_to_site.NAMES, "scale_ratio", "rekey_lost", "dns_1000_s"),
+    *(*site_to_site.NAMES, "scale_ratio", "rekey_lost", *client_rekey.NAMES, "dns_1000_s"),
     *(*setups.NAMES, *watchers.NAMES, "reconcile_100k_s", "failover_ms", "roam_ms", "revoke_ms"),
     *console_pages.NAMES,
 )
@@ -76,6 +78,8 @@ async def measure(names: list[str]) -> list[Figure]:
         figures += await scale.measure()
     if "rekey_lost" in names:
         figures += await rekey.measure()
+    if wanted := [name for name in client_rekey.NAMES if name in names]:
+        figures += await client_rekey.measure(wanted)
     if "dns_1000_s" in names:
         figures += await dns_zone.measure()
     if wanted := [name for name in setups.NAMES if name in names]:

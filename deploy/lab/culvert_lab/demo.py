@@ -10,6 +10,7 @@ import asyncio
 import os
 import shutil
 import socket
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
@@ -88,7 +89,7 @@ async def run(*, check: bool) -> None:
         _hand_over()
 
 
-async def join(lab: Lab, progress: Progress) -> Joined:
+async def join(lab: Lab, progress: Progress, settings: Mapping[str, str] | None = None) -> Joined:
     """Start every part but the laptop's and join them: afterwards the wiki is published. Raises LabError."""
     progress.head("The parts")
     async with progress.step("Intranet: web server on " + net.WIKI_ADDRESS):
@@ -96,7 +97,7 @@ async def join(lab: Lab, progress: Progress) -> Joined:
     async with progress.step(f"Name server: BIND 9, zone {net.ZONE}"):
         bind = await bind9.start(lab)
     async with progress.step("Controller: Postgres, migrations, certificate authorities, APIs"):
-        controller = await parts.start_controller(lab)
+        controller = await parts.start_controller(lab, settings)
     async with progress.step(f"Gateway: {targets.chosen().name} with its bundle"):
         await parts.register_gateway(lab, controller.admin)
         gateway = await parts.start_gateway(lab)

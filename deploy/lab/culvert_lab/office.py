@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from culvert_lab import laptop, parts
 from culvert_lab import topology as net
@@ -46,10 +47,12 @@ class Office:
 
 
 @contextlib.asynccontextmanager
-async def opened() -> AsyncGenerator[Office]:
-    """Up, joined, enrolled; and all of it gone afterwards, but for the logs in LOGS."""
-    async with Lab(parts.ROOT / "build/lab") as lab:
-        joined = await join(lab, Progress())
+async def opened(
+    work: Path = parts.ROOT / "build/lab", settings: Mapping[str, str] | None = None
+) -> AsyncGenerator[Office]:
+    """Up, joined, enrolled; and all of it gone afterwards, but for the logs in LOGS. `settings` are the controller's."""
+    async with Lab(work) as lab:
+        joined = await join(lab, Progress(), settings)
         daemon = await laptop.start_daemon(lab)
         uri = await laptop.enrol(lab, await parts.invite(joined.admin))
         await laptop.prove_code(lab, uri)

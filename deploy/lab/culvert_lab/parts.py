@@ -13,6 +13,7 @@ import os
 import re
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,9 +45,10 @@ class Controller:
     state: Path
 
 
-async def start_controller(lab: Lab) -> Controller:
-    """Migrations, CAs, REST and agent API; on the embedded Postgres, or on $CULVERT_DATABASE_URL. Raises ProgramError."""
-    env = _controller_environment()
+async def start_controller(lab: Lab, settings: Mapping[str, str] | None = None) -> Controller:
+    """Migrations, CAs, REST and agent API; on the embedded Postgres, or on $CULVERT_DATABASE_URL. `settings` are CULVERT_…
+    beside the lab's own. Raises ProgramError."""
+    env = _controller_environment() | dict(settings or {})
     argv = [str(PROGRAMS / "culvert-controller"), "serve"]
     program = await lab.start("controller", Site.CONTROLLER, argv, env=env)
     await program.ready(r"\bready\b", 60.0)

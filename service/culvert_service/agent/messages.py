@@ -15,16 +15,16 @@ from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.suite import Suite
 from culvert_service.gateways.tunnel_entries import ESP_IN_UDP_PORT, REPLAY_WINDOW, precedence
 from culvert_service.resources.target import hosts
-from culvert_service.sessions.grant import DRAIN, GrantedPair, GrantedTunnel
+from culvert_service.sessions.grant import GrantedPair, GrantedTunnel
 from culvert_service.watch.hub import GatewayMoved, SaExpiring, TunnelClosed
 
 
-def sa_pair(pair: GrantedPair) -> agent_pb2.SaPair:
+def sa_pair(pair: GrantedPair, drain: datetime.timedelta) -> agent_pb2.SaPair:
     return agent_pb2.SaPair(
         generation=pair.generation,
         inbound=_sa(pair.to_device, pair.keys.to_device, pair.suite, pair.soft),
         outbound=_sa(pair.to_gateway, pair.keys.to_gateway, pair.suite, pair.soft),
-        drain_ms=round(DRAIN.total_seconds() * 1000),
+        drain_ms=round(drain.total_seconds() * 1000),
     )
 
 

@@ -210,7 +210,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         )
         return agent_pb2.OpenTunnelResponse(
             tunnel=messages.tunnel(opened.tunnel),
-            sas=messages.sa_pair(opened.tunnel.pair),
+            sas=messages.sa_pair(opened.tunnel.pair, self._tunnels.drain),
             decided_us=opened.timeline.decided_us,
             programmed_us=opened.timeline.programmed_us,
         )
@@ -220,7 +220,8 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             who.fingerprint, _tunnel_id(request.tunnel_id), request.generation
         )
         return agent_pb2.RenewSaResponse(
-            sas=messages.sa_pair(renewed.pair), programmed_us=renewed.timeline.programmed_us
+            sas=messages.sa_pair(renewed.pair, self._tunnels.drain),
+            programmed_us=renewed.timeline.programmed_us,
         )
 
     async def _activate(self, who: Who, request: agent_pb2.ActivateSaRequest) -> agent_pb2.ActivateSaResponse:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import time
 import uuid
 from dataclasses import dataclass, field
@@ -14,9 +13,6 @@ from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.suite import Suite
 from culvert_service.gateways.tunnel_entries import Pair, Path, WrappedKeys
 from culvert_service.sessions.pool import Inner
-
-# How long the pair before stays good for inbound packets after an activation.
-DRAIN = datetime.timedelta(seconds=3)
 
 
 @dataclass(frozen=True, slots=True)

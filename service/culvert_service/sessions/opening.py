@@ -32,7 +32,7 @@ from culvert_service.gateways.tunnel_entries import Path, install_pair, policy_e
 from culvert_service.identity.service import admitted
 from culvert_service.metrics.instruments import Instruments
 from culvert_service.sessions import records, repository
-from culvert_service.sessions.grant import DRAIN, GrantedPair, GrantedTunnel, PairKeys, Timeline
+from culvert_service.sessions.grant import GrantedPair, GrantedTunnel, PairKeys, Timeline
 from culvert_service.sessions.lifecycle import Reopen, advance
 from culvert_service.sessions.open_facts import OpenFacts, Serving, open_facts
 from culvert_service.sessions.pool import Inner
@@ -97,10 +97,12 @@ class Opening:
         instruments: Instruments,
         now: Now,
         *,
+        drain: datetime.timedelta,
         approval: bool,
     ) -> None:
-        """`approval`: no policy lets in a device that no administrator has approved."""
+        """`drain` and `approval` are those of Tunnels."""
         self._sessions = sessions
+        self._drain = drain
         self._fleet = fleet
         self._restoring = restoring
         self._instruments = instruments
@@ -150,7 +152,7 @@ class Opening:
                 link = self._fleet.ours(chosen.gateway.name)
                 if existing is not None and existing.gateway != link.name:
                     # The device has packets on their way, and sends there until it has this answer.
-                    await repository.leave(session, existing.id, DRAIN)
+                    await repository.leave(session, existing.id, self._drain)
                 elif existing is not None:
                     await records.remove(session, existing.id)
                 job = await self._fresh(session, facts, device, chosen, link, request, permit.until, existing)
@@ -299,7 +301,7 @@ class Opening:
         # Under a tag of its own: where the gateway saw the device before says nothing about where it is now.
         pair = await allocate_pair(session, existing.id, existing.device_id, link, step.install, draw_tag())
         await repository.delete_generations(session, existing.id, step.remove)
-        await repository.drain_generation(session, existing.id, step.drain, DRAIN)
+        await repository.drain_generation(session, existing.id, step.drain, self._drain)
         await repository.update_tunnel(
             session,
             existing.id,

@@ -34,7 +34,7 @@ from culvert_service.sessions.closing import Finish, tell_closed
 from culvert_service.sessions.enforcement import Enforcement
 from culvert_service.sessions.enforcement_repository import Due
 from culvert_service.sessions.failover import Failover
-from culvert_service.sessions.grant import DRAIN, GrantedPair, PairKeys, Renewed, Timeline
+from culvert_service.sessions.grant import GrantedPair, PairKeys, Renewed, Timeline
 from culvert_service.sessions.lifecycle import Activate, Drained, Renew, advance
 from culvert_service.sessions.liveness import Liveness
 from culvert_service.sessions.opening import Now, Opened, Opening, OpenRequest
@@ -68,9 +68,12 @@ class Tunnels:
         instruments: Instruments,
         now: Now,
         *,
+        drain: datetime.timedelta,
         approval: bool,
     ) -> None:
-        """`approval`: no policy lets in a device that no administrator has approved."""
+        """`drain`: how long the pair before stays good for inbound packets after an activation. `approval`: no policy lets
+        in a device that no administrator has approved."""
+        self.drain = drain
         self._sessions = sessions
         self._fleet = fleet
         self._remote = remote
@@ -80,7 +83,9 @@ class Tunnels:
         self._instruments = instruments
         self._now = now
         self._restoring = Restoring(sessions, hub, pushes, self._close_lost, self._spawn_restoring)
-        self._opening = Opening(sessions, fleet, self._restoring, instruments, now, approval=approval)
+        self._opening = Opening(
+            sessions, fleet, self._restoring, instruments, now, drain=drain, approval=approval
+        )
         self.enforcement = Enforcement(sessions, hub, self._close_due, now, approval=approval)
         self.refit = Refit(self._close_held, now)
         self._failover = Failover(sessions, fleet, hub)
@@ -320,7 +325,7 @@ class Tunnels:
             link = self._online(record.gateway)
             sa_id = record.pairs[step.switch].to_device.sa_id
             switch = modifies(policy_entries(record.path, sa_id), record.policy())
-            await repository.drain_generation(session, record.id, step.drain, DRAIN)
+            await repository.drain_generation(session, record.id, step.drain, self.drain)
             await repository.update_tunnel(
                 session, record.id, state=TunnelState.UP, generation=step.session.current
             )
@@ -329,7 +334,7 @@ class Tunnels:
         _log.info("tunnel switched", extra={"tunnel": str(tunnel_id), "generation": generation})
 
     async def _drain(self, tunnel_id: uuid.UUID, gateway: str, generation: int) -> None:
-        await asyncio.sleep(DRAIN.total_seconds())
+        await asyncio.sleep(self.drain.total_seconds())
         async with self._sessions.begin() as session:
             record = await records.locked(session, tunnel_id)
             if record is None or generation not in record.session.draining:
@@ -341,7 +346,7 @@ class Tunnels:
         await self._remove(gateway, [removal])
 
     async def _leave(self, tunnel: TunnelRecord) -> None:
-        await asyncio.sleep(DRAIN.total_seconds())
+        await asyncio.sleep(self.drain.total_seconds())
         async with self._sessions.begin() as session:
             left = await records.take(session, Tunnel.id == tunnel.id)
         if not left:

@@ -6,6 +6,7 @@ Looks each second, after a word of a change or of a soft limit, and whenever a g
 from __future__ import annotations
 
 import asyncio
+import datetime
 import logging
 import uuid
 from collections.abc import Awaitable, Collection
@@ -19,7 +20,6 @@ from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.key_wrap import new_sa_key
 from culvert_service.metrics.instruments import Instruments
 from culvert_service.periodic import Periodic
-from culvert_service.sessions.grant import DRAIN
 from culvert_service.site_tunnels import repository
 from culvert_service.site_tunnels.hands import Hands
 from culvert_service.site_tunnels.keys import Forget, Renew, Switch, next_step
@@ -33,11 +33,19 @@ _AGAIN_SECONDS, _AGAIN_MAX_SECONDS = 1.0, 60.0
 
 
 class Keying:
-    def __init__(self, sessions: Sessions, fleet: Fleet, hands: Hands, instruments: Instruments) -> None:
+    def __init__(
+        self,
+        sessions: Sessions,
+        fleet: Fleet,
+        hands: Hands,
+        instruments: Instruments,
+        drain: datetime.timedelta,
+    ) -> None:
         self._sessions = sessions
         self._fleet = fleet
         self._hands = hands
         self._instruments = instruments
+        self._drain = drain
         self._asked: dict[uuid.UUID, int] = {}
         self._patience: dict[uuid.UUID, tuple[float, float]] = {}
         self._looks = Periodic("site tunnels", self._look, _LOOK_SECONDS)
@@ -115,7 +123,7 @@ class Keying:
         await _both(*(self._hands.switch(record, end) for end in record.ends))
         generation = record.keys.current
         async with self._sessions.begin() as session:
-            done = await repository.switched(session, record, before, DRAIN)
+            done = await repository.switched(session, record, before, self._drain)
         if not done:
             # What was written may be of a former description.
             await self._hands.reconcile(record)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import uuid
 from collections.abc import Sequence
 
@@ -55,12 +56,20 @@ class SiteTunnels:
     channel = SITE_TUNNELS_CHANNEL
 
     def __init__(
-        self, sessions: Sessions, fleet: Fleet, calls: Calls, remote: Remote, instruments: Instruments
+        self,
+        sessions: Sessions,
+        fleet: Fleet,
+        calls: Calls,
+        remote: Remote,
+        instruments: Instruments,
+        *,
+        drain: datetime.timedelta,
     ) -> None:
+        """`drain` is that of Tunnels."""
         self._sessions = sessions
         self._fleet = fleet
         self._hands = Hands(sessions, fleet, calls, remote)
-        self._keying = Keying(sessions, fleet, self._hands, instruments)
+        self._keying = Keying(sessions, fleet, self._hands, instruments, drain)
         self.following = Following(self._hands)
         self.hear = self._keying.look_soon
         self.serving = self._hands.serving
