@@ -44,18 +44,12 @@ async def follow(
     ) as events:
         events.bind((0, _GROUPS))
 
-        def drain() -> None:
+        def heard() -> None:
+            # The others of this moment are left lying until it is over: they may be of a tunnel that somebody waits for.
+            loop.remove_reader(events)
             changed.set()
-            while True:
-                try:
-                    events.recv(1 << 16)
-                except BlockingIOError:
-                    return
-                except OSError as error:
-                    # Some were lost; that there were some is all that counts.
-                    log.debug("network changes: %s", error)
 
-        loop.add_reader(events, drain)
+        loop.add_reader(events, heard)
         try:
             here, asleep = await asyncio.to_thread(uplinks), slept()
             while True:
@@ -68,6 +62,8 @@ async def follow(
                 asleep = slept()
                 await asyncio.sleep(SETTLED)
                 changed.clear()
+                _drain(events)
+                loop.add_reader(events, heard)
                 now = await asyncio.to_thread(uplinks)
                 # Our own routes and addresses change nothing of it.
                 if now != Uplinks() and (woke or now != here):
@@ -80,3 +76,14 @@ async def follow(
                 here = now
         finally:
             loop.remove_reader(events)
+
+
+def _drain(events: socket.socket) -> None:
+    while True:
+        try:
+            events.recv(1 << 16)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            # Some were lost; that there were some is all that counts.
+            log.debug("network changes: %s", error)
