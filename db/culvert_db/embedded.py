@@ -17,6 +17,7 @@ import importlib.util
 import os
 import shutil
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from urllib.parse import quote
@@ -159,14 +160,20 @@ class EmbeddedPostgres:
             return
         pid = int(lock.read_text().split("\n", 1)[0])
         if _program(pid) != "postgres":
+            # A killed server's own processes end when they notice, and hold its memory until then.
+            await _while(self._is_worked_on)
             lock.unlink(missing_ok=True)
             return
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGINT)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_STOP_SECONDS):
-                while lock.exists():  # noqa: ASYNC110  another process's file: there is no event to wait for
-                    await asyncio.sleep(0.02)
+        await _while(lock.exists)
+
+    def _is_worked_on(self) -> bool:
+        for working_directory in Path("/proc").glob("[0-9]*/cwd"):
+            with contextlib.suppress(OSError):
+                if working_directory.samefile(self._data):
+                    return True
+        return False
 
     async def _wait_until_ready(self, server: asyncio.subprocess.Process) -> None:
         while self._status() != (str(server.pid), "ready"):
@@ -183,6 +190,14 @@ class EmbeddedPostgres:
         except FileNotFoundError:
             lines = []
         return (lines[0], lines[7].strip()) if len(lines) > 7 else ("", "")
+
+
+async def _while(holds: Callable[[], bool]) -> None:
+    """For _STOP_SECONDS at most."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_STOP_SECONDS):
+            while holds():  # noqa: ASYNC110  of other processes: there is no event to wait for
+                await asyncio.sleep(0.02)
 
 
 def _program(pid: int) -> str:

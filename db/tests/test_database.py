@@ -6,6 +6,7 @@ import asyncio
 import datetime
 import importlib
 import os
+import signal
 import sys
 import uuid
 from collections.abc import AsyncIterator, Callable
@@ -373,6 +374,26 @@ async def test_a_server_killed_hard_recovers(tmp_path: Path) -> None:
         again = await asyncpg.connect(url)
         assert await again.fetchval("SELECT n FROM kept") == 7
         await again.close()
+
+
+async def test_a_killed_server_is_followed_when_the_last_of_its_processes_has_ended(tmp_path: Path) -> None:
+    server = EmbeddedPostgres(tmp_path / "pg")
+    await server.start()
+    connection = await asyncpg.connect(server.url)
+    backend = connection.get_server_pid()
+    assert server._server is not None
+    os.kill(backend, signal.SIGSTOP)
+    try:
+        server._server.kill()
+        await server._server.wait()
+        following = asyncio.create_task(server.start())
+        done, _ = await asyncio.wait([following], timeout=0.5)
+        assert not done, following
+    finally:
+        os.kill(backend, signal.SIGCONT)
+    await following
+    await (await asyncpg.connect(server.url)).close()
+    await server.stop()
 
 
 async def test_a_path_too_long_for_a_socket_is_refused_in_words(tmp_path: Path) -> None:
