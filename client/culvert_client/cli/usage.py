@@ -41,6 +41,8 @@ _OF_ALL_COMMANDS = (
 
 
 class App(typer.Typer):
+    """One whose commands do."""
+
     def __init__(self, **settings: Any) -> None:
         super().__init__(cls=_Group, **settings)
 
