@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -13,6 +12,8 @@ import pytest_asyncio
 from culvert_db import Sessions, create_sessions
 from culvert_service.database import DatabaseDownError, clock, connect, direct
 from sqlalchemy import make_url
+
+from .copying import copy
 
 pytestmark = pytest.mark.slow
 
@@ -31,20 +32,12 @@ class Relay:
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         server_reader, server = await asyncio.open_unix_connection(self._socket)
         self._clients.append(writer)
-        await asyncio.gather(_copy(reader, server), _copy(server_reader, writer))
+        await asyncio.gather(copy(reader, server), copy(server_reader, writer))
 
     async def say(self, message: bytes) -> None:
         for writer in self._clients:
             writer.write(message)
             await writer.drain()
-
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-    writer.close()
 
 
 @pytest_asyncio.fixture

@@ -34,6 +34,7 @@ from .conftest import (
     settings_in,
     until,
 )
+from .copying import copy
 from .gateway_process import needs_root, sluice, unpack
 from .test_controllers import behind, entries, owned, process
 from .test_rotation import shown
@@ -122,20 +123,12 @@ class Proxy:
         with suppress(OSError):
             far_reader, far = await asyncio.open_connection("127.0.0.1", self.to)
             self._open |= {writer, far}
-            await asyncio.gather(_copy(reader, far), _copy(far_reader, writer))
+            await asyncio.gather(copy(reader, far), copy(far_reader, writer))
 
     def cut(self) -> None:
         for writer in self._open:
             writer.transport.abort()
         self._open.clear()
-
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-    writer.close()
 
 
 async def test_the_p4runtime_link_flaps(world: World, wires: Wires, tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from linux_esp.controller import Controller, issue_certificates
 from linux_esp.entries import site_entries
-from linux_esp.forwarding import INSIDE, Inside, Outside
+from linux_esp.forwarding import Inside, Outside
+from linux_esp.machine import INSIDE
 from linux_esp.site import P4RUNTIME, Site, Sluice
 from linux_esp.tunnel import Tunnels
 from linux_esp.two_tuns import Kernel

@@ -18,7 +18,7 @@ from culvert_lab.office import opened
 from culvert_lab.topology import Site
 from figures import Figure
 from flows import End, flowing
-from linux_esp.machine import Machine, MachineError
+from linux_esp.machine import INSIDE, Machine, MachineError
 
 NAMES = ("rekey_lost_userspace", "rekey_lost_kernel")
 SECONDS = 60
@@ -28,8 +28,6 @@ _BENCH = Path(__file__).with_name("bench.py")
 RATES = {"userspace": 2000, "kernel": 200}
 # Keys that are replaced each second cannot stay for the usual three.
 SETTINGS = {"CULVERT_DRAIN_SECONDS": "0.3"}
-# Set inside of the machine alone.
-INSIDE = "CULVERT_MACHINE"
 # What the machine takes for boot, office, flow and end, several times over.
 MACHINE_SECONDS = 400.0
 

@@ -18,12 +18,10 @@ from typing import Any, TextIO
 
 import pytest
 
-from linux_esp.machine import Machine, MachineError
+from linux_esp.machine import INSIDE, Machine, MachineError
 
-INSIDE = "CULVERT_MACHINE"
-"""The machine's folder; set inside alone."""
-SILENCE_SECONDS = 240.0
-"""Longer than any test takes, boot included, and shorter than pytest's own limit for one."""
+SILENCE_SHARE = 0.75
+"""Of pytest's own limit for a test: longer than it takes, boot included."""
 ROOT = Path(__file__).parents[3]
 
 
@@ -42,7 +40,7 @@ class Outside:
         """All reports of one test. A machine that fails fails every test that it has not reported."""
         try:
             if self._failure is None:
-                self._collect(item.nodeid)
+                self._collect(item.nodeid, _patience(item))
         except MachineError as error:
             self._failure = str(error)
         found = self._reports[item.nodeid]
@@ -51,13 +49,13 @@ class Outside:
         reason = self._failure or "The machine has not run this test."
         return [*found, pytest.TestReport(item.nodeid, item.location, {}, "failed", reason, "call")]
 
-    def _collect(self, wanted: str) -> None:
+    def _collect(self, wanted: str, patience: float) -> None:
         machine = self._machine or self._boot()
-        deadline = time.monotonic() + SILENCE_SECONDS
+        deadline = time.monotonic() + patience
         while True:
             ended = machine.ended()  # looked at before the stream, so that the last reports are not missed
             if self._read():
-                deadline = time.monotonic() + SILENCE_SECONDS
+                deadline = time.monotonic() + patience
             found = self._reports[wanted]
             if found and found[-1].when == "teardown":
                 return
@@ -67,7 +65,7 @@ class Outside:
             if time.monotonic() > deadline:
                 machine.kill()
                 raise MachineError(
-                    f"Nothing from the machine for {SILENCE_SECONDS:g} s; it was killed. {machine.said()}"
+                    f"Nothing from the machine for {patience:g} s; it was killed. {machine.said()}"
                 )
             time.sleep(0.02)
 
@@ -98,6 +96,11 @@ class Outside:
         if self._machine is not None:
             with self._machine:
                 pass
+
+
+def _patience(item: pytest.Item) -> float:
+    own = item.get_closest_marker("timeout")
+    return SILENCE_SHARE * float(item.config.getini("timeout") if own is None else own.args[0])
 
 
 class Inside:

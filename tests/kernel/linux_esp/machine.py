@@ -25,6 +25,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
+INSIDE = "CULVERT_MACHINE"
+"""The machine's folder; in the environment of what runs inside alone."""
 KERNEL = "linux.uml"
 MODULES = Path("/usr/lib/uml/modules")
 INIT = Path(__file__).with_name("init")
@@ -64,7 +66,7 @@ class Machine:
     def _boot_arguments(self) -> list[str]:
         root = ["root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw"]
         console = ["con=null", "con0=null,fd:1", "quiet"]
-        return [*root, *console, f"mem={MEMORY}", f"init={INIT}", f"CULVERT_MACHINE={self.folder}"]
+        return [*root, *console, f"mem={MEMORY}", f"init={INIT}", f"{INSIDE}={self.folder}"]
 
     def ended(self) -> bool:
         return self._process.poll() is not None

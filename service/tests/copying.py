@@ -1,0 +1,15 @@
+"""One direction of a connection that a test stands in the middle of."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+
+async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Until either end is gone."""
+    with suppress(OSError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
