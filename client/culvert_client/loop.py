@@ -86,6 +86,7 @@ class Daemon:
             self.upstream,
             self._profile,
             self._profile_beside,
+            self._is_open,
             self._post_dns,
             lambda: self.ways.translator,
         )
@@ -171,6 +172,10 @@ class Daemon:
         profiles = self.profiles()
         profiles.pop(several.of_name(profiles, fqdn) or 0, None)
         return several.united(profiles.values())
+
+    def _is_open(self, fqdn: str) -> bool:
+        of = self.organisations.get(several.of_name(self.profiles(), fqdn) or 0)
+        return of is not None and of.client.is_open(fqdn)
 
     def _post_to(self, number: int | None, event: Event) -> None:
         """What is nobody's, or was theirs who have left, is nothing."""

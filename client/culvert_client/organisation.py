@@ -14,14 +14,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Protocol
 
 from culvert_proto import CulvertError, Reason, local_pb2
 
 from culvert_client.config import Config
-from culvert_client.controller.calls import perform
+from culvert_client.controller.calls import begin
 from culvert_client.controller.connection import Connection
 from culvert_client.controller.messages import kept_profile
 from culvert_client.controller.surroundings import surroundings
@@ -29,6 +29,7 @@ from culvert_client.core import tunnel_events as tunnel
 from culvert_client.core.activity import Activity, Log
 from culvert_client.core.client import Client
 from culvert_client.core.client_events import (
+    Applied,
     Apply,
     AskTxt,
     Call,
@@ -50,6 +51,7 @@ from culvert_client.core.client_events import (
     TxtAnswered,
 )  # fmt: skip
 from culvert_client.core.code import check_code
+from culvert_client.core.grant import TunnelId
 from culvert_client.core.neighbours import Beside, Neighbour
 from culvert_client.core.status import status_of
 from culvert_client.latency import Latencies
@@ -106,6 +108,7 @@ class Organisation:
             self.client, self.post, lambda so: host.until(so, STOP_PATIENCE), self.connection.check
         )
         self._activity = Activity(host.log, number)
+        self._unkept: Mapping[str, TunnelId] | None = None
         self._pause: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -140,6 +143,7 @@ class Organisation:
         self._activity.observe(self.client, event, commands, time.time())
         for command in commands:
             self._execute(command)
+        self._keep_tunnels(event)
         if isinstance(event, ProfileReceived):
             self._host.claims_changed(self)
         if self._timer is not None:
@@ -159,18 +163,24 @@ class Organisation:
                 log.info("refused: %s", error)
                 self._host.settle_query(query, error)
             case Call():
-                self._tasks.start(self._call(command))
+                self._tasks.start(self._end(self._begin(command)))
             case Apply():
                 self._host.wish(self, command)
             case Settle():
                 self.requests.settle(command)
             case KeepTunnels(tunnels):
-                self._keep(lambda: self._state.keep_tunnels(tunnels))
+                self._unkept = tunnels
             case KeepGateway(gateway):
                 self._keep(lambda: self._state.keep_gateway(gateway))
             case KeepPause(until):
                 self._keep(lambda: self._state.keep_pause(until))
                 self._end_pause_at(until)
+
+    def _keep_tunnels(self, event: Event) -> None:
+        """Once the datapath has done what it was told: somebody waits for that, and for the file nobody."""
+        if self._unkept is not None and (isinstance(event, Applied) or self.client.is_applied):
+            tunnels, self._unkept = self._unkept, None
+            self._keep(lambda: self._state.keep_tunnels(tunnels))
 
     def _keep(self, write: Callable[[], None]) -> None:
         try:
@@ -199,23 +209,25 @@ class Organisation:
 
     # ── controller ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _call(self, call: Call) -> None:
+    def _begin(self, call: Call) -> Awaitable[CallEnded]:
         agent = self.connection.agent
         if agent is None:
-            failed = tunnel.Failed(call.command.call, CulvertError(Reason.NOT_ENROLLED))
-            self.post(CallEnded(call.fqdn, failed))
-        else:
-            self.post(
-                await perform(
-                    agent,
-                    call,
-                    udp_port=self._host.settings.udp_port,
-                    legacy_suites=self._host.settings.legacy_suites,
-                    distances=self.latencies.distances(self.client.gateways_in_use()),
-                    asked_at=self._now(),
-                    beside=self.beside,
-                )
-            )
+            return self._refused(call, CulvertError(Reason.NOT_ENROLLED))
+        return begin(
+            agent,
+            call,
+            udp_port=self._host.settings.udp_port,
+            legacy_suites=self._host.settings.legacy_suites,
+            distances=self.latencies.distances(self.client.gateways_in_use()),
+            asked_at=self._now(),
+            beside=self.beside,
+        )
+
+    async def _refused(self, call: Call, error: CulvertError) -> CallEnded:
+        return CallEnded(call.fqdn, tunnel.Failed(call.command.call, error))
+
+    async def _end(self, call: Awaitable[CallEnded]) -> None:
+        self.post(await call)
 
     async def look_around(self) -> None:
         for other in self._host.others(self):

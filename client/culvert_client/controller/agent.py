@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
@@ -131,10 +131,28 @@ class Agent:
             self._stub.ProveCode(agent_pb2.ProveCodeRequest(code=code), timeout=CALL_TIMEOUT)
         )
 
-    async def open_tunnel(self, request: agent_pb2.OpenTunnelRequest) -> agent_pb2.OpenTunnelResponse:
-        """Raises CulvertError. A person waits for this one: it does not fail because a try shortly before has failed."""
+    def open_tunnel(
+        self, request: agent_pb2.OpenTunnelRequest
+    ) -> Coroutine[Any, Any, agent_pb2.OpenTunnelResponse]:
+        """Has begun when this returns; what it returns raises CulvertError.
+
+        A person waits for this one: it does not fail because a try shortly before has failed.
+        """
         try:
-            return await self._answer(self._stub.OpenTunnel(request, timeout=CALL_TIMEOUT))
+            first = self._stub.OpenTunnel(request, timeout=CALL_TIMEOUT)
+        except grpc.aio.UsageError:
+            # The connection has been closed: this computer leaves, or is being enrolled anew.
+            return self._unreachable()
+        return self._opened(request, first)
+
+    async def _unreachable(self) -> agent_pb2.OpenTunnelResponse:
+        raise CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=self.address)
+
+    async def _opened(
+        self, request: agent_pb2.OpenTunnelRequest, first: Awaitable[agent_pb2.OpenTunnelResponse]
+    ) -> agent_pb2.OpenTunnelResponse:
+        try:
+            return await self._answer(first)
         except CulvertError as error:
             if error.reason is not Reason.CONTROLLER_UNREACHABLE:
                 raise

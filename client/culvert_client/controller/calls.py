@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from contextlib import suppress
+from typing import Any
 
 from culvert_proto import CulvertError, Reason, agent_pb2
 
@@ -15,7 +16,7 @@ from culvert_client.core.neighbours import Beside
 from culvert_client.core.suite import Suite
 
 
-async def perform(
+def begin(
     agent: Agent,
     call: Call,
     *,
@@ -24,38 +25,59 @@ async def perform(
     distances: Iterable[agent_pb2.GatewayDistance],
     asked_at: float,
     beside: Callable[[], Beside],
-) -> CallEnded:
-    """`udp_port` is where this device sends ESP from; `asked_at` is the `now` at which the call was made."""
+) -> Coroutine[Any, Any, CallEnded]:
+    """What it returns waits for the answer. An opening has begun by then: somebody's page waits for it.
+
+    `udp_port` is where this device sends ESP from; `asked_at` is the `now` at which the call was made.
+    """
+
+    async def opened(answer: Awaitable[agent_pb2.OpenTunnelResponse]) -> tunnel.Event:
+        opened = await answer
+        try:
+            return tunnel.TunnelOpened(
+                number,
+                tunnel_from(opened.tunnel, agent.surroundings, beside()),
+                pair_from(opened.sas, legacy_suites, beside()),
+                asked_at=asked_at,
+                decided=opened.decided_us / 1e6,
+                programmed=opened.programmed_us / 1e6,
+            )
+        except CulvertError:
+            # It is open on the gateway, and nobody here will use it.
+            with suppress(CulvertError):
+                await agent.close_tunnel(opened.tunnel.tunnel_id, Reason.CLOSED_BY_USER)
+            raise
+
+    async def renewed(tunnel_id: str, generation: int) -> tunnel.Event:
+        answer = await agent.renew_sa(tunnel_id, generation)
+        return tunnel.Renewed(number, pair_from(answer.sas, legacy_suites, beside()))
+
+    async def activated(tunnel_id: str, generation: int) -> tunnel.Event:
+        await agent.activate_sa(tunnel_id, generation)
+        return tunnel.Activated(number)
+
+    async def closed(tunnel_id: str, reason: Reason) -> tunnel.Event:
+        await agent.close_tunnel(tunnel_id, reason)
+        return tunnel.CloseDone(number)
+
+    number = call.command.call
+    match call.command:
+        case tunnel.OpenTunnel():
+            request = agent_pb2.OpenTunnelRequest(
+                fqdn=call.fqdn, gateway=call.gateway, udp_port=udp_port, distances=distances
+            )
+            event = opened(agent.open_tunnel(request))
+        case tunnel.RenewSa(_, tunnel_id, generation):
+            event = renewed(tunnel_id, generation)
+        case tunnel.ActivateSa(_, tunnel_id, generation):
+            event = activated(tunnel_id, generation)
+        case tunnel.CloseTunnel(_, tunnel_id, reason):
+            event = closed(tunnel_id, reason)
+    return _ended(call, event)
+
+
+async def _ended(call: Call, event: Awaitable[tunnel.Event]) -> CallEnded:
     try:
-        match call.command:
-            case tunnel.OpenTunnel(number):
-                request = agent_pb2.OpenTunnelRequest(
-                    fqdn=call.fqdn, gateway=call.gateway, udp_port=udp_port, distances=distances
-                )
-                opened = await agent.open_tunnel(request)
-                try:
-                    event = tunnel.TunnelOpened(
-                        number,
-                        tunnel_from(opened.tunnel, agent.surroundings, beside()),
-                        pair_from(opened.sas, legacy_suites, beside()),
-                        asked_at=asked_at,
-                        decided=opened.decided_us / 1e6,
-                        programmed=opened.programmed_us / 1e6,
-                    )
-                except CulvertError:
-                    # It is open on the gateway, and nobody here will use it.
-                    with suppress(CulvertError):
-                        await agent.close_tunnel(opened.tunnel.tunnel_id, Reason.CLOSED_BY_USER)
-                    raise
-            case tunnel.RenewSa(number, tunnel_id, generation):
-                renewed = await agent.renew_sa(tunnel_id, generation)
-                event = tunnel.Renewed(number, pair_from(renewed.sas, legacy_suites, beside()))
-            case tunnel.ActivateSa(number, tunnel_id, generation):
-                await agent.activate_sa(tunnel_id, generation)
-                event = tunnel.Activated(number)
-            case tunnel.CloseTunnel(number, tunnel_id, reason):
-                await agent.close_tunnel(tunnel_id, reason)
-                event = tunnel.CloseDone(number)
+        return CallEnded(call.fqdn, await event)
     except CulvertError as error:
-        event = tunnel.Failed(call.command.call, error)
-    return CallEnded(call.fqdn, event)
+        return CallEnded(call.fqdn, tunnel.Failed(call.command.call, error))

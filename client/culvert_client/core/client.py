@@ -117,12 +117,22 @@ class Client:
     @property
     def is_quiet(self) -> bool:
         """Whether nothing is left to close or to apply."""
-        return not self.machines and self._applies.are_done
+        return not self.machines and self.is_applied
+
+    @property
+    def is_applied(self) -> bool:
+        """Whether the datapath has done all that it was told."""
+        return self._applies.are_done
 
     @property
     def is_told(self) -> bool:
         """Whether the controller has said what is protected, or why it says nothing; and the datapath has it."""
-        return (self.connected or self.controller_error is not None) and self._applies.are_done
+        return (self.connected or self.controller_error is not None) and self.is_applied
+
+    def is_open(self, fqdn: str) -> bool:
+        """Whether the name's tunnel is up."""
+        machine = self.machines.get(self.profile.tunnel_of(fqdn))
+        return machine is not None and machine.is_up
 
     def gateways_in_use(self) -> frozenset[str]:
         """By tunnels that are up."""
@@ -232,14 +242,13 @@ class Client:
     # ── demands ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _query_held(self, query: int, fqdn: str, now: float) -> list[Command]:
-        name = self.profile.tunnel_of(fqdn)
-        machine = self.machines.get(name)
-        commands: list[Command] = []
-        if not self.paused_until and (machine is None or not machine.is_up):
-            self.clicks.step(name, "query", now, starts=True)
-            if self._holds.asks_txt(fqdn):
-                commands.append(AskTxt(fqdn))
-        return commands + self._follow(self._holds.hold(query, fqdn, self.profile, now), now)
+        if self.paused_until or self.is_open(fqdn):
+            return self._follow(self._holds.hold(query, fqdn, self.profile, now), now)
+        self.clicks.step(self.profile.tunnel_of(fqdn), "query", now, starts=True)
+        asks_txt = self._holds.asks_txt(fqdn)
+        # The controller takes longer than the name server: it is asked first.
+        commands = self._follow(self._holds.hold(query, fqdn, self.profile, now), now)
+        return [*commands, AskTxt(fqdn)] if asks_txt else commands
 
     def _open_asked(self, request: int, name: str, now: float) -> list[Command]:
         fqdn = self.profile.fqdn_of(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import dns.exception
 import dns.name
@@ -26,9 +26,6 @@ class Resource:
     fqdn: str
     addresses: tuple[str, ...]
 
-    def carries(self, fqdn: str) -> bool:
-        return fqdn == self.fqdn or (self.fqdn.startswith("*.") and fqdn.endswith(self.fqdn[1:]))
-
 
 @dataclass(frozen=True, slots=True)
 class Profile:
@@ -41,6 +38,10 @@ class Profile:
     gateways: tuple[Gateway, ...] = ()
     resources: tuple[Resource, ...] = ()
     code_valid_until: int = 0
+    _tunnels: frozenset[str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_tunnels", frozenset(resource.fqdn for resource in self.resources))
 
     def manages(self, fqdn: str) -> bool:
         """Whether the name is inside a managed zone."""
@@ -51,12 +52,15 @@ class Profile:
 
     def knows(self, fqdn: str) -> bool:
         """Whether the name is a resource's, so that it needs a tunnel whatever DNS says."""
-        return any(resource.carries(fqdn) for resource in self.resources)
+        return self.tunnel_of(fqdn) in self._tunnels
 
     def tunnel_of(self, fqdn: str) -> str:
         """The name of the tunnel that carries a name: its resource's, of several the nearest one's."""
-        carrying = [resource.fqdn for resource in self.resources if resource.carries(fqdn)]
-        return fqdn if fqdn in carrying else max(carrying, key=len, default=fqdn)
+        if fqdn in self._tunnels:
+            return fqdn
+        labels = fqdn.split(".")
+        above = ("*." + ".".join(labels[at:]) for at in range(1, len(labels)))
+        return next((it for it in above if it in self._tunnels), fqdn)
 
     def protects(self, address: Address) -> bool:
         """Whether the address must never be reached outside of a tunnel."""

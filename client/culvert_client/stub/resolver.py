@@ -1,11 +1,13 @@
 """One query from its arrival to its answer: forwarded, refused, or held until the client has decided.
 
-Somebody's page waits: a query goes on to the name server before the client thinks about it, and an answer goes out as soon
-as it is released, neither of them after a turn of the event loop.
+Somebody's page waits: a query whose tunnel is up goes on to the name server before the client thinks about it, and an answer
+goes out as soon as it is released, neither of them after a turn of the event loop. A query whose tunnel is to be opened goes
+on after the controller has been asked, which takes longer.
 """
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,7 +37,7 @@ class _Held:
 class Resolver:
     """`post` takes what happened to the client; the client's verdict on a held query comes back through `settle`.
 
-    `profile` is of all organisations, `profile_beside` of those that a name does not belong to.
+    `profile` is of all organisations, `profile_beside` of those that a name does not belong to. `is_open`: a name's tunnel.
     `translator` is the prefix of the network's NAT64, where there is one.
     """
 
@@ -44,11 +46,13 @@ class Resolver:
         upstream: Upstream,
         profile: Callable[[], Profile],
         profile_beside: Callable[[str], Profile],
+        is_open: Callable[[str], bool],
         post: Callable[[Event], None],
         translator: Callable[[], IPv6Network | None] = lambda: None,
     ) -> None:
         self._upstream, self._translator = upstream, translator
         self._profile, self._profile_beside = profile, profile_beside
+        self._is_open = is_open
         self._post = post
         self._numbers = itertools.count(1)
         self._held: dict[int, _Held] = {}
@@ -66,11 +70,20 @@ class Resolver:
             case Kind.CANARY:
                 answer(dns_wire.refusal(query, dns.rcode.NXDOMAIN))
             case Kind.FORWARD | Kind.SCREEN:
-                self._ask(query, lambda _, reply: self._forwarded(query, question, answer, reply))
+                self._ask(
+                    next(self._numbers),
+                    query,
+                    lambda _, reply: self._forwarded(query, question, answer, reply),
+                )
             case Kind.HOLD:
-                number = self._ask(query, self._answered)
-                self._held[number] = _Held(query, question.fqdn, answer)
-                self._post(QueryHeld(number, question.fqdn))
+                number, fqdn = next(self._numbers), question.fqdn
+                self._held[number] = _Held(query, fqdn, answer)
+                if self._is_open(fqdn):
+                    self._ask_held(number)
+                    self._post(QueryHeld(number, fqdn))
+                else:
+                    self._post(QueryHeld(number, fqdn))
+                    asyncio.get_running_loop().call_soon(self._ask_held, number)
 
     def settle(self, number: int, error: CulvertError | None) -> None:
         """Release the answer of a held query, or refuse it with the error."""
@@ -92,14 +105,17 @@ class Resolver:
         for asking in self._asking.values():
             asking.cancel()
 
-    def _ask(self, query: bytes, done: Callable[[int, bytes | None], None]) -> int:
+    def _ask_held(self, number: int) -> None:
+        # It may have been refused meanwhile.
+        if (held := self._held.get(number)) is not None:
+            self._ask(number, held.query, self._answered)
+
+    def _ask(self, number: int, query: bytes, done: Callable[[int, bytes | None], None]) -> None:
         def answered(reply: bytes | None) -> None:
             del self._asking[number]
             done(number, reply)
 
-        number = next(self._numbers)
         self._asking[number] = self._upstream.begin(query, answered)
-        return number
 
     def _forwarded(self, query: bytes, question: Question, answer: Answer, reply: bytes | None) -> None:
         error = _silent(question.fqdn) if reply is None else None

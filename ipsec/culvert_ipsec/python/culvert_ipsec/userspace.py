@@ -14,7 +14,7 @@ from culvert_ipsec.kept_link import KeptLink
 from culvert_ipsec.link_plan import wanted
 from culvert_ipsec.not_opened import why_not_opened
 from culvert_ipsec.offloads import Offloads
-from culvert_ipsec.packet_trap import PacketTrap
+from culvert_ipsec.packet_trap import Network, PacketTrap
 
 _CLOSED = "The datapath is closed."
 
@@ -32,6 +32,7 @@ class Userspace:
         self._tun_name = tun_name
         self._udp_port = udp_port
         self._link = KeptLink(tun_name)
+        self._carried: list[Network] = []
 
     @classmethod
     def create(
@@ -59,25 +60,24 @@ class Userspace:
         if (desired.tun_name, desired.udp_port) != (self._tun_name, self._udp_port):
             raise DatapathError("The device name and the UDP port are fixed when the datapath is created.")
         link = wanted(desired)
+        self._carried = [ip_network(it) for tunnel in desired.tunnels for it in tunnel.remote_prefixes]
         try:
             # Tunnels before routes: the first packet that is routed to the device finds its SA.
             self._native.apply(desired.tunnels)
             self._link.bring_to(link)
-            self.trap.leave_to_tunnels(
-                ip_network(it) for tunnel in desired.tunnels for it in tunnel.remote_prefixes
-            )
         except ValueError as error:
             raise DatapathError(f"The tunnels cannot be installed: {error}.") from error
         except OSError as error:
             raise DatapathError(f"The system refused the tunnel's device or routes: {error}.") from error
 
     def repair(self) -> None:
-        """Put back what other programs have changed of the device and its routes. Raises DatapathError.
+        """Put back what other programs have changed of the device and its routes, and let the trap know what tunnels carry.
 
-        `apply` starts from what it left last time, because reading it all back takes most of the time that a DNS answer
-        would wait for. Call this after it, when nobody waits.
+        Raises DatapathError. `apply` starts from what it left last time, because reading it all back takes most of the time
+        that a DNS answer would wait for. Call this after it, when nobody waits.
         """
         try:
+            self.trap.leave_to_tunnels(self._carried)
             self._link.repair()
         except OSError as error:
             raise DatapathError(f"The system refused the tunnel's device or routes: {error}.") from error
