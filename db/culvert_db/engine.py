@@ -8,6 +8,11 @@ from sqlalchemy import event
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 
+# A statement is planned once a connection, and not for each of its values. That plan outlives the moment in which a table
+# was small enough to be read whole: thousands may enrol before Postgres looks at it again. What has to be read whole counts
+# as so dear then that Postgres would compile it.
+SERVER_SETTINGS = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
+
 Sessions = async_sessionmaker[AsyncSession]
 
 
@@ -27,8 +32,7 @@ def create_engine(database_url: str, *, pool_size: int = 10) -> AsyncEngine:
         # A server that stops just then would otherwise hold the caller for a minute.
         connect_args={
             "timeout": 5.0,
-            # A statement is planned once a connection, and not for each of its values.
-            "server_settings": {"plan_cache_mode": "force_generic_plan"},
+            "server_settings": SERVER_SETTINGS,
         },
         # Parameters may hold ciphertext and hashes: no exception or log line repeats them.
         hide_parameters=True,

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,6 @@ PROGRAMS = Path(sys.executable).parent
 GATEWAY = "gw-berlin"
 USER = "alice"
 RESOURCES = 100
-REST, AGENT, P4RUNTIME = "127.0.0.1:8443", "127.0.0.1:8444", "127.0.0.1:9559"
 
 _READY_SECONDS = 60.0
 # Of the gateway's pool, far from where it begins to give.
@@ -49,10 +48,21 @@ _HAD_BEFORE = ipaddress.IPv4Address("10.97.0.1")
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
+class Place:
+    """Where one of several rigs of a namespace is: its ports and its gateway's interfaces."""
+
+    def __init__(self, number: int) -> None:
+        self.rest, self.agent, self.p4runtime = (
+            f"127.0.0.1:{port + 10 * number}" for port in (8443, 8444, 9559)
+        )
+        self.interfaces = (f"wan{number}", f"lan{number}")
+
+
 class Rig:
     """What serves, and the means to be a device."""
 
-    def __init__(self, state: Path, controller: subprocess.Popen[bytes]) -> None:
+    def __init__(self, place: Place, state: Path, controller: subprocess.Popen[bytes]) -> None:
+        self._place = place
         self._state = state
         self._controller = controller
         self._authority = Authority.load(state, "device")
@@ -84,7 +94,7 @@ class Rig:
                 }
             )
             credentials = grpc.ssl_channel_credentials(self._ca_pem, self._key_pem, issued.pem)
-            made.append(Client(credentials))
+            made.append(Client(self._place.agent, credentials))
         engine = create_engine((self._state / "database-url").read_text().strip())
         async with create_sessions(engine).begin() as session:
             session.add_all(Device(**row) for row in rows)
@@ -121,10 +131,10 @@ class Rig:
 class Client:
     """One device's connection."""
 
-    def __init__(self, credentials: grpc.ChannelCredentials) -> None:
+    def __init__(self, address: str, credentials: grpc.ChannelCredentials) -> None:
         # Without it, channels with equal arguments share what they can, and that serialises them.
         options = [("grpc.use_local_subchannel_pool", 1)]
-        self._channel = grpc.aio.secure_channel(AGENT, credentials, options=options)
+        self._channel = grpc.aio.secure_channel(address, credentials, options=options)
         self.stub = agent_pb2_grpc.AgentServiceStub(self._channel)
 
     async def open(self, number: int) -> agent_pb2.OpenTunnelResponse:
@@ -146,45 +156,48 @@ class Client:
 
 
 @asynccontextmanager
-async def rig(interfaces: tuple[str, str]) -> AsyncGenerator[Rig]:
+async def rig(number: int = 0) -> AsyncGenerator[Rig]:
     """With the gateway online and RESOURCES behind it. Raises RuntimeError when a part does not start."""
+    place = Place(number)
     with tempfile.TemporaryDirectory(prefix="culvert-bench-") as name:
         folder = Path(name)
         state = folder / "state"
-        controller = _controller(state, folder / "log")
+        controller = _controller(place, state, folder / "log")
         switches: list[subprocess.Popen[bytes]] = []
         try:
             await _until(lambda: _serves(folder / "log"), "controller that serves")
             headers = {"Authorization": f"Bearer {(state / 'admin-token').read_text().strip()}"}
             tls = ssl.create_default_context(cafile=str(state / "infrastructure-ca.pem"))
-            url = f"https://{REST}/api/v1"
+            url = f"https://{place.rest}/api/v1"
             async with httpx.AsyncClient(base_url=url, verify=tls, headers=headers, trust_env=False) as admin:
-                bundle = await _describe(admin)
-                switches.append(_sluice(folder / "gateway", bundle, interfaces))
+                bundle = await _describe(place, admin)
+                switches.append(_sluice(place, folder / "gateway", bundle))
                 await _until(lambda: _online(admin), "gateway online")
-            yield Rig(state, controller)
+            yield Rig(place, state, controller)
         finally:
             for process in (*switches, controller):
                 process.terminate()
                 process.wait(_READY_SECONDS)
 
 
-def in_a_namespace(program: str, label: str) -> dict[str, float]:
-    """What a program of this folder says, as one JSON object, in a namespace with the interfaces `wan` and `lan`."""
+def in_a_namespace(program: str, label: str, rigs: int = 1) -> dict[str, float]:
+    """What a program of this folder says, as one JSON object, in a namespace with the interfaces of so many rigs."""
     space = f"culvert-bench-{os.getpid()}-{label}"
     with namespaces(space):
-        run("ip", "-n", space, "link", "add", "wan", "type", "veth", "peer", "name", "lan")
-        for interface in ("wan", "lan"):
-            run("ip", "-n", space, "link", "set", interface, "up")
+        for number in range(rigs):
+            wan, lan = Place(number).interfaces
+            run("ip", "-n", space, "link", "add", wan, "type", "veth", "peer", "name", lan)
+            for interface in (wan, lan):
+                run("ip", "-n", space, "link", "set", interface, "up")
         command = ["ip", "netns", "exec", space, sys.executable, program]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout)
 
 
-def _controller(state: Path, log: Path) -> subprocess.Popen[bytes]:
+def _controller(place: Place, state: Path, log: Path) -> subprocess.Popen[bytes]:
     with log.open("wb") as out:
         return subprocess.Popen(
-            [PROGRAMS / "culvert-controller", "serve"], env=os.environ | _environment(state), stderr=out
+            [PROGRAMS / "culvert-controller", "serve"], env=os.environ | _environment(place, state), stderr=out
         )
 
 
@@ -196,11 +209,11 @@ async def _online(admin: httpx.AsyncClient) -> bool:
     return (await admin.get(f"/gateways/{GATEWAY}")).json()["state"] == "online"
 
 
-def _environment(state: Path) -> dict[str, str]:
+def _environment(place: Place, state: Path) -> dict[str, str]:
     return {
         "CULVERT_STATE_DIR": str(state),
-        "CULVERT_REST_LISTEN": REST,
-        "CULVERT_AGENT_LISTEN": AGENT,
+        "CULVERT_REST_LISTEN": place.rest,
+        "CULVERT_AGENT_LISTEN": place.agent,
         "CULVERT_MANAGED_ZONES": "corp.example",
         "CULVERT_PROTECTED_PREFIXES": "10.20.0.0/16",
         "CULVERT_REST_CALLS_PER_SECOND": "1000",
@@ -209,7 +222,7 @@ def _environment(state: Path) -> dict[str, str]:
     }
 
 
-async def _describe(admin: httpx.AsyncClient) -> dict[str, str]:
+async def _describe(place: Place, admin: httpx.AsyncClient) -> dict[str, str]:
     """The gateway, the person, the resources; returns the gateway's bundle."""
 
     async def post(path: str, body: dict[str, Any]) -> Any:
@@ -224,7 +237,7 @@ async def _describe(admin: httpx.AsyncClient) -> dict[str, str]:
         {
             "name": GATEWAY,
             "address": "198.51.100.1",
-            "p4runtime": P4RUNTIME,
+            "p4runtime": place.p4runtime,
             "device_id": 1,
             "pool": "10.96.0.0/14",
             "wan": {"port": 1, "mac": "02:00:00:00:01:01", "next_hop_mac": "02:00:00:00:01:02"},
@@ -239,7 +252,7 @@ async def _describe(admin: httpx.AsyncClient) -> dict[str, str]:
     return await post(f"/gateways/{GATEWAY}/bundle", {})
 
 
-def _sluice(directory: Path, bundle: dict[str, str], interfaces: Sequence[str]) -> subprocess.Popen[bytes]:
+def _sluice(place: Place, directory: Path, bundle: dict[str, str]) -> subprocess.Popen[bytes]:
     directory.mkdir(mode=0o700)
     for name, content in (
         ("ca.pem", bundle["ca_pem"].encode()),
@@ -249,11 +262,11 @@ def _sluice(directory: Path, bundle: dict[str, str], interfaces: Sequence[str]) 
     ):
         (directory / name).touch(mode=0o600)
         (directory / name).write_bytes(content)
-    ports = [f"--port={number}={name}" for number, name in enumerate(interfaces, start=1)]
+    ports = [f"--port={number}={name}" for number, name in enumerate(place.interfaces, start=1)]
     return subprocess.Popen(
         [
             *(str(SLUICE), "--device-id", "1", *ports),
-            *("--grpc", P4RUNTIME, "--client-name", "culvert-controller"),
+            *("--grpc", place.p4runtime, "--client-name", "culvert-controller"),
             *("--cert", str(directory / "gateway.pem"), "--key", str(directory / "gateway.key")),
             *("--client-ca", str(directory / "ca.pem"), "--kek", str(directory / "kek.bin")),
         ],

@@ -53,7 +53,7 @@ async def measure(names: Sequence[str]) -> list[Figure]:
 
 
 async def _all() -> dict[str, float]:
-    async with rig(("wan", "lan")) as parts:
+    async with rig() as parts:
         devices = await parts.devices(ALONE)
         found = await _one_after_another(parts, devices)
         many = await parts.devices(TOGETHER)

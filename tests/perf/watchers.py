@@ -1,4 +1,6 @@
-"""A controller with 10,000 devices on `Watch`, each with a tunnel: its memory, and a set-up beside the empty case."""
+"""A controller with 10,000 devices on `Watch`, each with a tunnel: its memory, and a set-up there beside one at a controller
+without any, in turns.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ ROUNDS = 30
 
 async def measure(names: Sequence[str]) -> list[Figure]:
     """Those of NAMES that are asked for. Raises RuntimeError, CalledProcessError."""
-    found = await asyncio.to_thread(in_a_namespace, __file__, "watchers")
+    found = await asyncio.to_thread(in_a_namespace, __file__, "watchers", 2)
     ratio = found["full_ms"] / found["empty_ms"]
     unit = f"{found['full_ms']:.1f} over {found['empty_ms']:.1f} ms"
     figures = [
@@ -34,23 +36,27 @@ async def measure(names: Sequence[str]) -> list[Figure]:
 
 
 async def _all() -> dict[str, float]:
-    async with rig(("wan", "lan")) as parts:
-        devices = await parts.devices(ALONE)
-        for device in devices:
-            await device.open(0)
-        empty_ms, empty_mib = await _setup_ms(devices, 1), parts.rss_mib()
-        watchers = await parts.devices(WATCHERS, addresses=True)
+    async with rig(0) as full, rig(1) as empty:
+        devices = [*await full.devices(ALONE), *await empty.devices(ALONE)]
+        await _each(devices, lambda device: device.open(0))
+        empty_mib = empty.rss_mib()
+        watchers = await full.devices(WATCHERS, addresses=True)
         await _each(watchers, lambda device: device.watch())
         await _each(watchers, lambda device: device.open(0))
-        full_ms, rss_mib = await _setup_ms(devices, 1 + ROUNDS), parts.rss_mib()
+        full_ms, empty_ms = await _setup_ms(devices[:ALONE], devices[ALONE:])
+        rss_mib = full.rss_mib()
         await _each([*devices, *watchers], lambda device: device.close())
     return {"empty_ms": empty_ms, "full_ms": full_ms, "empty_mib": empty_mib, "rss_mib": rss_mib}
 
 
-async def _setup_ms(devices: Sequence[Client], first: int) -> float:
-    """The median, to the gateway's last acknowledgement."""
-    answers = [await device.open(number) for number in range(first, first + ROUNDS) for device in devices]
-    return percentile([answer.programmed_us / 1000 for answer in answers], 0.50)
+async def _setup_ms(*rigs: Sequence[Client]) -> list[float]:
+    """The median of each, to the gateway's last acknowledgement, in turns: all of them see the same machine."""
+    setups: list[list[float]] = [[] for _ in rigs]
+    for number in range(1, 1 + ROUNDS):
+        for devices in zip(*rigs, strict=True):
+            for device, found in zip(devices, setups, strict=True):
+                found.append((await device.open(number)).programmed_us / 1000)
+    return [percentile(found, 0.50) for found in setups]
 
 
 async def _each(devices: Sequence[Client], call: Callable[[Client], Awaitable[object]]) -> None:
