@@ -8,22 +8,23 @@ import pytest
 from culvert_client.controller import agent as agents
 from culvert_client.controller.agent import Agent
 from culvert_client.state_dir import Identity
-from culvert_proto import CulvertError, Reason
+from culvert_proto import CulvertError, Reason, agent_pb2
 
 from .controller import Controller, serving
 from .pki import Authority
 from .running import free_port
 
 
+def identity(port: int, infrastructure: Authority, devices: Authority) -> Identity:
+    certificate, key = devices.issue("laptop")
+    return Identity("https://c", f"127.0.0.1:{port}", "d1", "alice", 0, certificate, infrastructure.pem, key)
+
+
 async def test_at_a_new_place_nobody_waits_for_the_next_try(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agents, "RECONNECT_FIRST", 3600.0)
     monkeypatch.setattr(agents, "RECONNECT_CAP", 3600.0)
     infrastructure, devices, port = Authority("infrastructure"), Authority("devices"), free_port()
-    certificate, key = devices.issue("laptop")
-    identity = Identity(
-        "https://c", f"127.0.0.1:{port}", "d1", "alice", 0, certificate, infrastructure.pem, key
-    )
-    agent = Agent(identity, "1")
+    agent = Agent(identity(port, infrastructure, devices), "1")
     events = agent.watch()
     async with asyncio.timeout(20):
         lost = await anext(events)
@@ -37,3 +38,12 @@ async def test_at_a_new_place_nobody_waits_for_the_next_try(monkeypatch: pytest.
             assert not isinstance(first, CulvertError)
             assert first.profile.user == "alice"
             await agent.close()
+
+
+async def test_whoever_opens_a_tunnel_when_the_connection_is_closed_is_told() -> None:
+    agent = Agent(identity(free_port(), Authority("infrastructure"), Authority("devices")), "1")
+    await agent.close()
+    opening = agent.open_tunnel(agent_pb2.OpenTunnelRequest(fqdn="wiki.corp.example"))
+    with pytest.raises(CulvertError) as refused:
+        await opening
+    assert refused.value.reason is Reason.CONTROLLER_UNREACHABLE

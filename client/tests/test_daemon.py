@@ -105,6 +105,8 @@ async def test_from_the_invitation_to_the_released_answer_and_a_clean_stop(lab: 
             )
             assert len(daemon.datapath.applied[-1].tunnels) == 1
             assert controller.open == {"t1": 1}
+            kept = daemon.settings.state_dir / FIRST / "tunnels.json"
+            assert kept.read_text() == f'{{"{WIKI}": "t1"}}'
         assert controller.open == {}
     assert not daemon.settings.socket.exists()
     assert list(daemon.settings.socket.parent.iterdir()) == []

@@ -148,7 +148,8 @@ async def test_whoever_looks_at_a_gateway_does_not_wait_for_who_ends_a_tunnel_th
             (record,) = await records.held(ends, Tunnel.id == uuid.UUID(opened.tunnel_id))
             async with world.sessions.begin() as looks:
                 await records.forget_drained(looks, gateway_id)
-                found, last = await records.on_gateway(looks, gateway_id)
-                assert [it.id for it in found] == [record.id]
-                assert await records.on_gateway(looks, gateway_id, last) == ([], None)
+                portion = await records.on_gateway(looks, gateway_id)
+                assert portion is not None
+                assert [it.id for it in portion.records()] == [record.id]
+                assert await records.on_gateway(looks, gateway_id, portion.last) is None
             await records.delete(ends, [record.id])

@@ -277,6 +277,21 @@ async def test_a_gateway_that_forgot_everything_is_filled_again_and_fresh_keys_w
     assert (again.sas.generation, len(switch.writes)) == (4, writes + 2)
 
 
+async def test_a_number_that_is_anothers_is_drawn_again_and_no_tunnel_ends(
+    world: World, device: Device, switch: Switch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = await world.enrol()
+    await other.prove()
+    opened = [await one.open() for one in (device, other)]
+    drawn = iter([1001, 1002, 1001, 1003, *range(2001, 2005)])
+    monkeypatch.setattr("culvert_service.sessions.restoring.draw_spi", lambda: next(drawn))
+    await forgets(world, switch)
+    await until(lambda: tunnel_entries(world), lambda count: count == 8)
+    assert {tunnel["id"] for tunnel in await tunnels(world)} == {one.tunnel.tunnel_id for one in opened}
+    again = [await one.open() for one in (device, other)]
+    assert {one.sas.outbound.spi for one in again} < set(range(2001, 2005))
+
+
 async def test_after_a_gateways_restart_devices_that_watch_come_first(
     world: World, device: Device, switch: Switch, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -197,7 +197,9 @@ def in_a_namespace(program: str, label: str, rigs: int = 1) -> dict[str, float]:
 def _controller(place: Place, state: Path, log: Path) -> subprocess.Popen[bytes]:
     with log.open("wb") as out:
         return subprocess.Popen(
-            [PROGRAMS / "culvert-controller", "serve"], env=os.environ | _environment(place, state), stderr=out
+            [PROGRAMS / "culvert-controller", "serve"],
+            env=os.environ | _environment(place, state),
+            stderr=out,
         )
 
 

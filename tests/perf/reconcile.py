@@ -42,7 +42,7 @@ from culvert_service.gateways.schemas import BundleOut, GatewayIn
 from esp import ROOT
 from figures import Figure
 from gateway_wires import run
-from sqlalchemy import func, insert, select
+from sqlalchemy import exists, insert, select
 
 DEVICES, RESOURCES = 250, 100
 ENTRIES = 4 * DEVICES * RESOURCES
@@ -186,7 +186,7 @@ async def _restored(sessions: Sessions) -> None:
     deadline = time.monotonic() + GIVE_UP_SECONDS
     while time.monotonic() < deadline:
         async with sessions() as session:
-            if not await session.scalar(select(func.count()).where(Tunnel.generation == 1)):
+            if not await session.scalar(select(exists().where(Tunnel.generation == 1))):
                 return
         await asyncio.sleep(0.1)
     raise RuntimeError(f"not all tunnels are restored after {GIVE_UP_SECONDS:g} s")

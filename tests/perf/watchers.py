@@ -1,5 +1,5 @@
-"""A controller with 10,000 devices on `Watch`, each with a tunnel: its memory, and a set-up there beside one at a controller
-without any, in turns.
+"""A controller with 10,000 devices on `Watch`, each with a tunnel: its memory, and a set-up there beside one at an empty
+controller, in turns.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One query from its arrival to its answer: forwarded, refused, or held until the client has decided.
 
-Somebody's page waits: a query whose tunnel is up goes on to the name server before the client thinks about it, and an answer
-goes out as soon as it is released, neither of them after a turn of the event loop. A query whose tunnel is to be opened goes
-on after the controller has been asked, which takes longer.
+Somebody's page waits: a query whose tunnel is up goes on to the name server before the client thinks about it, and an
+answer goes out as soon as it is released, neither of them after a turn of the event loop. A query whose tunnel is yet to
+be opened goes on after the controller has been asked, which takes longer.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import cast
+from typing import Any, cast
 
 from culvert_db import (
     Address,
@@ -202,28 +202,33 @@ async def forget_drained(session: AsyncSession, gateway_id: int) -> None:
         await session.execute(sql_delete(Tunnel).where(Tunnel.id.in_(ids), left))
 
 
-async def on_gateway(
-    session: AsyncSession, gateway_id: int, after: Endpoint | None = None
-) -> tuple[list[TunnelRecord], Endpoint | None]:
-    """A portion of the tunnels that a gateway should carry, and after which one the next begins; None after the last."""
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """Of the tunnels that a gateway should carry. The next one begins after `last`."""
+
+    last: Endpoint
+    _rows: Sequence[tuple[Any, ...]]
+    _shapes: Mapping[int, tuple[str, str]]
+
+    def records(self) -> list[TunnelRecord]:
+        """Without those whose resource was gone, with them, before it was read."""
+        return [
+            _record(shown, sas, *self._shapes[resource], inner)
+            for _, resource, shown, sas, inner in self._rows
+            if resource in self._shapes
+        ]
+
+
+async def on_gateway(session: AsyncSession, gateway_id: int, after: Endpoint | None = None) -> Portion | None:
+    """None after the last one."""
     rows = await _TUNNELS_OF_GATEWAY.rows(
         session, gateway_id=gateway_id, after=_BEFORE_ALL if after is None else after
     )
     if not rows:
-        return [], None
+        return None
     resources = sorted({resource for _, resource, *_ in rows})
     shared = await _SHAPES_OF_GATEWAY.rows(session, gateway_id=gateway_id, resource_ids=resources)
-    shapes = {number: (resource, gateway) for number, resource, gateway in shared}
-    # Beside, because a thousand take longer than whoever opens a tunnel meanwhile should wait. One whose resource is gone
-    # was closed between the two statements.
-    found = await asyncio.to_thread(
-        lambda: [
-            _record(shown, sas, *shapes[resource], inner)
-            for _, resource, shown, sas, inner in rows
-            if resource in shapes
-        ]
-    )
-    return found, rows[-1][0]
+    return Portion(rows[-1][0], rows, {number: (resource, gateway) for number, resource, gateway in shared})
 
 
 async def tunnel_of_sa(session: AsyncSession, gateway_id: int, sa_id: int) -> uuid.UUID | None:

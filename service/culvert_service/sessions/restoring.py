@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from culvert_db import Sessions
 from culvert_proto import CulvertError, Reason
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from culvert_service.audit import log as audit
 from culvert_service.audit.log import Line
@@ -36,6 +37,9 @@ _log = logging.getLogger(__name__)
 _CLAIM_SECONDS = 60.0
 # Tunnels in one transaction and one turn at the gateway.
 _BATCH = 200
+# Batches under way: while one waits for Postgres or the gateway, the next one is computed.
+_TOGETHER = 2
+_DRAWS = 4
 
 # Closes those of the tunnels that are still at that generation, because their SAs are lost.
 Close = Callable[[Link, Sequence[tuple[uuid.UUID, int]]], Awaitable[None]]
@@ -79,10 +83,18 @@ class Restoring:
         """Raises CulvertError GATEWAY_DOWN; the next reconciliation does the rest."""
         records = [cast(TunnelRecord, one.source) for one in lost]
         records.sort(key=lambda record: not self._hub.watches(record.device_id))
-        for first in range(0, len(records), _BATCH):
-            batch = records[first : first + _BATCH]
+        batches = (records[first : first + _BATCH] for first in range(0, len(records), _BATCH))
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(_TOGETHER):
+                    tasks.create_task(self._restore_all(link, batches))
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from None
+
+    async def _restore_all(self, link: Link, batches: Iterator[Sequence[TunnelRecord]]) -> None:
+        for batch in batches:
             try:
-                restored = await self._restore(link, batch)
+                restored = await self._drawn(link, batch)
             except (SQLAlchemyError, CulvertError) as error:
                 if isinstance(error, CulvertError) and error.reason is Reason.GATEWAY_DOWN:
                     raise
@@ -92,6 +104,13 @@ class Restoring:
                 await self._close(link, [(record.id, record.session.current) for record in batch])
                 continue
             self._spawn(self._expire(link, restored))
+
+    async def _drawn(self, link: Link, records: Sequence[TunnelRecord]) -> list[Restored]:
+        """Again with other numbers where one is another's: of tens of thousands of SPIs that happens."""
+        for _ in range(_DRAWS - 1):
+            with suppress(IntegrityError):
+                return await self._restore(link, records)
+        return await self._restore(link, records)
 
     async def _restore(self, link: Link, records: Sequence[TunnelRecord]) -> list[Restored]:
         why = CulvertError(Reason.SA_LOST, gateway=link.name)

@@ -206,18 +206,27 @@ class Tunnels:
         async with self._sessions.begin() as session:
             now = await clock(session)
             await records.forget_drained(session, gateway_id)
-        after: Endpoint | None = None
-        while True:
+
+        async def read(after: Endpoint | None) -> records.Portion | None:
             async with self._sessions() as session:
-                found, after = await records.on_gateway(session, gateway_id, after)
-            if after is None:
-                return
-            if over := [record for record in found if record.ends_at is not None and record.ends_at <= now]:
-                which = or_(*(_as_it_was(record.id, record.session.current) for record in over))
-                # Beside: whoever reconciles has the gateway to itself.
-                with audit.controller_acts():
-                    self._spawn(self.close(CulvertError(Reason.CLOSED_IDLE), which))
-            yield [record.desired() for record in found]
+                return await records.on_gateway(session, gateway_id, after)
+
+        reading = asyncio.create_task(read(None))
+        try:
+            while portion := await reading:
+                # Postgres is at work on the next one meanwhile.
+                reading = asyncio.create_task(read(portion.last))
+                # Beside, because a thousand take longer than whoever opens a tunnel meanwhile should wait.
+                found = await asyncio.to_thread(portion.records)
+                over = [it for it in found if it.ends_at is not None and it.ends_at <= now]
+                if over:
+                    which = or_(*(_as_it_was(record.id, record.session.current) for record in over))
+                    # Beside: whoever reconciles has the gateway to itself.
+                    with audit.controller_acts():
+                        self._spawn(self.close(CulvertError(Reason.CLOSED_IDLE), which))
+                yield [record.desired() for record in found]
+        finally:
+            reading.cancel()
 
     async def lost(self, link: Link, tunnels: Sequence[DesiredTunnel]) -> None:
         """For the reconciler: these SAs are gone from the gateway."""
