@@ -15,6 +15,8 @@ from culvert_client.core.client_events import Call, CallEnded
 from culvert_client.core.neighbours import Beside
 from culvert_client.core.suite import Suite
 
+_Answer = tunnel.TunnelOpened | tunnel.Renewed | tunnel.Activated | tunnel.CloseDone
+
 
 def begin(
     agent: Agent,
@@ -31,7 +33,7 @@ def begin(
     `udp_port` is where this device sends ESP from; `asked_at` is the `now` at which the call was made.
     """
 
-    async def opened(answer: Awaitable[agent_pb2.OpenTunnelResponse]) -> tunnel.Event:
+    async def opened(answer: Awaitable[agent_pb2.OpenTunnelResponse]) -> tunnel.TunnelOpened:
         opened = await answer
         try:
             return tunnel.TunnelOpened(
@@ -48,15 +50,15 @@ def begin(
                 await agent.close_tunnel(opened.tunnel.tunnel_id, Reason.CLOSED_BY_USER)
             raise
 
-    async def renewed(tunnel_id: str, generation: int) -> tunnel.Event:
+    async def renewed(tunnel_id: str, generation: int) -> tunnel.Renewed:
         answer = await agent.renew_sa(tunnel_id, generation)
         return tunnel.Renewed(number, pair_from(answer.sas, legacy_suites, beside()))
 
-    async def activated(tunnel_id: str, generation: int) -> tunnel.Event:
+    async def activated(tunnel_id: str, generation: int) -> tunnel.Activated:
         await agent.activate_sa(tunnel_id, generation)
         return tunnel.Activated(number)
 
-    async def closed(tunnel_id: str, reason: Reason) -> tunnel.Event:
+    async def closed(tunnel_id: str, reason: Reason) -> tunnel.CloseDone:
         await agent.close_tunnel(tunnel_id, reason)
         return tunnel.CloseDone(number)
 
@@ -76,7 +78,7 @@ def begin(
     return _ended(call, event)
 
 
-async def _ended(call: Call, event: Awaitable[tunnel.Event]) -> CallEnded:
+async def _ended(call: Call, event: Awaitable[_Answer]) -> CallEnded:
     try:
         return CallEnded(call.fqdn, await event)
     except CulvertError as error:
