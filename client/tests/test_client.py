@@ -11,6 +11,7 @@ from culvert_client.core.client import Client
 from culvert_client.core.client_events import (
     Applied,
     Apply,
+    AskTxt,
     Call,
     CallEnded,
     CloseAsked,
@@ -323,3 +324,8 @@ def test_of_two_tunnels_the_one_that_the_gateway_prefers_comes_first() -> None:
         world.post(Applied(apply.number, None))
         carried = apply.desired.tunnels
     assert [sas.tunnel.fqdn for sas in carried] == ["git.corp.example", "wiki.corp.example"]
+
+
+def test_the_controller_is_asked_before_the_name_server() -> None:
+    asked = [type(command) for command in World().post(QueryHeld(1, WIKI))]
+    assert asked == [Call, AskTxt]
