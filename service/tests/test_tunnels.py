@@ -7,12 +7,15 @@ import datetime
 import ipaddress
 import time
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from culvert_db import SecurityAssociation
 from culvert_proto import CulvertError, Reason
+from culvert_service.sessions import restoring_rows
 from sqlalchemy import update
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from .conftest import (
     Device,
@@ -299,10 +302,19 @@ async def test_after_a_gateways_restart_devices_that_watch_come_first(
     others = [device, *[await world.enrol() for _ in range(3)]]
     for other in others[1:]:
         await other.prove()
-    places = [ipaddress.ip_address((await other.open()).tunnel.inner_address).packed for other in others]
+    opened = [(await other.open()).tunnel for other in others]
+    places = [ipaddress.ip_address(tunnel.inner_address).packed for tunnel in opened]
     live = others[2]
     events = live.watch()
     await next_event(events, "profile")
+    lock = restoring_rows.lock
+
+    async def slow_for_it(session: AsyncSession, tunnels: Sequence[tuple[uuid.UUID, int]]) -> set[uuid.UUID]:
+        if any(str(number) == opened[2].tunnel_id for number, _ in tunnels):
+            await asyncio.sleep(0.1)
+        return await lock(session, tunnels)
+
+    monkeypatch.setattr(restoring_rows, "lock", slow_for_it)
     before = len(switch.writes)
     await forgets(world, switch)
     await until(lambda: tunnel_entries(world), lambda count: count == 4 * len(others))

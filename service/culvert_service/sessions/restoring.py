@@ -82,14 +82,17 @@ class Restoring:
     async def restore(self, link: Link, lost: Sequence[DesiredTunnel]) -> None:
         """Raises CulvertError GATEWAY_DOWN; the next reconciliation does the rest."""
         records = [cast(TunnelRecord, one.source) for one in lost]
-        records.sort(key=lambda record: not self._hub.watches(record.device_id))
-        batches = (records[first : first + _BATCH] for first in range(0, len(records), _BATCH))
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                for _ in range(_TOGETHER):
-                    tasks.create_task(self._restore_all(link, batches))
-        except ExceptionGroup as group:
-            raise group.exceptions[0] from None
+        watching, others = [], []
+        for record in records:
+            (watching if self._hub.watches(record.device_id) else others).append(record)
+        for them in (watching, others):
+            batches = (them[first : first + _BATCH] for first in range(0, len(them), _BATCH))
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    for _ in range(_TOGETHER):
+                        tasks.create_task(self._restore_all(link, batches))
+            except ExceptionGroup as group:
+                raise group.exceptions[0] from None
 
     async def _restore_all(self, link: Link, batches: Iterator[Sequence[TunnelRecord]]) -> None:
         for batch in batches:
