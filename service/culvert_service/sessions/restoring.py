@@ -82,10 +82,9 @@ class Restoring:
     async def restore(self, link: Link, lost: Sequence[DesiredTunnel]) -> None:
         """Raises CulvertError GATEWAY_DOWN; the next reconciliation does the rest."""
         records = [cast(TunnelRecord, one.source) for one in lost]
-        watching, others = [], []
-        for record in records:
-            (watching if self._hub.watches(record.device_id) else others).append(record)
-        for them in (watching, others):
+        watched = [self._hub.watches(record.device_id) for record in records]
+        for first in (True, False):
+            them = [record for record, one in zip(records, watched, strict=True) if one is first]
             batches = (them[first : first + _BATCH] for first in range(0, len(them), _BATCH))
             try:
                 async with asyncio.TaskGroup() as tasks:
