@@ -25,6 +25,7 @@ from sqlalchemy import text
 from .agreement import agreed
 from .conftest import (
     PATIENCE_SECONDS,
+    Device,
     World,
     administering,
     authority,
@@ -421,3 +422,45 @@ async def test_gateways_are_shared_out_and_their_tunnels_run_on(
         assert await owners(one) == {"gw-7": "one", "gw-8": "one", "gw-berlin": "two"}
         await second.aclose()
         await until(lambda: owners(one), lambda found: set(found.values()) == {"one"})
+
+
+@needs_root
+async def test_nobody_is_refused_while_a_gateway_goes_from_one_controller_to_another(
+    settings: tuple[Settings, Settings], wires: Wires, tmp_path: Path
+) -> None:
+    often = {"lease_seconds": 12, "agent_calls_per_second": 1000}
+    first, second = (one.model_copy(update=often) for one in settings)
+    async with AsyncExitStack() as rest, AsyncExitStack() as joined:
+        one = await rest.enter_async_context(running(first))
+        await one.add_gateway("gw-7", free_port(), 7)
+        await rest.enter_async_context(behind(one, wires, tmp_path))
+        at_one = await one.enrol()
+        await at_one.prove()
+        await at_one.open()
+        async with clicking(at_one):
+            two = await joined.enter_async_context(running(second))
+            at_two = at_one.at(two.settings.agent_address)
+            async with clicking(at_two):
+                await owned(two, "two")
+                await owned(one, "two")
+            await at_two.channel.close()
+            await joined.aclose()
+            await owned(one, "one")
+
+
+@asynccontextmanager
+async def clicking(device: Device) -> AsyncGenerator[None]:
+    """Opens the wiki again and again; a refusal is the context's."""
+
+    async def click() -> None:
+        while not over.is_set():
+            await device.open()
+            clicks.append(device)
+            await asyncio.sleep(0.01)
+
+    over, clicks = asyncio.Event(), list[Device]()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(click())
+        yield
+        over.set()
+    assert clicks

@@ -15,7 +15,7 @@ from culvert_proto import Reason
 
 from .conftest import World, free_port, running, settings_in, until
 from .gateway_process import SLUICE, sluice, unpack
-from .test_controllers import owned
+from .test_controllers import owned, owners
 from .test_failover import gateway_of_tunnel, heard
 from .wire import Wires
 
@@ -44,7 +44,11 @@ async def test_drain_and_failover_reach_a_device_whose_stream_is_at_another_cont
             await processes[name].enter_async_context(sluice(tmp_path / name, wires.names, port))
             await one.online(name)
         await one.add_wiki(list(ports))
+        # The share of the other one; nothing is there.
+        await one.add_gateway("gw-oslo", free_port(), 3)
         async with running(second) as two:
+            shared = {"gw-berlin": "one", "gw-oslo": "two", "gw-paris": "one"}
+            await until(lambda: owners(two), lambda found: found == shared, 20)
             await owned(two, "one")
             device = await two.enrol()
             await device.prove()

@@ -28,6 +28,11 @@ class Handover:
         self._calls = calls
         self._fleet = fleet
 
+    def stands(self, elsewhere: ElsewhereError) -> bool:
+        """Whether the gateway has still the owner that it had then."""
+        standing = self._fleet.standing(elsewhere.gateway)
+        return standing is None or standing.epoch == elsewhere.epoch
+
     async def ask(self, gateway: str, who: Who, request: Message, response: type[_Response]) -> _Response:
         """Raises CulvertError: the owner's, or GATEWAY_DOWN."""
         standing = self._fleet.standing(gateway)

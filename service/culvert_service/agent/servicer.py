@@ -126,10 +126,11 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
                         elsewhere.gateway, who, request, agent_pb2.OpenTunnelResponse
                     )
                 except CulvertError as error:
-                    # The next gateway may be one that answers.
                     if error.reason is not Reason.GATEWAY_DOWN:
                         raise
-                    failed |= {elsewhere.gateway}
+                    # The next gateway may be one that answers, or the owner another by now.
+                    if self._handover.stands(elsewhere):
+                        failed |= {elsewhere.gateway}
 
     @unary
     async def RenewSa(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]

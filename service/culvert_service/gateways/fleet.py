@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from culvert_proto import CulvertError, Reason
 
 from culvert_service.gateways.config import GatewayConfig
+from culvert_service.gateways.health import NOT_CONNECTED_YET
 from culvert_service.gateways.link import Hooks, Link
 from culvert_service.gateways.session import Credentials, Program
 
@@ -27,13 +29,19 @@ class Standing:
     reason: str
     draining: bool = False
 
+    @property
+    def coming(self) -> bool:
+        """Whether it has got an owner, or another one, who has yet to reach it."""
+        return bool(self.holder) and self.reason == NOT_CONNECTED_YET
+
 
 class ElsewhereError(Exception):
-    """The gateway is online, and another controller's."""
+    """The gateway is online, and another controller's, since that epoch."""
 
-    def __init__(self, gateway: str) -> None:
+    def __init__(self, gateway: str, epoch: int) -> None:
         super().__init__(f"{gateway} is another controller's")
         self.gateway = gateway
+        self.epoch = epoch
 
 
 class Fleet:
@@ -46,10 +54,16 @@ class Fleet:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._standings: dict[str, Standing] = {}
         self._hooks: Hooks | None = None
+        self._news = asyncio.Event()
 
     def connect(self, hooks: Hooks) -> None:
         """Before the first gateway is owned."""
-        self._hooks = hooks
+
+        def changed(link: Link) -> None:
+            self._stir()
+            hooks.changed(link)
+
+        self._hooks = replace(hooks, changed=changed)
 
     def own(self, config: GatewayConfig, epoch: int) -> None:
         """Another epoch, or another configuration, is a new link, which begins when the one before has ended."""
@@ -71,6 +85,7 @@ class Fleet:
 
     def tell(self, standings: Mapping[str, Standing]) -> None:
         self._standings = dict(standings)
+        self._stir()
 
     def get(self, name: str) -> Link | None:
         """The link, if the gateway is ours."""
@@ -78,9 +93,9 @@ class Fleet:
 
     def ours(self, name: str) -> Link:
         """The link. Raises ElsewhereError, or CulvertError GATEWAY_DOWN."""
-        link = self._links.get(name)
-        if link is None and self.is_online(name):
-            raise ElsewhereError(name)
+        link, standing = self._links.get(name), self.standing(name)
+        if link is None and standing is not None and standing.online:
+            raise ElsewhereError(name, standing.epoch)
         if link is None:
             raise CulvertError(Reason.GATEWAY_DOWN, gateway=name)
         return link
@@ -102,6 +117,21 @@ class Fleet:
     def is_online(self, name: str) -> bool:
         standing = self.standing(name)
         return standing is not None and standing.online
+
+    def is_coming(self, name: str) -> bool:
+        standing = self.standing(name)
+        return standing is not None and standing.coming
+
+    async def wait(self, names: Collection[str], seconds: float) -> None:
+        """Until one of them is online, or none is coming any more, or that time is over."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while any(map(self.is_coming, names)) and not any(map(self.is_online, names)):
+                    await self._news.wait()
+
+    def _stir(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
 
     async def stop(self) -> None:
         """Leaves the gateways as they are: running tunnels keep running."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+NOT_CONNECTED_YET = "not connected yet"
+"""The reason of a gateway that is offline because its owner has yet to reach it for the first time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Drift:

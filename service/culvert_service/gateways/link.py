@@ -27,7 +27,7 @@ from culvert_service.gateways.election import OneBid
 from culvert_service.gateways.encoding import Encoding
 from culvert_service.gateways.entry import Count, Entry, EntryKey, Update
 from culvert_service.gateways.guard import Guard
-from culvert_service.gateways.health import Drift, Report
+from culvert_service.gateways.health import NOT_CONNECTED_YET, Drift, Report
 from culvert_service.gateways.running_time import running_time
 from culvert_service.gateways.session import Credentials, Program
 from culvert_service.tracing.span import span
@@ -94,7 +94,7 @@ class Link:
         # It answers, though it may not hold its desired state yet; and when it last did, by the monotonic clock.
         self.alive = False
         self.answered_at: float | None = None
-        self.reason: str = "not connected yet"
+        self.reason: str = NOT_CONNECTED_YET
         # Seconds that its last answer took; of P4Runtime that it speaks.
         self.round_trip: float | None = None
         self.version: str | None = None

@@ -136,13 +136,14 @@ class Ownership:
             )
             if (epoch := held.get(config.id)) is not None:
                 self._fleet.own(config, epoch)
+        # Whom a gateway belongs to is known before its link here ends.
+        self._fleet.tell(standings)
         ours = {name for name, standing in standings.items() if standing.config.id in held}
         for link in list(self._fleet):
             if link.name not in ours:
                 why = "another controller's" if link.name in standings else "not registered any more"
                 _log.warning("gateway is not ours", extra={"gateway": link.name, "why": why})
                 await self._fleet.leave(link.name)
-        self._fleet.tell(standings)
 
     def _config(self, gateway: Gateway) -> GatewayConfig:
         row = {column.key: getattr(gateway, column.key) for column in Gateway.__table__.columns}

@@ -9,7 +9,7 @@ from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.controllers.identity import ControllerId
-from culvert_service.gateways.health import Report
+from culvert_service.gateways.health import NOT_CONNECTED_YET, Report
 from culvert_service.rest.page import Cut
 
 _LIVE = text("""
@@ -173,5 +173,5 @@ def _seen(
     if lease is None or not held:
         return Seen(gateway, "", "", lease.epoch if lease else 0, False, "no controller has it", health)
     if health is None or health.epoch != lease.epoch:
-        return Seen(gateway, lease.holder_name, lease.holder, lease.epoch, False, "not connected yet", health)
+        return Seen(gateway, lease.holder_name, lease.holder, lease.epoch, False, NOT_CONNECTED_YET, health)
     return Seen(gateway, lease.holder_name, lease.holder, lease.epoch, health.online, health.reason, health)

@@ -44,6 +44,9 @@ from culvert_service.sessions.restoring import Restored, Restoring
 _log = logging.getLogger(__name__)
 
 _RACES = 3
+# Who opens a name has so much patience with a gateway that changes hands: an owner reaches it in a third of that.
+_COMING_SECONDS = 1.0
+_NO_GATEWAY = (Reason.GATEWAY_DOWN, Reason.GATEWAY_DRAINING)
 
 Now = Callable[[], datetime.datetime]
 
@@ -88,6 +91,10 @@ class _RaceError(Exception):
     """Another request for the same tunnel was faster, or a change of what it rests on."""
 
 
+class _ComingError(Exception):
+    """Its arguments: gateways that would serve, had their owner reached them."""
+
+
 class Opening:
     def __init__(
         self,
@@ -126,6 +133,9 @@ class Opening:
                 if error.reason is not Reason.GATEWAY_DOWN or len(failed) == tried:
                     raise
                 _log.warning("trying the next gateway", extra={"fqdn": request.fqdn, "why": error.message})
+            except _ComingError as coming:
+                await self._fleet.wait(coming.args, _COMING_SECONDS)
+                failed.update(filter(self._fleet.is_coming, coming.args))
             except IntegrityConstraintViolationError:
                 # The only row that can go away while this transaction holds the others.
                 raise CulvertError(Reason.NAME_UNKNOWN, name=request.fqdn) from None
@@ -142,14 +152,14 @@ class Opening:
             timeline.decided()
             existing = await records.locked(session, facts.tunnel_id) if facts.tunnel_id else None
             if existing is not None and _stays(existing, permit, request.peer_address):
-                link = self._fleet.ours(existing.gateway)
+                link = self._link(existing.gateway)
                 if restored := self._restoring.claim(existing, request.peer_address):
                     job = await self._claimed(session, restored, permit.until, facts.version)
                 else:
                     job = await self._reopen(session, existing, link, request, permit.until, facts.version)
             else:
                 chosen = _named(facts.serving, permit.gateways[0])
-                link = self._fleet.ours(chosen.gateway.name)
+                link = self._link(chosen.gateway.name)
                 if existing is not None and existing.gateway != link.name:
                     # The device has packets on their way, and sends there until it has this answer.
                     await repository.leave(session, existing.id, self._drain)
@@ -174,6 +184,9 @@ class Opening:
                 await program_and_commit(session, link, job.batches, timeline.programmed)
             except CulvertError as error:
                 if error.reason is Reason.GATEWAY_DOWN:
+                    if self._fleet.get(link.name) is not link or self._fleet.is_coming(link.name):
+                        # It has changed hands meanwhile.
+                        raise _RaceError from None
                     failed.add(link.name)
                 raise
         return Opened(job.tunnel, timeline, job.draining, job.replaced, job.leftovers)
@@ -190,9 +203,22 @@ class Opening:
         )
         if isinstance(decision.verdict, Denial):
             reason = decision.verdict.reason
+            if reason in _NO_GATEWAY and (coming := self._coming(facts.serving, failed)):
+                raise _ComingError(*coming)
             self._instruments.policy_denials.labels(decision.policy or "", reason.name).inc()
             raise decision.verdict.error()
         return decision.verdict
+
+    def _coming(self, serving: Sequence[Serving], failed: set[str]) -> list[str]:
+        able = (it.gateway.name for it in serving if it.gateway.draining_since is None)
+        return [name for name in able if name not in failed and self._fleet.is_coming(name)]
+
+    def _link(self, permitted: str) -> Link:
+        """Raises ElsewhereError, or _RaceError when it has gone offline since the decision."""
+        try:
+            return self._fleet.ours(permitted)
+        except CulvertError:
+            raise _RaceError from None
 
     def _fact(self, serving: Serving, failed: set[str], distances: Mapping[str, Distance]) -> GatewayFact:
         name = serving.gateway.name
