@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from culvert_proto import CulvertError, Reason, agent_pb2
 from culvert_service.audit.repeats import Repeats
-from culvert_service.rest.rate import Limiter, Rate
+from culvert_service.rest.prefix import limit_keys
+from culvert_service.rest.rate import MOST, AddressLimiter, Limiter, Rate
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,6 +41,51 @@ def test_one_does_not_take_from_another_and_who_is_silent_is_forgotten() -> None
     for number in range(20_000):
         limiter.take(str(number), number * 0.01)
     assert len(limiter._full_at) < 5000
+
+
+def test_callers_without_end_take_no_memory_without_end_and_the_busy_ones_stay_limited() -> None:
+    limiter = Limiter(Rate(per_second=0.001, burst=2))
+    assert [limiter.take("busy", 0) for _ in range(2)] == [0, 0]
+    for number in range(2 * MOST):
+        limiter.take(str(number), 0)
+    assert len(limiter._full_at) <= MOST
+    assert limiter.take("busy", 0)
+
+
+@pytest.mark.parametrize(
+    ("address", "keys"),
+    [
+        ("203.0.113.7", ("203.0.113.7/32",)),
+        ("::ffff:203.0.113.7", ("203.0.113.7/32",)),
+        ("64:ff9b::203.0.113.7", ("203.0.113.7/32",)),
+        ("2001:db8:1:2:3:4:5:6", ("2001:db8:1:2::/64", "2001:db8:1::/48")),
+        ("2001:DB8:1:0002::", ("2001:db8:1:2::/64", "2001:db8:1::/48")),
+        ("fe80::1%eth0", ("fe80::/64", "fe80::/48")),
+        ("", ("unknown",)),
+        (None, ("unknown",)),
+        ("not an address", ("unknown",)),
+    ],
+)
+def test_an_address_counts_with_its_prefixes(address: str | None, keys: tuple[str, ...]) -> None:
+    assert limit_keys(address) == keys
+
+
+def test_a_whole_64_has_the_budget_of_one_address_and_a_whole_48_four_times_that() -> None:
+    limiter = AddressLimiter(Rate(per_second=1, burst=5))
+    of_64 = [limiter.take(f"2001:db8:0:1::{host:x}", 0) for host in range(100)]
+    assert of_64.count(0) == 5
+    of_48 = [limiter.take(f"2001:db8:0:{site:x}::1", 0) for site in range(2, 100)]
+    assert of_48.count(0) == 15
+    # A neighbour's is another.
+    assert limiter.take("2001:db8:1:1::1", 0) == 0
+    assert [limiter.take(f"::ffff:192.0.2.{host}", 0) for host in (1, 1, 2)] == [0, 0, 0]
+
+
+def test_who_is_refused_for_the_64_takes_nothing_from_the_48() -> None:
+    limiter = AddressLimiter(Rate(per_second=1, burst=5))
+    for _ in range(1000):
+        limiter.take("2001:db8::1", 0)
+    assert limiter.take("2001:db8:0:1::1", 0) == 0
 
 
 @pytest.mark.slow

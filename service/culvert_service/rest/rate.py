@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import heapq
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from culvert_service.rest.prefix import limit_keys
 
 # Whoever has not asked for as long as a bucket takes to fill is forgotten; looked for when there are this many more.
 _SWEEP = 4096
+# Buckets that are kept. When callers are more, those that have asked least are forgotten.
+MOST = 65_536
+# Budgets of an IPv6 /64 that its whole /48 has.
+_WIDE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +32,40 @@ class Limiter:
         self._full_at: dict[str, float] = {}
         self._sweep_at = _SWEEP
 
+    def wait(self, who: str, now: float) -> int:
+        """0 when a call would be served; otherwise the whole seconds after which it would be."""
+        cost, depth = 1 / self._rate.per_second, self._rate.burst / self._rate.per_second
+        over = max(self._full_at.get(who, now), now) + cost - now - depth
+        # A rounding error of the clock is no excess.
+        return max(1, math.ceil(over)) if over > cost / 1000 else 0
+
     def take(self, who: str, now: float) -> int:
         """0 when it is served; otherwise the whole seconds after which it would be."""
-        cost, depth = 1 / self._rate.per_second, self._rate.burst / self._rate.per_second
-        full_at = max(self._full_at.get(who, now), now) + cost
-        over = full_at - now - depth
-        # A rounding error of the clock is no excess.
-        if over > cost / 1000:
-            return max(1, math.ceil(over))
-        self._full_at[who] = full_at
+        if seconds := self.wait(who, now):
+            return seconds
+        self._full_at[who] = max(self._full_at.get(who, now), now) + 1 / self._rate.per_second
         if len(self._full_at) > self._sweep_at:
-            self._full_at = {other: at for other, at in self._full_at.items() if at > now}
-            self._sweep_at = len(self._full_at) + _SWEEP
+            self._sweep(now)
         return 0
+
+    def _sweep(self, now: float) -> None:
+        kept = {who: at for who, at in self._full_at.items() if at > now}
+        if len(kept) > MOST - _SWEEP:
+            kept = dict(heapq.nlargest(MOST - _SWEEP, kept.items(), key=lambda one: one[1]))
+        self._full_at = kept
+        self._sweep_at = len(kept) + _SWEEP
+
+
+class AddressLimiter:
+    """A bucket for each IPv4 address and each IPv6 /64, and a larger one for each /48."""
+
+    def __init__(self, rate: Rate) -> None:
+        wide = Rate(rate.per_second * _WIDE, rate.burst * _WIDE)
+        self._limiters: Sequence[Limiter] = (Limiter(rate), Limiter(wide))
+
+    def take(self, address: str | None, now: float) -> int:
+        """As `Limiter.take`. Who is refused by one bucket takes nothing from the other."""
+        pairs = list(zip(self._limiters, limit_keys(address), strict=False))
+        if seconds := max(limiter.wait(key, now) for limiter, key in pairs):
+            return seconds
+        return max(limiter.take(key, now) for limiter, key in pairs)

@@ -9,7 +9,7 @@ from culvert_proto import CulvertError, Reason
 from fastapi import Request
 
 from culvert_service.audit.log import Actor, acting
-from culvert_service.rest.rate import Limiter, Rate
+from culvert_service.rest.rate import AddressLimiter, Limiter, Rate
 from culvert_service.rest.source import source
 
 _BURST_SECONDS = 10
@@ -18,16 +18,16 @@ _BURST_SECONDS = 10
 class Rates:
     def __init__(self, callers_per_second: float, strangers_per_second: float) -> None:
         self._callers = per_caller(callers_per_second)
-        self._strangers = per_caller(strangers_per_second)
+        self._strangers = AddressLimiter(_ten_seconds(strangers_per_second))
 
     def caller(self) -> None:
         """For the one that acts. Raises CulvertError RATE_LIMITED."""
         actor = acting.get()
-        _take(self._callers, f"{actor.kind} {actor.name}")
+        _refuse(self._callers.take(f"{actor.kind} {actor.name}", time.monotonic()))
 
     def stranger(self, request: Request) -> None:
         """Raises CulvertError RATE_LIMITED."""
-        _take(self._strangers, source(request) or "")
+        _refuse(self._strangers.take(source(request), time.monotonic()))
 
     async def anyone(self, request: Request) -> None:
         """A FastAPI dependency, for what needs no account: who acts is whoever has an invitation."""
@@ -37,9 +37,13 @@ class Rates:
 
 def per_caller(per_second: float) -> Limiter:
     """Ten seconds' worth may come at once."""
-    return Limiter(Rate(per_second, max(1, per_second * _BURST_SECONDS)))
+    return Limiter(_ten_seconds(per_second))
 
 
-def _take(limiter: Limiter, who: str) -> None:
-    if seconds := limiter.take(who, time.monotonic()):
+def _ten_seconds(per_second: float) -> Rate:
+    return Rate(per_second, max(1, per_second * _BURST_SECONDS))
+
+
+def _refuse(seconds: int) -> None:
+    if seconds:
         raise CulvertError(Reason.RATE_LIMITED, seconds=seconds)
