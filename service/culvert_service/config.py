@@ -88,7 +88,7 @@ class Settings(BaseSettings):
     p4runtime_role: str = Field(default="", pattern=r"^[a-z0-9._-]{0,64}$")
     # Every policy asks for a device that an administrator has approved, not only those that say so.
     device_approval: bool = False
-    # Of one administrator or API token; of one address, or IPv6 /64, that shows neither. Ten seconds' worth may come at once.
+    # Of one administrator or API token; of one address or IPv6 /64 that shows neither. Ten seconds' worth may come at once.
     rest_calls_per_second: float = Field(default=100, gt=0)
     rest_strangers_calls_per_second: float = Field(default=20, gt=0)
     # Of one device, over gRPC; as many.
