@@ -51,12 +51,18 @@ class AdminInvitation(Base):
 
 
 class AdminSession(Base):
+    """`proven_at`: when its person last proved to be the administrator. `source` and `user_agent` are of the sign-in."""
+
     __tablename__ = "admin_sessions"
 
     token_hash: Mapped[bytes] = mapped_column(primary_key=True)
     admin_id: Mapped[int] = mapped_column(ForeignKey("admins.id", ondelete="CASCADE"), index=True)
     expires_at: Mapped[datetime.datetime]
     created_at: Mapped[CreatedAt]
+    proven_at: Mapped[datetime.datetime]
+    last_used_at: Mapped[datetime.datetime]
+    source: Mapped[str | None]
+    user_agent: Mapped[str | None]
 
     admin: Mapped[Admin] = relationship(lazy="raise")
 

@@ -95,6 +95,7 @@ class Reason(enum.IntEnum):
     TUNNEL_OUTDATED = error_pb2.REASON_TUNNEL_OUTDATED
     POSTURE_NOT_MET = error_pb2.REASON_POSTURE_NOT_MET
     GATEWAY_REPLACED = error_pb2.REASON_GATEWAY_REPLACED
+    PROOF_NEEDED = error_pb2.REASON_PROOF_NEEDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +207,12 @@ CATALOGUE: dict[Reason, Entry] = {
     Reason.NOT_PERMITTED: Entry(
         "{who} may not {verb} {what}: that needs {needed}.",
         "Ask an owner to do it, or for the right to.",
+        _G.PERMISSION_DENIED,
+        _H.FORBIDDEN,
+    ),
+    Reason.PROOF_NEEDED: Entry(
+        "This needs a proof, not older than {minutes} minutes, that {who} asks for it.",
+        "Give password and code once more, or use a passkey of the account, and repeat the call.",
         _G.PERMISSION_DENIED,
         _H.FORBIDDEN,
     ),

@@ -316,9 +316,9 @@ class Controller:
             ],
             public=[
                 identity_endpoints.public_router(self._identity),
-                admin_endpoints.public_router(admins),
-                account_endpoints.public_router(admins, Account(sessions, master_key, proof, passwords, now)),
-                passkey_endpoints.public_router(admins, Passkeys(sessions, settings.rest_url, now)),
+                admin_endpoints.public_router(admins, access),
+                account_endpoints.public_router(access, Account(sessions, master_key, proof, passwords, now)),
+                passkey_endpoints.public_router(access, Passkeys(sessions, settings.rest_url, now)),
                 oidc_endpoints.public_router(
                     Oidc(sessions, _oidc_provider(settings), master_key, invitations.invite, now)
                 ),

@@ -15,7 +15,16 @@ from culvert_proto import CulvertError, Reason
 from culvert_service.admins import guesses
 from culvert_service.admins.command import init
 from culvert_service.admins.guesses import Guesses
-from culvert_service.admins.permission import AREAS, OWNERS_AREAS, SCOPES, ByRole, ByScopes, Caller, check
+from culvert_service.admins.permission import (
+    AREAS,
+    OWNERS_AREAS,
+    SCOPES,
+    ByRoot,
+    ByScopes,
+    BySession,
+    Caller,
+    check,
+)
 from culvert_service.rest.access import COOKIE
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,9 +52,10 @@ def permitted(caller: Caller, method: str, area: str) -> bool:
 @given(st.sampled_from(METHODS), st.sampled_from(AREAS + OWNERS_AREAS), st.sets(st.sampled_from(SCOPES)))
 def test_roles_and_scopes(method: str, area: str, scopes: set[str]) -> None:
     reads, owners = method in ("GET", "HEAD"), area in OWNERS_AREAS
-    assert permitted(ByRole("x", Role.OWNER), method, area)
-    assert permitted(ByRole("x", Role.ADMIN), method, area) == (reads or not owners)
-    assert permitted(ByRole("x", Role.AUDITOR), method, area) == reads
+    assert permitted(ByRoot("x"), method, area)
+    assert permitted(BySession("x", Role.OWNER, NOW), method, area)
+    assert permitted(BySession("x", Role.ADMIN, NOW), method, area) == (reads or not owners)
+    assert permitted(BySession("x", Role.AUDITOR, NOW), method, area) == reads
     enough = {"write", f"{area}:write"} | ({"read", f"{area}:read"} if reads else set[str]())
     assert permitted(ByScopes("x", sorted(scopes)), method, area) == (not owners and bool(scopes & enough))
 

@@ -25,6 +25,7 @@ from culvert_service.admins.schemas import (
     RecoveryCodesOut,
     SessionOut,
 )
+from culvert_service.admins.service import SignedIn, renew_session
 from culvert_service.audit import log as audit
 from culvert_service.audit.log import Line
 from culvert_service.identity import totp
@@ -63,6 +64,17 @@ class Account:
         self._proof = proof
         self._passwords = passwords
         self._now = now
+
+    async def prove(self, name: str, session_hash: bytes, asked: ProofIn) -> SignedIn:
+        """Raises CulvertError SESSION_INVALID too."""
+        now = self._now()
+
+        async def renew(session: AsyncSession, admin: Admin) -> SignedIn:
+            renewed = await renew_session(session, admin, session_hash, now)
+            audit.tell(session, Line("admin.proof", f"admin/{name}"))
+            return renewed
+
+        return await self._proven(name, "admin.proof", asked, renew)
 
     async def change_password(self, name: str, session_hash: bytes, asked: PasswordIn) -> None:
         hashed = await self._passwords.hash(asked.new_password.get_secret_value())

@@ -1,13 +1,11 @@
-"""REST: one's own password, authenticator, recovery codes and sessions."""
+"""REST: one's own password, authenticator, recovery codes and sessions, and the proof that others need."""
 
 from __future__ import annotations
 
-import hashlib
-
-from fastapi import APIRouter, Request, status
+from fastapi import APIRouter, Depends, Request, Response, status
 
 from culvert_service.admins.account import Account
-from culvert_service.admins.endpoints import own_session
+from culvert_service.admins.endpoints import keep
 from culvert_service.admins.schemas import (
     NewAuthenticatorIn,
     NewAuthenticatorOut,
@@ -15,66 +13,63 @@ from culvert_service.admins.schemas import (
     ProofIn,
     RecoveryCodesOut,
     SessionOut,
+    SignedInOut,
 )
-from culvert_service.admins.service import Admins
-from culvert_service.rest.access import COOKIE, CsrfToken
+from culvert_service.rest.access import Access, own_session
 
 
-def public_router(admins: Admins, account: Account) -> APIRouter:
-    """For who is signed in, of whatever role."""
-    routes = APIRouter(prefix="/session", tags=["sign-in"])
+def public_router(access: Access, account: Account) -> APIRouter:
+    """For a person who is signed in, of whatever role. What takes a ProofIn needs no fresh proof besides."""
+    routes = APIRouter(prefix="/session", tags=["sign-in"], dependencies=[Depends(access.own_session)])
+
+    @routes.post("/proof", summary="Prove once more to be the administrator, with password and code")
+    async def prove(asked: ProofIn, request: Request, response: Response) -> SignedInOut:
+        """Security settings ask for a proof that is not older than five minutes; signing in is one.
+
+        The session gets another cookie and another `csrf_token`: a copy of the old cookie ends here.
+        """
+        own = own_session(request)
+        return keep(response, await account.prove(own.name, own.hash, asked))
 
     @routes.put("/password", status_code=status.HTTP_204_NO_CONTENT, summary="Change one's own password")
-    async def change_password(asked: PasswordIn, request: Request, csrf: CsrfToken = None) -> None:
+    async def change_password(asked: PasswordIn, request: Request) -> None:
         """Ends the other sessions of the account."""
-        name = (await own_session(admins, request, csrf)).name
-        await account.change_password(name, _hash(request), asked)
+        own = own_session(request)
+        await account.change_password(own.name, own.hash, asked)
 
     @routes.post("/authenticator", summary="Begin to change one's own authenticator")
-    async def begin_authenticator(
-        asked: ProofIn, request: Request, csrf: CsrfToken = None
-    ) -> NewAuthenticatorOut:
-        name = (await own_session(admins, request, csrf)).name
-        return await account.begin_authenticator(name, asked)
+    async def begin_authenticator(asked: ProofIn, request: Request) -> NewAuthenticatorOut:
+        return await account.begin_authenticator(own_session(request).name, asked)
 
     @routes.put(
         "/authenticator",
         status_code=status.HTTP_204_NO_CONTENT,
         summary="Change one's own authenticator for the one that shows this code",
     )
-    async def confirm_authenticator(
-        asked: NewAuthenticatorIn, request: Request, csrf: CsrfToken = None
-    ) -> None:
+    async def confirm_authenticator(asked: NewAuthenticatorIn, request: Request) -> None:
         """Ends the other sessions of the account."""
-        name = (await own_session(admins, request, csrf)).name
-        await account.confirm_authenticator(name, _hash(request), asked)
+        own = own_session(request)
+        await account.confirm_authenticator(own.name, own.hash, asked)
 
     @routes.post(
         "/recovery-codes", status_code=status.HTTP_201_CREATED, summary="Make one's own recovery codes anew"
     )
-    async def make_recovery_codes(
-        asked: ProofIn, request: Request, csrf: CsrfToken = None
-    ) -> RecoveryCodesOut:
-        name = (await own_session(admins, request, csrf)).name
-        return await account.make_recovery_codes(name, asked)
+    async def make_recovery_codes(asked: ProofIn, request: Request) -> RecoveryCodesOut:
+        return await account.make_recovery_codes(own_session(request).name, asked)
 
     @routes.get("/sessions", summary="List one's own sessions")
     async def sessions(request: Request) -> list[SessionOut]:
-        name = (await own_session(admins, request, None)).name
-        return await account.sessions(name, _hash(request))
+        own = own_session(request)
+        return await account.sessions(own.name, own.hash)
 
     @routes.delete(
         "/sessions/{session_id}",
         status_code=status.HTTP_204_NO_CONTENT,
         summary="Sign out another of one's own sessions",
     )
-    async def end_session(session_id: str, request: Request, csrf: CsrfToken = None) -> None:
-        await account.end_session((await own_session(admins, request, csrf)).name, session_id)
+    async def end_session(session_id: str, request: Request) -> None:
+        await account.end_session(own_session(request).name, session_id)
 
-    _ = (sessions, end_session)
+    _ = (prove, sessions, end_session)
     _ = (change_password, begin_authenticator, confirm_authenticator, make_recovery_codes)
     return routes
-
-
-def _hash(request: Request) -> bytes:
-    return hashlib.sha256(request.cookies[COOKIE].encode()).digest()

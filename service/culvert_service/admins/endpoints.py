@@ -6,7 +6,6 @@ import uuid
 from typing import Annotated
 
 from culvert_db import ActorKind
-from culvert_proto import CulvertError, Reason
 from fastapi import APIRouter, Depends, Request, Response, status
 
 from culvert_service.admins.permission import SCOPES
@@ -25,15 +24,19 @@ from culvert_service.admins.schemas import (
 )
 from culvert_service.admins.service import SESSION_LIFETIME, Admins, SignedIn
 from culvert_service.audit.log import Actor, acting
-from culvert_service.rest.access import COOKIE, CsrfToken, check_csrf
+from culvert_service.rest.access import COOKIE, Access, fresh_proof, own_session
 from culvert_service.rest.page import Page
 from culvert_service.rest.source import source
 from culvert_service.rest.version import IfMatch, MayMatch, tagged
 
+# For what would outlast a stolen session.
+PROVEN = (Depends(fresh_proof),)
 
-def public_router(admins: Admins) -> APIRouter:
+
+def public_router(admins: Admins, access: Access) -> APIRouter:
     """For whoever has an invitation, a password, or a session of whatever role."""
     routes = APIRouter(tags=["sign-in"])
+    own = [Depends(access.own_session)]
 
     @routes.post("/setup", status_code=status.HTTP_201_CREATED, summary="Make an administrator's account")
     async def set_up(asked: SetupIn) -> SetupOut:
@@ -42,16 +45,15 @@ def public_router(admins: Admins) -> APIRouter:
     @routes.post("/session", summary="Sign in with password and code")
     async def sign_in(asked: SignInIn, request: Request, response: Response) -> SignedInOut:
         acting.set(Actor(ActorKind.ADMIN, asked.name, source(request)))
-        signed_in = await admins.sign_in(asked)
+        signed_in = await admins.sign_in(asked, request.headers.get("User-Agent"))
         return keep(response, signed_in)
 
-    @routes.get("/session", summary="Show who is signed in")
+    @routes.get("/session", dependencies=own, summary="Show who is signed in")
     async def show(request: Request) -> SignedInOut:
-        return (await _session(admins, request))[1]
+        return own_session(request).signed_in
 
-    @routes.delete("/session", status_code=status.HTTP_204_NO_CONTENT, summary="Sign out")
-    async def sign_out(request: Request, response: Response, csrf: CsrfToken = None) -> None:
-        await own_session(admins, request, csrf)
+    @routes.delete("/session", dependencies=own, status_code=status.HTTP_204_NO_CONTENT, summary="Sign out")
+    async def sign_out(request: Request, response: Response) -> None:
         await admins.sign_out(request.cookies[COOKIE])
         response.delete_cookie(COOKIE, secure=True, httponly=True, samesite="strict")
 
@@ -63,7 +65,10 @@ def router(admins: Admins) -> APIRouter:
     routes = APIRouter(tags=["administrators"])
 
     @routes.post(
-        "/admins/invitations", status_code=status.HTTP_201_CREATED, summary="Invite an administrator"
+        "/admins/invitations",
+        dependencies=PROVEN,
+        status_code=status.HTTP_201_CREATED,
+        summary="Invite an administrator",
     )
     async def invite(asked: AdminInvitationIn) -> AdminInvitationOut:
         return await admins.invite(asked.role)
@@ -76,7 +81,7 @@ def router(admins: Admins) -> APIRouter:
     async def get(name: str, response: Response) -> AdminOut:
         return tagged(response, await admins.get(name))
 
-    @routes.put("/admins/{name}/role", summary="Give an administrator another role")
+    @routes.put("/admins/{name}/role", dependencies=PROVEN, summary="Give an administrator another role")
     async def change_role(
         name: str, asked: RoleIn, seen: Annotated[IfMatch, Depends()], response: Response
     ) -> AdminOut:
@@ -85,13 +90,16 @@ def router(admins: Admins) -> APIRouter:
 
     @routes.delete(
         "/admins/{name}",
+        dependencies=PROVEN,
         status_code=status.HTTP_204_NO_CONTENT,
         summary="Delete an administrator and end their sessions",
     )
     async def delete(name: str, seen: Annotated[MayMatch, Depends()]) -> None:
         await admins.delete(name, seen)
 
-    @routes.post("/tokens", status_code=status.HTTP_201_CREATED, summary="Make an API token")
+    @routes.post(
+        "/tokens", dependencies=PROVEN, status_code=status.HTTP_201_CREATED, summary="Make an API token"
+    )
     async def create_token(asked: ApiTokenIn) -> NewApiTokenOut:
         return await admins.create_token(asked)
 
@@ -104,7 +112,10 @@ def router(admins: Admins) -> APIRouter:
         return list(SCOPES)
 
     @routes.delete(
-        "/tokens/{token_id}", status_code=status.HTTP_204_NO_CONTENT, summary="Revoke an API token"
+        "/tokens/{token_id}",
+        dependencies=PROVEN,
+        status_code=status.HTTP_204_NO_CONTENT,
+        summary="Revoke an API token",
     )
     async def delete_token(token_id: uuid.UUID) -> None:
         await admins.delete_token(token_id)
@@ -124,19 +135,3 @@ def keep(response: Response, signed_in: SignedIn) -> SignedInOut:
         samesite="strict",
     )
     return signed_in.answer
-
-
-async def own_session(admins: Admins, request: Request, csrf: str | None) -> SignedInOut:
-    """Who is signed in, and is from now on the one that acts. Raises CulvertError SESSION_INVALID or CSRF_INVALID."""
-    token, signed_in = await _session(admins, request)
-    check_csrf(request, token, csrf)
-    acting.set(Actor(ActorKind.ADMIN, signed_in.name, source(request)))
-    return signed_in
-
-
-async def _session(admins: Admins, request: Request) -> tuple[str, SignedInOut]:
-    token = request.cookies.get(COOKIE)
-    signed_in = await admins.session(token) if token else None
-    if token is None or signed_in is None:
-        raise CulvertError(Reason.SESSION_INVALID)
-    return token, signed_in

@@ -4,51 +4,66 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Request, Response, status
+from fastapi import APIRouter, Depends, Request, Response, status
 
-from culvert_service.admins.endpoints import keep, own_session
+from culvert_service.admins.endpoints import PROVEN, keep
 from culvert_service.admins.passkeys import Passkeys
 from culvert_service.admins.schemas import PasskeyIn, PasskeyOut, PasskeySignInIn, SignedInOut
-from culvert_service.admins.service import Admins
-from culvert_service.rest.access import CsrfToken
+from culvert_service.rest.access import Access, own_session
 
 
-def public_router(admins: Admins, passkeys: Passkeys) -> APIRouter:
-    """For who is signed in, of whatever role, and for who has a passkey."""
+def public_router(access: Access, passkeys: Passkeys) -> APIRouter:
+    """For a person who is signed in, of whatever role, and for one who has a passkey."""
     routes = APIRouter(prefix="/session", tags=["sign-in"])
-
-    @routes.post("/passkeys/options", summary="Begin to add a passkey to one's own account")
-    async def begin(request: Request, csrf: CsrfToken = None) -> dict[str, Any]:
-        """For navigator.credentials.create, after PublicKeyCredential.parseCreationOptionsFromJSON."""
-        return await passkeys.begin((await own_session(admins, request, csrf)).name)
+    own = [Depends(access.own_session)]
+    proven = [*own, *PROVEN]
 
     @routes.post(
-        "/passkeys", status_code=status.HTTP_201_CREATED, summary="Add a passkey to one's own account"
+        "/passkeys/options", dependencies=proven, summary="Begin to add a passkey to one's own account"
     )
-    async def add(asked: PasskeyIn, request: Request, csrf: CsrfToken = None) -> PasskeyOut:
-        name = (await own_session(admins, request, csrf)).name
-        return await passkeys.add(name, asked.name, asked.credential)
+    async def begin(request: Request) -> dict[str, Any]:
+        """For navigator.credentials.create, after PublicKeyCredential.parseCreationOptionsFromJSON."""
+        return await passkeys.begin(own_session(request).name)
 
-    @routes.get("/passkeys", summary="List one's own passkeys")
+    @routes.post(
+        "/passkeys",
+        dependencies=proven,
+        status_code=status.HTTP_201_CREATED,
+        summary="Add a passkey to one's own account",
+    )
+    async def add(asked: PasskeyIn, request: Request) -> PasskeyOut:
+        return await passkeys.add(own_session(request).name, asked.name, asked.credential)
+
+    @routes.get("/passkeys", dependencies=own, summary="List one's own passkeys")
     async def list_all(request: Request) -> list[PasskeyOut]:
-        return await passkeys.list((await own_session(admins, request, None)).name)
+        return await passkeys.list(own_session(request).name)
 
     @routes.delete(
         "/passkeys/{passkey_id}",
+        dependencies=proven,
         status_code=status.HTTP_204_NO_CONTENT,
         summary="Take a passkey from one's own account",
     )
-    async def remove(passkey_id: str, request: Request, csrf: CsrfToken = None) -> None:
-        await passkeys.remove((await own_session(admins, request, csrf)).name, passkey_id)
+    async def remove(passkey_id: str, request: Request) -> None:
+        await passkeys.remove(own_session(request).name, passkey_id)
 
-    @routes.post("/passkey/options", summary="Begin to sign in with a passkey")
+    @routes.post("/passkey/options", summary="Begin to sign in, or to give a proof, with a passkey")
     async def ask() -> dict[str, Any]:
         """For navigator.credentials.get, after PublicKeyCredential.parseRequestOptionsFromJSON."""
         return await passkeys.ask()
 
     @routes.post("/passkey", summary="Sign in with a passkey")
-    async def sign_in(asked: PasskeySignInIn, response: Response) -> SignedInOut:
-        return keep(response, await passkeys.sign_in(asked.credential))
+    async def sign_in(asked: PasskeySignInIn, request: Request, response: Response) -> SignedInOut:
+        return keep(response, await passkeys.sign_in(asked.credential, request.headers.get("User-Agent")))
 
-    _ = (begin, add, list_all, remove, ask, sign_in)
+    @routes.post(
+        "/proof/passkey",
+        dependencies=own,
+        summary="Prove once more to be the administrator, with a passkey of the account",
+    )
+    async def prove(asked: PasskeySignInIn, request: Request, response: Response) -> SignedInOut:
+        session = own_session(request)
+        return keep(response, await passkeys.prove(session.name, session.hash, asked.credential))
+
+    _ = (begin, add, list_all, remove, ask, sign_in, prove)
     return routes

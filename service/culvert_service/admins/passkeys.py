@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from culvert_db import Admin, AdminChallenge, AdminPasskey, Sessions
@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.admins import repository
 from culvert_service.admins.schemas import PasskeyOut
-from culvert_service.admins.service import SignedIn, open_session
+from culvert_service.admins.service import SignedIn, open_session, renew_session
 from culvert_service.admins.webauthn_party import Credential, Party, challenge_of, id_of
 from culvert_service.audit import log as audit
 from culvert_service.audit.log import Line
@@ -87,15 +87,44 @@ class Passkeys:
         async with self._sessions.begin() as session:
             return self._party.request(self._challenge(session, None))
 
-    async def sign_in(self, credential: Credential) -> SignedIn:
+    async def sign_in(self, credential: Credential, user_agent: str | None) -> SignedIn:
         """Raises CulvertError PASSKEY_REFUSED, which does not say what was wrong."""
+        now = self._now()
+
+        async def opened(session: AsyncSession, admin: Admin, passkey: AdminPasskey) -> SignedIn:
+            await repository.forget_expired(session, now)
+            line = Line("admin.sign-in", f"admin/{admin.name}", {"passkey": passkey.name})
+            return open_session(session, admin, now, line, user_agent)
+
         try:
-            return await self._sign_in(credential)
+            return await self._signed(credential, opened)
         except CulvertError as error:
             await audit.denied(self._sessions, Line("admin.sign-in", "admin/unknown"), error)
             raise
 
-    async def _sign_in(self, credential: Credential) -> SignedIn:
+    async def prove(self, name: str, session_hash: bytes, credential: Credential) -> SignedIn:
+        """Raises CulvertError PASSKEY_REFUSED, also for a passkey of another account, or SESSION_INVALID."""
+        now = self._now()
+
+        async def renewed(session: AsyncSession, admin: Admin, passkey: AdminPasskey) -> SignedIn:
+            if admin.name != name:
+                raise CulvertError(Reason.PASSKEY_REFUSED)
+            found = await renew_session(session, admin, session_hash, now)
+            audit.tell(session, Line("admin.proof", f"admin/{name}", {"passkey": passkey.name}))
+            return found
+
+        try:
+            return await self._signed(credential, renewed)
+        except CulvertError as error:
+            await audit.denied(self._sessions, Line("admin.proof", f"admin/{name}"), error)
+            raise
+
+    async def _signed(
+        self,
+        credential: Credential,
+        then: Callable[[AsyncSession, Admin, AdminPasskey], Awaitable[SignedIn]],
+    ) -> SignedIn:
+        """What `then` gives, in the transaction that notes the passkey's use."""
         now = self._now()
         # Committed whatever comes of it: a challenge is answered once.
         async with self._sessions.begin() as session:
@@ -116,9 +145,7 @@ class Passkeys:
             if count is None:
                 raise CulvertError(Reason.PASSKEY_REFUSED)
             passkey.sign_count, passkey.last_used_at = count, now
-            await repository.forget_expired(session, now)
-            line = Line("admin.sign-in", f"admin/{admin.name}", {"passkey": passkey.name})
-            return open_session(session, admin, now, line)
+            return await then(session, admin, passkey)
 
     def _challenge(self, session: AsyncSession, admin_id: int | None) -> bytes:
         challenge = secrets.token_bytes(_CHALLENGE_BYTES)

@@ -5,6 +5,7 @@ An area is the first part of a path: `gateways`, `resources`, `users`, … Readi
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,12 +33,24 @@ OWNERS_AREAS = ("admins", "tokens")
 SCOPES = ("read", "write", *(f"{area}:{verb}" for area in AREAS for verb in ("read", "write")))
 
 _READING = ("GET", "HEAD")
+# How long a proof counts for what would outlast a stolen session.
+PROOF_LIFETIME = datetime.timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
-class ByRole:
+class BySession:
+    """`proven_at` is the last proof that the session's person is the administrator. Signing in is one."""
+
     name: str
     role: Role
+    proven_at: datetime.datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ByRoot:
+    """The token in the controller's state directory: who reads that is root, and has all of the controller anyway."""
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +61,7 @@ class ByScopes:
     scopes: Sequence[str]
 
 
-Caller = ByRole | ByScopes
+Caller = BySession | ByRoot | ByScopes
 
 
 def check(caller: Caller, method: str, area: str) -> None:
@@ -59,8 +72,17 @@ def check(caller: Caller, method: str, area: str) -> None:
         raise CulvertError(Reason.NOT_PERMITTED, who=caller.name, verb=verb, what=area, needed=needed)
 
 
+def check_proof(caller: Caller, now: datetime.datetime) -> None:
+    """A token is no session: it was given its rights by somebody with a fresh proof, or is root's. Raises PROOF_NEEDED."""
+    if isinstance(caller, BySession) and caller.proven_at <= now - PROOF_LIFETIME:
+        minutes = int(PROOF_LIFETIME.total_seconds()) // 60
+        raise CulvertError(Reason.PROOF_NEEDED, who=caller.name, minutes=minutes)
+
+
 def _lacking(caller: Caller, reads: bool, area: str) -> str | None:
-    if isinstance(caller, ByRole):
+    if isinstance(caller, ByRoot):
+        return None
+    if isinstance(caller, BySession):
         if caller.role is Role.OWNER or reads:
             return None
         if area in OWNERS_AREAS:

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Sequence
 
 from culvert_db import Admin, AdminInvitation, AdminRecoveryCode, AdminSession, ApiToken, Role, SignInGuesses
-from sqlalchemy import delete, exists, select
+from sqlalchemy import delete, exists, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager
@@ -74,6 +74,19 @@ async def session_of(session: AsyncSession, token_hash: bytes, now: datetime.dat
         .options(contains_eager(AdminSession.admin))
         .where(AdminSession.token_hash == token_hash, AdminSession.expires_at > now)
     )
+
+
+async def lock_session(
+    session: AsyncSession, admin_id: int, token_hash: bytes, now: datetime.datetime
+) -> AdminSession | None:
+    which = (AdminSession.token_hash == token_hash, AdminSession.admin_id == admin_id)
+    query = select(AdminSession).where(*which, AdminSession.expires_at > now)
+    return await session.scalar(query.with_for_update())
+
+
+async def note_use(session: AsyncSession, token_hash: bytes, now: datetime.datetime) -> None:
+    used = update(AdminSession).where(AdminSession.token_hash == token_hash)
+    await session.execute(used.values(last_used_at=now))
 
 
 async def sessions_of(session: AsyncSession, name: str, now: datetime.datetime) -> Sequence[AdminSession]:

@@ -91,6 +91,8 @@ class SignedInOut(BaseModel):
     role: Literal["owner", "admin", "auditor"]
     csrf_token: str
     expires_at: datetime
+    # Until then, security settings are changed without another proof.
+    proven_until: datetime
     # Who signs in by OpenID Connect has none, and no code.
     has_password: bool
 

@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.admins import repository
 from culvert_service.admins.password import Passwords
-from culvert_service.admins.permission import ByRole, ByScopes
+from culvert_service.admins.permission import PROOF_LIFETIME, ByScopes, BySession
 from culvert_service.admins.proof import Proof, totp_context
 from culvert_service.admins.schemas import (
     AdminInvitationOut,
@@ -43,6 +43,9 @@ from culvert_service.rest.version import MayMatch
 INVITATION_LIFETIME = datetime.timedelta(days=1)
 SESSION_LIFETIME = datetime.timedelta(hours=8)
 _TOKEN_BYTES = 32
+# How exactly a session's last use is known.
+_USE_NOTED = datetime.timedelta(minutes=1)
+_USER_AGENT_MAX = 256
 
 Now = Callable[[], datetime.datetime]
 
@@ -70,6 +73,9 @@ class Admins:
         self._passwords = passwords or Passwords()
         self._proof = proof or Proof(sessions, master_key, self._passwords, now)
 
+    def now(self) -> datetime.datetime:
+        return self._now()
+
     async def first_owner(self) -> str | None:
         """A setup token, in place of any earlier one; None once an owner has signed in."""
         async with self._sessions.begin() as session:
@@ -90,20 +96,24 @@ class Admins:
             await audit.denied(self._sessions, Line("admin.create", f"admin/{asked.name}"), error)
             raise
 
-    async def sign_in(self, asked: SignInIn) -> SignedIn:
+    async def sign_in(self, asked: SignInIn, user_agent: str | None) -> SignedIn:
         """Raises CulvertError SIGN_IN_WRONG, which does not say what was wrong, or SIGN_IN_LOCKED."""
         line = Line("admin.sign-in", f"admin/{asked.name}")
         try:
-            signed_in = await self._sign_in(asked, line)
+            signed_in = await self._sign_in(asked, line, user_agent)
         except CulvertError as error:
             await audit.denied(self._sessions, line, error)
             raise
         return signed_in
 
     async def session(self, token: str) -> SignedInOut | None:
+        now = self._now()
         async with self._sessions() as session:
-            found = await repository.session_of(session, _hash(token), self._now())
-        return _signed_in(token, found.admin, found.expires_at) if found else None
+            found = await repository.session_of(session, _hash(token), now)
+        if found and found.last_used_at <= now - _USE_NOTED:
+            async with self._sessions.begin() as session:
+                await repository.note_use(session, found.token_hash, now)
+        return _signed_in(token, found.admin, found) if found else None
 
     async def sign_out(self, token: str) -> None:
         async with self._sessions.begin() as session:
@@ -219,22 +229,49 @@ class Admins:
             raise FieldError("/name", Reason.ALREADY_EXISTS, what=f"The administrator {asked.name}") from None
         return SetupOut(totp_uri=totp.uri(secret, asked.name, "administration"))
 
-    async def _sign_in(self, asked: SignInIn, line: Line) -> SignedIn:
+    async def _sign_in(self, asked: SignInIn, line: Line, user_agent: str | None) -> SignedIn:
         async def opened(session: AsyncSession, admin: Admin) -> SignedIn:
             now = self._now()
             admin.confirmed_at = admin.confirmed_at or now
             await repository.forget_expired(session, now)
-            return open_session(session, admin, now, line)
+            return open_session(session, admin, now, line, user_agent)
 
         return await self._proof.given(asked.name, asked.password, asked.code, opened)
 
 
-def open_session(session: AsyncSession, admin: Admin, now: datetime.datetime, line: Line) -> SignedIn:
-    """For who has just proven to be the administrator, in the transaction of the proof."""
-    token, expires_at = secrets.token_urlsafe(_TOKEN_BYTES), now + SESSION_LIFETIME
-    session.add(AdminSession(token_hash=_hash(token), admin_id=admin.id, expires_at=expires_at))
-    audit.tell(session, replace(line, actor=Actor(ActorKind.ADMIN, admin.name, acting.get().source)))
-    return SignedIn(token, _signed_in(token, admin, expires_at))
+def open_session(
+    session: AsyncSession, admin: Admin, now: datetime.datetime, line: Line, user_agent: str | None
+) -> SignedIn:
+    """For a person who has just proven to be the administrator, in the transaction of the proof."""
+    token, source = secrets.token_urlsafe(_TOKEN_BYTES), acting.get().source
+    row = AdminSession(
+        token_hash=_hash(token),
+        admin_id=admin.id,
+        expires_at=now + SESSION_LIFETIME,
+        proven_at=now,
+        last_used_at=now,
+        source=source,
+        # Postgres has no NUL in texts.
+        user_agent=user_agent and user_agent[:_USER_AGENT_MAX].replace("\0", ""),
+    )
+    session.add(row)
+    audit.tell(session, replace(line, actor=Actor(ActorKind.ADMIN, admin.name, source)))
+    return SignedIn(token, _signed_in(token, admin, row))
+
+
+async def renew_session(
+    session: AsyncSession, admin: Admin, token_hash: bytes, now: datetime.datetime
+) -> SignedIn:
+    """The same session under another cookie, for the person who has just given a proof: a stolen copy of the old one ends.
+
+    Raises CulvertError SESSION_INVALID.
+    """
+    row = await repository.lock_session(session, admin.id, token_hash, now)
+    if row is None:
+        raise CulvertError(Reason.SESSION_INVALID)
+    token = secrets.token_urlsafe(_TOKEN_BYTES)
+    row.token_hash, row.proven_at = _hash(token), now
+    return SignedIn(token, _signed_in(token, admin, row))
 
 
 def csrf_token(token: str) -> str:
@@ -242,16 +279,17 @@ def csrf_token(token: str) -> str:
     return hmac.digest(token.encode(), b"csrf", "sha256").hex()
 
 
-def by_role(signed_in: SignedInOut) -> ByRole:
-    return ByRole(signed_in.name, Role(signed_in.role))
+def by_session(signed_in: SignedInOut) -> BySession:
+    return BySession(signed_in.name, Role(signed_in.role), signed_in.proven_until - PROOF_LIFETIME)
 
 
-def _signed_in(token: str, admin: Admin, expires_at: datetime.datetime) -> SignedInOut:
+def _signed_in(token: str, admin: Admin, row: AdminSession) -> SignedInOut:
     return SignedInOut(
         name=admin.name,
         role=admin.role.value,
         csrf_token=csrf_token(token),
-        expires_at=expires_at,
+        expires_at=row.expires_at,
+        proven_until=row.proven_at + PROOF_LIFETIME,
         has_password=admin.password_hash is not None,
     )
 

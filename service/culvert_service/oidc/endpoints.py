@@ -60,7 +60,9 @@ def public_router(oidc: Oidc) -> APIRouter:
     ) -> RedirectResponse:
         """To the console, signed in, or told why not; or to the invitation's link, which Culvert on this computer opens."""
         try:
-            done = await oidc.finish(request.cookies.get(FLOW_COOKIE), state, code)
+            done = await oidc.finish(
+                request.cookies.get(FLOW_COOKIE), state, code, request.headers.get("User-Agent")
+            )
         except CulvertError as error:
             if "text/html" not in request.headers.get("Accept", ""):
                 raise

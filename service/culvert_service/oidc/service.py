@@ -57,7 +57,9 @@ class Oidc:
         url = await self._provider().authorization_url(flow.state, flow.nonce, flow.verifier)
         return url, flows.sealed(flow, self._master_key)
 
-    async def finish(self, cookie: str | None, state: str, code: str | None) -> SignedIn | InvitationOut:
+    async def finish(
+        self, cookie: str | None, state: str, code: str | None, user_agent: str | None
+    ) -> SignedIn | InvitationOut:
         """Raises CulvertError OIDC_STALE, OIDC_REFUSED, OIDC_UNKNOWN, INVITATION_INVALID or ALREADY_EXISTS."""
         provider = self._provider()
         flow = flows.resumed(cookie, state, self._master_key, self._now())
@@ -69,9 +71,9 @@ class Oidc:
             subject = await provider.subject(code, flow.nonce, flow.verifier, self._now())
             match flow.purpose:
                 case "sign-in":
-                    return await self._sign_in(subject)
+                    return await self._sign_in(subject, user_agent)
                 case "setup":
-                    return await self._set_up(flow, subject)
+                    return await self._set_up(flow, subject, user_agent)
                 case "enrol":
                     return await self._enrol(subject)
         except CulvertError as error:
@@ -80,7 +82,7 @@ class Oidc:
             await audit.denied(self._sessions, line, error)
             raise
 
-    async def _sign_in(self, subject: Subject) -> SignedIn:
+    async def _sign_in(self, subject: Subject, user_agent: str | None) -> SignedIn:
         now = self._now()
         async with self._sessions.begin() as session:
             admin = await session.scalar(
@@ -91,9 +93,10 @@ class Oidc:
             if admin is None:
                 raise CulvertError(Reason.OIDC_UNKNOWN, issuer=subject.issuer)
             await repository.forget_expired(session, now)
-            return open_session(session, admin, now, _line("admin.sign-in", admin.name, subject))
+            line = _line("admin.sign-in", admin.name, subject)
+            return open_session(session, admin, now, line, user_agent)
 
-    async def _set_up(self, flow: Flow, subject: Subject) -> SignedIn:
+    async def _set_up(self, flow: Flow, subject: Subject, user_agent: str | None) -> SignedIn:
         now = self._now()
         try:
             async with self._sessions.begin() as session:
@@ -108,7 +111,8 @@ class Oidc:
                 session.add(AdminIdentity(issuer=subject.issuer, subject=subject.name, admin_id=admin.id))
                 await session.flush()
                 audit.tell(session, _line("admin.create", flow.name, subject))
-                return open_session(session, admin, now, _line("admin.sign-in", flow.name, subject))
+                line = _line("admin.sign-in", flow.name, subject)
+                return open_session(session, admin, now, line, user_agent)
         except IntegrityError:
             what = f"The administrator {flow.name}, or an account of yours,"
             raise CulvertError(Reason.ALREADY_EXISTS, what=what) from None

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import datetime
+import hashlib
 import hmac
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
-from culvert_db import ActorKind, Role, Sessions
+from culvert_db import ActorKind, Sessions
 from culvert_proto import CulvertError, Reason
 from fastapi import Depends, Header, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from culvert_service.admins.permission import ByRole, Caller, check
-from culvert_service.admins.service import Admins, by_role, csrf_token
+from culvert_service.admins.permission import ByRoot, Caller, check, check_proof
+from culvert_service.admins.schemas import SignedInOut
+from culvert_service.admins.service import Admins, by_session, csrf_token
 from culvert_service.audit import log as audit
 from culvert_service.audit.log import Actor, Line, acting
 from culvert_service.rest.admin_token import NAME, AdminToken
@@ -32,6 +36,27 @@ _BEARER = HTTPBearer(
 _SAFE = ("GET", "HEAD")
 # Live views that are not named as the area that they show.
 _SHOWS = {"traffic": "tunnels"}
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """The caller of a request, as it was found at its beginning."""
+
+    caller: Caller
+    at: datetime.datetime
+
+
+@dataclass(frozen=True, slots=True)
+class OwnSession:
+    """Of a request about one's own account. `hash` is what the database knows of the cookie's value."""
+
+    signed_in: SignedInOut
+    hash: bytes
+
+    @property
+    def name(self) -> str:
+        """The administrator's."""
+        return self.signed_in.name
 
 
 class Access:
@@ -60,7 +85,7 @@ class Access:
 
     async def admit(self, request: Request) -> None:
         """Once for a request. From now on the caller is the one that acts. Raises what a call does."""
-        if getattr(request.state, "admitted", False):
+        if getattr(request.state, "admitted", None):
             return
         try:
             caller = await self._caller(request)
@@ -75,7 +100,20 @@ class Access:
                 line = Line(f"{area}.{request.method.lower()}", request.url.path)
                 await audit.denied(self._sessions, line, error)
                 raise
-        request.state.admitted = True
+        request.state.admitted = Admitted(caller, self._admins.now())
+
+    async def own_session(self, request: Request, csrf: CsrfToken = None) -> None:
+        """A FastAPI dependency, for one's own account: any role, and no token.
+
+        Raises CulvertError SESSION_INVALID or CSRF_INVALID.
+        """
+        _ = csrf
+        token = request.cookies.get(COOKIE)
+        if token is None:
+            raise CulvertError(Reason.SESSION_INVALID)
+        signed_in = await self._session(request, token, request.headers.get(CSRF_HEADER))
+        request.state.admitted = Admitted(by_session(signed_in), self._admins.now())
+        request.state.own_session = OwnSession(signed_in, hashlib.sha256(token.encode()).digest())
 
     async def still(self, request: Request) -> bool:
         """Whether who was admitted would be now, for an answer that lasts."""
@@ -94,7 +132,7 @@ class Access:
         return await self._by_session(request, request.headers.get(CSRF_HEADER))
 
     async def _by_token(self, request: Request, token: str) -> Caller:
-        caller = ByRole(NAME, Role.OWNER) if self._root.matches(token) else await self._admins.by_token(token)
+        caller = ByRoot(NAME) if self._root.matches(token) else await self._admins.by_token(token)
         if caller is None:
             raise CulvertError(Reason.ADMIN_TOKEN_INVALID)
         acting.set(Actor(ActorKind.TOKEN, caller.name, source(request)))
@@ -104,12 +142,29 @@ class Access:
         token = request.cookies.get(COOKIE)
         if token is None:
             raise CulvertError(Reason.ADMIN_TOKEN_INVALID)
+        return by_session(await self._session(request, token, csrf))
+
+    async def _session(self, request: Request, token: str, csrf: str | None) -> SignedInOut:
         signed_in = await self._admins.session(token)
         if signed_in is None:
             raise CulvertError(Reason.SESSION_INVALID)
-        check_csrf(request, token, csrf)
+        _check_csrf(request, token, csrf)
         acting.set(Actor(ActorKind.ADMIN, signed_in.name, source(request)))
-        return by_role(signed_in)
+        return signed_in
+
+
+def own_session(request: Request) -> OwnSession:
+    """Behind Access.own_session."""
+    return request.state.own_session
+
+
+async def fresh_proof(request: Request) -> None:
+    """A FastAPI dependency, behind Access or Access.own_session, for what would outlast a stolen session.
+
+    Raises CulvertError PROOF_NEEDED.
+    """
+    admitted: Admitted = request.state.admitted
+    check_proof(admitted.caller, admitted.at)
 
 
 def _areas(request: Request) -> Sequence[str]:
@@ -119,7 +174,7 @@ def _areas(request: Request) -> Sequence[str]:
     return [_SHOWS.get(view, view) for view in views] or [area]
 
 
-def check_csrf(request: Request, token: str, csrf: str | None) -> None:
+def _check_csrf(request: Request, token: str, csrf: str | None) -> None:
     """A browser sends the cookie by itself; this header only a page that has read an answer of ours."""
     if request.method not in _SAFE and not hmac.compare_digest(
         csrf_token(token).encode(), (csrf or "").encode()

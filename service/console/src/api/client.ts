@@ -15,17 +15,52 @@ export function writeWith(token: string): void {
   csrfToken = token;
 }
 
+/** Asks the person for a proof; false when they give none. */
+type Asks = () => Promise<boolean>;
+let askForProof: Asks | null = null;
+
+/** As long as there is somebody to ask. */
+export function proveBy(asks: Asks | null): void {
+  askForProof = asks;
+}
+
 export const api = createClient<paths>({ baseUrl: window.location.origin });
 
+// A request's body can be read once: what may have to be sent again is kept until its answer is there.
+const kept = new Map<string, Request>();
+
 api.use({
-  onRequest({ request }) {
-    if (!SAFE.includes(request.method)) request.headers.set("X-CSRF-Token", csrfToken);
+  onRequest({ request, id }) {
+    if (SAFE.includes(request.method)) return request;
+    kept.set(id, request.clone());
+    request.headers.set("X-CSRF-Token", csrfToken);
     return request;
   },
-  async onResponse({ response }) {
-    if (!response.ok) throw await refusal(response);
+  async onResponse({ response, id }) {
+    const again = kept.get(id);
+    kept.delete(id);
+    if (response.ok) return;
+    const refused = await refusal(response);
+    if (again === undefined || !(await isRightNow(refused.reason))) throw refused;
+    again.headers.set("X-CSRF-Token", csrfToken);
+    const repeated = await fetch(again);
+    if (!repeated.ok) throw await refusal(repeated);
+    return repeated;
+  },
+  onError({ id }) {
+    kept.delete(id);
   },
 });
+
+/** Whether what was refused can be asked for again: what was missing is there now. */
+async function isRightNow(reason: string): Promise<boolean> {
+  if (reason === "PROOF_NEEDED") return (await askForProof?.()) ?? false;
+  if (reason !== "CSRF_INVALID") return false;
+  // A proof that was given in another tab has renewed the session of all.
+  const before = csrfToken;
+  writeWith(body(await api.GET("/api/v1/session")).csrf_token);
+  return csrfToken !== before;
+}
 
 /** The body of an answer that has one. */
 export function body<Body>(answer: { data?: Body }): Body {

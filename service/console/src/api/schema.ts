@@ -948,7 +948,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Begin to sign in with a passkey
+         * Begin to sign in, or to give a proof, with a passkey
          * @description For navigator.credentials.get, after PublicKeyCredential.parseRequestOptionsFromJSON.
          */
         post: operations["ask_api_v1_session_passkey_options_post"];
@@ -1027,6 +1027,45 @@ export interface paths {
          */
         put: operations["change_password_api_v1_session_password_put"];
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/session/proof": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Prove once more to be the administrator, with password and code
+         * @description Security settings ask for a proof that is not older than five minutes; signing in is one.
+         *
+         *     The session gets another cookie and another `csrf_token`: a copy of the old cookie ends here.
+         */
+        post: operations["prove_api_v1_session_proof_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/session/proof/passkey": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Prove once more to be the administrator, with a passkey of the account */
+        post: operations["prove_api_v1_session_proof_passkey_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2570,6 +2609,11 @@ export interface components {
             has_password: boolean;
             /** Name */
             name: string;
+            /**
+             * Proven Until
+             * Format: date-time
+             */
+            proven_until: string;
             /**
              * Role
              * @enum {string}
@@ -5456,7 +5500,10 @@ export interface operations {
     show_api_v1_session_get: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description With a session's cookie, for every write */
+                "X-CSRF-Token"?: string | null;
+            };
             path?: never;
             cookie?: never;
         };
@@ -5689,7 +5736,10 @@ export interface operations {
     list_all_api_v1_session_passkeys_get: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description With a session's cookie, for every write */
+                "X-CSRF-Token"?: string | null;
+            };
             path?: never;
             cookie?: never;
         };
@@ -5856,6 +5906,80 @@ export interface operations {
             };
         };
     };
+    prove_api_v1_session_proof_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description With a session's cookie, for every write */
+                "X-CSRF-Token"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProofIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignedInOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    prove_api_v1_session_proof_passkey_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description With a session's cookie, for every write */
+                "X-CSRF-Token"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PasskeySignInIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignedInOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
     make_recovery_codes_api_v1_session_recovery_codes_post: {
         parameters: {
             query?: never;
@@ -5896,7 +6020,10 @@ export interface operations {
     sessions_api_v1_session_sessions_get: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description With a session's cookie, for every write */
+                "X-CSRF-Token"?: string | null;
+            };
             path?: never;
             cookie?: never;
         };

@@ -22,6 +22,7 @@ import { Suspense, useEffect, useRef } from "react";
 
 import { useChanges } from "../live/changes";
 import { useLink } from "../live/live";
+import { Prover } from "../session/Prover";
 import { sessionQuery, type Session } from "../session/session";
 import { view } from "../shared/view";
 import { PLACES } from "./navigation";
@@ -96,6 +97,7 @@ function Framed({ session }: { session: Session }) {
         <Outlet />
       </AppShell.Main>
       <Palette {...palette} />
+      <Prover session={session} />
     </AppShell>
   );
 }

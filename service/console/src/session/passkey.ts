@@ -21,13 +21,21 @@ export async function addPasskey(name: string) {
 }
 
 export async function signInByPasskey() {
+  return body(await api.POST("/api/v1/session/passkey", { body: await usedPasskey() }));
+}
+
+export async function proveByPasskey() {
+  return body(await api.POST("/api/v1/session/proof/passkey", { body: await usedPasskey() }));
+}
+
+async function usedPasskey() {
   const options = body(await api.POST("/api/v1/session/passkey/options"));
   const given = await navigator.credentials.get({
     publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(
       options as unknown as PublicKeyCredentialRequestOptionsJSON,
     ),
   });
-  return body(await api.POST("/api/v1/session/passkey", { body: { credential: asJson(given) } }));
+  return { credential: asJson(given) };
 }
 
 function asJson(credential: Credential | null): Record<string, unknown> {

@@ -1,22 +1,28 @@
 import { CloseButton, Group, Modal } from "@mantine/core";
 import type { ReactNode } from "react";
 
+// Of Mantine's own, dialogs have 200 and notifications 400.
+const ABOVE = 300;
+
 /** A modal without the library's <header>, which would be a second banner of the page. */
 export function Dialog({
   opened,
   onClose,
   title,
   size = "md",
+  above = false,
   children,
 }: {
   opened: boolean;
   onClose: () => void;
   title: string;
   size?: string;
+  /** Of another dialog, which waits for this one. */
+  above?: boolean;
   children: ReactNode;
 }) {
   return (
-    <Modal.Root opened={opened} onClose={onClose} size={size} centered>
+    <Modal.Root opened={opened} onClose={onClose} size={size} centered {...(above ? { zIndex: ABOVE } : {})}>
       <Modal.Overlay />
       <Modal.Content>
         <Modal.Body pt="md">

@@ -109,6 +109,8 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_ORGANISATION_UNCLEAR: _Reason.ValueType  # 85
     REASON_GATEWAY_REPLACED: _Reason.ValueType  # 90
     """Why a tunnel moves, further."""
+    REASON_PROOF_NEEDED: _Reason.ValueType  # 100
+    """Who is asking, further."""
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
     """A typed refusal or fault. Numbers are stable for ever; a client that meets an unknown one shows the texts it was sent.
@@ -197,6 +199,8 @@ REASON_ORGANISATIONS_COLLIDE: Reason.ValueType  # 84
 REASON_ORGANISATION_UNCLEAR: Reason.ValueType  # 85
 REASON_GATEWAY_REPLACED: Reason.ValueType  # 90
 """Why a tunnel moves, further."""
+REASON_PROOF_NEEDED: Reason.ValueType  # 100
+"""Who is asking, further."""
 Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 @_typing.final

@@ -1,0 +1,76 @@
+import { Button, Divider, Group, Stack, Text } from "@mantine/core";
+import { useForm } from "@mantine/form";
+import { IconFingerprint } from "@tabler/icons-react";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+
+import { api, body, writeWith } from "../api/client";
+import { NO_PROOF, ProofFields, typed, type Proof } from "../settings/ProofFields";
+import { Dialog } from "../shared/Dialog";
+import { ProblemNote } from "../shared/ProblemNote";
+import { canUsePasskeys, isBrokenOff, proveByPasskey } from "./passkey";
+import { sessionQuery, type Session } from "./session";
+
+/** Before what would outlast a stolen session: whoever is signed in shows that it is still them. */
+export function ProofDialog({ session, onEnd }: { session: Session; onEnd: (isProven: boolean) => void }) {
+  const queries = useQueryClient();
+  const form = useForm({ initialValues: NO_PROOF });
+  function renew(renewed: Session) {
+    writeWith(renewed.csrf_token);
+    queries.setQueryData(sessionQuery.queryKey, renewed);
+    onEnd(true);
+  }
+  const byCode = useMutation({
+    mutationFn: async (proof: Proof) =>
+      body(await api.POST("/api/v1/session/proof", { body: { ...proof, code: typed(proof.code) } })),
+    onSuccess: renew,
+    onError: () => form.setFieldValue("code", ""),
+  });
+  const byPasskey = useMutation({ mutationFn: proveByPasskey, onSuccess: renew });
+  const error = byPasskey.error ?? byCode.error;
+  return (
+    <Dialog opened onClose={() => onEnd(false)} title="Show that it is you" above>
+      <Stack>
+        <Text size="sm">
+          This changes who can get in: it needs a proof that is not older than five minutes.
+        </Text>
+        {session.has_password && (
+          <form
+            onSubmit={form.onSubmit((proof) => {
+              byPasskey.reset();
+              byCode.mutate(proof);
+            })}
+          >
+            <Stack>
+              <ProofFields form={form} />
+              <Group justify="flex-end">
+                <Button variant="default" onClick={() => onEnd(false)}>
+                  Cancel
+                </Button>
+                <Button type="submit" loading={byCode.isPending}>
+                  Continue
+                </Button>
+              </Group>
+            </Stack>
+          </form>
+        )}
+        {error && !isBrokenOff(error) && <ProblemNote error={error} />}
+        {session.has_password && canUsePasskeys() && <Divider label="or" />}
+        {canUsePasskeys() && (
+          <Button
+            variant="default"
+            leftSection={<IconFingerprint size={18} />}
+            loading={byPasskey.isPending}
+            onClick={() => byPasskey.mutate()}
+          >
+            Use a passkey
+          </Button>
+        )}
+        {!session.has_password && (
+          <Text size="sm" c="dimmed">
+            Without a passkey, sign out and in again: that is a proof too.
+          </Text>
+        )}
+      </Stack>
+    </Dialog>
+  );
+}
