@@ -12,7 +12,7 @@ import asyncio
 import gc
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
 import grpc.aio
@@ -92,7 +92,7 @@ class Daemon:
         )
         watches = settings.dns_mode is config.DnsMode.WATCH
         use = None if settings.dns_upstream else self._use
-        self._listener = Sniffer(self._post_dns, use) if watches else Listener(self._resolver.resolve)
+        self._listener = Sniffer(self._post_dns, use) if watches else Listener(self._resolver, self)
         self._front = Front(settings.socket)
         self._grpc = grpc.aio.server(options=LIMITS)
         self._tasks = Tasks()
@@ -119,13 +119,13 @@ class Daemon:
             organisation.start()
         # What is protected is blocked before anything can be asked.
         await self._wishes.join()
-        servicer = LocalServicer(self._several, self._front.uid_of)
+        servicer = LocalServicer(self._several, self._front.uid_of, self)
         local_pb2_grpc.add_LocalServiceServicer_to_server(servicer, self._grpc)
         self._grpc.add_insecure_port(self._front.grpc_address)
         try:
             await self._listener.open(self.settings.dns_listen)
             await self._grpc.start()
-            await self._front.open()
+            await self._front.open(self)
             if self._system_dns is not None:
                 await self._system_dns.start(lambda: self._profile().managed_zones, self._use)
             self._tasks.start(self._look_around_forever())
@@ -161,6 +161,10 @@ class Daemon:
 
     def others(self, organisation: Organisation) -> Sequence[Organisation]:
         return [it for it in self._all() if it is not organisation]
+
+    def owners(self) -> Collection[int]:
+        """As core/places.py wants it."""
+        return {it.owner for it in self._all() if it.owner is not None}
 
     def profiles(self) -> dict[int, Profile]:
         return {number: it.client.profile for number, it in self.organisations.items()}

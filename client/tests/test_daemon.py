@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Generator
 from ipaddress import ip_address
 from pathlib import Path
 from typing import cast
@@ -51,11 +51,16 @@ class Lab:
         ):
             yield daemon
 
-    async def enroll(self, daemon: Running) -> local_pb2.EnrollResponse:
+    @contextlib.contextmanager
+    def invitation(self) -> Generator[str]:
+        """The link."""
         answer = accepts(self.infrastructure, self.devices, f"127.0.0.1:{self.controller.port}")
         with enrolment_server(self.directory, self.infrastructure, answer) as server:
-            request = local_pb2.EnrollRequest(link=server.link(self.infrastructure), device_name="laptop")
-            return await daemon.local.Enroll(request)
+            yield server.link(self.infrastructure)
+
+    async def enroll(self, daemon: Running) -> local_pb2.EnrollResponse:
+        with self.invitation() as link:
+            return await daemon.local.Enroll(local_pb2.EnrollRequest(link=link, device_name="laptop"))
 
     def serving(self, port: int = 0) -> contextlib.AbstractAsyncContextManager[Controller]:
         return serving(self.controller, self.infrastructure, self.devices, port)

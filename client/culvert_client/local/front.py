@@ -18,17 +18,22 @@ import struct
 from collections.abc import Coroutine
 from pathlib import Path
 
+from culvert_client.core.places import Owners, Places
+
 # struct ucred of linux/socket.h: pid, uid, gid.
 _UCRED = struct.Struct("iII")
 _CHUNK = 1 << 16
-# Our tunables: connections of all users but root, and of one of them; what one may ask over a connection.
-MOST_CALLERS, MOST_OF_ONE = 256, 32
+# Our tunables: connections of all users, of one of them, and beside those of each owner and of root.
+MOST_CALLERS, MOST_OF_ONE, RESERVED = 256, 32, 16
+FIRST_WORDS = 5.0
+"""Seconds until a connection must have said something."""
 LIMITS = (
     ("grpc.max_concurrent_streams", 16),
     ("grpc.max_receive_message_length", 1 << 16),
     ("grpc.max_metadata_size", 1 << 13),
+    # A connection on which nothing is asked; programs connect again by themselves.
+    ("grpc.max_connection_idle_ms", 60_000),
 )
-_ROOT = 0
 
 
 class Front:
@@ -38,6 +43,7 @@ class Front:
         self._path = path
         self._private = path.with_name(f"{path.name}.d")
         self._uids: dict[str, int] = {}
+        self._places: Places | None = None
         self._names = itertools.count()
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
@@ -65,8 +71,9 @@ class Front:
         self._lock = lock
         self._sweep()
 
-    async def open(self) -> None:
+    async def open(self, owners: Owners) -> None:
         """Raises OSError when the place is not allowed."""
+        self._places = Places(MOST_CALLERS, MOST_OF_ONE, RESERVED, owners)
         self._server = await asyncio.start_unix_server(self._on_connection, self._path)
         self._path.chmod(0o666)
 
@@ -92,25 +99,29 @@ class Front:
         assert task is not None
         public: socket.socket = writer.get_extra_info("socket")
         _, uid, _ = _UCRED.unpack(public.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
-        if not self._admits(uid):
+        assert self._places is not None
+        if not self._places.take(uid):
             writer.close()
             return
         self._tasks.add(task)
         try:
-            await self._carry(uid, reader, writer)
+            async with asyncio.timeout(FIRST_WORDS):
+                first = await reader.read(_CHUNK)
+            if first:
+                await self._carry(uid, first, reader, writer)
+        except (OSError, TimeoutError):
+            return
         except asyncio.CancelledError:
             # Only `close` cancels; nothing waits for the outcome.
             return
         finally:
+            self._places.give_back(uid)
             self._tasks.discard(task)
             writer.close()
 
-    def _admits(self, uid: int) -> bool:
-        """Whoever takes every place keeps nobody out but himself, and root never."""
-        callers = [it for it in self._uids.values() if it != _ROOT]
-        return uid == _ROOT or (len(callers) < MOST_CALLERS and callers.count(uid) < MOST_OF_ONE)
-
-    async def _carry(self, uid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _carry(
+        self, uid: int, first: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         name = self._private / f"caller-{next(self._names)}"
         behind = socket.socket(socket.AF_UNIX)
         behind.setblocking(False)
@@ -122,6 +133,7 @@ class Front:
             back_reader, back_writer = await asyncio.open_unix_connection(sock=behind)
             name.unlink()
             try:
+                back_writer.write(first)
                 await _either(_copy(reader, back_writer), _copy(back_reader, writer))
             finally:
                 back_writer.close()

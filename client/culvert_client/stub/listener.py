@@ -1,42 +1,86 @@
-"""The DNS port of this computer: takes queries over UDP and TCP, hands each to `resolve`, sends back what that says."""
+"""The DNS port of this computer: takes queries over UDP and TCP, hands each to the resolver, sends back its answer.
+
+   datagram ────► a place for UDP ──────────────┐
+   connection ──► a place for TCP ──► query ────┤ needs no tunnel: forwarded
+                                                └ may need one: a place for tunnels instead
+
+Each user of this computer has places of its own of each kind (core/places.py).
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from typing import Protocol
 
 from culvert_client.config import Endpoint
 from culvert_client.core import dns_wire
+from culvert_client.core.dns_wire import Kind, Question
+from culvert_client.core.places import Owners, Places
+from culvert_client.stub.socket_owner import SocketOwner
 
-# Our tunables.
-MOST_AT_ONCE = 1000
+log = logging.getLogger("culvertd")
+
+# Our tunables. Of each: for all users, and for each owner and root beside them.
+UDP_QUERIES, UDP_RESERVED = 1000, 64
+TCP_CONNECTIONS, TCP_RESERVED = 256, 16
+WAITING_FOR_TUNNELS, WAITING_RESERVED = 256, 64
 LONGEST_QUERY = 4096
-"""Bytes; a longer one is cut, and malformed then."""
+"""Bytes. Over UDP the rest is cut off, and the query malformed then; over TCP the connection ends."""
 TCP_IDLE = 10.0
 """Seconds."""
+RATE_WINDOW, QUERIES_A_WINDOW = 0.1, 200
+"""Seconds, and UDP queries of one user in them: reading what is dropped then must cost others no time."""
+DATAGRAMS_A_TURN = 32
+"""Read before the loop looks at anything else."""
+RECEIVE_BUFFER = 4 << 20
+"""Bytes: what one user sends in a burst must leave room for another's query."""
 
-Resolve = Callable[[bytes, Callable[[bytes | None], None]], None]
-"""Calls back once, at once or later, with the answer; with None for what deserves none."""
+# asm-generic/socket.h: beyond net.core.rmem_max, with CAP_NET_ADMIN.
+_SO_RCVBUFFORCE = 33
+
+
+class Resolver(Protocol):
+    def sort(self, query: bytes) -> Question: ...
+
+    def resolve(self, query: bytes, question: Question, answer: Callable[[bytes | None], None]) -> None:
+        """Calls back once, at once or later, with the answer; with None for what deserves none."""
+        ...
 
 
 class Listener:
-    """Drops what exceeds MOST_AT_ONCE: a flood costs memory no further."""
+    """Drops the queries of a user who has no place left: a flood costs memory no further."""
 
-    def __init__(self, resolve: Resolve) -> None:
-        self._resolve = resolve
-        self._waiting = 0
+    def __init__(self, resolver: Resolver, owners: Owners) -> None:
+        self._resolver = resolver
+        self._udp = Places(UDP_QUERIES, UDP_QUERIES, UDP_RESERVED, owners)
+        self._tcp = Places(TCP_CONNECTIONS, TCP_CONNECTIONS, TCP_RESERVED, owners)
+        self._tunnels = Places(WAITING_FOR_TUNNELS, WAITING_FOR_TUNNELS, WAITING_RESERVED, owners)
+        self._asked_lately: Counter[int | None] = Counter()
+        self._window_ends = 0.0
+        self._socket_owner: SocketOwner | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self._datagrams: socket.socket | None = None
         self._server: asyncio.Server | None = None
 
     async def open(self, endpoint: Endpoint) -> None:
         """Raises OSError when the port is taken or not allowed."""
+        try:
+            self._socket_owner = SocketOwner()
+        except OSError as error:
+            log.warning("the kernel does not tell who asks: all users share the same places: %s", error)
         self._server = await asyncio.start_server(self._on_connection, endpoint.host, endpoint.port)
         family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
         self._datagrams = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        try:
+            self._datagrams.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, RECEIVE_BUFFER)
+        except PermissionError:
+            self._datagrams.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
         self._datagrams.bind((endpoint.host, endpoint.port))
         asyncio.get_running_loop().add_reader(self._datagrams, self._on_readable, self._datagrams)
 
@@ -49,53 +93,92 @@ class Listener:
         for task in self._connections:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
+        if self._socket_owner is not None:
+            self._socket_owner.close()
 
     def _on_readable(self, datagrams: socket.socket) -> None:
-        try:
-            query, sender = datagrams.recvfrom(LONGEST_QUERY)
-        except OSError:
-            # Nothing to read, or that an earlier answer found nobody.
+        for _ in range(DATAGRAMS_A_TURN):
+            try:
+                query, sender = datagrams.recvfrom(LONGEST_QUERY)
+            except OSError:
+                # Nothing to read, or that an earlier answer found nobody.
+                return
+            self._asked(datagrams, query, sender)
+
+    def _asked(self, datagrams: socket.socket, query: bytes, sender: tuple[str, int]) -> None:
+        uid = self._uid_of(datagrams, sender)
+        # What is dropped is not even read.
+        if self._asks_too_fast(uid) or not self._udp.take(uid):
             return
-        if self._is_full():
-            return
-        self._waiting += 1
+        question = self._resolver.sort(query)
+        places = self._udp
+        if question.kind is Kind.HOLD:
+            self._udp.give_back(uid)
+            places = self._tunnels
+            if not places.take(uid):
+                return
 
         def answer(reply: bytes | None) -> None:
-            self._waiting -= 1
+            places.give_back(uid)
             # Whoever asked may have gone, and asks again if not.
             if reply is not None:
                 with suppress(OSError):
                     datagrams.sendto(dns_wire.fitted(reply, query), sender)
 
-        self._resolve(query, answer)
+        self._resolver.resolve(query, question, answer)
 
-    def _is_full(self) -> bool:
-        return self._waiting + len(self._connections) >= MOST_AT_ONCE
+    def _asks_too_fast(self, uid: int | None) -> bool:
+        now = asyncio.get_running_loop().time()
+        if now >= self._window_ends:
+            self._asked_lately.clear()
+            self._window_ends = now + RATE_WINDOW
+        self._asked_lately[uid] += 1
+        return self._asked_lately[uid] > QUERIES_A_WINDOW
+
+    def _uid_of(self, own: socket.socket, asker: tuple[str, int]) -> int | None:
+        if self._socket_owner is None:
+            return None
+        return self._socket_owner.uid_of(own.family, own.type, asker[:2], own.getsockname()[:2])
 
     async def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._is_full():
+        own: socket.socket = writer.get_extra_info("socket")
+        uid = self._uid_of(own, writer.get_extra_info("peername"))
+        if not self._tcp.take(uid):
             writer.close()
             return
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
         try:
-            while True:
-                async with asyncio.timeout(TCP_IDLE):
-                    query = await reader.readexactly(int.from_bytes(await reader.readexactly(2), "big"))
-                answered: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
-                self._resolve(query, partial(_set, answered))
-                reply = await answered
-                if reply is None:
-                    return
+            while (reply := await self._answer(await _query(reader), uid)) is not None:
                 writer.write(len(reply).to_bytes(2, "big") + reply)
                 async with asyncio.timeout(TCP_IDLE):
                     await writer.drain()
         except (OSError, TimeoutError, asyncio.IncompleteReadError):
             return
         finally:
+            self._tcp.give_back(uid)
             self._connections.discard(task)
             writer.close()
+
+    async def _answer(self, query: bytes, uid: int | None) -> bytes | None:
+        """None ends the connection."""
+        question = self._resolver.sort(query)
+        waits = question.kind is Kind.HOLD
+        if len(query) > LONGEST_QUERY or (waits and not self._tunnels.take(uid)):
+            return None
+        answered: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+        try:
+            self._resolver.resolve(query, question, partial(_set, answered))
+            return await answered
+        finally:
+            if waits:
+                self._tunnels.give_back(uid)
+
+
+async def _query(reader: asyncio.StreamReader) -> bytes:
+    async with asyncio.timeout(TCP_IDLE):
+        return await reader.readexactly(int.from_bytes(await reader.readexactly(2), "big"))
 
 
 def _set(answered: asyncio.Future[bytes | None], reply: bytes | None) -> None:

@@ -58,8 +58,11 @@ class Resolver:
         self._held: dict[int, _Held] = {}
         self._asking: dict[int, Exchange] = {}
 
-    def resolve(self, query: bytes, answer: Answer) -> None:
-        question = dns_wire.classify(query, self._profile())
+    def sort(self, query: bytes) -> Question:
+        return dns_wire.classify(query, self._profile())
+
+    def resolve(self, query: bytes, question: Question, answer: Answer) -> None:
+        """`question` is the query's, as it was sorted."""
         match question.kind:
             case Kind.DROP:
                 answer(None)

@@ -90,14 +90,16 @@ class Exchange:
             return
         host = self._reach(server.host)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._end = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         try:
+            self._end = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
             # Connected: the kernel picks an unpredictable port and admits the server's address alone.
             self._end.connect((host, server.port))
             self._end.send(self._sent)
         except OSError:
-            self._end.close()
-            self._end = None
+            # No way there; or no descriptor is left, and none will be at once.
+            if self._end is not None:
+                self._end.close()
+                self._end = None
             self._timer = self._loop.call_soon(self._try_next)
             return
         self._loop.add_reader(self._end, self._readable, self._end, server)

@@ -1,0 +1,79 @@
+"""Whose socket a query came from, as the kernel knows it (sock_diag(7)). One question costs some microseconds.
+
+Loopback has no SO_PEERCRED: instead, the socket at the other end is looked up by both ends' addresses and ports. The lookup
+finds one socket by its hash and lists none.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import socket
+import struct
+
+# linux/netlink.h: length, type, flags, sequence, port.
+_HEADER = struct.Struct("=IHHII")
+_REQUEST, _ERROR = 1, 2
+# linux/sock_diag.h, linux/inet_diag.h. inet_diag_sockid has ports and addresses in network order.
+_NETLINK_SOCK_DIAG, _BY_FAMILY = 4, 20
+_INET_DIAG_REQUEST = struct.Struct("=BBBxI")
+_PORTS = struct.Struct("!HH")
+_INTERFACE_AND_COOKIE = struct.Struct("=III")
+_ANY_STATE, _NO_COOKIE = 0xFFFFFFFF, 0xFFFFFFFF
+# Of inet_diag_msg: family to retransmits (4), the socket's identity (48), expires, rqueue, wqueue (12); then the uid.
+_UID_AT = _HEADER.size + 64
+_UID = struct.Struct("=I")
+_LONGEST_ANSWER = 8192
+
+_Address = tuple[str, int]
+
+
+class SocketOwner:
+    def __init__(self) -> None:
+        """Raises OSError where the kernel has no sock_diag."""
+        self._netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG)
+        self._netlink.setblocking(False)
+        self._numbers = itertools.count(1)
+
+    def close(self) -> None:
+        self._netlink.close()
+
+    def uid_of(self, family: int, kind: int, asker: _Address, own: _Address) -> int | None:
+        """The user who made the socket at `asker` that sends to `own`. None when it is not, or no longer, on this computer.
+
+        `kind` is SOCK_DGRAM or SOCK_STREAM.
+        """
+        # The kernel finds a UDP socket by the packets that it would receive: from source to destination.
+        protocol, one, other = (
+            (socket.IPPROTO_UDP, own, asker)
+            if kind == socket.SOCK_DGRAM
+            else (socket.IPPROTO_TCP, asker, own)
+        )
+        number = next(self._numbers) & 0xFFFFFFFF
+        body = (
+            _INET_DIAG_REQUEST.pack(family, protocol, 0, _ANY_STATE)
+            + _PORTS.pack(one[1], other[1])
+            + _packed(family, one[0])
+            + _packed(family, other[0])
+            + _INTERFACE_AND_COOKIE.pack(0, _NO_COOKIE, _NO_COOKIE)
+        )
+        try:
+            self._netlink.send(_HEADER.pack(_HEADER.size + len(body), _BY_FAMILY, _REQUEST, number, 0) + body)
+            while True:
+                answer = self._netlink.recv(_LONGEST_ANSWER)
+                _, kind_of_answer, _, answered, _ = _HEADER.unpack_from(answer)
+                if answered == number:
+                    break
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.ENOBUFS):
+                raise
+            return None
+        if kind_of_answer == _ERROR or len(answer) < _UID_AT + _UID.size:
+            return None
+        (uid,) = _UID.unpack_from(answer, _UID_AT)
+        return uid
+
+
+def _packed(family: int, address: str) -> bytes:
+    # A link-local address comes with its interface.
+    return socket.inet_pton(family, address.partition("%")[0]).ljust(16, b"\0")

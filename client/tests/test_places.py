@@ -1,0 +1,60 @@
+"""Places for users, by properties: one takes no more than a share, there is one for the next, and owners have their own."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from culvert_client.core.places import Places
+from hypothesis import given
+from hypothesis import strategies as st
+
+MOST, RESERVED = 60, 4
+OWNER, ROOT = 1000, 0
+
+
+class OneOwner:
+    def owners(self) -> set[int]:
+        return {OWNER}
+
+
+def some_places(of_one: int = MOST) -> Places:
+    return Places(MOST, of_one, RESERVED, OneOwner())
+
+
+def taken_by(places: Places, uid: int | None) -> int:
+    """All that it gets."""
+    return next(count for count in range(1000) if not places.take(uid))
+
+
+def test_one_alone_gets_half_and_the_next_always_one() -> None:
+    places = some_places()
+    assert taken_by(places, 1001) == MOST // 2
+    for uid in (1002, 1003, None):
+        assert taken_by(places, uid) >= 1
+
+
+def test_one_gets_at_most_as_many_as_are_for_one() -> None:
+    assert taken_by(some_places(of_one=7), 1001) == 7
+
+
+def test_owners_and_root_get_in_when_others_have_every_place() -> None:
+    places = some_places()
+    for uid in range(2000, 2000 + 2 * MOST):
+        taken_by(places, uid)
+    assert not places.take(3000)
+    assert taken_by(places, OWNER) == taken_by(places, ROOT) == RESERVED
+
+
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from([None, ROOT, OWNER, 1001, 1002])), max_size=400))
+def test_what_is_given_back_can_be_taken_again(steps: list[tuple[bool, int | None]]) -> None:
+    places, held = some_places(), Counter[int | None]()
+    for takes, uid in steps:
+        if takes:
+            held[uid] += places.take(uid)
+        elif held[uid]:
+            places.give_back(uid)
+            held[uid] -= 1
+    for uid, count in held.items():
+        for _ in range(count):
+            places.give_back(uid)
+    assert taken_by(places, 1001) == MOST // 2
