@@ -9,6 +9,8 @@ dns_upstream = "192.0.2.53"                  the name server to forward to; ":po
 tun_name     = "culvert0"
 udp_port     = 4500                          from which ESP is sent (RFC 3948)
 datapath     = "auto"                        "kernel" or "userspace"; auto is the kernel's IPsec where it can
+portal_probe = true                          while the controller is out of reach, ask its port 80 in clear whether the
+                                             network wants a sign-in first; false sends nothing in clear
 legacy_suites = []                           weaker suites that a gateway may use all the same; as a flag: NAME,NAME
 """
 
@@ -67,6 +69,7 @@ class Config:
     tun_name: str = "culvert0"
     udp_port: int = 4500
     datapath: DatapathChoice = DatapathChoice.AUTO
+    portal_probe: bool = True
     legacy_suites: frozenset[Suite] = frozenset()
 
 
@@ -121,6 +124,8 @@ def _parse(values: dict[str, object]) -> Config:
                 parsed[name] = _choice(name, DatapathChoice, text)
             case "dns_mode":
                 parsed[name] = _choice(name, DnsMode, text)
+            case "portal_probe":
+                parsed[name] = _truth(name, text)
             case "legacy_suites":
                 parsed[name] = frozenset(map(_legacy_suite, filter(None, text.split(","))))
             case _:
@@ -145,6 +150,12 @@ def _port(name: str, text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) < 1 << 16:
         raise ConfigError(f"{name} must have a port between 1 and 65535, not {text!r}")
     return int(text)
+
+
+def _truth(name: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ConfigError(f"{name} must be true or false, not {text!r}")
+    return text.lower() == "true"
 
 
 def _choice(name: str, choices: type[Choice], text: str) -> Choice:

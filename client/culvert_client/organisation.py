@@ -102,7 +102,15 @@ class Organisation:
         self.latencies = Latencies(host.ways.reach)
         self._tasks = Tasks()
         self.connection = Connection(
-            state, identity, self.client, self.post, self._tasks.start, VERSION, self, host.ways.reach
+            state,
+            identity,
+            self.client,
+            self.post,
+            self._tasks.start,
+            VERSION,
+            self,
+            host.ways.reach,
+            portal_probe=host.settings.portal_probe,
         )
         self.requests = Requests(
             self.client, self.post, lambda so: host.until(so, STOP_PATIENCE), self.connection.check

@@ -8,6 +8,7 @@ import socket
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import dns.asyncquery
 import dns.exception
@@ -99,15 +100,16 @@ FIRST = Path("organisations/1")
 
 @contextlib.asynccontextmanager
 async def running(
-    directory: Path, upstream: Endpoint, dns_mode: DnsMode = DnsMode.STUB
+    directory: Path, upstream: Endpoint, dns_mode: DnsMode = DnsMode.STUB, **others: Any
 ) -> AsyncGenerator[Running]:
-    """Stops the daemon as SIGTERM does when the block ends."""
+    """`others` are further settings. Stops the daemon as SIGTERM does when the block ends."""
     settings = Config(
         dns_upstream=upstream,
         dns_mode=dns_mode,
         state_dir=directory / "state",
         socket=directory / "run" / "culvertd.sock",
         dns_listen=Endpoint("127.0.0.1", free_port()),
+        **others,
     )
     datapath = RememberingDatapath()
     daemon = Daemon(settings, Enrolments(settings.state_dir), datapath)

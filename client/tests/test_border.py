@@ -93,6 +93,9 @@ def test_flags_go_before_the_file(tmp_path: Path) -> None:
         dns_listen=Endpoint("127.0.0.1", 5353),
     )
     assert load(["--config", str(file), "--datapath", "kernel"]).datapath is DatapathChoice.KERNEL
+    file.write_text("portal_probe = false\n")
+    assert not load(["--config", str(file)]).portal_probe
+    assert load(["--config", str(file), "--portal-probe", "true"]).portal_probe
     assert load(["--dns-upstream", "[2001:db8::53]:54"]).dns_upstream == Endpoint("2001:db8::53", 54)
 
 
@@ -100,7 +103,8 @@ def test_flags_go_before_the_file(tmp_path: Path) -> None:
     "content",
     ["dns_upstream = 'nobody'", "dns_upstream = '::1'\nudp_port = 0", "dns_upstream = '::1'\nx = 1", "no toml",
      "dns_upstream = '::1'\ntun_name = 'much-too-long-a-name'", "dns_upstream = '1.1.1.1:99999'",
-     "dns_upstream = '::1'\nlegacy_suites = ['aes-gcm-256']", "dns_upstream = '::1'\ndatapath = 'fpga'"],
+     "dns_upstream = '::1'\nlegacy_suites = ['aes-gcm-256']", "dns_upstream = '::1'\ndatapath = 'fpga'",
+     "portal_probe = 'perhaps'"],
 )  # fmt: skip
 def test_a_wrong_configuration_is_named(tmp_path: Path, content: str) -> None:
     file = tmp_path / "culvertd.toml"

@@ -44,10 +44,18 @@ def answer(name: str, rdtype: str, *records: tuple[str, str, str], section: str 
         (query(WIKI), Question(Kind.HOLD, WIKI)),
         (query("WIKI.Corp.Example", "AAAA"), Question(Kind.HOLD, WIKI)),
         (query(WIKI, "HTTPS"), Question(Kind.HOLD, WIKI)),
-        (query(WIKI, "MX"), Question(Kind.FORWARD, WIKI)),
+        (query(WIKI, "SVCB"), Question(Kind.HOLD, WIKI)),
+        (query(WIKI, "ANY"), Question(Kind.HOLD, WIKI)),
+        (query(WIKI)[:-1] + b"\xff", Question(Kind.HOLD, WIKI)),
+        (query(WIKI)[:-1] + b"\3", Question(Kind.FORWARD, WIKI)),
+        (query(WIKI, "MX"), Question(Kind.DETACH, WIKI)),
+        (query(WIKI, "TYPE65399"), Question(Kind.DETACH, WIKI)),
+        (query(WIKI, "AXFR"), Question(Kind.NOT_IMPLEMENTED, WIKI)),
         (query(WIKI, "TXT"), Question(Kind.FORWARD, WIKI)),
         (query("corp.example.org"), Question(Kind.SCREEN, "corp.example.org")),
-        (query("corp.example.org", "MX"), Question(Kind.FORWARD, "corp.example.org")),
+        (query("corp.example.org", "SVCB"), Question(Kind.SCREEN, "corp.example.org")),
+        (query("corp.example.org", "SRV"), Question(Kind.DETACH, "corp.example.org")),
+        (query("corp.example.org", "TXT"), Question(Kind.FORWARD, "corp.example.org")),
         (query("use-application-dns.net"), Question(Kind.CANARY)),
         (query(WIKI)[:11], Question(Kind.DROP)),
         (query(WIKI)[:20], Question(Kind.FORMAT_ERROR)),
@@ -70,6 +78,10 @@ def test_queries_are_sorted(wire: bytes, expected: Question) -> None:
         (answer(WIKI, "HTTPS", (WIKI, "HTTPS", "1 . ipv4hint=10.20.0.9")), {"10.20.0.9"}),
         (answer(WIKI, "HTTPS", (WIKI, "HTTPS", "1 . ipv6hint=2001:db8::1")), {"2001:db8::1"}),
         (answer(WIKI, "HTTPS", (WIKI, "A", "10.20.0.9"), section="additional"), {"10.20.0.9"}),
+        (answer(WIKI, "SVCB", (WIKI, "SVCB", "1 . ipv4hint=10.20.0.9")), {"10.20.0.9"}),
+        (answer(WIKI, "SVCB", (WIKI, "SVCB", "1 x.org. alpn=h2 key65400=abcd")), set[str]()),
+        (answer(WIKI, "SVCB", ("x.org.", "A", "10.20.0.9"), section="additional"), {"10.20.0.9"}),
+        (answer(WIKI, "ANY", (WIKI, "TXT", "x"), (WIKI, "A", "10.20.0.9")), {"10.20.0.9"}),
         (answer(WIKI, "A", ("ns.corp.example.", "A", "10.20.0.53"), section="additional"), set[str]()),
         (answer(WIKI, "AAAA"), set[str]()),
         (answer(WIKI, "TXT", (WIKI, "TXT", "x")), set[str]()),
@@ -77,6 +89,26 @@ def test_queries_are_sorted(wire: bytes, expected: Question) -> None:
 )  # fmt: skip
 def test_every_address_that_an_answer_leads_to_is_found(wire: bytes, addresses: set[str]) -> None:
     assert dns_wire.addresses_in(wire) == {ip_address(text) for text in addresses}
+
+
+def test_addresses_beside_an_answer_are_left_out_and_all_else_stays() -> None:
+    message = dns.message.make_response(dns.message.make_query(WIKI, "SRV", id=7, use_edns=0))
+    for section, owner, kind, text in (
+        (message.answer, WIKI, "SRV", "0 0 443 x.corp.example."),
+        (message.authority, "corp.example", "NS", "ns.corp.example."),
+        (message.additional, "x.corp.example", "A", "10.20.0.9"),
+        (message.additional, "x.corp.example", "HTTPS", "1 . ipv6hint=2001:db8::1"),
+        (message.additional, "x.corp.example", "TXT", "x"),
+    ):
+        section.append(dns.rrset.from_text(dns.name.from_text(owner), 60, "IN", kind, text))
+    wire = dns_wire.detached(message.to_wire())
+    assert wire is not None
+    left = dns.message.from_wire(wire)
+    assert (left.id, left.edns, left.answer, left.authority) == (7, 0, message.answer, message.authority)
+    assert [it.rdtype for it in left.additional] == [dns.rdatatype.TXT]
+    plain = answer(WIKI, "MX", (WIKI, "MX", "10 mail.corp.example."))
+    assert dns_wire.detached(plain) == plain
+    assert dns_wire.detached(plain[:-3]) is None
 
 
 def test_only_the_answer_to_the_very_query_is_believed() -> None:
@@ -129,6 +161,7 @@ def test_a_long_answer_is_cut_for_a_small_buffer_only() -> None:
 def test_no_bytes_break_a_reader(wire: bytes) -> None:
     question = dns_wire.classify(wire, PROFILE)
     dns_wire.addresses_in(wire)
+    dns_wire.detached(wire)
     dns_wire.txt_says_yes(wire)
     dns_wire.answers(wire, query(WIKI), 7)
     if question.kind is not Kind.DROP:

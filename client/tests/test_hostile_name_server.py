@@ -93,8 +93,12 @@ async def daemon_behind(lab: Lab, lie: Lie, name: str) -> AsyncGenerator[Running
         ("A", records((EVIL, "CNAME", f"{WIKI}."), (WIKI, "A", "10.20.0.10"))),
         ("AAAA", records((EVIL, "AAAA", "::ffff:10.20.0.10"))),
         ("HTTPS", records((EVIL, "HTTPS", "1 . ipv4hint=10.20.0.10"))),
+        ("SVCB", records((EVIL, "SVCB", "1 . ipv4hint=10.20.0.10"))),
+        ("SVCB", records((EVIL, "SVCB", "0 www.example.org."), ("www.example.org", "A", "10.20.0.10"))),
+        ("ANY", records((EVIL, "TXT", "x"), (EVIL, "A", "10.20.0.10"))),
+        ("A", records((EVIL, "DNAME", "corp.example."), (WIKI, "A", "10.20.0.10"))),
     ],
-    ids=["A", "second", "CNAME", "mapped", "hint"],
+    ids=["A", "second", "CNAME", "mapped", "hint", "SVCB", "alias", "ANY", "DNAME"],
 )
 async def test_a_foreign_name_does_not_lead_into_the_intranet(tmp_path: Path, kind: str, lie: Lie) -> None:
     async with daemon_behind(Lab(tmp_path), lie, EVIL) as daemon:
@@ -103,6 +107,33 @@ async def test_a_foreign_name_does_not_lead_into_the_intranet(tmp_path: Path, ki
         assert "is no name of the intranet" in why(answer)
         assert [it.code for it in answer.extended_errors()] == [dns.edns.EDECode.BLOCKED]
         assert given(await daemon.ask("www.example.org")) == {"203.0.113.80"}
+
+
+@pytest.mark.parametrize("kind", ["HTTPS", "SVCB", "ANY"])
+async def test_no_type_leads_a_known_name_past_its_tunnel(tmp_path: Path, kind: str) -> None:
+    shown = "SVCB" if kind == "SVCB" else "HTTPS"
+    lie = records((WIKI, shown, "1 . ipv4hint=203.0.113.66"))
+    async with daemon_behind(Lab(tmp_path), lie, WIKI) as daemon:
+        answer = await daemon.ask(WIKI, kind)
+        assert answer.rcode() == dns.rcode.SERVFAIL
+        assert "203.0.113.66" in why(answer)
+
+
+@pytest.mark.parametrize("owner", [EVIL, "services.corp.example"])
+@pytest.mark.parametrize("beside", ["10.20.0.10", "203.0.113.66"])
+async def test_a_service_names_its_hosts_and_not_their_addresses(
+    tmp_path: Path, owner: str, beside: str
+) -> None:
+    def lie(query: bytes) -> bytes:
+        message = dns.message.make_response(dns.message.from_wire(query))
+        message.answer.append(dns.rrset.from_text(f"{owner}.", 60, "IN", "SRV", f"0 0 443 {WIKI}."))
+        message.additional.append(dns.rrset.from_text(f"{WIKI}.", 60, "IN", "A", beside))
+        return message.to_wire()
+
+    async with daemon_behind(Lab(tmp_path), lie, owner) as daemon:
+        answer = await daemon.ask(owner, "SRV")
+        assert (len(answer.answer), answer.additional) == (1, [])
+        assert given(await daemon.ask(WIKI)) == {"10.20.0.10"}
 
 
 @pytest.mark.parametrize("name", [WIKI, EVIL])

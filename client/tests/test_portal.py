@@ -30,11 +30,13 @@ def port(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextlib.contextmanager
-def web_server(status: int, location: str = "") -> Generator[None]:
-    """Where web servers are looked for."""
+def web_server(status: int, location: str = "") -> Generator[list[str]]:
+    """Where web servers are looked for. The names that they are asked under."""
+    asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            asked.append(self.headers["Host"])
             self.send_response(status)
             if location:
                 self.send_header("Location", location)
@@ -48,7 +50,7 @@ def web_server(status: int, location: str = "") -> Generator[None]:
     thread = threading.Thread(target=httpd.serve_forever, args=(0.05,))
     thread.start()
     try:
-        yield
+        yield asked
     finally:
         httpd.shutdown()
         thread.join()
@@ -99,3 +101,16 @@ async def test_a_person_behind_one_reads_so_and_can_sign_in(tmp_path: Path) -> N
         async with lab.serving(port):
             signed_in = await daemon.until(lambda it: it.state == local_pb2.STATE_NEEDS_CODE)
             assert signed_in.last_error.reason != Reason.CAPTIVE_PORTAL
+
+
+@pytest.mark.parametrize("probe", [True, False])
+async def test_nothing_is_sent_in_clear_where_the_setting_forbids_it(tmp_path: Path, probe: bool) -> None:
+    lab = Lab(tmp_path)
+    async with lab.serving(), lab.daemon() as daemon:
+        await lab.enroll(daemon)
+    async with name_server(from_records(RECORDS)) as (resolver, _):
+        with web_server(302, "http://portal.example/login") as asked:
+            async with running(tmp_path, resolver, portal_probe=probe) as daemon:
+                reason = Reason.CAPTIVE_PORTAL if probe else Reason.CONTROLLER_UNREACHABLE
+                await daemon.until(lambda it: it.last_error.reason == reason)
+    assert set(asked) == ({"127.0.0.1"} if probe else set())

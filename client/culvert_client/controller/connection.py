@@ -40,11 +40,14 @@ class Connection:
         version: str,
         neighbourhood: Neighbourhood,
         reach: Callable[[str], str],
+        *,
+        portal_probe: bool,
     ) -> None:
         self.identity = identity
         self.agent: Agent | None = None
         self._state, self._client, self._post, self._spawn = state, client, post, spawn
         self._version, self._neighbourhood, self._reach = version, neighbourhood, reach
+        self._portal_probe = portal_probe
         self._tasks: list[asyncio.Task[None]] = []
 
     def open(self, rest: float = 0.0) -> None:
@@ -111,6 +114,6 @@ class Connection:
         if before is None or before.reason is not Reason.CAPTIVE_PORTAL:
             # Nobody waits for the reason to hear of the fact.
             self._post(ControllerLost(error))
-        if await stands_before(agent.address, agent.reach):
+        if self._portal_probe and await stands_before(agent.address, agent.reach):
             return ControllerLost(CulvertError(Reason.CAPTIVE_PORTAL, controller=agent.address))
         return ControllerLost(error)

@@ -37,7 +37,9 @@ class DnsWatch:
             return None
         src, dst, src_port, dst_port, message = datagram
         asked = dns_wire.question_of(message)
-        if asked is None or asked.rdtype not in dns_wire.CONNECTING or asked.rdclass != dns.rdataclass.IN:
+        if asked is None or asked.rdclass != dns.rdataclass.IN:
+            return None
+        if dns_wire.treatment(asked.rdtype) is not dns_wire.Treatment.HELD:
             return None
         fqdn, query_id = canonical(asked.name.to_text()), dns_wire.id_of(message)
         if leaves and dst_port == DNS_PORT and not dns_wire.is_answer(message):

@@ -28,8 +28,46 @@ from culvert_client.core.profile import Profile, canonical
 # Firefox asks this name before it goes around the system's resolver; NXDOMAIN keeps it with us.
 CANARY = "use-application-dns.net"
 TXT_MARK = b"ipsec-tunneling:yes"
-# Types that a browser asks before it connects (RFC 9460 section 3: HTTPS beside A and AAAA).
-CONNECTING = frozenset({dns.rdatatype.A, dns.rdatatype.AAAA, dns.rdatatype.HTTPS})
+
+
+class Treatment(enum.Enum):
+    """What is done with the answer to a query, by the query's type."""
+
+    HELD = enum.auto()
+    """An asker connects to its addresses: inside of the managed zones it waits for the tunnel, and outside of them it must
+    lead to nothing that is protected."""
+    PASSED = enum.auto()
+    """No asker finds an address in it to connect to."""
+    REFUSED = enum.auto()
+    """More than one message answers it, and the stub passes one."""
+    DETACHED = enum.auto()
+    """It names other hosts, or nobody knows what it holds. Addresses that came beside it are left out: the asker asks for
+    them by name, and that answer is held or screened."""
+
+
+_T = dns.rdatatype
+# A type that is not listed is DETACHED: SRV, MX, NAPTR, NS, CNAME and DNAME, and those that are yet to be defined.
+_TREATMENTS: dict[int, Treatment] = {
+    # RFC 9460 section 3: browsers ask HTTPS beside A and AAAA, and other programs SVCB. ANY has whatever there is.
+    **dict.fromkeys((_T.A, _T.AAAA, _T.HTTPS, _T.SVCB, _T.ANY), Treatment.HELD),
+    # Words, keys and proofs.
+    **dict.fromkeys(
+        (_T.TXT, _T.SPF, _T.SOA, _T.PTR, _T.HINFO, _T.LOC, _T.CAA, _T.TLSA, _T.SMIMEA, _T.SSHFP, _T.CERT, _T.OPENPGPKEY,
+         _T.DS, _T.CDS, _T.DNSKEY, _T.CDNSKEY, _T.RRSIG, _T.NSEC, _T.NSEC3, _T.NSEC3PARAM, _T.CSYNC, _T.ZONEMD),
+        Treatment.PASSED,
+    ),
+    # RFC 5936, 1995; RFC 1035 section 3.2.3.
+    **dict.fromkeys((_T.AXFR, _T.IXFR, _T.MAILA, _T.MAILB), Treatment.REFUSED),
+}  # fmt: skip
+
+
+def treatment(rdtype: int) -> Treatment:
+    return _TREATMENTS.get(rdtype, Treatment.DETACHED)
+
+
+# Of these, hosts' addresses beside the answer count as well (RFC 9460 section 5).
+_WITH_ADDITIONAL = frozenset({_T.HTTPS, _T.SVCB, _T.ANY})
+_WITH_ADDRESSES = frozenset({_T.A, _T.AAAA, _T.HTTPS, _T.SVCB})
 
 _HEADER = struct.Struct("!HHHHHH")
 _QR = 0x8000
@@ -51,6 +89,8 @@ class Kind(enum.Enum):
     FORWARD = enum.auto()
     # As FORWARD, but its answer may not lead to what is protected.
     SCREEN = enum.auto()
+    # As FORWARD, but without the addresses of hosts that the answer names.
+    DETACH = enum.auto()
     HOLD = enum.auto()
 
 
@@ -76,11 +116,23 @@ def classify(wire: bytes, profile: Profile) -> Question:
     fqdn, rdclass, rdtype = found
     if fqdn == CANARY:
         return Question(Kind.CANARY)
-    if rdclass != dns.rdataclass.IN or rdtype not in CONNECTING:
+    # Class ANY (RFC 1035 section 3.2.5) brings what IN would.
+    if rdclass not in (dns.rdataclass.IN, dns.rdataclass.ANY):
         return Question(Kind.FORWARD, fqdn)
-    if profile.manages(fqdn):
-        return Question(Kind.HOLD, fqdn)
-    return Question(Kind.SCREEN if profile.protected_prefixes else Kind.FORWARD, fqdn)
+    managed = profile.manages(fqdn)
+    match treatment(rdtype):
+        case Treatment.HELD if managed:
+            return Question(Kind.HOLD, fqdn)
+        case Treatment.REFUSED:
+            return Question(Kind.NOT_IMPLEMENTED, fqdn)
+        case Treatment.PASSED:
+            return Question(Kind.FORWARD, fqdn)
+        case Treatment.HELD if profile.protected_prefixes:
+            return Question(Kind.SCREEN, fqdn)
+        case Treatment.DETACHED if managed or profile.protected_prefixes:
+            return Question(Kind.DETACH, fqdn)
+        case _:
+            return Question(Kind.FORWARD, fqdn)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -154,23 +206,23 @@ def id_of(message: bytes) -> int:
 def addresses_in(reply: bytes) -> frozenset[Address] | None:
     """Every address that the asker could connect to after this answer, whatever name it stands under. None when malformed.
 
-    For HTTPS the hints count, and the additional section too (RFC 9460 section 5). Of the rest, whose reading would take
-    most of the time, the frames alone are read.
+    For HTTPS and SVCB the hints count, and the additional section too. Of the rest, whose reading would take most of the
+    time, the frames alone are read.
     """
     found: set[Address] = set()
     try:
         parser: Any = dns.wire.Parser(reply)
         _, _, questions, answers, authorities, additional = parser.get_struct(_HEADER.format)
-        https = False
+        beside = False
         for _ in range(questions):
             parser.get_name(decompress=True)
             rdtype, _ = parser.get_struct("!HH")
-            https = https or rdtype == dns.rdatatype.HTTPS
+            beside = beside or rdtype in _WITH_ADDITIONAL
         for number in range(answers + authorities + additional):
             parser.get_name(decompress=True)
             rdtype, rdclass, _, length = parser.get_struct("!HHIH")
             with parser.restrict_to(length):
-                leads = number < answers or (https and number >= answers + authorities)
+                leads = number < answers or (beside and number >= answers + authorities)
                 if leads and rdclass == dns.rdataclass.IN:
                     found |= _addresses(rdtype, parser)
                 parser.get_remaining()
@@ -200,6 +252,19 @@ def rebinds(reply: bytes, fqdn: str, profile: Profile) -> CulvertError | None:
         return CulvertError(Reason.DNS_UPSTREAM_FAILED, name=fqdn)
     inside = sorted(map(str, filter(profile.protects, addresses)))
     return CulvertError(Reason.DNS_REBINDING, name=fqdn, address=inside[0]) if inside else None
+
+
+def detached(reply: bytes) -> bytes | None:
+    """The answer without addresses in its additional section; None when malformed."""
+    try:
+        message = dns.message.from_wire(reply, ignore_trailing=True)
+        kept = [it for it in message.additional if it.rdtype not in _WITH_ADDRESSES]
+        if len(kept) == len(message.additional):
+            return reply
+        message.additional = kept
+        return message.to_wire()
+    except _MALFORMED:
+        return None
 
 
 def without(reply: bytes, prefix: IPv6Network) -> bytes:

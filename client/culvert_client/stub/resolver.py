@@ -72,7 +72,7 @@ class Resolver:
                 answer(dns_wire.refusal(query, dns.rcode.NOTIMP))
             case Kind.CANARY:
                 answer(dns_wire.refusal(query, dns.rcode.NXDOMAIN))
-            case Kind.FORWARD | Kind.SCREEN:
+            case Kind.FORWARD | Kind.SCREEN | Kind.DETACH:
                 self._ask(
                     next(self._numbers),
                     query,
@@ -121,9 +121,13 @@ class Resolver:
         self._asking[number] = self._upstream.begin(query, answered)
 
     def _forwarded(self, query: bytes, question: Question, answer: Answer, reply: bytes | None) -> None:
-        error = _silent(question.fqdn) if reply is None else None
+        error: CulvertError | None = None
         if reply is not None and question.kind is Kind.SCREEN:
             error = dns_wire.rebinds(reply, question.fqdn, self._profile())
+        if reply is not None and question.kind is Kind.DETACH:
+            reply = dns_wire.detached(reply)
+        if reply is None:
+            error = _silent(question.fqdn)
         answer(reply if error is None else _failed(query, error))
 
     def _answered(self, number: int, reply: bytes | None) -> None:
