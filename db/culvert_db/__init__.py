@@ -14,6 +14,7 @@ from culvert_db.policies import Group, GroupMember, Policy, PolicyResource, Poli
 from culvert_db.sign_in import AdminChallenge, AdminIdentity, AdminPasskey, AdminRecoveryCode
 from culvert_db.site_tunnels import SiteTunnel, SiteTunnelResource, SiteTunnelState
 from culvert_db.statement import Statement, as_json, from_json
+from culvert_db.tls import Tls, UntrustedDatabaseError
 from culvert_db.transaction import Direct, Driver, direct
 from culvert_db.tunnels import Address, Direction, SecurityAssociation, Tunnel, TunnelState, doubted
 from culvert_db.watch import Push, PushKind
@@ -85,9 +86,11 @@ __all__ = [
     "SiteTunnelResource",
     "SiteTunnelState",
     "Statement",
+    "Tls",
     "Totp",
     "Tunnel",
     "TunnelState",
+    "UntrustedDatabaseError",
     "User",
     "as_json",
     "create_engine",
