@@ -1,6 +1,15 @@
 """Culvert's tables and migrations. SQL for a concept lives with the concept, not here."""
 
-from culvert_db.admins import Admin, AdminInvitation, AdminSession, ApiToken, Role, SignInGuesses
+from culvert_db.admins import (
+    Admin,
+    AdminInvitation,
+    AdminNotice,
+    AdminSession,
+    ApiToken,
+    Role,
+    SignInGuesses,
+    WrongCodes,
+)
 from culvert_db.audit import ActorKind, AuditLine, Outcome
 from culvert_db.base import Base
 from culvert_db.dns import DnsLease, DnsRecord, DnsState, DnsZone, DnsZoneResource, DnsZoneStatus
@@ -42,6 +51,7 @@ __all__ = [
     "AdminChallenge",
     "AdminIdentity",
     "AdminInvitation",
+    "AdminNotice",
     "AdminPasskey",
     "AdminRecoveryCode",
     "AdminSession",
@@ -92,6 +102,7 @@ __all__ = [
     "TunnelState",
     "UntrustedDatabaseError",
     "User",
+    "WrongCodes",
     "as_json",
     "create_engine",
     "create_sessions",

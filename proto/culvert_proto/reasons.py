@@ -100,6 +100,8 @@ class Reason(enum.IntEnum):
     MEDIA_TYPE_UNSUPPORTED = error_pb2.REASON_MEDIA_TYPE_UNSUPPORTED
     GATEWAY_REPLACED = error_pb2.REASON_GATEWAY_REPLACED
     PROOF_NEEDED = error_pb2.REASON_PROOF_NEEDED
+    SIGN_IN_SLOWED = error_pb2.REASON_SIGN_IN_SLOWED
+    LAST_SIGN_IN = error_pb2.REASON_LAST_SIGN_IN
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +221,18 @@ CATALOGUE: dict[Reason, Entry] = {
         "Give password and code once more, or use a passkey of the account, and repeat the call.",
         _G.PERMISSION_DENIED,
         _H.FORBIDDEN,
+    ),
+    Reason.SIGN_IN_SLOWED: Entry(
+        "Too many wrong codes were given for {who} after the right password.",
+        "Wait {seconds} seconds, or use a recovery code or a passkey. If it was not you, change the password.",
+        _G.RESOURCE_EXHAUSTED,
+        _H.TOO_MANY_REQUESTS,
+    ),
+    Reason.LAST_SIGN_IN: Entry(
+        "Nothing else would let {who} sign in.",
+        "Add a passkey first, and then remove this.",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
     ),
     Reason.PASSKEY_REFUSED: Entry(
         "The passkey is not known here, or its answer came too late or twice.",

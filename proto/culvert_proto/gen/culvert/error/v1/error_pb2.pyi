@@ -116,6 +116,8 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """Why a tunnel moves, further."""
     REASON_PROOF_NEEDED: _Reason.ValueType  # 100
     """Who is asking, further."""
+    REASON_SIGN_IN_SLOWED: _Reason.ValueType  # 101
+    REASON_LAST_SIGN_IN: _Reason.ValueType  # 102
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
     """A typed refusal or fault. Numbers are stable for ever; a client that meets an unknown one shows the texts it was sent.
@@ -211,6 +213,8 @@ REASON_GATEWAY_REPLACED: Reason.ValueType  # 90
 """Why a tunnel moves, further."""
 REASON_PROOF_NEEDED: Reason.ValueType  # 100
 """Who is asking, further."""
+REASON_SIGN_IN_SLOWED: Reason.ValueType  # 101
+REASON_LAST_SIGN_IN: Reason.ValueType  # 102
 Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 @_typing.final
