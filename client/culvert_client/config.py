@@ -11,6 +11,8 @@ udp_port     = 4500                          from which ESP is sent (RFC 3948)
 datapath     = "auto"                        "kernel" or "userspace"; auto is the kernel's IPsec where it can
 portal_probe = true                          while the controller is out of reach, ask its port 80 in clear whether the
                                              network wants a sign-in first; false sends nothing in clear
+public_prefixes = []                         public networks that each organisation may carry without asking the person;
+                                             as a flag: PREFIX,PREFIX
 legacy_suites = []                           weaker suites that a gateway may use all the same; as a flag: NAME,NAME
 """
 
@@ -21,10 +23,11 @@ import enum
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import TypeVar, cast
 
+from culvert_client.core.grant import Network
 from culvert_client.core.suite import LEGACY, Suite
 
 DNS_PORT = 53
@@ -70,6 +73,7 @@ class Config:
     udp_port: int = 4500
     datapath: DatapathChoice = DatapathChoice.AUTO
     portal_probe: bool = True
+    public_prefixes: tuple[Network, ...] = ()
     legacy_suites: frozenset[Suite] = frozenset()
 
 
@@ -124,6 +128,8 @@ def _parse(values: dict[str, object]) -> Config:
                 parsed[name] = _choice(name, DatapathChoice, text)
             case "dns_mode":
                 parsed[name] = _choice(name, DnsMode, text)
+            case "public_prefixes":
+                parsed[name] = tuple(_network(name, it.strip()) for it in text.split(",") if it.strip())
             case "portal_probe":
                 parsed[name] = _truth(name, text)
             case "legacy_suites":
@@ -150,6 +156,13 @@ def _port(name: str, text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) < 1 << 16:
         raise ConfigError(f"{name} must have a port between 1 and 65535, not {text!r}")
     return int(text)
+
+
+def _network(name: str, text: str) -> Network:
+    try:
+        return ip_network(text)
+    except ValueError as error:
+        raise ConfigError(f"{name} must name networks, as 203.0.113.0/24: {error}") from None
 
 
 def _truth(name: str, text: str) -> bool:

@@ -15,7 +15,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
+from ipaddress import ip_address, ip_network
 from typing import Protocol
 
 from culvert_proto import CulvertError, Reason, local_pb2
@@ -23,10 +25,11 @@ from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_client.config import Config
 from culvert_client.controller.calls import begin
 from culvert_client.controller.connection import Connection
-from culvert_client.controller.messages import kept_profile
+from culvert_client.controller.messages import check_claims, kept_profile
 from culvert_client.controller.surroundings import surroundings
 from culvert_client.core import tunnel_events as tunnel
 from culvert_client.core.activity import Activity, Log
+from culvert_client.core.claims import check_prefixes, check_public_space
 from culvert_client.core.client import Client
 from culvert_client.core.client_events import (
     Applied,
@@ -34,6 +37,7 @@ from culvert_client.core.client_events import (
     AskTxt,
     Call,
     CallEnded,
+    ClaimsAnswered,
     CloseAsked,
     CodeProven,
     Command,
@@ -51,7 +55,8 @@ from culvert_client.core.client_events import (
     TxtAnswered,
 )  # fmt: skip
 from culvert_client.core.code import check_code
-from culvert_client.core.grant import TunnelId
+from culvert_client.core.consent import Consent, already_agreed
+from culvert_client.core.grant import Address, TunnelId
 from culvert_client.core.neighbours import Beside, Neighbour
 from culvert_client.core.status import status_of
 from culvert_client.latency import Latencies
@@ -93,8 +98,15 @@ class Organisation:
         self.number = number
         self._state, self._host = state, host
         identity = state.identity()
+        kept = kept_profile(state.profile())
+        answers = state.consent()
+        if answers is None:
+            answers = already_agreed(kept)
+            if identity is not None:
+                self._keep(lambda it=answers: state.keep_consent(it))
+        self.consent = replace(answers, allowed=host.settings.public_prefixes)
         self.client = Client(
-            kept_profile(state.profile()),
+            self.consent.applied(kept),
             state.gateway(),
             state.tunnels() if identity else {},
             state.paused_until(),
@@ -229,6 +241,7 @@ class Organisation:
             distances=self.latencies.distances(self.client.gateways_in_use()),
             asked_at=self._now(),
             beside=self.beside,
+            consent=self.consent,
         )
 
     async def _refused(self, call: Call, error: CulvertError) -> CallEnded:
@@ -242,6 +255,11 @@ class Organisation:
             agent = other.connection.agent
             if agent is not None and not agent.surroundings.controller:
                 agent.surroundings = await surroundings(agent.address)
+
+    def name_servers(self) -> frozenset[Address]:
+        # What root's settings name is root's to know.
+        found = () if self._host.settings.dns_upstream else self._host.upstream.servers
+        return frozenset(ip_address(it.host) for it in found)
 
     def beside(self) -> Beside:
         return Beside(self.name, [other.as_neighbour() for other in self._host.others(self)])
@@ -265,11 +283,34 @@ class Organisation:
         left = proof.recovery_codes_left if proof.HasField("recovery_codes_left") else None
         return local_pb2.SubmitCodeResponse(code_valid_until=proof.code_valid_until, recovery_codes_left=left)
 
+    async def answer_claims(self, prefixes: Sequence[str], *, agreed: bool) -> None:
+        """The person's decision on public networks. Raises CulvertError; then it has not changed."""
+        agent, _ = self.connection.check()
+        try:
+            wanted = list(map(ip_network, prefixes))
+        except ValueError as error:
+            raise CulvertError(Reason.REQUEST_INVALID, why=str(error)) from None
+        check_prefixes(wanted)
+        consent = self.consent.answered(wanted, agreed=agreed)
+        profile = consent.applied(self.client.profile)
+        if agreed:
+            check_public_space([*consent.agreed, *profile.offered])
+            await check_claims(profile, agent, self.client.profile, self)
+        self._state.keep_consent(consent)
+        self.consent = consent
+        # The controller may have sent another one meanwhile.
+        self.post(ClaimsAnswered(consent.applied(self.client.profile)))
+        for fqdn, machine in list(self.client.machines.items()):
+            carried = machine.carried
+            if carried is not None and not all(map(consent.permits, carried.tunnel.remote_prefixes)):
+                self.post(CloseAsked(fqdn))
+
     # ── enrolment ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def take(self, identity: Identity) -> None:
-        """It is enrolled, or enrolled again. Raises OSError."""
+        """It is enrolled, or enrolled again: nobody has agreed to anything. Raises OSError."""
         await self._end_tunnels()
+        self.consent = Consent(allowed=self._host.settings.public_prefixes)
         await self.connection.take(identity)
 
     async def settle(self) -> None:

@@ -5,6 +5,7 @@ profile.json    the last profile: its prefixes are blocked before the controller
 tunnels.json    name → tunnel id of what the controller holds for this device
 gateway         the pinned gateway
 paused          until when, in Unix seconds
+consent.json    the person's answers: which public networks the organisation may carry, and which not
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
 from culvert_proto import agent_pb2
 from google.protobuf import json_format
 
+from culvert_client.core.consent import Consent
 from culvert_client.core.grant import TunnelId
 
 
@@ -41,7 +44,7 @@ class Identity:
 _PEM_FILES = {"certificate_pem": "device.pem", "ca_pem": "ca.pem", "key_pem": "device.key"}
 _FACTS = "enrolment.json"
 
-KEPT = ("profile.json", "tunnels.json", "gateway", "paused")
+KEPT = ("profile.json", "tunnels.json", "gateway", "paused", "consent.json")
 """What belongs to an identity, beside it."""
 
 
@@ -70,6 +73,8 @@ class StateDir:
         self.keep_renewed(identity)
         for name in KEPT:
             (self._path / name).unlink(missing_ok=True)
+        # Without the file, the person counts as having agreed before there was one.
+        self.keep_consent(Consent())
 
     def keep_renewed(self, identity: Identity) -> None:
         """The same device's next certificate and key."""
@@ -126,6 +131,22 @@ class StateDir:
             self._replace("paused", str(until).encode())
         else:
             (self._path / "paused").unlink(missing_ok=True)
+
+    def consent(self) -> Consent | None:
+        """The person's answers. None where nobody has been asked yet; unreadable ones count as none given."""
+        try:
+            stored: dict[str, Any] = json.loads((self._path / "consent.json").read_text())
+            agreed, declined = (frozenset(map(ip_network, stored[name])) for name in ("agreed", "declined"))
+            return Consent(agreed, declined)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError, KeyError):
+            return Consent()
+
+    def keep_consent(self, consent: Consent) -> None:
+        answers = {"agreed": consent.agreed, "declined": consent.declined}
+        stored = {name: sorted(map(str, prefixes)) for name, prefixes in answers.items()}
+        self._replace("consent.json", json.dumps(stored).encode())
 
     def _replace(self, name: str, content: bytes) -> None:
         fresh = self._path / f".{name}.new"

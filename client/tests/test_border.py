@@ -95,7 +95,9 @@ def test_flags_go_before_the_file(tmp_path: Path) -> None:
     assert load(["--config", str(file), "--datapath", "kernel"]).datapath is DatapathChoice.KERNEL
     file.write_text("portal_probe = false\n")
     assert not load(["--config", str(file)]).portal_probe
-    assert load(["--config", str(file), "--portal-probe", "true"]).portal_probe
+    file.write_text('public_prefixes = ["8.8.8.0/24", "2606:4700::/32"]')
+    assert list(map(str, load(["--config", str(file)]).public_prefixes)) == ["8.8.8.0/24", "2606:4700::/32"]
+    assert load(["--portal-probe", "true"]).portal_probe
     assert load(["--dns-upstream", "[2001:db8::53]:54"]).dns_upstream == Endpoint("2001:db8::53", 54)
 
 
@@ -104,7 +106,7 @@ def test_flags_go_before_the_file(tmp_path: Path) -> None:
     ["dns_upstream = 'nobody'", "dns_upstream = '::1'\nudp_port = 0", "dns_upstream = '::1'\nx = 1", "no toml",
      "dns_upstream = '::1'\ntun_name = 'much-too-long-a-name'", "dns_upstream = '1.1.1.1:99999'",
      "dns_upstream = '::1'\nlegacy_suites = ['aes-gcm-256']", "dns_upstream = '::1'\ndatapath = 'fpga'",
-     "portal_probe = 'perhaps'"],
+     "portal_probe = 'perhaps'", "public_prefixes = ['203.0.113.1/24']"],
 )  # fmt: skip
 def test_a_wrong_configuration_is_named(tmp_path: Path, content: str) -> None:
     file = tmp_path / "culvertd.toml"

@@ -8,18 +8,20 @@ from pathlib import Path
 import pytest
 from culvert_client.controller.messages import event_from, profile_from, tunnel_from
 from culvert_client.controller.surroundings import surroundings
-from culvert_client.core.claims import MOST_PREFIXES, Surroundings, check_collisions
+from culvert_client.controller.zones import MOST_ZONES, check_zones
+from culvert_client.core.claims import MOST_PREFIXES, Surroundings, check_collisions, check_public_space
 from culvert_proto import CulvertError, Reason, agent_pb2, error_pb2, local_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
 from .controller import CODE
 from .running import Running
-from .test_daemon import Lab, refused
+from .test_daemon import Lab, refused, why
 
 HERE = Surroundings(
     frozenset({ip_network("192.168.1.0/24"), ip_network("2001:db8:1::/64")}),
     frozenset({ip_address("203.0.113.10")}),
+    frozenset({ip_address("192.0.2.53")}),
 )
 WIKI = local_pb2.OpenTunnelRequest(name="wiki")
 
@@ -61,9 +63,21 @@ def test_private_networks_may_be_claimed_whole_and_overlap(prefix: str) -> None:
             gateways=[agent_pb2.Gateway(name="gw", address="198.51.100.2")],
         ),
         agent_pb2.Profile(gateways=[agent_pb2.Gateway(name="gw", address="nobody")]),
+        agent_pb2.Profile(gateways=[agent_pb2.Gateway(name="gw", address="127.0.0.1")]),
+        agent_pb2.Profile(gateways=[agent_pb2.Gateway(name="gw", address="fe80::1")]),
         agent_pb2.Profile(resources=[agent_pb2.Resource(addresses=["10.20.0.10", "x"])]),
     ],
-    ids=["many", "host bits", "root", "empty zone", "gateway inside", "gateway", "address"],
+    ids=[
+        "many",
+        "host bits",
+        "root",
+        "empty zone",
+        "gateway inside",
+        "gateway",
+        "gateway here",
+        "gateway on the link",
+        "address",
+    ],
 )
 def test_a_profile_that_cannot_be_lived_with_is_refused(profile: agent_pb2.Profile) -> None:
     with pytest.raises(CulvertError) as caught:
@@ -92,7 +106,15 @@ def test_a_tunnel_to_nowhere_is_refused(change: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize(
-    "prefix", ["192.168.0.0/16", "192.168.1.0/25", "192.168.1.7/32", "2001:db8::/32", "203.0.113.10/32"]
+    "prefix",
+    [
+        "192.168.0.0/16",
+        "192.168.1.0/25",
+        "192.168.1.7/32",
+        "2001:db8::/32",
+        "203.0.113.10/32",
+        "192.0.2.0/24",
+    ],
 )
 def test_nothing_may_cut_this_computer_off(prefix: str) -> None:
     with pytest.raises(CulvertError) as caught:
@@ -100,6 +122,10 @@ def test_nothing_may_cut_this_computer_off(prefix: str) -> None:
     assert caught.value.reason is Reason.ADDRESS_COLLISION
     assert prefix in caught.value.message
     tunnel_from(a_tunnel(remote_prefixes=["10.20.0.10/32", "192.168.2.0/24"]), HERE)
+    if ip_network(prefix).num_addresses == 1:
+        with pytest.raises(CulvertError) as given_away:
+            tunnel_from(a_tunnel(inner_address=prefix.partition("/")[0]), HERE)
+        assert given_away.value.reason is Reason.ADDRESS_COLLISION
 
 
 @given(st.ip_addresses(v=4), st.integers(8, 32))
@@ -156,6 +182,61 @@ async def test_a_daemon_keeps_what_was_agreed_and_says_why(tmp_path: Path) -> No
         assert controller.open == {}
         controller.prefixes = ["10.20.0.10/32"]
         assert (await daemon.local.OpenTunnel(WIKI)).tunnel.state == local_pb2.TUNNEL_STATE_UP
+
+
+# As many /8 of IPv4 as no rule forbids by itself.
+MOST_OF_IPV4 = [f"{number}.0.0.0/8" for number in range(1, 224) if number not in (127, 169)]
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        agent_pb2.Profile(protected_prefixes=MOST_OF_IPV4),
+        agent_pb2.Profile(protected_prefixes=[f"{2000 + n}::/16" for n in range(3)]),
+        agent_pb2.Profile(managed_zones=["com"]),
+        agent_pb2.Profile(managed_zones=[f"z{n}.example" for n in range(MOST_ZONES)]),
+        agent_pb2.Profile(resources=[agent_pb2.Resource(name="all", fqdn="*.co.uk")]),
+    ],
+    ids=["IPv4", "IPv6", "zone", "zones", "wildcard"],
+)
+async def test_no_controller_takes_the_internet_or_everybodys_names(
+    tmp_path: Path, claim: agent_pb2.Profile
+) -> None:
+    lab = Lab(tmp_path)
+    async with lab.serving() as controller, lab.daemon() as daemon:
+        await lab.enroll(daemon)
+        before = blocked(daemon)
+        profile = agent_pb2.Profile()
+        profile.CopyFrom(controller.profile)
+        profile.MergeFrom(claim)
+        controller.tell(agent_pb2.WatchResponse(profile=profile))
+        said = await daemon.until(lambda status: status.HasField("last_error"))
+        assert said.last_error.reason == Reason.CONTROLLER_INVALID
+        assert blocked(daemon) == before == {"10.20.0.0/16"}
+        assert "is no name of the intranet" not in why(await daemon.ask("www.example.org"))
+
+
+@pytest.mark.parametrize(
+    "zone",
+    ["com", "co.uk", "github.io", "公司.cn", "xn--55qx5d.cn", "ck", "kawasaki.jp", "in-addr.arpa", "localhost",
+     "resolver.arpa", "a..b"],
+)  # fmt: skip
+def test_a_zone_of_many_owners_is_nobodys(zone: str) -> None:
+    with pytest.raises(CulvertError) as caught:
+        check_zones(["corp.example", zone])
+    assert caught.value.reason is Reason.CONTROLLER_INVALID
+    assert zone in caught.value.message
+
+
+def test_a_zone_of_one_owner_or_of_the_intranet_may_be_claimed() -> None:
+    check_zones(["example.com", "corp.example.co.uk", "me.github.io", "corp", "internal", "lan", "home.arpa"])
+    check_zones(["20.10.in-addr.arpa", "beispiel-straße.de", "münchen.de"])
+
+
+def test_the_internet_is_counted_over_all_organisations_and_each_address_once() -> None:
+    check_public_space(map(ip_network, ["11.0.0.0/8", "12.0.0.0/8", "12.1.0.0/16", "10.0.0.0/8", "fc00::/7"]))
+    with pytest.raises(CulvertError):
+        check_public_space(map(ip_network, ["11.0.0.0/8", "12.0.0.0/8", "13.0.0.0/32"]))
 
 
 def blocked(daemon: Running) -> set[str]:

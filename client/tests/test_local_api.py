@@ -225,6 +225,26 @@ async def test_the_first_to_enrol_owns_the_computer(lab: Lab) -> None:
     assert (await culvert(daemon, ALICE, "code", CODE)).code == 3
 
 
+async def test_only_the_owner_and_root_agree_to_public_networks(lab: Lab) -> None:
+    daemon = lab.daemon
+    lab.controller.profile.protected_prefixes.extend(["8.8.8.0/24", "9.9.9.0/24"])
+    enrolled = await culvert(daemon, ALICE, "enroll", lab.link)
+    assert "these public networks" in enrolled.out
+    assert "those under corp.example" in enrolled.out
+    await daemon.until(lambda status: status.user == "alice")
+    assert (await culvert(daemon, MALLORY, "agree", "8.8.8.0/24", "--yes")).code == 3
+    assert "8.8.8.0" not in (await culvert(daemon, MALLORY, "status", "--json")).out
+    assert "culvert agree" in (await culvert(daemon, ALICE, "status")).out
+    # Nobody can be asked.
+    assert (await culvert(daemon, ALICE, "agree")).code == 2
+    agreed = await culvert(daemon, ALICE, "agree", "8.8.8.0/24", "--yes")
+    assert (agreed.code, agreed.out) == (0, "Agreed: 8.8.8.0/24.\n")
+    judged = json.loads((await culvert(daemon, ALICE, "doctor", "--json")).out)
+    assert ["9.9.9.0/24" in it["what"] for it in judged if it["hop"] == "public networks"] == [True]
+    assert (await culvert(daemon, 0, "agree", "--no")).out.startswith("Declined: 9.9.9.0/24.")
+    assert (await culvert(daemon, ALICE, "agree")).out == "No public network waits for your answer.\n"
+
+
 async def test_another_organisation_is_the_owners_to_add_and_roots_to_leave(place: Path) -> None:
     two = Two(place)
     async with two.acme.serving(), two.beta.serving(), two.daemon() as daemon:

@@ -28,4 +28,6 @@ def _part(status: local_pb2.Status, of: local_pb2.Organisation) -> local_pb2.Sta
         version=status.version,
         datapath=status.datapath,
         paused_until=of.paused_until,
+        awaiting_prefixes=of.awaiting_prefixes,
+        declined_prefixes=of.declined_prefixes,
     )

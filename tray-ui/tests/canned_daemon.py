@@ -122,6 +122,10 @@ class CannedDaemon(local_pb2_grpc.LocalServiceServicer):
         self.asked.append(request)
         return local_pb2.ResumeResponse()
 
+    def AnswerClaims(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        self.asked.append(request)
+        return local_pb2.AnswerClaimsResponse()
+
     def Examine(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
         self.asked.append(request)
         return local_pb2.ExamineResponse()

@@ -7,6 +7,7 @@ from culvert_client.cli import language as language  # first: the next say their
 from culvert_client.cli import leave as leave  # registers its command, as the next do theirs
 from culvert_client.cli import log as log
 from culvert_client.cli import pause as pause
+from culvert_client.cli import public_networks as public_networks
 from culvert_client.cli.commands import app
 
 __all__ = ["app"]

@@ -57,19 +57,19 @@ def connect(
 
 @app.command(help=_("What is up, who is signed in, what went wrong."))
 def status(context: typer.Context, json: Json = False) -> None:
-    found = _status(context)
+    found = status_of(context)
     say_json(found) if json else words.say_status(found)
 
 
 @app.command(help=_("The names that you may open."))
 def resources(context: typer.Context, json: Json = False) -> None:
-    found = _status(context)
+    found = status_of(context)
     say_json(local_pb2.Status(resources=found.resources)) if json else words.say_resources(found)
 
 
 @app.command(help=_("The gateways, whether they are online, and the round trip to each."))
 def gateways(context: typer.Context, json: Json = False) -> None:
-    found = _status(context)
+    found = status_of(context)
     if json:
         say_json(local_pb2.Status(gateways=found.gateways, selected_gateway=found.selected_gateway))
     else:
@@ -108,6 +108,7 @@ def enroll(
         say_json(answer if target is None else local_pb2.EnrollResponse(user=answer.user))
         return
     words.out.print(_("Enrolled as {user}.").format(user=answer.user), markup=False)
+    words.say_carried(answer)
     if target is not None:
         return
     if sys.stdout.isatty():
@@ -133,7 +134,7 @@ def code(
     organisation: Whose = "",
     json: Json = False,
 ) -> None:
-    _submit(context, digits, organisation or _which_needs_a_code(_status(context)), json)
+    _submit(context, digits, organisation or _which_needs_a_code(status_of(context)), json)
 
 
 @app.command("open", help=_("Bring the tunnel for a name up, and wait until packets can flow."))
@@ -215,7 +216,7 @@ def report(
 ) -> None:
     target = _private_file(file)
     try:
-        found, status = _verdicts(context), _status(context)
+        found, status = _verdicts(context), status_of(context)
     except typer.Exit:
         file.unlink()
         raise
@@ -234,7 +235,7 @@ def report(
 def _verdicts(context: typer.Context) -> list[tuple[str, Verdict]]:
     """Each with the name of the organisation that it is about, where there are several."""
     seen, found = observation.see(), list[tuple[str, Verdict]]()
-    for organisation, status in parts(_status(context)):
+    for organisation, status in parts(status_of(context)):
         examined = None
         # The daemon tells others nothing, and there is nothing to tell before.
         if status.user:
@@ -250,7 +251,7 @@ def link_of(context: typer.Context) -> DaemonLink:
     return link
 
 
-def _status(context: typer.Context) -> local_pb2.Status:
+def status_of(context: typer.Context) -> local_pb2.Status:
     return link_of(context).ask(lambda daemon: daemon.GetStatus(local_pb2.GetStatusRequest())).status
 
 

@@ -31,6 +31,10 @@ def organisation(context: typer.Context, incomplete: str) -> list[str]:
     return _beginning(incomplete, (it.name for it in _status(context).organisations))
 
 
+def awaiting(context: typer.Context, incomplete: str) -> list[str]:
+    return _beginning(incomplete, _status(context).awaiting_prefixes)
+
+
 def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
     return sorted({name for name in names if name.startswith(incomplete)})
 

@@ -78,6 +78,14 @@ def verdicts(status: local_pb2.Status, seen: Seen, now: float) -> Iterator[Verdi
     yield from _collisions(status, seen.interfaces)
     if examined is not None:
         yield from hops.txt(examined)
+    if status.awaiting_prefixes:
+        waiting = _("{prefixes} are public and wait for your answer.")
+        yield Verdict(
+            "public networks",
+            False,
+            waiting.format(prefixes=", ".join(status.awaiting_prefixes)),
+            _("Look at them and decide: culvert agree."),
+        )
     yield from _drops(status)
     if status.HasField("last_error") and status.state != local_pb2.STATE_OFFLINE:
         error = CulvertError.from_proto(status.last_error)

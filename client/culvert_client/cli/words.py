@@ -70,6 +70,12 @@ def _say_one(status: local_pb2.Status) -> None:
     if status.selected_gateway:
         told = _("Gateway {gateway} (chosen by you)")
         out.print(told.format(gateway=status.selected_gateway), markup=False)
+    if status.awaiting_prefixes:
+        say_awaiting(status.awaiting_prefixes)
+        out.print(_("Until you agree, they are as if it had not asked: culvert agree"))
+    if status.declined_prefixes:
+        told = _("Declined: {prefixes}. You can still agree later.")
+        out.print(told.format(prefixes=", ".join(status.declined_prefixes)), markup=False)
     if status.tunnels:
         say_tunnels(status)
     opened = next((click for click in status.clicks if not click.HasField("error")), None)
@@ -78,6 +84,28 @@ def _say_one(status: local_pb2.Status) -> None:
     if status.HasField("last_error"):
         error = CulvertError.from_proto(status.last_error)
         say_error(error.message, error.remedy)
+
+
+def say_carried(enrolled: local_pb2.EnrollResponse) -> None:
+    if enrolled.zones:
+        told = _("Names that may need a tunnel: those under {zones}")
+        out.print(told.format(zones=", ".join(enrolled.zones)), markup=False)
+    if enrolled.prefixes:
+        told = _("Networks that tunnels alone may reach: {prefixes}")
+        out.print(told.format(prefixes=", ".join(enrolled.prefixes)), markup=False)
+    if enrolled.awaiting_prefixes:
+        say_awaiting(enrolled.awaiting_prefixes)
+        out.print(_("Until you agree, they are as if it had not asked: culvert agree"))
+
+
+def say_awaiting(prefixes: Iterable[str]) -> None:
+    out.print(
+        _(
+            "The organisation asks to carry your traffic to these public networks, and would see where it goes:"
+        )
+    )
+    for prefix in prefixes:
+        out.print(f"  {prefix}", markup=False)
 
 
 def say_tunnels(status: local_pb2.Status) -> None:

@@ -12,6 +12,7 @@ from culvert_client.controller.agent import Agent
 from culvert_client.controller.messages import pair_from, tunnel_from
 from culvert_client.core import tunnel_events as tunnel
 from culvert_client.core.client_events import Call, CallEnded
+from culvert_client.core.consent import Consent
 from culvert_client.core.neighbours import Beside
 from culvert_client.core.suite import Suite
 
@@ -27,6 +28,7 @@ def begin(
     distances: Iterable[agent_pb2.GatewayDistance],
     asked_at: float,
     beside: Callable[[], Beside],
+    consent: Consent,
 ) -> Coroutine[Any, Any, CallEnded]:
     """What it returns waits for the answer. An opening has begun by then: somebody's page waits for it.
 
@@ -38,7 +40,7 @@ def begin(
         try:
             return tunnel.TunnelOpened(
                 number,
-                tunnel_from(opened.tunnel, agent.surroundings, beside()),
+                tunnel_from(opened.tunnel, agent.surroundings, beside(), consent),
                 pair_from(opened.sas, legacy_suites, beside()),
                 asked_at=asked_at,
                 decided=opened.decided_us / 1e6,

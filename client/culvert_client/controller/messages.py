@@ -1,12 +1,14 @@
 """From the agent API's messages to the core's values. What a controller must not send ends as CulvertError.
 
 CONTROLLER_INVALID says that it is nonsense or too much, ADDRESS_COLLISION that it would cut this computer off,
-ORGANISATIONS_COLLIDE that another organisation has it.
+ORGANISATIONS_COLLIDE that another organisation has it, CONSENT_NEEDED that the person has not agreed to it.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from ipaddress import ip_address, ip_network
 from typing import Protocol, TypeVar
 
@@ -14,9 +16,17 @@ from culvert_proto import CulvertError, Reason, agent_pb2
 
 from culvert_client.controller.agent import Agent
 from culvert_client.controller.surroundings import surroundings
+from culvert_client.controller.zones import check_zones
 from culvert_client.core import grant, profile
-from culvert_client.core.claims import Surroundings, check_collisions, check_host, check_prefixes
+from culvert_client.core.claims import (
+    Surroundings,
+    check_collisions,
+    check_host,
+    check_prefixes,
+    check_public_space,
+)
 from culvert_client.core.client_events import SaExpiring, TunnelLost, TunnelMoves
+from culvert_client.core.consent import Consent
 from culvert_client.core.neighbours import NOBODY, Beside, check_pair, check_profile, check_tunnel
 from culvert_client.core.profile import canonical
 from culvert_client.core.suite import LEGACY, Suite
@@ -40,13 +50,19 @@ Value = TypeVar("Value")
 
 
 class Neighbourhood(Protocol):
-    """The other organisations, from one of them."""
+    """What one organisation has around it, the other organisations above all; and what its person agreed to."""
+
+    consent: Consent
 
     async def look_around(self) -> None:
         """Find out where their controllers are, as far as that is not known."""
         ...
 
     def beside(self) -> Beside: ...
+
+    def name_servers(self) -> frozenset[grant.Address]:
+        """Those that the network gave this computer."""
+        ...
 
 
 def profile_from(message: agent_pb2.Profile) -> profile.Profile:
@@ -72,6 +88,7 @@ def profile_from(message: agent_pb2.Profile) -> profile.Profile:
         if not zone:
             raise CulvertError(Reason.CONTROLLER_INVALID, why="it claims every name there is")
     for gateway in made.gateways:
+        check_host(ip_address(gateway.address))
         if any(ip_address(gateway.address) in prefix for prefix in made.protected_prefixes):
             why = f"the gateway {gateway.name} has an address that tunnels alone may reach"
             raise CulvertError(Reason.CONTROLLER_INVALID, why=why)
@@ -81,14 +98,29 @@ def profile_from(message: agent_pb2.Profile) -> profile.Profile:
 async def accepted_profile(
     message: agent_pb2.Profile, agent: Agent, known: profile.Profile, neighbourhood: Neighbourhood
 ) -> profile.Profile:
-    """As `profile_from`. What it adds to the `known` one is held against where this computer is now, and the others."""
+    """As `profile_from`, as far as the person agreed. What it adds to the `known` one is held against where this computer
+    is now, and the others."""
     made = profile_from(message)
-    agent.surroundings = await surroundings(agent.address)
+    wildcards = {it.fqdn.removeprefix("*.") for it in made.resources if it.fqdn.startswith("*.")}
+    await asyncio.to_thread(check_zones, sorted({*made.managed_zones, *wildcards}))
+    made = neighbourhood.consent.applied(made)
+    await check_claims(made, agent, known, neighbourhood)
+    return made
+
+
+async def check_claims(
+    made: profile.Profile, agent: Agent, known: profile.Profile, neighbourhood: Neighbourhood
+) -> None:
+    """Holds what `made` adds to the `known` profile against where this computer is now, and the other organisations."""
+    agent.surroundings = replace(await surroundings(agent.address), name_servers=neighbourhood.name_servers())
     if new := set(made.protected_prefixes) - set(known.protected_prefixes):
         await neighbourhood.look_around()
     check_collisions(new, agent.surroundings)
-    check_profile(made, known, neighbourhood.beside())
-    return made
+    beside = neighbourhood.beside()
+    check_public_space(
+        [*made.offered, *(it for other in beside.others for it in other.profile.protected_prefixes)]
+    )
+    check_profile(made, known, beside)
 
 
 def kept_profile(kept: agent_pb2.Profile | None) -> profile.Profile:
@@ -114,7 +146,10 @@ def event_from(message: agent_pb2.WatchResponse) -> TunnelLost | TunnelMoves | S
 
 
 def tunnel_from(
-    message: agent_pb2.Tunnel, here: Surroundings = NOWHERE, beside: Beside = NOBODY
+    message: agent_pb2.Tunnel,
+    here: Surroundings = NOWHERE,
+    beside: Beside = NOBODY,
+    consent: Consent = Consent(),  # noqa: B008  immutable
 ) -> grant.Tunnel:
     made = _checked(
         "a tunnel",
@@ -138,7 +173,8 @@ def tunnel_from(
     check_prefixes(made.remote_prefixes)
     for address in (*made.inner_addresses, made.outer_address):
         check_host(address)
-    check_collisions(made.remote_prefixes, here)
+    check_collisions([*made.remote_prefixes, *map(ip_network, made.inner_addresses)], here)
+    consent.check(made)
     check_tunnel(made, beside)
     return made
 

@@ -1,12 +1,14 @@
 """What of the address space a controller may claim for its tunnels, so that no mistake and no malice of its cuts this
-computer off from its own network (RFC 5735, 6890). Pure.
+computer off from its own network, or takes the Internet over (RFC 5735, 6890). Pure.
+
+What passes here and is public needs a person's yes beside (consent.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Network
+from ipaddress import IPv4Network, IPv6Network, collapse_addresses
 
 from culvert_proto import CulvertError, Reason
 
@@ -14,6 +16,8 @@ from culvert_client.core.grant import Address, Network
 
 MOST_PREFIXES = 1024
 """Our tunable: each is a route and a rule of the system's."""
+MOST_PUBLIC = {4: 2 * 2**24, 6: 2 * 2**112}
+"""Our tunable: public addresses of all organisations together, two /8 of IPv4 and two /16 of IPv6."""
 
 # Nobody's intranet is wider; the unique local addresses may be claimed whole (RFC 4193).
 _WIDEST = {4: 8, 6: 16}
@@ -27,12 +31,39 @@ _NOBODYS = (
 )
 
 
+# Nobody's on the Internet (RFC 6890): private, shared, benchmarks, documentation, reserved; unique local, site-local.
+_PRIVATE = (
+    *map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "198.18.0.0/15")),
+    *map(IPv4Network, ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4")),
+    *map(IPv6Network, ("fc00::/7", "fec0::/10", "2001:db8::/32", "3fff::/20")),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What this computer needs to stay in touch: its networks towards the world, and the controller's addresses."""
+    """What this computer needs to stay in touch: its networks towards the world, the controller's addresses, and those of
+    the name servers that the network gave it."""
 
     networks: frozenset[Network] = frozenset()
     controller: frozenset[Address] = frozenset()
+    name_servers: frozenset[Address] = frozenset()
+
+
+def is_public(prefix: Network) -> bool:
+    """Whether some of it may be somebody else's on the Internet."""
+    return not any(holds(private, prefix) for private in _PRIVATE)
+
+
+def check_public_space(prefixes: Iterable[Network]) -> None:
+    """How much of the Internet all organisations may claim together. Raises CulvertError CONTROLLER_INVALID."""
+    public = [prefix for prefix in prefixes if is_public(prefix)]
+    v4 = collapse_addresses(it for it in public if isinstance(it, IPv4Network))
+    v6 = collapse_addresses(it for it in public if isinstance(it, IPv6Network))
+    if (
+        sum(it.num_addresses for it in v4) > MOST_PUBLIC[4]
+        or sum(it.num_addresses for it in v6) > MOST_PUBLIC[6]
+    ):
+        raise _invalid("it claims more of the Internet than two /8 of IPv4 or two /16 of IPv6")
 
 
 def check_prefixes(prefixes: Iterable[Network]) -> None:
@@ -61,11 +92,17 @@ def check_collisions(prefixes: Iterable[Network], here: Surroundings) -> None:
                 raise CulvertError(
                     Reason.ADDRESS_COLLISION, prefix=prefix, what=f"this computer's own network {network}"
                 )
-        for address in here.controller:
-            if address in prefix:
-                raise CulvertError(
-                    Reason.ADDRESS_COLLISION, prefix=prefix, what=f"the controller's own address {address}"
-                )
+        inside = [f"the controller's own address {it}" for it in here.controller if it in prefix]
+        inside += [f"this computer's name server {it}" for it in here.name_servers if it in prefix]
+        if inside:
+            raise CulvertError(Reason.ADDRESS_COLLISION, prefix=prefix, what=inside[0])
+
+
+def holds(outer: Network, inner: Network) -> bool:
+    """Whether all of `inner` lies in `outer`."""
+    if isinstance(outer, IPv4Network):
+        return isinstance(inner, IPv4Network) and inner.subnet_of(outer)
+    return isinstance(inner, IPv6Network) and inner.subnet_of(outer)
 
 
 def _overlap(one: Network, other: Network) -> bool:

@@ -24,6 +24,7 @@ from culvert_client.core.client_events import (
     AskTxt,
     Call,
     CallEnded,
+    ClaimsAnswered,
     CloseAsked,
     CodeProven,
     Command,
@@ -192,6 +193,10 @@ class Client:
                 self._faults.cure(_CONTROLLER)
                 self._faults.controller_back()
                 return self._to_tunnels(tunnel.ControllerBack(), now)
+            case ClaimsAnswered(profile):
+                self.profile = profile
+                self._faults.claims_answered()
+                return []
             case ControllerLost(error):
                 return self._controller_lost(error, now)
             case TunnelLost(tunnel_id, error):

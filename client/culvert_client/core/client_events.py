@@ -98,6 +98,13 @@ class ProfileReceived:
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimsAnswered:
+    """The person has decided on what the last profile offers: this is it now."""
+
+    profile: Profile
+
+
+@dataclass(frozen=True, slots=True)
 class ControllerLost:
     error: CulvertError
 
@@ -179,8 +186,8 @@ class Ticked:
 
 Event = (
     QueryHeld | UpstreamAnswered | TxtAnswered | NameSeen | AnswerSeen | PacketTrapped | OpenAsked | CloseAsked
-    | GatewaySelected | CallEnded | Applied | ProfileReceived | ControllerLost | TunnelLost | TunnelMoves | SaExpiring
-    | SaWorn | CodeProven | Measured | Enrolled | Left | PauseAsked | PauseEnded | Stopping | Ticked
+    | GatewaySelected | CallEnded | Applied | ProfileReceived | ClaimsAnswered | ControllerLost | TunnelLost | TunnelMoves
+    | SaExpiring | SaWorn | CodeProven | Measured | Enrolled | Left | PauseAsked | PauseEnded | Stopping | Ticked
 )  # fmt: skip
 
 

@@ -34,6 +34,9 @@ class Faults:
     def code_proven(self) -> None:
         self._forget(_CODE)
 
+    def claims_answered(self) -> None:
+        self._forget(frozenset({Reason.CONSENT_NEEDED}))
+
     def controller_back(self) -> None:
         self._forget(_AWAY)
 

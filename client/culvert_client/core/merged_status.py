@@ -55,6 +55,8 @@ def merged(statuses: Sequence[tuple[str, local_pb2.Status]]) -> local_pb2.Status
         datapath=lead.datapath,
         paused_until=lead.paused_until,
         drops=lead.drops,
+        awaiting_prefixes=[prefix for _, it in statuses for prefix in it.awaiting_prefixes],
+        declined_prefixes=[prefix for _, it in statuses for prefix in it.declined_prefixes],
         organisations=[_organisation(name, status) for name, status in statuses],
     )
 
@@ -79,4 +81,6 @@ def _organisation(name: str, status: local_pb2.Status) -> local_pb2.Organisation
         selected_gateway=status.selected_gateway,
         last_error=status.last_error if status.HasField("last_error") else None,
         paused_until=status.paused_until,
+        awaiting_prefixes=status.awaiting_prefixes,
+        declined_prefixes=status.declined_prefixes,
     )

@@ -29,7 +29,10 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """`code_valid_until` in Unix seconds, 0 when a code is needed now."""
+    """`code_valid_until` in Unix seconds, 0 when a code is needed now.
+
+    `awaiting` and `declined` are public prefixes that the controller offers and nobody agreed to (consent.py).
+    """
 
     user: str = ""
     device_name: str = ""
@@ -38,10 +41,17 @@ class Profile:
     gateways: tuple[Gateway, ...] = ()
     resources: tuple[Resource, ...] = ()
     code_valid_until: int = 0
+    awaiting: tuple[Network, ...] = ()
+    declined: tuple[Network, ...] = ()
     _tunnels: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_tunnels", frozenset(resource.fqdn for resource in self.resources))
+
+    @property
+    def offered(self) -> tuple[Network, ...]:
+        """All prefixes that the controller named."""
+        return (*self.protected_prefixes, *self.awaiting, *self.declined)
 
     def manages(self, fqdn: str) -> bool:
         """Whether the name is inside a managed zone."""

@@ -26,6 +26,7 @@ class Act(enum.Enum):
     GATEWAY = "choose the gateway"
     PAUSE = "pause Culvert"
     ACTIVITY = "read what has happened"
+    CLAIMS = "decide what an organisation may carry"
     EXAMINE = "examine the way to a resource"
 
 

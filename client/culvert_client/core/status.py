@@ -62,6 +62,8 @@ def status_of(
         datapath=datapath,
         paused_until=client.paused_until,
         drops=client.all_drops,
+        awaiting_prefixes=map(str, profile.awaiting),
+        declined_prefixes=map(str, profile.declined),
     )
 
 

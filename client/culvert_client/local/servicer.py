@@ -127,3 +127,13 @@ class LocalServicer(local_pb2_grpc.LocalServiceServicer):
     async def Examine(self, request: local_pb2.ExamineRequest, context: Context) -> local_pb2.ExamineResponse:
         with self._caller(context, Act.EXAMINE) as uid:
             return await self._several.examine(request.organisation, uid)
+
+    @unary
+    async def AnswerClaims(
+        self, request: local_pb2.AnswerClaimsRequest, context: Context
+    ) -> local_pb2.AnswerClaimsResponse:
+        with self._caller(context, Act.CLAIMS) as uid:
+            await self._several.answer_claims(
+                request.prefixes, request.organisation, uid, agreed=request.agreed
+            )
+        return local_pb2.AnswerClaimsResponse()

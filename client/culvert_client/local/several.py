@@ -147,6 +147,13 @@ class Several:
         for it in self._mine(uid, Act.PAUSE):
             it.requests.resume()
 
+    async def answer_claims(
+        self, prefixes: Sequence[str], organisation: str, uid: int, *, agreed: bool
+    ) -> None:
+        of = self._one(self._mine(uid, Act.CLAIMS), organisation)
+        await of.answer_claims(prefixes, agreed=agreed)
+        log.info("uid %d %s %s", uid, "agreed to" if agreed else "declined", ", ".join(prefixes))
+
     # ── who this computer is ────────────────────────────────────────────────────────────────────────────────────────────
 
     async def submit_code(self, code: str, organisation: str, uid: int) -> local_pb2.SubmitCodeResponse:
@@ -185,6 +192,10 @@ class Several:
             log.info("enrolled with %s as %s", enrolment.identity.controller, enrolment.identity.user)
             answer = enrolment.response()
             answer.organisation = self._shown_name(of)
+            profile = of.client.profile
+            answer.zones.extend(profile.managed_zones)
+            answer.prefixes.extend(map(str, profile.protected_prefixes))
+            answer.awaiting_prefixes.extend(map(str, profile.awaiting))
             return answer
 
     async def _leave(self, organisation: str, uid: int) -> str:

@@ -27,6 +27,10 @@ class Upstream:
     def __init__(self, *servers: Endpoint, reach: Callable[[str], str] = str) -> None:
         self._servers, self._reach = servers, reach
 
+    @property
+    def servers(self) -> tuple[Endpoint, ...]:
+        return self._servers
+
     def use(self, servers: tuple[Endpoint, ...]) -> bool:
         """Whether they are others than before."""
         before, self._servers = self._servers, servers

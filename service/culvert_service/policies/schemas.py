@@ -13,8 +13,6 @@ from culvert_service.identity.schemas import UserName
 
 GroupName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
 ResourceName = GroupName
-# The first that is wrong tells enough: of ten thousand faults each costs.
-Members = Annotated[list[UserName], Field(fail_fast=True, max_length=10_000)]
 # Words to show; it stands in a path.
 PolicyName = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f/\s][^\x00-\x1f\x7f/]{0,150}$")]
 
@@ -23,7 +21,7 @@ class GroupIn(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: GroupName
-    members: Members = []
+    members: list[UserName] = []
 
 
 class GroupOut(GroupIn):
@@ -39,7 +37,7 @@ class PolicyIn(BaseModel):
     enabled: bool = True
     group: GroupName | None = None
     user: UserName | None = None
-    resources: Annotated[list[ResourceName], Field(fail_fast=True, min_length=1, max_length=10_000)]
+    resources: Annotated[list[ResourceName], Field(min_length=1)]
     conditions: Conditions = Conditions()
 
     @model_validator(mode="after")

@@ -12,12 +12,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::{Filter, Format, render};
-use crate::condition::{Condition, Conditions};
 use crate::dataplane::DataPlane;
 
 /// Bytes of a request.
@@ -28,10 +27,6 @@ pub const MAX_COUNT: u64 = 100_000;
 pub const TAKEN: &str = "taken";
 /// Packets between the data plane and the client.
 const BACKLOG: usize = 64;
-/// Clients at once.
-const CONNECTIONS: usize = 8;
-/// After the operating system refused a connection.
-const PAUSE: Duration = Duration::from_millis(100);
 /// How long a client may take for its request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -62,32 +57,21 @@ impl Control {
     }
 
     /// Answers clients.
-    pub async fn run(self, plane: Arc<DataPlane>, conditions: Arc<Conditions>) {
-        let room = Arc::new(Semaphore::new(CONNECTIONS));
+    pub async fn run(self, plane: Arc<DataPlane>) {
         loop {
             match self.listener.accept().await {
                 Ok((stream, _)) if may_ask(&stream) => {
-                    let Ok(permit) = Arc::clone(&room).try_acquire_owned() else {
-                        continue;
-                    };
                     let plane = Arc::clone(&plane);
                     tokio::spawn(async move {
-                        let _permit = permit;
                         if let Err(error) = answer(&plane, stream).await {
                             info!(%error, "a trace ended");
                         }
                     });
                 }
-                Ok((stream, _)) => {
-                    let user = stream.peer_cred().map_or(u32::MAX, |peer| peer.uid());
-                    conditions.met(Condition::Foreign, format!("user {user}"));
-                }
+                Ok(_) => warn!("a user other than root was refused on the control socket"),
                 Err(error) => {
-                    conditions.met(
-                        Condition::Unaccepted,
-                        format!("on the control socket: {error}"),
-                    );
-                    tokio::time::sleep(PAUSE).await;
+                    warn!(%error, "the control socket is gone");
+                    return;
                 }
             }
         }

@@ -151,6 +151,8 @@ class Status(_message.Message):
     PAUSED_UNTIL_FIELD_NUMBER: _builtins.int
     ORGANISATIONS_FIELD_NUMBER: _builtins.int
     DROPS_FIELD_NUMBER: _builtins.int
+    AWAITING_PREFIXES_FIELD_NUMBER: _builtins.int
+    DECLINED_PREFIXES_FIELD_NUMBER: _builtins.int
     state: Global___State.ValueType
     user: _builtins.str
     device_name: _builtins.str
@@ -188,6 +190,14 @@ class Status(_message.Message):
     def drops(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Packets that the datapath dropped since it began, by cause, with those of tunnels and those that no tunnel knows."""
 
+    @_builtins.property
+    def awaiting_prefixes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Public prefixes that the controller wants to carry, and that nobody has answered yet; and those that were declined.
+        Traffic to either goes as if the controller had not named them.
+        """
+
+    @_builtins.property
+    def declined_prefixes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
@@ -207,10 +217,12 @@ class Status(_message.Message):
         paused_until: _builtins.int = ...,
         organisations: _abc.Iterable[Global___Organisation] | None = ...,
         drops: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        awaiting_prefixes: _abc.Iterable[_builtins.str] | None = ...,
+        declined_prefixes: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "last_error", b"last_error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "clicks", b"clicks", "code_valid_until", b"code_valid_until", "controller", b"controller", "datapath", b"datapath", "device_name", b"device_name", "drops", b"drops", "gateways", b"gateways", "last_error", b"last_error", "organisations", b"organisations", "paused_until", b"paused_until", "resources", b"resources", "selected_gateway", b"selected_gateway", "state", b"state", "tunnels", b"tunnels", "user", b"user", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "awaiting_prefixes", b"awaiting_prefixes", "clicks", b"clicks", "code_valid_until", b"code_valid_until", "controller", b"controller", "datapath", b"datapath", "declined_prefixes", b"declined_prefixes", "device_name", b"device_name", "drops", b"drops", "gateways", b"gateways", "last_error", b"last_error", "organisations", b"organisations", "paused_until", b"paused_until", "resources", b"resources", "selected_gateway", b"selected_gateway", "state", b"state", "tunnels", b"tunnels", "user", b"user", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__last_error: _TypeAlias = _typing.Literal["last_error"]  # noqa: Y015
     _WhichOneofArgType__last_error: _TypeAlias = _typing.Literal["_last_error", b"_last_error"]  # noqa: Y015
@@ -233,6 +245,8 @@ class Organisation(_message.Message):
     SELECTED_GATEWAY_FIELD_NUMBER: _builtins.int
     LAST_ERROR_FIELD_NUMBER: _builtins.int
     PAUSED_UNTIL_FIELD_NUMBER: _builtins.int
+    AWAITING_PREFIXES_FIELD_NUMBER: _builtins.int
+    DECLINED_PREFIXES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Its controller, as a person tells it apart: "vpn.corp.example". What belongs to it has this as its organisation."""
     state: Global___State.ValueType
@@ -246,6 +260,10 @@ class Organisation(_message.Message):
     paused_until: _builtins.int
     @_builtins.property
     def last_error(self) -> _error_pb2.Error: ...
+    @_builtins.property
+    def awaiting_prefixes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def declined_prefixes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
@@ -258,10 +276,12 @@ class Organisation(_message.Message):
         selected_gateway: _builtins.str = ...,
         last_error: _error_pb2.Error | None = ...,
         paused_until: _builtins.int = ...,
+        awaiting_prefixes: _abc.Iterable[_builtins.str] | None = ...,
+        declined_prefixes: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "last_error", b"last_error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "code_valid_until", b"code_valid_until", "controller", b"controller", "device_name", b"device_name", "last_error", b"last_error", "name", b"name", "paused_until", b"paused_until", "selected_gateway", b"selected_gateway", "state", b"state", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "awaiting_prefixes", b"awaiting_prefixes", "code_valid_until", b"code_valid_until", "controller", b"controller", "declined_prefixes", b"declined_prefixes", "device_name", b"device_name", "last_error", b"last_error", "name", b"name", "paused_until", b"paused_until", "selected_gateway", b"selected_gateway", "state", b"state", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__last_error: _TypeAlias = _typing.Literal["last_error"]  # noqa: Y015
     _WhichOneofArgType__last_error: _TypeAlias = _typing.Literal["_last_error", b"_last_error"]  # noqa: Y015
@@ -670,6 +690,9 @@ class EnrollResponse(_message.Message):
     TOTP_URI_FIELD_NUMBER: _builtins.int
     RECOVERY_CODES_FIELD_NUMBER: _builtins.int
     ORGANISATION_FIELD_NUMBER: _builtins.int
+    ZONES_FIELD_NUMBER: _builtins.int
+    PREFIXES_FIELD_NUMBER: _builtins.int
+    AWAITING_PREFIXES_FIELD_NUMBER: _builtins.int
     user: _builtins.str
     totp_uri: _builtins.str
     """otpauth:// URI for the person's authenticator. Shown once, kept nowhere on this computer."""
@@ -679,6 +702,16 @@ class EnrollResponse(_message.Message):
     def recovery_codes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Each stands in for a code once, when the authenticator is gone. Shown once, kept nowhere on this computer."""
 
+    @_builtins.property
+    def zones(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What it carries from now on, and the public prefixes that wait for AnswerClaims. Empty where the controller has not said
+        within some seconds: then the status tells it.
+        """
+
+    @_builtins.property
+    def prefixes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def awaiting_prefixes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
@@ -686,10 +719,13 @@ class EnrollResponse(_message.Message):
         totp_uri: _builtins.str = ...,
         recovery_codes: _abc.Iterable[_builtins.str] | None = ...,
         organisation: _builtins.str = ...,
+        zones: _abc.Iterable[_builtins.str] | None = ...,
+        prefixes: _abc.Iterable[_builtins.str] | None = ...,
+        awaiting_prefixes: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["organisation", b"organisation", "recovery_codes", b"recovery_codes", "totp_uri", b"totp_uri", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["awaiting_prefixes", b"awaiting_prefixes", "organisation", b"organisation", "prefixes", b"prefixes", "recovery_codes", b"recovery_codes", "totp_uri", b"totp_uri", "user", b"user", "zones", b"zones"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -970,6 +1006,50 @@ class ResumeResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ResumeResponse: _TypeAlias = ResumeResponse  # noqa: Y015
+
+@_typing.final
+class AnswerClaimsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PREFIXES_FIELD_NUMBER: _builtins.int
+    AGREED_FIELD_NUMBER: _builtins.int
+    ORGANISATION_FIELD_NUMBER: _builtins.int
+    agreed: _builtins.bool
+    organisation: _builtins.str
+    """May be empty where there is one alone."""
+    @_builtins.property
+    def prefixes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """As the person was shown them. The answer is for all that lies inside them, too, and takes the place of one before."""
+
+    def __init__(
+        self,
+        *,
+        prefixes: _abc.Iterable[_builtins.str] | None = ...,
+        agreed: _builtins.bool = ...,
+        organisation: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agreed", b"agreed", "organisation", b"organisation", "prefixes", b"prefixes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AnswerClaimsRequest: _TypeAlias = AnswerClaimsRequest  # noqa: Y015
+
+@_typing.final
+class AnswerClaimsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AnswerClaimsResponse: _TypeAlias = AnswerClaimsResponse  # noqa: Y015
 
 @_typing.final
 class ExamineRequest(_message.Message):

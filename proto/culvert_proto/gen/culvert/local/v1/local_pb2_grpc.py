@@ -90,6 +90,11 @@ class LocalServiceStub:
                 request_serializer=culvert_dot_local_dot_v1_dot_local__pb2.ResumeRequest.SerializeToString,
                 response_deserializer=culvert_dot_local_dot_v1_dot_local__pb2.ResumeResponse.FromString,
                 _registered_method=True)
+        self.AnswerClaims = channel.unary_unary(
+                '/culvert.local.v1.LocalService/AnswerClaims',
+                request_serializer=culvert_dot_local_dot_v1_dot_local__pb2.AnswerClaimsRequest.SerializeToString,
+                response_deserializer=culvert_dot_local_dot_v1_dot_local__pb2.AnswerClaimsResponse.FromString,
+                _registered_method=True)
         self.Examine = channel.unary_unary(
                 '/culvert.local.v1.LocalService/Examine',
                 request_serializer=culvert_dot_local_dot_v1_dot_local__pb2.ExamineRequest.SerializeToString,
@@ -176,6 +181,13 @@ class LocalServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AnswerClaims(self, request, context):
+        """Decides on public networks that an organisation wants to carry. The owner's and root's.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Examine(self, request, context):
         """Looks at each hop to a resource as it is now, which takes some seconds. The owner's and root's.
         """
@@ -240,6 +252,11 @@ def add_LocalServiceServicer_to_server(servicer, server):
                     servicer.Resume,
                     request_deserializer=culvert_dot_local_dot_v1_dot_local__pb2.ResumeRequest.FromString,
                     response_serializer=culvert_dot_local_dot_v1_dot_local__pb2.ResumeResponse.SerializeToString,
+            ),
+            'AnswerClaims': grpc.unary_unary_rpc_method_handler(
+                    servicer.AnswerClaims,
+                    request_deserializer=culvert_dot_local_dot_v1_dot_local__pb2.AnswerClaimsRequest.FromString,
+                    response_serializer=culvert_dot_local_dot_v1_dot_local__pb2.AnswerClaimsResponse.SerializeToString,
             ),
             'Examine': grpc.unary_unary_rpc_method_handler(
                     servicer.Examine,
@@ -545,6 +562,33 @@ class LocalService:
             '/culvert.local.v1.LocalService/Resume',
             culvert_dot_local_dot_v1_dot_local__pb2.ResumeRequest.SerializeToString,
             culvert_dot_local_dot_v1_dot_local__pb2.ResumeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AnswerClaims(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/culvert.local.v1.LocalService/AnswerClaims',
+            culvert_dot_local_dot_v1_dot_local__pb2.AnswerClaimsRequest.SerializeToString,
+            culvert_dot_local_dot_v1_dot_local__pb2.AnswerClaimsResponse.FromString,
             options,
             channel_credentials,
             insecure,

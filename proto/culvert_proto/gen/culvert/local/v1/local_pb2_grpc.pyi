@@ -56,6 +56,8 @@ class LocalServiceStub:
     """Closes every tunnel and opens none until the pause ends. Names pass without waiting; protected prefixes stay blocked."""
     Resume: _grpc.UnaryUnaryMultiCallable[_local_pb2.ResumeRequest, _local_pb2.ResumeResponse]
     """Ends a pause now; where there is none, nothing happens."""
+    AnswerClaims: _grpc.UnaryUnaryMultiCallable[_local_pb2.AnswerClaimsRequest, _local_pb2.AnswerClaimsResponse]
+    """Decides on public networks that an organisation wants to carry. The owner's and root's."""
     Examine: _grpc.UnaryUnaryMultiCallable[_local_pb2.ExamineRequest, _local_pb2.ExamineResponse]
     """Looks at each hop to a resource as it is now, which takes some seconds. The owner's and root's."""
 
@@ -85,6 +87,8 @@ class LocalServiceAsyncStub(LocalServiceStub):
     """Closes every tunnel and opens none until the pause ends. Names pass without waiting; protected prefixes stay blocked."""
     Resume: _aio.UnaryUnaryMultiCallable[_local_pb2.ResumeRequest, _local_pb2.ResumeResponse]  # type: ignore[assignment]
     """Ends a pause now; where there is none, nothing happens."""
+    AnswerClaims: _aio.UnaryUnaryMultiCallable[_local_pb2.AnswerClaimsRequest, _local_pb2.AnswerClaimsResponse]  # type: ignore[assignment]
+    """Decides on public networks that an organisation wants to carry. The owner's and root's."""
     Examine: _aio.UnaryUnaryMultiCallable[_local_pb2.ExamineRequest, _local_pb2.ExamineResponse]  # type: ignore[assignment]
     """Looks at each hop to a resource as it is now, which takes some seconds. The owner's and root's."""
 
@@ -177,6 +181,14 @@ class LocalServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_local_pb2.ResumeResponse, _abc.Awaitable[_local_pb2.ResumeResponse]]:
         """Ends a pause now; where there is none, nothing happens."""
+
+    @_abc_1.abstractmethod
+    def AnswerClaims(
+        self,
+        request: _local_pb2.AnswerClaimsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_local_pb2.AnswerClaimsResponse, _abc.Awaitable[_local_pb2.AnswerClaimsResponse]]:
+        """Decides on public networks that an organisation wants to carry. The owner's and root's."""
 
     @_abc_1.abstractmethod
     def Examine(

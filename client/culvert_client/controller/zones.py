@@ -1,0 +1,59 @@
+"""Which DNS zones a controller may claim: none whose names have many owners, as the Public Suffix List knows them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import dns.exception
+import dns.name
+from culvert_proto import CulvertError, Reason
+
+if TYPE_CHECKING:
+    from publicsuffixlist import PublicSuffixList
+
+MOST_ZONES = 256
+"""Our tunable: each is compared with each query's name."""
+
+# Names that mean something to each computer (RFC 6761, 7050, 9462); Firefox's canary.
+_NOBODYS = frozenset({"localhost", "ipv4only.arpa", "resolver.arpa", "use-application-dns.net"})
+# On the list, and everybody's at home (RFC 8375).
+_EVERYBODYS = "home.arpa"
+
+
+def check_zones(zones: Collection[str]) -> None:
+    """Zones, and what stands behind the "*." of wildcards. Raises CulvertError CONTROLLER_INVALID.
+
+    Both sections of the list count: under github.io, too, each name is somebody else's. Names that nobody can register are
+    on neither: corp, internal, lan. The first look at zones reads the list, which takes a tenth of a second.
+    """
+    if len(zones) > MOST_ZONES:
+        raise _invalid(f"it claims more than {MOST_ZONES} zones")
+    if (zone := _with_many_owners(frozenset(zones))) is not None:
+        raise _invalid(f"the names under {zone} have many owners")
+
+
+@functools.lru_cache(maxsize=16)
+def _with_many_owners(zones: frozenset[str]) -> str | None:
+    # Here, and not kept: it is seldom needed, and takes 4 MiB.
+    from publicsuffixlist import PublicSuffixList
+
+    suffixes = PublicSuffixList(accept_unknown=False)
+    return next((zone for zone in sorted(zones) if _has_many_owners(zone, suffixes)), None)
+
+
+def _has_many_owners(zone: str, suffixes: PublicSuffixList) -> bool:
+    try:
+        name = dns.name.from_text(zone).to_text(omit_final_dot=True).lower()
+    except (dns.exception.DNSException, UnicodeError):
+        return True
+    if name == _EVERYBODYS:
+        return False
+    # Of "*.ck" each name below ck is one.
+    below = f"any.{name}"
+    return name in _NOBODYS or suffixes.publicsuffix(name) == name or suffixes.publicsuffix(below) == below
+
+
+def _invalid(why: str) -> CulvertError:
+    return CulvertError(Reason.CONTROLLER_INVALID, why=why)

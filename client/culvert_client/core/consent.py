@@ -1,0 +1,64 @@
+"""Which public networks an organisation may carry: those of root's settings, and those that a person agreed to. Pure.
+
+offered by the controller ─┬─ private, or with a yes ─► protected
+                           ├─ public, without an answer ► awaiting: as if the controller had not named it
+                           └─ public, with a no ────────► declined: the same, and nobody is asked again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from ipaddress import ip_network
+
+from culvert_proto import CulvertError, Reason
+
+from culvert_client.core.claims import holds, is_public
+from culvert_client.core.grant import Network, Tunnel
+from culvert_client.core.profile import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """`agreed` and `declined` are the person's answers, `allowed` are root's settings: each for all that lies inside."""
+
+    agreed: frozenset[Network] = frozenset()
+    declined: frozenset[Network] = frozenset()
+    allowed: tuple[Network, ...] = ()
+
+    def permits(self, prefix: Network) -> bool:
+        return not is_public(prefix) or any(holds(it, prefix) for it in (*self.agreed, *self.allowed))
+
+    def answered(self, prefixes: Iterable[Network], *, agreed: bool) -> Consent:
+        """With one answer for these and all that lies inside them. A no to a part ends the yes to the whole."""
+        wanted = frozenset(prefixes)
+        yes = frozenset(it for it in self.agreed if not any(holds(other, it) for other in wanted))
+        no = frozenset(it for it in self.declined if not any(holds(other, it) for other in wanted))
+        if agreed:
+            return replace(self, agreed=yes | wanted, declined=no)
+        yes = frozenset(it for it in yes if not any(holds(it, other) for other in wanted))
+        return replace(self, agreed=yes, declined=no | wanted)
+
+    def applied(self, profile: Profile) -> Profile:
+        """The profile with what may be carried alone; the rest of what its controller offers is kept beside."""
+        offered = profile.offered
+        refused = [it for it in offered if not self.permits(it)]
+        declined = tuple(it for it in refused if any(holds(no, it) for no in self.declined))
+        return replace(
+            profile,
+            protected_prefixes=tuple(it for it in offered if self.permits(it)),
+            awaiting=tuple(it for it in refused if it not in declined),
+            declined=declined,
+        )
+
+    def check(self, tunnel: Tunnel) -> None:
+        """Raises CulvertError CONSENT_NEEDED. An address for this computer is taken from the Internet as well."""
+        wanted = [*tunnel.remote_prefixes, *map(ip_network, tunnel.inner_addresses)]
+        refused = [it for it in wanted if not self.permits(it)]
+        if refused:
+            raise CulvertError(Reason.CONSENT_NEEDED, prefixes=", ".join(map(str, refused)))
+
+
+def already_agreed(profile: Profile) -> Consent:
+    """Of an enrolment that is older than the question."""
+    return Consent(agreed=frozenset(filter(is_public, profile.offered)))
