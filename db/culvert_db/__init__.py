@@ -1,6 +1,15 @@
 """Culvert's tables and migrations. SQL for a concept lives with the concept, not here."""
 
-from culvert_db.admins import Admin, AdminInvitation, AdminSession, ApiToken, Role, SignInGuesses
+from culvert_db.admins import (
+    Admin,
+    AdminInvitation,
+    AdminNotice,
+    AdminSession,
+    ApiToken,
+    Role,
+    SignInGuesses,
+    WrongCodes,
+)
 from culvert_db.audit import ActorKind, AuditLine, Outcome
 from culvert_db.base import Base
 from culvert_db.dns import DnsLease, DnsRecord, DnsState, DnsZone, DnsZoneResource, DnsZoneStatus
@@ -14,6 +23,7 @@ from culvert_db.policies import Group, GroupMember, Policy, PolicyResource, Poli
 from culvert_db.sign_in import AdminChallenge, AdminIdentity, AdminPasskey, AdminRecoveryCode
 from culvert_db.site_tunnels import SiteTunnel, SiteTunnelResource, SiteTunnelState
 from culvert_db.statement import Statement, as_json, from_json
+from culvert_db.tls import Tls, UntrustedDatabaseError
 from culvert_db.transaction import Direct, Driver, direct
 from culvert_db.tunnels import Address, Direction, SecurityAssociation, Tunnel, TunnelState, doubted
 from culvert_db.watch import Push, PushKind
@@ -41,6 +51,7 @@ __all__ = [
     "AdminChallenge",
     "AdminIdentity",
     "AdminInvitation",
+    "AdminNotice",
     "AdminPasskey",
     "AdminRecoveryCode",
     "AdminSession",
@@ -85,10 +96,13 @@ __all__ = [
     "SiteTunnelResource",
     "SiteTunnelState",
     "Statement",
+    "Tls",
     "Totp",
     "Tunnel",
     "TunnelState",
+    "UntrustedDatabaseError",
     "User",
+    "WrongCodes",
     "as_json",
     "create_engine",
     "create_sessions",

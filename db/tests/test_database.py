@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import datetime
 import importlib
-import os
-import signal
-import sys
 import uuid
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -39,7 +36,7 @@ from culvert_db import (
     upgrade,
     upgrade_apart,
 )
-from culvert_db.embedded import EmbeddedPostgres, PostgresFailedError
+from culvert_db.embedded import EmbeddedPostgres
 from sqlalchemy import Connection, select, text
 from sqlalchemy.exc import IntegrityError
 
@@ -328,74 +325,3 @@ async def test_a_changed_resource_is_announced(url: str, sessions: Sessions) -> 
         await session.delete(resource)
     assert await asyncio.wait_for(heard.get(), 2) == RESOURCES_CHANNEL
     await listener.close()
-
-
-_OWNER = """
-import asyncio, sys
-from pathlib import Path
-from culvert_db.embedded import EmbeddedPostgres
-async def main():
-    server = EmbeddedPostgres(Path(sys.argv[1]))
-    await server.start()
-    print(server._server.pid, flush=True)
-    await asyncio.sleep(60)
-asyncio.run(main())
-"""
-
-
-async def test_a_killed_owner_takes_its_server_along_and_loses_nothing_committed(tmp_path: Path) -> None:
-    directory = tmp_path / "pg"
-    owner = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", _OWNER, str(directory), stdout=asyncio.subprocess.PIPE
-    )
-    assert owner.stdout is not None
-    server = int(await owner.stdout.readline())
-    connection = await asyncpg.connect(host=str(directory), user="culvert", database="postgres")
-    await connection.execute("CREATE TABLE kept (n int); INSERT INTO kept VALUES (7)")
-    owner.kill()
-    await owner.wait()
-    async with EmbeddedPostgres(directory) as url:
-        again = await asyncpg.connect(url)
-        assert await again.fetchval("SELECT n FROM kept") == 7
-        await again.close()
-    # Ended, or a zombie where nothing reaps orphans: either way it runs no program.
-    assert not os.path.exists(f"/proc/{server}/exe")  # noqa: ASYNC240, PTH110
-
-
-async def test_a_server_killed_hard_recovers(tmp_path: Path) -> None:
-    server = EmbeddedPostgres(tmp_path / "pg")
-    await server.start()
-    connection = await asyncpg.connect(server.url)
-    await connection.execute("CREATE TABLE kept (n int); INSERT INTO kept VALUES (7)")
-    assert server._server is not None
-    server._server.kill()
-    await server._server.wait()
-    async with server as url:
-        again = await asyncpg.connect(url)
-        assert await again.fetchval("SELECT n FROM kept") == 7
-        await again.close()
-
-
-async def test_a_killed_server_is_followed_when_the_last_of_its_processes_has_ended(tmp_path: Path) -> None:
-    server = EmbeddedPostgres(tmp_path / "pg")
-    await server.start()
-    connection = await asyncpg.connect(server.url)
-    backend = connection.get_server_pid()
-    assert server._server is not None
-    os.kill(backend, signal.SIGSTOP)
-    try:
-        server._server.kill()
-        await server._server.wait()
-        following = asyncio.create_task(server.start())
-        done, _ = await asyncio.wait([following], timeout=0.5)
-        assert not done, following
-    finally:
-        os.kill(backend, signal.SIGCONT)
-    await following
-    await (await asyncpg.connect(server.url)).close()
-    await server.stop()
-
-
-async def test_a_path_too_long_for_a_socket_is_refused_in_words(tmp_path: Path) -> None:
-    with pytest.raises(PostgresFailedError, match="too long a path"):
-        await EmbeddedPostgres(tmp_path / ("x" * 100)).start()

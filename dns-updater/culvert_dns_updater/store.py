@@ -21,6 +21,7 @@ from culvert_db import (
     DnsZone,
     DnsZoneResource,
     Resource,
+    UntrustedDatabaseError,
     create_engine,
     create_sessions,
 )
@@ -284,6 +285,8 @@ async def _faults() -> AsyncGenerator[None]:
     except (InterfaceError, PostgresError) as error:
         # From the driver itself: the pool handed out a connection that had died.
         raise StoreError(f"the database refused: {type(error).__name__}") from error
+    except UntrustedDatabaseError as error:
+        raise StoreError(str(error)) from error
     except (OSError, TimeoutError) as error:
         raise StoreError(
             f"the database cannot be reached: {error.strerror or type(error).__name__}"

@@ -95,8 +95,14 @@ class Reason(enum.IntEnum):
     PEER_SILENT = error_pb2.REASON_PEER_SILENT
     TUNNEL_OUTDATED = error_pb2.REASON_TUNNEL_OUTDATED
     POSTURE_NOT_MET = error_pb2.REASON_POSTURE_NOT_MET
+    METHOD_NOT_ALLOWED = error_pb2.REASON_METHOD_NOT_ALLOWED
+    BODY_TOO_LARGE = error_pb2.REASON_BODY_TOO_LARGE
+    BODY_LATE = error_pb2.REASON_BODY_LATE
+    MEDIA_TYPE_UNSUPPORTED = error_pb2.REASON_MEDIA_TYPE_UNSUPPORTED
     GATEWAY_REPLACED = error_pb2.REASON_GATEWAY_REPLACED
     PROOF_NEEDED = error_pb2.REASON_PROOF_NEEDED
+    SIGN_IN_SLOWED = error_pb2.REASON_SIGN_IN_SLOWED
+    LAST_SIGN_IN = error_pb2.REASON_LAST_SIGN_IN
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +223,18 @@ CATALOGUE: dict[Reason, Entry] = {
         _G.PERMISSION_DENIED,
         _H.FORBIDDEN,
     ),
+    Reason.SIGN_IN_SLOWED: Entry(
+        "Too many wrong codes were given for {who} after the right password.",
+        "Wait {seconds} seconds, or use a recovery code or a passkey. If it was not you, change the password.",
+        _G.RESOURCE_EXHAUSTED,
+        _H.TOO_MANY_REQUESTS,
+    ),
+    Reason.LAST_SIGN_IN: Entry(
+        "Nothing else would let {who} sign in.",
+        "Add a passkey first, and then remove this.",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
+    ),
     Reason.PASSKEY_REFUSED: Entry(
         "The passkey is not known here, or its answer came too late or twice.",
         "Try again; or sign in with password and code, and add the passkey to the account.",
@@ -261,6 +279,30 @@ CATALOGUE: dict[Reason, Entry] = {
         "Correct it and send it again.",
         _G.INVALID_ARGUMENT,
         _H.UNPROCESSABLE_ENTITY,
+    ),
+    Reason.METHOD_NOT_ALLOWED: Entry(
+        "This path does not take the method {method}.",
+        "Use one of {allowed}; the reference says what each path is for.",
+        _G.UNIMPLEMENTED,
+        _H.METHOD_NOT_ALLOWED,
+    ),
+    Reason.BODY_TOO_LARGE: Entry(
+        "The request's body has more than {limit} bytes.",
+        "Send less at once.",
+        _G.RESOURCE_EXHAUSTED,
+        _H.REQUEST_ENTITY_TOO_LARGE,
+    ),
+    Reason.BODY_LATE: Entry(
+        "The request's body did not arrive within {seconds} seconds.",
+        "Check the connection and send the request again.",
+        _G.DEADLINE_EXCEEDED,
+        _H.REQUEST_TIMEOUT,
+    ),
+    Reason.MEDIA_TYPE_UNSUPPORTED: Entry(
+        "The request's body is {found}; this path reads application/json alone.",
+        "Send JSON with Content-Type: application/json and without Content-Encoding.",
+        _G.INVALID_ARGUMENT,
+        _H.UNSUPPORTED_MEDIA_TYPE,
     ),
     Reason.ALREADY_EXISTS: Entry(
         "{what} exists already.",

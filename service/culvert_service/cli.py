@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 from culvert_db import MigrationError, log
-from culvert_db.embedded import PostgresFailedError
+from culvert_db.start_failure import PostgresFailedError
 
 from culvert_service import config, controller
 from culvert_service.admins import command as admin_command

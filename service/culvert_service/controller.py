@@ -30,6 +30,7 @@ from culvert_service.about.service import About
 from culvert_service.admins import account_endpoints, passkey_endpoints
 from culvert_service.admins import endpoints as admin_endpoints
 from culvert_service.admins.account import Account
+from culvert_service.admins.notices import Notices
 from culvert_service.admins.passkeys import Passkeys
 from culvert_service.admins.password import Passwords
 from culvert_service.admins.proof import Proof
@@ -273,6 +274,7 @@ class Controller:
         passwords = Passwords()
         proof = Proof(sessions, master_key, passwords, now)
         admins = Admins(sessions, master_key, now, passwords, proof)
+        account = Account(sessions, master_key, proof, passwords, now)
         rates = Rates(settings.rest_calls_per_second, settings.rest_strangers_calls_per_second)
         authorities = {"infrastructure": self._infrastructure, "device": self._device_authority}
         state_now = State(sessions, self._fleet, self._hub, authorities)
@@ -317,7 +319,7 @@ class Controller:
             public=[
                 identity_endpoints.public_router(self._identity),
                 admin_endpoints.public_router(admins, access),
-                account_endpoints.public_router(access, Account(sessions, master_key, proof, passwords, now)),
+                account_endpoints.public_router(access, account, Notices(sessions)),
                 passkey_endpoints.public_router(access, Passkeys(sessions, settings.rest_url, now)),
                 oidc_endpoints.public_router(
                     Oidc(sessions, _oidc_provider(settings), master_key, invitations.invite, now)

@@ -10,11 +10,11 @@ from typing import Any, cast
 
 import httpx
 import pytest
-from culvert_db import AdminSession, ApiToken, Role
+from culvert_db import Admin, AdminSession, ApiToken, Role
 from culvert_proto import CulvertError, Reason
 from culvert_service.admins import guesses
 from culvert_service.admins.command import init
-from culvert_service.admins.guesses import Guesses
+from culvert_service.admins.guesses import Codes, Guesses
 from culvert_service.admins.permission import (
     AREAS,
     OWNERS_AREAS,
@@ -70,6 +70,19 @@ def test_each_fifth_wrong_guess_locks_for_twice_as_long() -> None:
             assert not found.locked_seconds(now)
     assert locks == [60, 120, 240, 480, 960]
     assert Guesses(5 * 40 - 1).failed(NOW).locked_seconds(NOW) == guesses.FORGET.total_seconds()
+
+
+def test_each_wrong_code_from_the_fifth_on_delays_the_next_for_twice_as_long() -> None:
+    found, now, delays = Codes(), NOW, list[int]()
+    for _ in range(15):
+        found = found.failed(now)
+        delays.append(found.locked_seconds(now))
+        now += datetime.timedelta(seconds=delays[-1])
+        assert not found.locked_seconds(now)
+    assert delays == [0, 0, 0, 0, 5, 10, 20, 40, 80, 160, 320, 640, 900, 900, 900]
+    # A whole /48 has more guesses at once than a /64 of it.
+    assert not Guesses(4).failed(NOW, 20).locked_seconds(NOW)
+    assert Guesses(19).failed(NOW, 20).locked_seconds(NOW) == 60
 
 
 class Person:
@@ -222,6 +235,109 @@ async def test_guesses_lock_a_name_for_their_address_alone(world: World) -> None
         if int(time.time()) // 30 + 1 >= ada._spent:
             assert (await ada.sign_in(code=code)).status_code == 200
             assert refusal(await ada.sign_in(code=code)) == (401, "SIGN_IN_WRONG")
+
+
+async def passes(world: World, name: str, minutes: int) -> None:
+    """As if so much time had gone by since the last wrong code."""
+    ago = datetime.timedelta(minutes=minutes)
+    async with world.sessions.begin() as session:
+        for column in (Admin.code_failed_at, Admin.code_locked_until):
+            earlier = update(Admin).where(Admin.name == name, column.is_not(None))
+            await session.execute(earlier.values({column: column - ago}))
+        await session.execute(update(Admin).where(Admin.name == name).values(last_used_step=0))
+
+
+@slow
+async def test_wrong_codes_after_the_right_password_slow_the_account_down_from_everywhere(
+    world: World,
+) -> None:
+    async with signed_in(world, "ada", "owner") as ada, signed_in(world, "olga", "owner") as olga:
+        body = {"password": PASSWORD, "code": ada.code()}
+        recovery = (await ada.ask("POST", "/session/recovery-codes", body)).json()["codes"]
+        answers = list[tuple[int, str]]()
+        for number in range(2, 42):
+            async with browser(world, "ada", f"127.0.0.{number}") as thief:
+                answers.append(refusal(await thief.sign_in(PASSWORD, "000000")))
+        assert answers[:5] == [(401, "SIGN_IN_WRONG")] * 5
+        # Five seconds later there is another guess, and after ten more the next.
+        assert answers.count((401, "SIGN_IN_WRONG")) < 10
+        assert set(answers[5:]) <= {(401, "SIGN_IN_WRONG"), (429, "SIGN_IN_SLOWED")}
+        # Who has not the password learns and locks nothing.
+        async with browser(world, "ada", "127.0.0.99") as stranger:
+            assert refusal(await stranger.sign_in("wrong", "000000")) == (401, "SIGN_IN_WRONG")
+        # However long this took, the last delay is not over.
+        await passes(world, "ada", -1)
+        async with browser(world, "ada", "127.0.0.100") as other:
+            assert refusal(await other.sign_in(code=ada.code())) == (429, "SIGN_IN_SLOWED")
+            assert (await other.sign_in(code=recovery[0])).status_code == 200
+            # Newest first: before it, that olga's account was made.
+            notice, *_ = (await other.ask("GET", "/session/notices")).json()
+            assert (notice["action"], notice["object"]) == ("admin.wrong-codes", "admin/ada")
+            assert notice["details"]["codes"] >= 5
+            assert "127.0.0.2/32" in notice["details"]["from"]
+            path = f"/session/notices/{notice['id']}"
+            assert refusal(await olga.ask("DELETE", path)) == (404, "NOT_FOUND")
+            assert (await other.ask("DELETE", path)).status_code == 204
+            assert (await other.ask("GET", "/session/notices")).json() == []
+        await passes(world, "ada", 15)
+        async with browser(world, "ada", "127.0.0.101") as other:
+            ada._spent = 0
+            assert (await other.sign_in(code=ada.code())).status_code == 200
+            # The person was told already.
+            assert (await other.ask("GET", "/session/notices")).json() == []
+        told = (await olga.ask("GET", "/session/notices")).json()
+        assert [one["object"] for one in told if one["action"] == "admin.wrong-codes"] == ["admin/ada"]
+
+
+@slow
+async def test_wrong_codes_of_an_hour_ago_do_not_count_and_a_few_of_ones_own_are_no_news(
+    world: World,
+) -> None:
+    async with signed_in(world, "ada", "auditor") as ada:
+        for _ in range(4):
+            assert refusal(await ada.sign_in(code="000000")) == (401, "SIGN_IN_WRONG")
+        await passes(world, "ada", 60)
+        async with browser(world, "ada", "127.0.0.2") as other:
+            for _ in range(4):
+                assert refusal(await other.sign_in(PASSWORD, "000000")) == (401, "SIGN_IN_WRONG")
+        await passes(world, "ada", 0)
+        ada._spent = 0
+        assert (await ada.sign_in()).status_code == 200
+        # There were eight, and four of them from elsewhere.
+        [notice] = (await ada.ask("GET", "/session/notices")).json()
+        assert notice["details"] == {"codes": 8, "from": "127.0.0.1/32, 127.0.0.2/32"}
+        assert (await ada.ask("DELETE", f"/session/notices/{notice['id']}")).status_code == 204
+        assert refusal(await ada.sign_in(code="000000")) == (401, "SIGN_IN_WRONG")
+        await passes(world, "ada", 0)
+        ada._spent = 0
+        assert (await ada.sign_in()).status_code == 200
+        assert (await ada.ask("GET", "/session/notices")).json() == []
+
+
+@slow
+async def test_an_unfinished_account_keeps_its_name_and_role(world: World) -> None:
+    owners = (await world.rest("POST", "/admins/invitations", {"role": "owner"}))["token"]
+    auditors = (await world.rest("POST", "/admins/invitations", {"role": "auditor"}))["token"]
+    async with browser(world, "olga") as olga, browser(world, "olga") as thief:
+        assert (await olga.set_up(owners)).status_code == 201
+        for token in (
+            auditors,
+            (await world.rest("POST", "/admins/invitations", {"role": "owner"}))["token"],
+        ):
+            assert refusal(await thief.set_up(token)) == (409, "ALREADY_EXISTS")
+        assert (await olga.sign_in()).json()["role"] == "owner"
+    # The invitation stays good for another name, and not for one that root's token has in the log.
+    async with browser(world, "admin-token") as posing, browser(world, "eve") as eve:
+        assert refusal(await posing.set_up(auditors)) == (409, "ALREADY_EXISTS")
+        assert (await eve.set_up(auditors)).status_code == 201
+        # With its invitation's end an account that nobody has signed in to ends too.
+        async with world.sessions.begin() as session:
+            ended = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=1)
+            await session.execute(update(Admin).where(Admin.name == "eve").values(setup_until=ended))
+        assert refusal(await eve.sign_in()) == (401, "SIGN_IN_WRONG")
+        another = (await world.rest("POST", "/admins/invitations", {"role": "admin"}))["token"]
+        assert (await eve.set_up(another)).status_code == 201
+        assert (await eve.sign_in()).json()["role"] == "admin"
 
 
 @slow

@@ -7,20 +7,25 @@ import shutil
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any, cast
 
 import grpc.aio
 import pytest
-from culvert_db import create_engine, embedded
+from culvert_db import Admin, Totp, create_engine, embedded
 from culvert_db.embedded import EmbeddedPostgres
-from culvert_proto import agent_pb2_grpc
+from culvert_proto import Reason, agent_pb2_grpc
 from culvert_service.audit import repository as audit_repository
 from culvert_service.config import ConfigurationError
 from culvert_service.controller import reading
+from culvert_service.operation import commands as operation
 from culvert_service.operation import postgres_tools
 from culvert_service.operation.backup import backup, restore
-from sqlalchemy import text
+from pyotp import parse_uri
+from sqlalchemy import text, update
 
-from .conftest import free_port, running, settings_in
+from .authenticator import Authenticator
+from .conftest import free_port, make_csr, refused, running, settings_in
+from .test_admins import PASSWORD, browser, refusal, signed_in
 
 pytestmark = pytest.mark.slow
 
@@ -62,6 +67,9 @@ async def test_a_controller_comes_back_from_its_backup(tmp_path: Path) -> None:
         async with grpc.aio.secure_channel(settings.agent_address, device.credentials) as channel:
             device.stub = agent_pb2_grpc.AgentServiceStub(channel)
             await anext(device.watch())
+            assert (await refused(device.prove())).reason is Reason.CODE_USED
+            async with world.sessions.begin() as session:
+                await session.execute(update(Totp).values(last_used_step=0))
             await device.prove()
         [line] = await world.rest("GET", "/audit?action=controller.restore")
         assert line["object"] == f"backup/{manifest.made_at}"
@@ -113,4 +121,80 @@ async def test_a_controller_on_a_database_of_another_host_comes_back_in_another_
             [line] = await world.rest("GET", "/audit?action=controller.restore")
             assert line["object"] == f"backup/{manifest.made_at}"
             # What was sealed under the master key can be read.
+            async with world.sessions.begin() as session:
+                await session.execute(update(Totp).values(last_used_step=0))
             await device.at(second.agent_address).prove()
+
+
+async def test_what_was_used_up_or_revoked_since_the_backup_is_good_no_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings, kept = settings_in(tmp_path / "first"), tmp_path / "culvert.tar"
+    async with running(settings) as world:
+        await world.rest("POST", "/users", {"name": "alice", "email": "alice@corp.example"})
+        device = await world.enrol()
+        # Not used up when the backup is made.
+        token, invited = (
+            await world.invite(),
+            await world.rest("POST", "/admins/invitations", {"role": "owner"}),
+        )
+        api = (await world.rest("POST", "/tokens", {"name": "ci", "scopes": ["write"]}))["token"]
+        async with signed_in(world, "ada", "owner") as ada:
+            proof = {"password": PASSWORD, "code": ada.code()}
+            codes = (await ada.ask("POST", "/session/recovery-codes", proof)).json()["codes"]
+            begun = await ada.ask("POST", "/session/authenticator", {"password": PASSWORD, "code": codes[0]})
+            pending = {"pending": begun.json()["pending"]}
+            options = (await ada.ask("POST", "/session/passkeys/options")).json()
+            made = Authenticator(settings.rest_url).create(options)
+            await backup(settings, kept)
+        # Then it is used up, or revoked.
+        code = device.code()
+        await device.prove(code)
+        device_codes = await world.rest("GET", "/devices")
+        assert device_codes[0]["code_valid_until"] is not None
+    shutil.rmtree(settings.state_dir)
+    await operation.restore(settings, kept)
+    said = capsys.readouterr().out
+    for what in (
+        "1 API tokens",
+        "1 administrators' invitations",
+        "9 administrators' recovery codes",
+        "1 devices",
+    ):
+        assert f"     {what}" in said, said
+    async with running(settings) as world, browser(world, "eve") as eve:
+        assert refusal(await eve.set_up(invited["token"])) == (403, "INVITATION_INVALID")
+        bearer = {"Authorization": f"Bearer {api}"}
+        assert refusal(await world.anyone.get("/api/v1/users", headers=bearer)) == (
+            401,
+            "ADMIN_TOKEN_INVALID",
+        )
+        key, csr = make_csr()
+        body = {"token": token["token"], "device_name": "laptop", "csr_pem": csr}
+        assert key
+        assert refusal(await world.anyone.post("/api/v1/enrolments", json=body)) == (
+            403,
+            "INVITATION_INVALID",
+        )
+        async with browser(world, "ada") as again:
+            again.client.cookies.update(ada.client.cookies)
+            again.csrf, again._totp = ada.csrf, ada._totp
+            assert refusal(await again.ask("GET", "/session")) == (401, "SESSION_INVALID")
+            for used in (proof["code"], ada.code(), codes[1]):
+                assert refusal(await again.sign_in(code=used)) == (401, "SIGN_IN_WRONG")
+            async with world.sessions.begin() as session:
+                await session.execute(update(Admin).values(last_used_step=0))
+            again._spent = 0
+            assert (await again.sign_in()).status_code == 200
+            first = parse_uri(begun.json()["totp_uri"])
+            pending["code"] = str(cast("Any", first).now())
+            stale = await again.ask("PUT", "/session/authenticator", pending)
+            assert refusal(stale) == (422, "REQUEST_INVALID")
+            answer = await again.ask("POST", "/session/passkeys", {"name": "x", "credential": made})
+            assert refusal(answer) == (401, "PASSKEY_REFUSED")
+        # A device that was revoked since is back, and opens nothing without a code that is new.
+        [shown] = await world.rest("GET", "/devices")
+        assert (shown["state"], shown["code_valid_until"]) == ("pending", None)
+        assert (await refused(device.at(settings.agent_address).prove(code))).reason is Reason.CODE_USED
+        [line] = await world.rest("GET", "/audit?action=controller.restore")
+        assert (line["details"]["api_tokens"], line["details"]["devices"]) == (1, 1)

@@ -11,7 +11,7 @@ from playwright.async_api import Browser, Route, expect
 from pyotp.totp import TOTP
 
 from .conftest import World
-from .console_page import BUILT, administrator, chromium_running, console
+from .console_page import BUILT, SCREENS, administrator, chromium_running, console
 from .switch import Switch
 from .test_admins import PASSWORD
 
@@ -58,6 +58,18 @@ async def test_the_first_owner_comes_in_by_the_link(
         await page.get_by_role("button", name="Signed in as ada").click()
         await page.get_by_role("menuitem", name="Sign out").click()
         await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+async def test_the_reference_runs_under_a_policy_without_exceptions(world: World, running: Browser) -> None:
+    async with console(world, running) as shown:
+        page = shown.page
+        answer = await page.goto(f"{shown.url}/docs")
+        assert answer
+        assert "unsafe" not in answer.headers["content-security-policy"]
+        await expect(page.get_by_role("heading", name="Culvert controller")).to_be_visible()
+        await page.locator("#operations-enrolment-enrol_api_v1_enrolments_post").click()
+        await expect(page.get_by_text("Try it out").first).to_be_visible()
+        await page.screenshot(path=SCREENS / "reference.png")
 
 
 async def test_a_resource_from_its_preview_to_its_end(world: World, running: Browser, switch: Switch) -> None:

@@ -104,6 +104,16 @@ async def test_an_invited_administrator_sets_up_and_signs_in_without_a_password(
 
 
 @slow
+async def test_the_provider_gives_nobody_an_unfinished_account(world: World) -> None:
+    async with browser(world, "ada") as owner, browser(world, "ada") as ada:
+        assert (await owner.set_up(await invitation(world, "owner"))).status_code == 201
+        token = await invitation(world, "auditor")
+        answer = await through(ada, "ada", purpose="setup", token=token, name="ada")
+        assert refusal(answer) == (409, "ALREADY_EXISTS")
+        assert (await owner.sign_in()).json()["role"] == "owner"
+
+
+@slow
 async def test_a_person_gets_an_invitation_by_a_verified_address_alone(world: World) -> None:
     async with browser(world, "alice") as alice:
         answer = await through(alice, "alice", purpose="enrol")

@@ -43,6 +43,7 @@ WITHOUT = {
     ("POST", "/api/v1/session/passkey/options"),
     ("POST", "/api/v1/session/proof/passkey"),
     ("DELETE", "/api/v1/session/sessions/{session_id}"),
+    ("DELETE", "/api/v1/session/notices/{notice_id}"),
     # Confirms what a proof has begun, in the session that has begun it.
     ("PUT", "/api/v1/session/authenticator"),
 }

@@ -86,13 +86,16 @@ class Account:
 
         await self._proven(name, "admin.password", asked, change)
 
-    async def begin_authenticator(self, name: str, asked: ProofIn) -> NewAuthenticatorOut:
-        """Nothing changes until the new one has shown a code."""
+    async def begin_authenticator(
+        self, name: str, session_hash: bytes, asked: ProofIn
+    ) -> NewAuthenticatorOut:
+        """Nothing changes until the new one has shown a code, in the same session."""
         secret = totp.new_secret()
         pending = _Pending(
             secret=base64.b64encode(secret).decode(), expires_at=self._now() + _PENDING_LIFETIME
         )
-        sealed = self._master_key.seal(pending.model_dump_json().encode(), _pending_context(name)).hex()
+        context = _pending_context(name, session_hash)
+        sealed = self._master_key.seal(pending.model_dump_json().encode(), context).hex()
 
         async def begun(session: AsyncSession, admin: Admin) -> None:
             audit.tell(session, Line("admin.authenticator.begin", f"admin/{name}"))
@@ -105,7 +108,7 @@ class Account:
         now = self._now()
         try:
             opened = self._master_key.open(
-                bytes.fromhex(asked.pending.get_secret_value()), _pending_context(name)
+                bytes.fromhex(asked.pending.get_secret_value()), _pending_context(name, session_hash)
             )
             pending = _Pending.model_validate_json(opened)
         except (ValueError, ValidationError, MasterKeyError):
@@ -183,8 +186,8 @@ def _recovery_code() -> str:
     return f"{text[:8]}-{text[8:]}"
 
 
-def _pending_context(name: str) -> str:
-    return f"new authenticator of {name}"
+def _pending_context(name: str, session_hash: bytes) -> str:
+    return f"new authenticator of {name} in {session_hash.hex()}"
 
 
 def _stale() -> CulvertError:

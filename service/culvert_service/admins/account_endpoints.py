@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Depends, Request, Response, status
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Request, Response, status
 
 from culvert_service.admins.account import Account
 from culvert_service.admins.endpoints import keep
+from culvert_service.admins.notices import Notices
 from culvert_service.admins.schemas import (
     NewAuthenticatorIn,
     NewAuthenticatorOut,
+    NoticeOut,
     PasswordIn,
     ProofIn,
     RecoveryCodesOut,
@@ -18,7 +22,7 @@ from culvert_service.admins.schemas import (
 from culvert_service.rest.access import Access, own_session
 
 
-def public_router(access: Access, account: Account) -> APIRouter:
+def public_router(access: Access, account: Account, notices: Notices) -> APIRouter:
     """For a person who is signed in, of whatever role. What takes a ProofIn needs no fresh proof besides."""
     routes = APIRouter(prefix="/session", tags=["sign-in"], dependencies=[Depends(access.own_session)])
 
@@ -39,7 +43,8 @@ def public_router(access: Access, account: Account) -> APIRouter:
 
     @routes.post("/authenticator", summary="Begin to change one's own authenticator")
     async def begin_authenticator(asked: ProofIn, request: Request) -> NewAuthenticatorOut:
-        return await account.begin_authenticator(own_session(request).name, asked)
+        own = own_session(request)
+        return await account.begin_authenticator(own.name, own.hash, asked)
 
     @routes.put(
         "/authenticator",
@@ -70,6 +75,19 @@ def public_router(access: Access, account: Account) -> APIRouter:
     async def end_session(session_id: str, request: Request) -> None:
         await account.end_session(own_session(request).name, session_id)
 
-    _ = (prove, sessions, end_session)
+    @routes.get("/notices", summary="List what one should know and has not dismissed")
+    async def list_notices(request: Request) -> list[NoticeOut]:
+        """Newest first, a hundred at most; for 90 days. To owners: what others do that touches who can get in."""
+        return await notices.list(own_session(request).name)
+
+    @routes.delete(
+        "/notices/{notice_id}",
+        status_code=status.HTTP_204_NO_CONTENT,
+        summary="Dismiss a notice and all before it",
+    )
+    async def dismiss(notice_id: Annotated[int, Path(ge=0, lt=1 << 63)], request: Request) -> None:
+        await notices.dismiss(own_session(request).name, notice_id)
+
+    _ = (prove, sessions, end_session, list_notices, dismiss)
     _ = (change_password, begin_authenticator, confirm_authenticator, make_recovery_codes)
     return routes

@@ -15,6 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.admins import repository
+from culvert_service.admins.notices import tell_owners
 from culvert_service.admins.schemas import PasskeyOut
 from culvert_service.admins.service import SignedIn, open_session, renew_session
 from culvert_service.admins.webauthn_party import Credential, Party, challenge_of, id_of
@@ -63,7 +64,8 @@ class Passkeys:
                 session.add(row)
                 await session.flush()
                 await session.refresh(row)
-                audit.tell(session, Line("admin.passkey.add", f"admin/{name}", {"passkey": label}))
+                line = Line("admin.passkey.add", f"admin/{name}", {"passkey": label})
+                await tell_owners(session, line)
         except IntegrityError:
             raise CulvertError(Reason.PASSKEY_REFUSED) from None
         return _out(row)
@@ -94,7 +96,7 @@ class Passkeys:
         async def opened(session: AsyncSession, admin: Admin, passkey: AdminPasskey) -> SignedIn:
             await repository.forget_expired(session, now)
             line = Line("admin.sign-in", f"admin/{admin.name}", {"passkey": passkey.name})
-            return open_session(session, admin, now, line, user_agent)
+            return await open_session(session, admin, now, line, user_agent)
 
         try:
             return await self._signed(credential, opened)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from culvert_db import Admin, Sessions
@@ -14,14 +15,21 @@ from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.admins import repository
-from culvert_service.admins.guesses import FORGET, Guesses
+from culvert_service.admins.guesses import CODE_GUESSES, FORGET, GUESSES, Codes, Guesses
+from culvert_service.admins.notices import tell_owners
 from culvert_service.admins.password import Passwords
-from culvert_service.audit.log import acting
+from culvert_service.audit.log import Line, acting
 from culvert_service.identity import totp
 from culvert_service.pki.master_key import MasterKey
+from culvert_service.rest.prefix import limit_keys
+
+_log = logging.getLogger(__name__)
 
 # 80 bits in the alphabet of RFC 4648 section 6: nobody finds one by its hash.
 RECOVERY_CODE = re.compile(r"[a-z2-7]{8}-[a-z2-7]{8}")
+
+# Budgets of an IPv6 /64 that its whole /48 has.
+_WIDE = 4
 
 _Result = TypeVar("_Result")
 
@@ -48,45 +56,86 @@ class Proof:
     ) -> _Result:
         """What `then` gives, in the transaction that uses the code up.
 
-        Raises CulvertError SIGN_IN_WRONG, which does not say what was wrong, or SIGN_IN_LOCKED.
+        Raises CulvertError SIGN_IN_WRONG, which does not say what was wrong, SIGN_IN_LOCKED, or after the right password
+        SIGN_IN_SLOWED.
         """
-        source = acting.get().source or ""
-        stored = await self._counted(name, source)
+        keys = limit_keys(acting.get().source)
+        stored = await self._counted(name, keys)
         if not await self._passwords.match(stored, password.get_secret_value()):
             raise CulvertError(Reason.SIGN_IN_WRONG)
+        # A wrong code is remembered: its transaction ends before it is refused.
         async with self._sessions.begin() as session:
             admin = await repository.locked(session, name)
-            if admin is None or admin.password_hash != stored:
+            if admin is None or admin.password_hash != stored or _is_overdue(admin, self._now()):
                 raise CulvertError(Reason.SIGN_IN_WRONG)
-            await self._use(session, admin, code.get_secret_value())
-            await repository.forget_guesses(session, name, source)
-            return await then(session, admin)
+            wrong = await self._use(session, admin, code.get_secret_value(), keys[0])
+            if wrong is None:
+                await repository.forget_guesses(session, name, keys)
+                return await then(session, admin)
+        raise wrong
 
-    async def _counted(self, name: str, source: str) -> str | None:
+    async def _counted(self, name: str, keys: Sequence[str]) -> str | None:
         """The password's hash. Counted before it is judged: guesses at once do not get more than those one by one."""
         now = self._now()
         async with self._sessions.begin() as session:
-            row = await repository.lock_guesses(session, name, source, now)
-            old = row.last_at <= now - FORGET
-            guesses = Guesses() if old else Guesses(row.failures, row.locked_until)
-            if seconds := guesses.locked_seconds(now):
-                raise CulvertError(Reason.SIGN_IN_LOCKED, seconds=seconds)
-            counted = guesses.failed(now)
-            row.failures, row.locked_until, row.last_at = counted.failures, counted.locked_until, now
+            for key, at_once in zip(keys, (GUESSES, GUESSES * _WIDE), strict=False):
+                row = await repository.lock_guesses(session, name, key, now)
+                old = row.last_at <= now - FORGET
+                guesses = Guesses() if old else Guesses(row.failures, row.locked_until)
+                if seconds := guesses.locked_seconds(now):
+                    raise CulvertError(Reason.SIGN_IN_LOCKED, seconds=seconds)
+                counted = guesses.failed(now, at_once)
+                row.failures, row.locked_until, row.last_at = counted.failures, counted.locked_until, now
             return await repository.password_hash(session, name)
 
-    async def _use(self, session: AsyncSession, admin: Admin, code: str) -> None:
+    async def _use(self, session: AsyncSession, admin: Admin, code: str, source: str) -> CulvertError | None:
+        """Why the code proves nothing; None when it does, and is used up."""
+        now = self._now()
         if RECOVERY_CODE.fullmatch(spelled := code.strip().lower()):
+            # Nobody guesses one: the delay does not hold up a person who has one.
             if await repository.use_recovery_code(session, admin.id, recovery_hash(spelled)):
-                return
-            raise CulvertError(Reason.SIGN_IN_WRONG)
+                return None
+            return await self._wrong(session, admin, source)
         if admin.secret_ciphertext is None:
-            raise CulvertError(Reason.SIGN_IN_WRONG)
+            return CulvertError(Reason.SIGN_IN_WRONG)
+        if seconds := _codes(admin, now).locked_seconds(now):
+            return CulvertError(Reason.SIGN_IN_SLOWED, who=admin.name, seconds=seconds)
         secret = self._master_key.open(admin.secret_ciphertext, totp_context(admin.name))
-        verdict = totp.judge(totp.Guard(admin.last_used_step), secret, code, self._now())
-        if not isinstance(verdict, totp.Proven):
-            raise CulvertError(Reason.SIGN_IN_WRONG)
-        admin.last_used_step = verdict.guard.last_used_step
+        match totp.judge(totp.Guard(admin.last_used_step), secret, code, now):
+            case totp.Proven(guard):
+                admin.last_used_step = guard.last_used_step
+                admin.code_failures, admin.code_failed_at, admin.code_locked_until = 0, None, None
+                return None
+            case totp.Wrong():
+                return await self._wrong(session, admin, source)
+            case _:
+                # One that was used already is no guess.
+                return CulvertError(Reason.SIGN_IN_WRONG)
+
+    async def _wrong(self, session: AsyncSession, admin: Admin, source: str) -> CulvertError:
+        now = self._now()
+        codes = _codes(admin, now).failed(now)
+        admin.code_failures, admin.code_failed_at = codes.failures, now
+        admin.code_locked_until = codes.locked_until
+        await repository.note_wrong_code(session, admin.id, source, now)
+        if codes.failures == CODE_GUESSES:
+            _log.warning(
+                "wrong codes after the right password", extra={"admin": admin.name, "source": source}
+            )
+            details = {"codes": codes.failures, "from": source}
+            await tell_owners(session, Line("admin.wrong-codes", f"admin/{admin.name}", details))
+        return CulvertError(Reason.SIGN_IN_WRONG)
+
+
+def _codes(admin: Admin, now: datetime.datetime) -> Codes:
+    if admin.code_failed_at is None or admin.code_failed_at <= now - FORGET:
+        return Codes()
+    return Codes(admin.code_failures, admin.code_locked_until)
+
+
+def _is_overdue(admin: Admin, now: datetime.datetime) -> bool:
+    """Made by an invitation that has ended since, without a sign-in."""
+    return admin.confirmed_at is None and (admin.setup_until is None or admin.setup_until <= now)
 
 
 def recovery_hash(code: str) -> bytes:

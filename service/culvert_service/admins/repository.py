@@ -6,7 +6,17 @@ import datetime
 import uuid
 from collections.abc import Sequence
 
-from culvert_db import Admin, AdminInvitation, AdminRecoveryCode, AdminSession, ApiToken, Role, SignInGuesses
+from culvert_db import (
+    Admin,
+    AdminInvitation,
+    AdminNotice,
+    AdminRecoveryCode,
+    AdminSession,
+    ApiToken,
+    Role,
+    SignInGuesses,
+    WrongCodes,
+)
 from sqlalchemy import delete, exists, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -14,6 +24,11 @@ from sqlalchemy.orm import contains_eager
 
 from culvert_service.admins.guesses import FORGET
 from culvert_service.rest.page import Cut
+
+# Prefixes that wrong codes are remembered of, for one administrator.
+SOURCES_MAX = 20
+ELSEWHERE = "elsewhere"
+_NOTICES_KEPT = datetime.timedelta(days=90)
 
 
 async def admins(session: AsyncSession, cut: Cut) -> Sequence[Admin]:
@@ -44,8 +59,19 @@ async def lock_owners(session: AsyncSession) -> Sequence[Admin]:
     return (await session.scalars(owners.order_by(Admin.id).with_for_update())).all()
 
 
-async def forget_unconfirmed(session: AsyncSession, name: str) -> None:
-    await session.execute(delete(Admin).where(Admin.name == name, Admin.confirmed_at.is_(None)))
+async def confirmed_owners(session: AsyncSession) -> Sequence[Admin]:
+    owners = select(Admin).where(Admin.role == Role.OWNER, Admin.confirmed_at.is_not(None))
+    return (await session.scalars(owners)).all()
+
+
+async def forget_overdue(session: AsyncSession, now: datetime.datetime) -> None:
+    """Accounts that nobody has signed in to before their invitation ended."""
+    overdue = (Admin.confirmed_at.is_(None), Admin.setup_until <= now)
+    await session.execute(delete(Admin).where(*overdue))
+
+
+async def forget_unconfirmed_owners(session: AsyncSession) -> None:
+    await session.execute(delete(Admin).where(Admin.role == Role.OWNER, Admin.confirmed_at.is_(None)))
 
 
 async def is_invited(session: AsyncSession, token_hash: bytes, now: datetime.datetime) -> bool:
@@ -53,12 +79,14 @@ async def is_invited(session: AsyncSession, token_hash: bytes, now: datetime.dat
     return bool(await session.scalar(select(good)))
 
 
-async def use_invitation(session: AsyncSession, token_hash: bytes, now: datetime.datetime) -> Role | None:
+async def use_invitation(
+    session: AsyncSession, token_hash: bytes, now: datetime.datetime
+) -> AdminInvitation | None:
     """Of two at once, one gets it."""
     return await session.scalar(
         delete(AdminInvitation)
         .where(AdminInvitation.token_hash == token_hash, AdminInvitation.expires_at > now)
-        .returning(AdminInvitation.role)
+        .returning(AdminInvitation)
     )
 
 
@@ -120,6 +148,7 @@ async def forget_recovery_codes(session: AsyncSession, admin_id: int) -> None:
 async def forget_expired(session: AsyncSession, now: datetime.datetime) -> None:
     await session.execute(delete(AdminSession).where(AdminSession.expires_at <= now))
     await session.execute(delete(SignInGuesses).where(SignInGuesses.last_at <= now - FORGET))
+    await session.execute(delete(AdminNotice).where(AdminNotice.at <= now - _NOTICES_KEPT))
 
 
 async def lock_guesses(
@@ -132,10 +161,20 @@ async def lock_guesses(
     return (await session.scalars(query.with_for_update())).one()
 
 
-async def forget_guesses(session: AsyncSession, name: str, source: str) -> None:
-    await session.execute(
-        delete(SignInGuesses).where(SignInGuesses.name == name, SignInGuesses.source == source)
-    )
+async def forget_guesses(session: AsyncSession, name: str, sources: Sequence[str]) -> None:
+    which = (SignInGuesses.name == name, SignInGuesses.source.in_(sources))
+    await session.execute(delete(SignInGuesses).where(*which))
+
+
+async def note_wrong_code(session: AsyncSession, admin_id: int, source: str, now: datetime.datetime) -> None:
+    """With the administrator's row locked. Sources beyond SOURCES_MAX are counted together."""
+    known = await session.scalars(select(WrongCodes.source).where(WrongCodes.admin_id == admin_id))
+    sources = set(known)
+    if source not in sources and len(sources) >= SOURCES_MAX:
+        source = ELSEWHERE
+    fresh = insert(WrongCodes).values(admin_id=admin_id, source=source, failures=1, last_at=now)
+    again = {"failures": WrongCodes.failures + 1, "last_at": now}
+    await session.execute(fresh.on_conflict_do_update(index_elements=["admin_id", "source"], set_=again))
 
 
 async def tokens(session: AsyncSession, cut: Cut) -> Sequence[ApiToken]:

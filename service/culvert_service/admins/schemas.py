@@ -97,6 +97,18 @@ class SignedInOut(BaseModel):
     has_password: bool
 
 
+class NoticeOut(BaseModel):
+    """What somebody did that touches who can get in; the fields are as in the audit log."""
+
+    id: int
+    at: datetime
+    actor: str
+    source: str | None
+    action: str
+    object: str
+    details: dict[str, str | int]
+
+
 class SessionOut(BaseModel):
     """One in which the account is signed in. `current`: the one that asks."""
 

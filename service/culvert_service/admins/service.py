@@ -16,6 +16,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.admins import repository
+from culvert_service.admins.notices import tell_of_wrong_codes, tell_owners
 from culvert_service.admins.password import Passwords
 from culvert_service.admins.permission import PROOF_LIFETIME, ByScopes, BySession
 from culvert_service.admins.proof import Proof, totp_context
@@ -82,14 +83,18 @@ class Admins:
             if await repository.has_owner(session):
                 return None
             await repository.forget_owner_invitations(session)
-            return self._invite(session, Role.OWNER).token
+            await repository.forget_unconfirmed_owners(session)
+            return (await self._invite(session, Role.OWNER)).token
 
     async def invite(self, role: Role) -> AdminInvitationOut:
         async with self._sessions.begin() as session:
-            return self._invite(session, role)
+            return await self._invite(session, role)
 
     async def set_up(self, asked: SetupIn) -> SetupOut:
-        """Raises CulvertError INVITATION_INVALID or ALREADY_EXISTS (the invitation stays good)."""
+        """Raises CulvertError INVITATION_INVALID or ALREADY_EXISTS (the invitation stays good).
+
+        An account that nobody has signed in to keeps its name until its own invitation would have ended.
+        """
         try:
             return await self._set_up(asked)
         except CulvertError as error:
@@ -140,7 +145,7 @@ class Admins:
             seen.check(f"The administrator {name}", admin.version)
             told: dict[str, Detail] = {"from": admin.role.value, "to": role.value}
             admin.role, admin.version = role, admin.version + 1
-            audit.tell(session, Line("admin.role", f"admin/{name}", told))
+            await tell_owners(session, Line("admin.role", f"admin/{name}", told))
         return _admin_out(admin), admin.version
 
     async def delete(self, name: str, seen: MayMatch) -> None:
@@ -149,7 +154,7 @@ class Admins:
             admin = await self._taken(session, name, keeps_owner=False)
             seen.check(f"The administrator {name}", admin.version)
             await session.delete(admin)
-            audit.tell(session, Line("admin.delete", f"admin/{name}", {"role": admin.role.value}))
+            await tell_owners(session, Line("admin.delete", f"admin/{name}", {"role": admin.role.value}))
 
     async def create_token(self, asked: ApiTokenIn) -> NewApiTokenOut:
         if asked.name == ROOT_NAME:
@@ -169,7 +174,8 @@ class Admins:
                 session.add(row)
                 await session.flush()
                 await session.refresh(row)
-                audit.tell(session, Line("token.create", f"token/{row.name}", {"scopes": " ".join(scopes)}))
+                line = Line("token.create", f"token/{row.name}", {"scopes": " ".join(scopes)})
+                await tell_owners(session, line)
         except IntegrityError:
             raise FieldError("/name", Reason.ALREADY_EXISTS, what=f"The API token {asked.name}") from None
         return NewApiTokenOut(**_token_out(row).model_dump(), token=token)
@@ -201,30 +207,43 @@ class Admins:
             raise CulvertError(Reason.NOT_FOUND, what=f"The administrator {name}")
         return admin
 
-    def _invite(self, session: AsyncSession, role: Role) -> AdminInvitationOut:
+    async def _invite(self, session: AsyncSession, role: Role) -> AdminInvitationOut:
         token, expires_at = secrets.token_urlsafe(_TOKEN_BYTES), self._now() + INVITATION_LIFETIME
-        session.add(AdminInvitation(token_hash=_hash(token), role=role, expires_at=expires_at))
-        audit.tell(session, Line("admin.invite", f"role/{role.value}"))
+        actor = acting.get()
+        by = None if actor.kind is ActorKind.SYSTEM else actor.name
+        session.add(AdminInvitation(token_hash=_hash(token), role=role, expires_at=expires_at, created_by=by))
+        await tell_owners(session, Line("admin.invite", f"role/{role.value}"))
         return AdminInvitationOut(token=token, expires_at=expires_at)
 
     async def _set_up(self, asked: SetupIn) -> SetupOut:
-        token_hash = _hash(asked.token.get_secret_value())
+        token_hash, now = _hash(asked.token.get_secret_value()), self._now()
         async with self._sessions() as session:
             # Before a password is hashed, which costs.
-            if not await repository.is_invited(session, token_hash, self._now()):
+            if not await repository.is_invited(session, token_hash, now):
                 raise CulvertError(Reason.INVITATION_INVALID)
+        check_name(asked.name)
         secret = totp.new_secret()
         hashed = await self._passwords.hash(asked.password.get_secret_value())
         try:
             async with self._sessions.begin() as session:
-                role = await repository.use_invitation(session, token_hash, self._now())
-                if role is None:
+                invited = await repository.use_invitation(session, token_hash, now)
+                if invited is None:
                     raise CulvertError(Reason.INVITATION_INVALID)
-                await repository.forget_unconfirmed(session, asked.name)
-                sealed = self._master_key.seal(secret, totp_context(asked.name))
-                session.add(Admin(name=asked.name, role=role, password_hash=hashed, secret_ciphertext=sealed))
+                await repository.forget_overdue(session, now)
+                admin = Admin(
+                    name=asked.name,
+                    role=invited.role,
+                    password_hash=hashed,
+                    secret_ciphertext=self._master_key.seal(secret, totp_context(asked.name)),
+                    setup_until=invited.expires_at,
+                )
+                session.add(admin)
                 await session.flush()
-                audit.tell(session, Line("admin.create", f"admin/{asked.name}", {"role": role.value}))
+                details: dict[str, Detail] = {
+                    "role": invited.role.value,
+                    "invited_by": invited.created_by or ROOT_NAME,
+                }
+                await tell_owners(session, Line("admin.create", f"admin/{asked.name}", details))
         except IntegrityError:
             raise FieldError("/name", Reason.ALREADY_EXISTS, what=f"The administrator {asked.name}") from None
         return SetupOut(totp_uri=totp.uri(secret, asked.name, "administration"))
@@ -234,12 +253,12 @@ class Admins:
             now = self._now()
             admin.confirmed_at = admin.confirmed_at or now
             await repository.forget_expired(session, now)
-            return open_session(session, admin, now, line, user_agent)
+            return await open_session(session, admin, now, line, user_agent)
 
         return await self._proof.given(asked.name, asked.password, asked.code, opened)
 
 
-def open_session(
+async def open_session(
     session: AsyncSession, admin: Admin, now: datetime.datetime, line: Line, user_agent: str | None
 ) -> SignedIn:
     """For a person who has just proven to be the administrator, in the transaction of the proof."""
@@ -255,6 +274,7 @@ def open_session(
         user_agent=user_agent and user_agent[:_USER_AGENT_MAX].replace("\0", ""),
     )
     session.add(row)
+    await tell_of_wrong_codes(session, admin)
     audit.tell(session, replace(line, actor=Actor(ActorKind.ADMIN, admin.name, source)))
     return SignedIn(token, _signed_in(token, admin, row))
 
@@ -272,6 +292,12 @@ async def renew_session(
     token = secrets.token_urlsafe(_TOKEN_BYTES)
     row.token_hash, row.proven_at = _hash(token), now
     return SignedIn(token, _signed_in(token, admin, row))
+
+
+def check_name(name: str) -> None:
+    """Raises CulvertError ALREADY_EXISTS for what would look like root's token in the log."""
+    if name == ROOT_NAME:
+        raise FieldError("/name", Reason.ALREADY_EXISTS, what=f"The administrator {name}")
 
 
 def csrf_token(token: str) -> str:

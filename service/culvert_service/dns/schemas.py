@@ -46,7 +46,7 @@ class ZoneChange(BaseModel):
     # Seconds.
     ttl: Annotated[int, Field(ge=0, le=86400)] = 60
     # Names of resources; all of the zone's when it is not set.
-    resources: Annotated[list[str], Field(max_length=10_000)] | None = None
+    resources: Annotated[list[str], Field(fail_fast=True, max_length=10_000)] | None = None
 
 
 class ZoneIn(ZoneChange):

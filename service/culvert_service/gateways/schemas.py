@@ -94,7 +94,7 @@ class LanPort(BaseModel):
     mac: Mac
     address: Ipv4
     prefix: Prefix
-    neighbours: dict[Address, Mac] = {}
+    neighbours: Annotated[dict[Address, Mac], Field(max_length=1024)] = {}
     # What lies behind a router on the LAN, and which neighbour that is: {"10.30.0.0/16": "10.20.0.254"}.
     routes: Annotated[dict[Prefix | Prefix6, Address], Field(max_length=256)] = {}
     address6: Ipv6 | None = None

@@ -13,7 +13,8 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 
 from culvert_service.admins import repository
-from culvert_service.admins.service import SignedIn, open_session
+from culvert_service.admins.notices import tell_owners
+from culvert_service.admins.service import SignedIn, check_name, open_session
 from culvert_service.audit import log as audit
 from culvert_service.audit.log import Actor, Line, acting
 from culvert_service.identity.schemas import InvitationOut
@@ -94,25 +95,27 @@ class Oidc:
                 raise CulvertError(Reason.OIDC_UNKNOWN, issuer=subject.issuer)
             await repository.forget_expired(session, now)
             line = _line("admin.sign-in", admin.name, subject)
-            return open_session(session, admin, now, line, user_agent)
+            return await open_session(session, admin, now, line, user_agent)
 
     async def _set_up(self, flow: Flow, subject: Subject, user_agent: str | None) -> SignedIn:
         now = self._now()
         try:
             async with self._sessions.begin() as session:
                 token_hash = hashlib.sha256(flow.token.encode()).digest()
-                role = await repository.use_invitation(session, token_hash, now)
-                if role is None:
+                invited = await repository.use_invitation(session, token_hash, now)
+                if invited is None:
                     raise CulvertError(Reason.INVITATION_INVALID)
-                await repository.forget_unconfirmed(session, flow.name)
+                check_name(flow.name)
+                await repository.forget_overdue(session, now)
+                role = invited.role
                 admin = Admin(name=flow.name, role=role, version=1, last_used_step=0, confirmed_at=now)
                 session.add(admin)
                 await session.flush()
                 session.add(AdminIdentity(issuer=subject.issuer, subject=subject.name, admin_id=admin.id))
                 await session.flush()
-                audit.tell(session, _line("admin.create", flow.name, subject))
+                await tell_owners(session, _line("admin.create", flow.name, subject))
                 line = _line("admin.sign-in", flow.name, subject)
-                return open_session(session, admin, now, line, user_agent)
+                return await open_session(session, admin, now, line, user_agent)
         except IntegrityError:
             what = f"The administrator {flow.name}, or an account of yours,"
             raise CulvertError(Reason.ALREADY_EXISTS, what=what) from None

@@ -22,20 +22,64 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from culvert_db import create_engine, create_sessions, upgrade
+from culvert_db import (
+    Admin,
+    AdminChallenge,
+    AdminInvitation,
+    AdminPasskey,
+    AdminRecoveryCode,
+    AdminSession,
+    ApiToken,
+    Device,
+    DeviceState,
+    IdempotencyKey,
+    Invitation,
+    RecoveryCode,
+    SignInGuesses,
+    Totp,
+    create_engine,
+    create_sessions,
+    upgrade,
+)
 from culvert_db.embedded import EmbeddedPostgres
-from sqlalchemy import text
+from sqlalchemy import delete, func, select, text, update
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service import private_files
 from culvert_service.audit import log as audit
+from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Line
 from culvert_service.config import ConfigurationError, Settings
+from culvert_service.identity import totp
 from culvert_service.operation import postgres_tools
 
 _FORMAT = 1
 _MANIFEST, _DUMP, _STATE = "manifest.json", "database.dump", "state/"
 # A controller makes them anew at each start.
 _NOT_KEPT = frozenset({"database-url"})
+
+
+# What was used up or revoked after the backup would be good again: none of it is.
+_VOID = {
+    "sessions": AdminSession,
+    "administrators' invitations": AdminInvitation,
+    "administrators' recovery codes": AdminRecoveryCode,
+    "challenges to passkeys": AdminChallenge,
+    "counted guesses": SignInGuesses,
+    "API tokens": ApiToken,
+    "people's invitations": Invitation,
+    "devices' recovery codes": RecoveryCode,
+    "kept answers": IdempotencyKey,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """`void` counts what is good no more, `back` what is good again as it was at the backup, by their names."""
+
+    made_at: str
+    void: dict[str, int]
+    back: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +109,11 @@ async def backup(settings: Settings, target: Path) -> Manifest:
     return manifest
 
 
-async def restore(settings: Settings, source: Path) -> Manifest:
-    """Into a state directory without keys and a database without tables, or not at all. Raises ConfigurationError."""
+async def restore(settings: Settings, source: Path) -> Restored:
+    """Into a state directory without keys and a database without tables, or not at all. Raises ConfigurationError.
+
+    What is good once or can be revoked is void, as is each code up to this moment.
+    """
     manifest, files = _unpacked(source)
     state = settings.state_dir
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -82,12 +129,44 @@ async def restore(settings: Settings, source: Path) -> Manifest:
         try:
             await upgrade(engine)
             async with create_sessions(engine).begin() as session:
-                audit.tell(session, Line("controller.restore", f"backup/{manifest.made_at}"))
+                restored = Restored(manifest.made_at, await _void(session), await _back(session))
+                details: dict[str, Detail] = {
+                    _key(what): count for what, count in (restored.void | restored.back).items()
+                }
+                audit.tell(session, Line("controller.restore", f"backup/{manifest.made_at}", details))
         finally:
             await engine.dispose()
         for name, content in kept.items():
             private_files.write(state / name, content)
-    return manifest
+    return restored
+
+
+async def _void(session: AsyncSession) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for what, table in _VOID.items():
+        counts[what] = await session.scalar(select(func.count()).select_from(table)) or 0
+        await session.execute(delete(table))
+    # A code is of the step that its clock is in, which may be ahead.
+    step = int(datetime.now(UTC).timestamp()) // totp.STEP_SECONDS + totp.DRIFT_STEPS
+    ahead = step + func.greatest(Totp.drift_steps, 0)
+    await session.execute(update(Totp).values(last_used_step=func.greatest(Totp.last_used_step, ahead)))
+    await session.execute(update(Admin).values(last_used_step=func.greatest(Admin.last_used_step, step)))
+    # A code that was proven before the backup opens no tunnel.
+    await session.execute(update(Device).values(code_proven_at=None, code_valid_until=None))
+    return counts
+
+
+async def _back(session: AsyncSession) -> dict[str, int]:
+    devices = select(func.count()).select_from(Device).where(Device.state != DeviceState.REVOKED)
+    return {
+        "administrators": await session.scalar(select(func.count()).select_from(Admin)) or 0,
+        "passkeys": await session.scalar(select(func.count()).select_from(AdminPasskey)) or 0,
+        "devices": await session.scalar(devices) or 0,
+    }
+
+
+def _key(what: str) -> str:
+    return what.lower().replace("'", "").replace(" ", "_")
 
 
 @asynccontextmanager

@@ -28,9 +28,16 @@ async def back_up(settings: Settings, target: Path) -> None:
 
 
 async def restore(settings: Settings, source: Path) -> None:
-    manifest = await backup.restore(settings, source)
-    print(f"The controller is as it was at {manifest.made_at}.")
-    print("What was revoked after that is not: look through the devices and administrators before you serve.")
+    restored = await backup.restore(settings, source)
+    print(f"The controller is as it was at {restored.made_at}.")
+    print("What could have been used up or revoked since is void:")
+    for what, count in restored.void.items():
+        print(f"  {count:6} {what}")
+    print("A code of an authenticator that was shown before now is used up; the next one counts.")
+    print("As they were, also where somebody has removed, revoked or changed them since:")
+    for what, count in restored.back.items():
+        print(f"  {count:6} {what}")
+    print("Look through them, and through roles and passwords, and revoke again before you serve.")
 
 
 async def rotate_device_ca(settings: Settings) -> None:

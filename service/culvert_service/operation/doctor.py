@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from culvert_db import Gateway, Sessions
-from culvert_db.embedded import PostgresFailedError
+from culvert_db.start_failure import PostgresFailedError
 from sqlalchemy import func, select
 from sqlalchemy.exc import SQLAlchemyError
 

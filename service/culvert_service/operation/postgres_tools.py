@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from pathlib import Path
 
+from culvert_db import Tls
 from culvert_db.embedded import binaries
 from sqlalchemy import make_url
 
@@ -26,7 +28,7 @@ async def restore(database_url: str, source: Path) -> None:
 
 async def _run(program: str, database_url: str, *arguments: str) -> None:
     process = await asyncio.create_subprocess_exec(
-        str(binaries() / program),
+        _program(program, database_url),
         *arguments,
         env=_environment(database_url),
         stdin=asyncio.subprocess.DEVNULL,
@@ -39,6 +41,18 @@ async def _run(program: str, database_url: str, *arguments: str) -> None:
         raise ConfigurationError(f"{program} failed: {''.join(last) or 'it said nothing'}")
 
 
+def _program(name: str, database_url: str) -> str:
+    """The embedded server's programs speak no TLS. Raises ConfigurationError."""
+    if not Tls.of(make_url(database_url)).is_required:
+        return str(binaries() / name)
+    installed = shutil.which(name)
+    if installed is None:
+        raise ConfigurationError(
+            f"{name}, which speaks TLS with the database, is not installed: install PostgreSQL's client programs"
+        )
+    return installed
+
+
 def _environment(database_url: str) -> dict[str, str]:
     """libpq's; the password is in no argument, which any user of the machine may read."""
     url = make_url(database_url)
@@ -49,6 +63,6 @@ def _environment(database_url: str) -> dict[str, str]:
         "PGUSER": url.username,
         "PGPASSWORD": url.password,
         "PGDATABASE": url.database,
-        "PGSSLMODE": query.get("sslmode") or query.get("ssl"),
     }
-    return dict(os.environ) | {name: str(value) for name, value in found.items() if value}
+    given = {name: str(value) for name, value in found.items() if value}
+    return dict(os.environ) | given | dict(Tls.of(url).environment())

@@ -7,7 +7,6 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response, status
-from pydantic import Field
 
 from culvert_service.identity.schemas import UserName
 from culvert_service.policies.repository import Sought
@@ -18,6 +17,7 @@ from culvert_service.policies.schemas import (
     GroupName,
     GroupOut,
     GroupUseOut,
+    Members,
     PolicyIn,
     PolicyName,
     PolicyOut,
@@ -65,7 +65,7 @@ def groups_router(groups: Groups) -> APIRouter:
     @routes.put("/{name}/members", summary="Replace a group's members")
     async def replace_members(
         name: GroupName,
-        asked: Annotated[list[UserName], Field(max_length=10_000)],
+        asked: Members,
         seen: Annotated[IfMatch, Depends()],
         response: Response,
     ) -> GroupOut:

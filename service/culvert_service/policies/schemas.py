@@ -13,6 +13,8 @@ from culvert_service.identity.schemas import UserName
 
 GroupName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
 ResourceName = GroupName
+# The first that is wrong tells enough: of ten thousand faults each costs.
+Members = Annotated[list[UserName], Field(fail_fast=True, max_length=10_000)]
 # Words to show; it stands in a path.
 PolicyName = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f/\s][^\x00-\x1f\x7f/]{0,150}$")]
 
@@ -21,7 +23,7 @@ class GroupIn(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: GroupName
-    members: list[UserName] = []
+    members: Members = []
 
 
 class GroupOut(GroupIn):
@@ -37,7 +39,7 @@ class PolicyIn(BaseModel):
     enabled: bool = True
     group: GroupName | None = None
     user: UserName | None = None
-    resources: Annotated[list[ResourceName], Field(min_length=1)]
+    resources: Annotated[list[ResourceName], Field(fail_fast=True, min_length=1, max_length=10_000)]
     conditions: Conditions = Conditions()
 
     @model_validator(mode="after")

@@ -32,12 +32,12 @@ class ResourceIn(BaseModel):
     # `"address": "10.20.0.10"` is short for one target that is this host.
     targets: Annotated[list[Target], Field(min_length=1, max_length=_SELECTORS_MAX)]
     # In the order in which they are tried.
-    gateways: Annotated[list[str], Field(min_length=1)]
+    gateways: Annotated[list[str], Field(fail_fast=True, min_length=1, max_length=1_000)]
     # For each of them, instead of the order: of many devices at one place, each gateway has its part; one that is much
     # nearer to a device than another comes first all the same. 0: where no other can be used.
-    weights: dict[str, Annotated[int, Field(ge=0, le=1000)]] = {}
+    weights: Annotated[dict[str, Annotated[int, Field(ge=0, le=1000)]], Field(max_length=1_000)] = {}
     # Each gets a policy of their own, without conditions: "alice to wiki". Shown are those who have one of their own.
-    users: list[str] = []
+    users: Annotated[list[str], Field(fail_fast=True, max_length=10_000)] = []
     # Whom people ask who may not reach it.
     owner: Annotated[str, Field(min_length=1, max_length=254)]
     # A tunnel without packets for this long is closed.

@@ -169,7 +169,7 @@ async def fresh_proof(request: Request) -> None:
 
 def _areas(request: Request) -> Sequence[str]:
     """What of the API is asked for: a live view belongs to what it shows."""
-    area = request.url.path.removeprefix("/api/v1/").split("/", 1)[0]
+    area = str(request.scope["path"]).removeprefix("/api/v1/").split("/", 1)[0]
     views = request.query_params.getlist("view") if area == "events" else []
     return [_SHOWS.get(view, view) for view in views] or [area]
 

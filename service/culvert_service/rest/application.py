@@ -10,15 +10,17 @@ from typing import Any
 
 from culvert_db import Sessions
 from fastapi import APIRouter, Depends, FastAPI
-from fastapi_offline import FastAPIOffline
 from pydantic import BaseModel
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
+from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from culvert_service.pki.master_key import MasterKey
-from culvert_service.rest import console, problem
+from culvert_service.rest import console, problem, reference
 from culvert_service.rest.access import Access
+from culvert_service.rest.admission import Admission, Gate, ways
+from culvert_service.rest.headers import SafeHeaders
 from culvert_service.rest.idempotency import Idempotency, Now
 from culvert_service.rest.rates import Rates
 
@@ -60,16 +62,19 @@ def application(
     admin: Sequence[APIRouter],
     public: Sequence[APIRouter],
 ) -> FastAPI:
-    app = FastAPIOffline(
+    app = FastAPI(
         title="Culvert controller",
         version="1",
         description=_DESCRIPTION,
+        openapi_url=None,
+        docs_url=None,
         redoc_url=None,
-        static_url="/docs/assets",
+        # A path is spelled in one way, and no answer repeats the name that a caller has called this host by.
+        redirect_slashes=False,
         responses={"default": {"model": problem.Problem, "content": {problem.MEDIA_TYPE: {}}}},
     )
     problem.install(app)
-    app.add_middleware(Idempotency, sessions=sessions, access=access, master_key=master_key, now=now)
+    reference.install(app, rates)
     for router in admin:
         app.include_router(router, prefix=_PREFIX, dependencies=[Depends(access)])
     for router in public:
@@ -89,7 +94,7 @@ def application(
 
     @app.get("/", include_in_schema=False)
     async def front() -> RedirectResponse:
-        return RedirectResponse(console.PREFIX if has_console else "/docs")
+        return RedirectResponse(console.PREFIX if has_console else reference.PATH)
 
     @app.get("/healthz", tags=["health"], summary="Whether the process lives")
     async def healthz() -> Health:
@@ -110,6 +115,14 @@ def application(
         response.status_code = HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE
         return Readiness(ready=ready, checks=checks)
 
+    found = [*ways(app.routes, Gate.OPEN)]
+    for gate, routers in ((Gate.ADMINISTRATOR, admin), (Gate.ANYONE, public)):
+        found += [way for router in routers for way in ways(router.routes, gate, _PREFIX)]
+    # From within: the last one is what a request meets first.
+    app.add_middleware(Idempotency, sessions=sessions, access=access, master_key=master_key, now=now)
+    app.add_middleware(Admission, access=access, rates=rates, ways=found)
+    app.add_middleware(ExceptionMiddleware, handlers=app.exception_handlers)
+    app.add_middleware(SafeHeaders)
     _: Any = (ca, front, healthz, readyz)
     return app
 

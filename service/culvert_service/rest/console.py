@@ -50,7 +50,7 @@ def install(app: FastAPI, directory: Path) -> bool:
             raise HTTPException(404)
         if file is None or path == _PAGE:
             return _page(files[_PAGE])
-        headers = {"Cache-Control": _FOREVER if asset else "no-cache", **_HEADERS}
+        headers = {"Cache-Control": _FOREVER if asset else "no-cache"}
         content = file.content
         if file.compressed is not None:
             headers["Vary"] = "Accept-Encoding"
@@ -60,14 +60,6 @@ def install(app: FastAPI, directory: Path) -> bool:
 
     _ = console
     return True
-
-
-_HEADERS = {
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
 
 
 def _page(file: _File) -> Response:
@@ -87,7 +79,6 @@ def _page(file: _File) -> Response:
     headers = {
         "Content-Security-Policy": "; ".join(f"{name} {value}" for name, value in policy.items()),
         "Cache-Control": "no-store",
-        **_HEADERS,
     }
     content = file.content.replace(_NONCE, html.escape(nonce).encode())
     return Response(content, headers=headers, media_type=file.media_type)

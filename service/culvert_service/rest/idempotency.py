@@ -35,7 +35,6 @@ KEPT = datetime.timedelta(hours=24)
 # A request that has not ended by then has died with its controller, and its key may be used again.
 _UNDER_WAY = datetime.timedelta(minutes=1)
 _KEY_MAX = 128
-_BODY_MAX = 1 << 20
 # They say something of the caller or the moment, not of the request.
 _NOT_KEPT = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
 
@@ -94,7 +93,8 @@ class Idempotency:
         # The answer is for who may ask for it now, whatever they could when they asked first.
         await self._access.admit(request)
         caller = f"{acting.get().kind} {acting.get().name}"
-        body = await _body(request)
+        # Admission has read it, within its bounds.
+        body = await request.body()
         asked = f"{request.url.path}?{request.url.query}\n".encode()
         claim = await self._claim(caller, key, hashlib.sha256(asked + body).digest())
         if isinstance(claim, Response):
@@ -151,15 +151,6 @@ class Idempotency:
         """Unless something has been changed."""
         async with self._sessions.begin() as session:
             await session.execute(delete(IdempotencyKey).where(*_is(caller, key), ~IdempotencyKey.effect))
-
-
-async def _body(request: Request) -> bytes:
-    parts = bytearray()
-    async for part in request.stream():
-        parts += part
-        if len(parts) > _BODY_MAX:
-            raise CulvertError(Reason.REQUEST_INVALID, why=f"the body has more than {_BODY_MAX} bytes")
-    return bytes(parts)
 
 
 async def _run(app: ASGIApp, scope: Scope, body: bytes) -> Response:

@@ -22,6 +22,16 @@ _log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 # Appendix A of Postgres's manual: 22 is a value that a type cannot hold, such as a text with a NUL.
 _DATA_EXCEPTION = "22"
+# That one answer tells of: whoever sends a thousand wrong values needs no list of them.
+_FAULTS_MAX = 20
+
+
+class MethodError(CulvertError):
+    """`allow` is the header of the answer (RFC 9110 section 15.5.6)."""
+
+    def __init__(self, method: str, allowed: Sequence[str]) -> None:
+        self.allow = ", ".join(allowed)
+        super().__init__(Reason.METHOD_NOT_ALLOWED, method=method[:20], allowed=self.allow)
 
 
 class Fault(BaseModel):
@@ -69,6 +79,11 @@ def problem(error: CulvertError, faults: Sequence[Fault] = ()) -> JSONResponse:
         headers["Retry-After"] = str(error.retry_after)
     if isinstance(error, VersionStaleError):
         headers["ETag"] = error.etag
+    if isinstance(error, MethodError):
+        headers["Allow"] = error.allow
+    if status is HTTPStatus.REQUEST_TIMEOUT:
+        # The rest of the body would be taken for another request (RFC 9110 section 15.5.9).
+        headers["Connection"] = "close"
     return JSONResponse(said(error, faults).model_dump(), status, headers, MEDIA_TYPE)
 
 
@@ -88,7 +103,7 @@ def install(app: FastAPI) -> None:
     async def invalid(_request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         # Where and why, never the value: it may be a token.
-        found = [(fault["loc"], fault["msg"]) for fault in error.errors()]
+        found = [(fault["loc"], fault["msg"]) for fault in error.errors()[:_FAULTS_MAX]]
         why = "; ".join(f"{'.'.join(map(str, place[1:]))}: {what}" for place, what in found)
         return problem(
             CulvertError(Reason.REQUEST_INVALID, why=why),

@@ -30,7 +30,10 @@ class Rates:
         _refuse(self._strangers.take(source(request), time.monotonic()))
 
     async def anyone(self, request: Request) -> None:
-        """A FastAPI dependency, for what needs no account: who acts is whoever has an invitation."""
+        """A FastAPI dependency, for what needs no account: who acts is whoever has an invitation. Once for a request."""
+        if getattr(request.state, "counted", False):
+            return
+        request.state.counted = True
         acting.set(Actor(ActorKind.INVITATION, "unknown", source(request)))
         self.stranger(request)
 

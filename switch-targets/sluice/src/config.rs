@@ -11,6 +11,7 @@ use esp::{AllowedSuites, SUITES, Suite};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
+use crate::admission::Prefix;
 use crate::tls::{Identity, Names};
 
 /// What a switch needs to run.
@@ -66,6 +67,10 @@ pub struct Args {
     /// The dNSName of clients that may read everything and change nothing, likewise
     #[arg(long, value_name = "NAME", help_heading = "P4Runtime")]
     pub reader_name: Option<String>,
+
+    /// Addresses that P4Runtime clients may come from, for example 192.0.2.0/28. Repeat it for each prefix; everywhere without one
+    #[arg(long = "allow-from", value_name = "PREFIX", help_heading = "P4Runtime")]
+    pub allowed_sources: Vec<Prefix>,
 
     /// The key-encryption key for wrapped SA keys: a file of 32 raw bytes with mode 0600 or 0400
     #[arg(long, value_name = "FILE", help_heading = "Keys")]

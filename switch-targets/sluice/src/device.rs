@@ -37,6 +37,8 @@ pub struct Device {
     pub memory: Arc<Budget>,
     /// Reads take turns: one may keep a thread busy for long, and other clients are served meanwhile.
     pub reading: tokio::sync::Mutex<()>,
+    /// Clients that only read take turns first among themselves.
+    pub readers: tokio::sync::Mutex<()>,
 }
 
 /// The program that runs, as the control plane sees it.
@@ -78,6 +80,7 @@ impl Device {
             requests: Requests::default(),
             memory: Arc::default(),
             reading: tokio::sync::Mutex::default(),
+            readers: tokio::sync::Mutex::default(),
         }
     }
 

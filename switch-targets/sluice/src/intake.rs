@@ -12,70 +12,103 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use hyper::body::{Body as HttpBody, Bytes, Frame};
+use hyper::body::{Body as HttpBody, Bytes, Frame, SizeHint};
 use prost_reflect::MethodDescriptor;
+use tokio::time::timeout;
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service, http};
 use tonic::server::NamedService;
 
+use crate::admission::Admitted;
 use crate::reckon::reckon;
+use crate::tls::Caller;
 
 /// Bytes of everything that is under way.
 pub const BUDGET: usize = 1 << 30;
+/// Of these, bytes for clients that only read.
+const READERS_BUDGET: usize = BUDGET / 4;
+/// How long a request of a client that only reads may be on its way.
+const READERS_TIME: Duration = Duration::from_secs(10);
 /// Bytes in front of a message: a flag and the length.
 const PREFIX: usize = 5;
 /// A gathered request is held twice while it is decoded.
 const COPIES: usize = 2;
 
 /// Bytes that are left for requests and answers.
-pub struct Budget(AtomicUsize);
+pub struct Budget {
+    all: AtomicUsize,
+    readers: AtomicUsize,
+}
 
 /// A part of the budget, given back when it goes.
 pub struct Share {
     budget: Arc<Budget>,
+    caller: Caller,
     bytes: usize,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        Self(AtomicUsize::new(BUDGET))
+        Self {
+            all: AtomicUsize::new(BUDGET),
+            readers: AtomicUsize::new(READERS_BUDGET),
+        }
     }
 }
 
 impl Budget {
     /// Of no bytes yet.
-    pub fn share(self: &Arc<Self>) -> Share {
+    pub fn share(self: &Arc<Self>, caller: Caller) -> Share {
         Share {
             budget: Arc::clone(self),
+            caller,
             bytes: 0,
         }
     }
+}
+
+/// Whether so much was left.
+fn take(left: &AtomicUsize, bytes: usize) -> bool {
+    let less = |left: usize| left.checked_sub(bytes);
+    left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less)
+        .is_ok()
 }
 
 impl Share {
     /// # Errors
     /// `RESOURCE_EXHAUSTED`: so much is not left.
     pub fn grow(&mut self, bytes: usize) -> Result<(), Status> {
-        let less = |left: usize| left.checked_sub(bytes);
-        let left = &self.budget.0;
-        match left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less) {
-            Ok(_) => {
-                self.bytes += bytes;
-                Ok(())
-            }
-            Err(_) => Err(Status::resource_exhausted(format!(
-                "requests and answers that are under way would hold more than {} MiB: ask for less at once",
-                BUDGET >> 20
-            ))),
+        let Budget { all, readers } = &*self.budget;
+        let exhausted = |of: &str, most: usize| {
+            Err(Status::resource_exhausted(format!(
+                "requests and answers{of} that are under way would hold more than {} MiB: ask for less at once",
+                most >> 20
+            )))
+        };
+        let reads = self.caller == Caller::Reader;
+        if reads && !take(readers, bytes) {
+            return exhausted(" of readers", READERS_BUDGET);
         }
+        if !take(all, bytes) {
+            if reads {
+                readers.fetch_add(bytes, Ordering::Relaxed);
+            }
+            return exhausted("", BUDGET);
+        }
+        self.bytes += bytes;
+        Ok(())
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.budget.0.fetch_add(self.bytes, Ordering::Relaxed);
+        self.budget.all.fetch_add(self.bytes, Ordering::Relaxed);
+        if self.caller == Caller::Reader {
+            self.budget.readers.fetch_add(self.bytes, Ordering::Relaxed);
+        }
     }
 }
 
@@ -87,17 +120,23 @@ pub struct Intake<S> {
     streams: S,
     budget: Arc<Budget>,
     methods: Arc<[MethodDescriptor]>,
-    longest: usize,
+    longest: Longest,
+}
+
+/// Bytes of the longest request of each kind of client.
+#[derive(Clone, Copy, Debug)]
+pub struct Longest {
+    pub controller: usize,
+    pub reader: usize,
 }
 
 impl<S> Intake<S> {
-    /// `longest`: bytes of a request.
     pub fn new(
         service: S,
         streams: S,
         budget: Arc<Budget>,
         methods: impl Iterator<Item = MethodDescriptor>,
-        longest: usize,
+        longest: Longest,
     ) -> Self {
         Self {
             service,
@@ -135,22 +174,38 @@ where
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let client = request.extensions().get::<Admitted>();
+        let call = client.map(|client| client.calls.begin());
+        let caller = client.map_or(Caller::Reader, |client| client.caller);
         let method = self.method(request.uri().path());
         let (Some(method), longest) = (method, self.longest) else {
             return Box::pin(self.service.call(request));
         };
         if method.is_client_streaming() {
-            return Box::pin(self.streams.call(request));
+            let answer = self.streams.call(request);
+            return Box::pin(async { Ok(held(answer.await?, call)) });
         }
         let mut service = self.service.clone();
-        let mut share = self.budget.share();
+        let mut share = self.budget.share(caller);
         Box::pin(async move {
             let (parts, mut body) = request.into_parts();
-            let gathered = match gather(&mut body, longest, &mut share).await {
+            let gathered = match caller {
+                Caller::Controller => gather(&mut body, longest.controller, &mut share).await,
+                Caller::Reader => {
+                    let gathered = gather(&mut body, longest.reader, &mut share);
+                    let late = |_| {
+                        Err(Status::deadline_exceeded(
+                            "the request took too long to come",
+                        ))
+                    };
+                    timeout(READERS_TIME, gathered).await.unwrap_or_else(late)
+                }
+            };
+            let gathered = match gathered {
                 Ok(gathered) => gathered,
                 Err(status) => {
                     drop(share);
-                    drain(&mut body).await;
+                    let _ = timeout(READERS_TIME, drain(&mut body)).await;
                     return Ok(status.into_http());
                 }
             };
@@ -161,13 +216,15 @@ where
             let body = Body::new(Whole(Some(gathered)));
             let mut answer = service.call(http::Request::from_parts(parts, body)).await?;
             drop(share);
-            let held = answer.extensions_mut().remove::<Arc<Share>>();
-            Ok(match held {
-                Some(held) => answer.map(|body| Body::new(Held { body, _held: held })),
-                None => answer,
-            })
+            let share = answer.extensions_mut().remove::<Arc<Share>>();
+            Ok(held(answer, (share, call)))
         })
     }
+}
+
+/// An answer that holds something until the client has taken it.
+fn held<T: Send + Unpin + 'static>(answer: http::Response<Body>, held: T) -> http::Response<Body> {
+    answer.map(|body| Body::new(Held { body, _held: held }))
 }
 
 async fn next(body: &mut Body) -> Option<Result<Frame<Bytes>, Status>> {
@@ -212,13 +269,12 @@ impl HttpBody for Whole {
     }
 }
 
-/// An answer that holds a share of the budget.
-struct Held {
+struct Held<T> {
     body: Body,
-    _held: Arc<Share>,
+    _held: T,
 }
 
-impl HttpBody for Held {
+impl<T: Unpin> HttpBody for Held<T> {
     type Data = Bytes;
     type Error = Status;
 
@@ -227,6 +283,15 @@ impl HttpBody for Held {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    /// A refusal is headers alone: gRPC takes an empty frame behind them for a broken stream.
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

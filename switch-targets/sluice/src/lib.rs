@@ -1,7 +1,8 @@
 //! The sluice P4 software switch: ports and P4Runtime around sluice-pipeline.
 //!
 //! ```text
-//!   controller ── mTLS ── listener ─► server ─┬─ intake ── reckon              how much at once
+//!   controller ── mTLS ── listener ── admission      whose connections stay
+//!                            └──────► server ─┬─ intake ── reckon              how much at once
 //!                                             ├─ session ── arbitration, role    who may write what
 //!                                             ├─ pipeline_config ── schema       which program runs
 //!                                             │       └─ reconcile               what the next one keeps
@@ -15,10 +16,12 @@
 
 #![deny(unsafe_code)]
 
+pub mod admission;
 pub mod arbitration;
 #[cfg(test)]
 mod arbitration_tests;
 pub mod command;
+pub mod condition;
 pub mod config;
 pub mod dataplane;
 pub mod device;

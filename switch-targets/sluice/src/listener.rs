@@ -1,118 +1,209 @@
 //! Accepts TCP, then TLS, and hands over connections with whose they are.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
-use tracing::{debug, warn};
+use tracing::debug;
 
+use crate::admission::{Admission, Admitted, Arrived, Full, Prefix, Refused};
+use crate::condition::{Condition, Conditions};
 use crate::tls::{Caller, Names};
 
-/// A client's connection, which takes one of [`CONNECTIONS`] slots.
+/// A client's connection, until it ends or [`Admission`] drops its handle.
 pub struct Connection {
     stream: TlsStream<TcpStream>,
-    caller: Caller,
-    _slot: OwnedSemaphorePermit,
+    place: Place,
+    /// Ready, or taken, when the connection must end.
+    dropped: Option<oneshot::Receiver<()>>,
 }
 
-/// Handshakes under way at once.
-const HANDSHAKES: usize = 128;
-/// Clients that are connected at once.
-const CONNECTIONS: usize = 256;
-const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+/// Who may connect, and who connects.
+pub struct Port {
+    pub listener: TcpListener,
+    pub config: watch::Receiver<Arc<ServerConfig>>,
+    pub names: Names,
+    /// Without any, everywhere is allowed.
+    pub allowed: Vec<Prefix>,
+    pub conditions: Arc<Conditions>,
+}
+
+const HANDSHAKE_TIME: Duration = Duration::from_secs(3);
 /// After the operating system refused a connection, most likely for want of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Runs until the receiver is dropped.
-pub async fn accept(
-    listener: TcpListener,
-    config: watch::Receiver<Arc<ServerConfig>>,
-    names: Names,
-    ready: mpsc::Sender<io::Result<Connection>>,
-) {
-    let names = Arc::new(names);
-    let slots = Arc::new(Semaphore::new(HANDSHAKES));
-    let connections = Arc::new(Semaphore::new(CONNECTIONS));
-    loop {
-        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
-            return;
-        };
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = ready.closed() => return,
-        };
-        let (stream, peer) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(PAUSE).await;
+type Shared = Arc<Mutex<Admission<oneshot::Sender<()>>>>;
+
+impl Port {
+    /// Runs until the receiver of `ready` is dropped.
+    pub async fn accept(self, ready: mpsc::Sender<io::Result<Connection>>) {
+        let names = Arc::new(self.names);
+        let admission: Shared = Arc::default();
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
+                () = ready.closed() => return,
+            };
+            let (stream, peer) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    self.conditions.met(Condition::Unaccepted, error);
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
+            };
+            let source = peer.ip().to_canonical();
+            if !self.allowed.is_empty() && !self.allowed.iter().any(|it| it.contains(source)) {
+                self.conditions.met(Condition::NotAllowed, source);
                 continue;
             }
-        };
-        let acceptor = TlsAcceptor::from(Arc::clone(&config.borrow()));
-        let (names, ready) = (Arc::clone(&names), ready.clone());
-        let connections = Arc::clone(&connections);
-        tokio::spawn(async move {
-            if let Some((stream, caller)) = handshake(&acceptor, &names, stream, peer).await {
-                match connections.try_acquire_owned() {
-                    Ok(_slot) => {
-                        let connection = Connection {
-                            stream,
-                            caller,
-                            _slot,
-                        };
-                        drop(ready.send(Ok(connection)).await);
-                    }
-                    Err(_) => {
-                        warn!(%peer, "refused a connection: {CONNECTIONS} clients are connected");
-                    }
-                }
+            let (handle, dropped) = oneshot::channel();
+            let (arrived, full) = admission.lock().arrive(source, handle);
+            if let Some(full) = full {
+                self.conditions
+                    .met(Condition::Crowded, crowded(full, source));
             }
-            drop(slot);
-        });
+            let newcomer = Newcomer {
+                source,
+                arrived,
+                admission: Arc::clone(&admission),
+                conditions: Arc::clone(&self.conditions),
+            };
+            let acceptor = TlsAcceptor::from(Arc::clone(&self.config.borrow()));
+            let (names, ready) = (Arc::clone(&names), ready.clone());
+            tokio::spawn(async move {
+                if let Some(connection) = newcomer
+                    .shake_hands(&acceptor, &names, stream, dropped)
+                    .await
+                {
+                    drop(ready.send(Ok(connection)).await);
+                }
+            });
+        }
     }
 }
 
-async fn handshake(
-    acceptor: &TlsAcceptor,
-    names: &Names,
-    stream: TcpStream,
-    peer: SocketAddr,
-) -> Option<(TlsStream<TcpStream>, Caller)> {
-    let _ = stream.set_nodelay(true);
-    match tokio::time::timeout(HANDSHAKE_TIME, acceptor.accept(stream)).await {
-        Ok(Ok(connection)) => {
-            let shown = connection.get_ref().1.peer_certificates()?.first()?;
-            let caller = names.caller(shown).ok()?;
-            debug!(%peer, ?caller, "connected");
-            Some((connection, caller))
+fn crowded(full: Full, source: IpAddr) -> String {
+    let reason = match full {
+        Full::Address => "the limit of its address, or of its IPv6 /64",
+        Full::Site => "the limit of its IPv6 /48",
+        Full::All => "the limit of all addresses",
+    };
+    format!("{source}: {reason}")
+}
+
+/// A connection before its handshake.
+struct Newcomer {
+    source: IpAddr,
+    arrived: Arrived,
+    admission: Shared,
+    conditions: Arc<Conditions>,
+}
+
+impl Newcomer {
+    async fn shake_hands(
+        self,
+        acceptor: &TlsAcceptor,
+        names: &Names,
+        stream: TcpStream,
+        mut dropped: oneshot::Receiver<()>,
+    ) -> Option<Connection> {
+        let _ = stream.set_nodelay(true);
+        let source = self.source;
+        let handshake = async {
+            stream.readable().await?;
+            self.admission.lock().speak(self.arrived);
+            acceptor.accept(stream).await
+        };
+        let done = tokio::select! {
+            done = tokio::time::timeout(HANDSHAKE_TIME, handshake) => done,
+            _ = &mut dropped => return None,
+        };
+        let failed = |condition, detail: String| {
+            self.admission.lock().fail(self.arrived);
+            self.conditions.met(condition, detail);
+        };
+        let stream = match done {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => {
+                failed(Condition::Handshake, format!("{source}: {error}"));
+                return None;
+            }
+            Err(_) => {
+                failed(
+                    Condition::Slow,
+                    format!("{source}: {} s", HANDSHAKE_TIME.as_secs()),
+                );
+                return None;
+            }
+        };
+        let shown = stream
+            .get_ref()
+            .1
+            .peer_certificates()
+            .and_then(<[_]>::first);
+        let Some(caller) = shown.and_then(|shown| names.caller(shown).ok()) else {
+            failed(Condition::Handshake, format!("{source}: no certificate"));
+            return None;
+        };
+        let admitted = self
+            .admission
+            .lock()
+            .admit(self.arrived, caller, Instant::now());
+        match admitted {
+            Ok(client) => {
+                debug!(%source, ?caller, "connected");
+                Some(Connection {
+                    stream,
+                    place: Place {
+                        client,
+                        admission: self.admission,
+                    },
+                    dropped: Some(dropped),
+                })
+            }
+            Err(Refused::Gone) => None,
+            Err(Refused::Busy(limit)) => {
+                let kind = match caller {
+                    Caller::Controller => "controllers",
+                    Caller::Reader => "readers",
+                };
+                self.conditions
+                    .met(Condition::Busy, format!("{source}: {limit} {kind}"));
+                None
+            }
         }
-        Ok(Err(error)) => {
-            warn!(%peer, %error, "refused a connection");
-            None
-        }
-        Err(_) => {
-            warn!(%peer, "refused a connection: no TLS handshake within {} s", HANDSHAKE_TIME.as_secs());
-            None
-        }
+    }
+}
+
+/// Given back when it goes.
+struct Place {
+    client: Admitted,
+    admission: Shared,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.admission.lock().leave(&self.client);
     }
 }
 
 impl Connected for Connection {
-    type ConnectInfo = Caller;
+    type ConnectInfo = Admitted;
 
     fn connect_info(&self) -> Self::ConnectInfo {
-        self.caller
+        self.place.client.clone()
     }
 }
 
@@ -122,6 +213,12 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let waits =
+            |dropped: &mut oneshot::Receiver<()>| Pin::new(dropped).poll(context).is_pending();
+        if !self.dropped.as_mut().is_some_and(waits) {
+            self.dropped = None;
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
         Pin::new(&mut self.stream).poll_read(context, buffer)
     }
 }

@@ -10,19 +10,19 @@ use std::time::Instant;
 use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
 use esp::AllowedSuites;
 use sluice::command::{Command, CommandLine, ProgramArgs, TraceArgs, unhex};
+use sluice::condition::Conditions;
 use sluice::config::{Args, KEK_LEN, read_kek};
 use sluice::dataplane::DataPlane;
 use sluice::device::Device;
 use sluice::forwarder::Forwarder;
+use sluice::listener::Port;
 use sluice::metrics::{self, Source};
 use sluice::packet_io::{self, PacketIo};
 use sluice::ports;
 use sluice::trace::control::{self, Control};
 use sluice::trace::offline::{Bench, packets};
 use sluice::trace::render;
-use sluice::{
-    digest_pump, esp_engine, idle_pump, listener, packet_hash, payload_tail, server, supervision,
-};
+use sluice::{digest_pump, esp_engine, idle_pump, packet_hash, payload_tail, server, supervision};
 use sluice_pipeline::ExternRegistry;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -196,15 +196,23 @@ async fn run(args: &Args) -> Result<(), Fault> {
     let plane = Arc::new(DataPlane::new(learned, Arc::new(packet_io), threads));
     let device = Arc::new(Device::new(args.device_id, Arc::clone(&plane), externs));
     let (alive, mut data_plane_ended) = mpsc::unbounded_channel();
-    let controlled = control.map(|control| tokio::spawn(control.run(Arc::clone(&plane))));
+    let conditions = Arc::new(Conditions::default());
+    let controlled = control
+        .map(|control| tokio::spawn(control.run(Arc::clone(&plane), Arc::clone(&conditions))));
     let forwarder = Forwarder::start(&plane, ports, &alive)?;
     tokio::spawn(digest_pump::run(Arc::clone(&device), from_data_plane));
     tokio::spawn(idle_pump::run(Arc::clone(&device)));
     tokio::spawn(packet_io::run(Arc::clone(&device), punted));
     let (accepted, connections) = mpsc::channel(CONNECTIONS);
-    let names = identity.names.clone();
+    let port = Port {
+        listener,
+        config: tls,
+        names: identity.names.clone(),
+        allowed: args.allowed_sources.clone(),
+        conditions: Arc::clone(&conditions),
+    };
     tokio::spawn(identity.follow(serving));
-    tokio::spawn(listener::accept(listener, tls, names, accepted));
+    tokio::spawn(port.accept(accepted));
     if let Some(listener) = metrics {
         let source = Source {
             device: Arc::clone(&device),
@@ -212,8 +220,13 @@ async fn run(args: &Args) -> Result<(), Fault> {
             hash_keys_refused,
             started: Instant::now(),
         };
-        tokio::spawn(metrics::serve(listener, Arc::new(source)));
+        tokio::spawn(metrics::serve(
+            listener,
+            Arc::new(source),
+            Arc::clone(&conditions),
+        ));
     }
+    tokio::spawn(async move { conditions.sum_up().await });
     tokio::spawn(supervision::watch(Arc::clone(&device.plane)));
     let serve = server::router(device)?.serve_with_incoming(ReceiverStream::new(connections));
 

@@ -12,8 +12,9 @@ use tonic::transport::Server;
 use tonic::transport::server::Router;
 use tonic::{Code, Request, Response, Status, Streaming};
 
+use crate::admission::Admitted;
 use crate::device::Device;
-use crate::intake::{Intake, Share};
+use crate::intake::{Intake, Longest, Share};
 use crate::proto::DESCRIPTORS;
 use crate::proto::p4rt::p4_runtime_server::{self, P4Runtime, P4RuntimeServer};
 use crate::proto::p4rt::{
@@ -26,13 +27,17 @@ use crate::{pipeline_config, read, session, write};
 
 /// The specification that this follows.
 const API_VERSION: &str = "1.5.0";
-/// Bytes of the longest request; a program's JSON is the reason.
+/// Bytes of a controller's longest request; a program's JSON is the reason.
 const MAX_REQUEST: usize = 64 << 20;
+/// Bytes of a reader's longest request.
+const MAX_QUESTION: usize = 1 << 20;
 /// A client that does not answer for these two together is gone, and with it the primary.
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
 const KEEPALIVE_WITHIN: Duration = Duration::from_secs(5);
 /// Calls of one connection at once.
 const MAX_CALLS: u32 = 64;
+/// Bytes of a request's headers together.
+const MAX_HEADERS: u32 = 16 << 10;
 /// Bytes of the longest message of a stream: a packet, or a role with its config.
 const MAX_MESSAGE: usize = 256 << 10;
 /// Bytes in memory for one of a config that is read: the message, and the same encoded.
@@ -53,12 +58,16 @@ pub fn router(device: Arc<Device>) -> Result<Router, DescriptorError> {
         service.max_decoding_message_size(MAX_MESSAGE),
         memory,
         methods,
-        MAX_REQUEST,
+        Longest {
+            controller: MAX_REQUEST,
+            reader: MAX_QUESTION,
+        },
     );
     Ok(Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE_EVERY))
         .http2_keepalive_timeout(Some(KEEPALIVE_WITHIN))
         .max_concurrent_streams(Some(MAX_CALLS))
+        .http2_max_header_list_size(Some(MAX_HEADERS))
         .add_service(intake))
 }
 
@@ -70,8 +79,8 @@ fn holding<T>(share: Share, answer: T) -> Response<T> {
 }
 
 fn caller_of<T>(request: &Request<T>) -> Caller {
-    let caller = request.extensions().get();
-    caller.copied().unwrap_or(Caller::Reader)
+    let client = request.extensions().get::<Admitted>();
+    client.map_or(Caller::Reader, |client| client.caller)
 }
 
 fn writes<T>(request: &Request<T>) -> Result<(), Status> {
@@ -102,9 +111,15 @@ impl P4Runtime for Service {
         &self,
         request: Request<ReadRequest>,
     ) -> Result<Response<Self::ReadStream>, Status> {
+        let caller = caller_of(&request);
+        // One reader at most stands before a controller.
+        let _turn_of_readers = match caller {
+            Caller::Reader => Some(self.0.readers.lock().await),
+            Caller::Controller => None,
+        };
         let _turn = self.0.reading.lock().await;
         let responses = read::read(&self.0, request.into_inner()).await?;
-        let mut share = self.0.memory.share();
+        let mut share = self.0.memory.share(caller);
         share.grow(read::size(&responses))?;
         Ok(holding(share, tokio_stream::iter(responses)))
     }
@@ -122,8 +137,9 @@ impl P4Runtime for Service {
         &self,
         request: Request<GetForwardingPipelineConfigRequest>,
     ) -> Result<Response<GetForwardingPipelineConfigResponse>, Status> {
+        let caller = caller_of(&request);
         let config = pipeline_config::get(&self.0, request.into_inner()).await?;
-        let mut share = self.0.memory.share();
+        let mut share = self.0.memory.share(caller);
         share.grow(CONFIG * config.as_ref().map_or(0, Message::encoded_len))?;
         Ok(holding(
             share,

@@ -18,8 +18,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{NoServerSessionStorage, VerifierBuilderError, WebPkiClientVerifier};
 use rustls::{
-    CertificateError, DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig,
-    SignatureScheme,
+    CertificateError, DigitallySignedStruct, DistinguishedName, OtherError, RootCertStore,
+    ServerConfig, SignatureScheme,
 };
 use thiserror::Error;
 use tokio::sync::watch;
@@ -172,6 +172,11 @@ fn file_error<E: ToString>(what: &'static str, path: &Path) -> impl Fn(E) -> Tls
     }
 }
 
+/// Why a certificate of the right authority is refused.
+#[derive(Debug, Error)]
+#[error("a certificate of the right authority: {0}")]
+struct NotAdmitted(String);
+
 /// WebPKI's verifier, and what it does not ask of a client.
 #[derive(Debug)]
 struct NamedOnly {
@@ -234,11 +239,8 @@ impl ClientCertVerifier for NamedOnly {
             .chain
             .verify_client_cert(end_entity, intermediates, now)?;
         self.names.caller(end_entity).map_err(|reason| {
-            warn!(
-                reason,
-                "refused a client certificate of the right authority"
-            );
-            rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure)
+            let reason = OtherError(Arc::new(NotAdmitted(reason)));
+            rustls::Error::InvalidCertificate(CertificateError::Other(reason))
         })?;
         Ok(verified)
     }

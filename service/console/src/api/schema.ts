@@ -921,6 +921,43 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/session/notices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List what one should know and has not dismissed
+         * @description Newest first, a hundred at most; for 90 days. To owners: what others do that touches who can get in.
+         */
+        get: operations["list_notices_api_v1_session_notices_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/session/notices/{notice_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Dismiss a notice and all before it */
+        delete: operations["dismiss_api_v1_session_notices__notice_id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/session/passkey": {
         parameters: {
             query?: never;
@@ -2137,6 +2174,31 @@ export interface components {
             pending: string;
             /** Totp Uri */
             totp_uri: string;
+        };
+        /**
+         * NoticeOut
+         * @description What somebody did that touches who can get in; the fields are as in the audit log.
+         */
+        NoticeOut: {
+            /** Action */
+            action: string;
+            /** Actor */
+            actor: string;
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /** Details */
+            details: {
+                [key: string]: string | number;
+            };
+            /** Id */
+            id: number;
+            /** Object */
+            object: string;
+            /** Source */
+            source: string | null;
         };
         /**
          * OidcIn
@@ -5654,6 +5716,72 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["NewAuthenticatorOut"];
                 };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    list_notices_api_v1_session_notices_get: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description With a session's cookie, for every write */
+                "X-CSRF-Token"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NoticeOut"][];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    dismiss_api_v1_session_notices__notice_id__delete: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description With a session's cookie, for every write */
+                "X-CSRF-Token"?: string | null;
+            };
+            path: {
+                notice_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description Default Response */
             default: {

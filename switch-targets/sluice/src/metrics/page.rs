@@ -10,44 +10,53 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::oneshot;
 use tokio::time::timeout;
-use tracing::warn;
 
 use super::Source;
+use crate::admission::{Crowd, Limits};
+use crate::condition::{Condition, Conditions};
 
 const TEXT: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
-/// Scrapers at once.
-const CONNECTIONS: usize = 8;
-/// How long a connection may last: a scrape takes milliseconds.
+/// Scrapers at once. At a limit the oldest goes, so that a scrape, which takes milliseconds, finds a place.
+const CONNECTIONS: Limits = Limits {
+    all: 16,
+    address: 4,
+    site: 8,
+};
+/// How long a connection may last.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs until the process ends.
-pub async fn serve(listener: TcpListener, source: Arc<Source>) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
+pub async fn serve(listener: TcpListener, source: Arc<Source>, conditions: Arc<Conditions>) {
+    let crowd = Arc::new(Mutex::new(Crowd::new(CONNECTIONS)));
     loop {
-        let Ok(permit) = Arc::clone(&room).acquire_owned().await else {
-            return;
-        };
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
-                warn!(%error, "a connection for metrics failed");
+                conditions.met(Condition::Unaccepted, format!("for metrics: {error}"));
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
         };
         let source = Arc::clone(&source);
+        let (handle, dropped) = oneshot::channel::<()>();
+        let (number, _) = crowd.lock().arrive(peer.ip().to_canonical(), handle);
+        let crowd = Arc::clone(&crowd);
         tokio::spawn(async move {
             let service = service_fn(|request| answer(&source, request));
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .max_buf_size(16384)
                 .serve_connection(TokioIo::new(stream), service);
-            let _ = timeout(PATIENCE, connection).await;
-            drop(permit);
+            tokio::select! {
+                _ = timeout(PATIENCE, connection) => {}
+                _ = dropped => {}
+            }
+            crowd.lock().leave(number);
         });
     }
 }

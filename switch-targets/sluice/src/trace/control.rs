@@ -12,11 +12,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
-use tracing::{info, warn};
+use tracing::info;
 
 use super::{Filter, Format, render};
+use crate::condition::{Condition, Conditions};
 use crate::dataplane::DataPlane;
 
 /// Bytes of a request.
@@ -27,6 +28,10 @@ pub const MAX_COUNT: u64 = 100_000;
 pub const TAKEN: &str = "taken";
 /// Packets between the data plane and the client.
 const BACKLOG: usize = 64;
+/// Clients at once.
+const CONNECTIONS: usize = 8;
+/// After the operating system refused a connection.
+const PAUSE: Duration = Duration::from_millis(100);
 /// How long a client may take for its request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -57,21 +62,32 @@ impl Control {
     }
 
     /// Answers clients.
-    pub async fn run(self, plane: Arc<DataPlane>) {
+    pub async fn run(self, plane: Arc<DataPlane>, conditions: Arc<Conditions>) {
+        let room = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
             match self.listener.accept().await {
                 Ok((stream, _)) if may_ask(&stream) => {
+                    let Ok(permit) = Arc::clone(&room).try_acquire_owned() else {
+                        continue;
+                    };
                     let plane = Arc::clone(&plane);
                     tokio::spawn(async move {
+                        let _permit = permit;
                         if let Err(error) = answer(&plane, stream).await {
                             info!(%error, "a trace ended");
                         }
                     });
                 }
-                Ok(_) => warn!("a user other than root was refused on the control socket"),
+                Ok((stream, _)) => {
+                    let user = stream.peer_cred().map_or(u32::MAX, |peer| peer.uid());
+                    conditions.met(Condition::Foreign, format!("user {user}"));
+                }
                 Err(error) => {
-                    warn!(%error, "the control socket is gone");
-                    return;
+                    conditions.met(
+                        Condition::Unaccepted,
+                        format!("on the control socket: {error}"),
+                    );
+                    tokio::time::sleep(PAUSE).await;
                 }
             }
         }

@@ -99,6 +99,11 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_TUNNEL_OUTDATED: _Reason.ValueType  # 65
     REASON_POSTURE_NOT_MET: _Reason.ValueType  # 70
     """What is asked for, further."""
+    REASON_METHOD_NOT_ALLOWED: _Reason.ValueType  # 71
+    """Of a request to the REST API."""
+    REASON_BODY_TOO_LARGE: _Reason.ValueType  # 72
+    REASON_BODY_LATE: _Reason.ValueType  # 73
+    REASON_MEDIA_TYPE_UNSUPPORTED: _Reason.ValueType  # 74
     REASON_ADDRESS_COLLISION: _Reason.ValueType  # 80
     """What stands in the way, further."""
     REASON_DNS_REBINDING: _Reason.ValueType  # 81
@@ -113,6 +118,8 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """Why a tunnel moves, further."""
     REASON_PROOF_NEEDED: _Reason.ValueType  # 100
     """Who is asking, further."""
+    REASON_SIGN_IN_SLOWED: _Reason.ValueType  # 101
+    REASON_LAST_SIGN_IN: _Reason.ValueType  # 102
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
     """A typed refusal or fault. Numbers are stable for ever; a client that meets an unknown one shows the texts it was sent.
@@ -191,6 +198,11 @@ REASON_PEER_SILENT: Reason.ValueType  # 64
 REASON_TUNNEL_OUTDATED: Reason.ValueType  # 65
 REASON_POSTURE_NOT_MET: Reason.ValueType  # 70
 """What is asked for, further."""
+REASON_METHOD_NOT_ALLOWED: Reason.ValueType  # 71
+"""Of a request to the REST API."""
+REASON_BODY_TOO_LARGE: Reason.ValueType  # 72
+REASON_BODY_LATE: Reason.ValueType  # 73
+REASON_MEDIA_TYPE_UNSUPPORTED: Reason.ValueType  # 74
 REASON_ADDRESS_COLLISION: Reason.ValueType  # 80
 """What stands in the way, further."""
 REASON_DNS_REBINDING: Reason.ValueType  # 81
@@ -205,6 +217,8 @@ REASON_GATEWAY_REPLACED: Reason.ValueType  # 90
 """Why a tunnel moves, further."""
 REASON_PROOF_NEEDED: Reason.ValueType  # 100
 """Who is asking, further."""
+REASON_SIGN_IN_SLOWED: Reason.ValueType  # 101
+REASON_LAST_SIGN_IN: Reason.ValueType  # 102
 Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 @_typing.final

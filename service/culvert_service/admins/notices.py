@@ -1,0 +1,78 @@
+"""What administrators are told when they look next: how others, or strangers, have touched who can get in."""
+
+from __future__ import annotations
+
+from culvert_db import ActorKind, Admin, AdminNotice, Sessions, WrongCodes
+from culvert_proto import CulvertError, Reason
+from sqlalchemy import delete, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from culvert_service.admins import repository
+from culvert_service.admins.guesses import CODE_GUESSES
+from culvert_service.admins.schemas import NoticeOut
+from culvert_service.audit import log as audit
+from culvert_service.audit.log import Line, acting
+from culvert_service.rest.prefix import limit_keys
+
+# Of one administrator, newest first: the audit log has all of them.
+NOTICES_MAX = 100
+_SOURCES_SAID = 5
+
+
+async def tell_owners(session: AsyncSession, line: Line) -> None:
+    """The line, in the log and to each owner but the one that acts, in the session's transaction."""
+    audit.tell(session, line)
+    actor = line.actor or acting.get()
+    own = actor.name if actor.kind is ActorKind.ADMIN else None
+    for owner in await repository.confirmed_owners(session):
+        if owner.name != own:
+            session.add(_notice(owner.id, line))
+
+
+async def tell_of_wrong_codes(session: AsyncSession, admin: Admin) -> None:
+    """The administrator who signs in now, unless the wrong codes were a few and from where they are."""
+    rows = list(await session.scalars(select(WrongCodes).where(WrongCodes.admin_id == admin.id)))
+    if not rows:
+        return
+    await session.execute(delete(WrongCodes).where(WrongCodes.admin_id == admin.id))
+    count, here = sum(row.failures for row in rows), limit_keys(acting.get().source)[0]
+    if count < CODE_GUESSES and all(row.source == here for row in rows):
+        return
+    rows.sort(key=lambda row: row.failures, reverse=True)
+    sources = ", ".join(row.source for row in rows[:_SOURCES_SAID])
+    more = f" and {len(rows) - _SOURCES_SAID} more" if len(rows) > _SOURCES_SAID else ""
+    details = {"codes": count, "from": sources + more}
+    session.add(_notice(admin.id, Line("admin.wrong-codes", f"admin/{admin.name}", details)))
+
+
+class Notices:
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    async def list(self, name: str) -> list[NoticeOut]:
+        """Newest first."""
+        query = select(AdminNotice).join(Admin, Admin.id == AdminNotice.admin_id).where(Admin.name == name)
+        async with self._sessions() as session:
+            rows = await session.scalars(query.order_by(AdminNotice.id.desc()).limit(NOTICES_MAX))
+            return [NoticeOut.model_validate(row, from_attributes=True) for row in rows]
+
+    async def dismiss(self, name: str, until: int) -> None:
+        """This one and all before it. Raises CulvertError NOT_FOUND."""
+        whose = select(Admin.id).where(Admin.name == name).scalar_subquery()
+        which = (AdminNotice.admin_id == whose, AdminNotice.id <= until)
+        async with self._sessions.begin() as session:
+            gone = await session.scalars(delete(AdminNotice).where(*which).returning(AdminNotice.id))
+            if until not in gone.all():
+                raise CulvertError(Reason.NOT_FOUND, what=f"The notice {until}")
+
+
+def _notice(admin_id: int, line: Line) -> AdminNotice:
+    actor = line.actor or acting.get()
+    return AdminNotice(
+        admin_id=admin_id,
+        actor=actor.name,
+        source=actor.source,
+        action=line.action,
+        object=line.object,
+        details=dict(line.details),
+    )

@@ -1,0 +1,197 @@
+"""Who calls and how often, then how much: before a byte of a body is read, and before any of it is parsed.
+
+    path and method ─► authentication, permission, rate ─► size, time, JSON within bounds ─► the application
+      404, 405           401, 403, 429                       413, 415, 408, 422
+
+FastAPI would read and parse the whole body first, and only then run what a path depends on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from culvert_proto import CulvertError, Reason
+from fastapi.routing import APIRoute
+from starlette.requests import ClientDisconnect, Request
+from starlette.routing import BaseRoute, Mount, compile_path
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from culvert_service.rest import strict_json
+from culvert_service.rest.access import Access
+from culvert_service.rest.problem import MethodError
+from culvert_service.rest.rates import Rates
+from culvert_service.rest.strict_json import JsonError
+
+# From the first byte that is awaited to the last.
+BODY_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Of a body: bytes, and values and names of its JSON. Chosen so that no parser holds the loop for 10 ms."""
+
+    octets: int
+    values: int
+
+
+# A certificate signing request, the answer of an authenticator, a gateway with 1,024 neighbours.
+SMALL = Size(64 << 10, 2_500)
+# 10,000 names of people or resources, of 63 characters each.
+LISTS = Size(768 << 10, 12_000)
+_WITH_LISTS = re.compile(r"/(groups|policies|resources|dns/zones)(/|$)")
+_METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE")
+
+
+class Gate(Enum):
+    """What a caller passes before a body is read."""
+
+    # Nothing: it is answered from memory.
+    OPEN = auto()
+    # The rate of its address.
+    ANYONE = auto()
+    # A token or a session that may, and its rate.
+    ADMINISTRATOR = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One path of the application, and the methods that it has."""
+
+    path: str
+    pattern: re.Pattern[str]
+    methods: frozenset[str]
+    gate: Gate
+    size: Size
+    # Whether it reads a body, which is JSON.
+    reads: bool
+
+
+def ways(routes: Iterable[BaseRoute], gate: Gate, prefix: str = "") -> list[Way]:
+    """Of an application or a router. `prefix` is where it stands."""
+    return [_way(route, gate, prefix) for route in routes if isinstance(route, APIRoute | Mount)]
+
+
+def _way(route: APIRoute | Mount, gate: Gate, prefix: str) -> Way:
+    path = prefix + route.path
+    if isinstance(route, Mount):
+        return Way(path, route.path_regex, frozenset({"GET", "HEAD"}), gate, SMALL, reads=False)
+    bulky = gate is Gate.ADMINISTRATOR and _WITH_LISTS.match(route.path)
+    return Way(
+        path,
+        compile_path(path)[0],
+        frozenset(route.methods or ()),
+        gate,
+        LISTS if bulky else SMALL,
+        reads=route.body_field is not None,
+    )
+
+
+class Admission:
+    """ASGI middleware."""
+
+    def __init__(self, app: ASGIApp, *, access: Access, rates: Rates, ways: Sequence[Way]) -> None:
+        self._app = app
+        self._access = access
+        self._rates = rates
+        self._ways = ways
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Raises CulvertError."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        way = await self._way(request)
+        if way is None:
+            await self._app(scope, receive, send)
+            return
+        # For who counts calls by their path; the application says it of those that get so far.
+        scope["route"] = way
+        if way.gate is Gate.ADMINISTRATOR:
+            await self._access.admit(request)
+        elif way.gate is Gate.ANYONE:
+            await self._rates.anyone(request)
+        try:
+            body = await _body(request, way)
+        except ClientDisconnect:
+            return
+        await self._app(scope, receive if body is None else _replayed(body, receive), send)
+
+    async def _way(self, request: Request) -> Way | None:
+        """None: there is nothing at this path. Raises CulvertError RATE_LIMITED or METHOD_NOT_ALLOWED."""
+        method, path = request.method, str(request.scope["path"])
+        here = [way for way in self._ways if way.pattern.match(path)]
+        for way in here:
+            if method in way.methods:
+                return way
+        await self._rates.anyone(request)
+        if not here and method in _METHODS:
+            return None
+        allowed = sorted(set[str]().union(*(way.methods for way in here)) or _METHODS)
+        raise MethodError(request.method, allowed)
+
+
+async def _body(request: Request, way: Way) -> bytes | None:
+    """None: there is none, by its headers.
+
+    Raises CulvertError BODY_TOO_LARGE, BODY_LATE, MEDIA_TYPE_UNSUPPORTED or REQUEST_INVALID; ClientDisconnect.
+    """
+    declared = request.headers.get("content-length", "0")
+    if not (declared.isascii() and declared.isdigit()):
+        raise CulvertError(Reason.REQUEST_INVALID, why="Content-Length is not a number")
+    if declared == "0" and "transfer-encoding" not in request.headers:
+        return None
+    # As texts: thousands of digits are not worth a number.
+    if len(declared) > len(str(way.size.octets)) or int(declared) > way.size.octets:
+        raise CulvertError(Reason.BODY_TOO_LARGE, limit=way.size.octets)
+    if way.reads:
+        _check_type(request)
+    body = await _read(request, way.size.octets)
+    if way.reads and body:
+        try:
+            strict_json.parse(body, way.size.values)
+        except JsonError as error:
+            raise CulvertError(Reason.REQUEST_INVALID, why=f"the body cannot be used: {error}") from None
+        # What waits has its turn before the application parses once more.
+        await asyncio.sleep(0)
+    return body
+
+
+def _check_type(request: Request) -> None:
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding != "identity":
+        raise CulvertError(Reason.MEDIA_TYPE_UNSUPPORTED, found=f"encoded as {encoding[:40]}")
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise CulvertError(Reason.MEDIA_TYPE_UNSUPPORTED, found=kind[:80] or "of no media type")
+
+
+async def _read(request: Request, octets_max: int) -> bytes:
+    parts = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for part in request.stream():
+                parts += part
+                if len(parts) > octets_max:
+                    raise CulvertError(Reason.BODY_TOO_LARGE, limit=octets_max)
+    except TimeoutError:
+        raise CulvertError(Reason.BODY_LATE, seconds=int(BODY_SECONDS)) from None
+    return bytes(parts)
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """The body that was read, and then what the server says: that the caller is gone."""
+    given = False
+
+    async def replay() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay

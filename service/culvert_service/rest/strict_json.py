@@ -1,0 +1,104 @@
+"""JSON from callers, within bounds that its writer does not choose. Pure.
+
+What RFC 8259 leaves open is refused: a name that an object has twice (section 4), numbers that cannot be kept (section 6),
+other encodings than UTF-8 (section 8.1), and half of a surrogate pair (section 8.2).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any, cast
+
+# What the deepest body of the API has is 6.
+DEPTH_MAX = 32
+# Digits of 64-bit numbers, and of what a float keeps, are fewer.
+_INTEGER_MAX, _FLOAT_MAX = 20, 64
+_TOO_DEEP = f"it is nested more than {DEPTH_MAX} levels deep"
+
+
+class JsonError(ValueError):
+    """Its text says why, and repeats nothing of what was sent."""
+
+
+def parse(content: bytes, values_max: int) -> object:
+    """Raises JsonError: it is no JSON, or more than `values_max` values and names, or beyond the bounds."""
+    # Each value but the first of its array or object has a comma before it: most are counted before they cost anything.
+    if content.count(b",") > values_max:
+        raise JsonError(_too_many(values_max))
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        raise JsonError("it is not UTF-8") from None
+    try:
+        found: object = _DECODER.decode(text)
+    except JsonError:
+        raise
+    except RecursionError:
+        raise JsonError(_TOO_DEEP) from None
+    except ValueError:
+        raise JsonError("it is not JSON") from None
+    _check(found, values_max)
+    return found
+
+
+def _check(found: object, values_max: int) -> None:
+    """Level by level: who nests deep does not choose how deep this calls itself."""
+    level, values = [found], 0
+    for _ in range(DEPTH_MAX + 1):
+        values += len(level)
+        if values > values_max:
+            raise JsonError(_too_many(values_max))
+        inner: list[object] = []
+        for one in level:
+            if isinstance(one, str):
+                _check_text(one)
+            elif isinstance(one, list):
+                inner += cast("list[object]", one)
+            elif isinstance(one, dict):
+                fields = cast("dict[str, object]", one)
+                inner += (*fields.keys(), *fields.values())
+        if not inner and not any(isinstance(one, list | dict) for one in level):
+            return
+        level = inner
+    raise JsonError(_TOO_DEEP)
+
+
+def _too_many(values_max: int) -> str:
+    return f"it has more than {values_max} values"
+
+
+def _check_text(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise JsonError("a text has half of a surrogate pair") from None
+
+
+def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise JsonError("an object has a name twice")
+    return found
+
+
+def _integer(text: str) -> int:
+    if len(text) > _INTEGER_MAX:
+        raise JsonError(f"a number has more than {_INTEGER_MAX} digits")
+    return int(text)
+
+
+def _float(text: str) -> float:
+    if len(text) > _FLOAT_MAX or not math.isfinite(number := float(text)):
+        raise JsonError("a number cannot be kept")
+    return number
+
+
+def _constant(_name: str) -> float:
+    raise JsonError("NaN and Infinity are no numbers of JSON")
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant
+)
