@@ -103,6 +103,7 @@ class Reason(enum.IntEnum):
     PROOF_NEEDED = error_pb2.REASON_PROOF_NEEDED
     SIGN_IN_SLOWED = error_pb2.REASON_SIGN_IN_SLOWED
     LAST_SIGN_IN = error_pb2.REASON_LAST_SIGN_IN
+    EXPORTS_UNDER_WAY = error_pb2.REASON_EXPORTS_UNDER_WAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,6 +358,12 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.RATE_LIMITED: Entry(
         "Too many requests.",
+        "Wait {seconds} seconds and try again.",
+        _G.RESOURCE_EXHAUSTED,
+        _H.TOO_MANY_REQUESTS,
+    ),
+    Reason.EXPORTS_UNDER_WAY: Entry(
+        "{most} exports of the audit log are under way already.",
         "Wait {seconds} seconds and try again.",
         _G.RESOURCE_EXHAUSTED,
         _H.TOO_MANY_REQUESTS,

@@ -14,7 +14,7 @@ import pytest
 from culvert_db import Admin, Totp, create_engine, embedded
 from culvert_db.embedded import EmbeddedPostgres
 from culvert_proto import Reason, agent_pb2_grpc
-from culvert_service.audit import repository as audit_repository
+from culvert_service.audit import verifier
 from culvert_service.config import ConfigurationError
 from culvert_service.controller import reading
 from culvert_service.operation import commands as operation
@@ -57,10 +57,10 @@ async def test_a_controller_comes_back_from_its_backup(tmp_path: Path) -> None:
     assert not settings.state_dir.exists()
 
     await restore(settings, kept)
-    async with reading(settings) as sessions, sessions() as session:
-        verification, broken = await audit_repository.verify(session)
-    assert broken is None
-    assert verification.lines > 3
+    async with reading(settings) as sessions:
+        found = await verifier.verify(sessions)
+    assert found.broken is None
+    assert found.lines > 3
     async with running(settings) as world:
         assert [user["name"] for user in await world.rest("GET", "/users")] == ["alice"]
         # With the certificate and the authenticator of before.

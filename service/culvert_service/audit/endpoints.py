@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import AsyncIterator
 from typing import Annotated
 
 from culvert_db import Outcome, Sessions
@@ -12,9 +11,11 @@ from pydantic import AfterValidator, AwareDatetime
 from starlette.responses import StreamingResponse
 
 from culvert_service.audit import repository
+from culvert_service.audit.export import ExportResponse, Exports
 from culvert_service.audit.naming import named
 from culvert_service.audit.repository import Filter
-from culvert_service.audit.schemas import AuditLineOut, BrokenOut, ChainOut, NamedLineOut, VerificationOut
+from culvert_service.audit.schemas import BrokenOut, ChainOut, NamedLineOut, VerificationOut
+from culvert_service.audit.verifier import Verifier
 from culvert_service.rest.page import Page
 
 _Text = Annotated[str | None, Query(max_length=253, pattern=r"^[^\x00]+$")]
@@ -44,6 +45,7 @@ def _filter(
 
 def router(sessions: Sessions) -> APIRouter:
     routes = APIRouter(prefix="/audit", tags=["audit"])
+    verifier, exports = Verifier(sessions), Exports(sessions)
 
     @routes.get("", summary="List the audit log, newest first")
     async def list_newest(
@@ -55,9 +57,11 @@ def router(sessions: Sessions) -> APIRouter:
 
     @routes.get("/verification", summary="Check the whole audit log")
     async def verification() -> VerificationOut:
-        """Every line's hash is made anew (docs/audit.md): of a long log it takes a while."""
-        async with sessions() as session:
-            found, broken = await repository.verify(session)
+        """Every line's hash is made anew (docs/audit.md): 100,000 lines take some seconds. Who asks while others wait for
+        a result gets the same.
+        """
+        found = await verifier.result()
+        broken = found.broken
         return VerificationOut(
             lines=found.lines,
             ends=[
@@ -72,15 +76,12 @@ def router(sessions: Sessions) -> APIRouter:
         response_class=StreamingResponse,
         responses={200: {"content": {"application/jsonl": {}}}},
     )
-    async def export(which: Annotated[Filter, Depends(_filter)]) -> StreamingResponse:
-        """With each line's hash. Without filters, docs/audit.md says how to check it with nothing but this file."""
-        return StreamingResponse(_export(sessions, which), media_type="application/jsonl")
+    async def export(which: Annotated[Filter, Depends(_filter)]) -> ExportResponse:
+        """With each line's hash. Without filters, docs/audit.md says how to check it with nothing but this file.
+
+        Two at a time; a reader that takes nothing for ten seconds is cut off.
+        """
+        return ExportResponse(exports, which)
 
     _ = (list_newest, verification, export)
     return routes
-
-
-async def _export(sessions: Sessions, which: Filter) -> AsyncIterator[str]:
-    async with sessions() as session:
-        async for batch in repository.chained(session, which):
-            yield "".join(f"{AuditLineOut.of(line).model_dump_json()}\n" for line in batch)

@@ -7,8 +7,9 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from culvert_db import AuditLine
+from culvert_db import ActorKind, AuditLine, Outcome
 
 # That connections append to, numbered from 0.
 CHAINS = 16
@@ -16,6 +17,24 @@ CHAINS = 16
 GENESIS = bytes(32)
 
 Detail = str | int
+
+
+class Written(NamedTuple):
+    """A line as the database has it: the columns of `audit_lines` in their order."""
+
+    chain: int
+    seq: int
+    at: datetime.datetime
+    actor_kind: ActorKind
+    actor: str
+    source: str | None
+    action: str
+    object: str
+    outcome: Outcome
+    reason: str | None
+    why: str | None
+    details: str
+    hash: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +56,7 @@ def timestamp(at: datetime.datetime) -> str:
     return at.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def digest(before: bytes, line: AuditLine) -> bytes:
+def digest(before: bytes, line: AuditLine | Written) -> bytes:
     """SHA-256 over the hash before and a netstring for each field; "-" for what is absent."""
     fields = (
         str(line.chain),
@@ -57,15 +76,21 @@ def digest(before: bytes, line: AuditLine) -> bytes:
 
 
 class Verification:
-    """Takes lines by chain and place, from the first on. `ends` is each chain's last place and hash."""
+    """Takes lines by chain and number. `ends` is the number and hash of each chain's last line that was taken."""
 
     def __init__(self) -> None:
         self.ends: dict[int, tuple[int, bytes]] = {}
         self.lines = 0
 
-    def take(self, lines: Iterable[AuditLine]) -> Broken | None:
+    def begin(self, chain: int, seq: int, end: bytes) -> None:
+        """The chain's lines up to `seq`, whose hash is `end`, have been cut."""
+        self.ends[chain] = (seq, end)
+
+    def take(self, lines: Iterable[AuditLine | Written]) -> Broken | None:
         for line in lines:
             seq, before = self.ends.get(line.chain, (0, GENESIS))
+            if line.seq <= seq:
+                return Broken(line.chain, line.seq, "it is there, although it was cut")
             if line.seq != seq + 1:
                 return Broken(line.chain, seq + 1, "it is not there")
             if digest(before, line) != line.hash:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 
-from culvert_db import AuditLine, Outcome
+from culvert_db import AuditLine, Outcome, Sessions
 from sqlalchemy import ColumnElement, and_, or_, select, union_all
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from culvert_service.audit.line import CHAINS, Broken, Verification
+from culvert_service.audit.line import CHAINS, Written
 from culvert_service.rest.page import Cut
 
-_BATCH = 1000
+# A line can have a detail of 64 KiB: a batch of such lines takes 32 MiB.
+BATCH = 500
+# Smaller than any number of a line.
+_BEFORE_ALL = -(2**63)
+_COLUMNS = tuple(AuditLine.__table__.columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,23 +70,29 @@ async def after(session: AsyncSession, ends: Mapping[int, int]) -> Sequence[Audi
     """Lines behind these ends, some of them when there are many: oldest first, and each chain's without a gap."""
     behind = [and_(AuditLine.chain == chain, AuditLine.seq > ends.get(chain, 0)) for chain in range(CHAINS)]
     query = select(AuditLine).where(or_(*behind)).order_by(AuditLine.at, AuditLine.chain, AuditLine.seq)
-    return (await session.scalars(query.limit(_BATCH))).all()
+    return (await session.scalars(query.limit(BATCH))).all()
 
 
-async def chained(session: AsyncSession, which: Filter) -> AsyncIterator[Sequence[AuditLine]]:
-    """Chain by chain, oldest first, in batches, as of one moment."""
-    await session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
-    query = select(AuditLine).where(*which.clauses()).order_by(AuditLine.chain, AuditLine.seq)
-    found = await session.stream_scalars(query.execution_options(yield_per=_BATCH))
-    async for batch in found.partitions():
-        yield batch
-        session.expunge_all()
+async def chained(
+    sessions: Sessions, which: Filter, ends: Mapping[int, int]
+) -> AsyncGenerator[Sequence[Written]]:
+    """The lines up to these ends, chain by chain, oldest first, in batches. No session is held between two batches."""
+    for chain, end in sorted(ends.items()):
+        seen = _BEFORE_ALL
+        while seen < end:
+            query = select(*_COLUMNS).where(
+                AuditLine.chain == chain, AuditLine.seq > seen, AuditLine.seq <= end
+            )
+            query = query.where(*which.clauses()).order_by(AuditLine.seq).limit(BATCH)
+            async with sessions() as session:
+                rows = (await session.execute(query)).all()
+            if not rows:
+                break
+            yield [Written._make(row) for row in rows]
+            seen = rows[-1].seq
 
 
-async def verify(session: AsyncSession) -> tuple[Verification, Broken | None]:
-    """Up to the first line that is broken."""
-    verification = Verification()
-    async for batch in chained(session, Filter()):
-        if broken := verification.take(batch):
-            return verification, broken
-    return verification, None
+async def stray_chain(session: AsyncSession) -> int | None:
+    """The number of a chain that has lines although nothing appends to it."""
+    query = select(AuditLine.chain).where(or_(AuditLine.chain < 0, AuditLine.chain >= CHAINS))
+    return await session.scalar(query.limit(1))

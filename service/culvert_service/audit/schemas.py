@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from culvert_db import AuditLine
 from pydantic import BaseModel, PlainSerializer
 
-from culvert_service.audit.line import timestamp
+from culvert_service.audit.line import Written, timestamp
 
 
 class AuditLineOut(BaseModel):
@@ -30,7 +30,7 @@ class AuditLineOut(BaseModel):
     hash: str
 
     @classmethod
-    def of(cls, line: AuditLine) -> AuditLineOut:
+    def of(cls, line: AuditLine | Written) -> AuditLineOut:
         return cls(
             chain=line.chain,
             seq=line.seq,

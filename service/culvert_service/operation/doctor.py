@@ -15,7 +15,7 @@ from sqlalchemy import func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from culvert_service import controller
-from culvert_service.audit import repository as audit
+from culvert_service.audit import verifier
 from culvert_service.config import ConfigurationError, Settings
 from culvert_service.gateways.config import kek_of
 from culvert_service.operation.gateway_certificate import ends_at
@@ -146,7 +146,6 @@ async def _database(settings: Settings, sessions: Sessions, *, keys: bool) -> As
             except MasterKeyError as error:
                 wrong = str(error)
             yield Finding("master key", wrong, "Put the state directory back that belongs to this database.")
-    async with sessions() as session:
-        _, broken = await audit.verify(session)
-        wrong = f"chain {broken.chain}, line {broken.seq}: {broken.why}" if broken else ""
-        yield Finding("audit log", wrong, "Somebody has changed it in the database: find out who.")
+    broken = (await verifier.verify(sessions)).broken
+    wrong = f"chain {broken.chain}, line {broken.seq}: {broken.why}" if broken else ""
+    yield Finding("audit log", wrong, "Somebody has changed it in the database: find out who.")

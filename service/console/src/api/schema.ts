@@ -120,6 +120,8 @@ export interface paths {
         /**
          * Export the audit log as JSON lines, chain by chain
          * @description With each line's hash. Without filters, docs/audit.md says how to check it with nothing but this file.
+         *
+         *     Two at a time; a reader that takes nothing for ten seconds is cut off.
          */
         get: operations["export_api_v1_audit_export_get"];
         put?: never;
@@ -139,7 +141,8 @@ export interface paths {
         };
         /**
          * Check the whole audit log
-         * @description Every line's hash is made anew (docs/audit.md): of a long log it takes a while.
+         * @description Every line's hash is made anew (docs/audit.md): 100,000 lines take some seconds. Who asks while others wait for
+         *     a result gets the same.
          */
         get: operations["verification_api_v1_audit_verification_get"];
         put?: never;

@@ -120,6 +120,8 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """Who is asking, further."""
     REASON_SIGN_IN_SLOWED: _Reason.ValueType  # 101
     REASON_LAST_SIGN_IN: _Reason.ValueType  # 102
+    REASON_EXPORTS_UNDER_WAY: _Reason.ValueType  # 110
+    """What the controller has too much of just now."""
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
     """A typed refusal or fault. Numbers are stable for ever; a client that meets an unknown one shows the texts it was sent.
@@ -219,6 +221,8 @@ REASON_PROOF_NEEDED: Reason.ValueType  # 100
 """Who is asking, further."""
 REASON_SIGN_IN_SLOWED: Reason.ValueType  # 101
 REASON_LAST_SIGN_IN: Reason.ValueType  # 102
+REASON_EXPORTS_UNDER_WAY: Reason.ValueType  # 110
+"""What the controller has too much of just now."""
 Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 @_typing.final

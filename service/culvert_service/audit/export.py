@@ -1,0 +1,87 @@
+"""The log as JSON lines, for few readers at a time, each of whom has to keep reading."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import aclosing, contextmanager
+
+from culvert_db import Sessions
+from culvert_proto import CulvertError, Reason
+from starlette.responses import StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
+
+from culvert_service.audit import repository
+from culvert_service.audit.line import Written
+from culvert_service.audit.repository import Filter
+from culvert_service.audit.schemas import AuditLineOut
+
+MOST = 2
+# What a reader may leave untaken for as long ends its export. A batch is some 200 KiB.
+TAKEN_SECONDS = 10.0
+
+_log = logging.getLogger(__name__)
+
+
+class Exports:
+    """Those that are under way at this controller."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self.sessions = sessions
+        self._under_way = 0
+
+    @contextmanager
+    def place(self) -> Generator[None]:
+        """Raises CulvertError EXPORTS_UNDER_WAY."""
+        if self._under_way >= MOST:
+            raise CulvertError(Reason.EXPORTS_UNDER_WAY, most=MOST, seconds=int(TAKEN_SECONDS))
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+
+
+class _ReaderTooSlowError(Exception):
+    pass
+
+
+class ExportResponse(StreamingResponse):
+    """Chain by chain, as of one moment. An answer that is broken off lacks the end that its transfer coding asks for."""
+
+    media_type = "application/jsonl"
+
+    def __init__(self, exports: Exports, which: Filter) -> None:
+        super().__init__(_lines(exports.sessions, which))
+        self._exports = exports
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Raises CulvertError EXPORTS_UNDER_WAY before it has sent anything."""
+
+        async def send_in_time(message: Message) -> None:
+            try:
+                async with asyncio.timeout(TAKEN_SECONDS):
+                    await send(message)
+            except TimeoutError:
+                raise _ReaderTooSlowError from None
+
+        with self._exports.place():
+            try:
+                await super().__call__(scope, receive, send_in_time)
+            except _ReaderTooSlowError:
+                _log.warning(
+                    "an export of the audit log was broken off", extra={"why": "its reader is too slow"}
+                )
+
+
+async def _lines(sessions: Sessions, which: Filter) -> AsyncGenerator[str]:
+    async with sessions() as session:
+        ends = await repository.ends(session)
+    async with aclosing(repository.chained(sessions, which, ends)) as batches:
+        async for batch in batches:
+            yield await asyncio.to_thread(_text, batch)
+
+
+def _text(lines: Sequence[Written]) -> str:
+    return "".join(f"{AuditLineOut.of(line).model_dump_json()}\n" for line in lines)

@@ -1,0 +1,148 @@
+"""A log that is many times longer than what is read of it at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import ssl
+from collections.abc import AsyncGenerator
+
+import pytest
+from culvert_proto import Reason
+from culvert_service.audit import export
+from culvert_service.audit.command import verify
+from culvert_service.audit.line import CHAINS
+from culvert_service.audit.log import Line, tell
+from culvert_service.audit.repository import BATCH
+from sqlalchemy import text
+
+from . import long_log
+from .conftest import World, until
+from .test_audit import check_chains
+
+pytestmark = pytest.mark.slow
+
+READERS = 45
+# Two batches and a half.
+EACH = 5 * BATCH // 2
+
+
+async def test_every_batch_is_verified_over_rest_and_on_the_command_line(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await long_log.fill(world.sessions, EACH)
+    found = await world.rest("GET", "/audit/verification")
+    assert found["broken"] is None
+    assert found["lines"] == sum(end["seq"] for end in found["ends"]) > CHAINS * EACH
+    assert await verify(world.settings)
+    assert "lines are as they were written" in capsys.readouterr().out
+    async with world.sessions.begin() as session:
+        await session.execute(text("ALTER TABLE audit_lines DISABLE TRIGGER USER"))
+        change = "UPDATE audit_lines SET actor = 'mallory' WHERE chain = 7 AND seq = :seq"
+        await session.execute(text(change), {"seq": 2 * BATCH + 1})
+        await session.execute(text("ALTER TABLE audit_lines ENABLE TRIGGER USER"))
+    broken = (await world.rest("GET", "/audit/verification"))["broken"]
+    assert (broken["chain"], broken["seq"]) == (7, 2 * BATCH + 1)
+
+
+async def test_the_export_has_every_batch_and_proves_itself(world: World) -> None:
+    await long_log.fill(world.sessions, EACH)
+    answer = await world.admin.get("/api/v1/audit/export")
+    lines = [json.loads(line) for line in answer.text.splitlines()]
+    assert len(lines) > CHAINS * EACH
+    check_chains(lines)
+    some = await world.admin.get("/api/v1/audit/export?action=tunnel.open")
+    assert len(some.text.splitlines()) == CHAINS * EACH
+
+
+async def test_lines_that_are_written_meanwhile_break_no_verification_and_no_export(world: World) -> None:
+    await long_log.fill(world.sessions, EACH)
+    written = 0
+
+    async def write() -> None:
+        nonlocal written
+        while True:
+            async with world.sessions.begin() as session:
+                tell(session, Line("user.create", f"user/{written}"))
+            written += 1
+
+    writing = [asyncio.create_task(write()) for _ in range(4)]
+    before = written
+    found = await world.rest("GET", "/audit/verification")
+    answer = await world.admin.get("/api/v1/audit/export")
+    assert written > before
+    for task in writing:
+        task.cancel()
+    await asyncio.gather(*writing, return_exceptions=True)
+    assert found["broken"] is None
+    check_chains([json.loads(line) for line in answer.text.splitlines()])
+
+
+async def test_a_chain_that_nothing_appends_to_and_an_end_that_goes_meanwhile_are_found(world: World) -> None:
+    async with world.sessions.begin() as session:
+        await session.execute(text("ALTER TABLE audit_lines DISABLE TRIGGER USER"))
+        copied = "INSERT INTO audit_lines SELECT {0} FROM audit_lines ORDER BY at LIMIT 1"
+        rest = "at, actor_kind, actor, source, action, object, outcome, reason, why, details, hash"
+        await session.execute(text(copied.format(f"99, 1, {rest}")))
+    broken = (await world.rest("GET", "/audit/verification"))["broken"]
+    assert (broken["chain"], broken["why"]) == (99, "nothing appends to this chain")
+    async with world.sessions.begin() as session:
+        await session.execute(text("DELETE FROM audit_lines WHERE chain = 99"))
+        await session.execute(text(copied.format(f"chain, 0, {rest}")))
+    broken = (await world.rest("GET", "/audit/verification"))["broken"]
+    assert broken["seq"] == 0
+
+
+async def test_who_asks_while_a_verification_runs_gets_its_result(world: World) -> None:
+    await long_log.fill(world.sessions, EACH)
+    together = await asyncio.gather(*(world.rest("GET", "/audit/verification") for _ in range(8)))
+    assert all(found == together[0] for found in together)
+
+
+@contextlib.asynccontextmanager
+async def silent_reader(world: World) -> AsyncGenerator[tuple[str, asyncio.StreamReader]]:
+    """The status line of an export's answer, whose rest nobody reads."""
+    host, port = world.settings.rest_listen.split(":")
+    near = socket.socket()
+    near.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    near.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(near, (host, int(port)))
+    tls = ssl.create_default_context(cafile=str(world.settings.state_dir / "infrastructure-ca.pem"))
+    reader, writer = await asyncio.open_connection(sock=near, ssl=tls, server_hostname=host, limit=4096)
+    bearer = world.admin.headers["Authorization"]
+    writer.write(f"GET /api/v1/audit/export HTTP/1.1\r\nHost: x\r\nAuthorization: {bearer}\r\n\r\n".encode())
+    try:
+        yield (await reader.readline()).decode(), reader
+    finally:
+        writer.transport.abort()
+
+
+async def test_readers_that_take_nothing_neither_stop_the_controller_nor_keep_their_places(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await long_log.fill(world.sessions, 3 * EACH)
+    monkeypatch.setattr(export, "TAKEN_SECONDS", 2.0)
+    device = await world.enrol()
+    async with contextlib.AsyncExitStack() as stack:
+        opened = await asyncio.gather(
+            *(stack.enter_async_context(silent_reader(world)) for _ in range(READERS))
+        )
+        statuses = sorted(status.split()[1] for status, _ in opened)
+        assert statuses.count("200") <= export.MOST
+        assert set(statuses) == {"200", "429"}
+        await device.prove()
+        for _ in range(READERS):
+            await world.rest("GET", "/audit?limit=5")
+        assert (await world.admin.get("/api/v1/audit/export?actor=nobody")).status_code == 429
+
+        async def once_more() -> tuple[int, str]:
+            answer = await world.admin.get("/api/v1/audit/export?actor=nobody")
+            if answer.status_code == 429:
+                assert answer.json()["reason"] == Reason.EXPORTS_UNDER_WAY.name
+                assert int(answer.headers["Retry-After"]) > 0
+            return answer.status_code, answer.text
+
+        # The readers are there still, and their places are free.
+        assert await until(once_more, lambda found: found[0] == 200) == (200, "")
