@@ -30,6 +30,7 @@ from culvert_service.about.service import About
 from culvert_service.admins import account_endpoints, passkey_endpoints
 from culvert_service.admins import endpoints as admin_endpoints
 from culvert_service.admins.account import Account
+from culvert_service.admins.credentials import OwnCredentials
 from culvert_service.admins.notices import Notices
 from culvert_service.admins.passkeys import Passkeys
 from culvert_service.admins.password import Passwords
@@ -319,7 +320,9 @@ class Controller:
             public=[
                 identity_endpoints.public_router(self._identity),
                 admin_endpoints.public_router(admins, access),
-                account_endpoints.public_router(access, account, Notices(sessions)),
+                account_endpoints.public_router(
+                    access, account, OwnCredentials(sessions, now), Notices(sessions)
+                ),
                 passkey_endpoints.public_router(access, Passkeys(sessions, settings.rest_url, now)),
                 oidc_endpoints.public_router(
                     Oidc(sessions, _oidc_provider(settings), master_key, invitations.invite, now)

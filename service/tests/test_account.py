@@ -13,6 +13,7 @@ from culvert_service.admins.proof import RECOVERY_CODE
 from pyotp import parse_uri
 from sqlalchemy import update
 
+from .authenticator import Authenticator
 from .conftest import World
 from .test_admins import PASSWORD, Person, browser, refusal, signed_in
 from .test_secrets import dump
@@ -53,7 +54,9 @@ async def test_a_password_is_changed_by_who_knows_it(world: World) -> None:
         assert refusal(short) == (422, "REQUEST_INVALID")
         forged = await eve.ask("PUT", "/session/password", body, **{"X-CSRF-Token": ""})
         assert refusal(forged) == (403, "CSRF_INVALID")
-        assert (await eve.ask("PUT", "/session/password", body)).status_code == 204
+        changed = await eve.ask("PUT", "/session/password", body)
+        assert changed.status_code == 200
+        eve.csrf = changed.json()["csrf_token"]
         assert (await eve.ask("GET", "/users")).status_code == 200
         assert refusal(await other.ask("GET", "/users")) == (401, "SESSION_INVALID")
         assert refusal(await signs_in(world, other, PASSWORD)) == WRONG
@@ -85,7 +88,7 @@ async def test_an_authenticator_is_changed_when_the_new_one_has_shown_a_code(wor
         for elsewhere in (bob, other):
             answer = await elsewhere.ask("PUT", "/session/authenticator", body)
             assert refusal(answer) == (422, "REQUEST_INVALID")
-        assert (await ada.ask("PUT", "/session/authenticator", body)).status_code == 204
+        assert (await ada.ask("PUT", "/session/authenticator", body)).status_code == 200
         old = (await proof(world, ada))["code"]
         assert refusal(await ada.sign_in(PASSWORD, old)) == WRONG
         ada._totp = new
@@ -122,3 +125,140 @@ async def test_who_is_signed_in_ends_their_own_sessions_and_nobody_elses(world: 
         assert (await ada.ask("DELETE", path)).status_code == 204
         assert (await ada.ask("GET", "/session")).status_code == 401
         assert (await eve.ask("GET", "/session")).status_code == 200
+
+
+async def passkey(person: Person, name: str, origin: str) -> tuple[Authenticator, str]:
+    """With its id."""
+    made = Authenticator(origin)
+    options = (await person.ask("POST", "/session/passkeys/options")).json()
+    body = {"name": name, "credential": made.create(options)}
+    answer = await person.ask("POST", "/session/passkeys", body)
+    assert answer.status_code == 201, answer.text
+    return made, str(answer.json()["id"])
+
+
+async def shows(person: Person, made: Authenticator) -> httpx.Response:
+    options = (await person.ask("POST", "/session/passkey/options")).json()
+    return await person.ask("POST", "/session/passkey", {"credential": made.get(options)})
+
+
+@slow
+async def test_a_new_password_ends_each_way_in_that_a_thief_could_have_added(world: World) -> None:
+    origin = world.settings.rest_url
+    async with (
+        signed_in(world, "ada", "owner") as ada,
+        signed_in(world, "olga", "owner") as olga,
+        browser(world, "ada") as thief,
+        browser(world, "eve") as eve,
+    ):
+        codes = (await ada.ask("POST", "/session/recovery-codes", await proof(world, ada))).json()["codes"]
+        kept, kept_id = await passkey(ada, "laptop", origin)
+        # A thief with the cookie, in the minutes after a proof.
+        thief.client.cookies.update(ada.client.cookies)
+        thief.csrf = ada.csrf
+        theirs, _ = await passkey(thief, "theirs", origin)
+        begun = (await thief.ask("POST", "/session/passkeys/options")).json()
+        invited = (await thief.ask("POST", "/admins/invitations", {"role": "owner"})).json()["token"]
+        made = (await thief.ask("POST", "/tokens", {"name": "ci", "scopes": ["write"]})).json()
+        elsewhere = await shows(thief, theirs)
+        assert elsewhere.status_code == 200
+        thief.csrf = elsewhere.json()["csrf_token"]
+        old = dict(ada.client.cookies)
+
+        listed = (await ada.ask("GET", "/session/credentials")).json()
+        assert (listed["has_password"], listed["recovery_codes"]) == (True, 10)
+        assert [one["name"] for one in listed["passkeys"]] == ["laptop", "theirs"]
+        assert len(listed["sessions"]) == 2
+        for one in listed["sessions"]:
+            assert one["source"] == "127.0.0.1"
+            assert one["user_agent"].startswith("python-httpx/")
+            assert one["last_used_at"]
+        assert [one["name"] for one in listed["tokens"]] == ["ci"]
+        assert [one["role"] for one in listed["invitations"]] == ["owner"]
+
+        body = await proof(world, ada) | {"new_password": NEW, "keep_passkeys": [kept_id]}
+        changed = await ada.ask("PUT", "/session/password", body)
+        assert changed.status_code == 200
+        ada.csrf = changed.json()["csrf_token"]
+        for cookies in (old, dict(thief.client.cookies)):
+            thief.client.cookies.clear()
+            thief.client.cookies.update(cookies)
+            assert refusal(await thief.ask("GET", "/session")) == (401, "SESSION_INVALID")
+        thief.client.cookies.clear()
+        assert refusal(await shows(thief, theirs)) == (401, "PASSKEY_REFUSED")
+        assert refusal(await eve.set_up(invited)) == (403, "INVITATION_INVALID")
+        late = {"name": "late", "credential": Authenticator(origin).create(begun)}
+        assert refusal(await ada.ask("POST", "/session/passkeys", late)) == (401, "PASSKEY_REFUSED")
+        assert refusal(await signs_in(world, thief_of(ada, thief), NEW, codes[0])) == WRONG
+        # What was kept stays, and what acts by itself is listed.
+        after = (await ada.ask("GET", "/session/credentials")).json()
+        assert (after["recovery_codes"], after["invitations"]) == (0, [])
+        assert ([one["name"] for one in after["passkeys"]], len(after["sessions"])) == (["laptop"], 1)
+        assert [one["id"] for one in after["tokens"]] == [made["id"]]
+        assert (await shows(thief, kept)).status_code == 200
+        [told] = [
+            one
+            for one in (await olga.ask("GET", "/session/notices")).json()
+            if one["action"] == "admin.password"
+        ]
+        assert (told["object"], told["actor"]) == ("admin/ada", "ada")
+        assert told["details"] == {"sessions": 1, "recovery_codes": 10, "invitations": 1, "passkeys": 1}
+        assert (await ada.ask("GET", "/session/notices")).json()[0]["action"] == "admin.create"
+
+
+def thief_of(person: Person, thief: Person) -> Person:
+    thief._totp = person._totp
+    return thief
+
+
+@slow
+async def test_each_way_in_can_be_removed_but_the_last(world: World) -> None:
+    async with signed_in(world, "ada", "auditor") as ada, browser(world, "ada") as other:
+        await ada.ask("POST", "/session/recovery-codes", await proof(world, ada))
+        assert refusal(await ada.ask("DELETE", "/session/password")) == (409, "LAST_SIGN_IN")
+        assert (await ada.ask("DELETE", "/session/recovery-codes")).status_code == 204
+        made, made_id = await passkey(ada, "key", world.settings.rest_url)
+        assert (await ada.ask("DELETE", "/session/password")).status_code == 204
+        assert refusal(await signs_in(world, thief_of(ada, other), PASSWORD)) == WRONG
+        path = f"/session/passkeys/{made_id}"
+        assert refusal(await ada.ask("DELETE", path)) == (409, "LAST_SIGN_IN")
+        assert (await shows(other, made)).status_code == 200
+        assert refusal(await ada.ask("DELETE", "/session/identities/x")) == (404, "NOT_FOUND")
+        listed = (await ada.ask("GET", "/session/credentials")).json()
+        assert (listed["has_password"], listed["recovery_codes"], len(listed["passkeys"])) == (False, 0, 1)
+
+
+@slow
+async def test_what_an_owner_has_made_ends_with_the_owner_unless_it_is_kept(world: World) -> None:
+    async with (
+        signed_in(world, "olga", "owner") as olga,
+        signed_in(world, "ada", "owner") as ada,
+        signed_in(world, "bob", "owner") as bob,
+        browser(world, "eve") as eve,
+    ):
+
+        async def makes(person: Person, name: str) -> tuple[str, str]:
+            token = await person.ask("POST", "/tokens", {"name": name, "scopes": ["read"]})
+            invitation = await person.ask("POST", "/admins/invitations", {"role": "owner"})
+            return token.json()["token"], invitation.json()["token"]
+
+        async def works(token: str) -> bool:
+            answer = await world.anyone.get("/api/v1/users", headers={"Authorization": f"Bearer {token}"})
+            return answer.is_success
+
+        (ada_token, ada_invited), (bob_token, bob_invited) = await makes(ada, "a"), await makes(bob, "b")
+        open_ones = (await olga.ask("GET", "/admins/invitations")).json()
+        assert sorted(one["created_by"] for one in open_ones) == ["ada", "bob"]
+        assert (await olga.ask("DELETE", "/admins/bob?keep_tokens=true")).status_code == 204
+        demoted = await olga.ask("PUT", "/admins/ada/role", {"role": "auditor"}, **{"If-Match": "*"})
+        assert demoted.status_code == 200
+        assert (await works(bob_token), await works(ada_token)) == (True, False)
+        for token in (ada_invited, bob_invited):
+            assert refusal(await eve.set_up(token)) == (403, "INVITATION_INVALID")
+        [line] = await world.rest("GET", "/audit?action=admin.role")
+        assert (line["details"]["tokens"], line["details"]["invitations"]) == ("a", 1)
+        _, withdrawn = await makes(olga, "o")
+        [one] = (await olga.ask("GET", "/admins/invitations")).json()
+        assert (await olga.ask("DELETE", f"/admins/invitations/{one['id']}")).status_code == 204
+        assert refusal(await olga.ask("DELETE", f"/admins/invitations/{one['id']}")) == (404, "NOT_FOUND")
+        assert refusal(await eve.set_up(withdrawn)) == (403, "INVITATION_INVALID")

@@ -20,6 +20,7 @@ from culvert_service.pki.master_key import MasterKey
 from joserfc import jwt
 from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
 
+from .authenticator import Authenticator
 from .conftest import World, running, settings_in
 from .test_admins import Person, browser, refusal
 from .test_secrets import dump
@@ -111,6 +112,24 @@ async def test_the_provider_gives_nobody_an_unfinished_account(world: World) -> 
         answer = await through(ada, "ada", purpose="setup", token=token, name="ada")
         assert refusal(answer) == (409, "ALREADY_EXISTS")
         assert (await owner.sign_in()).json()["role"] == "owner"
+
+
+@slow
+async def test_an_account_at_the_provider_is_removed_when_something_else_signs_in(world: World) -> None:
+    async with browser(world, "ada") as ada:
+        token = await invitation(world, "auditor")
+        assert (await through(ada, "ada", purpose="setup", token=token, name="ada")).status_code == 303
+        ada.csrf = (await ada.client.get("/api/v1/session")).json()["csrf_token"]
+        [linked] = (await ada.ask("GET", "/session/credentials")).json()["identities"]
+        assert linked["subject"] == "ada"
+        path = f"/session/identities/{linked['id']}"
+        assert refusal(await ada.ask("DELETE", path)) == (409, "LAST_SIGN_IN")
+        passkey = Authenticator(world.settings.rest_url)
+        options = (await ada.ask("POST", "/session/passkeys/options")).json()
+        body = {"name": "key", "credential": passkey.create(options)}
+        assert (await ada.ask("POST", "/session/passkeys", body)).status_code == 201
+        assert (await ada.ask("DELETE", path)).status_code == 204
+        assert refusal(await through(ada, "ada", purpose="sign-in")) == (403, "OIDC_UNKNOWN")
 
 
 @slow

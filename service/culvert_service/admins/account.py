@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import base64
 import datetime
-import hashlib
 import secrets
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from culvert_db import Admin, AdminRecoveryCode, AdminSession, Sessions
+from culvert_db import Admin, AdminRecoveryCode, Sessions
 from culvert_proto import CulvertError, Reason
 from pydantic import BaseModel, ValidationError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.admins import repository
+from culvert_service.admins.credentials import end_others, session_out, shown
+from culvert_service.admins.notices import tell_owners
 from culvert_service.admins.password import Passwords
 from culvert_service.admins.proof import Proof, recovery_hash, totp_context
 from culvert_service.admins.schemas import (
@@ -46,7 +47,7 @@ class _Pending(BaseModel):
 
 
 class Account:
-    """A new password or authenticator ends every other session of the account.
+    """A new password or authenticator ends what else lets somebody in (credentials.py), and copies of the session's cookie.
 
     All raise CulvertError SIGN_IN_WRONG or SIGN_IN_LOCKED.
     """
@@ -76,15 +77,16 @@ class Account:
 
         return await self._proven(name, "admin.proof", asked, renew)
 
-    async def change_password(self, name: str, session_hash: bytes, asked: PasswordIn) -> None:
-        hashed = await self._passwords.hash(asked.new_password.get_secret_value())
+    async def change_password(self, name: str, session_hash: bytes, asked: PasswordIn) -> SignedIn:
+        hashed, now = await self._passwords.hash(asked.new_password.get_secret_value()), self._now()
 
-        async def change(session: AsyncSession, admin: Admin) -> None:
+        async def change(session: AsyncSession, admin: Admin) -> SignedIn:
             admin.password_hash = hashed
-            await repository.end_other_sessions(session, admin.id, session_hash)
-            audit.tell(session, Line("admin.password", f"admin/{name}"))
+            ended = await end_others(session, admin, session_hash, asked.keep_passkeys)
+            await tell_owners(session, Line("admin.password", f"admin/{name}", ended))
+            return await renew_session(session, admin, session_hash, now)
 
-        await self._proven(name, "admin.password", asked, change)
+        return await self._proven(name, "admin.password", asked, change)
 
     async def begin_authenticator(
         self, name: str, session_hash: bytes, asked: ProofIn
@@ -103,7 +105,9 @@ class Account:
         await self._proven(name, "admin.authenticator.begin", asked, begun)
         return NewAuthenticatorOut(totp_uri=totp.uri(secret, name, "administration"), pending=sealed)
 
-    async def confirm_authenticator(self, name: str, session_hash: bytes, asked: NewAuthenticatorIn) -> None:
+    async def confirm_authenticator(
+        self, name: str, session_hash: bytes, asked: NewAuthenticatorIn
+    ) -> SignedIn:
         """Raises CulvertError CODE_WRONG or REQUEST_INVALID instead."""
         now = self._now()
         try:
@@ -123,8 +127,9 @@ class Account:
                 raise CulvertError(Reason.CODE_WRONG)
             admin.secret_ciphertext = self._master_key.seal(secret, totp_context(name))
             admin.last_used_step = verdict.guard.last_used_step
-            await repository.end_other_sessions(session, admin.id, session_hash)
-            audit.tell(session, Line("admin.authenticator", f"admin/{name}"))
+            ended = await end_others(session, admin, session_hash, asked.keep_passkeys)
+            await tell_owners(session, Line("admin.authenticator", f"admin/{name}", ended))
+            return await renew_session(session, admin, session_hash, now)
 
     async def make_recovery_codes(self, name: str, asked: ProofIn) -> RecoveryCodesOut:
         """In the place of all that there were."""
@@ -133,7 +138,7 @@ class Account:
         async def change(session: AsyncSession, admin: Admin) -> None:
             await repository.forget_recovery_codes(session, admin.id)
             session.add_all(AdminRecoveryCode(admin_id=admin.id, hash=recovery_hash(code)) for code in codes)
-            audit.tell(session, Line("admin.recovery-codes", f"admin/{name}"))
+            await tell_owners(session, Line("admin.recovery-codes", f"admin/{name}"))
 
         await self._proven(name, "admin.recovery-codes", asked, change)
         return RecoveryCodesOut(codes=codes)
@@ -142,21 +147,13 @@ class Account:
         """Newest first."""
         async with self._sessions() as session:
             rows = await repository.sessions_of(session, name, self._now())
-        return [
-            SessionOut(
-                id=_shown(row),
-                current=row.token_hash == session_hash,
-                created_at=row.created_at,
-                expires_at=row.expires_at,
-            )
-            for row in rows
-        ]
+        return [session_out(row, session_hash) for row in rows]
 
     async def end_session(self, name: str, session_id: str) -> None:
         """Raises CulvertError NOT_FOUND."""
         async with self._sessions.begin() as session:
             for row in await repository.sessions_of(session, name, self._now()):
-                if _shown(row) == session_id:
+                if shown(row) == session_id:
                     await session.delete(row)
                     audit.tell(session, Line("admin.session.end", f"admin/{name}"))
                     return
@@ -174,11 +171,6 @@ class Account:
         except CulvertError as error:
             await audit.denied(self._sessions, Line(action, f"admin/{name}"), error)
             raise
-
-
-def _shown(row: AdminSession) -> str:
-    """What names a session, and opens none."""
-    return hashlib.sha256(row.token_hash).hexdigest()
 
 
 def _recovery_code() -> str:

@@ -7,9 +7,11 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Request, Response, status
 
 from culvert_service.admins.account import Account
-from culvert_service.admins.endpoints import keep
+from culvert_service.admins.credentials import OwnCredentials
+from culvert_service.admins.endpoints import PROVEN, keep
 from culvert_service.admins.notices import Notices
 from culvert_service.admins.schemas import (
+    CredentialsOut,
     NewAuthenticatorIn,
     NewAuthenticatorOut,
     NoticeOut,
@@ -22,7 +24,9 @@ from culvert_service.admins.schemas import (
 from culvert_service.rest.access import Access, own_session
 
 
-def public_router(access: Access, account: Account, notices: Notices) -> APIRouter:
+def public_router(
+    access: Access, account: Account, credentials: OwnCredentials, notices: Notices
+) -> APIRouter:
     """For a person who is signed in, of whatever role. What takes a ProofIn needs no fresh proof besides."""
     routes = APIRouter(prefix="/session", tags=["sign-in"], dependencies=[Depends(access.own_session)])
 
@@ -35,26 +39,60 @@ def public_router(access: Access, account: Account, notices: Notices) -> APIRout
         own = own_session(request)
         return keep(response, await account.prove(own.name, own.hash, asked))
 
-    @routes.put("/password", status_code=status.HTTP_204_NO_CONTENT, summary="Change one's own password")
-    async def change_password(asked: PasswordIn, request: Request) -> None:
-        """Ends the other sessions of the account."""
+    @routes.get("/credentials", summary="List all that signs one's own account in")
+    async def list_credentials(request: Request) -> CredentialsOut:
         own = own_session(request)
-        await account.change_password(own.name, own.hash, asked)
+        return await credentials.list(own.name, own.hash)
+
+    @routes.put("/password", summary="Change one's own password")
+    async def change_password(asked: PasswordIn, request: Request, response: Response) -> SignedInOut:
+        """Ends the account's other sessions, recovery codes and open invitations, and each passkey that is not kept.
+
+        API tokens go on: GET /session/credentials lists them. The session gets another cookie and `csrf_token`.
+        """
+        own = own_session(request)
+        return keep(response, await account.change_password(own.name, own.hash, asked))
+
+    @routes.delete(
+        "/password",
+        dependencies=PROVEN,
+        status_code=status.HTTP_204_NO_CONTENT,
+        summary="Remove one's own password, authenticator and recovery codes",
+    )
+    async def remove_password(request: Request) -> None:
+        """For an account that a passkey or a provider signs in."""
+        await credentials.remove_password(own_session(request).name)
+
+    @routes.delete(
+        "/recovery-codes",
+        dependencies=PROVEN,
+        status_code=status.HTTP_204_NO_CONTENT,
+        summary="Remove one's own recovery codes",
+    )
+    async def remove_recovery_codes(request: Request) -> None:
+        await credentials.remove_recovery_codes(own_session(request).name)
+
+    @routes.delete(
+        "/identities/{identity_id}",
+        dependencies=PROVEN,
+        status_code=status.HTTP_204_NO_CONTENT,
+        summary="Remove an account at the provider from one's own",
+    )
+    async def remove_identity(identity_id: str, request: Request) -> None:
+        await credentials.remove_identity(own_session(request).name, identity_id)
 
     @routes.post("/authenticator", summary="Begin to change one's own authenticator")
     async def begin_authenticator(asked: ProofIn, request: Request) -> NewAuthenticatorOut:
         own = own_session(request)
         return await account.begin_authenticator(own.name, own.hash, asked)
 
-    @routes.put(
-        "/authenticator",
-        status_code=status.HTTP_204_NO_CONTENT,
-        summary="Change one's own authenticator for the one that shows this code",
-    )
-    async def confirm_authenticator(asked: NewAuthenticatorIn, request: Request) -> None:
-        """Ends the other sessions of the account."""
+    @routes.put("/authenticator", summary="Change one's own authenticator for the one that shows this code")
+    async def confirm_authenticator(
+        asked: NewAuthenticatorIn, request: Request, response: Response
+    ) -> SignedInOut:
+        """Ends what a new password ends. The session gets another cookie and `csrf_token`."""
         own = own_session(request)
-        await account.confirm_authenticator(own.name, own.hash, asked)
+        return keep(response, await account.confirm_authenticator(own.name, own.hash, asked))
 
     @routes.post(
         "/recovery-codes", status_code=status.HTTP_201_CREATED, summary="Make one's own recovery codes anew"
@@ -88,6 +126,7 @@ def public_router(access: Access, account: Account, notices: Notices) -> APIRout
     async def dismiss(notice_id: Annotated[int, Path(ge=0, lt=1 << 63)], request: Request) -> None:
         await notices.dismiss(own_session(request).name, notice_id)
 
+    _ = (list_credentials, remove_password, remove_recovery_codes, remove_identity)
     _ = (prove, sessions, end_session, list_notices, dismiss)
     _ = (change_password, begin_authenticator, confirm_authenticator, make_recovery_codes)
     return routes

@@ -16,6 +16,7 @@ from culvert_service.admins.schemas import (
     ApiTokenIn,
     ApiTokenOut,
     NewApiTokenOut,
+    OpenAdminInvitationOut,
     RoleIn,
     SetupIn,
     SetupOut,
@@ -73,6 +74,19 @@ def router(admins: Admins) -> APIRouter:
     async def invite(asked: AdminInvitationIn) -> AdminInvitationOut:
         return await admins.invite(asked.role)
 
+    @routes.get("/admins/invitations", summary="List the administrators' invitations that nobody has used")
+    async def list_invitations() -> list[OpenAdminInvitationOut]:
+        return await admins.invitations()
+
+    @routes.delete(
+        "/admins/invitations/{invitation_id}",
+        dependencies=PROVEN,
+        status_code=status.HTTP_204_NO_CONTENT,
+        summary="Withdraw an administrator's invitation",
+    )
+    async def withdraw(invitation_id: str) -> None:
+        await admins.withdraw(invitation_id)
+
     @routes.get("/admins", summary="List the administrators")
     async def list_admins(page: Annotated[Page, Depends()]) -> list[AdminOut]:
         return await admins.list(page)
@@ -86,7 +100,8 @@ def router(admins: Admins) -> APIRouter:
         name: str, asked: RoleIn, seen: Annotated[IfMatch, Depends()], response: Response
     ) -> AdminOut:
         """It holds from the next call of the sessions that are open."""
-        return tagged(response, await admins.change_role(name, asked.role, seen))
+        changed = await admins.change_role(name, asked.role, seen, keep_tokens=asked.keep_tokens)
+        return tagged(response, changed)
 
     @routes.delete(
         "/admins/{name}",
@@ -94,8 +109,9 @@ def router(admins: Admins) -> APIRouter:
         status_code=status.HTTP_204_NO_CONTENT,
         summary="Delete an administrator and end their sessions",
     )
-    async def delete(name: str, seen: Annotated[MayMatch, Depends()]) -> None:
-        await admins.delete(name, seen)
+    async def delete(name: str, seen: Annotated[MayMatch, Depends()], keep_tokens: bool = False) -> None:
+        """The API tokens that they made end too, unless `keep_tokens`; their invitations always do."""
+        await admins.delete(name, seen, keep_tokens=keep_tokens)
 
     @routes.post(
         "/tokens", dependencies=PROVEN, status_code=status.HTTP_201_CREATED, summary="Make an API token"
@@ -120,6 +136,7 @@ def router(admins: Admins) -> APIRouter:
     async def delete_token(token_id: uuid.UUID) -> None:
         await admins.delete_token(token_id)
 
+    _ = (list_invitations, withdraw)
     _ = (invite, list_admins, get, change_role, delete, create_token, list_tokens, list_scopes, delete_token)
     return routes
 

@@ -15,6 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.admins import repository
+from culvert_service.admins.credentials import check_left, passkey_out, shown
 from culvert_service.admins.notices import tell_owners
 from culvert_service.admins.schemas import PasskeyOut
 from culvert_service.admins.service import SignedIn, open_session, renew_session
@@ -39,7 +40,7 @@ class Passkeys:
         async with self._sessions.begin() as session:
             admin = await _admin(session, name)
             challenge = self._challenge(session, admin.id)
-            known = [one.credential_id for one in await _of(session, admin.id)]
+            known = [one.credential_id for one in await repository.passkeys(session, admin.id)]
         return self._party.creation(challenge, _handle(admin.id), name, known)
 
     async def add(self, name: str, label: str, credential: Credential) -> PasskeyOut:
@@ -51,7 +52,7 @@ class Passkeys:
                 made = self._party.registered(credential, challenge)
                 if made is None:
                     raise CulvertError(Reason.PASSKEY_REFUSED)
-                if len(await _of(session, admin.id)) >= _PASSKEYS_MAX:
+                if len(await repository.passkeys(session, admin.id)) >= _PASSKEYS_MAX:
                     why = f"an account has {_PASSKEYS_MAX} passkeys at most"
                     raise CulvertError(Reason.REQUEST_INVALID, why=why)
                 row = AdminPasskey(
@@ -68,19 +69,25 @@ class Passkeys:
                 await tell_owners(session, line)
         except IntegrityError:
             raise CulvertError(Reason.PASSKEY_REFUSED) from None
-        return _out(row)
+        return passkey_out(row)
 
     async def list(self, name: str) -> list[PasskeyOut]:
         async with self._sessions() as session:
-            return [_out(row) for row in await _of(session, (await _admin(session, name)).id)]
+            return [
+                passkey_out(row)
+                for row in await repository.passkeys(session, (await _admin(session, name)).id)
+            ]
 
     async def remove(self, name: str, passkey_id: str) -> None:
-        """Raises CulvertError NOT_FOUND."""
+        """Raises CulvertError NOT_FOUND or LAST_SIGN_IN."""
         async with self._sessions.begin() as session:
-            for row in await _of(session, (await _admin(session, name)).id):
-                if _name(row) == passkey_id:
+            admin = await repository.locked(session, name)
+            for row in await repository.passkeys(session, admin.id) if admin else ():
+                if admin and shown(row) == passkey_id:
                     await session.delete(row)
-                    audit.tell(session, Line("admin.passkey.remove", f"admin/{name}", {"passkey": row.name}))
+                    await check_left(session, admin)
+                    line = Line("admin.passkey.remove", f"admin/{name}", {"passkey": row.name})
+                    await tell_owners(session, line)
                     return
         raise CulvertError(Reason.NOT_FOUND, what="The passkey")
 
@@ -176,20 +183,6 @@ async def _admin(session: AsyncSession, name: str) -> Admin:
     if admin is None:
         raise CulvertError(Reason.SESSION_INVALID)
     return admin
-
-
-async def _of(session: AsyncSession, admin_id: int) -> list[AdminPasskey]:
-    query = select(AdminPasskey).where(AdminPasskey.admin_id == admin_id).order_by(AdminPasskey.created_at)
-    return list(await session.scalars(query))
-
-
-def _out(row: AdminPasskey) -> PasskeyOut:
-    return PasskeyOut(id=_name(row), name=row.name, created_at=row.created_at, last_used_at=row.last_used_at)
-
-
-def _name(row: AdminPasskey) -> str:
-    """In a path: a credential's own id may be a kilobyte long."""
-    return hashlib.sha256(row.credential_id).hexdigest()
 
 
 def _handle(admin_id: int) -> bytes:

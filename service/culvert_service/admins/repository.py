@@ -10,6 +10,7 @@ from culvert_db import (
     Admin,
     AdminInvitation,
     AdminNotice,
+    AdminPasskey,
     AdminRecoveryCode,
     AdminSession,
     ApiToken,
@@ -129,9 +130,35 @@ async def end_session(session: AsyncSession, token_hash: bytes) -> None:
     await session.execute(delete(AdminSession).where(AdminSession.token_hash == token_hash))
 
 
-async def end_other_sessions(session: AsyncSession, admin_id: int, but: bytes) -> None:
+async def end_other_sessions(session: AsyncSession, admin_id: int, but: bytes) -> int:
+    """How many there were."""
     others = (AdminSession.admin_id == admin_id, AdminSession.token_hash != but)
-    await session.execute(delete(AdminSession).where(*others))
+    return len(
+        (await session.scalars(delete(AdminSession).where(*others).returning(AdminSession.created_at))).all()
+    )
+
+
+async def passkeys(session: AsyncSession, admin_id: int) -> Sequence[AdminPasskey]:
+    query = select(AdminPasskey).where(AdminPasskey.admin_id == admin_id).order_by(AdminPasskey.created_at)
+    return (await session.scalars(query)).all()
+
+
+async def invitations(session: AsyncSession, now: datetime.datetime) -> Sequence[AdminInvitation]:
+    """Those that can be used, newest first."""
+    query = select(AdminInvitation).where(AdminInvitation.expires_at > now)
+    return (await session.scalars(query.order_by(AdminInvitation.expires_at.desc()))).all()
+
+
+async def forget_invitations_by(session: AsyncSession, name: str) -> int:
+    """How many there were."""
+    gone = delete(AdminInvitation).where(AdminInvitation.created_by == name)
+    return len((await session.scalars(gone.returning(AdminInvitation.role))).all())
+
+
+async def forget_tokens_by(session: AsyncSession, name: str) -> Sequence[str]:
+    """Their names."""
+    gone = delete(ApiToken).where(ApiToken.created_by == name)
+    return (await session.scalars(gone.returning(ApiToken.name))).all()
 
 
 async def use_recovery_code(session: AsyncSession, admin_id: int, code_hash: bytes) -> bool:
@@ -141,8 +168,10 @@ async def use_recovery_code(session: AsyncSession, admin_id: int, code_hash: byt
     return used is not None
 
 
-async def forget_recovery_codes(session: AsyncSession, admin_id: int) -> None:
-    await session.execute(delete(AdminRecoveryCode).where(AdminRecoveryCode.admin_id == admin_id))
+async def forget_recovery_codes(session: AsyncSession, admin_id: int) -> int:
+    """How many there were."""
+    gone = delete(AdminRecoveryCode).where(AdminRecoveryCode.admin_id == admin_id)
+    return len((await session.scalars(gone.returning(AdminRecoveryCode.hash))).all())
 
 
 async def forget_expired(session: AsyncSession, now: datetime.datetime) -> None:

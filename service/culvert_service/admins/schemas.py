@@ -63,8 +63,15 @@ class ProofIn(_In):
     code: _Code
 
 
+# The passkeys that the person has looked at and wants to keep. All others end.
+_KeptPasskeys = Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=20)]
+
+
 class PasswordIn(ProofIn):
+    """`keep_passkeys` are ids. A passkey that is not among them ends with the old password."""
+
     new_password: _Password
+    keep_passkeys: _KeptPasskeys = []
 
 
 class NewAuthenticatorOut(BaseModel):
@@ -75,6 +82,9 @@ class NewAuthenticatorOut(BaseModel):
 
 
 class NewAuthenticatorIn(_In):
+    """`keep_passkeys` are ids. A passkey that is not among them ends with the old authenticator."""
+
+    keep_passkeys: _KeptPasskeys = []
     pending: Annotated[SecretStr, Field(max_length=4096)]
     code: _Code
 
@@ -116,6 +126,11 @@ class SessionOut(BaseModel):
     current: bool
     created_at: datetime
     expires_at: datetime
+    # To the minute.
+    last_used_at: datetime
+    # Of the sign-in.
+    source: str | None
+    user_agent: str | None
 
 
 class PasskeyIn(_In):
@@ -148,7 +163,10 @@ class AdminOut(BaseModel):
 
 
 class RoleIn(_In):
+    """API tokens that an owner has made end when the role is a lesser one, unless they are kept."""
+
     role: Role
+    keep_tokens: bool = False
 
 
 class ApiTokenIn(_In):
@@ -171,3 +189,35 @@ class ApiTokenOut(BaseModel):
 class NewApiTokenOut(ApiTokenOut):
     # Shown here and kept nowhere.
     token: str
+
+
+class IdentityOut(BaseModel):
+    """An account at a provider of OpenID Connect that signs its person in here."""
+
+    id: str
+    issuer: str
+    subject: str
+    created_at: datetime
+
+
+class OpenAdminInvitationOut(BaseModel):
+    """One that nobody has used. `created_by` null: made by `culvert-controller init`."""
+
+    id: str
+    role: Literal["owner", "admin", "auditor"]
+    created_by: str | None
+    created_at: datetime
+    expires_at: datetime
+
+
+class CredentialsOut(BaseModel):
+    """All that signs one's account in, and what the account has made that acts, or lets somebody in, by itself."""
+
+    has_password: bool
+    # That are left.
+    recovery_codes: int
+    passkeys: list[PasskeyOut]
+    identities: list[IdentityOut]
+    sessions: list[SessionOut]
+    tokens: list[ApiTokenOut]
+    invitations: list[OpenAdminInvitationOut]

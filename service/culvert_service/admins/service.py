@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import secrets
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from culvert_db import ActorKind, Admin, AdminInvitation, AdminSession, ApiToken, Role, Sessions
@@ -16,6 +16,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.admins import repository
+from culvert_service.admins.credentials import invitation_out, shown
 from culvert_service.admins.notices import tell_of_wrong_codes, tell_owners
 from culvert_service.admins.password import Passwords
 from culvert_service.admins.permission import PROOF_LIFETIME, ByScopes, BySession
@@ -26,6 +27,7 @@ from culvert_service.admins.schemas import (
     ApiTokenIn,
     ApiTokenOut,
     NewApiTokenOut,
+    OpenAdminInvitationOut,
     SetupIn,
     SetupOut,
     SignedInOut,
@@ -90,6 +92,21 @@ class Admins:
         async with self._sessions.begin() as session:
             return await self._invite(session, role)
 
+    async def invitations(self) -> list[OpenAdminInvitationOut]:
+        """Those that nobody has used, newest first."""
+        async with self._sessions() as session:
+            return [invitation_out(row) for row in await repository.invitations(session, self._now())]
+
+    async def withdraw(self, invitation_id: str) -> None:
+        """Raises CulvertError NOT_FOUND."""
+        async with self._sessions.begin() as session:
+            for row in await repository.invitations(session, self._now()):
+                if shown(row) == invitation_id:
+                    await session.delete(row)
+                    audit.tell(session, Line("admin.invitation.withdraw", f"role/{row.role.value}"))
+                    return
+        raise CulvertError(Reason.NOT_FOUND, what="The invitation")
+
     async def set_up(self, asked: SetupIn) -> SetupOut:
         """Raises CulvertError INVITATION_INVALID or ALREADY_EXISTS (the invitation stays good).
 
@@ -138,23 +155,35 @@ class Admins:
             raise CulvertError(Reason.NOT_FOUND, what=f"The administrator {name}")
         return _admin_out(admin), admin.version
 
-    async def change_role(self, name: str, role: Role, seen: MayMatch) -> tuple[AdminOut, int]:
-        """With its version. Raises CulvertError NOT_FOUND, VERSION_STALE or LAST_OWNER."""
+    async def change_role(
+        self, name: str, role: Role, seen: MayMatch, *, keep_tokens: bool
+    ) -> tuple[AdminOut, int]:
+        """With its version. What an owner has made ends with a lesser role.
+
+        Raises CulvertError NOT_FOUND, VERSION_STALE or LAST_OWNER.
+        """
         async with self._sessions.begin() as session:
             admin = await self._taken(session, name, keeps_owner=role is Role.OWNER)
             seen.check(f"The administrator {name}", admin.version)
             told: dict[str, Detail] = {"from": admin.role.value, "to": role.value}
+            if admin.role is Role.OWNER and role is not Role.OWNER:
+                told |= await _end_made_by(session, name, keep_tokens=keep_tokens)
             admin.role, admin.version = role, admin.version + 1
             await tell_owners(session, Line("admin.role", f"admin/{name}", told))
         return _admin_out(admin), admin.version
 
-    async def delete(self, name: str, seen: MayMatch) -> None:
-        """Ends the sessions too. Raises CulvertError NOT_FOUND, VERSION_STALE or LAST_OWNER."""
+    async def delete(self, name: str, seen: MayMatch, *, keep_tokens: bool) -> None:
+        """Ends the sessions too, and what they made that lets somebody in.
+
+        Raises CulvertError NOT_FOUND, VERSION_STALE or LAST_OWNER.
+        """
         async with self._sessions.begin() as session:
             admin = await self._taken(session, name, keeps_owner=False)
             seen.check(f"The administrator {name}", admin.version)
             await session.delete(admin)
-            await tell_owners(session, Line("admin.delete", f"admin/{name}", {"role": admin.role.value}))
+            told: dict[str, Detail] = {"role": admin.role.value}
+            told |= await _end_made_by(session, name, keep_tokens=keep_tokens)
+            await tell_owners(session, Line("admin.delete", f"admin/{name}", told))
 
     async def create_token(self, asked: ApiTokenIn) -> NewApiTokenOut:
         if asked.name == ROOT_NAME:
@@ -294,9 +323,18 @@ async def renew_session(
     return SignedIn(token, _signed_in(token, admin, row))
 
 
+async def _end_made_by(session: AsyncSession, name: str, *, keep_tokens: bool) -> dict[str, Detail]:
+    """What is left of an owner: the secrets of API tokens and of invitations, which they may have kept."""
+    tokens: Sequence[str] = () if keep_tokens else await repository.forget_tokens_by(session, name)
+    return {
+        "invitations": await repository.forget_invitations_by(session, name),
+        "tokens": " ".join(sorted(tokens)),
+    }
+
+
 def check_name(name: str) -> None:
-    """Raises CulvertError ALREADY_EXISTS for what would look like root's token in the log."""
-    if name == ROOT_NAME:
+    """Raises CulvertError ALREADY_EXISTS for what would look like root's token in the log, or is another path."""
+    if name in (ROOT_NAME, "invitations"):
         raise FieldError("/name", Reason.ALREADY_EXISTS, what=f"The administrator {name}")
 
 

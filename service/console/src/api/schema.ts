@@ -45,11 +45,29 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** List the administrators' invitations that nobody has used */
+        get: operations["list_invitations_api_v1_admins_invitations_get"];
         put?: never;
         /** Invite an administrator */
         post: operations["invite_api_v1_admins_invitations_post"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admins/invitations/{invitation_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Withdraw an administrator's invitation */
+        delete: operations["withdraw_api_v1_admins_invitations__invitation_id__delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -66,7 +84,10 @@ export interface paths {
         get: operations["get_api_v1_admins__name__get"];
         put?: never;
         post?: never;
-        /** Delete an administrator and end their sessions */
+        /**
+         * Delete an administrator and end their sessions
+         * @description The API tokens that they made end too, unless `keep_tokens`; their invitations always do.
+         */
         delete: operations["delete_api_v1_admins__name__delete"];
         options?: never;
         head?: never;
@@ -913,12 +934,46 @@ export interface paths {
         get?: never;
         /**
          * Change one's own authenticator for the one that shows this code
-         * @description Ends the other sessions of the account.
+         * @description Ends what a new password ends. The session gets another cookie and `csrf_token`.
          */
         put: operations["confirm_authenticator_api_v1_session_authenticator_put"];
         /** Begin to change one's own authenticator */
         post: operations["begin_authenticator_api_v1_session_authenticator_post"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/session/credentials": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List all that signs one's own account in */
+        get: operations["list_credentials_api_v1_session_credentials_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/session/identities/{identity_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Remove an account at the provider from one's own */
+        delete: operations["remove_identity_api_v1_session_identities__identity_id__delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1063,11 +1118,17 @@ export interface paths {
         get?: never;
         /**
          * Change one's own password
-         * @description Ends the other sessions of the account.
+         * @description Ends the account's other sessions, recovery codes and open invitations, and each passkey that is not kept.
+         *
+         *     API tokens go on: GET /session/credentials lists them. The session gets another cookie and `csrf_token`.
          */
         put: operations["change_password_api_v1_session_password_put"];
         post?: never;
-        delete?: never;
+        /**
+         * Remove one's own password, authenticator and recovery codes
+         * @description For an account that a passkey or a provider signs in.
+         */
+        delete: operations["remove_password_api_v1_session_password_delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1123,7 +1184,8 @@ export interface paths {
         put?: never;
         /** Make one's own recovery codes anew */
         post: operations["make_recovery_codes_api_v1_session_recovery_codes_post"];
-        delete?: never;
+        /** Remove one's own recovery codes */
+        delete: operations["remove_recovery_codes_api_v1_session_recovery_codes_delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1615,6 +1677,26 @@ export interface components {
             /** Version */
             version: string;
         };
+        /**
+         * CredentialsOut
+         * @description All that signs one's account in, and what the account has made that acts, or lets somebody in, by itself.
+         */
+        CredentialsOut: {
+            /** Has Password */
+            has_password: boolean;
+            /** Identities */
+            identities: components["schemas"]["IdentityOut"][];
+            /** Invitations */
+            invitations: components["schemas"]["OpenAdminInvitationOut"][];
+            /** Passkeys */
+            passkeys: components["schemas"]["PasskeyOut"][];
+            /** Recovery Codes */
+            recovery_codes: number;
+            /** Sessions */
+            sessions: components["schemas"]["SessionOut"][];
+            /** Tokens */
+            tokens: components["schemas"]["ApiTokenOut"][];
+        };
         /** DeletedOut */
         DeletedOut: {
             /** Tunnels Closed */
@@ -2019,6 +2101,23 @@ export interface components {
             /** Zone */
             zone: string;
         };
+        /**
+         * IdentityOut
+         * @description An account at a provider of OpenID Connect that signs its person in here.
+         */
+        IdentityOut: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Id */
+            id: string;
+            /** Issuer */
+            issuer: string;
+            /** Subject */
+            subject: string;
+        };
         /** InvitationIn */
         InvitationIn: {
             /** User */
@@ -2155,13 +2254,21 @@ export interface components {
             /** Token */
             token: string;
         };
-        /** NewAuthenticatorIn */
+        /**
+         * NewAuthenticatorIn
+         * @description `keep_passkeys` are ids. A passkey that is not among them ends with the old authenticator.
+         */
         NewAuthenticatorIn: {
             /**
              * Code
              * Format: password
              */
             code: string;
+            /**
+             * Keep Passkeys
+             * @default []
+             */
+            keep_passkeys?: string[];
             /**
              * Pending
              * Format: password
@@ -2230,6 +2337,31 @@ export interface components {
             url: string;
         };
         /**
+         * OpenAdminInvitationOut
+         * @description One that nobody has used. `created_by` null: made by `culvert-controller init`.
+         */
+        OpenAdminInvitationOut: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Created By */
+            created_by: string | null;
+            /**
+             * Expires At
+             * Format: date-time
+             */
+            expires_at: string;
+            /** Id */
+            id: string;
+            /**
+             * Role
+             * @enum {string}
+             */
+            role: "owner" | "admin" | "auditor";
+        };
+        /**
          * OpenInvitationOut
          * @description A link that nobody has used yet, without the link.
          */
@@ -2292,13 +2424,21 @@ export interface components {
                 [key: string]: unknown;
             };
         };
-        /** PasswordIn */
+        /**
+         * PasswordIn
+         * @description `keep_passkeys` are ids. A passkey that is not among them ends with the old password.
+         */
         PasswordIn: {
             /**
              * Code
              * Format: password
              */
             code: string;
+            /**
+             * Keep Passkeys
+             * @default []
+             */
+            keep_passkeys?: string[];
             /**
              * New Password
              * Format: password
@@ -2582,8 +2722,16 @@ export interface components {
          * @enum {string}
          */
         Role: "owner" | "admin" | "auditor";
-        /** RoleIn */
+        /**
+         * RoleIn
+         * @description API tokens that an owner has made end when the role is a lesser one, unless they are kept.
+         */
         RoleIn: {
+            /**
+             * Keep Tokens
+             * @default false
+             */
+            keep_tokens?: boolean;
             role: components["schemas"]["Role"];
         };
         /**
@@ -2622,6 +2770,15 @@ export interface components {
             expires_at: string;
             /** Id */
             id: string;
+            /**
+             * Last Used At
+             * Format: date-time
+             */
+            last_used_at: string;
+            /** Source */
+            source: string | null;
+            /** User Agent */
+            user_agent: string | null;
         };
         /** SetupIn */
         SetupIn: {
@@ -3162,6 +3319,39 @@ export interface operations {
             };
         };
     };
+    list_invitations_api_v1_admins_invitations_get: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description With a session's cookie, for every write */
+                "X-CSRF-Token"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAdminInvitationOut"][];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
     invite_api_v1_admins_invitations_post: {
         parameters: {
             query?: never;
@@ -3186,6 +3376,39 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["AdminInvitationOut"];
                 };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    withdraw_api_v1_admins_invitations__invitation_id__delete: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description With a session's cookie, for every write */
+                "X-CSRF-Token"?: string | null;
+            };
+            path: {
+                invitation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description Default Response */
             default: {
@@ -3236,7 +3459,9 @@ export interface operations {
     };
     delete_api_v1_admins__name__delete: {
         parameters: {
-            query?: never;
+            query?: {
+                keep_tokens?: boolean;
+            };
             header?: {
                 /** @description With a session's cookie, for every write */
                 "X-CSRF-Token"?: string | null;
@@ -5677,11 +5902,13 @@ export interface operations {
         };
         responses: {
             /** @description Successful Response */
-            204: {
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/json": components["schemas"]["SignedInOut"];
+                };
             };
             /** @description Default Response */
             default: {
@@ -5719,6 +5946,72 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["NewAuthenticatorOut"];
                 };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    list_credentials_api_v1_session_credentials_get: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description With a session's cookie, for every write */
+                "X-CSRF-Token"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CredentialsOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    remove_identity_api_v1_session_identities__identity_id__delete: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description With a session's cookie, for every write */
+                "X-CSRF-Token"?: string | null;
+            };
+            path: {
+                identity_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description Default Response */
             default: {
@@ -6019,6 +6312,39 @@ export interface operations {
         };
         responses: {
             /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignedInOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    remove_password_api_v1_session_password_delete: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description With a session's cookie, for every write */
+                "X-CSRF-Token"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -6135,6 +6461,37 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["RecoveryCodesOut"];
                 };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    remove_recovery_codes_api_v1_session_recovery_codes_delete: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description With a session's cookie, for every write */
+                "X-CSRF-Token"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description Default Response */
             default: {

@@ -1,0 +1,178 @@
+"""Everything that lets an administrator in: the list of it, what of it ends with a new password, and its removal.
+
+A way in that was added by a thief must not survive the change of the one that the thief used. So a new password, or a new
+authenticator, ends all the rest; passkeys stay that the person has seen and named.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+from collections.abc import Callable, Collection
+
+from culvert_db import (
+    Admin,
+    AdminChallenge,
+    AdminIdentity,
+    AdminInvitation,
+    AdminPasskey,
+    AdminRecoveryCode,
+    AdminSession,
+    ApiToken,
+    Sessions,
+)
+from culvert_proto import CulvertError, Reason
+from sqlalchemy import delete, func, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from culvert_service.admins import repository
+from culvert_service.admins.notices import tell_owners
+from culvert_service.admins.schemas import (
+    ApiTokenOut,
+    CredentialsOut,
+    IdentityOut,
+    OpenAdminInvitationOut,
+    PasskeyOut,
+    SessionOut,
+)
+from culvert_service.audit.line import Detail
+from culvert_service.audit.log import Line
+
+
+class OwnCredentials:
+    def __init__(self, sessions: Sessions, now: Callable[[], datetime.datetime]) -> None:
+        self._sessions = sessions
+        self._now = now
+
+    async def list(self, name: str, session_hash: bytes) -> CredentialsOut:
+        now = self._now()
+        async with self._sessions() as session:
+            admin = await repository.by_name(session, name)
+            if admin is None:
+                raise CulvertError(Reason.SESSION_INVALID)
+            codes = select(func.count()).where(AdminRecoveryCode.admin_id == admin.id)
+            identities = select(AdminIdentity).where(AdminIdentity.admin_id == admin.id)
+            tokens = select(ApiToken).where(ApiToken.created_by == name, ApiToken.expires_at > now)
+            return CredentialsOut(
+                has_password=admin.password_hash is not None,
+                recovery_codes=await session.scalar(codes) or 0,
+                passkeys=[passkey_out(row) for row in await repository.passkeys(session, admin.id)],
+                identities=[_identity_out(row) for row in await session.scalars(identities)],
+                sessions=[
+                    session_out(row, session_hash) for row in await repository.sessions_of(session, name, now)
+                ],
+                tokens=[
+                    ApiTokenOut.model_validate(row, from_attributes=True)
+                    for row in await session.scalars(tokens.order_by(ApiToken.name))
+                ],
+                invitations=[
+                    invitation_out(row)
+                    for row in await repository.invitations(session, now)
+                    if row.created_by == name
+                ],
+            )
+
+    async def remove_password(self, name: str) -> None:
+        """With authenticator and recovery codes, which are nothing without it. Raises CulvertError LAST_SIGN_IN."""
+        async with self._sessions.begin() as session:
+            admin = await _locked(session, name)
+            admin.password_hash, admin.secret_ciphertext = None, None
+            await repository.forget_recovery_codes(session, admin.id)
+            await check_left(session, admin)
+            await tell_owners(session, Line("admin.password.remove", f"admin/{name}"))
+
+    async def remove_recovery_codes(self, name: str) -> None:
+        async with self._sessions.begin() as session:
+            await repository.forget_recovery_codes(session, (await _locked(session, name)).id)
+            await tell_owners(session, Line("admin.recovery-codes.remove", f"admin/{name}"))
+
+    async def remove_identity(self, name: str, identity_id: str) -> None:
+        """Raises CulvertError NOT_FOUND or LAST_SIGN_IN."""
+        async with self._sessions.begin() as session:
+            admin = await _locked(session, name)
+            rows = await session.scalars(select(AdminIdentity).where(AdminIdentity.admin_id == admin.id))
+            for row in rows:
+                if _identity_id(row) == identity_id:
+                    await session.delete(row)
+                    await check_left(session, admin)
+                    details: dict[str, Detail] = {"issuer": row.issuer, "subject": row.subject}
+                    await tell_owners(session, Line("admin.identity.remove", f"admin/{name}", details))
+                    return
+        raise CulvertError(Reason.NOT_FOUND, what="The account at the provider")
+
+
+async def check_left(session: AsyncSession, admin: Admin) -> None:
+    """After a removal, with the administrator's row locked. Raises CulvertError LAST_SIGN_IN."""
+    await session.flush()
+    if admin.password_hash is not None:
+        return
+    for table in (AdminPasskey, AdminIdentity):
+        if await session.scalar(select(func.count()).where(table.admin_id == admin.id)):
+            return
+    raise CulvertError(Reason.LAST_SIGN_IN, who=admin.name)
+
+
+async def end_others(
+    session: AsyncSession, admin: Admin, session_hash: bytes, keep_passkeys: Collection[str]
+) -> dict[str, Detail]:
+    """What ends when the password or the authenticator is another: how many of what. API tokens go on, and are listed."""
+    counts: dict[str, Detail] = {
+        "sessions": await repository.end_other_sessions(session, admin.id, session_hash),
+        "recovery_codes": await repository.forget_recovery_codes(session, admin.id),
+        "invitations": await repository.forget_invitations_by(session, admin.name),
+    }
+    # A passkey that is about to be added.
+    await session.execute(delete(AdminChallenge).where(AdminChallenge.admin_id == admin.id))
+    gone = [one for one in await repository.passkeys(session, admin.id) if shown(one) not in keep_passkeys]
+    for passkey in gone:
+        await session.delete(passkey)
+    return counts | {"passkeys": len(gone)}
+
+
+def shown(row: AdminSession | AdminPasskey | AdminInvitation) -> str:
+    """What names it in a path, and opens nothing: a credential's own id may be a kilobyte long."""
+    named = row.credential_id if isinstance(row, AdminPasskey) else row.token_hash
+    return hashlib.sha256(named).hexdigest()
+
+
+def session_out(row: AdminSession, current: bytes) -> SessionOut:
+    return SessionOut(
+        id=shown(row),
+        current=row.token_hash == current,
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+        last_used_at=row.last_used_at,
+        source=row.source,
+        user_agent=row.user_agent,
+    )
+
+
+def passkey_out(row: AdminPasskey) -> PasskeyOut:
+    return PasskeyOut(id=shown(row), name=row.name, created_at=row.created_at, last_used_at=row.last_used_at)
+
+
+def invitation_out(row: AdminInvitation) -> OpenAdminInvitationOut:
+    return OpenAdminInvitationOut(
+        id=shown(row),
+        role=row.role.value,
+        created_by=row.created_by,
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+    )
+
+
+def _identity_out(row: AdminIdentity) -> IdentityOut:
+    return IdentityOut(
+        id=_identity_id(row), issuer=row.issuer, subject=row.subject, created_at=row.created_at
+    )
+
+
+def _identity_id(row: AdminIdentity) -> str:
+    return hashlib.sha256(f"{row.issuer}\n{row.subject}".encode()).hexdigest()
+
+
+async def _locked(session: AsyncSession, name: str) -> Admin:
+    admin = await repository.locked(session, name)
+    if admin is None:
+        raise CulvertError(Reason.SESSION_INVALID)
+    return admin
