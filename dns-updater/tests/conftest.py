@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from culvert_db import Sessions, create_engine, create_sessions, upgrade
+from culvert_db import Sessions, create_engine, create_sessions, dns_role, upgrade
 from culvert_db.embedded import EmbeddedPostgres
 from sqlalchemy import text
 
 from .name_server import Bind, Knot, NameServer, PowerDns
-from .world import World
+from .world import PASSWORD, World
 
 
 @pytest.fixture
@@ -40,6 +40,7 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[st
 
 @pytest.fixture
 async def database_url(cluster: str) -> AsyncGenerator[str]:
+    """The owner's; the updater's role has been made."""
     name = f"t{secrets.token_hex(8)}"
     engine = create_engine(cluster).execution_options(isolation_level="AUTOCOMMIT")
     async with engine.connect() as connection:
@@ -47,6 +48,7 @@ async def database_url(cluster: str) -> AsyncGenerator[str]:
         url = cluster.replace("/postgres?", f"/{name}?")
         tables = create_engine(url)
         await upgrade(tables)
+        await dns_role.prepare(tables, url, PASSWORD)
         await tables.dispose()
         yield url
         await connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))

@@ -8,14 +8,14 @@ import signal
 from pathlib import Path
 
 import pytest
-from culvert_db import DnsState, DnsZone, Sessions, create_engine, create_sessions, upgrade
+from culvert_db import DnsState, DnsZone, Sessions, create_engine, create_sessions, dns_role, upgrade
 from culvert_db.embedded import EmbeddedPostgres
 from culvert_dns_updater.keeper import Outcome
 from culvert_dns_updater.records import TUNNEL_MARK
 from sqlalchemy import select, update
 
 from .name_server import ZONE, Bind
-from .world import World, until
+from .world import PASSWORD, World, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -195,8 +195,8 @@ async def test_the_command_line_makes_one_pass_and_says_how_it_went(wiki: World,
     bind.key_file.unlink()
     assert await once() == 1
     assert "cannot be read" in wiki.log()
-    away = World("postgresql://culvert:hunter2@127.0.0.1:1/culvert", wiki.sessions, wiki.directory)
-    assert await (await away.daemon(bind, "once")).wait() == 3
+    away = {"CULVERT_DNS_DATABASE_URL": "postgresql://culvert:hunter2@127.0.0.1:1/culvert"}
+    assert await (await wiki.daemon(bind, "once", **away)).wait() == 3
     assert "hunter2" not in wiki.log()
 
 
@@ -205,6 +205,7 @@ async def test_a_database_that_was_down_is_caught_up_with(bind: Bind, tmp_path: 
     async with postgres as url:
         engine = create_engine(url)
         await upgrade(engine)
+        await dns_role.prepare(engine, url, PASSWORD)
         sessions: Sessions = create_sessions(engine)
         world = World(url, sessions, tmp_path)
         await world.publish_to(bind)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-from culvert_db import create_engine, create_sessions, upgrade
+from culvert_db import create_engine, create_sessions, dns_role, upgrade
 from culvert_db.embedded import EmbeddedPostgres
 
 from .name_server import Bind
-from .world import World, until
+from .world import PASSWORD, World, until
 
 pytestmark = pytest.mark.slow
 
@@ -36,6 +36,7 @@ async def test_health_metrics_and_log_tell_how_an_updater_fares(bind: Bind, tmp_
         async with postgres as url:
             engine = create_engine(url)
             await upgrade(engine)
+            await dns_role.prepare(engine, url, PASSWORD)
             world = World(url, create_sessions(engine), tmp_path)
             assert await (await world.daemon(bind, **monitored)).wait() == 2
             assert f"cannot listen on {listen}" in world.log()

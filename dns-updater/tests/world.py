@@ -17,10 +17,11 @@ from culvert_dns_updater.keeper import Means
 from culvert_dns_updater.store import Store
 from culvert_dns_updater.tsig_key import KeyDirectory
 from culvert_dns_updater.updater import Updater
-from sqlalchemy import delete, select
+from sqlalchemy import delete, make_url, select
 
 from .name_server import KEY_NAME, ZONE, NameServer
 
+PASSWORD = "of-the-updater"
 # Of one exchange; what a loaded machine needs.
 TIMEOUT = 20.0
 _DAEMON = "import sys; from culvert_dns_updater.cli import main; sys.exit(main(sys.argv[1:]))"
@@ -29,9 +30,17 @@ _LIMITS = {"idle_seconds": 60, "soft_packets": 0, "soft_bytes": 0, "soft_seconds
 
 @dataclass(frozen=True, slots=True)
 class World:
+    """`database_url` is the owner's; updaters have their own role's."""
+
     database_url: str
     sessions: Sessions
     directory: Path
+
+    @property
+    def updater_url(self) -> str:
+        url = make_url(self.database_url)
+        own = url.set(username=f"{url.database}_dns", password=PASSWORD)
+        return own.render_as_string(hide_password=False)
 
     async def publish_to(self, server: NameServer, name: str = "corp", **fields: object) -> int:
         """A zone's row; its number."""
@@ -73,7 +82,7 @@ class World:
     async def updater(
         self, server: NameServer, patience: float = TIMEOUT, holder: str = "test"
     ) -> AsyncGenerator[Updater]:
-        store = Store(self.database_url, holder, lease_seconds=60)
+        store = Store(self.updater_url, holder, lease_seconds=60)
         try:
             yield Updater(Means(store, KeyDirectory(server.key_dir), patience))
         finally:
@@ -95,7 +104,7 @@ class World:
     ) -> asyncio.subprocess.Process:
         """`culvert-dns-updater run`, or another command; it logs to DIRECTORY/updater.log."""
         env = os.environ | {
-            "CULVERT_DNS_DATABASE_URL": self.database_url,
+            "CULVERT_DNS_DATABASE_URL": self.updater_url,
             "CULVERT_DNS_KEY_DIR": str(server.key_dir),
             "CULVERT_DNS_TIMEOUT_SECONDS": str(TIMEOUT),
             "CULVERT_DNS_LEASE_SECONDS": "3",

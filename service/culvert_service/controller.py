@@ -18,11 +18,13 @@ import signal
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from culvert_db import GATEWAYS_CHANNEL, PUSHES_CHANNEL, Sessions, create_sessions, upgrade_apart
+from culvert_db import GATEWAYS_CHANNEL, PUSHES_CHANNEL, Sessions, create_sessions, dns_role, upgrade_apart
 from culvert_db.embedded import EmbeddedPostgres
 from culvert_proto import agent_pb2_grpc
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from culvert_service import private_files, servers
 from culvert_service.about import endpoints as about_endpoints
@@ -120,7 +122,7 @@ def now() -> datetime.datetime:
 
 @asynccontextmanager
 async def database(settings: Settings) -> AsyncGenerator[Sessions]:
-    """Connected and migrated. state_dir/database-url says where, for dns-updater."""
+    """Connected and migrated. state_dir/database-url says where, for dns-updater, which has a role of its own."""
     settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     async with AsyncExitStack() as stack:
         if settings.database_url is not None:
@@ -133,8 +135,20 @@ async def database(settings: Settings) -> AsyncGenerator[Sessions]:
             raise ConfigurationError(f"database_url: {error}") from None
         stack.push_async_callback(engine.dispose)
         await upgrade_apart(engine)
-        private_files.write(settings.state_dir / "database-url", url.encode() + b"\n")
+        await _hand_over(settings.state_dir, engine, url)
         yield create_sessions(engine)
+
+
+async def _hand_over(state: Path, engine: AsyncEngine, url: str) -> None:
+    """What a start before has left, be it the owner's, is gone when there is no role."""
+    file = state / "database-url"
+    try:
+        own = await dns_role.prepare(engine, url, MasterKey.load(state).password("dns-updater"))
+    except dns_role.RoleRefusedError as error:
+        file.unlink(missing_ok=True)
+        _log.error("%s is not written: %s. Or give dns-updater a database URL yourself", file, error)
+    else:
+        private_files.write(file, own.encode() + b"\n")
 
 
 @asynccontextmanager

@@ -5,13 +5,16 @@ from __future__ import annotations
 import base64
 import json
 import logging
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from culvert_db import Base
-from sqlalchemy import select, text
+from culvert_db import Base, create_engine
+from culvert_service.controller import database
+from sqlalchemy import make_url, select, text
+from sqlalchemy.exc import DBAPIError
 
-from .conftest import World, make_csr
+from .conftest import World, make_csr, settings_in
 from .log_watch import spellings
 from .switch import Switch
 
@@ -82,3 +85,29 @@ async def test_files_with_secrets_are_the_owners_alone(world: World) -> None:
     assert state.stat().st_mode & 0o777 == 0o700
     # The server's own key was there for as long as it took to read it.
     assert not list(state.glob("*rest*"))
+
+
+async def test_dns_updater_is_handed_a_role_of_its_own(world: World) -> None:
+    handed = (world.settings.state_dir / "database-url").read_text().strip()
+    assert make_url(handed).username == f"{make_url(handed).database}_dns"
+    engine = create_engine(handed)
+    async with engine.connect() as connection:
+        await connection.execute(text("SELECT id FROM dns_zones"))
+        with pytest.raises(DBAPIError, match="permission denied for table admins"):
+            await connection.execute(text("SELECT * FROM admins"))
+    await engine.dispose()
+
+
+async def test_dns_updater_is_never_handed_the_owners_rights(cluster: str, tmp_path: Path) -> None:
+    """Not even where the owner may make no role: what a start before has left goes."""
+    engine = create_engine(cluster).execution_options(isolation_level="AUTOCOMMIT")
+    async with engine.connect() as connection:
+        await connection.execute(text("CREATE ROLE plain LOGIN"))
+        await connection.execute(text("CREATE DATABASE of_plain OWNER plain"))
+    await engine.dispose()
+    url = make_url(cluster).set(username="plain", database="of_plain").render_as_string()
+    settings = settings_in(tmp_path, database_url=url)
+    settings.state_dir.mkdir(mode=0o700, exist_ok=True)
+    (settings.state_dir / "database-url").write_text(url)
+    async with database(settings):
+        assert not (settings.state_dir / "database-url").exists()

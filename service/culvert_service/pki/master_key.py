@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import os
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from culvert_service import private_files
 
@@ -21,12 +24,20 @@ class MasterKey:
     """AES-256-GCM. `context` names the secret's place, so that a ciphertext moved to another row does not open."""
 
     def __init__(self, key: bytes) -> None:
+        self._key = key
         self._aead = AESGCM(key)
 
     @classmethod
     def load(cls, state_dir: Path) -> MasterKey:
         """From state_dir/master.key, made at the first time."""
         return cls(private_files.read_or_make(state_dir / "master.key", lambda: AESGCM.generate_key(256)))
+
+    def password(self, purpose: str) -> str:
+        """The same for every controller that has this key."""
+        derived = HKDF(hashes.SHA256(), 32, salt=None, info=f"password of {purpose}".encode()).derive(
+            self._key
+        )
+        return base64.urlsafe_b64encode(derived).decode().rstrip("=")
 
     def seal(self, secret: bytes, context: str) -> bytes:
         nonce = os.urandom(_NONCE)

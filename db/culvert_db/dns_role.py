@@ -1,0 +1,84 @@
+"""The role that dns-updater has in the database: it may do what its statements need, and nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+
+from sqlalchemy import make_url, text
+from sqlalchemy.exc import ProgrammingError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+# By the statements of culvert_dns_updater.store. A row lock takes the right to update.
+_RIGHTS = (
+    "SELECT (id, fqdn, targets) ON resources",
+    "SELECT, DELETE ON dns_zones",
+    "SELECT ON dns_zone_resources",
+    "SELECT, INSERT, UPDATE (holder, epoch, ends_at) ON dns_leases",
+    "SELECT, INSERT, UPDATE, DELETE ON dns_records",
+    "SELECT, INSERT, UPDATE ON dns_zone_status",
+)
+# Several updaters may run, with eight connections each.
+_CONNECTIONS = 24
+_NAME_MAX = 63
+# Any number will do, as long as every controller takes the same one.
+_LOCK = 4500_51
+_INSUFFICIENT_PRIVILEGE = "42501"
+# Of the owner's URL: what could sign in as the owner.
+_OWNERS = ("user", "password", "passfile", "service", "servicefile", "sslcert", "sslkey")
+# RFC 5802, RFC 7677.
+_ITERATIONS = 4096
+
+
+class RoleRefusedError(Exception):
+    """The database's user may not make the role. The text has the remedy."""
+
+
+async def prepare(engine: AsyncEngine, database_url: str, password: str) -> str:
+    """Make the role, or make it what it should be; several controllers may start at once. Returns its database URL.
+
+    Raises RoleRefusedError.
+    """
+    url = make_url(database_url)
+    role = f"{url.database}_dns"
+    if len(role.encode()) > _NAME_MAX:
+        raise RoleRefusedError(
+            f"{role} is too long for a role's name. Remedy: give the database a shorter name"
+        )
+    try:
+        async with engine.begin() as connection:
+            await connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+            await _make(connection, role, password)
+    except ProgrammingError as error:
+        if getattr(error.orig, "sqlstate", None) != _INSUFFICIENT_PRIVILEGE:
+            raise
+        raise RoleRefusedError(
+            f'the database user may not make the role "{role}". Remedy: ALTER ROLE "{url.username}" CREATEROLE'
+        ) from error
+    own = url.difference_update_query(_OWNERS).set(username=role, password=password)
+    return own.render_as_string(hide_password=False)
+
+
+async def _make(connection: AsyncConnection, role: str, password: str) -> None:
+    quoted = connection.dialect.identifier_preparer.quote_identifier(role)
+    known = text("SELECT true FROM pg_roles WHERE rolname = :role")
+    verb = "ALTER" if await connection.scalar(known, {"role": role}) else "CREATE"
+    # Neither the password nor anything else here holds a quote.
+    options = f"LOGIN NOINHERIT CONNECTION LIMIT {_CONNECTIONS} PASSWORD '{_verifier(password)}'"
+    await connection.exec_driver_sql(f"{verb} ROLE {quoted} {options}")
+    await connection.exec_driver_sql(f"REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {quoted}")
+    await connection.exec_driver_sql(f"GRANT USAGE ON SCHEMA public TO {quoted}")
+    for right in _RIGHTS:
+        await connection.exec_driver_sql(f"GRANT {right} TO {quoted}")
+
+
+def _verifier(password: str) -> str:
+    """As Postgres keeps it (RFC 5803's form): the statement, which a server may log, does not hold the password."""
+    salt = secrets.token_bytes(16)
+    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, _ITERATIONS)
+    stored = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()
+    server = hmac.digest(salted, b"Server Key", "sha256")
+    encoded = [base64.b64encode(it).decode() for it in (salt, stored, server)]
+    return f"SCRAM-SHA-256${_ITERATIONS}:{encoded[0]}${encoded[1]}:{encoded[2]}"
