@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import culvert_ipsec
 from culvert_proto import CulvertError, Reason
+from culvert_proto.private_memory import keep_memory_private
 
 from culvert_client import config
 from culvert_client.backend import open_datapath
@@ -54,6 +55,7 @@ async def _clean_up(settings: config.Config) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Exit codes: 0 stopped or cleaned up, 1 could not, 2 bad configuration."""
     keep_small()
+    keep_memory_private()
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s", stream=sys.stderr)
     cleanup = False
     try:

@@ -19,6 +19,7 @@ from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
 from culvert_db import log
+from culvert_proto.private_memory import keep_memory_private
 
 from culvert_dns_updater import monitoring
 from culvert_dns_updater.keeper import Means, Outcome
@@ -43,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--config", type=Path, help="TOML file; CULVERT_DNS_* in the environment wins over it"
     )
     options = parser.parse_args(arguments)
+    keep_memory_private()
     try:
         settings = load(options.config)
         log.configure(as_json=settings.log_json)

@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 from culvert_db import MigrationError, log
 from culvert_db.start_failure import PostgresFailedError
+from culvert_proto.private_memory import keep_memory_private
 
 from culvert_service import config, controller
 from culvert_service.admins import command as admin_command
@@ -237,6 +238,7 @@ def verify(config_file: ConfigFile = None) -> None:
 def _run(
     work: Callable[[config.Settings], Coroutine[Any, Any, _Result]], config_file: Path | None
 ) -> _Result:
+    keep_memory_private()
     try:
         settings = config.load(config_file)
         log.configure(as_json=settings.log_json)

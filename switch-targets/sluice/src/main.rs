@@ -10,6 +10,7 @@ use std::time::Instant;
 use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
 use esp::AllowedSuites;
 use sluice::command::{Command, CommandLine, ProgramArgs, TraceArgs, unhex};
+use rustix::process::{self, DumpableBehavior, Resource, Rlimit};
 use sluice::condition::Conditions;
 use sluice::config::{Args, KEK_LEN, read_kek};
 use sluice::dataplane::DataPlane;
@@ -161,8 +162,19 @@ fn log_to_stderr(json: bool) {
     if json { log.json().init() } else { log.init() }
 }
 
+/// Keys in memory are for no core file, and for no debugger of another program of the same user.
+fn keep_memory_private() -> std::io::Result<()> {
+    process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    let none = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
+    Ok(process::setrlimit(Resource::Core, none)?)
+}
+
 #[tokio::main(worker_threads = 2)]
 async fn run(args: &Args) -> Result<(), Fault> {
+    keep_memory_private()?;
     let mut externs = ExternRegistry::new();
     let kek = read_kek(&args.kek)?;
     esp_engine::register(&mut externs, kek.clone(), args.allowed_suites());
