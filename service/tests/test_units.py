@@ -1,0 +1,42 @@
+"""The systemd units of the controller and of dns-updater."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from culvert_service.cli import app
+from typer.testing import CliRunner
+
+UNITS = Path(__file__).parents[2] / "deploy/systemd"
+# systemd's own scale; 10 is no protection at all.
+MAX_EXPOSURE = 2.0
+
+
+def _analyze(*arguments: str) -> str:
+    ended = subprocess.run(["systemd-analyze", *arguments], capture_output=True, text=True, check=False)
+    return ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize("name", ["culvert-controller", "culvert-dns-updater"])
+def test_a_unit_is_sound_and_confined(name: str, tmp_path: Path) -> None:
+    for file in UNITS.glob("culvert-*.service"):
+        # The programs are not installed here.
+        (tmp_path / file.name).write_text(re.sub(r"/usr/bin/culvert-[a-z-]+", "/bin/true", file.read_text()))
+    unit = str(tmp_path / f"{name}.service")
+    assert name not in _analyze("verify", "--man=no", unit)
+    said = _analyze("security", "--offline=yes", unit)
+    exposure = re.search(r"Overall exposure level for .*: ([0-9.]+)", said)
+    assert exposure is not None, said
+    assert float(exposure[1]) <= MAX_EXPOSURE
+    text = (UNITS / f"{name}.service").read_text()
+    assert "LimitCORE=0" in text
+    assert "MemorySwapMax=0" in text
+
+
+def test_the_controllers_unit_starts_it_with_options_that_exist() -> None:
+    text = (UNITS / "culvert-controller.service").read_text()
+    command = re.findall(r"^ExecStart=\S+ (\S+) --config \S+$", text, re.MULTILINE)
+    assert CliRunner().invoke(app, [*command, "--help"]).exit_code == 0
