@@ -41,6 +41,7 @@ from culvert_service.admins.service import Admins
 from culvert_service.agent.handover import Handover
 from culvert_service.agent.servicer import AgentServicer
 from culvert_service.audit import endpoints as audit_endpoints
+from culvert_service.audit.refusals import Refusals
 from culvert_service.config import ConfigurationError, Settings
 from culvert_service.controllers.calls import Calls
 from culvert_service.controllers.identity import ControllerId
@@ -196,8 +197,10 @@ class Controller:
         remote = Remote(self._calls, self._fleet)
         self._pushes = Pushes(sessions, self._hub, me)
         self._presence = Presence(sessions, self._hub, me, now)
+        self._refusals = Refusals(sessions)
         self._identity = Identity(
             sessions,
+            self._refusals,
             self._infrastructure,
             self._device_authority,
             master_key,
@@ -211,7 +214,7 @@ class Controller:
         approval = settings.device_approval
         drain = datetime.timedelta(seconds=settings.drain_seconds)
         self._instruments = Instruments()
-        denials = Denials(sessions, self._instruments.denied)
+        denials = Denials(sessions, self._refusals, self._instruments.denied)
         self._tunnels = Tunnels(
             sessions,
             self._fleet,
@@ -288,12 +291,12 @@ class Controller:
             self._calls.serve(one.serving())
         passwords = Passwords()
         proof = Proof(sessions, master_key, passwords, now)
-        admins = Admins(sessions, master_key, now, passwords, proof)
-        account = Account(sessions, master_key, proof, passwords, now)
+        admins = Admins(sessions, master_key, now, passwords, proof, self._refusals)
+        account = Account(sessions, self._refusals, master_key, proof, passwords, now)
         rates = Rates(settings.rest_calls_per_second, settings.rest_strangers_calls_per_second)
         authorities = {"infrastructure": self._infrastructure, "device": self._device_authority}
         state_now = State(sessions, self._fleet, self._hub, authorities)
-        access, dns = Access(sessions, AdminToken.load(state), admins, rates), Dns(sessions)
+        access, dns = Access(self._refusals, AdminToken.load(state), admins, rates), Dns(sessions)
         self._live = Live(sessions, gateways, dns, throughput)
         effects = Effects(sessions, self._tunnels.enforcement.would_close)
         self._app = application(
@@ -337,9 +340,18 @@ class Controller:
                 account_endpoints.public_router(
                     access, account, OwnCredentials(sessions, now), Notices(sessions)
                 ),
-                passkey_endpoints.public_router(access, Passkeys(sessions, settings.rest_url, now)),
+                passkey_endpoints.public_router(
+                    access, Passkeys(sessions, self._refusals, settings.rest_url, now)
+                ),
                 oidc_endpoints.public_router(
-                    Oidc(sessions, _oidc_provider(settings), master_key, invitations.invite, now)
+                    Oidc(
+                        sessions,
+                        self._refusals,
+                        _oidc_provider(settings),
+                        master_key,
+                        invitations.invite,
+                        now,
+                    )
                 ),
             ],
         )
@@ -368,6 +380,8 @@ class Controller:
             await self._tunnels.start()
             self._site_tunnels.start()
             self._sampling.start()
+            stack.push_async_callback(self._refusals.stop)
+            self._refusals.start()
             stack.push_async_callback(self._own.stop)
             await self._own.start()
             stack.push_async_callback(self._presence.stop)

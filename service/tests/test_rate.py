@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 import uuid
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from culvert_proto import CulvertError, Reason, agent_pb2
-from culvert_service.audit.repeats import Repeats
+from culvert_service.audit.repeats import CALLERS_MOST, Repeats
 from culvert_service.rest.prefix import limit_keys
 from culvert_service.rest.rate import MOST, AddressLimiter, Limiter, Rate
 from hypothesis import given
@@ -127,6 +129,73 @@ def test_of_refusals_that_all_differ_the_log_is_told_no_more_than_the_rate() -> 
     lines = [left_out for left_out in told if left_out is not None]
     assert 60 <= len(lines) <= 32 + 60
     assert len(lines) + sum(lines) <= 600
+
+
+def _addresses(kind: str) -> Iterator[str]:
+    for number in itertools.count():
+        match kind:
+            case "one":
+                yield "203.0.113.7"
+            case "/64":
+                yield f"2001:db8:1:2::{number:x}"
+            case "/48":
+                yield f"2001:db8:1:{number % 65536:x}::7"
+            case _:
+                yield f"{2 + number // 2**16 % 64}.{number // 256 % 256}.{number % 256}.7"
+
+
+@pytest.mark.parametrize(("kind", "most"), [("one", 32), ("/64", 32), ("/48", 128), ("everywhere", 256)])
+def test_the_log_is_told_of_few_refusals_of_strangers_and_how_many_were_left_out(
+    kind: str, most: int
+) -> None:
+    repeats, count, told, counted = Repeats(), 20_000, 0, 0
+    for number, address in zip(range(count), _addresses(kind), strict=False):
+        left_out = repeats.tell_stranger(address, ("device.enrol", f"device/{number}", "CSR_INVALID"), 5)
+        if left_out is not None:
+            told, counted = told + 1, counted + left_out
+    assert told == most
+    assert repeats.summary(4) is None
+    summary = repeats.summary(5)
+    assert summary is not None
+    assert told + counted + sum(summary.callers.values()) == count
+    assert summary.kinds == {"device.enrol CSR_INVALID": count - told - counted}
+    assert len(summary.callers) <= CALLERS_MOST + 1
+    assert repeats.summary(5) is None
+
+
+def test_refusals_of_strangers_do_not_keep_those_of_callers_that_are_known_out_of_the_log() -> None:
+    repeats = Repeats()
+    for number, address in zip(range(1000), _addresses("everywhere"), strict=False):
+        repeats.tell_stranger(address, ("device.enrol", f"device/{number}", "CSR_INVALID"), 0)
+    assert repeats.tell("certificate/sha256:00", ("tunnel.open", "name/wiki", "CODE_NEEDED"), 0) == 0
+
+
+@pytest.mark.slow
+async def test_enrolments_and_sign_ins_without_end_leave_few_lines_and_their_number(
+    tmp_path: Path, database_url: str
+) -> None:
+    settings = settings_in(tmp_path, database_url=database_url, rest_strangers_calls_per_second=10_000)
+    async with running(settings) as world:
+        for number in range(100):
+            enrolment = {"token": "guess", "device_name": f"laptop {number}", "csr_pem": "nonsense"}
+            answer = await world.anyone.post("/api/v1/enrolments", json=enrolment)
+            assert answer.json()["reason"] == "CSR_INVALID"
+        for number in range(5):
+            guess = {"name": f"owner-{number}", "password": "wrong" * 4, "code": "000000"}
+            assert (await world.anyone.post("/api/v1/session", json=guess)).status_code in {401, 429}
+        lines = await world.rest("GET", "/audit?outcome=denied")
+        assert 32 <= len(lines) <= 40
+    # What is left to tell is told as the controller stops.
+    async with running(settings) as world:
+        [summary] = await world.rest("GET", "/audit?action=audit.left-out")
+        lines = await world.rest("GET", "/audit?outcome=denied")
+    told = summary["details"]
+    assert (told["callers"], told["busiest"]) == (1, f"127.0.0.1/32: {told['left_out']}")
+    kinds = dict(kind.rsplit(": ", 1) for kind in told["refusals"].split(", "))
+    assert sum(map(int, kinds.values())) == told["left_out"]
+    assert "device.enrol CSR_INVALID" in kinds
+    in_lines = sum(line["details"].get("left_out", 0) for line in lines)
+    assert len(lines) - 1 + in_lines == 105
 
 
 @pytest.mark.slow

@@ -29,6 +29,7 @@ from culvert_service.admins.schemas import (
 from culvert_service.admins.service import SignedIn, renew_session
 from culvert_service.audit import log as audit
 from culvert_service.audit.log import Line
+from culvert_service.audit.refusals import Refusals
 from culvert_service.identity import totp
 from culvert_service.pki.master_key import MasterKey, MasterKeyError
 
@@ -55,12 +56,14 @@ class Account:
     def __init__(
         self,
         sessions: Sessions,
+        refusals: Refusals,
         master_key: MasterKey,
         proof: Proof,
         passwords: Passwords,
         now: Callable[[], datetime.datetime],
     ) -> None:
         self._sessions = sessions
+        self._refusals = refusals
         self._master_key = master_key
         self._proof = proof
         self._passwords = passwords
@@ -169,7 +172,7 @@ class Account:
         try:
             return await self._proof.given(name, asked.password, asked.code, change)
         except CulvertError as error:
-            await audit.denied(self._sessions, Line(action, f"admin/{name}"), error)
+            await self._refusals.of_stranger(Line(action, f"admin/{name}"), error)
             raise
 
 

@@ -22,6 +22,7 @@ from culvert_service.admins.service import SignedIn, open_session, renew_session
 from culvert_service.admins.webauthn_party import Credential, Party, challenge_of, id_of
 from culvert_service.audit import log as audit
 from culvert_service.audit.log import Line
+from culvert_service.audit.refusals import Refusals
 
 # Section 15.1 of WebAuthn recommends five to ten minutes where the user is verified.
 _CHALLENGE_LIFETIME = datetime.timedelta(minutes=5)
@@ -30,8 +31,11 @@ _PASSKEYS_MAX = 20
 
 
 class Passkeys:
-    def __init__(self, sessions: Sessions, url: str, now: Callable[[], datetime.datetime]) -> None:
+    def __init__(
+        self, sessions: Sessions, refusals: Refusals, url: str, now: Callable[[], datetime.datetime]
+    ) -> None:
         self._sessions = sessions
+        self._refusals = refusals
         self._party = Party.at(url)
         self._now = now
 
@@ -108,7 +112,7 @@ class Passkeys:
         try:
             return await self._signed(credential, opened)
         except CulvertError as error:
-            await audit.denied(self._sessions, Line("admin.sign-in", "admin/unknown"), error)
+            await self._refusals.of_stranger(Line("admin.sign-in", "admin/unknown"), error)
             raise
 
     async def prove(self, name: str, session_hash: bytes, credential: Credential) -> SignedIn:
@@ -125,7 +129,7 @@ class Passkeys:
         try:
             return await self._signed(credential, renewed)
         except CulvertError as error:
-            await audit.denied(self._sessions, Line("admin.proof", f"admin/{name}"), error)
+            await self._refusals.of_stranger(Line("admin.proof", f"admin/{name}"), error)
             raise
 
     async def _signed(

@@ -36,6 +36,7 @@ from culvert_service.admins.schemas import (
 from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Actor, Line, acting
+from culvert_service.audit.refusals import Refusals
 from culvert_service.identity import totp
 from culvert_service.pki.master_key import MasterKey
 from culvert_service.rest.admin_token import NAME as ROOT_NAME
@@ -69,8 +70,10 @@ class Admins:
         now: Now,
         passwords: Passwords | None = None,
         proof: Proof | None = None,
+        refusals: Refusals | None = None,
     ) -> None:
         self._sessions = sessions
+        self._refusals = refusals or Refusals(sessions)
         self._master_key = master_key
         self._now = now
         self._passwords = passwords or Passwords()
@@ -115,7 +118,7 @@ class Admins:
         try:
             return await self._set_up(asked)
         except CulvertError as error:
-            await audit.denied(self._sessions, Line("admin.create", f"admin/{asked.name}"), error)
+            await self._refusals.of_stranger(Line("admin.create", f"admin/{asked.name}"), error)
             raise
 
     async def sign_in(self, asked: SignInIn, user_agent: str | None) -> SignedIn:
@@ -124,7 +127,7 @@ class Admins:
         try:
             signed_in = await self._sign_in(asked, line, user_agent)
         except CulvertError as error:
-            await audit.denied(self._sessions, line, error)
+            await self._refusals.of_stranger(line, error)
             raise
         return signed_in
 

@@ -10,11 +10,11 @@ import hashlib
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, cast
 from uuid import UUID
 
-from culvert_db import ActorKind, AuditLine, Direct, Outcome, Sessions, Statement
+from culvert_db import ActorKind, AuditLine, Direct, Outcome, Statement
 from culvert_proto import CulvertError
 from sqlalchemy import Table, bindparam, event, insert
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -70,12 +70,6 @@ def tell(session: AsyncSession | Direct, line: Line) -> None:
         session.sync_session.info[_EFFECT] = effect.get()
     waiting: list[dict[str, Any]] = session.sync_session.info.setdefault(_WAITING, [])
     waiting.append(_row(line))
-
-
-async def denied(sessions: Sessions, line: Line, why: CulvertError) -> None:
-    """In a transaction of its own: that of the refused request is gone."""
-    async with sessions.begin() as session:
-        tell(session, replace(line, why=why, outcome=Outcome.DENIED))
 
 
 def by_device(device_id: UUID) -> Actor:

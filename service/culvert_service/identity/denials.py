@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from culvert_db import Outcome, Sessions
+from culvert_db import Sessions
 from culvert_proto import CulvertError, Reason
 
 from culvert_service.audit import log as audit
-from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Line
-from culvert_service.audit.repeats import Repeats
+from culvert_service.audit.refusals import Refusals, refused
 from culvert_service.identity import repository
 
 # Each of them is a guess; the device is locked before they are many.
@@ -23,11 +21,11 @@ _ALWAYS_TOLD = (Reason.CODE_WRONG,)
 class Denials:
     """A device is known by its certificate's fingerprint. What is left out of the log is counted in the next line."""
 
-    def __init__(self, sessions: Sessions, count: Callable[[str, Reason], None]) -> None:
+    def __init__(self, sessions: Sessions, refusals: Refusals, count: Callable[[str, Reason], None]) -> None:
         """`count` is called for each, by action and reason, whether the log is told or not."""
         self._sessions = sessions
+        self._refusals = refusals
         self._count = count
-        self._repeats = Repeats()
 
     @asynccontextmanager
     async def telling(
@@ -43,8 +41,7 @@ class Denials:
     async def tell(
         self, fingerprint: bytes, action: str, why: CulvertError, about: str | None = None
     ) -> None:
-        certificate = f"certificate/sha256:{fingerprint.hex()}"
-        line = self.line(fingerprint, Line(action, about or certificate), why)
+        line = self.line(fingerprint, Line(action, about or _certificate(fingerprint)), why)
         if line is None:
             return
         async with self._sessions.begin() as session:
@@ -62,11 +59,10 @@ class Denials:
     def line(self, fingerprint: bytes, line: Line, why: CulvertError) -> Line | None:
         """As the log is told of the refusal; None when it is left out."""
         self._count(line.action, why.reason)
-        what = line.action, line.object, why.reason.name
-        left_out = (
-            0 if why.reason in _ALWAYS_TOLD else self._repeats.tell(fingerprint.hex(), what, time.monotonic())
-        )
-        if left_out is None:
-            return None
-        told: dict[str, Detail] = {"left_out": left_out} if left_out else {}
-        return replace(line, why=why, outcome=Outcome.DENIED, details=line.details | told)
+        if why.reason in _ALWAYS_TOLD:
+            return refused(line, why)
+        return self._refusals.line(_certificate(fingerprint), line, why)
+
+
+def _certificate(fingerprint: bytes) -> str:
+    return f"certificate/sha256:{fingerprint.hex()}"

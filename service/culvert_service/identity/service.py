@@ -15,6 +15,7 @@ from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Actor, Line, acting
 from culvert_service.audit.naming import last_denials
+from culvert_service.audit.refusals import Refusals
 from culvert_service.audit.schemas import DeniedOut
 from culvert_service.identity import invitations, repository
 from culvert_service.identity.authenticator import issue
@@ -51,6 +52,7 @@ class Identity:
     def __init__(
         self,
         sessions: Sessions,
+        refusals: Refusals,
         infrastructure: Authority,
         devices: Authority,
         master_key: MasterKey,
@@ -62,6 +64,7 @@ class Identity:
         now: Now,
     ) -> None:
         self._sessions = sessions
+        self._refusals = refusals
         self._infrastructure = infrastructure
         self._devices = devices
         self._master_key = master_key
@@ -78,7 +81,7 @@ class Identity:
             return await self._enrol(asked, device_id)
         except CulvertError as error:
             line = Line("device.enrol", f"device/{asked.device_name}", actor=_invited("unknown"))
-            await audit.denied(self._sessions, line, error)
+            await self._refusals.of_stranger(line, error)
             raise
 
     async def _enrol(self, asked: EnrolmentIn, device_id: uuid.UUID) -> EnrolmentOut:

@@ -15,8 +15,8 @@ from sqlalchemy.exc import IntegrityError
 from culvert_service.admins import repository
 from culvert_service.admins.notices import tell_owners
 from culvert_service.admins.service import SignedIn, check_name, open_session
-from culvert_service.audit import log as audit
 from culvert_service.audit.log import Actor, Line, acting
+from culvert_service.audit.refusals import Refusals
 from culvert_service.identity.schemas import InvitationOut
 from culvert_service.oidc import flow as flows
 from culvert_service.oidc.flow import Flow
@@ -35,12 +35,14 @@ class Oidc:
     def __init__(
         self,
         sessions: Sessions,
+        refusals: Refusals,
         provider: Provider | None,
         master_key: MasterKey,
         invite: Invite,
         now: Callable[[], datetime.datetime],
     ) -> None:
         self._sessions = sessions
+        self._refusals = refusals
         self._configured = provider
         self._master_key = master_key
         self._invite = invite
@@ -80,7 +82,7 @@ class Oidc:
         except CulvertError as error:
             action = {"sign-in": "admin.sign-in", "setup": "admin.create", "enrol": "user.invite"}
             line = Line(action[flow.purpose], "oidc/unknown", {"issuer": provider.issuer})
-            await audit.denied(self._sessions, line, error)
+            await self._refusals.of_stranger(line, error)
             raise
 
     async def _sign_in(self, subject: Subject, user_agent: str | None) -> SignedIn:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from culvert_db import ActorKind, Sessions
+from culvert_db import ActorKind
 from culvert_proto import CulvertError, Reason
 from fastapi import Depends, Header, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -17,8 +17,8 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from culvert_service.admins.permission import ByRoot, Caller, check, check_proof
 from culvert_service.admins.schemas import SignedInOut
 from culvert_service.admins.service import Admins, by_session, csrf_token
-from culvert_service.audit import log as audit
 from culvert_service.audit.log import Actor, Line, acting
+from culvert_service.audit.refusals import Refusals
 from culvert_service.rest.admin_token import NAME, AdminToken
 from culvert_service.rest.rates import Rates
 from culvert_service.rest.source import source
@@ -60,8 +60,8 @@ class OwnSession:
 
 
 class Access:
-    def __init__(self, sessions: Sessions, root: AdminToken, admins: Admins, rates: Rates) -> None:
-        self._sessions = sessions
+    def __init__(self, refusals: Refusals, root: AdminToken, admins: Admins, rates: Rates) -> None:
+        self._refusals = refusals
         self._root = root
         self._admins = admins
         self._rates = rates
@@ -98,7 +98,7 @@ class Access:
                 check(caller, request.method, area)
             except CulvertError as error:
                 line = Line(f"{area}.{request.method.lower()}", request.url.path)
-                await audit.denied(self._sessions, line, error)
+                await self._refusals.of_caller(line, error)
                 raise
         request.state.admitted = Admitted(caller, self._admins.now())
 

@@ -1,0 +1,96 @@
+"""What the log is told of refusals: the first ones of each caller, then how many were left out."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+from culvert_db import Outcome, Sessions
+from culvert_proto import CulvertError
+
+from culvert_service.audit.line import Detail
+from culvert_service.audit.log import CONTROLLER, Line, acting, tell
+from culvert_service.audit.repeats import Repeats, Summary
+from culvert_service.periodic import Periodic
+
+_SUMMARY_SECONDS = 60.0
+# The callers and kinds of refusal that a summary names.
+_NAMED = 32
+
+_log = logging.getLogger(__name__)
+
+
+class Refusals:
+    """Of one controller. A controller that is killed forgets the counts of its last two minutes."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+        self._repeats = Repeats()
+        self._periodic = Periodic("summary of refusals", self.summarise, _SUMMARY_SECONDS)
+
+    def start(self) -> None:
+        self._periodic.start()
+
+    async def stop(self) -> None:
+        await self._periodic.stop()
+        try:
+            await self.summarise(time.monotonic())
+        except CulvertError as error:
+            _log.warning("refusals were left out of the log", extra={"why": error.message})
+
+    async def of_stranger(self, line: Line, why: CulvertError) -> None:
+        """For whoever is known by an address alone. In a transaction of its own: that of the refused request is gone."""
+        source = acting.get().source
+        left_out = self._repeats.tell_stranger(source, _what(line, why), time.monotonic())
+        await self._write(line, why, left_out)
+
+    async def of_caller(self, line: Line, why: CulvertError) -> None:
+        """As `of_stranger`, for an administrator or a token."""
+        actor = acting.get()
+        who = f"{actor.kind}/{actor.name}"
+        await self._write(line, why, self._repeats.tell(who, _what(line, why), time.monotonic()))
+
+    def line(self, who: str, line: Line, why: CulvertError) -> Line | None:
+        """As the log is told of the refusal; None when it is left out."""
+        left_out = self._repeats.tell(who, _what(line, why), time.monotonic())
+        return None if left_out is None else refused(line, why, left_out)
+
+    async def summarise(self, until: float | None = None) -> None:
+        """Tells what has been left out since `until` or before, in seconds of the monotonic clock (a minute ago)."""
+        until = time.monotonic() - _SUMMARY_SECONDS if until is None else until
+        if summary := self._repeats.summary(until):
+            details = _details(summary)
+            line = Line("audit.left-out", "log", details, outcome=Outcome.DENIED, actor=CONTROLLER)
+            async with self._sessions.begin() as session:
+                tell(session, line)
+
+    async def _write(self, line: Line, why: CulvertError, left_out: int | None) -> None:
+        if left_out is not None:
+            async with self._sessions.begin() as session:
+                tell(session, refused(line, why, left_out))
+
+
+def refused(line: Line, why: CulvertError, left_out: int = 0) -> Line:
+    """`left_out`: how many refusals of the same caller were left out before this one."""
+    told: dict[str, Detail] = {"left_out": left_out} if left_out else {}
+    return replace(line, why=why, outcome=Outcome.DENIED, details=line.details | told)
+
+
+def _what(line: Line, why: CulvertError) -> tuple[str, str, str]:
+    return line.action, line.object, why.reason.name
+
+
+def _details(summary: Summary) -> dict[str, Detail]:
+    return {
+        "left_out": sum(summary.callers.values()),
+        "callers": len(summary.callers),
+        "busiest": _most(summary.callers),
+        "refusals": _most(summary.kinds),
+    }
+
+
+def _most(counts: Mapping[str, int]) -> str:
+    most = sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:_NAMED]
+    return ", ".join(f"{name}: {count}" for name, count in most)
