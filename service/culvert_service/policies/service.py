@@ -184,12 +184,13 @@ class Policies:
 
 async def _write_group(session: AsyncSession, name: str | None, asked: GroupIn) -> None:
     """`name` is the one that it has, if it is there. Raises CulvertError NOT_FOUND or ALREADY_EXISTS."""
-    group = Group(members=[]) if name is None else await _group(session, name)
-    group.name = asked.name
-    group.members = [
+    group = Group() if name is None else await _group(session, name)
+    members = [
         await _user(session, member, f"/members/{at}")
         for at, member in enumerate(dict.fromkeys(asked.members))
     ]
+    # After all questions: each of them writes what has changed before it is asked.
+    group.name, group.members = asked.name, members
     session.add(group)
     try:
         await session.flush()

@@ -22,6 +22,13 @@ _log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 # Appendix A of Postgres's manual: 22 is a value that a type cannot hold, such as a text with a NUL.
 _DATA_EXCEPTION = "22"
+# And whose constraint two changes at once run into, although each of them asked before: the other one was first.
+_CONSTRAINTS = {
+    "23503": CulvertError(
+        Reason.NOT_FOUND, what="Something that the request names, or that names what it deletes,"
+    ),
+    "23505": CulvertError(Reason.ALREADY_EXISTS, what="Something with the same name or address"),
+}
 # That one answer tells of: whoever sends a thousand wrong values needs no list of them.
 _FAULTS_MAX = 20
 
@@ -124,7 +131,11 @@ def install(app: FastAPI) -> None:
 
     async def database(request: Request, error: Exception) -> Response:
         assert isinstance(error, DBAPIError)
-        if str(getattr(error.orig, "sqlstate", "")).startswith(_DATA_EXCEPTION):
+        state = str(getattr(error.orig, "sqlstate", ""))
+        if state in _CONSTRAINTS:
+            _log.info("a constraint refused", extra={"sqlstate": state, "path": request.url.path})
+            return problem(_CONSTRAINTS[state])
+        if state.startswith(_DATA_EXCEPTION):
             why = "a text holds a NUL, or a number is too large to be stored"
             return problem(CulvertError(Reason.REQUEST_INVALID, why=why))
         return await fault(request, error)
