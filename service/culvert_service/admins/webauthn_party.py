@@ -6,7 +6,6 @@ to show that the authenticator has verified its user.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +20,10 @@ from webauthn.helpers.structs import (
     UserVerificationRequirement,
 )
 
+from culvert_service.rest import strict_json
+
+# Values in what a browser says of a ceremony: it may add some to the seven of section 5.8.1.
+_CLIENT_DATA_MAX = 100
 # As the authenticator's JSON says it (section 5.1).
 Credential = dict[str, Any]
 
@@ -108,7 +111,10 @@ class Party:
 def challenge_of(credential: Credential) -> bytes:
     """What the answer says that it answers; empty when it says nothing of the kind."""
     try:
-        said = json.loads(base64url_to_bytes(credential["response"]["clientDataJSON"]))
+        # Section 5.8.1: JSON in UTF-8.
+        said: Any = strict_json.parse(
+            base64url_to_bytes(credential["response"]["clientDataJSON"]), _CLIENT_DATA_MAX
+        )
         return base64url_to_bytes(said["challenge"])
     except (KeyError, TypeError, ValueError):
         return b""

@@ -75,7 +75,7 @@ class Provider:
             params = {"nonce": nonce, "client_id": self.client_id, "access_token": token.get("access_token")}
             claims: Any = CodeIDToken(cast("Any", found.claims), cast("Any", found.header), options, params)
             claims.validate(now=int(now.timestamp()), leeway=_LEEWAY_SECONDS)
-        except (JoseError, AuthlibBaseError, ValueError, TypeError, KeyError):
+        except (JoseError, AuthlibBaseError, ValueError, TypeError, KeyError, RecursionError):
             raise self._refused("its token does not verify") from None
         return Subject(self.issuer, str(claims["sub"]), _verified_email(claims))
 
@@ -110,7 +110,7 @@ class Provider:
                 answer = await client.request(method, url, **sent)
             if answer.is_success and isinstance(found := answer.json(), dict):
                 return cast("dict[str, Any]", found)
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError):
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError):
             raise self._refused("it does not answer") from None
         raise self._refused("it did not accept the question")
 

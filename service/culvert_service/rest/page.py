@@ -18,6 +18,8 @@ from culvert_proto import CulvertError, Reason
 from fastapi import Query, Request, Response
 from sqlalchemy import Select, tuple_
 
+from culvert_service.rest import strict_json
+
 LIMIT_MAX = 500
 _LIMIT = 100
 _CURSOR_MAX = 1024
@@ -87,7 +89,8 @@ def _text(key: str | datetime.datetime | uuid.UUID) -> str:
 
 def _decoded(cursor: str, kinds: Sequence[type[Key]]) -> tuple[Key, ...]:
     try:
-        values: list[Any] = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        content = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        values: Any = strict_json.parse(content, _CURSOR_MAX)
         return tuple(_key(value, kind) for value, kind in zip(values, kinds, strict=True))
     except (ValueError, TypeError, OverflowError):
         why = "the cursor is not one that this list has given out"
