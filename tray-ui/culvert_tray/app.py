@@ -28,7 +28,7 @@ from culvert_tray import commands, notices
 from culvert_tray import menu as menus
 from culvert_tray.daemon import Answer, Daemon, Refusal
 from culvert_tray.details import details
-from culvert_tray.dialogs import CodeDialog, DetailsDialog, EnrolDialog
+from culvert_tray.dialogs import ClaimsDialog, CodeDialog, DetailsDialog, EnrolDialog
 from culvert_tray.doctor import Doctor
 from culvert_tray.documentation import DocumentationDialog
 from culvert_tray.icon import icon_kind
@@ -41,7 +41,7 @@ from culvert_tray.signals import connect
 from culvert_tray.single import NAME, SHOW, First
 from culvert_tray.translation import install, tr
 from culvert_tray.tray_menu import TrayMenu
-from culvert_tray.view import Down, View, starting
+from culvert_tray.view import Down, View, awaiting, starting
 from culvert_tray.window import StatusWindow
 
 DEFAULT_SOCKET = "/run/culvert/culvertd.sock"
@@ -216,6 +216,12 @@ class Tray(QObject):
                     f"code {organisation}",
                     lambda: CodeDialog(self._daemon, self._tell_recovery_codes, organisation),
                 )
+            case commands.AnswerClaims(organisation):
+                waiting = awaiting(self._view, organisation)
+                if waiting:
+                    self._show(
+                        f"claims {organisation}", lambda: ClaimsDialog(self._daemon, waiting, organisation)
+                    )
             case commands.Enrol():
                 self._show("enrol", lambda: EnrolDialog(self._daemon, self._tell_recovery_codes))
             case commands.Pause(length):

@@ -57,6 +57,13 @@ class EnterCode:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerClaims:
+    """Look at the public networks that an organisation wants to carry, and decide."""
+
+    organisation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Enrol:
     pass
 
@@ -111,6 +118,6 @@ class Quit:
 
 
 Command = (
-    OpenPage | CopyText | ShowDetails | CloseTunnel | SelectGateway | EnterCode | Enrol | Pause | Resume | ShowWindow
-    | SetFavourite | SetNotices | RunDiagnostics | SaveReport | ShowDocumentation | Quit
+    OpenPage | CopyText | ShowDetails | CloseTunnel | SelectGateway | EnterCode | AnswerClaims | Enrol | Pause | Resume
+    | ShowWindow | SetFavourite | SetNotices | RunDiagnostics | SaveReport | ShowDocumentation | Quit
 )  # fmt: skip

@@ -8,7 +8,7 @@ _watch:        WatchStatus ──► status ──► …        the stream ends
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, cast
 
@@ -78,6 +78,10 @@ class Daemon(QObject):
     def submit_code(self, code: str, organisation: str, then: Then) -> None:
         request = local_pb2.SubmitCodeRequest(code=code, organisation=organisation)
         self._ask(self._stub.SubmitCode, request, then)
+
+    def answer_claims(self, prefixes: Sequence[str], organisation: str, then: Then, *, agreed: bool) -> None:
+        request = local_pb2.AnswerClaimsRequest(prefixes=prefixes, agreed=agreed, organisation=organisation)
+        self._ask(self._stub.AnswerClaims, request, then)
 
     def open_tunnel(self, name: str, then: Then) -> None:
         self._ask(self._stub.OpenTunnel, local_pb2.OpenTunnelRequest(name=name), then)

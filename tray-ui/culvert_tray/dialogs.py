@@ -1,4 +1,4 @@
-"""What the person types: a code, an invitation link. And a tunnel's details.
+"""What the person types or decides: a code, an invitation link, public networks. And a tunnel's details.
 
 Each dialog asks the daemon, stays open with the refusal and its remedy until it is got past, and closes when it went well.
 """
@@ -27,6 +27,7 @@ from PyQt6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QLineEdit,
+    QPlainTextEdit,
     QPushButton,
     QStackedWidget,
     QVBoxLayout,
@@ -123,6 +124,54 @@ class CodeDialog(QDialog):
         layout = QVBoxLayout(self)
         layout.addWidget(form)
         form.set_default()
+
+
+class ClaimsDialog(QDialog):
+    """The public networks that an organisation wants to carry, each of them, and two buttons: neither is the default."""
+
+    def __init__(self, daemon: Daemon, prefixes: Sequence[str], organisation: str) -> None:
+        super().__init__()
+        self._daemon, self._prefixes, self._organisation = daemon, tuple(prefixes), organisation
+        self.setWindowTitle(named(tr("Public networks"), organisation))
+        self.setMinimumWidth(460)
+        asked = QLabel(
+            tr(
+                "The organisation asks to carry your traffic to these public networks. It would see where that "
+                "traffic goes, and could read what is not encrypted."
+            )
+        )
+        asked.setWordWrap(True)
+        networks = QPlainTextEdit("\n".join(self._prefixes))
+        networks.setReadOnly(True)
+        networks.setAccessibleName(tr("Public networks"))
+        networks.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
+        networks.setTabChangesFocus(True)
+        until = QLabel(tr("Until you agree, traffic to them goes as if the organisation had not asked."))
+        until.setWordWrap(True)
+        self._problem = _Problem()
+        agree, decline = QPushButton(tr("&Agree")), QPushButton(tr("&Decline"))
+        buttons = QHBoxLayout()
+        buttons.addStretch()
+        for button in (decline, agree):
+            button.setAutoDefault(False)
+            buttons.addWidget(button)
+        connect(decline.clicked, lambda: self._answer(agreed=False))
+        connect(agree.clicked, lambda: self._answer(agreed=True))
+        layout = QVBoxLayout(self)
+        for widget in (asked, networks, until, self._problem):
+            layout.addWidget(widget)
+        layout.addLayout(buttons)
+
+    def _answer(self, *, agreed: bool) -> None:
+        self.setEnabled(False)
+        self._daemon.answer_claims(self._prefixes, self._organisation, self._answered, agreed=agreed)
+
+    def _answered(self, answer: Answer | Refusal) -> None:
+        self.setEnabled(True)
+        if isinstance(answer, local_pb2.AnswerClaimsResponse):
+            self.accept()
+        else:
+            self._problem.tell(answer)
 
 
 class EnrolDialog(QDialog):
@@ -231,6 +280,14 @@ def _authenticator_page(enrolled: local_pb2.EnrollResponse, form: CodeForm) -> Q
     row.addWidget(picture)
     row.addLayout(beside, 1)
     layout.addWidget(welcome)
+    if enrolled.zones:
+        names, networks = ", ".join(enrolled.zones), ", ".join(enrolled.prefixes)
+        carried = QLabel(
+            tr("It carries names under {names} and traffic to {networks}.", names=names, networks=networks)
+        )
+        carried.setTextFormat(Qt.TextFormat.PlainText)
+        carried.setWordWrap(True)
+        layout.addWidget(carried)
     layout.addLayout(row)
     layout.addWidget(form)
     page.setMinimumWidth(560)

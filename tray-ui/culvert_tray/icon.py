@@ -43,6 +43,8 @@ def icon_kind(view: View, now: float) -> IconKind:
         return IconKind.CONNECTING
     if view.state in (local_pb2.STATE_NOT_ENROLLED, local_pb2.STATE_NEEDS_CODE) or code_ends_soon(view, now):
         return IconKind.NEEDS_YOU
+    if view.awaiting_prefixes:
+        return IconKind.NEEDS_YOU
     # "Connected" is shown for what is up; only who may not see the tunnels has to take the daemon's word.
     connected = any(is_up(tunnel) for tunnel in view.tunnels) or (
         is_redacted(view) and view.state == local_pb2.STATE_CONNECTED

@@ -2,7 +2,7 @@
 
 Heading     status in words
 Label…      who, how long the code is good, the last refusal with its remedy
-Action      Enrol this computer… | Enter code now…
+Action      Enrol this computer… | Enter code now… | Public networks wait for your answer…
 ─
 Submenu…    each tunnel: Open · Copy address · Details… · Close
 Submenu     Recent and favourites: those without a tunnel · All resources…
@@ -24,6 +24,7 @@ from culvert_proto.organisations import parts
 from culvert_proto.shown import clock, round_trip
 
 from culvert_tray.commands import (
+    AnswerClaims,
     CloseTunnel,
     Command,
     CopyText,
@@ -199,6 +200,9 @@ def _person(status: Status, organisation: str, now: float) -> Menu:
             local_pb2.STATE_PAUSED,
         ):
             entries.append(Action(named(tr("Enter code now…"), organisation), EnterCode(organisation)))
+    if status.awaiting_prefixes:
+        waiting = named(tr("Public networks wait for your answer…"), organisation)
+        entries.append(Action(waiting, AnswerClaims(organisation)))
     if status.HasField("last_error") and not _said_already(status):
         error = CulvertError.from_proto(status.last_error)
         entries += [Label(f"⚠ {error.message}"), Label(error.remedy)]

@@ -1,7 +1,7 @@
 """What the person is told without asking: pure, from one view to the next.
 
 A tunnel is announced the first time that its resource comes up, then never again. A refusal is told once until it
-changes or is got past. What was so before the tray started is not news, except that a code is needed.
+changes or is got past. What was so before the tray started is not news, except that a code or an answer is needed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.organisations import parts
 
-from culvert_tray.commands import Command, EnterCode
+from culvert_tray.commands import AnswerClaims, Command, EnterCode
 from culvert_tray.preferences import NoticeKind
 from culvert_tray.translation import plural, tr
 from culvert_tray.view import Down, Status, View, code_ends_soon, code_needed, duration, is_up, named
@@ -30,13 +30,15 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """`refusals` are the texts last told; `codes` what was last told of each organisation's code that is not valid."""
+    """`refusals` are the texts last told; `codes` what was last told of each organisation's code that is not valid;
+    `claims` the public networks that waited, with their organisations."""
 
     started: bool = False
     announced: frozenset[str] = frozenset()
     gateways: frozenset[tuple[str, str]] = frozenset()
     refusals: frozenset[str] = frozenset()
     codes: frozenset[tuple[str, str]] = frozenset()
+    claims: frozenset[tuple[str, str]] = frozenset()
 
 
 def observe(memory: Memory, view: View, now: float) -> tuple[Memory, tuple[Notice, ...]]:
@@ -65,6 +67,9 @@ def observe(memory: Memory, view: View, now: float) -> tuple[Memory, tuple[Notic
     codes = {(of, state) for of, part in parts(view) if (state := _code(part, now)) != "valid"}
     wanted = {of for of, _state in codes - memory.codes}
     notices += [_ask_for_code(part, of, now) for of, part in parts(view) if of in wanted]
+    claims = {(of, prefix) for of, part in parts(view) for prefix in part.awaiting_prefixes}
+    asking = {of for of, _prefix in claims - memory.claims}
+    notices += [_ask_about_claims(part, of) for of, part in parts(view) if of in asking]
     errors = {
         str(error): (of, error)
         for of, part in parts(view)
@@ -76,7 +81,9 @@ def observe(memory: Memory, view: View, now: float) -> tuple[Memory, tuple[Notic
     gateways = frozenset(up.items()) | {
         it for it in memory.gateways if it[0] in {t.fqdn for t in view.tunnels} - up.keys()
     }
-    told_now = Memory(True, memory.announced | up.keys(), gateways, frozenset(errors), frozenset(codes))
+    told_now = Memory(
+        True, memory.announced | up.keys(), gateways, frozenset(errors), frozenset(codes), frozenset(claims)
+    )
     return told_now, tuple(notices)
 
 
@@ -117,3 +124,10 @@ def _ask_for_code(status: Status, organisation: str, now: float) -> Notice:
     left = duration(status.code_valid_until - now)
     title = named(tr("Your code ends in {duration}", duration=left), organisation)
     return Notice(title, text, command=command, kind=kind)
+
+
+def _ask_about_claims(status: Status, organisation: str) -> Notice:
+    title = named(tr("Public networks wait for your answer"), organisation)
+    return Notice(
+        title, ", ".join(status.awaiting_prefixes), warning=True, command=AnswerClaims(organisation)
+    )

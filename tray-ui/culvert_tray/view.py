@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from culvert_proto import local_pb2
+from culvert_proto.organisations import parts
 
 from culvert_tray.translation import tr
 
@@ -52,6 +53,13 @@ def is_enrolled(status: Status) -> bool:
 def is_redacted(status: Status) -> bool:
     """Somebody else enrolled this computer: the daemon tells whether it works, not who does what with it."""
     return is_enrolled(status) and not status.user
+
+
+def awaiting(view: View, organisation: str) -> tuple[str, ...]:
+    """The public networks that wait for this person's answer."""
+    if isinstance(view, Down):
+        return ()
+    return tuple(it for of, part in parts(view) if of == organisation for it in part.awaiting_prefixes)
 
 
 def named(text: str, organisation: str) -> str:

@@ -85,6 +85,8 @@ class CannedDaemon(local_pb2_grpc.LocalServiceServicer):
             user="alice",
             totp_uri="otpauth://totp/Culvert:alice?secret=JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP&issuer=Culvert",
             recovery_codes=RECOVERY_CODES,
+            zones=["corp.example", "lab.corp.example"],
+            prefixes=["10.20.0.0/16", "fd00:20::/32"],
         )
 
     def Leave(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
@@ -124,6 +126,11 @@ class CannedDaemon(local_pb2_grpc.LocalServiceServicer):
 
     def AnswerClaims(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
         self.asked.append(request)
+        if "17.0.0.0/8" in request.prefixes and request.agreed:
+            taken = CulvertError(
+                Reason.ADDRESS_COLLISION, prefix="17.0.0.0/8", what="this computer's own network 17.1.0.0/16"
+            )
+            _abort(context, taken)
         return local_pb2.AnswerClaimsResponse()
 
     def Examine(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802

@@ -74,6 +74,13 @@ def two_organisations(*, now: float = NOW) -> local_pb2.Status:
     return found
 
 
+def asking(*, now: float = NOW) -> local_pb2.Status:
+    """The organisation wants to carry public networks."""
+    found = status(local_pb2.STATE_READY, now=now)
+    found.awaiting_prefixes.extend(["8.8.8.0/24", "2606:4700::/32", "17.0.0.0/8"])
+    return found
+
+
 def paused(*, now: float = NOW) -> local_pb2.Status:
     found = status(local_pb2.STATE_PAUSED, now=now)
     found.paused_until = int(now + 900)

@@ -115,6 +115,7 @@ def status_named(name: str) -> local_pb2.Status:
         "denied": lambda: statuses.denied(now=now),
         "offline": _offline,
         "paused": lambda: statuses.paused(now=now),
+        "asking": lambda: statuses.asking(now=now),
         "organisations": lambda: statuses.two_organisations(now=now),
     }[name]()
 
@@ -131,6 +132,7 @@ def status_named(name: str) -> local_pb2.Status:
         ("denied", IconKind.READY),
         ("offline", IconKind.OFFLINE),
         ("paused", IconKind.OFF),
+        ("asking", IconKind.NEEDS_YOU),
     ],
 )
 def test_each_state_has_its_icon_and_menu(

@@ -9,6 +9,7 @@ import pytest
 from culvert_proto import local_pb2
 from culvert_proto.shown import clock
 from culvert_tray.commands import (
+    AnswerClaims,
     CloseTunnel,
     CopyText,
     Enrol,
@@ -29,7 +30,7 @@ from culvert_tray.menu import Action, Heading, Label, Menu, Submenu, menu
 from culvert_tray.notices import Memory, Notice, observe
 from culvert_tray.pause import PauseLength
 from culvert_tray.preferences import NoticeKind, Preferences
-from culvert_tray.view import View, duration, not_running
+from culvert_tray.view import View, awaiting, duration, not_running
 from hypothesis import given
 from hypothesis import strategies as st
 from PyQt6.QtCore import Qt
@@ -302,6 +303,19 @@ def test_a_needed_code_is_told_once_with_a_way_to_type_it() -> None:
     assert second == ()
     soon = statuses.status(local_pb2.STATE_READY, code_seconds=600)
     assert [n.title for n in _observe(soon)[0]] == ["Your code ends in 10 min"]
+
+
+def test_public_networks_that_wait_are_told_once_with_a_way_to_decide() -> None:
+    asking, more = statuses.asking(), statuses.asking()
+    more.awaiting_prefixes.append("9.9.9.0/24")
+    assert AnswerClaims() in [it.command for it in _actions(menu(asking, NOW))]
+    assert icon_kind(asking, NOW) is IconKind.NEEDS_YOU
+    first, second, third = _observe(asking, asking, more)
+    assert [(n.title, n.command) for n in first] == [("Public networks wait for your answer", AnswerClaims())]
+    assert first[0].text == "8.8.8.0/24, 2606:4700::/32, 17.0.0.0/8"
+    assert (second, len(third)) == ((), 1)
+    assert awaiting(more, "") == ("8.8.8.0/24", "2606:4700::/32", "17.0.0.0/8", "9.9.9.0/24")
+    assert awaiting(statuses.status(local_pb2.STATE_READY), "") == ()
 
 
 def test_a_denial_is_told_with_reason_and_remedy_until_it_is_got_past() -> None:

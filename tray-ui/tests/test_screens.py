@@ -31,6 +31,7 @@ ENGLISH = {
     "denied": "⚠ No policy lets alice reach git.corp.example.",
     "offline": "Offline — controller cannot be reached, 2 tunnels up",
     "paused": "Resume now",
+    "asking": "Public networks wait for your answer…",
     "organisations": "Signed in as bea · no valid code · vpn.beta.example",
 }
 GERMAN = {
@@ -43,6 +44,7 @@ GERMAN = {
     "denied": "⚠ Keine Richtlinie erlaubt alice den Zugriff auf git.corp.example.",
     "offline": "Offline — Controller nicht erreichbar, 2 Tunnel offen",
     "paused": "Jetzt fortsetzen",
+    "asking": "Öffentliche Netze warten auf eine Antwort…",
     "organisations": "Angemeldet als bea · kein gültiger Code · vpn.beta.example",
 }
 PAGES = {
@@ -141,6 +143,7 @@ def test_each_state_is_said_in_the_desktops_language(
         "enrol-code",
         "abcd-efgh-ijkl-mn22",
         {"en": "Enrolled as alice", "de": "Registriert als alice"}[language],
+        {"en": "names under corp.example", "de": "Namen unter corp.example"}[language],
     )
     desktop.type("111111")
     desktop.key("Return")
@@ -148,5 +151,17 @@ def test_each_state_is_said_in_the_desktops_language(
     desktop.type(RIGHT_CODE)
     desktop.key("Return")
     wait_until(lambda: len(canned.asked) == 4, "no code")
+    canned.show(status_named("asking"))
+    open_menu(desktop)
+    desktop.key("Down", "Down", "Return")
+    shoot("claims", {"en": "The organisation asks", "de": "Die Organisation möchte"}[language])
+    desktop.key({"en": "alt+a", "de": "alt+z"}[language])
+    shoot("claims-refused", {"en": "collides with", "de": "überschneidet sich"}[language])
+    desktop.key({"en": "alt+d", "de": "alt+a"}[language])
+    wait_until(lambda: len(canned.asked) == 6, "no answer")
+    assert [(it.agreed, it.prefixes[0]) for it in canned.asked[-2:]] == [
+        (True, "8.8.8.0/24"),
+        (False, "8.8.8.0/24"),
+    ]
     if shade == "dark":
         assert QImage(str(SCREENS / f"{prefix}-documentation.png")).pixelColor(550, 380).lightness() < 60

@@ -594,5 +594,37 @@
         <source>Culvert's documentation</source>
         <translation>Dokumentation von Culvert</translation>
     </message>
+    <message>
+        <source>Public networks wait for your answer…</source>
+        <translation>Öffentliche Netze warten auf eine Antwort…</translation>
+    </message>
+    <message>
+        <source>Public networks wait for your answer</source>
+        <translation>Öffentliche Netze warten auf eine Antwort</translation>
+    </message>
+    <message>
+        <source>Public networks</source>
+        <translation>Öffentliche Netze</translation>
+    </message>
+    <message>
+        <source>The organisation asks to carry your traffic to these public networks. It would see where that traffic goes, and could read what is not encrypted.</source>
+        <translation>Die Organisation möchte den Verkehr zu diesen öffentlichen Netzen übernehmen. Sie sähe dann, wohin er geht, und könnte lesen, was nicht verschlüsselt ist.</translation>
+    </message>
+    <message>
+        <source>Until you agree, traffic to them goes as if the organisation had not asked.</source>
+        <translation>Ohne Zustimmung bleibt der Verkehr zu ihnen, wie er ist.</translation>
+    </message>
+    <message>
+        <source>&amp;Agree</source>
+        <translation>&amp;Zustimmen</translation>
+    </message>
+    <message>
+        <source>&amp;Decline</source>
+        <translation>&amp;Ablehnen</translation>
+    </message>
+    <message>
+        <source>It carries names under {names} and traffic to {networks}.</source>
+        <translation>Sie übernimmt Namen unter {names} und den Verkehr zu {networks}.</translation>
+    </message>
 </context>
 </TS>
