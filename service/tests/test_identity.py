@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 from pathlib import Path
 
@@ -10,9 +11,9 @@ import grpc
 import grpc.aio
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from culvert_db import Invitation
 from culvert_proto import Reason, agent_pb2, agent_pb2_grpc
 from sqlalchemy import update
@@ -79,6 +80,46 @@ async def test_an_invitation_expires(world: World) -> None:
     async with world.sessions.begin() as session:
         await session.execute(update(Invitation).values(expires_at=past))
     assert await enrol(world, token, make_csr()[1]) == (403, "INVITATION_INVALID")
+
+
+async def test_of_many_computers_at_once_an_invitation_enrols_one(world: World) -> None:
+    token = (await world.invite())["token"]
+    answers = await asyncio.gather(*(enrol(world, token, make_csr()[1]) for _ in range(8)))
+    assert sorted(status for status, _ in answers) == [201] + [403] * 7
+    assert len(await world.rest("GET", "/devices")) == 1
+
+
+async def test_an_invitation_ends_with_its_person(world: World) -> None:
+    await world.rest("POST", "/users", {"name": "bob", "email": "bob@corp.example"})
+    token = (await world.invite("bob"))["token"]
+    await world.rest("DELETE", "/users/bob")
+    await world.rest("POST", "/users", {"name": "bob", "email": "bob@corp.example"})
+    assert await enrol(world, token, make_csr()[1]) == (403, "INVITATION_INVALID")
+
+
+async def test_of_a_request_the_key_alone_is_certified(world: World) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    names = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.DNSName("culvert.corp.example")])
+    asked = (
+        x509.CertificateSigningRequestBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "culvert.corp.example")]))
+        .add_extension(names, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = asked.public_bytes(serialization.Encoding.PEM).decode()
+    body = {"token": (await world.invite())["token"], "device_name": "laptop", "csr_pem": pem}
+    made = (await world.anyone.post("/api/v1/enrolments", json=body)).json()
+    certificate = x509.load_pem_x509_certificate(made["certificate_pem"].encode())
+    names_of = [one.value for one in certificate.subject]
+    assert names_of == [made["device_id"]]
+    assert not certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert list(usage) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+    text = str([one.value for one in certificate.extensions])
+    assert "localhost" not in text
+    assert "corp.example" not in text
 
 
 async def test_a_bad_request_does_not_spend_the_invitation(world: World) -> None:

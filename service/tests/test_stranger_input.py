@@ -40,6 +40,9 @@ CBOR = (
     b"\x7f",
     b"\xf9\x7c",
     b"\xa1\x80\x80",
+    # A number where a map belongs, and a map with a name twice.
+    b"\x1a\x00\x01\x86\x9f",
+    b"\xa2\x63fmt\x00\x63fmt\x01",
     b"\xd8\x1c" * 100 + b"\x80",
     b"\xfb\x7f\xf0\x00\x00\x00\x00\x00\x00",
     b"",
