@@ -33,7 +33,7 @@ impl fmt::Display for Condition {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::NotAllowed => "refused a connection: its address is in no --allow-from",
-            Self::Crowded => "dropped the oldest connection without a TLS handshake for a newer one",
+            Self::Crowded => "dropped an old connection without a TLS handshake for a newer one",
             Self::Slow => "refused a connection: no TLS handshake in time",
             Self::Handshake => "refused a connection",
             Self::Busy => "refused a connection: all clients that may be connected have calls under way",
