@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
 use esp::AllowedSuites;
-use sluice::command::{Command, CommandLine, ProgramArgs, TraceArgs, unhex};
 use rustix::process::{self, DumpableBehavior, Resource, Rlimit};
+use sluice::command::{Command, CommandLine, ProgramArgs, TraceArgs, unhex};
 use sluice::condition::Conditions;
 use sluice::config::{Args, KEK_LEN, read_kek};
 use sluice::dataplane::DataPlane;
