@@ -13,10 +13,12 @@
 //! a fresh key (RFC 9061 section 4.2).
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::inbound::{InboundSa, OpenError};
-use crate::key::{Kek, KeyMaterial, WrappedKey};
+use crate::kek_ring::KekRing;
+use crate::key::{KeyMaterial, WrappedKey};
 use crate::limits::Limits;
 use crate::outbound::{OutboundSa, SealError, Sealed};
 use crate::slots::{Identity, Slots};
@@ -69,7 +71,7 @@ pub struct OpenOutcome {
 }
 
 pub struct Engine {
-    kek: Kek,
+    keks: Arc<KekRing>,
     allowed: AllowedSuites,
     slots: u32,
     outbound: Slots<OutboundSa>,
@@ -79,9 +81,9 @@ pub struct Engine {
 impl Engine {
     /// An engine for slots 0 to `slots - 1` of each direction. Memory grows with the slots that were
     /// ever used: an engine does not hear of a deleted entry, and keeps an SA until its slot is given another.
-    pub fn new(kek: Kek, slots: u32, allowed: AllowedSuites) -> Self {
+    pub fn new(keks: Arc<KekRing>, slots: u32, allowed: AllowedSuites) -> Self {
         Self {
-            kek,
+            keks,
             allowed,
             slots,
             outbound: Slots::new(slots),
@@ -197,7 +199,7 @@ impl Engine {
             suite: suite.suite(),
             esn: entry.esn,
         };
-        let key = self.kek.unwrap(suite, entry.wrapped_key).ok()?;
+        let key = self.keks.unwrap(suite, entry.wrapped_key).ok()?;
         Some((identity, key))
     }
 }

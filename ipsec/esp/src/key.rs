@@ -3,6 +3,7 @@
 use std::fmt;
 
 use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::hmac::{self, HMAC_SHA256};
 use aws_lc_rs::key_wrap::{AES_256, AesKek, KeyWrapPadded};
 use zeroize::Zeroizing;
 
@@ -14,6 +15,9 @@ const MAX_KEY_MATERIAL_LEN: usize = 64;
 pub const WRAPPED_KEY_LEN: usize = 72;
 /// A key as it stands in a table entry: wrapped, right-aligned. The suite tells its length.
 pub type WrappedKey = [u8; WRAPPED_KEY_LEN];
+
+/// What a key-encryption key's fingerprint is a MAC of; `service/culvert_service/gateways/key_wrap.py` has the same.
+const FINGERPRINT_TEXT: &[u8] = b"culvert key-encryption key";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyError {
@@ -89,11 +93,24 @@ impl Kek {
             return Err(KeyError::Integrity);
         }
         let mut plain = Zeroizing::new([0; WRAPPED_KEY_LEN]);
-        let material = self
-            .aes()?
-            .unwrap_with_padding(wrapped, plain.as_mut())
-            .map_err(|_| KeyError::Integrity)?;
-        KeyMaterial::new(suite, material)
+        let len = self.unwrap_into(wrapped, plain.as_mut())?;
+        KeyMaterial::new(suite, plain.get(..len).ok_or(KeyError::Integrity)?)
+    }
+
+    /// Unwraps into `room`, which needs 8 bytes more than the content; how long the content is.
+    pub fn unwrap_into(&self, wrapped: &[u8], room: &mut [u8]) -> Result<usize, KeyError> {
+        let content = self.aes()?.unwrap_with_padding(wrapped, room);
+        content
+            .map(|content| content.len())
+            .map_err(|_| KeyError::Integrity)
+    }
+
+    /// Names the key without telling it: HMAC-SHA-256 under it of a text that is used for nothing else.
+    pub fn fingerprint(&self) -> [u8; 32] {
+        let key = hmac::Key::new(HMAC_SHA256, self.0.as_ref());
+        let mut fingerprint = [0; 32];
+        fingerprint.copy_from_slice(hmac::sign(&key, FINGERPRINT_TEXT).as_ref());
+        fingerprint
     }
 
     pub fn wrap(&self, material: &KeyMaterial) -> Result<WrappedKey, KeyError> {

@@ -14,6 +14,7 @@
 mod cipher;
 pub mod engine;
 mod inbound;
+mod kek_ring;
 mod key;
 mod limits;
 mod mac;
@@ -30,6 +31,7 @@ mod window;
 mod wire;
 
 pub use inbound::{InboundSa, OpenError, OpenJob, Opened};
+pub use kek_ring::{ForgetError, KekRing, MAX_KEKS};
 pub use key::{Kek, KeyError, KeyMaterial, WRAPPED_KEY_LEN, WrappedKey};
 pub use limits::Limits;
 pub use outbound::{MAX_DUMMY_LEN, OutboundSa, SealError, SealJob, Sealed};

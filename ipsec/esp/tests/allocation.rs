@@ -4,6 +4,7 @@
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 use std::time::Duration;
 
 use esp::engine::{Engine, SaEntry, Verdict};
@@ -140,7 +141,7 @@ fn no_packet_allocates() {
 fn no_packet_of_a_known_sa_allocates_in_the_engine() {
     let allowed: AllowedSuites = SUITES.into_iter().collect();
     let kek = [7; 32];
-    let engine = Engine::new(Kek::from_bytes(&kek), 16, allowed);
+    let engine = Engine::new(Arc::new(Kek::from_bytes(&kek).into()), 16, allowed);
     for (slot, suite) in SUITES.into_iter().enumerate() {
         let wrapped_key = Kek::from_bytes(&kek).wrap(&key(suite)).unwrap();
         let entry = SaEntry {
@@ -170,7 +171,11 @@ fn an_sa_in_use_takes_little_memory() {
     const SAS: u32 = 1000;
     let kek = [7; 32];
     let admitted = AllowedSuites::MODERN.admit(Suite::AesGcm256).unwrap();
-    let engine = Engine::new(Kek::from_bytes(&kek), SAS, AllowedSuites::MODERN);
+    let engine = Engine::new(
+        Arc::new(Kek::from_bytes(&kek).into()),
+        SAS,
+        AllowedSuites::MODERN,
+    );
     let (inner, mut out) = (inner(), [0; 1500]);
     let mut use_all = |opens: bool| {
         let before = HELD.get();

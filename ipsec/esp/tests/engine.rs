@@ -1,14 +1,22 @@
 //! What a P4 target sees of the engine.
 #![allow(clippy::unwrap_used)]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use esp::engine::{Engine, OpenOutcome, SaEntry, Verdict};
-use esp::{AllowedSuites, Kek, KeyMaterial, Limits, MAX_OVERHEAD, SUITES, Suite, WrappedKey};
+use esp::{
+    AllowedSuites, ForgetError, Kek, KekRing, KeyMaterial, Limits, MAX_KEKS, MAX_OVERHEAD, SUITES,
+    Suite, WrappedKey,
+};
 
 const KEK: [u8; 32] = [7; 32];
 const SPI: u32 = 0x1000_0001;
 const NOW: Duration = Duration::from_secs(1000);
+
+fn ring(kek: &[u8; 32]) -> Arc<KekRing> {
+    Arc::new(Kek::from_bytes(kek).into())
+}
 
 fn every_suite() -> AllowedSuites {
     SUITES.into_iter().collect()
@@ -47,7 +55,7 @@ struct Gateway(Engine);
 
 impl Gateway {
     fn new(slots: u32) -> Self {
-        Self(Engine::new(Kek::from_bytes(&KEK), slots, every_suite()))
+        Self(Engine::new(ring(&KEK), slots, every_suite()))
     }
 
     fn seal_as(&self, entry: &SaEntry) -> (Verdict, Vec<u8>) {
@@ -221,12 +229,57 @@ fn a_legacy_suite_is_refused_unless_it_is_allowed() {
             suite: suite_number,
             ..entry(0, &key, SPI)
         };
-        let gateway = Gateway(Engine::new(Kek::from_bytes(&KEK), 1, AllowedSuites::MODERN));
+        let gateway = Gateway(Engine::new(ring(&KEK), 1, AllowedSuites::MODERN));
         let legacy = suite_number > 128;
         assert_eq!(gateway.seal_as(&sa).0 == Verdict::Key, legacy);
         let (opened, _) = gateway.open_as(&sa, &[0; 100]);
         assert_eq!(opened.verdict == Verdict::Key, legacy);
     }
+}
+
+fn wrapped_under(kek: &[u8; 32], fill: u8) -> WrappedKey {
+    let suite = every_suite().admit(Suite::AesGcm256).unwrap();
+    let material = KeyMaterial::new(suite, &[fill; 36]).unwrap();
+    Kek::from_bytes(kek).wrap(&material).unwrap()
+}
+
+#[test]
+fn a_key_wrapped_under_a_former_kek_opens_until_that_is_forgotten() {
+    let keks = ring(&KEK);
+    let gateway = Gateway(Engine::new(Arc::clone(&keks), 4, every_suite()));
+    let [before, unused] = [1, 2].map(|fill| wrapped_under(&KEK, fill));
+    let after = wrapped_under(&[8; 32], 3);
+    assert_eq!(gateway.seal(0, &before, SPI).0, Verdict::Ok);
+    assert_eq!(gateway.seal(2, &after, SPI).0, Verdict::Key);
+    assert!(keks.renew(Kek::from_bytes(&[8; 32])));
+    for (slot, key) in [(0, &before), (1, &unused), (2, &after)] {
+        assert_eq!(gateway.seal(slot, key, SPI).0, Verdict::Ok, "slot {slot}");
+    }
+    keks.forget(&Kek::from_bytes(&KEK).fingerprint()).unwrap();
+    assert_eq!(
+        gateway.seal(3, &wrapped_under(&KEK, 4), SPI).0,
+        Verdict::Key
+    );
+    // An SA that packets have used goes on: its key was unwrapped once.
+    assert_eq!(gateway.seal(0, &before, SPI).0, Verdict::Ok);
+    assert_eq!(gateway.seal(2, &after, SPI).0, Verdict::Ok);
+}
+
+#[test]
+fn a_ring_keeps_its_newest_kek_and_no_more_than_it_has_room_for() {
+    let keks = KekRing::new(Kek::from_bytes(&[0; 32]));
+    let named = |fill: u8| Kek::from_bytes(&[fill; 32]).fingerprint();
+    for fill in 1..=MAX_KEKS as u8 {
+        assert!(keks.renew(Kek::from_bytes(&[fill; 32])));
+    }
+    assert_eq!(keks.fingerprints(), [4, 3, 2, 1].map(named));
+    assert!(!keks.renew(Kek::from_bytes(&[4; 32])));
+    assert!(keks.renew(Kek::from_bytes(&[2; 32])));
+    assert_eq!(keks.fingerprints(), [2, 4, 3, 1].map(named));
+    assert_eq!(keks.forget(&named(2)), Err(ForgetError::Newest));
+    assert_eq!(keks.forget(&named(0)), Err(ForgetError::Unknown));
+    assert_eq!(keks.forget(&named(4)), Ok(()));
+    assert_eq!(keks.fingerprints(), [2, 3, 1].map(named));
 }
 
 const THREADS: usize = 4;

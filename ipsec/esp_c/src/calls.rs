@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::ptr;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use esp::engine::{Engine, SaEntry};
@@ -215,7 +215,11 @@ unsafe fn make(
     if slots == 0 {
         return Err(CulvertEspStatus::NoSlots);
     }
-    let made = Box::new(CulvertEsp(Mutex::new(Engine::new(kek()?, slots, allowed))));
+    let made = Box::new(CulvertEsp(Mutex::new(Engine::new(
+        Arc::new(kek()?.into()),
+        slots,
+        allowed,
+    ))));
     // SAFETY: checked by the first `put`.
     unsafe { put(engine, Box::into_raw(made)) }
 }

@@ -12,9 +12,9 @@ mod cycles {
     use std::time::Duration;
 
     use aws_lc_rs::key_wrap::{AES_256, AesKek, KeyWrapPadded as _};
+    use esp::Kek;
     use sluice::packet_hash::{HashKey, PacketHash};
     use sluice_pipeline::{Bits, Extern as _, ExternArg, Packet, Payload};
-    use zeroize::Zeroizing;
 
     const KEK: [u8; 32] = [7; 32];
     const SHORT: usize = 64;
@@ -39,7 +39,7 @@ mod cycles {
     }
 
     fn called(name: &str, key: Option<HashKey>, len: usize) -> f64 {
-        let hasher = PacketHash::new(Zeroizing::new(KEK), Arc::default());
+        let hasher = PacketHash::new(Arc::new(Kek::from_bytes(&KEK).into()), Arc::default());
         let mut args: Vec<_> = key
             .map(|key| ExternArg::new(&wrapped(key)))
             .into_iter()

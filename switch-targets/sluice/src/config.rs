@@ -72,7 +72,8 @@ pub struct Args {
     #[arg(long = "allow-from", value_name = "PREFIX", help_heading = "P4Runtime")]
     pub allowed_sources: Vec<Prefix>,
 
-    /// The key-encryption key for wrapped SA keys: a file of 32 raw bytes with mode 0600 or 0400
+    /// The key-encryption key for wrapped SA keys: a file of 32 raw bytes with mode 0600 or 0400. One that replaces it is taken within
+    /// seconds, and the one before stays good until the controller has it forgotten
     #[arg(long, value_name = "FILE", help_heading = "Keys")]
     pub kek: PathBuf,
 

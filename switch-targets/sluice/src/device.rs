@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use esp::KekRing;
 use parking_lot::Mutex;
 use sluice_pipeline::ExternRegistry;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ pub struct Device {
     pub id: u64,
     pub plane: Arc<DataPlane>,
     pub externs: ExternRegistry,
+    /// What its externs unwrap keys with; none where there are no keys.
+    pub keks: Option<Arc<KekRing>>,
     /// Held for the whole of a write request or a push, shared by reads: requests are serialised (section 12.1).
     pub installed: RwLock<Option<Installed>>,
     /// A program that is to be committed: what is written and read meanwhile is its.
@@ -72,6 +75,7 @@ impl Device {
             id,
             plane,
             externs,
+            keks: None,
             installed: RwLock::new(None),
             saved: Mutex::new(None),
             sessions: Mutex::new(Sessions::new(id)),
@@ -87,7 +91,10 @@ impl Device {
     /// A device for a program that no packet runs through yet: it has no clients.
     pub fn beside(&self, running: Running) -> Self {
         let plane = Arc::new(self.plane.beside(running));
-        Self::new(self.id, plane, ExternRegistry::new())
+        Self {
+            keks: self.keks.clone(),
+            ..Self::new(self.id, plane, ExternRegistry::new())
+        }
     }
 
     /// # Errors

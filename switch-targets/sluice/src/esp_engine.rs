@@ -8,10 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use esp::engine::{Engine, SaEntry, Verdict};
-use esp::{AllowedSuites, Kek, Limits, MAX_OVERHEAD, Suite};
+use esp::{AllowedSuites, KekRing, Limits, MAX_OVERHEAD, Suite};
 use parking_lot::Mutex;
 use sluice_pipeline::{Attributes, Extern, ExternArg, ExternRegistry, Packet, Payload};
-use zeroize::Zeroizing;
 
 /// The type's name in P4.
 const TYPE: &str = "EspEngine";
@@ -22,15 +21,15 @@ const MAX_SLOTS: u32 = 131_072;
 
 /// Every engine of this process, by instance name.
 struct Engines {
-    kek: Zeroizing<[u8; 32]>,
+    keks: Arc<KekRing>,
     allowed: AllowedSuites,
     by_name: Mutex<BTreeMap<String, Arc<Engine>>>,
 }
 
 /// Make `EspEngine` known to programs.
-pub fn register(registry: &mut ExternRegistry, kek: Zeroizing<[u8; 32]>, allowed: AllowedSuites) {
+pub fn register(registry: &mut ExternRegistry, keks: Arc<KekRing>, allowed: AllowedSuites) {
     let engines = Engines {
-        kek,
+        keks,
         allowed,
         by_name: Mutex::default(),
     };
@@ -54,11 +53,8 @@ impl Engines {
             ));
         }
         let new = || {
-            Arc::new(Engine::new(
-                Kek::from_bytes(&self.kek),
-                MAX_SLOTS,
-                self.allowed,
-            ))
+            let keks = Arc::clone(&self.keks);
+            Arc::new(Engine::new(keks, MAX_SLOTS, self.allowed))
         };
         let engine = Arc::clone(by_name.entry(name.to_owned()).or_insert_with(new));
         Ok(Instance { engine, slots })
@@ -199,7 +195,7 @@ impl Instance {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use esp::KeyMaterial;
+    use esp::{Kek, KeyMaterial};
     use sluice_pipeline::Bits;
 
     use super::*;
@@ -208,7 +204,7 @@ mod tests {
 
     fn engines() -> Engines {
         Engines {
-            kek: Zeroizing::new(KEK),
+            keks: Arc::new(Kek::from_bytes(&KEK).into()),
             allowed: AllowedSuites::MODERN.with(Suite::AesCbcHmacSha1),
             by_name: Mutex::default(),
         }

@@ -9,6 +9,7 @@
 //!                                             ├─ write, read ── translate        its entries and counters
 //!                                             ├─ digest_pump ── digest           what it learned
 //!                                             ├─ idle_pump                       what nobody uses
+//!                                             ├─ kek                             key-encryption keys that change
 //!                                             └─ packet_io                       packets from and to clients
 //!                                                      │ device
 //!   interfaces ── ports ────────────── forwarder ── dataplane ── sluice-pipeline ── esp_engine, packet_hash
@@ -32,6 +33,7 @@ pub mod fault;
 pub mod forwarder;
 pub mod idle_pump;
 pub mod intake;
+pub mod kek;
 pub mod listener;
 pub mod metrics;
 pub mod packet_hash;

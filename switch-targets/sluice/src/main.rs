@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
-use esp::AllowedSuites;
+use esp::{AllowedSuites, Kek, KekRing};
 use rustix::process::{self, DumpableBehavior, Resource, Rlimit};
 use sluice::command::{Command, CommandLine, ProgramArgs, TraceArgs, unhex};
 use sluice::condition::Conditions;
@@ -23,7 +23,9 @@ use sluice::ports;
 use sluice::trace::control::{self, Control};
 use sluice::trace::offline::{Bench, packets};
 use sluice::trace::render;
-use sluice::{digest_pump, esp_engine, idle_pump, packet_hash, payload_tail, server, supervision};
+use sluice::{
+    digest_pump, esp_engine, idle_pump, kek, packet_hash, payload_tail, server, supervision,
+};
 use sluice_pipeline::ExternRegistry;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -31,7 +33,6 @@ use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
-use zeroize::Zeroizing;
 
 /// TLS connections that wait to be served.
 const CONNECTIONS: usize = 16;
@@ -79,9 +80,9 @@ fn broken_pipe(fault: &(dyn std::error::Error + Send + Sync + 'static)) -> bool 
 /// The externs of a switch whose keys nobody has: what needs one says so in its verdict.
 fn externs_without_keys() -> ExternRegistry {
     let mut externs = ExternRegistry::new();
-    let kek = Zeroizing::new([0; KEK_LEN]);
-    esp_engine::register(&mut externs, kek.clone(), AllowedSuites::MODERN);
-    packet_hash::register(&mut externs, kek);
+    let keks = Arc::new(Kek::from_bytes(&[0; KEK_LEN]).into());
+    esp_engine::register(&mut externs, Arc::clone(&keks), AllowedSuites::MODERN);
+    packet_hash::register(&mut externs, keks);
     payload_tail::register(&mut externs);
     externs
 }
@@ -176,9 +177,9 @@ fn keep_memory_private() -> std::io::Result<()> {
 async fn run(args: &Args) -> Result<(), Fault> {
     keep_memory_private()?;
     let mut externs = ExternRegistry::new();
-    let kek = read_kek(&args.kek)?;
-    esp_engine::register(&mut externs, kek.clone(), args.allowed_suites());
-    let hash_keys_refused = packet_hash::register(&mut externs, kek);
+    let keks: Arc<KekRing> = Arc::new(Kek::from_bytes(&*read_kek(&args.kek)?).into());
+    esp_engine::register(&mut externs, Arc::clone(&keks), args.allowed_suites());
+    let hash_keys_refused = packet_hash::register(&mut externs, Arc::clone(&keks));
     payload_tail::register(&mut externs);
     for suite in &args.allowed_suites {
         warn!("SAs may use the legacy suite {suite}");
@@ -206,7 +207,10 @@ async fn run(args: &Args) -> Result<(), Fault> {
     let (learned, from_data_plane) = mpsc::channel(digest_pump::BACKLOG);
     let (packet_io, punted) = PacketIo::new(args.cpu_port)?;
     let plane = Arc::new(DataPlane::new(learned, Arc::new(packet_io), threads));
-    let device = Arc::new(Device::new(args.device_id, Arc::clone(&plane), externs));
+    let device = Arc::new(Device {
+        keks: Some(Arc::clone(&keks)),
+        ..Device::new(args.device_id, Arc::clone(&plane), externs)
+    });
     let (alive, mut data_plane_ended) = mpsc::unbounded_channel();
     let conditions = Arc::new(Conditions::default());
     let controlled = control
@@ -214,6 +218,7 @@ async fn run(args: &Args) -> Result<(), Fault> {
     let forwarder = Forwarder::start(&plane, ports, &alive)?;
     tokio::spawn(digest_pump::run(Arc::clone(&device), from_data_plane));
     tokio::spawn(idle_pump::run(Arc::clone(&device)));
+    tokio::spawn(kek::follow(args.kek.clone(), keks));
     tokio::spawn(packet_io::run(Arc::clone(&device), punted));
     let (accepted, connections) = mpsc::channel(CONNECTIONS);
     let port = Port {

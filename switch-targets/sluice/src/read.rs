@@ -14,9 +14,9 @@ use tonic::{Code, Status};
 
 use crate::device::{Device, Installed, no_program, unknown_role};
 use crate::fault::{Fault, batch_status};
+use crate::kek;
 use crate::proto::p4rt::{self, entity::Entity};
 use crate::role::Access;
-use crate::write::entity_name;
 
 use direct::direct_counters;
 pub use table::{exactly, misses, noted};
@@ -163,14 +163,7 @@ pub fn one(
             }
         }
         Entity::PacketReplicationEngineEntry(asked) => installed.replication.read(&asked, found),
-        // There are none, which answers a question after all of them.
-        other if is_wildcard(&other) => {}
-        other => {
-            return Err(Fault::unsupported(format!(
-                "{} is not supported by this switch",
-                entity_name(&other)
-            )));
-        }
+        Entity::ExternEntry(asked) => kek::read(device.keks.as_deref(), &asked, found)?,
     }
     Ok(())
 }
@@ -184,13 +177,5 @@ fn counter_data(value: CounterValue) -> p4rt::CounterData {
     p4rt::CounterData {
         byte_count: signed(value.bytes),
         packet_count: signed(value.packets),
-    }
-}
-
-/// Whether it asks for all objects of a kind that this switch does not have.
-fn is_wildcard(entity: &Entity) -> bool {
-    match entity {
-        Entity::ExternEntry(it) => it.extern_type_id == 0,
-        _ => false,
     }
 }

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use aws_lc_rs::key_wrap::{AES_256, AesKek, KeyWrapPadded as _};
+use esp::Kek;
 use proptest::prelude::*;
 use sluice::packet_hash::{self, HashKey};
 use sluice_pipeline::{
     ActionCall, Bits, Entry, ExternRegistry, MatchValue, Outcome, Program, Switch,
 };
-use zeroize::Zeroizing;
 
 const KEK: [u8; 32] = [7; 32];
 const PORT: u16 = 1;
@@ -32,7 +32,7 @@ impl Rig {
 
     fn at(port: u16, action: &str, args: Vec<Bits>) -> Rig {
         let mut externs = ExternRegistry::new();
-        let refused = packet_hash::register(&mut externs, Zeroizing::new(KEK));
+        let refused = packet_hash::register(&mut externs, Arc::new(Kek::from_bytes(&KEK).into()));
         let program = Program::load(include_bytes!("programs/packet_hash.json")).unwrap();
         let table = program.table("Hash.job").unwrap();
         let action = program.action(table, &format!("Hash.{action}")).unwrap();

@@ -2,12 +2,13 @@
 
 #![allow(clippy::unwrap_used, dead_code)]
 
+use std::sync::Arc;
+
 use esp::{AllowedSuites, Kek, KeyMaterial, Suite};
 use sluice::{esp_engine, payload_tail};
 use sluice_pipeline::{
     ActionCall, Bits, Entry, ExternRegistry, MatchKind, MatchValue, Program, Switch,
 };
-use zeroize::Zeroizing;
 
 const KEK: [u8; 32] = [7; 32];
 pub const WAN: u16 = 1;
@@ -22,7 +23,11 @@ pub const GATEWAY_B: u32 = 0xc000_0202;
 pub fn gateway() -> Switch {
     let mut externs = ExternRegistry::new();
     let allowed = AllowedSuites::MODERN.with(Suite::NullHmacSha256);
-    esp_engine::register(&mut externs, Zeroizing::new(KEK), allowed);
+    esp_engine::register(
+        &mut externs,
+        Arc::new(Kek::from_bytes(&KEK).into()),
+        allowed,
+    );
     payload_tail::register(&mut externs);
     let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../../p4/build/gateway.json");
     Switch::new(

@@ -1,14 +1,13 @@
 //! The programs that inputs are about.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-use esp::{AllowedSuites, Suite};
+use esp::{AllowedSuites, Kek, Suite};
 use prost_reflect::{DescriptorPool, DynamicMessage};
 use serde_json::Value;
 use sluice::proto::{DESCRIPTORS, info::P4Info};
 use sluice::{esp_engine, packet_hash, payload_tail};
 use sluice_pipeline::{ExternRegistry, Program, Switch};
-use zeroize::Zeroizing;
 
 /// Cells of an array, and entries of a table: the gateway has many, and is made as often as there are inputs.
 fn few(size: i64) -> i64 {
@@ -129,8 +128,12 @@ fn strip(value: &mut Value) {
 pub fn registry() -> ExternRegistry {
     let mut registry = ExternRegistry::new();
     let allowed = AllowedSuites::MODERN.with(Suite::NullHmacSha256);
-    esp_engine::register(&mut registry, Zeroizing::new(KEK), allowed);
+    esp_engine::register(
+        &mut registry,
+        Arc::new(Kek::from_bytes(&KEK).into()),
+        allowed,
+    );
     payload_tail::register(&mut registry);
-    packet_hash::register(&mut registry, Zeroizing::new(KEK));
+    packet_hash::register(&mut registry, Arc::new(Kek::from_bytes(&KEK).into()));
     registry
 }

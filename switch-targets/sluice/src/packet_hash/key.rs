@@ -1,7 +1,9 @@
 //! Keys of the hashes: unwrapped once, then found by what they came wrapped in.
 
+use std::sync::Arc;
+
 use aws_lc_rs::hmac;
-use aws_lc_rs::key_wrap::{AES_256, AesKek, KeyWrapPadded as _};
+use esp::KekRing;
 use parking_lot::{RwLock, RwLockWriteGuard};
 use zeroize::Zeroizing;
 
@@ -42,9 +44,9 @@ pub enum Key {
     Hmac(Box<hmac::Key>),
 }
 
-/// The keys seen last. One that did not open is remembered too.
+/// The keys seen last. One that did not open is remembered until the key-encryption keys change.
 pub struct Keys {
-    kek: Zeroizing<[u8; 32]>,
+    keks: Arc<KekRing>,
     places: Box<[RwLock<Option<Place>>]>,
 }
 
@@ -52,12 +54,14 @@ struct Place {
     kind: HashKey,
     wrapped: Box<[u8]>,
     key: Option<Key>,
+    /// The count of the ring's changes that it was looked at under.
+    changes: u64,
 }
 
 impl Keys {
-    pub fn new(kek: Zeroizing<[u8; 32]>) -> Self {
+    pub fn new(keks: Arc<KekRing>) -> Self {
         let places = (0..PLACES).map(|_| RwLock::default()).collect();
-        Self { kek, places }
+        Self { keks, places }
     }
 
     /// What `work` makes of the key. `None`: damaged, or wrapped under another key-encryption key or for another purpose.
@@ -70,16 +74,22 @@ impl Keys {
         // Ciphertext is spread evenly by itself.
         let at = wrapped.first().map_or(0, |byte| usize::from(*byte)) % PLACES;
         let place = self.places.get(at)?;
-        let is_known = |place: &Place| place.kind == kind && *place.wrapped == *wrapped;
+        let is_known = |place: &Place| {
+            place.kind == kind
+                && *place.wrapped == *wrapped
+                && (place.key.is_some() || place.changes == self.keks.changes())
+        };
         let mut held = place.read();
         if !held.as_ref().is_some_and(is_known) {
             drop(held);
-            let key = unwrap(&self.kek, kind, wrapped);
+            let changes = self.keks.changes();
+            let key = unwrap(&self.keks, kind, wrapped);
             let mut empty = place.write();
             *empty = Some(Place {
                 kind,
                 wrapped: wrapped.into(),
                 key,
+                changes,
             });
             held = RwLockWriteGuard::downgrade(empty);
         }
@@ -87,21 +97,19 @@ impl Keys {
     }
 }
 
-fn unwrap(kek: &[u8; 32], kind: HashKey, wrapped: &[u8]) -> Option<Key> {
+fn unwrap(keks: &KekRing, kind: HashKey, wrapped: &[u8]) -> Option<Key> {
     if wrapped.len() != kind.wrapped_len() {
         return None;
     }
     let mut room = Zeroizing::new([0; ROOM]);
-    let plain = AesKek::new(&AES_256, kek)
-        .ok()?
-        .unwrap_with_padding(wrapped, room.as_mut())
-        .ok()?;
+    let len = keks.unwrap_into(wrapped, room.as_mut())?;
+    let plain = room.get(..len)?;
     let (number, key) = plain.split_first()?;
     if *number != kind as u8 || key.len() != kind.key_len() {
         return None;
     }
     Some(match kind {
-        HashKey::SipHash24 => Key::SipHash24(Zeroizing::new(key.as_ref().try_into().ok()?)),
+        HashKey::SipHash24 => Key::SipHash24(Zeroizing::new(key.try_into().ok()?)),
         HashKey::HmacSha256 => Key::Hmac(Box::new(hmac::Key::new(hmac::HMAC_SHA256, key))),
         HashKey::HmacSha512 => Key::Hmac(Box::new(hmac::Key::new(hmac::HMAC_SHA512, key))),
     })

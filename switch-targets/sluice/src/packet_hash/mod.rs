@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use aws_lc_rs::{digest, hmac};
 use blake2::{Blake2b512, Digest as _};
+use esp::KekRing;
 use sluice_pipeline::{Extern, ExternArg, ExternRegistry, Packet};
-use zeroize::Zeroizing;
 
 pub use key::HashKey;
 use key::{Key, Keys};
@@ -20,11 +20,14 @@ const TYPE: &str = "PacketHash";
 const LONGEST: usize = 64;
 
 /// Make `PacketHash` known to programs. Returns the count of packets whose key did not open.
-pub fn register(registry: &mut ExternRegistry, kek: Zeroizing<[u8; 32]>) -> Arc<AtomicU64> {
+pub fn register(registry: &mut ExternRegistry, keks: Arc<KekRing>) -> Arc<AtomicU64> {
     let refused = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&refused);
     registry.register(TYPE, move |_, _| {
-        Ok(Box::new(PacketHash::new(kek.clone(), Arc::clone(&count))))
+        Ok(Box::new(PacketHash::new(
+            Arc::clone(&keks),
+            Arc::clone(&count),
+        )))
     });
     refused
 }
@@ -37,9 +40,9 @@ pub struct PacketHash {
 
 impl PacketHash {
     /// `refused` counts the packets whose key does not open.
-    pub fn new(kek: Zeroizing<[u8; 32]>, refused: Arc<AtomicU64>) -> Self {
+    pub fn new(keks: Arc<KekRing>, refused: Arc<AtomicU64>) -> Self {
         Self {
-            keys: Keys::new(kek),
+            keys: Keys::new(keks),
             refused,
         }
     }

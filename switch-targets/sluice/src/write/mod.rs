@@ -30,6 +30,7 @@ use tonic::{Code, Status};
 
 use crate::device::{Device, Installed, no_program, role_name};
 use crate::fault::{Fault, batch_status};
+use crate::kek;
 use crate::proto::p4rt::{self, entity::Entity, update::Type, write_request::Atomicity};
 use crate::role::Access;
 
@@ -192,10 +193,7 @@ pub fn perform(
         Entity::PacketReplicationEngineEntry(entry) => {
             replication::replication(device, installed, kind, entry)
         }
-        other => Err(Fault::unsupported(format!(
-            "{} is not supported by this switch",
-            entity_name(&other)
-        ))),
+        Entity::ExternEntry(entry) => kek::write(device.keks.as_deref(), kind, &entry),
     }
 }
 

@@ -15,13 +15,18 @@ use crate::read;
 /// The updates that undo `update`, asked for before it is done. None for an update that will be refused.
 ///
 /// # Errors
-/// `RESOURCE_EXHAUSTED` for more cells than one read gives.
+/// `RESOURCE_EXHAUSTED` for more cells than one read gives, `UNIMPLEMENTED` for what cannot be undone.
 pub fn inverse(
     device: &Device,
     installed: &Installed,
     kind: Type,
     entity: &Entity,
 ) -> Result<Vec<p4rt::Update>, Fault> {
+    if matches!(entity, Entity::ExternEntry(_)) && kind == Type::Delete {
+        return Err(Fault::unsupported(
+            "a forgotten key-encryption key does not come back: use CONTINUE_ON_ERROR",
+        ));
+    }
     let key = key(entity.clone());
     let (kind, entities) = match kind {
         Type::Insert => (Type::Delete, vec![key]),

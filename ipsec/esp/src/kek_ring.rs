@@ -1,0 +1,112 @@
+//! The key-encryption keys of one gateway while they change.
+//!
+//! ```text
+//!   renew(next) ─► wrapped keys open under the newest, or under one before it ─► forget(one before it)
+//! ```
+
+use parking_lot::RwLock;
+
+use crate::key::{Kek, KeyError, KeyMaterial, WrappedKey};
+use crate::suite::AdmittedSuite;
+
+/// Keys that a ring holds. One that is renewed more often than its older keys are forgotten loses the oldest.
+pub const MAX_KEKS: usize = 4;
+
+/// Why a key-encryption key was not forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForgetError {
+    /// The ring does not hold a key of that fingerprint.
+    Unknown,
+    /// The newest stays: nothing could be unwrapped without it.
+    Newest,
+}
+
+/// At least one key, newest first. Threads share it.
+pub struct KekRing(RwLock<Held>);
+
+struct Held {
+    keks: Vec<Kek>,
+    changes: u64,
+}
+
+impl KekRing {
+    pub fn new(kek: Kek) -> Self {
+        Self(RwLock::new(Held {
+            keks: vec![kek],
+            changes: 0,
+        }))
+    }
+
+    /// Makes `kek` the newest. False when it is so already.
+    pub fn renew(&self, kek: Kek) -> bool {
+        let fingerprint = kek.fingerprint();
+        let mut held = self.0.write();
+        if held.keks.first().map(Kek::fingerprint) == Some(fingerprint) {
+            return false;
+        }
+        held.keks.retain(|known| known.fingerprint() != fingerprint);
+        held.keks.insert(0, kek);
+        held.keks.truncate(MAX_KEKS);
+        held.changes += 1;
+        true
+    }
+
+    /// [`Kek::fingerprint`] of each, newest first.
+    pub fn fingerprints(&self) -> Vec<[u8; 32]> {
+        self.0.read().keks.iter().map(Kek::fingerprint).collect()
+    }
+
+    /// # Errors
+    /// The ring is then as before.
+    pub fn forget(&self, fingerprint: &[u8]) -> Result<(), ForgetError> {
+        let mut held = self.0.write();
+        let at = held
+            .keks
+            .iter()
+            .position(|kek| kek.fingerprint() == fingerprint);
+        match at {
+            None => Err(ForgetError::Unknown),
+            Some(0) => Err(ForgetError::Newest),
+            Some(at) => {
+                held.keks.remove(at);
+                held.changes += 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// Counts changes: what did not unwrap at one count may unwrap at the next.
+    pub fn changes(&self) -> u64 {
+        self.0.read().changes
+    }
+
+    /// Under whichever key it opens.
+    ///
+    /// # Errors
+    /// `Integrity` when it opens under none.
+    pub fn unwrap(
+        &self,
+        suite: AdmittedSuite,
+        wrapped: &WrappedKey,
+    ) -> Result<KeyMaterial, KeyError> {
+        let held = self.0.read();
+        let mut opened = held.keks.iter().map(|kek| kek.unwrap(suite, wrapped));
+        opened
+            .find(Result::is_ok)
+            .unwrap_or(Err(KeyError::Integrity))
+    }
+
+    /// Unwraps into `room`, which needs 8 bytes more than the content; how long the content is.
+    pub fn unwrap_into(&self, wrapped: &[u8], room: &mut [u8]) -> Option<usize> {
+        let held = self.0.read();
+        held.keks
+            .iter()
+            .find_map(|kek| kek.unwrap_into(wrapped, room).ok())
+    }
+}
+
+impl From<Kek> for KekRing {
+    fn from(kek: Kek) -> Self {
+        Self::new(kek)
+    }
+}
