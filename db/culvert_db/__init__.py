@@ -18,7 +18,7 @@ from culvert_db.idempotency import IdempotencyKey
 from culvert_db.identity import Device, DeviceState, Invitation, RecoveryCode, Totp, User
 from culvert_db.migrate import MigrationError, upgrade, upgrade_apart
 from culvert_db.network import Gateway, Resource, ResourceGateway
-from culvert_db.ownership import GatewayHealth, GatewayLease, GatewaySample, LiveController
+from culvert_db.ownership import ControllerName, GatewayHealth, GatewayLease, GatewaySample, LiveController
 from culvert_db.policies import Group, GroupMember, Policy, PolicyResource, PolicyVersion
 from culvert_db.sign_in import AdminChallenge, AdminIdentity, AdminPasskey, AdminRecoveryCode
 from culvert_db.site_tunnels import SiteTunnel, SiteTunnelResource, SiteTunnelState
@@ -58,6 +58,7 @@ __all__ = [
     "ApiToken",
     "AuditLine",
     "Base",
+    "ControllerName",
     "Device",
     "DeviceState",
     "Direct",

@@ -37,6 +37,12 @@ class Gateway(Base):
     legacy_suites: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'"))
     # Key-encryption key (DESIGN D2), encrypted under the controller's master key.
     kek_ciphertext: Mapped[bytes]
+    # Set: a bundle holds it, and the gateway has not been seen with it yet.
+    next_kek_ciphertext: Mapped[bytes | None]
+    # When the present key was given away for the first time; unset: never.
+    bundled_at: Mapped[datetime.datetime | None]
+    # Set: since when the present key is in use while some SAs may still be wrapped under the one before it.
+    rekeying_since: Mapped[datetime.datetime | None]
     # Set: no tunnel is opened through it any more, and those that are open are to move.
     draining_since: Mapped[datetime.datetime | None]
     version: Mapped[Version]

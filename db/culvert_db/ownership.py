@@ -22,6 +22,14 @@ class LiveController(Base):
     ends_at: Mapped[datetime.datetime]
 
 
+class ControllerName(Base):
+    """A name or address at which a controller of this database is or was reached, spelt as `issuance.canonical` does."""
+
+    __tablename__ = "controller_names"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+
+
 class GatewayLease(Base):
     """Whose a gateway is, until when by the database's clock. `epoch` grows with each new holder, and is the holder's
     P4Runtime election id (P4Runtime section 5.3).

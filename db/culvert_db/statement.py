@@ -73,10 +73,10 @@ class Statement:
         return tuple(self._given[name] if name in self._given else values[name] for name in self._names)
 
 
-def as_json(kind: type[Base], *, without: str | None = None) -> ColumnElement[str]:
-    """A row as a text that `from_json` reads; null where an outer join found none. `without` leaves a column out."""
+def as_json(kind: type[Base], *, without: Sequence[str] = ()) -> ColumnElement[str]:
+    """A row as a text that `from_json` reads; null where an outer join found none. `without` leaves columns out."""
     row = func.to_jsonb(cast("Table", kind.__table__).table_valued())
-    return sql_cast(row if without is None else row.op("-")(without), Text)
+    return sql_cast(functools.reduce(lambda left, column: left.op("-")(column), without, row), Text)
 
 
 def from_json(kind: type[_Row], text: str) -> _Row:

@@ -79,6 +79,8 @@ class Reason(enum.IntEnum):
     GATEWAY_ELSEWHERE = error_pb2.REASON_GATEWAY_ELSEWHERE
     GATEWAY_DRAINING = error_pb2.REASON_GATEWAY_DRAINING
     GATEWAY_NEEDED = error_pb2.REASON_GATEWAY_NEEDED
+    GATEWAY_NAME_RESERVED = error_pb2.REASON_GATEWAY_NAME_RESERVED
+    GATEWAY_KEY_UNKNOWN = error_pb2.REASON_GATEWAY_KEY_UNKNOWN
     PAUSED = error_pb2.REASON_PAUSED
     CONTROLLER_INVALID = error_pb2.REASON_CONTROLLER_INVALID
     ADDRESS_COLLISION = error_pb2.REASON_ADDRESS_COLLISION
@@ -545,6 +547,18 @@ CATALOGUE: dict[Reason, Entry] = {
     Reason.GATEWAY_NEEDED: Entry(
         "Only the gateway {gateway} serves {what}.",
         "Give them another gateway first; or drain it anyway: what is open there stays, and nothing new opens.",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
+    ),
+    Reason.GATEWAY_NAME_RESERVED: Entry(
+        "A gateway cannot be named {gateway}: {why}.",
+        "Give the gateway another name: lower-case letters, digits and hyphens, and no name of a controller.",
+        _G.INVALID_ARGUMENT,
+        _H.UNPROCESSABLE_ENTITY,
+    ),
+    Reason.GATEWAY_KEY_UNKNOWN: Entry(
+        "The gateway {gateway} has another key-encryption key than the controller keeps for it.",
+        "Carry the gateway's newest bundle there, or give it a new one.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
     ),

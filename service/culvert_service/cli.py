@@ -96,8 +96,14 @@ def rotate_device_ca(config_file: ConfigFile = None) -> None:
 
 @app.command("rotate-infrastructure-ca")
 def rotate_infrastructure_ca(config_file: ConfigFile = None) -> None:
-    """Give the controllers' and gateways' certificates a new CA. Who knows the old one is led to the new one."""
+    """Give the controllers' certificates a new CA. Who knows the old one is led to the new one."""
     _run(operation.rotate_infrastructure_ca, config_file)
+
+
+@app.command("rotate-gateway-ca")
+def rotate_gateway_ca(config_file: ConfigFile = None) -> None:
+    """Give gateways' certificates a new CA. The old one is trusted until each gateway has a new bundle."""
+    _run(operation.rotate_gateway_ca, config_file)
 
 
 @app.command()

@@ -185,11 +185,16 @@ class Controller:
         state = settings.state_dir
         self._settings = settings
         self._infrastructure = Authority.load(state, "infrastructure")
+        self._gateway_authority = Authority.load(state, "gateway")
         self._device_authority = Authority.load(state, "device")
         master_key = MasterKey.load(state)
         self._hub = Hub()
         self._own = OwnCertificates(
-            self._infrastructure, self._device_authority, settings.certificate_names, now
+            self._infrastructure,
+            self._device_authority,
+            self._gateway_authority,
+            settings.certificate_names,
+            now,
         )
         self._fleet = Fleet(_program(settings), self._credentials)
         me = ControllerId(settings.controller_name)
@@ -250,9 +255,24 @@ class Controller:
                 self._managed_zones.channel: self._managed_zones.hear,
             },
         )
-        at_gateways = GatewayState(self._tunnels, self._site_tunnels, self._instruments)
+        at_gateways = GatewayState(
+            sessions,
+            self._fleet,
+            master_key,
+            self._tunnels,
+            self._site_tunnels,
+            self._instruments,
+            settings.lease_seconds,
+        )
+        self._rotation = at_gateways.rotation
         gateways = self.gateways = Gateways(
-            sessions, self._fleet, self._ownership, self._infrastructure, master_key, at_gateways.desired
+            sessions,
+            self._fleet,
+            self._ownership,
+            self._gateway_authority,
+            self._infrastructure,
+            master_key,
+            at_gateways.desired,
         )
         self._sampling = Sampling(sessions, self._fleet)
         close, refit = self._tunnels.close_to_resource, self._tunnels.refit
@@ -294,7 +314,11 @@ class Controller:
         admins = Admins(sessions, master_key, now, passwords, proof, self._refusals)
         account = Account(sessions, self._refusals, master_key, proof, passwords, now)
         rates = Rates(settings.rest_calls_per_second, settings.rest_strangers_calls_per_second)
-        authorities = {"infrastructure": self._infrastructure, "device": self._device_authority}
+        authorities = {
+            "infrastructure": self._infrastructure,
+            "gateway": self._gateway_authority,
+            "device": self._device_authority,
+        }
         state_now = State(sessions, self._fleet, self._hub, authorities)
         access, dns = Access(self._refusals, AdminToken.load(state), admins, rates), Dns(sessions)
         self._live = Live(sessions, gateways, dns, throughput)
@@ -368,11 +392,13 @@ class Controller:
             stack.push_async_callback(self._tunnels.stop)
             stack.push_async_callback(self._site_tunnels.stop)
             stack.push_async_callback(self._sampling.stop)
+            stack.push_async_callback(self._rotation.stop)
             stack.push_async_callback(self._ownership.stop)
             stack.push_async_callback(self._calls.stop)
             stack.push_async_callback(self._pushes.stop)
             stack.push_async_callback(self._managed_zones.stop)
             stack.push_async_callback(self._listener.stop)
+            await self.gateways.reserve([*self._settings.certificate_names, self._settings.controller_name])
             await self._ownership.start()
             await self._managed_zones.start()
             await self._listener.start()
@@ -382,6 +408,7 @@ class Controller:
             self._sampling.start()
             stack.push_async_callback(self._refusals.stop)
             self._refusals.start()
+            self._rotation.start()
             stack.push_async_callback(self._own.stop)
             await self._own.start()
             stack.push_async_callback(self._presence.stop)

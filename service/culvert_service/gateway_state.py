@@ -5,11 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Sequence
 
+from culvert_db import Sessions
+
 from culvert_service.gateways.diff import DesiredTunnel
+from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.health import Drift
+from culvert_service.gateways.kek_rotation import KekRotation
 from culvert_service.gateways.link import Link
 from culvert_service.gateways.reconcile import reconcile
 from culvert_service.metrics.instruments import Instruments
+from culvert_service.pki.master_key import MasterKey
 from culvert_service.sessions.service import Tunnels
 from culvert_service.site_tunnels.service import SiteTunnels
 
@@ -18,13 +23,27 @@ _TOLD_SECONDS = 1.0
 
 
 class GatewayState:
-    def __init__(self, tunnels: Tunnels, site_tunnels: SiteTunnels, instruments: Instruments) -> None:
+    def __init__(
+        self,
+        sessions: Sessions,
+        fleet: Fleet,
+        master_key: MasterKey,
+        tunnels: Tunnels,
+        site_tunnels: SiteTunnels,
+        instruments: Instruments,
+        lease_seconds: float,
+    ) -> None:
+        self.rotation = KekRotation(
+            sessions, fleet, master_key, self.soft_limit, tunnels.close_sas, lease_seconds
+        )
         self._tunnels = tunnels
         self._site_tunnels = site_tunnels
         self._instruments = instruments
         self._told: dict[tuple[int, int], float] = {}
 
     async def reconcile(self, link: Link) -> None:
+        if not link.online:
+            await self.rotation.check(link)
         began, drifts = time.perf_counter(), link.report().drifts
         await reconcile(link, self.desired, self._lost)
         report = link.report()

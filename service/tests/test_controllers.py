@@ -380,7 +380,7 @@ async def test_who_outbids_the_owner_is_outbid(
             device_id=1,
             initial_election_id=1000,
             channel_credentials=finsy.GRPCCredentialsTLS(
-                cacert=authority(one, "infrastructure").pem,
+                cacert=authority(one, "gateway").pem,
                 cert=credentials.certificate.pem,
                 private_key=credentials.key_pem,
                 target_name_override="gw-berlin",

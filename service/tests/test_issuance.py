@@ -54,6 +54,38 @@ def test_a_certificate_does_not_outlive_its_ca(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
+    ("common_name", "names"),
+    [
+        ("gw", ("gw", "vpn.example.org")),
+        ("gw", ("other",)),
+        ("gw", ("gw", "192.0.2.1")),
+        ("vpn", ("vpn",)),
+        ("vpn", ("gw",)),
+        ("localhost", ("localhost",)),
+        ("culvert-controller", ("culvert-controller",)),
+        *((name, (name,)) for name in ("*", "*.example.org", "VPN", "vpn.", "vpn.example.org", "")),
+        *((name, (name,)) for name in ("127.0.0.1", "::1", "::ffff:127.0.0.1", "2130706433", "0x7f000001")),
+    ],
+)
+def test_a_gateways_certificate_carries_its_own_name_and_no_controllers(
+    common_name: str, names: tuple[str, ...]
+) -> None:
+    reserved = ("VPN.", "vpn.example.org", "127.0.0.1", "culvert-controller")
+    with pytest.raises((IssuanceError, ValueError)):
+        prepare(issuance.GATEWAY, fresh_key(), common_name, names, CA, NOW, reserved)
+    prepare(issuance.GATEWAY, fresh_key(), "gw", ("gw",), CA, NOW, reserved).redeem(CA_KEY, CA)
+
+
+def test_names_are_compared_in_one_spelling() -> None:
+    for one, other in (
+        ("VPN.Example.org.", "vpn.example.org"),
+        ("[::ffff:192.0.2.1]", "192.0.2.1"),
+        ("2001:DB8:0::1", "2001:db8::1"),
+    ):
+        assert issuance.canonical(one) == issuance.canonical(other)
+
+
+@pytest.mark.parametrize(
     ("profile", "names", "key", "why"),
     [
         (SERVER, (), fresh_key(), "extensions"),

@@ -45,9 +45,9 @@ async def test_nobody_in_another_role_writes_what_is_the_controllers(
             assert (await world.rest("GET", "/gateways/gw-berlin/entries"))["tunnel_entries"] == 4
 
             own = authority(world, "infrastructure").issue_p4runtime_client()
-            credentials = Credentials(
-                authority(world, "infrastructure").pem, own.certificate.pem, own.key_pem
-            ).at("gw-berlin")
+            credentials = Credentials(authority(world, "gateway").pem, own.certificate.pem, own.key_pem).at(
+                "gw-berlin"
+            )
             p4info = settings.p4_artifacts / "gateway.p4info.txtpb"
             options = finsy.SwitchOptions(
                 device_id=1,
@@ -88,7 +88,9 @@ async def test_a_readers_certificate_reads_and_changes_nothing(
                 (reader / name).read_bytes() for name in ("ca.pem", "reader.pem", "reader.key")
             )
             credentials = grpc.ssl_channel_credentials(ca, key, certificate)
-            async with grpc.aio.secure_channel(f"127.0.0.1:{port}", credentials) as channel:
+            # A gateway's certificate names the gateway, not its address.
+            named = [("grpc.ssl_target_name_override", "gw-berlin")]
+            async with grpc.aio.secure_channel(f"127.0.0.1:{port}", credentials, named) as channel:
                 stub: Any = p4r_grpc.P4RuntimeStub(cast("Any", channel))
                 everything = p4r.Entity(table_entry=p4r.TableEntry())
                 answers = stub.Read(p4r.ReadRequest(device_id=1, entities=[everything]))

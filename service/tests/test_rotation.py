@@ -147,9 +147,11 @@ async def test_a_new_infrastructure_ca_is_taken_without_a_restart_and_trusted_on
 
 
 async def test_certificates_are_replaced_while_a_third_of_their_life_is_left(tmp_path: Path) -> None:
-    infrastructure, devices = (Authority.load(tmp_path, name) for name in ("infrastructure", "device"))
+    infrastructure, devices, gateways = (
+        Authority.load(tmp_path, name) for name in ("infrastructure", "device", "gateway")
+    )
     now = datetime.datetime.now(datetime.UTC)
-    own = OwnCertificates(infrastructure, devices, ["127.0.0.1"], lambda: now)
+    own = OwnCertificates(infrastructure, devices, gateways, ["127.0.0.1"], lambda: now)
     told: list[int] = []
     own.tell(lambda: told.append(1))
     first, began = own.server, now
@@ -163,10 +165,12 @@ async def test_certificates_are_replaced_while_a_third_of_their_life_is_left(tmp
 
 
 async def test_certificates_of_a_clock_that_was_ahead_are_replaced(tmp_path: Path) -> None:
-    infrastructure, devices = (Authority.load(tmp_path, name) for name in ("infrastructure", "device"))
+    infrastructure, devices, gateways = (
+        Authority.load(tmp_path, name) for name in ("infrastructure", "device", "gateway")
+    )
     right = datetime.datetime.now(datetime.UTC)
     now = right + datetime.timedelta(days=100)
-    own = OwnCertificates(infrastructure, devices, ["127.0.0.1"], lambda: now)
+    own = OwnCertificates(infrastructure, devices, gateways, ["127.0.0.1"], lambda: now)
     told: list[int] = []
     own.tell(lambda: told.append(1))
     # Peers let it be behind by as much.

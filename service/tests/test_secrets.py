@@ -78,6 +78,7 @@ async def test_files_with_secrets_are_the_owners_alone(world: World) -> None:
         "database-url",
         "master.key",
         "infrastructure-ca.key",
+        "gateway-ca.key",
         "device-ca.key",
     )
     for name in names:

@@ -123,8 +123,8 @@ class Intruder:
 
 @asynccontextmanager
 async def intruding(world: World, port: int) -> AsyncGenerator[Intruder]:
-    ca = authority(world, "infrastructure")
-    mine = ca.issue_p4runtime_client()
+    mine = authority(world, "infrastructure").issue_p4runtime_client()
+    ca = authority(world, "gateway")
     credentials = grpc.ssl_channel_credentials(ca.pem, mine.key_pem, mine.certificate.pem)
     named = [("grpc.ssl_target_name_override", "gw-berlin")]
     epoch = (await world.rest("GET", "/gateways/gw-berlin"))["epoch"]

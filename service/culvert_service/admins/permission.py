@@ -18,6 +18,7 @@ AREAS = (
     "controller",
     "devices",
     "dns",
+    "gateway-keys",
     "gateways",
     "groups",
     "invitations",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import dataclass, field
 
 from culvert_db import Gateway
@@ -23,8 +24,12 @@ class GatewayConfig:
     p4runtime: str
     device_id: int
     site: Site
-    # A gateway's KEK is made with it and stays.
+    # A link goes on when these change.
     key_wrap: KeyWrap = field(compare=False)
+    # In a bundle that was given; the gateway may have it or not.
+    next_key_wrap: KeyWrap | None = field(default=None, compare=False)
+    # Some SAs may be wrapped under the KEK before `key_wrap`.
+    rekeying_since: datetime.datetime | None = field(default=None, compare=False)
 
 
 def kek_context(name: str) -> str:
@@ -36,6 +41,7 @@ def kek_of(gateway: Gateway, master_key: MasterKey) -> bytes:
 
 
 def config_of(gateway: Gateway, master_key: MasterKey) -> GatewayConfig:
+    next_kek = gateway.next_kek_ciphertext
     return GatewayConfig(
         gateway.id,
         gateway.name,
@@ -44,4 +50,6 @@ def config_of(gateway: Gateway, master_key: MasterKey) -> GatewayConfig:
         gateway.p4runtime_device_id,
         site_of(gateway),
         KeyWrap(kek_of(gateway, master_key)),
+        None if next_kek is None else KeyWrap(master_key.open(next_kek, kek_context(gateway.name))),
+        gateway.rekeying_since,
     )

@@ -28,7 +28,7 @@ def router(gateways: Gateways, changes: Changes) -> APIRouter:
     async def get(name: str, response: Response) -> GatewayOut:
         return tagged(response, await gateways.get(name))
 
-    @routes.post("/{name}/bundle", summary="Make a gateway's certificate, key and KEK")
+    @routes.post("/{name}/bundle", summary="Give a gateway's certificate and keys, new ones each time")
     async def bundle(name: str) -> BundleOut:
         return await gateways.bundle(name)
 

@@ -66,10 +66,12 @@ class Fleet:
         self._hooks = replace(hooks, changed=changed)
 
     def own(self, config: GatewayConfig, epoch: int) -> None:
-        """Another epoch, or another configuration, is a new link, which begins when the one before has ended."""
+        """Another epoch, or another configuration but for its keys, is a new link, which begins when the one before has
+        ended."""
         assert self._hooks is not None
         link = self._links.get(config.name)
         if link is not None and (link.epoch, link.config) == (epoch, config):
+            link.take_keys(config)
             return
         before = self._tasks.get(config.name)
         link = self._links[config.name] = Link(

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import hmac
 import os
 
-from cryptography.hazmat.primitives.keywrap import aes_key_wrap_with_padding
+from cryptography.hazmat.primitives.keywrap import (
+    InvalidUnwrap,
+    aes_key_unwrap_with_padding,
+    aes_key_wrap_with_padding,
+)
 
 from culvert_service.gateways.suite import Suite
 
 KEK_BYTES = 32
+# What a KEK's fingerprint is a MAC of; ipsec/esp/src/key.rs has the same.
+_FINGERPRINT_TEXT = b"culvert key-encryption key"
 
 
 def new_sa_key(suite: Suite) -> bytes:
@@ -28,6 +35,22 @@ class KeyWrap:
     def wrap(self, key: bytes) -> bytes:
         """8 bytes more than the key, rounded up to a multiple of 8."""
         return aes_key_wrap_with_padding(self._kek, key)
+
+    def opens(self, wrapped: bytes, suite: Suite) -> bool:
+        """Whether it was wrapped under this KEK, as RFC 5649 section 3 tells. `wrapped` is right-aligned behind zeros, as
+        tables hold it.
+        """
+        length = -(-suite.shape.key // 8) * 8 + 8
+        try:
+            aes_key_unwrap_with_padding(self._kek, wrapped[-length:])
+        except InvalidUnwrap:
+            return False
+        return True
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Names the KEK without telling it, as a gateway names those that it has: HMAC-SHA-256 under it."""
+        return hmac.digest(self._kek, _FINGERPRINT_TEXT, "sha256")
 
     def __repr__(self) -> str:
         return "KeyWrap()"

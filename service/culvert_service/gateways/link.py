@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import finsy
@@ -36,6 +36,8 @@ _log = logging.getLogger(__name__)
 
 # The tables whose entries count what hits them.
 COUNTED = ("sad_in", "spd_in", "spd_out", "sad_out")
+# Those whose entries hold wrapped keys.
+SAS = ("sad_in", "sad_out")
 # A set-up may not keep a person waiting for a gateway that is gone.
 WRITE_SECONDS = 1.0
 _TURN_SECONDS = 0.5
@@ -98,6 +100,9 @@ class Link:
         # Seconds that its last answer took; of P4Runtime that it speaks.
         self.round_trip: float | None = None
         self.version: str | None = None
+        # When it was told to wrap under another KEK, by the monotonic clock; SAs that had one before it, at the last look.
+        self.rekeyed_at = time.monotonic()
+        self.sas_to_rekey: int | None = None
         self._program = program
         self._encoding = Encoding.of(program.p4info)
         self._credentials = credentials
@@ -143,6 +148,42 @@ class Link:
             self._drifts += 1
             self._last_drift = drift
             self._hooks.changed(self)
+
+    def take_keys(self, config: GatewayConfig) -> None:
+        """What is wrapped from now on is wrapped under these."""
+        if config.key_wrap.fingerprint != self.config.key_wrap.fingerprint:
+            self.rekeyed_at = time.monotonic()
+        self.config = replace(
+            self.config,
+            key_wrap=config.key_wrap,
+            next_key_wrap=config.next_key_wrap,
+            rekeying_since=config.rekeying_since,
+        )
+
+    async def keks(self) -> list[bytes] | None:
+        """Fingerprints of the KEKs that the gateway has, newest first; None when it does not tell. Raises CulvertError
+        GATEWAY_DOWN.
+        """
+        async with self._reading(_COUNT_SECONDS) as switch:
+            return await p4runtime.keks(switch)
+
+    async def forget_keks(self, fingerprints: Sequence[bytes]) -> None:
+        """Raises CulvertError GATEWAY_DOWN or GATEWAY_REFUSED."""
+        try:
+            async with running_time(WRITE_SECONDS):
+                with self._open_channel():
+                    await self._connected().write([p4runtime.forget_kek(one) for one in fingerprints])
+        except TimeoutError:
+            raise self._down() from None
+        except finsy.P4ClientError as error:
+            why = p4runtime.refusal(error)
+            raise CulvertError(Reason.GATEWAY_REFUSED, gateway=self.name, why=why) from None
+
+    async def sas(self) -> list[Entry]:
+        """Its SAs, with their wrapped keys. Raises CulvertError GATEWAY_DOWN."""
+        found: list[Entry] = []
+        await self._read(found.append, [self._encoding.table(name) for name in SAS], _OBSERVE_SECONDS)
+        return found
 
     def reconcile_soon(self) -> None:
         """For a writer that could not finish."""

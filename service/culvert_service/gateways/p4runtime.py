@@ -11,6 +11,7 @@ from typing import cast
 import finsy
 from finsy import P4DigestList
 from finsy.proto import p4r
+from google.protobuf import wrappers_pb2
 
 # Entries that are looked at in one go.
 _PORTION = 500
@@ -49,6 +50,37 @@ async def carried(switch: finsy.Switch, table: str) -> Carried:
                     packets[sa] += found.data.packet_count
                     octets[sa] += found.data.byte_count
     return Carried(packets, octets)
+
+
+# sluice's extern entries that name the KEKs it has (switch-targets/sluice/src/kek.rs).
+_KEK_TYPE, _KEK_ID = 0x81, 0x8100_0001
+
+
+async def keks(switch: finsy.Switch) -> list[bytes] | None:
+    """Fingerprints of the KEKs that it has, newest first; None when it does not tell."""
+    found: list[bytes] = []
+    try:
+        async for portion in read(switch, [_kek()]):
+            for entity in portion:
+                content = wrappers_pb2.BytesValue()
+                if entity.extern_entry.entry.Unpack(content):
+                    found.append(content.value)
+    except finsy.P4ClientError as error:
+        if _codes(error) <= {finsy.GRPCStatusCode.UNIMPLEMENTED, finsy.GRPCStatusCode.INVALID_ARGUMENT}:
+            return None
+        raise
+    return found or None
+
+
+def forget_kek(fingerprint: bytes) -> p4r.Update:
+    """Has it forget a KEK that is not its newest."""
+    entity = _kek()
+    entity.extern_entry.entry.Pack(wrappers_pb2.BytesValue(value=fingerprint))
+    return p4r.Update(type=p4r.Update.DELETE, entity=entity)
+
+
+def _kek() -> p4r.Entity:
+    return p4r.Entity(extern_entry=p4r.ExternEntry(extern_type_id=_KEK_TYPE, extern_id=_KEK_ID))
 
 
 async def array(switch: finsy.Switch, name: str) -> dict[int, int]:
@@ -102,5 +134,8 @@ def is_cancelled() -> bool:
 
 
 def already_exists_only(error: finsy.P4ClientError) -> bool:
-    codes = {fault.canonical_code for fault in error.details.values()} or {error.code}
-    return codes == {finsy.GRPCStatusCode.ALREADY_EXISTS}
+    return _codes(error) == {finsy.GRPCStatusCode.ALREADY_EXISTS}
+
+
+def _codes(error: finsy.P4ClientError) -> set[finsy.GRPCStatusCode]:
+    return {fault.canonical_code for fault in error.details.values()} or {error.code}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from culvert_db import Gateway, Resource, ResourceGateway, SiteTunnel, Tunnel
+from culvert_db import ControllerName, Gateway, Resource, ResourceGateway, SiteTunnel, Tunnel
 from sqlalchemy import exists, func, or_, select
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
@@ -19,6 +20,17 @@ async def by_name(session: AsyncSession, name: str) -> Gateway | None:
 async def lock(session: AsyncSession, name: str) -> Gateway | None:
     """No tunnel can be opened through it until this transaction ends; those that are open may get new keys."""
     return await session.scalar(select(Gateway).where(Gateway.name == name).with_for_update(key_share=True))
+
+
+async def controller_names(session: AsyncSession) -> frozenset[str]:
+    """In the spelling of `issuance.canonical`."""
+    return frozenset(await session.scalars(select(ControllerName.name)))
+
+
+async def reserve(session: AsyncSession, names: Collection[str]) -> None:
+    await session.execute(
+        insert(ControllerName).values([{"name": name} for name in sorted(names)]).on_conflict_do_nothing()
+    )
 
 
 async def resources_through(session: AsyncSession, gateway_id: int) -> Sequence[Resource]:

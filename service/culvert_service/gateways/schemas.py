@@ -196,6 +196,19 @@ class DriftOut(BaseModel):
     changed: int = 0
 
 
+class KeysOut(BaseModel):
+    """`new`: no bundle was given. `waiting`: a bundle was given that the gateway does not have yet. `rekeying`: its SAs get
+    fresh keys under its new key-encryption key. `settled`: it has one key-encryption key, and every SA is wrapped under it.
+    """
+
+    state: Literal["new", "settled", "waiting", "rekeying"]
+    # When its first bundle was given.
+    bundled_at: datetime | None
+    rekeying_since: datetime | None
+    # SAs that still have to get fresh keys; null where this controller has not counted them.
+    sas_left: int | None
+
+
 class GatewayOut(BaseModel):
     name: str
     kind: Kind
@@ -230,11 +243,14 @@ class GatewayOut(BaseModel):
     # When it last held everything that it should.
     reconciled_at: datetime | None
     drift: DriftOut
+    keys: KeysOut
     created_at: datetime
 
 
 class BundleOut(BaseModel):
-    """What the gateway needs to start. The key is made anew at each call and kept nowhere; the KEK stays the same."""
+    """What the gateway needs to start. It is given once: certificate, key and KEK of the next bundle are others. The key is
+    kept nowhere.
+    """
 
     ca_pem: str
     certificate_pem: str

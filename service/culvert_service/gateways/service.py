@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from culvert_db import Gateway, GatewayHealth, Sessions
@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Line
+from culvert_service.database import clock
 from culvert_service.gateways import ownership_rows, repository, sampling
 from culvert_service.gateways.comparison import Compared, Standing
 from culvert_service.gateways.config import kek_context, kek_of
@@ -34,11 +35,13 @@ from culvert_service.gateways.schemas import (
     EntryOut,
     GatewayIn,
     GatewayOut,
+    KeysOut,
     LanPort,
     SampleOut,
     WanPort,
 )
 from culvert_service.gateways.suite import Suite, check_allowed
+from culvert_service.pki import issuance
 from culvert_service.pki.authority import P4RUNTIME_CLIENT_NAME, Authority
 from culvert_service.pki.master_key import MasterKey
 from culvert_service.rest.field import taken
@@ -52,19 +55,24 @@ class Gateways:
         fleet: Fleet,
         ownership: Ownership,
         authority: Authority,
+        clients: Authority,
         master_key: MasterKey,
         desired: DesiredTunnels,
     ) -> None:
+        """`authority` signs gateways' certificates, `clients` those of their P4Runtime clients."""
         self._sessions = sessions
         self._fleet = fleet
         self._ownership = ownership
         self._authority = authority
+        self._clients = clients
         self._master_key = master_key
         self._desired = desired
 
     async def create(self, asked: GatewayIn) -> GatewayOut:
-        """Raises CulvertError SUITE_LEGACY or ALREADY_EXISTS."""
+        """Raises CulvertError SUITE_LEGACY, GATEWAY_NAME_RESERVED or ALREADY_EXISTS."""
         check_allowed(asked.suite, asked.legacy_suites, f"the gateway {asked.name}")
+        async with self._sessions() as session:
+            _check_name(asked.name, await repository.controller_names(session))
         kek = self._master_key.seal(new_kek(), kek_context(asked.name))
         gateway = Gateway(name=asked.name, kek_ciphertext=kek, **described(asked))
         try:
@@ -95,23 +103,43 @@ class Gateways:
         async with self._sessions() as session:
             found = await ownership_rows.seen(session, name)
             if not found:
-                raise CulvertError(Reason.NOT_FOUND, what=f"The gateway {name}")
+                raise _unknown(name)
             [shown] = await self._all_out(session, found)
         return shown, found[0].gateway.version
 
-    async def bundle(self, name: str) -> BundleOut:
-        gateway = await self._named(name)
-        host = gateway.p4runtime_address.rpartition(":")[0].strip("[]")
-        issued = self._authority.issue_server(gateway.name, [gateway.name, host])
+    async def reserve(self, names: Sequence[str]) -> None:
+        """A controller's own names: no gateway gets a certificate for one of them any more."""
         async with self._sessions.begin() as session:
-            audit.tell(session, Line("gateway.bundle", f"gateway/{name}"))
+            await repository.reserve(session, {issuance.canonical(name) for name in names})
+
+    async def bundle(self, name: str) -> BundleOut:
+        """What it holds is given once: the next one has a new certificate and a new KEK (kek_rotation.py).
+
+        Raises CulvertError NOT_FOUND or GATEWAY_NAME_RESERVED.
+        """
+        async with self._sessions.begin() as session:
+            gateway = await repository.lock(session, name)
+            if gateway is None:
+                raise _unknown(name)
+            reserved = await repository.controller_names(session)
+            _check_name(name, reserved)
+            issued = self._authority.issue_gateway(name, reserved)
+            first = gateway.bundled_at is None
+            kek = kek_of(gateway, self._master_key) if first else new_kek()
+            if first:
+                gateway.bundled_at = await clock(session)
+            else:
+                gateway.next_kek_ciphertext = self._master_key.seal(kek, kek_context(name))
+            audit.tell(session, Line("gateway.bundle", f"gateway/{name}", {"first": first}))
+            await ownership_rows.tell(session)
+            legacy_suites = [Suite(one) for one in gateway.legacy_suites]
         return BundleOut(
-            ca_pem=self._authority.pem.decode(),
+            ca_pem=self._clients.pem.decode(),
             certificate_pem=issued.certificate.pem.decode(),
             key_pem=issued.key_pem.decode(),
-            kek=base64.b64encode(kek_of(gateway, self._master_key)).decode(),
+            kek=base64.b64encode(kek).decode(),
             client_name=P4RUNTIME_CLIENT_NAME,
-            legacy_suites=[Suite(name) for name in gateway.legacy_suites],
+            legacy_suites=legacy_suites,
         )
 
     async def entries(self, name: str) -> EntriesOut:
@@ -139,7 +167,7 @@ class Gateways:
         async with self._sessions() as session:
             gateway = await repository.by_name(session, name)
         if gateway is None:
-            raise CulvertError(Reason.NOT_FOUND, what=f"The gateway {name}")
+            raise _unknown(name)
         return gateway
 
     async def _all_out(self, session: AsyncSession, found: Sequence[Seen]) -> list[GatewayOut]:
@@ -176,6 +204,7 @@ class Gateways:
             epoch=seen.epoch,
             reconciled_at=health.reconciled_at if health else None,
             drift=_drift_out(health) if health else DriftOut(),
+            keys=_keys_out(gateway, link.sas_to_rekey if link is not None else None),
             created_at=gateway.created_at,
         )
 
@@ -214,6 +243,30 @@ def told(asked: GatewayIn) -> dict[str, Detail]:
     """For the audit log."""
     told = {"kind", "address", "address6", "p4runtime", "pool", "pool6", "suite"}
     return asked.model_dump(mode="json", include=told, exclude_none=True)
+
+
+def _check_name(name: str, reserved: Collection[str]) -> None:
+    if why := issuance.label_fault(name, reserved):
+        raise CulvertError(Reason.GATEWAY_NAME_RESERVED, gateway=name, why=why)
+
+
+def _unknown(name: str) -> CulvertError:
+    return CulvertError(Reason.NOT_FOUND, what=f"The gateway {name}")
+
+
+def _keys_out(gateway: Gateway, sas_left: int | None) -> KeysOut:
+    if gateway.next_kek_ciphertext is not None:
+        state = "waiting"
+    elif gateway.rekeying_since is not None:
+        state = "rekeying"
+    else:
+        state = "new" if gateway.bundled_at is None else "settled"
+    return KeysOut(
+        state=state,
+        bundled_at=gateway.bundled_at,
+        rekeying_since=gateway.rekeying_since,
+        sas_left=sas_left if gateway.rekeying_since is not None else None,
+    )
 
 
 def _drift_out(health: GatewayHealth) -> DriftOut:

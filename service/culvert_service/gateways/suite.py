@@ -39,6 +39,11 @@ class Suite(enum.Enum):
     AES_CBC_128_HMAC_SHA1_96 = "aes-cbc-hmac-sha1-96"
     AES_CBC_256_HMAC_SHA_256_128 = "aes-cbc-hmac-sha256-128"
 
+    @classmethod
+    def of(cls, number: int) -> Suite:
+        """Raises KeyError."""
+        return _BY_NUMBER[number]
+
     @property
     def shape(self) -> Shape:
         return _SHAPES[self]
@@ -63,6 +68,9 @@ _SHAPES = {
     # RFC 3602, 4868.
     Suite.AES_CBC_256_HMAC_SHA_256_128: Shape(132, key=32 + 32, iv=16, icv=16, alignment=16, legacy=True),
 }
+
+
+_BY_NUMBER = {shape.number: suite for suite, shape in _SHAPES.items()}
 
 
 def inner_mtu(suite: Suite, *, link_mtu: int, outer_family: int, udp: bool) -> int:

@@ -58,10 +58,17 @@ async def rotate_infrastructure_ca(settings: Settings) -> None:
     rotation.rotate(settings.state_dir, "infrastructure", fresh, until, cross_certify)
     print("There is a new infrastructure CA. Each controller takes it within seconds; tunnels stay up.")
     print("Who knows only the old one trusts the new one by its word; devices learn it as they renew.")
-    print(
-        f"Give each gateway a new bundle by {until}: the old CA's certificates are accepted to the end of it."
-    )
+    print(f"Give gateways whose certificate is of the old CA a new bundle by {until}: doctor names them.")
     print("Invitations that have not been used name the old CA: give new ones.")
+
+
+async def rotate_gateway_ca(settings: Settings) -> None:
+    async with controller.reading(settings) as sessions, sessions.begin() as session:
+        audit.tell(session, Line("ca.rotate", "ca/gateway"))
+    until = (controller.now() + issuance.GATEWAY.lifetime).date()
+    rotation.rotate(settings.state_dir, "gateway", make_authority("gateway"), until)
+    print("There is a new gateway CA. Each controller takes it within seconds; tunnels stay up.")
+    print(f"Give each gateway a new bundle by {until}: the old CA is trusted to the end of it.")
 
 
 async def issue_reader(settings: Settings, directory: Path) -> None:
@@ -70,11 +77,13 @@ async def issue_reader(settings: Settings, directory: Path) -> None:
     ca = Authority.load(settings.state_dir, "infrastructure")
     reader = ca.issue_p4runtime_reader()
     chain = reader.certificate.pem + ca.crossed_pem
-    files = {"ca.pem": ca.trusted_pem, "reader.pem": chain, "reader.key": reader.key_pem}
+    gateways = Authority.load(settings.state_dir, "gateway").trusted_pem + ca.trusted_pem
+    files = {"ca.pem": gateways, "reader.pem": chain, "reader.key": reader.key_pem}
     private_files.write_all(directory, files)
     until = reader.certificate.expires_at.date()
     print(f"{directory} holds a certificate that reads gateways and changes nothing, until {until}.")
     print(f"It is for gateways that are started with --reader-name {P4RUNTIME_READER_NAME}.")
+    print("A gateway shows a certificate for its name here, whatever address it is reached at.")
 
 
 async def doctor(settings: Settings) -> bool:

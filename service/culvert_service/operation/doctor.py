@@ -23,7 +23,7 @@ from culvert_service.operation.rest_client import CallRefusedError, call
 from culvert_service.pki.authority import Authority
 from culvert_service.pki.master_key import MasterKey, MasterKeyError
 
-_SECRETS = ("master.key", "infrastructure-ca.key", "device-ca.key", "admin-token")
+_SECRETS = ("master.key", "infrastructure-ca.key", "gateway-ca.key", "device-ca.key", "admin-token")
 # A CA that ends sooner than this is to be seen to.
 _SOON = datetime.timedelta(days=90)
 # So does a gateway's certificate, which is carried there by hand.
@@ -46,7 +46,7 @@ async def examine(settings: Settings) -> AsyncGenerator[Finding]:
     files = _files(settings.state_dir)
     yield files
     if not files.wrong:
-        for name in ("infrastructure", "device"):
+        for name in ("infrastructure", "gateway", "device"):
             yield _authority(settings.state_dir, name)
     missing = [
         name
@@ -87,7 +87,8 @@ async def examine(settings: Settings) -> AsyncGenerator[Finding]:
 
 async def _certificate(settings: Settings, gateway: dict[str, Any]) -> Finding | None:
     """None where nothing answers: that is told as the gateway's."""
-    trusted = Authority.load(settings.state_dir, "infrastructure").trusted_pem
+    authorities = [Authority.load(settings.state_dir, name) for name in ("gateway", "infrastructure")]
+    trusted = b"".join(authority.trusted_pem for authority in authorities)
     try:
         left = await ends_at(gateway["p4runtime"], gateway["name"], trusted) - controller.now()
         wrong = f"it ends in {left.days} days" if left < _BUNDLE_SOON else ""

@@ -1,1 +1,1 @@
-"""The controller's two certificate authorities, and the key that encrypts secrets in the database."""
+"""The controller's three certificate authorities, and the key that encrypts secrets in the database."""

@@ -1,15 +1,16 @@
-"""Two certificate authorities (docs/decisions, 3), P-256.
+"""Three certificate authorities (docs/decisions, 3 and 40), P-256.
 
-infrastructure CA ──► the controller's server certificate, each gateway's server certificate,
-                      the controller's P4Runtime client certificate
-device CA         ──► device client certificates, and nothing else
+infrastructure CA ──► the controller's server certificate and P4Runtime client certificate: devices and gateways trust it
+gateway CA        ──► each gateway's server certificate, for its registered name alone: controllers trust it
+device CA         ──► device client certificates, and nothing else: controllers trust it
   earlier ones        trusted until the last certificate that they have issued is over
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+import ipaddress
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,16 @@ CA_LIFETIME = datetime.timedelta(days=3650)
 P4RUNTIME_CLIENT_NAME = "culvert-controller"
 # Of those who may read it and change nothing, where it is told that name.
 P4RUNTIME_READER_NAME = "culvert-reader"
+
+# Of the gateway CA (RFC 5280, section 4.2.1.10): it vouches for no address, and not for this host.
+_NO_HOST_OF_OTHERS = x509.NameConstraints(
+    permitted_subtrees=None,
+    excluded_subtrees=[
+        x509.IPAddress(ipaddress.ip_network("0.0.0.0/0")),
+        x509.IPAddress(ipaddress.ip_network("::/0")),
+        x509.DNSName("localhost"),
+    ],
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +125,15 @@ class Authority:
         """serverAuth, for DNS names and IP addresses. Raises IssuanceError, as the others."""
         return self._make(issuance.SERVER, common_name, names)
 
+    def issue_gateway(self, name: str, reserved: Collection[str]) -> PrivateKey:
+        """serverAuth, for this name alone: controllers know a gateway by it, wherever they reach it. `reserved`: names of
+        controllers.
+        """
+        key = ec.generate_private_key(ec.SECP256R1())
+        kept = {*reserved, P4RUNTIME_CLIENT_NAME, P4RUNTIME_READER_NAME}
+        token = self._prepare(issuance.GATEWAY, key.public_key(), name, [name], kept)
+        return PrivateKey(_key_pem(key), self._sign(token))
+
     def issue_p4runtime_client(self) -> PrivateKey:
         """clientAuth under the one name that gateways accept."""
         return self._make(issuance.P4RUNTIME_CLIENT, P4RUNTIME_CLIENT_NAME, [P4RUNTIME_CLIENT_NAME])
@@ -137,9 +157,10 @@ class Authority:
         public_key: ec.EllipticCurvePublicKey,
         common_name: str,
         names: Sequence[str],
+        reserved: Collection[str] = (),
     ) -> Token:
         now = datetime.datetime.now(datetime.UTC)
-        return issuance.prepare(profile, public_key, common_name, names, self._certificate, now)
+        return issuance.prepare(profile, public_key, common_name, names, self._certificate, now, reserved)
 
     def _sign(self, token: Token) -> Issued:
         """The one place where a CA's key signs."""
@@ -158,12 +179,14 @@ def make_authority(name: str) -> bytes:
     now = datetime.datetime.now(datetime.UTC)
     common_name = f"Culvert {name} CA"
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-    certificate = (
+    described = (
         issuance.describe(key.public_key(), common_name, subject, now, now + CA_LIFETIME)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(issuance.key_usage(ca=True), critical=True)
-        .sign(key, hashes.SHA256())
     )
+    if name == "gateway":
+        described = described.add_extension(_NO_HOST_OF_OTHERS, critical=True)
+    certificate = described.sign(key, hashes.SHA256())
     return _key_pem(key) + certificate.public_bytes(serialization.Encoding.PEM)
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from cryptography import x509
@@ -21,6 +22,11 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 BACKDATE = datetime.timedelta(minutes=5)
 # RFC 5280, section 4.1.2.2: at most 20 octets; 64 random bits are what the CA/Browser Forum asks for.
 _SERIAL_BITS_MAX, _SERIAL_BITS_MIN = 159, 64
+# RFC 1035, section 2.3.1, in lower case. A label of digits alone, or of hexadecimal ones after 0x, is an IPv4 address to
+# browsers and to inet_aton.
+_LABEL = re.compile(r"(?!(\d+|0x[0-9a-f]*)$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+# RFC 6761, section 6.3.
+_LOCALHOST = "localhost"
 _EXTENSIONS = {
     x509.BasicConstraints.oid,
     x509.KeyUsage.oid,
@@ -36,14 +42,18 @@ class IssuanceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What all certificates of one kind have; `named`: they carry names that their holder is reached by."""
+    """What all certificates of one kind have. `named`: they carry names that their holder is reached by. `registered`:
+    exactly one name, which is also the common name, is one label and is reserved for nobody else.
+    """
 
     usage: x509.ObjectIdentifier
     lifetime: datetime.timedelta
     named: bool
+    registered: bool = False
 
 
 SERVER = Profile(ExtendedKeyUsageOID.SERVER_AUTH, datetime.timedelta(days=397), named=True)
+GATEWAY = Profile(ExtendedKeyUsageOID.SERVER_AUTH, datetime.timedelta(days=397), named=True, registered=True)
 P4RUNTIME_CLIENT = Profile(ExtendedKeyUsageOID.CLIENT_AUTH, datetime.timedelta(days=397), named=True)
 # Nothing revokes it before its end.
 P4RUNTIME_READER = Profile(ExtendedKeyUsageOID.CLIENT_AUTH, datetime.timedelta(days=30), named=True)
@@ -79,8 +89,9 @@ def prepare(
     names: Sequence[str],
     issuer: x509.Certificate,
     now: datetime.datetime,
+    reserved: Collection[str] = (),
 ) -> Token:
-    """Raises IssuanceError."""
+    """`reserved`: names that a certificate of a registered name must not carry. Raises IssuanceError."""
     # Nothing outlives the CA that vouches for it.
     end = min(now + profile.lifetime, issuer.not_valid_after_utc)
     builder = (
@@ -95,9 +106,30 @@ def prepare(
         builder = builder.add_extension(alternatives, critical=False)
     seen = builder.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
     faults = list(_faults(profile, public_key, names, issuer, now, seen))
+    if profile.registered:
+        faults += _registered_faults(common_name, names, reserved)
     if faults:
         raise IssuanceError(f"a certificate for {common_name} was not signed: {'; '.join(faults)}")
     return Token(builder, seen.tbs_certificate_bytes, issuer.fingerprint(hashes.SHA256()))
+
+
+def label_fault(name: str, reserved: Collection[str]) -> str | None:
+    """Why `name` cannot be the name of a registered holder: for callers that know whom to tell."""
+    if _LABEL.fullmatch(name) is None:
+        return "it is not one label of a host name in lower case"
+    if name == _LOCALHOST or name in {canonical(one) for one in reserved}:
+        return "it is a name of a controller"
+    return None
+
+
+def canonical(name: str) -> str:
+    """One spelling of a DNS name or an address: lower case, no final dot, no brackets, IPv4 not inside of IPv6."""
+    bare = name.strip("[]").rstrip(".").lower()
+    try:
+        address = ipaddress.ip_address(bare)
+    except ValueError:
+        return bare
+    return str(getattr(address, "ipv4_mapped", None) or address)
 
 
 def describe(
@@ -158,6 +190,14 @@ def _faults(
     if seen.not_valid_after_utc > issuer.not_valid_after_utc:
         yield "it outlives its CA"
     yield from _extension_faults(profile, names, seen.extensions)
+
+
+def _registered_faults(common_name: str, names: Sequence[str], reserved: Collection[str]) -> Iterator[str]:
+    if list(names) != [common_name]:
+        yield "its one name is not its common name"
+    for name in {common_name, *names}:
+        if fault := label_fault(name, reserved):
+            yield f"{name}: {fault}"
 
 
 def _extension_faults(profile: Profile, names: Sequence[str], found: x509.Extensions) -> Iterator[str]:

@@ -30,11 +30,13 @@ class OwnCertificates:
         self,
         infrastructure: Authority,
         devices: Authority,
+        gateways: Authority,
         names: Sequence[str],
         now: Callable[[], datetime.datetime],
     ) -> None:
         self._infrastructure = infrastructure
         self._devices = devices
+        self._gateways = gateways
         self._names = names
         self._now = now
         self._told: list[Callable[[], None]] = []
@@ -59,8 +61,10 @@ class OwnCertificates:
 
     @property
     def gateways_pem(self) -> bytes:
-        """The CAs that a gateway's certificate may be of."""
-        return self._infrastructure.trusted_pem
+        """The CAs that a gateway's certificate may be of. The infrastructure CA signed those that are older than the CA for
+        gateways; their names still tell gateways from controllers.
+        """
+        return self._gateways.trusted_pem + self._infrastructure.trusted_pem
 
     def tell(self, hear: Callable[[], None]) -> None:
         """`hear` is called whenever something of this is new."""
@@ -68,7 +72,9 @@ class OwnCertificates:
 
     def look(self) -> None:
         """Raises OSError or ValueError while the state directory cannot be read: what was before stays."""
-        replaced = [authority.refresh() for authority in (self._infrastructure, self._devices)]
+        replaced = [
+            authority.refresh() for authority in (self._infrastructure, self._devices, self._gateways)
+        ]
         if not any(replaced) and self._good_from <= self._now() < self._renew_at:
             return
         self._issue()

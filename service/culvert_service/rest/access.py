@@ -169,7 +169,10 @@ async def fresh_proof(request: Request) -> None:
 
 def _areas(request: Request) -> Sequence[str]:
     """What of the API is asked for: a live view belongs to what it shows."""
-    area = str(request.scope["path"]).removeprefix("/api/v1/").split("/", 1)[0]
+    area, *rest = str(request.scope["path"]).removeprefix("/api/v1/").split("/")
+    # What decrypts a gateway's tunnels is no part of describing it.
+    if (area, *rest[1:]) == ("gateways", "bundle"):
+        area = "gateway-keys"
     views = request.query_params.getlist("view") if area == "events" else []
     return [_SHOWS.get(view, view) for view in views] or [area]
 

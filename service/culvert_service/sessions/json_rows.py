@@ -15,7 +15,7 @@ from culvert_db import (
 from culvert_service.sessions.pool import Inner
 from culvert_service.sessions.record import Shape
 
-GATEWAY = as_json(Gateway, without="kek_ciphertext")
+GATEWAY = as_json(Gateway, without=("kek_ciphertext", "next_kek_ciphertext"))
 
 
 # Many openings find few resources and gateways: most find them parsed. Nobody changes what is shared so.

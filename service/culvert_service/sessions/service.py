@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from culvert_db import Direct, Sessions, Tunnel, TunnelState
+from culvert_db import Direct, SecurityAssociation, Sessions, Tunnel, TunnelState
 from culvert_proto import CulvertError, Reason
-from sqlalchemy import ColumnElement, and_, or_, tuple_
+from sqlalchemy import ColumnElement, and_, or_, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit import log as audit
@@ -189,6 +189,16 @@ class Tunnels:
         """For a person's deletion, in its transaction."""
         why = CulvertError(Reason.CLOSED_BY_ADMIN, why="the person was deleted")
         return await self.close_within(session, lambda _: why, Tunnel.device_id.in_(devices))
+
+    async def close_sas(self, link: Link, sas: Collection[int], why: CulvertError) -> int:
+        """The tunnels that use these SAs of the gateway now. Those that only drain them stay."""
+        of_tunnel = (
+            select(SecurityAssociation.id)
+            .where(SecurityAssociation.tunnel_id == Tunnel.id)
+            .where(SecurityAssociation.generation == Tunnel.generation)
+            .where(SecurityAssociation.gateway_id == link.config.id, SecurityAssociation.sa_id.in_(sas))
+        )
+        return await self.close(why, of_tunnel.exists())
 
     async def close_to_resource(self, session: AsyncSession, resource_id: int) -> Finish:
         """For a resource's deletion, in its transaction."""

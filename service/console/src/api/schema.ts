@@ -476,7 +476,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Make a gateway's certificate, key and KEK */
+        /** Give a gateway's certificate and keys, new ones each time */
         post: operations["bundle_api_v1_gateways__name__bundle_post"];
         delete?: never;
         options?: never;
@@ -1549,7 +1549,8 @@ export interface components {
         };
         /**
          * BundleOut
-         * @description What the gateway needs to start. The key is made anew at each call and kept nowhere; the KEK stays the same.
+         * @description What the gateway needs to start. It is given once: certificate, key and KEK of the next bundle are others. The key is
+         *     kept nowhere.
          */
         BundleOut: {
             /** Ca Pem */
@@ -2020,6 +2021,7 @@ export interface components {
             end_of: string[];
             /** Epoch */
             epoch: number;
+            keys: components["schemas"]["KeysOut"];
             kind: components["schemas"]["Kind"];
             lan: components["schemas"]["LanPort"];
             /** Legacy */
@@ -2135,6 +2137,24 @@ export interface components {
             expires_at: string;
             /** Link */
             link: string;
+        };
+        /**
+         * KeysOut
+         * @description `new`: no bundle was given. `waiting`: a bundle was given that the gateway does not have yet. `rekeying`: its SAs get
+         *     fresh keys under its new key-encryption key. `settled`: it has one key-encryption key, and every SA is wrapped under it.
+         */
+        KeysOut: {
+            /** Bundled At */
+            bundled_at: string | null;
+            /** Rekeying Since */
+            rekeying_since: string | null;
+            /** Sas Left */
+            sas_left: number | null;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "new" | "settled" | "waiting" | "rekeying";
         };
         /**
          * Kind

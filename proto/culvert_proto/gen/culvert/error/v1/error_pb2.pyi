@@ -114,6 +114,9 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_ORGANISATION_UNCLEAR: _Reason.ValueType  # 85
     REASON_CONSENT_NEEDED: _Reason.ValueType  # 86
     """To carry a public network."""
+    REASON_GATEWAY_NAME_RESERVED: _Reason.ValueType  # 120
+    """Of a gateway's name and keys."""
+    REASON_GATEWAY_KEY_UNKNOWN: _Reason.ValueType  # 121
     REASON_GATEWAY_REPLACED: _Reason.ValueType  # 90
     """Why a tunnel moves, further."""
     REASON_PROOF_NEEDED: _Reason.ValueType  # 100
@@ -215,6 +218,9 @@ REASON_ORGANISATIONS_COLLIDE: Reason.ValueType  # 84
 REASON_ORGANISATION_UNCLEAR: Reason.ValueType  # 85
 REASON_CONSENT_NEEDED: Reason.ValueType  # 86
 """To carry a public network."""
+REASON_GATEWAY_NAME_RESERVED: Reason.ValueType  # 120
+"""Of a gateway's name and keys."""
+REASON_GATEWAY_KEY_UNKNOWN: Reason.ValueType  # 121
 REASON_GATEWAY_REPLACED: Reason.ValueType  # 90
 """Why a tunnel moves, further."""
 REASON_PROOF_NEEDED: Reason.ValueType  # 100

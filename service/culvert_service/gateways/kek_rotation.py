@@ -1,0 +1,200 @@
+"""A gateway's next key-encryption key (KEK), from its bundle to the end of the one before it.
+
+ settled ─── a bundle is given ────────────► waiting     wrapped under the present KEK
+ waiting ─── the gateway has the next KEK ─► rekeying    wrapped under the next, which is the present one now
+ rekeying ── every SA has fresh keys, and the gateway has forgotten the KEK before ─► settled
+
+The row tells which of the three it is, and the gateway's own tables which SAs are left: another controller goes on where
+this one ends. Fresh keys are made before the old ones end (sessions/lifecycle.py, site_tunnels/keys.py): no packet is lost.
+Who has stolen the KEK before, and read the tables, has nothing of what is sealed afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Sequence
+
+from culvert_db import Gateway, Sessions
+from culvert_proto import CulvertError, Reason
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from culvert_service.audit import log as audit
+from culvert_service.audit.log import Line
+from culvert_service.database import clock
+from culvert_service.gateways import ownership_rows, repository
+from culvert_service.gateways.config import config_of
+from culvert_service.gateways.entry import Entry
+from culvert_service.gateways.fleet import Fleet
+from culvert_service.gateways.key_wrap import KeyWrap
+from culvert_service.gateways.link import Link
+from culvert_service.gateways.suite import Suite
+from culvert_service.periodic import Periodic
+from culvert_service.pki.master_key import MasterKey
+
+_log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+# SAs that are renewed in one look, and how long one of them may take before it is asked for again.
+_BATCH = 200
+_AGAIN_SECONDS = 5.0
+# After which a tunnel whose device has not renewed is closed; it opens again with fresh keys.
+PATIENCE = datetime.timedelta(minutes=5)
+# In which what was wrapped under the KEK before has been written or given up: link.WRITE_SECONDS, and its turn before that.
+_SETTLE_SECONDS = 5.0
+
+# Has an SA of the gateway renewed, as at a soft limit.
+Renew = Callable[[Link, int], Awaitable[None]]
+# Closes the devices' tunnels that these SAs of the gateway are of.
+Close = Callable[[Link, Collection[int], CulvertError], Awaitable[object]]
+
+
+class KekRotation:
+    def __init__(
+        self,
+        sessions: Sessions,
+        fleet: Fleet,
+        master_key: MasterKey,
+        renew: Renew,
+        close: Close,
+        lease_seconds: float,
+    ) -> None:
+        self._sessions = sessions
+        self._fleet = fleet
+        self._master_key = master_key
+        self._renew = renew
+        self._close = close
+        # Another controller, which wraps for a tunnel between gateways, has read the rows by then.
+        self._settle_seconds = max(_SETTLE_SECONDS, 2 * lease_seconds)
+        self._asked: dict[tuple[int, int], float] = {}
+        self._rounds = Periodic("key-encryption keys", self._round, LOOK_SECONDS)
+
+    def start(self) -> None:
+        self._rounds.start()
+
+    async def stop(self) -> None:
+        await self._rounds.stop()
+
+    async def check(self, link: Link) -> None:
+        """Before a gateway that has just been reached is written. Raises CulvertError GATEWAY_KEY_UNKNOWN when nothing that
+        is wrapped for it would open there, or GATEWAY_DOWN.
+        """
+        known = await link.keks()
+        following = link.config.next_key_wrap
+        if known is None:
+            # It takes a KEK at its start alone, and one that has started has no entries.
+            if following is not None and not await link.observe():
+                await self._promote(link, following)
+            return
+        if following is not None and following.fingerprint in known:
+            await self._promote(link, following)
+        elif link.config.key_wrap.fingerprint not in known:
+            raise CulvertError(Reason.GATEWAY_KEY_UNKNOWN, gateway=link.name)
+
+    async def _round(self) -> None:
+        rotating = [link for link in self._fleet if link.online and _rotates(link)]
+        for outcome in await asyncio.gather(*map(self._go_on, rotating), return_exceptions=True):
+            if isinstance(outcome, CulvertError):
+                _log.info("a key-encryption key waits", extra={"why": outcome.message})
+            elif outcome is not None:
+                raise outcome
+
+    async def _go_on(self, link: Link) -> None:
+        following = link.config.next_key_wrap
+        if following is not None and following.fingerprint in (await link.keks() or ()):
+            await self._promote(link, following)
+        elif link.config.rekeying_since is not None:
+            await self._rekey(link)
+
+    async def _promote(self, link: Link, following: KeyWrap) -> None:
+        """The gateway opens what is wrapped under it, and goes on to open what was wrapped before."""
+        with audit.controller_acts():
+            async with self._sessions.begin() as session:
+                row = await self._locked(session, link)
+                now = config_of(row, self._master_key).next_key_wrap if row is not None else None
+                if row is None or now is None or now.fingerprint != following.fingerprint:
+                    return
+                assert row.next_kek_ciphertext is not None
+                row.kek_ciphertext, row.next_kek_ciphertext = row.next_kek_ciphertext, None
+                row.rekeying_since = await clock(session)
+                audit.tell(session, Line("gateway.kek", f"gateway/{link.name}", {"state": "rekeying"}))
+                await ownership_rows.tell(session)
+                changed = config_of(row, self._master_key)
+        link.take_keys(changed)
+        _log.info("gateway has its next key-encryption key", extra={"gateway": link.name})
+
+    async def _rekey(self, link: Link) -> None:
+        left = await self._left(link)
+        link.sas_to_rekey = len(left)
+        if left:
+            await self._renew_some(link, left)
+        elif time.monotonic() - link.rekeyed_at >= self._settle_seconds:
+            await self._finish(link)
+
+    async def _left(self, link: Link) -> set[int]:
+        """SAs that are not wrapped under the present KEK."""
+        found = await link.sas()
+        return await asyncio.to_thread(_wrapped_otherwise, found, link.config.key_wrap)
+
+    async def _renew_some(self, link: Link, left: Collection[int]) -> None:
+        since, now = link.config.rekeying_since, time.monotonic()
+        assert since is not None
+        with audit.controller_acts():
+            async with self._sessions() as session:
+                late = await clock(session) - since >= PATIENCE
+            if late:
+                why = CulvertError(Reason.TUNNEL_OUTDATED, what=f"the gateway {link.name}")
+                await self._close(link, left, why)
+            self._asked = {key: at for key, at in self._asked.items() if now - at < _AGAIN_SECONDS}
+            due = [sa for sa in sorted(left) if (link.config.id, sa) not in self._asked]
+            for sa in due[:_BATCH]:
+                self._asked[link.config.id, sa] = now
+                await self._renew(link, sa)
+
+    async def _finish(self, link: Link) -> None:
+        """Nobody wraps under another KEK any more, and no entry needs one."""
+        present = link.config.key_wrap.fingerprint
+        others = [one for one in await link.keks() or () if one != present]
+        if others:
+            await link.forget_keks(others)
+        with audit.controller_acts():
+            async with self._sessions.begin() as session:
+                row = await self._locked(session, link)
+                if row is None or config_of(row, self._master_key).key_wrap.fingerprint != present:
+                    return
+                row.rekeying_since = None
+                changed = config_of(row, self._master_key)
+                audit.tell(session, Line("gateway.kek", f"gateway/{link.name}", {"state": "settled"}))
+                await ownership_rows.tell(session)
+        link.take_keys(changed)
+        link.sas_to_rekey = None
+        _log.info("the key-encryption key before is forgotten", extra={"gateway": link.name})
+
+    async def _locked(self, session: AsyncSession, link: Link) -> Gateway | None:
+        row = await repository.lock(session, link.name)
+        return row if row is not None and row.id == link.config.id else None
+
+
+def _rotates(link: Link) -> bool:
+    return link.config.next_key_wrap is not None or link.config.rekeying_since is not None
+
+
+def _wrapped_otherwise(found: Sequence[Entry], wrap: KeyWrap) -> set[int]:
+    return {
+        _sa_id(one)
+        for one in found
+        if one.wrapped_key is None or not wrap.opens(one.wrapped_key, _suite(one))
+    }
+
+
+def _sa_id(sa: Entry) -> int:
+    """A parameter in sad_in, what is matched in sad_out."""
+    value = (dict(sa.params) | dict(sa.match))["sa_id"]
+    assert isinstance(value, int)
+    return value
+
+
+def _suite(sa: Entry) -> Suite:
+    return Suite.of(dict(sa.params)["suite"])

@@ -1,0 +1,370 @@
+"""A gateway's certificate and key-encryption key (KEK): who gets them, what they are good for, how they are renewed."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ssl
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+from cryptography import x509
+from culvert_service.gateways import kek_rotation
+from culvert_service.gateways.key_wrap import KeyWrap
+from culvert_service.gateways.suite import Suite
+from culvert_service.sessions.roaming import Peer
+from finsy.proto import p4r, p4r_grpc
+
+from . import two_sites
+from .agreement import agreed
+from .conftest import Device, World, authority, free_port, running, settings_in, until
+from .gateway_process import needs_root, sluice, unpack
+from .sealed import esp, opened
+from .switch import Switch
+from .two_sites import BERLIN, PARIS, described
+from .wire import Wires, frame, next_udp, udp
+
+
+async def refusal(world: World, path: str, body: object = None, **headers: str) -> tuple[int, str]:
+    answer = await world.admin.post(f"/api/v1{path}", json=body, headers=headers)
+    return answer.status_code, answer.json().get("reason", "")
+
+
+async def keys(world: World, name: str = "gw-berlin") -> dict[str, Any]:
+    return (await world.rest("GET", f"/gateways/{name}"))["keys"]
+
+
+async def settled(world: World, name: str = "gw-berlin") -> dict[str, Any]:
+    return await until(lambda: keys(world, name), lambda found: found["state"] == "settled")
+
+
+async def bundle(world: World, name: str = "gw-berlin") -> dict[str, Any]:
+    return await world.rest("POST", f"/gateways/{name}/bundle")
+
+
+def replace(given: dict[str, Any], directory: Path) -> None:
+    """As an administrator puts a new bundle in the place of the one before."""
+    unpack(given, directory.with_suffix(".next"))
+    for file in directory.with_suffix(".next").iterdir():
+        file.replace(directory / file.name)
+    directory.with_suffix(".next").rmdir()
+
+
+def wrap_of(given: dict[str, Any]) -> KeyWrap:
+    return KeyWrap(base64.b64decode(given["kek"]))
+
+
+@pytest.mark.parametrize("name", ["localhost", "2130706433", "0x7f000001", "culvert-controller", "vpn"])
+async def test_a_gateway_cannot_have_a_controllers_name(tmp_path: Path, database_url: str, name: str) -> None:
+    settings = settings_in(tmp_path, database_url=database_url, server_names=["VPN.", "vpn.example.org"])
+    async with running(settings) as world:
+        with pytest.raises(AssertionError, match="GATEWAY_NAME_RESERVED"):
+            await world.add_gateway(name, free_port())
+
+
+@pytest.mark.parametrize(
+    "name", ["*", "*.corp", "LOCALHOST", "localhost.", "::ffff:127.0.0.1", "127.0.0.1", "a.b"]
+)
+async def test_a_gateways_name_is_one_label_in_lower_case(world: World, name: str) -> None:
+    with pytest.raises(AssertionError, match="REQUEST_INVALID"):
+        await world.add_gateway(name, free_port())
+
+
+async def test_a_controllers_name_stays_reserved_and_a_gateway_that_has_it_gets_no_certificate(
+    tmp_path: Path, database_url: str
+) -> None:
+    async with running(settings_in(tmp_path, database_url=database_url)) as world:
+        await world.add_gateway("vpn", free_port())
+        await bundle(world, "vpn")
+    async with running(settings_in(tmp_path, database_url=database_url, server_names=["vpn"])):
+        pass
+    async with running(settings_in(tmp_path, database_url=database_url)) as world:
+        assert await refusal(world, "/gateways/vpn/bundle") == (422, "GATEWAY_NAME_RESERVED")
+
+
+async def test_a_gateways_certificate_names_it_alone_and_devices_do_not_trust_it(
+    world: World, tmp_path: Path
+) -> None:
+    await world.add_gateway("gw-berlin", free_port())
+    given = await bundle(world)
+    [certificate] = x509.load_pem_x509_certificates(given["certificate_pem"].encode())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert list(names) == [x509.DNSName("gw-berlin")]
+    unpack(given, tmp_path / "gateway")
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(tmp_path / "gateway/gateway.pem", tmp_path / "gateway/gateway.key")
+    listener = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0, ssl=server)
+    async with listener:
+        port = listener.sockets[0].getsockname()[1]
+        context = ssl.create_default_context(cafile=str(world.settings.state_dir / "infrastructure-ca.pem"))
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="gw-berlin")
+
+
+@asynccontextmanager
+async def with_certificate(
+    switch: Switch, chain: bytes, key: bytes, ca: bytes, port: int
+) -> AsyncGenerator[None]:
+    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+    p4r_grpc.add_P4RuntimeServicer_to_server(switch, server)
+    credentials = grpc.ssl_server_credentials([(key, chain)], root_certificates=ca, require_client_auth=True)
+    server.add_secure_port(f"127.0.0.1:{port}", credentials)
+    await server.start()
+    try:
+        yield
+    finally:
+        await server.stop(0)
+
+
+async def test_a_certificate_from_before_there_was_a_ca_for_gateways_is_good_until_it_ends(
+    world: World,
+) -> None:
+    port, infrastructure = free_port(), authority(world, "infrastructure")
+    await world.add_gateway("gw-berlin", port)
+    old = infrastructure.issue_server("gw-berlin", ["gw-berlin", "127.0.0.1"])
+    async with with_certificate(Switch(), old.certificate.pem, old.key_pem, infrastructure.pem, port):
+        await world.online("gw-berlin")
+
+
+async def test_another_gateways_certificate_is_not_taken_for_its_own(world: World) -> None:
+    port = free_port()
+    await world.add_gateway("gw-berlin", port)
+    await world.add_gateway("gw-paris", free_port(), 2)
+    other = await bundle(world, "gw-paris")
+    chain, key = other["certificate_pem"].encode(), other["key_pem"].encode()
+    switch = Switch()
+    async with with_certificate(switch, chain, key, other["ca_pem"].encode(), port):
+        asked = switch.writes
+        await asyncio.sleep(2)
+        assert (await world.rest("GET", "/gateways/gw-berlin"))["state"] == "offline"
+    assert asked == []
+
+
+async def test_a_bundle_is_given_once_and_the_next_one_has_other_keys(world: World) -> None:
+    await world.add_gateway("gw-berlin", free_port())
+    assert (await keys(world))["state"] == "new"
+    etag = (await world.admin.get("/api/v1/gateways/gw-berlin")).headers["ETag"]
+    first = await bundle(world)
+    assert (await keys(world))["state"] == "settled"
+    second, third = await bundle(world), await bundle(world)
+    assert (await keys(world))["state"] == "waiting"
+    assert len({one["kek"] for one in (first, second, third)}) == 3
+    assert len({one["key_pem"] for one in (first, second, third)}) == 3
+    lines = await world.rest("GET", "/audit?action=gateway.bundle")
+    assert [line["details"]["first"] for line in reversed(lines)] == [True, False, False]
+    # What an administrator has read of the gateway is not stale.
+    assert (await world.admin.get("/api/v1/gateways/gw-berlin")).headers["ETag"] == etag
+
+
+async def test_a_token_that_writes_gateways_does_not_get_their_keys(world: World) -> None:
+    await world.add_gateway("gw-berlin", free_port())
+
+    async def asked(*scopes: str) -> tuple[int, str]:
+        token = (
+            await world.rest(
+                "POST", "/tokens", {"name": "-".join(scopes)[:20].replace(":", "-"), "scopes": scopes}
+            )
+        )["token"]
+        return await refusal(world, "/gateways/gw-berlin/bundle", Authorization=f"Bearer {token}")
+
+    assert await asked("gateways:write", "read") == (403, "NOT_PERMITTED")
+    assert (await asked("gateway-keys:write"))[0] == 200
+    assert (await asked("write"))[0] == 200
+
+
+async def test_a_switch_that_does_not_tell_its_kek_takes_the_next_one_when_it_starts_anew(
+    world: World, switch: Switch
+) -> None:
+    await bundle(world)
+    await asyncio.sleep(2 * kek_rotation.LOOK_SECONDS)
+    assert (await keys(world))["state"] == "waiting"
+    switch.silent = True
+    await world.online("gw-berlin", wanted="offline")
+    switch.silent = False
+    await world.online("gw-berlin")
+    assert (await keys(world))["state"] == "waiting"
+    switch.silent = True
+    await world.online("gw-berlin", wanted="offline")
+    switch.forget()
+    switch.silent = False
+    await world.online("gw-berlin")
+    await settled(world)
+
+
+class AtGateway:
+    """What a gateway says over P4Runtime to a client that may read."""
+
+    def __init__(self, stub: Any) -> None:
+        self._stub = stub
+
+    async def keks(self) -> list[bytes]:
+        asked = p4r.Entity(extern_entry=p4r.ExternEntry(extern_type_id=0x81))
+        found = await self._read(asked)
+        return [one.extern_entry.entry.value[2:] for one in found]
+
+    async def wrapped(self) -> list[bytes]:
+        """Of AES-256-GCM."""
+        found = await self._read(p4r.Entity(table_entry=p4r.TableEntry()))
+        params = [one.value for it in found for one in it.table_entry.action.action.params]
+        return [value for value in params if len(value) > 32]
+
+    async def _read(self, asked: p4r.Entity) -> list[p4r.Entity]:
+        answers = self._stub.Read(p4r.ReadRequest(device_id=1, entities=[asked]))
+        return [entity async for answer in answers for entity in answer.entities]
+
+
+@asynccontextmanager
+async def at(world: World, port: int, name: str = "gw-berlin") -> AsyncGenerator[AtGateway]:
+    own = authority(world, "infrastructure").issue_p4runtime_client()
+    credentials = grpc.ssl_channel_credentials(
+        authority(world, "gateway").pem, own.key_pem, own.certificate.pem
+    )
+    named = [("grpc.ssl_target_name_override", name)]
+    async with grpc.aio.secure_channel(f"127.0.0.1:{port}", credentials, named) as channel:
+        yield AtGateway(p4r_grpc.P4RuntimeStub(channel))
+
+
+async def only_the_new_kek_opens(world: World, port: int, old: KeyWrap, new: KeyWrap, sas: int) -> None:
+    async with at(world, port) as gateway:
+        assert await gateway.keks() == [new.fingerprint]
+        wrapped = await gateway.wrapped()
+    assert len(wrapped) == sas
+    assert all(new.opens(one, Suite.AES_GCM_256) for one in wrapped)
+    assert not any(old.opens(one, Suite.AES_GCM_256) for one in wrapped)
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kek_rotation, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(kek_rotation, "_AGAIN_SECONDS", 1.0)
+
+
+class Client:
+    """A device with a tunnel: asks through it and is asked all the time, and renews when it is told to, as culvertd does."""
+
+    def __init__(self, device: Device, wires: Wires, number: int) -> None:
+        self._device = device
+        self._wires = wires
+        self._number = number
+        self._sas: dict[int, Any] = {}
+        self._sealed = 0
+        self.sent: dict[str, set[bytes]] = {"lan": set(), "wan": set()}
+        self.arrived: dict[str, set[bytes]] = {"lan": set(), "wan": set()}
+
+    async def open(self) -> None:
+        opened_one = await self._device.open()
+        self.tunnel_id = opened_one.tunnel.tunnel_id
+        self.generation = opened_one.sas.generation
+        self._take(opened_one.sas)
+
+    def _take(self, sas: Any) -> None:
+        self._sas[sas.inbound.spi] = sas.inbound
+        self._outbound, self._sealed = sas.outbound, 0
+
+    async def renewing(self) -> None:
+        async for event in self._device.watch():
+            if event.HasField("sa_expiring") and event.sa_expiring.generation == self.generation:
+                sas = await self._device.renew(self.tunnel_id, self.generation)
+                self._sas[sas.inbound.spi] = sas.inbound
+                await self._device.activate(self.tunnel_id, sas.generation)
+                self._take(sas)
+                self.generation = sas.generation
+
+    async def send(self, text: bytes) -> None:
+        here, inner = Peer("203.0.113.10", 4500), Peer("10.99.1.1", 40000)
+        gateway, wiki = Peer("198.51.100.1", 4500), Peer("10.20.0.10", 80)
+        self._sealed += 1
+        packet = esp(self._outbound, self._sealed, udp(inner, wiki, text))
+        self.sent["lan"].add(text)
+        await self._wires.send(self._wires.wan, frame("02:00:00:00:01:01", udp(here, gateway, packet)))
+        self.sent["wan"].add(text)
+        await self._wires.send(self._wires.lan, frame("02:00:00:00:02:01", udp(wiki, inner, text)))
+
+    async def hear_lan(self) -> None:
+        while True:
+            self.arrived["lan"].add((await next_udp(self._wires.lan))[1])
+
+    async def hear_wan(self) -> None:
+        while True:
+            packet = (await next_udp(self._wires.wan))[1]
+            self.arrived["wan"].add(opened(self._sas[int.from_bytes(packet[:4])], packet)[28:])
+
+
+@asynccontextmanager
+async def using(client: Client) -> AsyncGenerator[None]:
+    """Packets both ways every 10 ms, each of which arrives."""
+
+    async def send() -> None:
+        for number in range(1_000_000):
+            await client.send(b"%d" % number)
+            await asyncio.sleep(0.01)
+
+    others = [asyncio.create_task(work()) for work in (client.renewing, client.hear_lan, client.hear_wan)]
+    sending = asyncio.create_task(send())
+    try:
+        yield
+        sending.cancel()
+        await asyncio.wait([sending])
+        if not sending.cancelled():
+            sending.result()
+        await until(_at_once(lambda: client.arrived), lambda arrived: arrived == client.sent)
+        assert len(client.sent["lan"]) > 100
+    finally:
+        for task in (sending, *others):
+            task.cancel()
+        ended = await asyncio.gather(*others, return_exceptions=True)
+        assert [one for one in ended if not isinstance(one, asyncio.CancelledError)] == []
+
+
+def _at_once(ask: Callable[[], Any]) -> Callable[[], Awaitable[Any]]:
+    async def asking() -> Any:
+        return ask()
+
+    return asking
+
+
+@pytest.fixture
+async def client(world: World, wires: Wires) -> Client:
+    device = await world.enrol()
+    await device.prove()
+    return Client(device, wires, 1)
+
+
+@pytest.fixture
+async def gateway(world: World, tmp_path: Path) -> tuple[Path, int, KeyWrap]:
+    """Directory of its bundle, port, KEK."""
+    port = free_port()
+    await world.add_gateway("gw-berlin", port)
+    await world.add_wiki(["gw-berlin"])
+    given = await bundle(world)
+    unpack(given, tmp_path / "gateway")
+    return tmp_path / "gateway", port, wrap_of(given)
+
+
+@pytest.mark.slow
+@needs_root
+@pytest.mark.usefixtures("soon")
+async def test_a_kek_is_renewed_under_traffic_without_losing_a_packet(
+    world: World, wires: Wires, gateway: tuple[Path, int, KeyWrap], client: Client
+) -> None:
+    directory, port, old = gateway
+    async with sluice(directory, wires.names, port):
+        await world.online("gw-berlin")
+        await client.open()
+        async with using(client):
+            for generation in (2, 3):
+                given = await bundle(world)
+                replace(given, directory)
+                found = await settled(world)
+                assert found["rekeying_since"] is None
+                assert client.generation == generation
+                await only_the_new_kek_opens(world, port, old, wrap_of(given), sas=2)
+                old = wrap_of(given)
+        await agreed(world, {client.tunnel_id})
+    told = [line["details"]["state"] for line in await world.rest("GET", "/audit?action=gateway.kek")]
+    assert told == ["settled", "rekeying"] * 2
