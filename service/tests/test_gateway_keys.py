@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import datetime
+import random
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -245,12 +247,11 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Client:
-    """A device with a tunnel: asks through it and is asked all the time, and renews when it is told to, as culvertd does."""
+    """A device with a tunnel that asks and is answered all the time, and renews when it is told to, as culvertd does."""
 
-    def __init__(self, device: Device, wires: Wires, number: int) -> None:
+    def __init__(self, device: Device, wires: Wires) -> None:
         self._device = device
         self._wires = wires
-        self._number = number
         self._sas: dict[int, Any] = {}
         self._sealed = 0
         self.sent: dict[str, set[bytes]] = {"lan": set(), "wan": set()}
@@ -332,7 +333,7 @@ def _at_once(ask: Callable[[], Any]) -> Callable[[], Awaitable[Any]]:
 async def client(world: World, wires: Wires) -> Client:
     device = await world.enrol()
     await device.prove()
-    return Client(device, wires, 1)
+    return Client(device, wires)
 
 
 @pytest.fixture
@@ -368,3 +369,137 @@ async def test_a_kek_is_renewed_under_traffic_without_losing_a_packet(
         await agreed(world, {client.tunnel_id})
     told = [line["details"]["state"] for line in await world.rest("GET", "/audit?action=gateway.kek")]
     assert told == ["settled", "rekeying"] * 2
+
+
+@pytest.mark.slow
+@needs_root
+@pytest.mark.usefixtures("soon")
+async def test_a_tunnel_whose_device_does_not_renew_is_closed_after_a_while(
+    world: World,
+    wires: Wires,
+    gateway: tuple[Path, int, KeyWrap],
+    client: Client,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    directory, port, old = gateway
+    monkeypatch.setattr(kek_rotation, "PATIENCE", datetime.timedelta(seconds=3))
+    async with sluice(directory, wires.names, port):
+        await world.online("gw-berlin")
+        await client.open()
+        given = await bundle(world)
+        replace(given, directory)
+        found = await until(lambda: keys(world), lambda found: found["sas_left"] is not None)
+        assert (found["state"], found["sas_left"]) == ("rekeying", 2)
+        await settled(world)
+        await only_the_new_kek_opens(world, port, old, wrap_of(given), sas=0)
+        await agreed(world, ())
+    [line] = await world.rest("GET", "/audit?action=tunnel.close")
+    assert (line["actor_kind"], line["reason"]) == ("system", "TUNNEL_OUTDATED")
+
+
+@pytest.mark.slow
+@needs_root
+@pytest.mark.usefixtures("soon")
+async def test_a_gateway_that_starts_with_its_next_kek_alone_is_served_under_it(
+    world: World, wires: Wires, gateway: tuple[Path, int, KeyWrap], client: Client
+) -> None:
+    directory, port, old = gateway
+    async with sluice(directory, wires.names, port):
+        await world.online("gw-berlin")
+        await client.open()
+        given = await bundle(world)
+    replace(given, directory)
+    async with sluice(directory, wires.names, port):
+        await world.online("gw-berlin")
+        await client.open()
+        await settled(world)
+        await only_the_new_kek_opens(world, port, old, wrap_of(given), sas=2)
+
+
+@pytest.mark.slow
+@needs_root
+@pytest.mark.usefixtures("soon")
+async def test_a_gateway_with_another_kek_is_not_written_until_it_has_its_own(
+    world: World, wires: Wires, gateway: tuple[Path, int, KeyWrap], client: Client
+) -> None:
+    directory, port, _ = gateway
+    (directory / "kek.bin").write_bytes(bytes(32))
+    async with sluice(directory, wires.names, port):
+        shown = await until(
+            lambda: world.rest("GET", "/gateways/gw-berlin"),
+            lambda found: "another key-encryption key" in found["reason"],
+        )
+        assert shown["state"] == "offline"
+        async with at(world, port) as there:
+            assert await there.wrapped() == []
+        # It kept none of the KEKs that it was given before.
+        replace(await bundle(world), directory)
+        await world.online("gw-berlin")
+        await client.open()
+        await settled(world)
+
+
+@pytest.mark.slow
+@needs_root
+@pytest.mark.usefixtures("soon")
+async def test_a_rotation_goes_on_wherever_the_controller_before_has_ended(
+    tmp_path: Path, database_url: str, wires: Wires
+) -> None:
+    settings, port = settings_in(tmp_path, database_url=database_url), free_port()
+    async with running(settings) as world:
+        await world.rest("POST", "/users", {"name": "alice", "email": "alice@corp.example"})
+        await world.add_gateway("gw-berlin", port)
+        await world.add_wiki(["gw-berlin"])
+        given = await bundle(world)
+        device = await world.enrol()
+    unpack(given, tmp_path / "gateway")
+    lives = random.Random(22)  # noqa: S311
+    client = Client(device, wires)
+    async with sluice(tmp_path / "gateway", wires.names, port):
+        for _ in range(3):
+            old = wrap_of(given)
+            async with running(settings) as world:
+                await world.online("gw-berlin")
+                device.connect()
+                await device.prove()
+                await client.open()
+                given = await bundle(world)
+            replace(given, tmp_path / "gateway")
+            for _ in range(4):
+                async with running(settings) as world:
+                    await asyncio.sleep(lives.uniform(0.2, 3))
+            async with running(settings) as world:
+                device.connect()
+                renewing = asyncio.create_task(client.renewing())
+                await settled(world)
+                await only_the_new_kek_opens(world, port, old, wrap_of(given), sas=2)
+                await agreed(world, {client.tunnel_id})
+                renewing.cancel()
+                await asyncio.wait([renewing])
+
+
+@pytest.mark.slow
+@needs_root
+@pytest.mark.usefixtures("soon")
+async def test_a_tunnel_between_gateways_loses_nothing_while_a_kek_changes(
+    world: World, tmp_path: Path
+) -> None:
+    async with two_sites.laid(tmp_path) as sites:
+        await two_sites.register(world, tmp_path, sites)
+        async with sites.running(BERLIN, PARIS):
+            await world.online(BERLIN)
+            await world.online(PARIS)
+            await world.rest("POST", "/site-tunnels", described())
+            shown = lambda: world.rest("GET", "/site-tunnels/berlin-paris")  # noqa: E731
+            before = await until(shown, lambda found: found["state"] == "up")
+            await until(lambda: sites.ping(BERLIN), bool)
+            flowing = asyncio.create_task(sites.flow(rate=200, seconds=25))
+            await asyncio.sleep(1)
+            for name in (BERLIN, PARIS):
+                given = await bundle(world, name)
+                replace(given, tmp_path / name)
+                await settled(world, name)
+            assert not flowing.done()
+            here, there = await flowing
+            assert (here["received"], there["received"]) == (there["sent"], here["sent"])
+            assert (await shown())["generation"] >= before["generation"] + 2

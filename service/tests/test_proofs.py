@@ -36,7 +36,7 @@ slow = pytest.mark.slow
 
 NEEDED = (403, "PROOF_NEEDED")
 # Writing here changes who gets in, and for how long.
-SECURITY = ("/api/v1/admins", "/api/v1/tokens", "/api/v1/session/")
+SECURITY = ("/api/v1/admins", "/api/v1/tokens", "/api/v1/session/", "/api/v1/gateways/{name}/bundle")
 # They are the proof, are signing in, or take a session away, which signing in makes good.
 WITHOUT = {
     ("POST", "/api/v1/session/passkey"),

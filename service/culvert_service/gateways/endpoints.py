@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Query, Response, status
 from culvert_service.gateways.changes import Changes
 from culvert_service.gateways.schemas import BundleOut, EntriesOut, GatewayIn, GatewayOut, SampleOut
 from culvert_service.gateways.service import Gateways
+from culvert_service.rest.access import fresh_proof
 from culvert_service.rest.page import Page
 from culvert_service.rest.version import IfMatch, MayMatch, tagged
 
@@ -28,7 +29,11 @@ def router(gateways: Gateways, changes: Changes) -> APIRouter:
     async def get(name: str, response: Response) -> GatewayOut:
         return tagged(response, await gateways.get(name))
 
-    @routes.post("/{name}/bundle", summary="Give a gateway's certificate and keys, new ones each time")
+    @routes.post(
+        "/{name}/bundle",
+        summary="Give a gateway's certificate and keys, new ones each time",
+        dependencies=[Depends(fresh_proof)],
+    )
     async def bundle(name: str) -> BundleOut:
         return await gateways.bundle(name)
 
