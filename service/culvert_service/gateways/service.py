@@ -42,7 +42,7 @@ from culvert_service.gateways.schemas import (
 )
 from culvert_service.gateways.suite import Suite, check_allowed
 from culvert_service.pki import issuance
-from culvert_service.pki.authority import P4RUNTIME_CLIENT_NAME, Authority
+from culvert_service.pki.authority import P4RUNTIME_CLIENT_NAME, P4RUNTIME_NAMES, Authority
 from culvert_service.pki.master_key import MasterKey
 from culvert_service.rest.field import taken
 from culvert_service.rest.page import Page
@@ -246,7 +246,7 @@ def told(asked: GatewayIn) -> dict[str, Detail]:
 
 
 def _check_name(name: str, reserved: Collection[str]) -> None:
-    if why := issuance.label_fault(name, reserved):
+    if why := issuance.label_fault(name, P4RUNTIME_NAMES.union(reserved)):
         raise CulvertError(Reason.GATEWAY_NAME_RESERVED, gateway=name, why=why)
 
 

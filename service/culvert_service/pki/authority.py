@@ -1,4 +1,4 @@
-"""Three certificate authorities (docs/decisions, 3 and 40), P-256.
+"""Three certificate authorities (docs/decisions, 3 and 27), P-256.
 
 infrastructure CA ──► the controller's server certificate and P4Runtime client certificate: devices and gateways trust it
 gateway CA        ──► each gateway's server certificate, for its registered name alone: controllers trust it
@@ -28,6 +28,7 @@ CA_LIFETIME = datetime.timedelta(days=3650)
 P4RUNTIME_CLIENT_NAME = "culvert-controller"
 # Of those who may read it and change nothing, where it is told that name.
 P4RUNTIME_READER_NAME = "culvert-reader"
+P4RUNTIME_NAMES = frozenset({P4RUNTIME_CLIENT_NAME, P4RUNTIME_READER_NAME})
 
 # Of the gateway CA (RFC 5280, section 4.2.1.10): it vouches for no address, and not for this host.
 _NO_HOST_OF_OTHERS = x509.NameConstraints(
@@ -130,7 +131,7 @@ class Authority:
         controllers.
         """
         key = ec.generate_private_key(ec.SECP256R1())
-        kept = {*reserved, P4RUNTIME_CLIENT_NAME, P4RUNTIME_READER_NAME}
+        kept = P4RUNTIME_NAMES.union(reserved)
         token = self._prepare(issuance.GATEWAY, key.public_key(), name, [name], kept)
         return PrivateKey(_key_pem(key), self._sign(token))
 

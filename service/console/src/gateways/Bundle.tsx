@@ -9,8 +9,16 @@ import { tar } from "./tar";
 
 type Made = Schemas["BundleOut"];
 
-/** Each call makes a key anew, so it is made when somebody asks for it. */
-export function Bundle({ name, onClose }: { name: string; onClose: () => void }) {
+/** A bundle is given once: each call makes other keys, so it is made when somebody asks for it. */
+export function Bundle({
+  name,
+  replaces = false,
+  onClose,
+}: {
+  name: string;
+  replaces?: boolean;
+  onClose: () => void;
+}) {
   const make = useMutation({
     mutationFn: async () =>
       body(await api.POST("/api/v1/gateways/{name}/bundle", { params: { path: { name } } })),
@@ -24,30 +32,42 @@ export function Bundle({ name, onClose }: { name: string; onClose: () => void })
           keys travel. Whoever has it is this gateway: take it there over a way that you trust, unpack it, and
           delete it here.
         </Text>
-        <Code
-          block
-        >{`tar -xpf ${name}.tar -C /etc/culvert/sluice\nsystemctl enable --now sluice@${name}`}</Code>
-        <Text size="sm" c="dimmed">
-          Each download has a certificate and a key of its own. /etc/culvert/sluice/{name}.env says which
-          interfaces are its ports.
-        </Text>
+        <Code block>
+          {replaces ? unpack(name) : `${unpack(name)}\nsystemctl enable --now sluice@${name}`}
+        </Code>
+        {replaces ? (
+          <Text size="sm" c="dimmed">
+            {name} was given a bundle before. This one has another certificate and other keys. sluice takes
+            them within seconds; every tunnel gets fresh keys and loses no packet, and the keys before are
+            forgotten.
+          </Text>
+        ) : (
+          <Text size="sm" c="dimmed">
+            It is given once: the next one has other keys. /etc/culvert/sluice/{name}.env says which
+            interfaces are its ports.
+          </Text>
+        )}
         {make.error && <ProblemNote error={make.error} />}
         <Group justify="flex-end">
           <Button variant="default" onClick={onClose}>
             {make.isSuccess ? "Done" : "Later"}
           </Button>
-          <Button
-            leftSection={<IconDownload size={16} />}
-            onClick={() => make.mutate()}
-            loading={make.isPending}
-          >
-            Download
-          </Button>
+          {!make.isSuccess && (
+            <Button
+              leftSection={<IconDownload size={16} />}
+              onClick={() => make.mutate()}
+              loading={make.isPending}
+            >
+              Download
+            </Button>
+          )}
         </Group>
       </Stack>
     </Dialog>
   );
 }
+
+const unpack = (name: string) => `tar -xpf ${name}.tar -C /etc/culvert/sluice`;
 
 function archive(name: string, made: Made): Uint8Array<ArrayBuffer> {
   const text = new TextEncoder();

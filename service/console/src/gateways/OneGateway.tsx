@@ -13,7 +13,7 @@ import { Bundle } from "./Bundle";
 import { Drain, Undrain } from "./Drain";
 import { Drops, useSamples } from "./Drops";
 import { trip } from "./samples";
-import { driftOf, stateOf } from "./state";
+import { driftOf, keysOf, stateOf } from "./state";
 import { Tables } from "./Tables";
 import { IconServerOff } from "@tabler/icons-react";
 
@@ -58,6 +58,7 @@ function Shown({ gateway }: { gateway: Gateway }) {
     ["Written by", gateway.owner === "" ? "no controller" : gateway.owner],
     ["Held everything", <Moment key="r" at={gateway.reconciled_at} />],
     ["Drift", driftOf(gateway)],
+    ["Keys", keysOf(gateway)],
     ["Alone for", gateway.alone_for.length === 0 ? "nothing" : gateway.alone_for.join(", ")],
     [
       "P4Runtime",
@@ -118,7 +119,13 @@ function Shown({ gateway }: { gateway: Gateway }) {
         onHours={(chosen) => void navigate({ search: chosen === 1 ? {} : { hours: chosen }, replace: true })}
       />
       <Tables name={gateway.name} isOnline={gateway.state === "online"} />
-      {bundling && <Bundle name={gateway.name} onClose={() => setBundling(false)} />}
+      {bundling && (
+        <Bundle
+          name={gateway.name}
+          replaces={gateway.keys.state !== "new"}
+          onClose={() => setBundling(false)}
+        />
+      )}
       {draining && <Drain gateway={gateway} onClose={() => setDraining(false)} />}
     </Stack>
   );

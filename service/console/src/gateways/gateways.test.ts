@@ -9,7 +9,13 @@ import { byTable, words } from "./entries";
 import { gatewayOf, NEW, VALIDATE } from "./form";
 import { tar } from "./tar";
 import { dropRows, trip } from "./samples";
-import { driftOf, stateOf } from "./state";
+import { driftOf, keysOf, stateOf } from "./state";
+
+test("a gateway's keys are told in words", () => {
+  const keys = { bundled_at: null, rekeying_since: null, sas_left: null };
+  expect(keysOf({ keys: { ...keys, state: "waiting" } })).toContain("waits to be carried");
+  expect(keysOf({ keys: { ...keys, state: "rekeying", sas_left: 12 } })).toBe("12 SAs wait for fresh keys");
+});
 
 test("a gateway that is offline is so whether it drains or not", () => {
   const since = "2026-01-31T09:00:00Z";

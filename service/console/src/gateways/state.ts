@@ -22,3 +22,17 @@ export function driftOf({ drift }: Pick<Gateway, "drift">): string {
   const last = parts.filter(([count]) => count > 0).map(([count, word]) => `${count} ${word}`);
   return `put right ${repaired === 1 ? "once" : `${repaired} times`}${last.length > 0 ? `; last: ${last.join(", ")}` : ""}`;
 }
+
+/** Whether the gateway has its newest key-encryption key, and what is left to do after it was changed. */
+export function keysOf({ keys }: Pick<Gateway, "keys">): string {
+  switch (keys.state) {
+    case "new":
+      return "no bundle was given yet";
+    case "waiting":
+      return "a new bundle waits to be carried there";
+    case "rekeying":
+      return keys.sas_left === null ? "tunnels get fresh keys" : `${keys.sas_left} SAs wait for fresh keys`;
+    case "settled":
+      return "as in its newest bundle";
+  }
+}
