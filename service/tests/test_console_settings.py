@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 import pytest
+from culvert_db import Admin
 from playwright.async_api import Browser, Locator, Page, expect
 from pyotp.totp import TOTP
+from sqlalchemy import update
 
 from .conftest import World
 from .console_page import BUILT, administrator, chromium_running, console
-from .test_admins import PASSWORD, browser
+from .test_admins import PASSWORD, browser, signed_in
 from .test_proofs import grows_old
 
 pytestmark = [
@@ -29,6 +31,13 @@ async def running() -> AsyncGenerator[Browser]:
 async def prove(dialog: Locator, code: str) -> None:
     await dialog.locator("input[autocomplete=current-password]").fill(PASSWORD)
     await dialog.get_by_role("textbox", name="Code").fill(code)
+
+
+async def code_of(world: World, secret: str) -> str:
+    """One that counts, however many there were before in this half minute."""
+    async with world.sessions.begin() as session:
+        await session.execute(update(Admin).values(last_used_step=0))
+    return TOTP(secret).now()
 
 
 async def part(page: Page, name: str) -> None:
@@ -62,6 +71,7 @@ async def test_who_is_signed_in_changes_their_own_account(world: World, running:
         assert len(set(codes)) == 10
         await dialog.get_by_role("button", name="I have kept them").click()
 
+        await expect(page.get_by_role("region", name="Recovery codes")).to_contain_text("10 are left")
         # Each stands in for a code once.
         await page.get_by_role("button", name="New authenticator").click()
         await prove(dialog, codes[0])
@@ -72,8 +82,12 @@ async def test_who_is_signed_in_changes_their_own_account(world: World, running:
         await dialog.get_by_role("button", name="Use it").click()
         await expect(dialog).to_have_count(0)
 
+        # The old authenticator's recovery codes have ended with it.
+        await expect(page.get_by_role("region", name="Recovery codes")).to_contain_text("You have none")
+        await page.get_by_role("region", name="Sessions").scroll_into_view_if_needed()
+        await shown.picture("settings-sessions")
         await page.get_by_role("button", name="Change password").click()
-        await prove(dialog, codes[1])
+        await prove(dialog, await code_of(world, secret))
         await dialog.get_by_label("New password").fill("short")
         await dialog.get_by_role("button", name="Change it").click()
         await expect(dialog.get_by_text("Value should have at least 12")).to_be_visible()
@@ -81,8 +95,12 @@ async def test_who_is_signed_in_changes_their_own_account(world: World, running:
         await dialog.get_by_label("New password").fill(NEW_PASSWORD)
         await dialog.get_by_role("button", name="Change it").click()
         await expect(page.get_by_text("Your password is changed")).to_be_visible()
-        assert (await olga.sign_in(PASSWORD, codes[2])).status_code == 401
-        assert (await olga.sign_in(NEW_PASSWORD, codes[2])).status_code == 200
+        assert (await olga.sign_in(NEW_PASSWORD, codes[1])).status_code == 401
+        assert (await olga.sign_in(PASSWORD, await code_of(world, secret))).status_code == 401
+        assert (await olga.sign_in(NEW_PASSWORD, await code_of(world, secret))).status_code == 200
+        # The page has gone on under the session's new cookie.
+        await page.get_by_role("button", name="Sign out session 1").click()
+        await expect(page.get_by_role("region", name="Sessions").get_by_role("row")).to_have_count(1)
 
 
 async def test_an_owner_invites_promotes_and_deletes_administrators(world: World, running: Browser) -> None:
@@ -121,6 +139,44 @@ async def test_an_owner_invites_promotes_and_deletes_administrators(world: World
         await dialog.get_by_role("button", name="Delete").click()
         await expect(dialog.get_by_role("alert")).to_be_visible()
         await shown.picture("settings-last-owner")
+
+
+async def test_owners_are_told_what_others_do_until_they_dismiss_it(world: World, running: Browser) -> None:
+    async with (
+        administrator(world, "olga", "owner") as olga,
+        signed_in(world, "bob", "owner") as bob,
+        console(world, running) as shown,
+    ):
+        page, dialog = shown.page, shown.page.get_by_role("dialog")
+        await shown.open("settings?part=administrators")
+        await shown.sign_in(olga)
+        notices = page.get_by_role("status").filter(has_text="Who can get in")
+        await expect(page.get_by_role("table", name="Administrators")).to_contain_text("bob")
+        await expect(notices).to_have_count(0)
+        asked: list[tuple[str, str, object]] = [
+            ("POST", "/tokens", {"name": "ci", "scopes": ["read"]}),
+            ("POST", "/admins/invitations", {"role": "owner"}),
+            ("POST", "/session/recovery-codes", {"password": PASSWORD, "code": bob.code()}),
+        ]
+        for method, path, body in asked:
+            assert (await bob.ask(method, path, body)).is_success
+        await expect(notices).to_contain_text("bob made new recovery codes, from 127.0.0.1.")
+        await expect(notices).to_contain_text("bob invited somebody as owner, from 127.0.0.1.")
+        await expect(notices).to_contain_text("bob made the API token ci (read), from 127.0.0.1.")
+        await shown.picture("settings-notices")
+        await notices.get_by_role("button", name="Dismiss").click()
+        await expect(notices).to_have_count(0)
+
+        invitations = page.get_by_role("table", name="Open invitations")
+        await expect(invitations).to_contain_text("by bob")
+        await page.get_by_role("button", name="Withdraw invitation 1").click()
+        await expect(invitations).to_have_count(0)
+        await page.get_by_role("button", name="Delete bob").click()
+        await expect(dialog).to_contain_text("These API tokens that bob made end too: ci")
+        await shown.picture("settings-delete-owner")
+        await dialog.get_by_role("button", name="Delete").click()
+        await expect(page.get_by_role("table", name="Administrators")).not_to_contain_text("bob")
+        assert await world.rest("GET", "/tokens") == []
 
 
 async def test_a_token_is_shown_once_and_does_what_its_scopes_say(world: World, running: Browser) -> None:

@@ -13,6 +13,7 @@ from playwright.async_api import Browser, expect
 from .conftest import World, free_port, running, settings_in
 from .console_page import BUILT, Console, administrator, chromium_running, console
 from .test_oidc import CLIENT, SECRET, issuer
+from .test_proofs import grows_old
 
 pytestmark = [
     pytest.mark.slow,
@@ -85,6 +86,27 @@ async def test_a_passkey_is_added_signs_in_and_is_removed(world: World, chrome: 
         await expect(page.get_by_role("table", name="Passkeys")).to_contain_text("my laptop")
         (line,) = await world.rest("GET", "/audit?action=admin.sign-in&outcome=done&limit=1")
         assert (line["actor"], line["details"]) == ("olga", {"passkey": "<b>my laptop</b>"})
+
+        # A proof by the same passkey is asked for in the middle of something else.
+        await grows_old(world)
+        await page.get_by_role("button", name="Change password").click()
+        await expect(dialog.get_by_role("checkbox", name="<b>my laptop</b>")).not_to_be_checked()
+        await shown.picture("settings-kept-passkeys")
+        await dialog.get_by_role("button", name="Cancel").click()
+        await page.get_by_role("tab", name="API tokens").click()
+        await page.get_by_role("button", name="Make a token").click()
+        await dialog.get_by_role("textbox", name="Name").fill("ci")
+        await dialog.get_by_role("combobox", name="Scopes").or_(dialog.get_by_label("Scopes")).first.click()
+        await page.get_by_role("option", name="users:read").click()
+        await page.keyboard.press("Escape")
+        await dialog.get_by_role("button", name="Make it").click()
+        proof = page.get_by_role("dialog", name="Show that it is you")
+        await proof.get_by_role("button", name="Use a passkey").click()
+        await expect(dialog.get_by_role("textbox", name="Token")).to_be_visible()
+        await dialog.get_by_role("button", name="Done").click()
+        await page.get_by_role("tab", name="Your account").click()
+        await expect(page.get_by_role("table", name="Made by you")).to_contain_text("API token ci")
+        await shown.picture("settings-account-whole")
 
         await page.get_by_role("button", name="Remove <b>my laptop</b>").click()
         await dialog.get_by_role("button", name="Remove").click()

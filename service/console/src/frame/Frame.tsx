@@ -27,6 +27,7 @@ import { sessionQuery, type Session } from "../session/session";
 import { view } from "../shared/view";
 import { PLACES } from "./navigation";
 import { Me } from "./Me";
+import { Notices } from "./Notices";
 import { Palette, usePalette } from "./Palette";
 import { ProblemNote } from "../shared/ProblemNote";
 import { Waiting } from "../shared/Waiting";
@@ -94,6 +95,7 @@ function Framed({ session }: { session: Session }) {
       </AppShell.Navbar>
       <AppShell.Main>
         <Lost />
+        <Notices name={session.name} />
         <Outlet />
       </AppShell.Main>
       <Palette {...palette} />

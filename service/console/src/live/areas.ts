@@ -11,8 +11,10 @@ const ALSO: Record<string, string[]> = {
   gateway: ["gateways", "resources", "site-tunnels"],
   "site-tunnel": ["site-tunnels", "gateways"],
   zone: ["dns"],
-  admin: ["admins"],
-  token: ["tokens"],
+  admin: ["admins", "account"],
+  // An invitation of an administrator names no more than the role.
+  role: ["admins", "account"],
+  token: ["tokens", "admins", "account"],
 };
 
 /** The areas whose lists a line concerns. */

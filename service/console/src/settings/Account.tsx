@@ -6,19 +6,22 @@ import { useState } from "react";
 
 import { api } from "../api/client";
 import { sessionQuery } from "../session/session";
+import { Confirm } from "../shared/Confirm";
 import { Moment } from "../shared/Moment";
 import { ProblemNote } from "../shared/ProblemNote";
+import { browserOf } from "./browser";
 import { Card } from "./Card";
 import { NewAuthenticator } from "./NewAuthenticator";
 import { NewPassword } from "./NewPassword";
 import { Passkeys } from "./Passkeys";
 import { RecoveryCodes } from "./RecoveryCodes";
-import { sessionsQuery } from "./queries";
+import { credentialsQuery } from "./queries";
 
-type Doing = "password" | "authenticator" | "codes" | null;
+type Doing = "password" | "authenticator" | "codes" | "without-codes" | "without-password" | null;
 
 export function Account() {
   const session = useQuery(sessionQuery).data;
+  const credentials = useQuery(credentialsQuery).data;
   const [doing, setDoing] = useState<Doing>(null);
   const done = () => setDoing(null);
   if (!session) return null;
@@ -32,16 +35,23 @@ export function Account() {
         <>
           <Card
             title="Password"
-            about="A new one ends your other sessions."
+            about="A new one ends your other sessions, recovery codes, open invitations, and the passkeys that you do not keep."
             action={
-              <Button variant="default" onClick={() => setDoing("password")}>
-                Change password
-              </Button>
+              <Group gap="xs">
+                <Button variant="default" onClick={() => setDoing("password")}>
+                  Change password
+                </Button>
+                {credentials && credentials.passkeys.length + credentials.identities.length > 0 && (
+                  <Button variant="subtle" color="gray" onClick={() => setDoing("without-password")}>
+                    Remove it
+                  </Button>
+                )}
+              </Group>
             }
           />
           <Card
             title="Authenticator"
-            about="The app that shows your codes. A new one ends your other sessions, and the old one’s codes."
+            about="The app that shows your codes. A new one ends what a new password ends, and the old one’s codes."
             action={
               <Button variant="default" onClick={() => setDoing("authenticator")}>
                 New authenticator
@@ -50,27 +60,175 @@ export function Account() {
           />
           <Card
             title="Recovery codes"
-            about="Each stands in for a code once, for the day when the authenticator is lost."
+            about={`Each stands in for a code once, for the day when the authenticator is lost. ${left(credentials?.recovery_codes)}`}
             action={
-              <Button variant="default" onClick={() => setDoing("codes")}>
-                Make new codes
-              </Button>
+              <Group gap="xs">
+                <Button variant="default" onClick={() => setDoing("codes")}>
+                  Make new codes
+                </Button>
+                {credentials && credentials.recovery_codes > 0 && (
+                  <Button variant="subtle" color="gray" onClick={() => setDoing("without-codes")}>
+                    Remove them
+                  </Button>
+                )}
+              </Group>
             }
           />
         </>
       )}
       <Passkeys />
+      <AtProvider />
       <Sessions />
+      <MadeByYou />
       {doing === "password" && <NewPassword onClose={done} />}
       {doing === "authenticator" && <NewAuthenticator onClose={done} />}
       {doing === "codes" && <RecoveryCodes onClose={done} />}
+      {doing === "without-codes" && <WithoutCodes onClose={done} />}
+      {doing === "without-password" && <WithoutPassword onClose={done} />}
     </Stack>
+  );
+}
+
+const left = (codes: number | undefined): string => {
+  if (codes === undefined) return "";
+  if (codes === 0) return "You have none.";
+  return codes === 1 ? "One is left." : `${codes} are left.`;
+};
+
+function WithoutPassword({ onClose }: { onClose: () => void }) {
+  const queries = useQueryClient();
+  const remove = useMutation({
+    mutationFn: () => api.DELETE("/api/v1/session/password"),
+    onSuccess: async () => {
+      await queries.invalidateQueries({ queryKey: ["account"] });
+      await queries.invalidateQueries({ queryKey: sessionQuery.queryKey });
+      onClose();
+    },
+  });
+  return (
+    <Confirm opened onClose={onClose} title="Remove your password?" act="Remove" mutation={remove}>
+      <Text size="sm">
+        The authenticator and the recovery codes go with it. You sign in with a passkey or at the provider
+        from then on, and only an owner can invite you anew when you lose those.
+      </Text>
+    </Confirm>
+  );
+}
+
+function WithoutCodes({ onClose }: { onClose: () => void }) {
+  const queries = useQueryClient();
+  const remove = useMutation({
+    mutationFn: () => api.DELETE("/api/v1/session/recovery-codes"),
+    onSuccess: async () => {
+      await queries.invalidateQueries({ queryKey: ["account"] });
+      onClose();
+    },
+  });
+  return (
+    <Confirm opened onClose={onClose} title="Remove your recovery codes?" act="Remove" mutation={remove}>
+      <Text size="sm">Without them and without a passkey, a lost authenticator locks you out.</Text>
+    </Confirm>
+  );
+}
+
+/** Accounts at a provider of OpenID Connect. */
+function AtProvider() {
+  const queries = useQueryClient();
+  const found = useQuery(credentialsQuery).data?.identities ?? [];
+  const remove = useMutation({
+    mutationFn: (id: string) =>
+      api.DELETE("/api/v1/session/identities/{identity_id}", { params: { path: { identity_id: id } } }),
+    onSuccess: () => queries.invalidateQueries({ queryKey: ["account"] }),
+  });
+  if (found.length === 0) return null;
+  return (
+    <Card title="At your provider" about="Whoever signs in there under this name signs in here.">
+      {remove.error && <ProblemNote error={remove.error} />}
+      <Table aria-label="At your provider">
+        <Table.Tbody>
+          {found.map(({ id, issuer, subject, created_at }) => (
+            <Table.Tr key={id}>
+              <Table.Td className="name">
+                <Text size="sm" fw={550}>
+                  {subject}
+                </Text>
+                <Text size="xs" c="dimmed">
+                  {issuer}
+                </Text>
+              </Table.Td>
+              <Table.Td>
+                <Moment at={created_at} />
+              </Table.Td>
+              <Table.Td ta="right">
+                <ActionIcon
+                  variant="subtle"
+                  color="gray"
+                  aria-label={`Remove ${subject}`}
+                  loading={remove.isPending}
+                  onClick={() => remove.mutate(id)}
+                >
+                  <IconTrash size={16} />
+                </ActionIcon>
+              </Table.Td>
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </Card>
+  );
+}
+
+/** It acts, or lets somebody in, without this account. */
+function MadeByYou() {
+  const found = useQuery(credentialsQuery).data;
+  if (!found || found.tokens.length + found.invitations.length === 0) return null;
+  const rows = [
+    ...found.tokens.map(({ id, name, scopes, expires_at }) => ({
+      id,
+      what: `API token ${name}`,
+      about: scopes.join(", "),
+      expires_at,
+    })),
+    ...found.invitations.map(({ id, role, expires_at }) => ({
+      id,
+      what: "Invitation of an administrator",
+      about: role,
+      expires_at,
+    })),
+  ];
+  return (
+    <Card
+      title="Made by you"
+      about="API tokens go on when you change your password: revoke one that you do not know under “API tokens”."
+    >
+      <Table aria-label="Made by you">
+        <Table.Tbody>
+          {rows.map(({ id, what, about, expires_at }) => (
+            <Table.Tr key={id}>
+              <Table.Td className="name">
+                <Text size="sm" fw={550}>
+                  {what}
+                </Text>
+                <Text size="xs" c="dimmed">
+                  {about}
+                </Text>
+              </Table.Td>
+              <Table.Td ta="right">
+                <Text size="sm" c="dimmed">
+                  until {new Date(expires_at).toLocaleDateString([], { dateStyle: "medium" })}
+                </Text>
+              </Table.Td>
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </Card>
   );
 }
 
 function Sessions() {
   const queries = useQueryClient();
-  const found = useQuery(sessionsQuery);
+  const found = useQuery(credentialsQuery);
   const end = useMutation({
     mutationFn: (id: string) =>
       api.DELETE("/api/v1/session/sessions/{session_id}", { params: { path: { session_id: id } } }),
@@ -84,22 +242,32 @@ function Sessions() {
       {(found.error ?? end.error) && <ProblemNote error={found.error ?? end.error} />}
       <Table aria-label="Sessions">
         <Table.Tbody>
-          {found.data?.map(({ id, current, created_at, expires_at }, at) => (
+          {found.data?.sessions.map(({ id, current, source, user_agent, ...times }, at) => (
             <Table.Tr key={id}>
-              <Table.Td>
+              <Table.Td className="name">
                 <Group gap="xs">
-                  <Text size="sm">signed in</Text>
-                  <Moment at={created_at} />
+                  <Text size="sm" fw={550} title={user_agent ?? undefined}>
+                    {browserOf(user_agent)}
+                  </Text>
                   {current && (
                     <Badge size="sm" variant="light" tt="none">
                       this one
                     </Badge>
                   )}
                 </Group>
+                <Text size="xs" c="dimmed">
+                  from {source ?? "an unknown address"}
+                </Text>
               </Table.Td>
               <Table.Td>
-                <Text size="sm" c="dimmed">
-                  until {new Date(expires_at).toLocaleTimeString([], { timeStyle: "short" })}
+                <Group gap={4}>
+                  <Text size="sm" c="dimmed">
+                    used
+                  </Text>
+                  <Moment at={times.last_used_at} />
+                </Group>
+                <Text size="xs" c="dimmed">
+                  until {new Date(times.expires_at).toLocaleTimeString([], { timeStyle: "short" })}
                 </Text>
               </Table.Td>
               <Table.Td ta="right">

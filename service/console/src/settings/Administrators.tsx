@@ -1,4 +1,4 @@
-import { Button, Group, Select, Stack, Text } from "@mantine/core";
+import { Button, Checkbox, Select, Stack, Table, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
@@ -13,7 +13,14 @@ import { ProblemNote } from "../shared/ProblemNote";
 import { RowList, type Column } from "../shared/RowList";
 import { Card } from "./Card";
 import { InviteAdministrator } from "./InviteAdministrator";
-import { adminsQuery, ROLES, type Administrator, type Role } from "./queries";
+import {
+  adminsQuery,
+  invitationsQuery,
+  ROLES,
+  tokensByQuery,
+  type Administrator,
+  type Role,
+} from "./queries";
 
 type Doing =
   | { what: "invite" }
@@ -41,6 +48,7 @@ export function Administrators() {
           empty={<Text size="sm">Nobody has an account yet; the controller’s own token administers it.</Text>}
         />
       </Card>
+      <OpenInvitations />
       {doing?.what === "invite" && <InviteAdministrator onClose={done} />}
       {doing?.what === "role" && <ChangeRole {...doing} onClose={done} />}
       {doing?.what === "delete" && <DeleteAdministrator of={doing.of} onClose={done} />}
@@ -109,6 +117,7 @@ function ChangeRole({
   onClose: () => void;
 }) {
   const queries = useQueryClient();
+  const [keeps, setKeeps] = useState(false);
   const found = useQuery({
     queryKey: ["admins", "one", name],
     queryFn: async () => tagged(await api.GET("/api/v1/admins/{name}", { params: { path: { name } } })),
@@ -116,7 +125,7 @@ function ChangeRole({
   const change = useMutation({
     mutationFn: async () => {
       const params = { path: { name }, header: { "if-match": found.data?.etag ?? "" } };
-      await api.PUT("/api/v1/admins/{name}/role", { params, body: { role } });
+      await api.PUT("/api/v1/admins/{name}/role", { params, body: { role, keep_tokens: keeps } });
     },
     onSuccess: async () => {
       await queries.invalidateQueries({ queryKey: ["admins"] });
@@ -147,15 +156,100 @@ function ChangeRole({
         From {before} to {role}: {ROLES.find(({ value }) => value === role)?.about}. It holds from their next
         click.
       </Text>
+      {before === "owner" && <KeepTokens of={name} keeps={keeps} onChange={setKeeps} />}
     </Confirm>
+  );
+}
+
+/** What an owner has made may have been copied: it ends with them, unless somebody says that it is needed. */
+function KeepTokens({
+  of,
+  keeps,
+  onChange,
+}: {
+  of: string;
+  keeps: boolean;
+  onChange: (keeps: boolean) => void;
+}) {
+  const tokens = useQuery(tokensByQuery(of)).data ?? [];
+  if (tokens.length === 0) return null;
+  return (
+    <Stack gap="xs">
+      <Text size="sm">
+        These API tokens that {of} made end too:{" "}
+        <Text span fw={550} className="name">
+          {tokens.map(({ name }) => name).join(", ")}
+        </Text>
+      </Text>
+      <Checkbox
+        label="Keep them"
+        description="For programs that need them until they have new ones"
+        checked={keeps}
+        onChange={(event) => onChange(event.currentTarget.checked)}
+      />
+    </Stack>
+  );
+}
+
+function OpenInvitations() {
+  const queries = useQueryClient();
+  const mayWrite = useMayWrite("admins");
+  const found = useQuery(invitationsQuery).data ?? [];
+  const withdraw = useMutation({
+    mutationFn: (id: string) =>
+      api.DELETE("/api/v1/admins/invitations/{invitation_id}", { params: { path: { invitation_id: id } } }),
+    onSuccess: () => queries.invalidateQueries({ queryKey: invitationsQuery.queryKey }),
+  });
+  if (found.length === 0) return null;
+  return (
+    <Card title="Open invitations" about="Whoever has the link makes the account.">
+      {withdraw.error && <ProblemNote error={withdraw.error} />}
+      <Table aria-label="Open invitations">
+        <Table.Tbody>
+          {found.map(({ id, role, created_by, expires_at }, at) => (
+            <Table.Tr key={id}>
+              <Table.Td>
+                <Text size="sm" fw={550}>
+                  {role}
+                </Text>
+                <Text size="xs" c="dimmed" className="name">
+                  by {created_by ?? "culvert-controller init"}
+                </Text>
+              </Table.Td>
+              <Table.Td>
+                <Text size="sm" c="dimmed">
+                  until {new Date(expires_at).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })}
+                </Text>
+              </Table.Td>
+              <Table.Td ta="right">
+                {mayWrite && (
+                  <Button
+                    size="compact-sm"
+                    variant="subtle"
+                    color="red"
+                    aria-label={`Withdraw invitation ${at + 1}`}
+                    loading={withdraw.isPending}
+                    onClick={() => withdraw.mutate(id)}
+                  >
+                    Withdraw
+                  </Button>
+                )}
+              </Table.Td>
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </Card>
   );
 }
 
 function DeleteAdministrator({ of: { name }, onClose }: { of: Administrator; onClose: () => void }) {
   const queries = useQueryClient();
+  const [keeps, setKeeps] = useState(false);
   const session = useQuery(sessionQuery).data;
   const remove = useMutation({
-    mutationFn: () => api.DELETE("/api/v1/admins/{name}", { params: { path: { name } } }),
+    mutationFn: () =>
+      api.DELETE("/api/v1/admins/{name}", { params: { path: { name }, query: { keep_tokens: keeps } } }),
     onSuccess: async () => {
       notifications.show({ message: `${name} administers nothing any more` });
       if (session?.name === name) queries.setQueryData(sessionQuery.queryKey, null);
@@ -165,13 +259,12 @@ function DeleteAdministrator({ of: { name }, onClose }: { of: Administrator; onC
   });
   return (
     <Confirm opened onClose={onClose} title={`Delete ${name}?`} act="Delete" mutation={remove}>
-      <Group>
-        <Text size="sm">
-          {session?.name === name ? "That is you. " : ""}
-          Ends their sessions and their passkeys. API tokens that they made stay. It cannot be undone: they
-          can be invited again.
-        </Text>
-      </Group>
+      <Text size="sm">
+        {session?.name === name ? "That is you. " : ""}
+        Ends their sessions, their passkeys and the invitations that they made. It cannot be undone: they can
+        be invited again.
+      </Text>
+      <KeepTokens of={name} keeps={keeps} onChange={setKeeps} />
     </Confirm>
   );
 }

@@ -1,17 +1,19 @@
 import { Button, Group, Radio, Stack, Text } from "@mantine/core";
-import { useMutation } from "@tanstack/react-query";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { api, body } from "../api/client";
 import { Dialog } from "../shared/Dialog";
 import { ProblemNote } from "../shared/ProblemNote";
-import { ROLES, type Role } from "./queries";
+import { invitationsQuery, ROLES, type Role } from "./queries";
 import { ShownOnce } from "./ShownOnce";
 
 export function InviteAdministrator({ onClose }: { onClose: () => void }) {
+  const queries = useQueryClient();
   const [role, setRole] = useState<Role>("admin");
   const invite = useMutation({
     mutationFn: async () => body(await api.POST("/api/v1/admins/invitations", { body: { role } })),
+    onSuccess: () => queries.invalidateQueries({ queryKey: invitationsQuery.queryKey }),
   });
   return (
     <Dialog opened onClose={onClose} title="Invite an administrator">

@@ -3,11 +3,13 @@ import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { QRCodeSVG } from "qrcode.react";
 
-import { api, body, type Schemas } from "../api/client";
+import { api, body, writeWith, type Schemas } from "../api/client";
+import { sessionQuery } from "../session/session";
+import { KeptPasskeys } from "./KeptPasskeys";
 import { NO_PROOF, ProofFields, typed, type Proof } from "./ProofFields";
 import { ProofForm } from "./ProofForm";
 
-const NO_CODE = { code: "" };
+const NO_CODE = { code: "", keep_passkeys: [] as string[] };
 
 /** The old one is good until the new one has shown a code. */
 export function NewAuthenticator({ onClose }: { onClose: () => void }) {
@@ -33,9 +35,15 @@ function ScanIt({ begun, onClose }: { begun: Schemas["NewAuthenticatorOut"]; onC
   const queries = useQueryClient();
   const secret = new URL(begun.totp_uri).searchParams.get("secret") ?? "";
   const confirm = useMutation({
-    mutationFn: ({ code }: typeof NO_CODE) =>
-      api.PUT("/api/v1/session/authenticator", { body: { pending: begun.pending, code: typed(code) } }),
-    onSuccess: async () => {
+    mutationFn: async ({ code, keep_passkeys }: typeof NO_CODE) =>
+      body(
+        await api.PUT("/api/v1/session/authenticator", {
+          body: { pending: begun.pending, code: typed(code), keep_passkeys },
+        }),
+      ),
+    onSuccess: async (session) => {
+      writeWith(session.csrf_token);
+      queries.setQueryData(sessionQuery.queryKey, session);
       notifications.show({ message: "From now on the new authenticator’s codes count" });
       await queries.invalidateQueries({ queryKey: ["account"] });
       onClose();
@@ -67,6 +75,10 @@ function ScanIt({ begun, onClose }: { begun: Schemas["NewAuthenticatorOut"]; onC
             autoComplete="one-time-code"
             required
             {...form.getInputProps("code")}
+          />
+          <KeptPasskeys
+            kept={form.values.keep_passkeys}
+            onChange={(kept) => form.setFieldValue("keep_passkeys", kept)}
           />
         </>
       )}

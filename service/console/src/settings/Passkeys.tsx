@@ -10,14 +10,14 @@ import { Moment } from "../shared/Moment";
 import { ProblemNote } from "../shared/ProblemNote";
 import { Card } from "./Card";
 import { ProofForm } from "./ProofForm";
-import { passkeysQuery, type Passkey } from "./queries";
+import { credentialsQuery, type Passkey } from "./queries";
 
 const NO_NAME = { name: "" };
 
 export function Passkeys() {
   const [adding, setAdding] = useState(false);
   const [removing, setRemoving] = useState<Passkey | null>(null);
-  const found = useQuery(passkeysQuery);
+  const found = useQuery(credentialsQuery);
   return (
     <Card
       title="Passkeys"
@@ -35,10 +35,10 @@ export function Passkeys() {
       }
     >
       {found.error && <ProblemNote error={found.error} />}
-      {found.data && found.data.length > 0 && (
+      {found.data && found.data.passkeys.length > 0 && (
         <Table aria-label="Passkeys">
           <Table.Tbody>
-            {found.data.map((passkey) => (
+            {found.data.passkeys.map((passkey) => (
               <Table.Tr key={passkey.id}>
                 <Table.Td className="name">
                   <Text size="sm" fw={550}>
@@ -51,6 +51,12 @@ export function Passkeys() {
                       used
                     </Text>
                     <Moment at={passkey.last_used_at} />
+                  </Group>
+                  <Group gap={4}>
+                    <Text size="xs" c="dimmed">
+                      added
+                    </Text>
+                    <Moment at={passkey.created_at} />
                   </Group>
                 </Table.Td>
                 <Table.Td ta="right">
@@ -79,7 +85,7 @@ function AddPasskey({ onClose }: { onClose: () => void }) {
   const add = useMutation({
     mutationFn: ({ name }: typeof NO_NAME) => addPasskey(name),
     onSuccess: async () => {
-      await queries.invalidateQueries({ queryKey: ["account", "passkeys"] });
+      await queries.invalidateQueries({ queryKey: ["account"] });
       onClose();
     },
   });
@@ -119,7 +125,7 @@ function RemovePasskey({ passkey: { id, name }, onClose }: { passkey: Passkey; o
     mutationFn: () =>
       api.DELETE("/api/v1/session/passkeys/{passkey_id}", { params: { path: { passkey_id: id } } }),
     onSuccess: async () => {
-      await queries.invalidateQueries({ queryKey: ["account", "passkeys"] });
+      await queries.invalidateQueries({ queryKey: ["account"] });
       onClose();
     },
   });

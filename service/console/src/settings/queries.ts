@@ -4,7 +4,6 @@ import { api, body, page, type Schemas } from "../api/client";
 import { pages, type Pages } from "../shared/pages";
 
 export type Passkey = Schemas["PasskeyOut"];
-export type OwnSession = Schemas["SessionOut"];
 export type Administrator = Schemas["AdminOut"];
 export type Token = Schemas["ApiTokenOut"];
 export type Role = Administrator["role"];
@@ -15,14 +14,15 @@ export const ROLES: readonly { value: Role; label: string; about: string }[] = [
   { value: "auditor", label: "Auditor", about: "looks, and changes nothing" },
 ];
 
-export const passkeysQuery = queryOptions({
-  queryKey: ["account", "passkeys"],
-  queryFn: async () => body(await api.GET("/api/v1/session/passkeys")),
+/** All that signs one's own account in. */
+export const credentialsQuery = queryOptions({
+  queryKey: ["account", "credentials"],
+  queryFn: async () => body(await api.GET("/api/v1/session/credentials")),
 });
 
-export const sessionsQuery = queryOptions({
-  queryKey: ["account", "sessions"],
-  queryFn: async () => body(await api.GET("/api/v1/session/sessions")),
+export const invitationsQuery = queryOptions({
+  queryKey: ["admins", "invitations"],
+  queryFn: async () => body(await api.GET("/api/v1/admins/invitations")),
 });
 
 export const adminsQuery: Pages<Administrator> = pages(["admins", "list"], async (part) =>
@@ -32,6 +32,22 @@ export const adminsQuery: Pages<Administrator> = pages(["admins", "list"], async
 export const tokensQuery: Pages<Token> = pages(["tokens", "list"], async (part) =>
   page(await api.GET("/api/v1/tokens", { params: { query: part } })),
 );
+
+/** All that an administrator has made. */
+export const tokensByQuery = (name: string) =>
+  queryOptions({
+    queryKey: ["tokens", "by", name],
+    queryFn: async () => {
+      const found: Token[] = [];
+      for (let cursor: string | null | undefined; cursor !== null;) {
+        const part = cursor === undefined ? {} : { cursor };
+        const { rows, cursor: next } = page(await api.GET("/api/v1/tokens", { params: { query: part } }));
+        found.push(...rows.filter(({ created_by }) => created_by === name));
+        cursor = next;
+      }
+      return found;
+    },
+  });
 
 export const scopesQuery = queryOptions({
   queryKey: ["tokens", "scopes"],

@@ -1,0 +1,41 @@
+import { Checkbox, Stack, Text } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+
+import { useNow } from "../shared/useNow";
+import { age } from "../shared/words";
+import { credentialsQuery } from "./queries";
+
+/**
+ * Which passkeys outlive the password or the authenticator. None does that nobody has ticked: whoever knew the old password
+ * may have added one.
+ */
+export function KeptPasskeys({ kept, onChange }: { kept: string[]; onChange: (kept: string[]) => void }) {
+  const now = useNow();
+  const passkeys = useQuery(credentialsQuery).data?.passkeys ?? [];
+  if (passkeys.length === 0) return null;
+  return (
+    <Checkbox.Group
+      label="Passkeys to keep"
+      description="Tick those that you know. The others sign nobody in any more."
+      value={kept}
+      onChange={onChange}
+    >
+      <Stack gap="xs" mt="xs">
+        {passkeys.map(({ id, name, created_at, last_used_at }) => (
+          <Checkbox
+            key={id}
+            value={id}
+            label={
+              <Text size="sm" className="name">
+                {name}
+              </Text>
+            }
+            description={`added ${age(Date.parse(created_at), now)} ago, ${
+              last_used_at === null ? "never used" : `used ${age(Date.parse(last_used_at), now)} ago`
+            }`}
+          />
+        ))}
+      </Stack>
+    </Checkbox.Group>
+  );
+}

@@ -1,0 +1,30 @@
+/** What a User-Agent header calls a browser, for a person who looks through sessions. Pure. */
+
+// The first that is found: most headers name several.
+const BROWSERS: readonly [RegExp, string][] = [
+  [/Edg\//, "Edge"],
+  [/OPR\//, "Opera"],
+  [/Firefox\//, "Firefox"],
+  [/Chrom(e|ium)\//, "Chrome"],
+  [/Safari\//, "Safari"],
+];
+const SYSTEMS: readonly [RegExp, string][] = [
+  [/Android/, "Android"],
+  [/iPhone|iPad/, "iOS"],
+  [/Windows/, "Windows"],
+  [/Mac OS X/, "macOS"],
+  [/CrOS/, "ChromeOS"],
+  [/Linux/, "Linux"],
+];
+
+export function browserOf(userAgent: string | null): string {
+  if (userAgent === null || userAgent === "") return "A program";
+  const browser = nameIn(userAgent, BROWSERS);
+  const system = nameIn(userAgent, SYSTEMS);
+  if (browser === null) return userAgent.split(" ", 1)[0] ?? userAgent;
+  return system === null ? browser : `${browser} on ${system}`;
+}
+
+function nameIn(text: string, names: readonly [RegExp, string][]): string | null {
+  return names.find(([pattern]) => pattern.test(text))?.[1] ?? null;
+}
