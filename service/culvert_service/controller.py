@@ -378,6 +378,7 @@ class Controller:
                     )
                 ),
             ],
+            works=[self._ownership.looks, self._tunnels.enforcement.sweeps, self._pushes.looking],
         )
         self._app.add_middleware(RestCalls, instruments=self._instruments)
         self._tracing = Tracing(settings, sessions)

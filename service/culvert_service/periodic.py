@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Awaitable, Callable
 
 from culvert_proto import CulvertError
 
 _log = logging.getLogger(__name__)
+
+# A round that waits for a database or a gateway ends with an error long before.
+_STUCK_SECONDS = 60.0
 
 
 class Periodic:
@@ -25,7 +29,19 @@ class Periodic:
         self._awake = asyncio.Event()
         self._stopping = False
         self._failing = False
+        self._round_began: float | None = None
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_stuck(self) -> bool:
+        """A round does not end, or none comes any more."""
+        ended = self._task is not None and self._task.done() and not self._stopping
+        began = self._round_began
+        return ended or (began is not None and time.monotonic() - began > _STUCK_SECONDS)
+
+    @property
+    def name(self) -> str:
+        return self._name
 
     def start(self) -> None:
         """The first round begins after `seconds`."""
@@ -51,6 +67,7 @@ class Periodic:
             await self._round()
 
     async def _round(self) -> None:
+        self._round_began = time.monotonic()
         try:
             await self._work()
             self._failing = False
@@ -63,3 +80,5 @@ class Periodic:
             self._failing = True
         except Exception:
             _log.exception("a round failed", extra={"work": self._name})
+        finally:
+            self._round_began = None

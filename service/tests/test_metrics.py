@@ -110,6 +110,6 @@ async def test_without_its_database_it_lives_and_is_not_ready(tmp_path: Path) ->
         lost = await until(lambda: world.anyone.get("/readyz"), lambda answer: answer.status_code == 503)
         assert lost.json()["ready"] is False
         assert str(tmp_path) not in lost.text
-        assert (await world.anyone.get("/healthz")).json() == {"status": "ok"}
+        assert (await world.anyone.get("/healthz")).json() == {"status": "ok", "stuck": []}
         await postgres.start()
         await until(lambda: world.anyone.get("/readyz"), lambda answer: answer.json() == ready)

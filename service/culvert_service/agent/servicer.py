@@ -17,6 +17,7 @@ from culvert_service.agent import caller, messages
 from culvert_service.agent.caller import Who
 from culvert_service.agent.handover import Handover, serving
 from culvert_service.controllers.calls import Serve
+from culvert_service.database import repeated
 from culvert_service.dns.managed import ManagedZones
 from culvert_service.gateways.fleet import ElsewhereError, Fleet
 from culvert_service.identity.authenticators import Authenticators
@@ -86,12 +87,13 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         watcher = self._hub.open(device_id)
         try:
             async with self._stream_turns:
-                for one in await self._pushes.missed(device_id):
+                for one in await repeated(lambda: self._pushes.missed(device_id)):
                     watcher.tell(one)
             while (event := await watcher.next()) is not None:
                 match event:
                     case ProfileChanged():
-                        yield agent_pb2.WatchResponse(profile=await self._profile(who.fingerprint))
+                        profile = await repeated(lambda: self._profile(who.fingerprint))
+                        yield agent_pb2.WatchResponse(profile=profile)
                     case TunnelClosed():
                         yield messages.tunnel_closed(event)
                     case GatewayMoved():
@@ -116,7 +118,13 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def OpenTunnel(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.OpenTunnelRequest, context: Context
     ) -> agent_pb2.OpenTunnelResponse:
-        who, failed = await self._caller(context), frozenset[str]()
+        who = await self._caller(context)
+        return await repeated(lambda: self._open_anywhere(who, request))
+
+    async def _open_anywhere(
+        self, who: Who, request: agent_pb2.OpenTunnelRequest
+    ) -> agent_pb2.OpenTunnelResponse:
+        failed = frozenset[str]()
         while True:
             try:
                 return await self._open(who, request, failed)
@@ -138,7 +146,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     ) -> agent_pb2.RenewSaResponse:
         who = await self._caller(context)
         try:
-            return await self._renew(who, request)
+            return await repeated(lambda: self._renew(who, request))
         except ElsewhereError as elsewhere:
             return await self._handover.ask(elsewhere.gateway, who, request, agent_pb2.RenewSaResponse)
 
@@ -148,7 +156,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     ) -> agent_pb2.ActivateSaResponse:
         who = await self._caller(context)
         try:
-            return await self._activate(who, request)
+            return await repeated(lambda: self._activate(who, request))
         except ElsewhereError as elsewhere:
             return await self._handover.ask(elsewhere.gateway, who, request, agent_pb2.ActivateSaResponse)
 
@@ -161,7 +169,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             raise CulvertError(Reason.REQUEST_INVALID, why="reason is not one that a device closes for")
         why = CulvertError(Reason(request.reason))
         async with self._denials.telling(who.fingerprint, "tunnel.close", f"tunnel/{tunnel_id}"):
-            await self._tunnels.close_by_device(who.fingerprint, tunnel_id, why)
+            await repeated(lambda: self._tunnels.close_by_device(who.fingerprint, tunnel_id, why))
         return agent_pb2.CloseTunnelResponse()
 
     @unary
@@ -231,8 +239,10 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
 
     async def _seen(self, who: Who, request: agent_pb2.WatchRequest) -> uuid.UUID:
         async with self._stream_turns, self._denials.telling(who.fingerprint, "device.watch"):
-            device = await self._identity.seen(
-                who.fingerprint, who.address, request.client_version, request.posture
+            device = await repeated(
+                lambda: self._identity.seen(
+                    who.fingerprint, who.address, request.client_version, request.posture
+                )
             )
         _log.info("device watches", extra={"device": str(device.id), "client": request.client_version[:40]})
         return device.id

@@ -58,17 +58,17 @@ class Ownership:
         self._told: dict[int, Report] = {}
         self._online: dict[str, bool] = {}
         self._gives_again = 0.0
-        self._looks = Periodic("ownership", self.look, lease_seconds / 3)
+        self.looks = Periodic("ownership", self.look, lease_seconds / 3)
         self._one_at_a_time = asyncio.Lock()
 
     async def start(self) -> None:
         """Returns with links to all gateways that are ours. Raises what the database does."""
         await self.look()
-        self._looks.start()
+        self.looks.start()
 
     async def stop(self) -> None:
         """Before the links end: nothing is claimed any more."""
-        await self._looks.stop()
+        await self.looks.stop()
 
     async def release(self) -> None:
         """After the links have ended: others need not wait for the leases' end."""
@@ -77,16 +77,16 @@ class Ownership:
                 await rows.release(session, self._me.holder)
 
     def look_soon(self, _payload: str | None = None) -> None:
-        self._looks.wake()
+        self.looks.wake()
 
     def outbid(self, link: Link, highest: int) -> None:
         """For a link: the gateway asks for more than `highest`. If the lease is still ours it gets it."""
         self._outbid[link.config.id] = highest
-        self._looks.wake()
+        self.looks.wake()
 
     def fares(self, _link: Link) -> None:
         """For a link that went online or offline."""
-        self._looks.wake()
+        self.looks.wake()
         self._tell_if_changed()
 
     async def look(self) -> None:

@@ -35,7 +35,9 @@ class Denials:
         try:
             yield
         except CulvertError as error:
-            await self.tell(fingerprint, action, error, about)
+            # No decision, and there is no log to tell of it.
+            if error.reason is not Reason.DATABASE_DOWN:
+                await self.tell(fingerprint, action, error, about)
             raise
 
     async def tell(

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 from culvert_db import Sessions
 from fastapi import APIRouter, Depends, FastAPI
-from pydantic import BaseModel
-from sqlalchemy import text
-from sqlalchemy.exc import SQLAlchemyError
 from starlette.middleware.exceptions import ExceptionMiddleware
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse
 
+from culvert_service.periodic import Periodic
 from culvert_service.pki.master_key import MasterKey
-from culvert_service.rest import console, problem, reference
+from culvert_service.rest import console, health, problem, reference
 from culvert_service.rest.access import Access
 from culvert_service.rest.admission import Admission, Gate, ways
 from culvert_service.rest.headers import SafeHeaders
 from culvert_service.rest.idempotency import Idempotency, Now
 from culvert_service.rest.rates import Rates
+from culvert_service.rest.reads_again import ReadsAgain
 
 _DESCRIPTION = """
 The administration of a Culvert controller. Send `Authorization: Bearer TOKEN` with an API token, or with the content of
@@ -36,21 +33,6 @@ Every refusal is `application/problem+json` with a `reason` to branch on, a `det
 _PREFIX = "/api/v1"
 
 
-# Of a database that does not answer.
-_PATIENCE_SECONDS = 2.0
-
-
-class Health(BaseModel):
-    status: str
-
-
-class Readiness(BaseModel):
-    """`checks`: "ok", or what is wrong."""
-
-    ready: bool
-    checks: dict[str, str]
-
-
 def application(
     sessions: Sessions,
     access: Access,
@@ -61,6 +43,7 @@ def application(
     console_files: Path,
     admin: Sequence[APIRouter],
     public: Sequence[APIRouter],
+    works: Sequence[Periodic],
 ) -> FastAPI:
     app = FastAPI(
         title="Culvert controller",
@@ -96,24 +79,7 @@ def application(
     async def front() -> RedirectResponse:
         return RedirectResponse(console.PREFIX if has_console else reference.PATH)
 
-    @app.get("/healthz", tags=["health"], summary="Whether the process lives")
-    async def healthz() -> Health:
-        """For who restarts what hangs: it stays good while the database is away, which a restart would not bring back."""
-        return Health(status="ok")
-
-    @app.get(
-        "/readyz",
-        tags=["health"],
-        dependencies=[Depends(rates.anyone)],
-        summary="Whether it can serve now",
-        responses={HTTPStatus.SERVICE_UNAVAILABLE: {"model": Readiness}},
-    )
-    async def readyz(response: Response) -> Readiness:
-        """For who sends calls here or elsewhere."""
-        checks = {"database": await _database(sessions)}
-        ready = set(checks.values()) == {"ok"}
-        response.status_code = HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE
-        return Readiness(ready=ready, checks=checks)
+    app.include_router(health.router(sessions, rates, works))
 
     found = [*ways(app.routes, Gate.OPEN)]
     for gate, routers in ((Gate.ADMINISTRATOR, admin), (Gate.ANYONE, public)):
@@ -122,18 +88,7 @@ def application(
     app.add_middleware(Idempotency, sessions=sessions, access=access, master_key=master_key, now=now)
     app.add_middleware(Admission, access=access, rates=rates, ways=found)
     app.add_middleware(ExceptionMiddleware, handlers=app.exception_handlers)
+    app.add_middleware(ReadsAgain)
     app.add_middleware(SafeHeaders)
-    _: Any = (ca, front, healthz, readyz)
+    _: Any = (ca, front)
     return app
-
-
-async def _database(sessions: Sessions) -> str:
-    try:
-        async with asyncio.timeout(_PATIENCE_SECONDS), sessions() as session:
-            await session.execute(text("SELECT 1"))
-    except TimeoutError:
-        return f"no answer within {_PATIENCE_SECONDS:.0f} s"
-    except (OSError, SQLAlchemyError) as error:
-        # Not its text: a driver may put the address with its password there.
-        return type(error).__name__
-    return "ok"

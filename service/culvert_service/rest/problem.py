@@ -10,11 +10,13 @@ from culvert_proto import CulvertError, Reason
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
+from culvert_service.database import why_away
 from culvert_service.rest.field import FieldError
+from culvert_service.rest.reads_again import DATABASE_DOWN
 from culvert_service.rest.version import VersionStaleError
 
 _log = logging.getLogger(__name__)
@@ -101,8 +103,9 @@ def _pointer(place: Sequence[object]) -> str:
 def install(app: FastAPI) -> None:
     """Every refusal and fault of the application becomes a problem."""
 
-    async def refused(_request: Request, error: Exception) -> Response:
+    async def refused(request: Request, error: Exception) -> Response:
         assert isinstance(error, CulvertError)
+        request.scope[DATABASE_DOWN] = error.reason is Reason.DATABASE_DOWN
         if isinstance(error, FieldError) and error.pointer:
             return problem(error, [Fault(pointer=error.pointer, detail=error.message)])
         return problem(error)
@@ -130,8 +133,9 @@ def install(app: FastAPI) -> None:
         return problem(CulvertError(Reason.INTERNAL))
 
     async def database(request: Request, error: Exception) -> Response:
-        assert isinstance(error, DBAPIError)
-        state = str(getattr(error.orig, "sqlstate", ""))
+        if why_away(error) is not None:
+            return await refused(request, CulvertError(Reason.DATABASE_DOWN))
+        state = str(getattr(getattr(error, "orig", None), "sqlstate", ""))
         if state in _CONSTRAINTS:
             _log.info("a constraint refused", extra={"sqlstate": state, "path": request.url.path})
             return problem(_CONSTRAINTS[state])
@@ -141,7 +145,7 @@ def install(app: FastAPI) -> None:
         return await fault(request, error)
 
     app.add_exception_handler(CulvertError, refused)
-    app.add_exception_handler(DBAPIError, database)
+    app.add_exception_handler(SQLAlchemyError, database)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(Exception, fault)

@@ -49,16 +49,16 @@ class Enforcement:
         self._approval = approval
         self._one_at_a_time = asyncio.Lock()
         self._version = 0
-        self._sweeps = Periodic("permissions", self.enforce, _SWEEP_SECONDS)
+        self.sweeps = Periodic("permissions", self.enforce, _SWEEP_SECONDS)
 
     async def start(self) -> None:
         """Every tunnel is decided anew: settings that count may have changed since the last start."""
         async with self._sessions.begin() as session:
             await repository.doubt_all(session)
-        self._sweeps.start()
+        self.sweeps.start()
 
     async def stop(self) -> None:
-        await self._sweeps.stop()
+        await self.sweeps.stop()
 
     async def enforce(self) -> int:
         """After a change is committed: closes what is not permitted any more, tells of new profiles. How many closed."""

@@ -9,6 +9,7 @@ from culvert_db import Direct
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from culvert_service.database import why_away
 from culvert_service.gateways.entry import Update
 from culvert_service.gateways.link import Link
 from culvert_service.gateways.sa import Tag
@@ -47,6 +48,9 @@ async def program_and_commit(
         programmed()
         try:
             await session.commit()
-        except BaseException:
+        except BaseException as error:
             await link.undo(batches)
+            if why_away(error) is not None:
+                # The commit may have been done.
+                link.reconcile_soon()
             raise

@@ -51,19 +51,19 @@ class Pushes:
         self._low = 0
         self._seen: set[int] = set()
         self._looks = 0
-        self._looking = Periodic("pushes", self._look, _LOOK_SECONDS)
+        self.looking = Periodic("pushes", self._look, _LOOK_SECONDS)
 
     async def start(self) -> None:
         async with self._sessions() as session:
             self._low = await session.scalar(_SETTLED) or 0
-        self._looking.start()
+        self.looking.start()
 
     async def stop(self) -> None:
-        await self._looking.stop()
+        await self.looking.stop()
 
     def hear(self, _payload: str | None) -> None:
         """For the listener."""
-        self._looking.wake()
+        self.looking.wake()
 
     async def tell(self, session: AsyncSession, told: Sequence[tuple[uuid.UUID, Event | End]]) -> None:
         """In the transaction of what is told. After its commit, the hub is told by the caller."""

@@ -1410,8 +1410,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Whether the process lives
-         * @description For who restarts what hangs: it stays good while the database is away, which a restart would not bring back.
+         * Whether a restart of the controller would help
+         * @description 503 when work of its own does not go on. It stays good while the database is away, which a restart would not
+         *     bring back: an embedded one is started again by the controller.
          */
         get: operations["healthz_healthz_get"];
         put?: never;
@@ -1430,8 +1431,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Whether it can serve now
-         * @description For who sends calls here or elsewhere.
+         * Whether it can decide about a name now
+         * @description For a balancer of calls: the database takes a write.
          */
         get: operations["readyz_readyz_get"];
         put?: never;
@@ -2091,10 +2092,18 @@ export interface components {
             /** Tunnels Closed */
             tunnels_closed: number;
         };
-        /** Health */
+        /**
+         * Health
+         * @description `stuck`: work that does not go on.
+         */
         Health: {
             /** Status */
             status: string;
+            /**
+             * Stuck
+             * @default []
+             */
+            stuck?: string[];
         };
         /** Hours */
         Hours: {
@@ -7221,6 +7230,15 @@ export interface operations {
         responses: {
             /** @description Successful Response */
             200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Health"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -1,0 +1,256 @@
+"""Whatever a database that is away says, callers hear DATABASE_DOWN, or nothing where the call could be made again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asyncpg import DataError, PostgresError
+from culvert_db import create_engine
+from culvert_db.embedded import EmbeddedPostgres
+from culvert_proto import CulvertError, Reason
+from culvert_service.database import why_away
+from culvert_service.periodic import Periodic
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from .conftest import Device, World, free_port, running, serving, settings_in, until
+from .switch import Switch
+from .test_faults import opens
+
+slow = pytest.mark.slow
+
+# Of the embedded Postgres.
+_CONNECTIONS_MAX = 60
+_END_OTHERS = text("""
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE backend_type = 'client backend' AND pid <> ALL (CAST(:mine AS int[]))
+""")
+
+
+class _Told(Exception):  # noqa: N818
+    """As the driver's errors are: with Postgres's code."""
+
+    def __init__(self, sqlstate: str) -> None:
+        super().__init__(sqlstate)
+        self.sqlstate = sqlstate
+
+
+@pytest.mark.parametrize(
+    "sqlstate", ["08000", "08006", "08003", "25006", "53100", "53300", "57P01", "57P02", "57P03"]
+)
+def test_a_database_that_is_not_there_just_now_is_known_by_its_code(sqlstate: str) -> None:
+    assert why_away(_Told(sqlstate))
+    assert why_away(DBAPIError("SELECT 1", None, _Told(sqlstate)))
+
+
+@pytest.mark.parametrize("sqlstate", ["23505", "28P01", "3D000", "40001", "57014", "22021", "XX001"])
+def test_what_another_attempt_does_not_mend_is_a_fault(sqlstate: str) -> None:
+    assert why_away(_Told(sqlstate)) is None
+
+
+def test_a_value_that_the_driver_refuses_is_a_fault() -> None:
+    assert why_away(DataError("invalid input for query argument $1")) is None
+
+
+@dataclass
+class Use:
+    """How many calls succeeded, and the reasons of the others."""
+
+    made: int = 0
+    refused: list[str] = field(default_factory=list[str])
+
+
+@asynccontextmanager
+async def one_gateway(tmp_path: Path) -> AsyncGenerator[tuple[World, EmbeddedPostgres, Device]]:
+    """A controller beside a Postgres of its own, and a device that may open the wiki."""
+    postgres, switch, port = EmbeddedPostgres(tmp_path / "pg"), Switch(), free_port()
+    async with (
+        postgres as url,
+        running(settings_in(tmp_path, database_url=url, agent_calls_per_second=1000)) as world,
+    ):
+        await world.rest("POST", "/users", {"name": "alice", "email": "alice@corp.example"})
+        await world.add_gateway("gw-berlin", port)
+        async with serving(world, switch, "gw-berlin", port):
+            await world.online("gw-berlin")
+            await world.add_wiki(["gw-berlin"])
+            device = await world.enrol()
+            await device.prove()
+            yield world, postgres, device
+
+
+def postmaster(tmp_path: Path) -> int:
+    return int((tmp_path / "pg/data/postmaster.pid").read_text().split("\n", 1)[0])
+
+
+async def backends(url: str) -> list[int]:
+    engine = create_engine(url)
+    try:
+        async with engine.connect() as connection:
+            found = await connection.execute(
+                text(
+                    "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+                )
+            )
+            return [row.pid for row in found]
+    finally:
+        await engine.dispose()
+
+
+@asynccontextmanager
+async def under_use(world: World, device: Device) -> AsyncGenerator[Use]:
+    """Opening and reading, again and again."""
+    use, stop = Use(), asyncio.Event()
+
+    async def clicks() -> None:
+        while not stop.is_set():
+            try:
+                await device.open()
+                use.made += 1
+            except CulvertError as error:
+                use.refused.append(error.reason.name)
+            await asyncio.sleep(0.02)
+
+    async def reads() -> None:
+        while not stop.is_set():
+            answer = await world.admin.get("/api/v1/tunnels")
+            if answer.is_success:
+                use.made += 1
+            else:
+                use.refused.append(answer.json()["reason"])
+            await asyncio.sleep(0.02)
+
+    using = [asyncio.create_task(each()) for each in (clicks, reads)]
+    yield use
+    stop.set()
+    await asyncio.gather(*using)
+
+
+@slow
+async def test_who_calls_does_not_notice_that_connections_end(tmp_path: Path) -> None:
+    async with one_gateway(tmp_path) as (world, postgres, device):
+        async with under_use(world, device) as use:
+            for _ in range(10):
+                await asyncio.sleep(0.2)
+                engine = create_engine(postgres.url)
+                async with engine.connect() as connection:
+                    pid = await connection.scalar(text("SELECT pg_backend_pid()"))
+                    await connection.execute(_END_OTHERS, {"mine": [pid]})
+                await engine.dispose()
+        assert use.made > 10
+        assert use.refused == []
+
+
+@slow
+async def test_backends_and_server_die_and_nobody_hears_of_an_internal_fault(
+    tmp_path: Path,
+) -> None:
+    async with one_gateway(tmp_path) as (world, postgres, device):
+        async with under_use(world, device) as use:
+            for round_ in range(6):
+                await asyncio.sleep(0.5)
+                victim = postmaster(tmp_path) if round_ % 3 == 2 else (await backends(postgres.url))[0]
+                os.kill(victim, signal.SIGKILL)
+                await until(lambda: world.anyone.get("/readyz"), lambda answer: answer.status_code == 200)
+        # A commit that broke off may have been done: until the gateway is reconciled it can refuse what rests on it.
+        assert set(use.refused) <= {"DATABASE_DOWN", "GATEWAY_DOWN", "GATEWAY_REFUSED"}
+        await world.online("gw-berlin")
+        await opens(device)
+
+
+@slow
+async def test_what_lasts_is_told_as_a_database_that_is_down_and_never_as_an_internal_fault(
+    tmp_path: Path,
+) -> None:
+    async with one_gateway(tmp_path) as (world, postgres, device):
+        await postgres.stop()
+        heard: set[str] = set()
+        deadline = time.monotonic() + 5
+        while time.monotonic() < deadline:
+            with suppress(CulvertError):
+                await device.open()
+            try:
+                await device.open()
+            except CulvertError as error:
+                heard.add(error.reason.name)
+            for method, path in (("GET", "/api/v1/tunnels"), ("DELETE", "/api/v1/resources/wiki")):
+                heard.add((await world.admin.request(method, path)).json()["reason"])
+        assert heard == {Reason.DATABASE_DOWN.name}
+        await postgres.start()
+        await until(lambda: world.anyone.get("/readyz"), lambda answer: answer.status_code == 200)
+        await device.open()
+
+
+@slow
+async def test_no_connection_left_is_told_as_a_database_that_is_down(tmp_path: Path) -> None:
+    async with one_gateway(tmp_path) as (world, postgres, device), AsyncExitStack() as held:
+        pids: list[int] = []
+        first: Any = None
+        while len(pids) < _CONNECTIONS_MAX:
+            with suppress(SQLAlchemyError, PostgresError):
+                engine = create_engine(postgres.url, pool_size=1)
+                held.push_async_callback(engine.dispose)
+                connection = await held.enter_async_context(engine.connect())
+                first = first or connection
+                pids.append(await connection.scalar(text("SELECT pg_backend_pid()")))
+                continue
+            # The controller has the others.
+            await first.execute(_END_OTHERS, {"mine": pids})
+        answer = await world.admin.get("/api/v1/tunnels")
+        assert answer.json()["reason"] == "DATABASE_DOWN"
+        assert (await world.anyone.get("/readyz")).json()["checks"] == {
+            "database": "it has too many connections"
+        }
+        await held.aclose()
+        await device.open()
+
+
+@slow
+async def test_a_database_that_takes_no_writes_is_not_ready(tmp_path: Path) -> None:
+    """As a standby that was promoted elsewhere: it answers every question."""
+    async with one_gateway(tmp_path) as (world, postgres, device):
+        assert (await world.anyone.get("/readyz")).status_code == 200
+        await _everywhere(postgres.url, "ALTER SYSTEM SET default_transaction_read_only = on")
+        refused = await until(lambda: world.anyone.get("/readyz"), lambda answer: answer.status_code == 503)
+        assert refused.json()["checks"] == {"database": "it is read-only"}
+        with pytest.raises(CulvertError) as down:
+            await device.open()
+        assert down.value.reason is Reason.DATABASE_DOWN
+        assert (await world.anyone.get("/healthz")).status_code == 200
+        await _everywhere(postgres.url, "ALTER SYSTEM RESET default_transaction_read_only")
+        await until(lambda: world.anyone.get("/readyz"), lambda answer: answer.status_code == 200)
+        await device.open()
+
+
+async def _everywhere(url: str, setting: str) -> None:
+    engine = create_engine(url)
+    async with engine.connect() as connection:
+        alone = await connection.execution_options(isolation_level="AUTOCOMMIT")
+        await alone.execute(text(setting))
+        await alone.execute(text("SELECT pg_reload_conf()"))
+    await engine.dispose()
+
+
+async def test_work_that_does_not_go_on_is_what_a_restart_would_help(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("culvert_service.periodic._STUCK_SECONDS", 0.05)
+    goes_on = asyncio.Event()
+    work = Periodic("looks", goes_on.wait, 0.0)
+    assert not work.is_stuck
+    work.start()
+    await asyncio.sleep(0.2)
+    assert work.is_stuck
+    goes_on.set()
+    await asyncio.sleep(0.02)
+    assert not work.is_stuck
+    await work.stop()
+    assert not work.is_stuck
