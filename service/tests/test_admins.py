@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import time
 from collections.abc import AsyncGenerator
@@ -14,6 +15,7 @@ from culvert_db import Admin, AdminSession, ApiToken, Role
 from culvert_proto import CulvertError, Reason
 from culvert_service.admins import guesses
 from culvert_service.admins.command import init
+from culvert_service.admins.endpoints import KNOWN_COOKIE
 from culvert_service.admins.guesses import Codes, Guesses
 from culvert_service.admins.permission import (
     AREAS,
@@ -287,6 +289,35 @@ async def test_wrong_codes_after_the_right_password_slow_the_account_down_from_e
             assert (await other.ask("GET", "/session/notices")).json() == []
         told = (await olga.ask("GET", "/session/notices")).json()
         assert [one["object"] for one in told if one["action"] == "admin.wrong-codes"] == ["admin/ada"]
+
+
+@slow
+async def test_a_stranger_behind_the_same_address_does_not_lock_a_known_browser_out(world: World) -> None:
+    async with (
+        signed_in(world, "ada", "owner") as ada,
+        signed_in(world, "bob", "admin") as bob,
+        browser(world, "ada") as stranger,
+    ):
+        # With another's cookie it is as unknown as with none.
+        stranger.client.cookies.update({KNOWN_COOKIE: bob.client.cookies[KNOWN_COOKIE]})
+        for _ in range(5):
+            assert refusal(await stranger.sign_in("wrong", "000000")) == (401, "SIGN_IN_WRONG")
+        assert refusal(await stranger.sign_in("wrong", "000000")) == (429, "SIGN_IN_LOCKED")
+        await passes(world, "ada", 0)
+        ada._spent = 0
+        assert (await ada.sign_in()).status_code == 200
+        # The known one's guesses are counted all the same.
+        for _ in range(5):
+            assert refusal(await ada.sign_in("wrong", "000000")) == (401, "SIGN_IN_WRONG")
+        assert refusal(await ada.sign_in("wrong", "000000")) == (429, "SIGN_IN_LOCKED")
+
+
+@slow
+async def test_of_sign_ins_at_once_with_one_code_one_succeeds(world: World) -> None:
+    async with signed_in(world, "ada", "owner") as ada, browser(world, "ada", "127.0.0.2") as thief:
+        code = ada.code()
+        answers = await asyncio.gather(*(one.sign_in(code=code) for one in (ada, thief, ada, thief)))
+        assert sorted(answer.status_code for answer in answers) == [200, 401, 401, 401]
 
 
 @slow

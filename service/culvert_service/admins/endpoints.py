@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import uuid
 from typing import Annotated
 
@@ -30,6 +31,9 @@ from culvert_service.rest.page import Page
 from culvert_service.rest.source import source
 from culvert_service.rest.version import IfMatch, MayMatch, tagged
 
+# Of a browser that an administrator has signed in with: a stranger behind the same address does not lock it out.
+KNOWN_COOKIE = "__Host-culvert-known"
+KNOWN_LIFETIME = datetime.timedelta(days=180)
 # For what would outlast a stolen session.
 PROVEN = (Depends(fresh_proof),)
 
@@ -46,8 +50,19 @@ def public_router(admins: Admins, access: Access) -> APIRouter:
     @routes.post("/session", summary="Sign in with password and code")
     async def sign_in(asked: SignInIn, request: Request, response: Response) -> SignedInOut:
         acting.set(Actor(ActorKind.ADMIN, asked.name, source(request)))
-        signed_in = await admins.sign_in(asked, request.headers.get("User-Agent"))
-        return keep(response, signed_in)
+        known = admins.known_browser(asked.name, request.cookies.get(KNOWN_COOKIE))
+        signed_in = await admins.sign_in(asked, request.headers.get("User-Agent"), known)
+        shown = keep(response, signed_in)
+        if known is None:
+            response.set_cookie(
+                KNOWN_COOKIE,
+                admins.remember_browser(asked.name),
+                max_age=int(KNOWN_LIFETIME.total_seconds()),
+                secure=True,
+                httponly=True,
+                samesite="strict",
+            )
+        return shown
 
     @routes.get("/session", dependencies=own, summary="Show who is signed in")
     async def show(request: Request) -> SignedInOut:

@@ -38,7 +38,7 @@ from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Actor, Line, acting
 from culvert_service.audit.refusals import Refusals
 from culvert_service.identity import totp
-from culvert_service.pki.master_key import MasterKey
+from culvert_service.pki.master_key import MasterKey, MasterKeyError
 from culvert_service.rest.admin_token import NAME as ROOT_NAME
 from culvert_service.rest.field import FieldError
 from culvert_service.rest.page import Page
@@ -50,6 +50,7 @@ _TOKEN_BYTES = 32
 # How exactly a session's last use is known.
 _USE_NOTED = datetime.timedelta(minutes=1)
 _USER_AGENT_MAX = 256
+_KNOWN_BYTES = 16
 
 Now = Callable[[], datetime.datetime]
 
@@ -121,15 +122,29 @@ class Admins:
             await self._refusals.of_stranger(Line("admin.create", f"admin/{asked.name}"), error)
             raise
 
-    async def sign_in(self, asked: SignInIn, user_agent: str | None) -> SignedIn:
-        """Raises CulvertError SIGN_IN_WRONG, which does not say what was wrong, or SIGN_IN_LOCKED."""
+    async def sign_in(self, asked: SignInIn, user_agent: str | None, known: str | None = None) -> SignedIn:
+        """`known` is of `known_browser`.
+
+        Raises CulvertError SIGN_IN_WRONG, which does not say what was wrong, SIGN_IN_LOCKED or SIGN_IN_SLOWED.
+        """
         line = Line("admin.sign-in", f"admin/{asked.name}")
         try:
-            signed_in = await self._sign_in(asked, line, user_agent)
+            signed_in = await self._sign_in(asked, line, user_agent, known)
         except CulvertError as error:
             await self._refusals.of_stranger(line, error)
             raise
         return signed_in
+
+    def known_browser(self, name: str, cookie: str | None) -> str | None:
+        """What the cookie of `remember_browser` calls the browser; None when it is none of the administrator's."""
+        try:
+            return self._master_key.open(bytes.fromhex(cookie or ""), _known_context(name)).hex()
+        except (ValueError, MasterKeyError):
+            return None
+
+    def remember_browser(self, name: str) -> str:
+        """A cookie for a browser that the administrator has just signed in with. It lets nobody in."""
+        return self._master_key.seal(secrets.token_bytes(_KNOWN_BYTES), _known_context(name)).hex()
 
     async def session(self, token: str) -> SignedInOut | None:
         now = self._now()
@@ -280,14 +295,16 @@ class Admins:
             raise FieldError("/name", Reason.ALREADY_EXISTS, what=f"The administrator {asked.name}") from None
         return SetupOut(totp_uri=totp.uri(secret, asked.name, "administration"))
 
-    async def _sign_in(self, asked: SignInIn, line: Line, user_agent: str | None) -> SignedIn:
+    async def _sign_in(
+        self, asked: SignInIn, line: Line, user_agent: str | None, known: str | None
+    ) -> SignedIn:
         async def opened(session: AsyncSession, admin: Admin) -> SignedIn:
             now = self._now()
             admin.confirmed_at = admin.confirmed_at or now
             await repository.forget_expired(session, now)
             return await open_session(session, admin, now, line, user_agent)
 
-        return await self._proof.given(asked.name, asked.password, asked.code, opened)
+        return await self._proof.given(asked.name, asked.password, asked.code, opened, known)
 
 
 async def open_session(
@@ -333,6 +350,10 @@ async def _end_made_by(session: AsyncSession, name: str, *, keep_tokens: bool) -
         "invitations": await repository.forget_invitations_by(session, name),
         "tokens": " ".join(sorted(tokens)),
     }
+
+
+def _known_context(name: str) -> str:
+    return f"known browser of {name}"
 
 
 def check_name(name: str) -> None:
