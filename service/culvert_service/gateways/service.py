@@ -11,6 +11,7 @@ from culvert_proto import CulvertError, Reason
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from culvert_service.admins.notices import tell_owners
 from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Line
@@ -130,7 +131,7 @@ class Gateways:
                 gateway.bundled_at = await clock(session)
             else:
                 gateway.next_kek_ciphertext = self._master_key.seal(kek, kek_context(name))
-            audit.tell(session, Line("gateway.bundle", f"gateway/{name}", {"first": first}))
+            await tell_owners(session, Line("gateway.bundle", f"gateway/{name}", {"first": first}))
             await ownership_rows.tell(session)
             legacy_suites = [Suite(one) for one in gateway.legacy_suites]
         return BundleOut(
