@@ -28,6 +28,7 @@ from .conftest import Device, World, authority, free_port, running, settings_in,
 from .gateway_process import needs_root, sluice, unpack
 from .sealed import esp, opened
 from .switch import Switch
+from .test_admins import signed_in
 from .two_sites import BERLIN, PARIS, described
 from .wire import Wires, frame, next_udp, udp
 
@@ -177,6 +178,24 @@ async def test_a_token_that_writes_gateways_does_not_get_their_keys(world: World
     assert await asked("gateways:write", "read") == (403, "NOT_PERMITTED")
     assert (await asked("gateway-keys:write"))[0] == 200
     assert (await asked("write"))[0] == 200
+
+
+@pytest.mark.slow
+async def test_owners_hear_of_each_bundle_and_an_old_proof_gets_none(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.add_gateway("gw-berlin", free_port())
+    async with signed_in(world, "olga", "owner") as olga, signed_in(world, "ada", "admin") as ada:
+        assert (await ada.ask("POST", "/gateways/gw-berlin/bundle")).status_code == 200
+        notice, *_ = (await olga.ask("GET", "/session/notices")).json()
+        assert (notice["action"], notice["actor"]) == ("gateway.bundle", "ada")
+        assert not [
+            one for one in (await ada.ask("GET", "/session/notices")).json() if "bundle" in one["action"]
+        ]
+        monkeypatch.setattr("culvert_service.admins.permission.PROOF_LIFETIME", datetime.timedelta(0))
+        refused = await ada.ask("POST", "/gateways/gw-berlin/bundle")
+        assert (refused.status_code, refused.json()["reason"]) == (403, "PROOF_NEEDED")
+    assert len(await world.rest("GET", "/audit?action=gateway.bundle")) == 1
 
 
 async def test_a_switch_that_does_not_tell_its_kek_takes_the_next_one_when_it_starts_anew(

@@ -39,6 +39,10 @@ export function said({ action, actor, object, details, source }: Notice, name: s
       return `${actor} deleted the administrator ${whose}${from}.`;
     case "token.create":
       return `${actor} made the API token ${whose} (${detail("scopes")})${from}.`;
+    case "gateway.bundle":
+      return details.first
+        ? `${actor} took the first bundle of the gateway ${whose}${from}.`
+        : `${actor} took a new bundle of the gateway ${whose}, which gets other keys${from}.`;
     default:
       return `${actor}: ${action}, ${object}${from}.`;
   }
