@@ -38,7 +38,7 @@ class Size:
     values: int
 
 
-# A certificate signing request, the answer of an authenticator, a gateway with 1,024 neighbours.
+# A certificate signing request, the answer of an authenticator, a checkway with 1,024 neighbours.
 SMALL = Size(64 << 10, 2_500)
 # 10,000 names of people or resources, of 63 characters each.
 LISTS = Size(768 << 10, 12_000)
@@ -46,45 +46,45 @@ _WITH_LISTS = re.compile(r"/(groups|policies|resources|dns/zones)(/|$)")
 _METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE")
 
 
-class Gate(Enum):
-    """What a caller passes before a body is read."""
+class Check(Enum):
+    """What is looked at before a body is read."""
 
-    # Nothing: it is answered from memory.
-    OPEN = auto()
-    # The rate of its address.
-    ANYONE = auto()
-    # A token or a session that may, and its rate.
-    ADMINISTRATOR = auto()
+    # It is answered from memory.
+    NOTHING = auto()
+    # Of the caller's address.
+    RATE = auto()
+    # Of a token or a session, and its rate.
+    PERMISSION = auto()
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """One path of the application, and the methods that it has."""
+class Endpoint:
+    """A path of the application, and the methods that it has."""
 
     path: str
     pattern: re.Pattern[str]
     methods: frozenset[str]
-    gate: Gate
+    check: Check
     size: Size
     # Whether it reads a body, which is JSON.
     reads: bool
 
 
-def ways(routes: Iterable[BaseRoute], gate: Gate, prefix: str = "") -> list[Way]:
+def endpoints(routes: Iterable[BaseRoute], check: Check, prefix: str = "") -> list[Endpoint]:
     """Of an application or a router. `prefix` is where it stands."""
-    return [_way(route, gate, prefix) for route in routes if isinstance(route, APIRoute | Mount)]
+    return [_endpoint(route, check, prefix) for route in routes if isinstance(route, APIRoute | Mount)]
 
 
-def _way(route: APIRoute | Mount, gate: Gate, prefix: str) -> Way:
+def _endpoint(route: APIRoute | Mount, check: Check, prefix: str) -> Endpoint:
     path = prefix + route.path
     if isinstance(route, Mount):
-        return Way(path, route.path_regex, frozenset({"GET", "HEAD"}), gate, SMALL, reads=False)
-    bulky = gate is Gate.ADMINISTRATOR and _WITH_LISTS.match(route.path)
-    return Way(
+        return Endpoint(path, route.path_regex, frozenset({"GET", "HEAD"}), check, SMALL, reads=False)
+    bulky = check is Check.PERMISSION and _WITH_LISTS.match(route.path)
+    return Endpoint(
         path,
         compile_path(path)[0],
         frozenset(route.methods or ()),
-        gate,
+        check,
         LISTS if bulky else SMALL,
         reads=route.body_field is not None,
     )
@@ -93,11 +93,11 @@ def _way(route: APIRoute | Mount, gate: Gate, prefix: str) -> Way:
 class Admission:
     """ASGI middleware."""
 
-    def __init__(self, app: ASGIApp, *, access: Access, rates: Rates, ways: Sequence[Way]) -> None:
+    def __init__(self, app: ASGIApp, *, access: Access, rates: Rates, endpoints: Sequence[Endpoint]) -> None:
         self._app = app
         self._access = access
         self._rates = rates
-        self._ways = ways
+        self._endpoints = endpoints
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises CulvertError."""
@@ -105,37 +105,37 @@ class Admission:
             await self._app(scope, receive, send)
             return
         request = Request(scope, receive)
-        way = await self._way(request)
-        if way is None:
+        endpoint = await self._endpoint(request)
+        if endpoint is None:
             await self._app(scope, receive, send)
             return
         # For who counts calls by their path; the application says it of those that get so far.
-        scope["route"] = way
-        if way.gate is Gate.ADMINISTRATOR:
+        scope["route"] = endpoint
+        if endpoint.check is Check.PERMISSION:
             await self._access.admit(request)
-        elif way.gate is Gate.ANYONE:
+        elif endpoint.check is Check.RATE:
             await self._rates.anyone(request)
         try:
-            body = await _body(request, way)
+            body = await _body(request, endpoint)
         except ClientDisconnect:
             return
         await self._app(scope, receive if body is None else _replayed(body, receive), send)
 
-    async def _way(self, request: Request) -> Way | None:
+    async def _endpoint(self, request: Request) -> Endpoint | None:
         """None: there is nothing at this path. Raises CulvertError RATE_LIMITED or METHOD_NOT_ALLOWED."""
         method, path = request.method, str(request.scope["path"])
-        here = [way for way in self._ways if way.pattern.match(path)]
-        for way in here:
-            if method in way.methods:
-                return way
+        here = [endpoint for endpoint in self._endpoints if endpoint.pattern.match(path)]
+        for endpoint in here:
+            if method in endpoint.methods:
+                return endpoint
         await self._rates.anyone(request)
         if not here and method in _METHODS:
             return None
-        allowed = sorted(set[str]().union(*(way.methods for way in here)) or _METHODS)
+        allowed = sorted(set[str]().union(*(endpoint.methods for endpoint in here)) or _METHODS)
         raise MethodError(request.method, allowed)
 
 
-async def _body(request: Request, way: Way) -> bytes | None:
+async def _body(request: Request, endpoint: Endpoint) -> bytes | None:
     """None: there is none, by its headers.
 
     Raises CulvertError BODY_TOO_LARGE, BODY_LATE, MEDIA_TYPE_UNSUPPORTED or REQUEST_INVALID; ClientDisconnect.
@@ -146,14 +146,14 @@ async def _body(request: Request, way: Way) -> bytes | None:
     if declared == "0" and "transfer-encoding" not in request.headers:
         return None
     # As texts: thousands of digits are not worth a number.
-    if len(declared) > len(str(way.size.octets)) or int(declared) > way.size.octets:
-        raise CulvertError(Reason.BODY_TOO_LARGE, limit=way.size.octets)
-    if way.reads:
+    if len(declared) > len(str(endpoint.size.octets)) or int(declared) > endpoint.size.octets:
+        raise CulvertError(Reason.BODY_TOO_LARGE, limit=endpoint.size.octets)
+    if endpoint.reads:
         _check_type(request)
-    body = await _read(request, way.size.octets)
-    if way.reads and body:
+    body = await _read(request, endpoint.size.octets)
+    if endpoint.reads and body:
         try:
-            strict_json.parse(body, way.size.values)
+            strict_json.parse(body, endpoint.size.values)
         except JsonError as error:
             raise CulvertError(Reason.REQUEST_INVALID, why=f"the body cannot be used: {error}") from None
         # What waits has its turn before the application parses once more.

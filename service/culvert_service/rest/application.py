@@ -15,7 +15,7 @@ from culvert_service.periodic import Periodic
 from culvert_service.pki.master_key import MasterKey
 from culvert_service.rest import console, health, problem, reference
 from culvert_service.rest.access import Access
-from culvert_service.rest.admission import Admission, Gate, ways
+from culvert_service.rest.admission import Admission, Check, endpoints
 from culvert_service.rest.headers import SafeHeaders
 from culvert_service.rest.idempotency import Idempotency, Now
 from culvert_service.rest.rates import Rates
@@ -81,12 +81,12 @@ def application(
 
     app.include_router(health.router(sessions, rates, works))
 
-    found = [*ways(app.routes, Gate.OPEN)]
-    for gate, routers in ((Gate.ADMINISTRATOR, admin), (Gate.ANYONE, public)):
-        found += [way for router in routers for way in ways(router.routes, gate, _PREFIX)]
+    known = endpoints(app.routes, Check.NOTHING)
+    for check, routers in ((Check.PERMISSION, admin), (Check.RATE, public)):
+        known += [one for router in routers for one in endpoints(router.routes, check, _PREFIX)]
     # From within: the last one is what a request meets first.
     app.add_middleware(Idempotency, sessions=sessions, access=access, master_key=master_key, now=now)
-    app.add_middleware(Admission, access=access, rates=rates, ways=found)
+    app.add_middleware(Admission, access=access, rates=rates, endpoints=known)
     app.add_middleware(ExceptionMiddleware, handlers=app.exception_handlers)
     app.add_middleware(ReadsAgain)
     app.add_middleware(SafeHeaders)

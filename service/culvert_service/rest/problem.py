@@ -24,13 +24,8 @@ _log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 # Appendix A of Postgres's manual: 22 is a value that a type cannot hold, such as a text with a NUL.
 _DATA_EXCEPTION = "22"
-# And whose constraint two changes at once run into, although each of them asked before: the other one was first.
-_CONSTRAINTS = {
-    "23503": CulvertError(
-        Reason.NOT_FOUND, what="Something that the request names, or that names what it deletes,"
-    ),
-    "23505": CulvertError(Reason.ALREADY_EXISTS, what="Something with the same name or address"),
-}
+# Two changes at once may run into a constraint although each of them has asked before.
+_FOREIGN_KEY, _UNIQUE = "23503", "23505"
 # That one answer tells of: whoever sends a thousand wrong values needs no list of them.
 _FAULTS_MAX = 20
 
@@ -100,6 +95,15 @@ def _pointer(place: Sequence[object]) -> str:
     return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in place[1:])
 
 
+def _second(state: str, statement: str) -> CulvertError:
+    """What the second of two changes at once is told, which a constraint has refused."""
+    if state == _UNIQUE:
+        return CulvertError(Reason.ALREADY_EXISTS, what="Something with the same name or address")
+    if statement.startswith("DELETE"):
+        return CulvertError(Reason.REQUEST_INVALID, why="what it deletes has come into use meanwhile")
+    return CulvertError(Reason.NOT_FOUND, what="Something that the request names")
+
+
 def install(app: FastAPI) -> None:
     """Every refusal and fault of the application becomes a problem."""
 
@@ -136,9 +140,9 @@ def install(app: FastAPI) -> None:
         if why_away(error) is not None:
             return await refused(request, CulvertError(Reason.DATABASE_DOWN))
         state = str(getattr(getattr(error, "orig", None), "sqlstate", ""))
-        if state in _CONSTRAINTS:
+        if state in (_FOREIGN_KEY, _UNIQUE):
             _log.info("a constraint refused", extra={"sqlstate": state, "path": request.url.path})
-            return problem(_CONSTRAINTS[state])
+            return problem(_second(state, str(getattr(error, "statement", ""))))
         if state.startswith(_DATA_EXCEPTION):
             why = "a text holds a NUL, or a number is too large to be stored"
             return problem(CulvertError(Reason.REQUEST_INVALID, why=why))
