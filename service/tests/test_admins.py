@@ -11,9 +11,9 @@ from typing import Any, cast
 
 import httpx
 import pytest
-from culvert_db import Admin, AdminSession, ApiToken, Role
+from culvert_db import Admin, AdminSession, ApiToken, Role, WrongCodes
 from culvert_proto import CulvertError, Reason
-from culvert_service.admins import guesses
+from culvert_service.admins import guesses, repository
 from culvert_service.admins.command import init
 from culvert_service.admins.endpoints import KNOWN_COOKIE
 from culvert_service.admins.guesses import Codes, Guesses
@@ -31,7 +31,7 @@ from culvert_service.rest.access import COOKIE
 from hypothesis import given
 from hypothesis import strategies as st
 from pyotp import parse_uri
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from .conftest import World
 from .test_secrets import dump, spellings
@@ -343,6 +343,28 @@ async def test_wrong_codes_of_an_hour_ago_do_not_count_and_a_few_of_ones_own_are
         ada._spent = 0
         assert (await ada.sign_in()).status_code == 200
         assert (await ada.ask("GET", "/session/notices")).json() == []
+
+
+@slow
+async def test_wrong_codes_from_more_prefixes_than_are_remembered_are_all_counted(world: World) -> None:
+    async with signed_in(world, "ada", "auditor") as ada:
+        async with world.sessions.begin() as session:
+            admin = await repository.by_name(session, "ada")
+            assert admin is not None
+            for number in range(2 * repository.SOURCES_MAX):
+                source = f"2001:db8:0:{number:x}::/64"
+                await repository.note_wrong_code(
+                    session, admin.id, source, datetime.datetime.now(datetime.UTC)
+                )
+            rows = (await session.scalars(select(WrongCodes))).all()
+            assert len(rows) == repository.SOURCES_MAX + 1
+        await passes(world, "ada", 0)
+        ada._spent = 0
+        assert (await ada.sign_in()).status_code == 200
+        [notice] = (await ada.ask("GET", "/session/notices")).json()
+        assert notice["details"]["codes"] == 2 * repository.SOURCES_MAX
+        assert notice["details"]["from"].startswith("elsewhere, 2001:db8:0:")
+        assert notice["details"]["from"].endswith(" and 16 more")
 
 
 @slow

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from culvert_db import Admin, AdminSession, Role
 from culvert_proto import CulvertError, Reason
+from culvert_service.admins.notices import NOTICES_MAX
 from culvert_service.admins.permission import (
     PROOF_LIFETIME,
     ByRoot,
@@ -196,3 +197,14 @@ async def test_a_proof_counts_in_the_session_that_gave_it_alone(world: World) ->
         await grows_old(world)
         assert await proves(world, ada) == 200
         assert refusal(await other.ask("POST", "/tokens", {"name": "b", "scopes": ["read"]})) == NEEDED
+
+
+@slow
+async def test_a_hundred_notices_are_listed_and_all_are_dismissed(world: World) -> None:
+    async with signed_in(world, "ada", "owner") as ada:
+        for _ in range(NOTICES_MAX + 5):
+            await world.rest("POST", "/admins/invitations", {"role": "auditor"})
+        listed = (await ada.ask("GET", "/session/notices")).json()
+        assert len(listed) == NOTICES_MAX
+        assert (await ada.ask("DELETE", f"/session/notices/{listed[0]['id']}")).status_code == 204
+        assert (await ada.ask("GET", "/session/notices")).json() == []
