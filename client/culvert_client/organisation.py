@@ -241,7 +241,7 @@ class Organisation:
             distances=self.latencies.distances(self.client.gateways_in_use()),
             asked_at=self._now(),
             beside=self.beside,
-            consent=self.consent,
+            consent=lambda: self.consent,
         )
 
     async def _refused(self, call: Call, error: CulvertError) -> CallEnded:

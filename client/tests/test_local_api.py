@@ -8,9 +8,8 @@ import os
 import re
 import stat
 import sys
-import tempfile
 import zipfile
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +17,7 @@ import grpc
 import grpc.aio
 import pytest
 from culvert_client.config import Endpoint
-from culvert_proto import CulvertError, Reason, local_pb2
+from culvert_proto import CulvertError, Reason, agent_pb2, local_pb2
 
 from .controller import CODE, Controller, serving
 from .enrolment_server import RECOVERY_CODES, TOKEN, TOTP_URI, accepts, enrolment_server, refuses
@@ -91,15 +90,6 @@ async def culvert(
     out, err = await process.communicate(stdin.encode())
     assert process.returncode is not None
     return Ended(process.returncode, out.decode(), err.decode())
-
-
-@pytest.fixture
-def place() -> Generator[Path]:
-    """A directory that every user may enter."""
-    with tempfile.TemporaryDirectory(prefix="culvert-") as directory:
-        path = Path(directory)
-        path.chmod(0o755)
-        yield path
 
 
 @pytest.fixture
@@ -280,6 +270,14 @@ async def test_another_organisation_is_the_owners_to_add_and_roots_to_leave(plac
         stranger = (await culvert(daemon, MALLORY, "status", "--json")).out
         assert "bea" not in stranger
         assert "gw-berlin" not in stranger
+
+        for controller, public in ((two.acme.controller, "8.8.0.0/16"), (two.beta.controller, "9.9.0.0/16")):
+            controller.profile.protected_prefixes.append(public)
+            controller.tell(agent_pb2.WatchResponse(profile=controller.profile))
+        await daemon.until(lambda status: len(status.awaiting_prefixes) == 2)
+        both = await culvert(daemon, ALICE, "agree", "--yes")
+        assert (both.code, both.out.count("Agreed: ")) == (0, 2)
+        await daemon.until(lambda status: not status.awaiting_prefixes)
 
         assert (await culvert(daemon, ALICE, "leave", two.beta.name)).code == 3
         left = await culvert(daemon, 0, "leave", two.beta.name)

@@ -6,8 +6,7 @@ import asyncio
 import contextlib
 import os
 import sys
-import tempfile
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import dns.message
@@ -103,22 +102,13 @@ def silent_but_for_www(query: bytes) -> list[bytes]:
 
 
 @pytest.fixture
-def open_directory() -> Generator[Path]:
-    """One that every user may enter."""
-    with tempfile.TemporaryDirectory(prefix="culvert-") as directory:
-        path = Path(directory)
-        path.chmod(0o755)
-        yield path
-
-
-@pytest.fixture
-async def enrolled(open_directory: Path) -> AsyncGenerator[Running]:
+async def enrolled(place: Path) -> AsyncGenerator[Running]:
     """By ALICE, with an organisation whose names are held."""
-    lab = Lab(open_directory)
+    lab = Lab(place)
     async with (
         name_server(silent_but_for_www) as (upstream, _),
         lab.serving(),
-        running(open_directory, upstream) as daemon,
+        running(place, upstream) as daemon,
     ):
         with lab.invitation() as link:
             assert (await culvert(daemon, ALICE, "enroll", link)).code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import shutil
 import socket
@@ -20,6 +21,7 @@ import dns.rcode
 import pytest
 from culvert_client.config import Endpoint
 from culvert_client.core import dns_wire
+from culvert_client.stub.socket_owner import SocketOwner
 from culvert_client.stub.upstream import Upstream
 
 from .name_server import Records, from_records, name_server, respond, truncated
@@ -104,6 +106,23 @@ async def test_garbage_on_the_port_harms_nobody(tmp_path: Path) -> None:
         answer = await daemon.ask(WIKI)
         assert answer.rcode() == dns.rcode.NOERROR
         assert answer.answer
+
+
+@pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
+@pytest.mark.parametrize("kind", [socket.SOCK_DGRAM, socket.SOCK_STREAM])
+def test_the_kernel_says_whose_socket_asks(family: int, host: str, kind: socket.SocketKind) -> None:
+    owner = SocketOwner()
+    with socket.socket(family, kind) as own, socket.socket(family, kind) as asker:
+        own.bind((host, 0))
+        if kind == socket.SOCK_STREAM:
+            own.listen()
+        asker.connect(own.getsockname())
+        ends = asker.getsockname()[:2], own.getsockname()[:2]
+        assert owner.uid_of(family, kind, *ends) == os.geteuid()
+    if kind == socket.SOCK_DGRAM:
+        assert owner.uid_of(family, kind, *ends) is None
+    owner.close()
+    assert owner.uid_of(family, kind, *ends) is None
 
 
 ZONE = f"""$TTL 60

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from typing import Annotated
 
 import typer
@@ -35,24 +34,35 @@ def agree(
 ) -> None:
     if yes and no:
         raise typer.BadParameter(_("give --yes or --no, not both"))
-    wanted = prefixes or _awaiting(status_of(context), organisation)
+    wanted = {organisation: prefixes} if prefixes else _awaiting(status_of(context), organisation)
     if not wanted:
         words.out.print(_("No public network waits for your answer."))
         return
-    if not yes and not no:
-        if not sys.stdin.isatty():
-            raise typer.BadParameter(_("give --yes or --no where nobody can be asked"))
-        words.say_awaiting(wanted)
-        yes = typer.confirm(_("Agree to this?"))
-    request = local_pb2.AnswerClaimsRequest(prefixes=wanted, agreed=yes, organisation=organisation)
-    answer = link_of(context).ask(lambda daemon: daemon.AnswerClaims(request))
-    if json:
-        say_json(answer)
-        return
-    told = _("Agreed: {prefixes}.") if yes else _("Declined: {prefixes}. You can still agree later.")
-    words.out.print(told.format(prefixes=", ".join(wanted)), markup=False)
+    if not yes and not no and not sys.stdin.isatty():
+        raise typer.BadParameter(_("give --yes or --no where nobody can be asked"))
+    for name, networks in wanted.items():
+        agreed = yes
+        if not yes and not no:
+            if name:
+                words.out.print(name, style="bold", markup=False)
+            words.say_awaiting(networks)
+            agreed = _says_yes()
+        request = local_pb2.AnswerClaimsRequest(prefixes=networks, agreed=agreed, organisation=name)
+        answer = link_of(context).ask(lambda daemon, it=request: daemon.AnswerClaims(it))
+        if json:
+            say_json(answer)
+            continue
+        told = _("Agreed: {prefixes}.") if agreed else _("Declined: {prefixes}. You can still agree later.")
+        words.out.print(told.format(prefixes=", ".join(networks)), markup=False)
 
 
-def _awaiting(status: local_pb2.Status, organisation: str) -> list[str]:
-    shown: Iterable[local_pb2.Status] = (it for name, it in parts(status) if organisation in ("", name))
-    return [prefix for it in shown for prefix in it.awaiting_prefixes]
+def _says_yes() -> bool:
+    """Typer's own confirmation takes English letters alone."""
+    said = str(typer.prompt(_("Agree to this? (yes/no)"), default=_("no"), show_default=False))
+    return said.strip().lower() in ("y", "yes", _("y"), _("yes"))
+
+
+def _awaiting(status: local_pb2.Status, organisation: str) -> dict[str, list[str]]:
+    """By organisation; of one alone without its name."""
+    shown = ((name, list(it.awaiting_prefixes)) for name, it in parts(status) if organisation in ("", name))
+    return {name: networks for name, networks in shown if networks}

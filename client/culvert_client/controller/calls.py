@@ -28,7 +28,7 @@ def begin(
     distances: Iterable[agent_pb2.GatewayDistance],
     asked_at: float,
     beside: Callable[[], Beside],
-    consent: Consent,
+    consent: Callable[[], Consent],
 ) -> Coroutine[Any, Any, CallEnded]:
     """What it returns waits for the answer. An opening has begun by then: somebody's page waits for it.
 
@@ -40,7 +40,7 @@ def begin(
         try:
             return tunnel.TunnelOpened(
                 number,
-                tunnel_from(opened.tunnel, agent.surroundings, beside(), consent),
+                tunnel_from(opened.tunnel, agent.surroundings, beside(), consent()),
                 pair_from(opened.sas, legacy_suites, beside()),
                 asked_at=asked_at,
                 decided=opened.decided_us / 1e6,

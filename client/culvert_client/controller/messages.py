@@ -103,9 +103,9 @@ async def accepted_profile(
     made = profile_from(message)
     wildcards = {it.fqdn.removeprefix("*.") for it in made.resources if it.fqdn.startswith("*.")}
     await asyncio.to_thread(check_zones, sorted({*made.managed_zones, *wildcards}))
-    made = neighbourhood.consent.applied(made)
-    await check_claims(made, agent, known, neighbourhood)
-    return made
+    await check_claims(neighbourhood.consent.applied(made), agent, known, neighbourhood)
+    # The person may have answered meanwhile.
+    return neighbourhood.consent.applied(made)
 
 
 async def check_claims(
