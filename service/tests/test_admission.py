@@ -15,7 +15,7 @@ import pytest
 from culvert_service.rest import admission, strict_json
 from culvert_service.rest.admission import LISTS, SMALL
 from culvert_service.rest.headers import is_name
-from culvert_service.rest.strict_json import DEPTH_MAX, JsonError
+from culvert_service.rest.strict_json import DEPTH_MAX, NAMES_MAX, JsonError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,6 +46,7 @@ TOO_MUCH = {
     "a name twice, spelled otherwise": rb'{"name": "a", "n\u0061me": "b"}',
     "too many values": b"[" + b"0," * LISTS.values + b"0]",
     "too many empty ones": b"[" + b"{}," * LISTS.values + b"{}]",
+    "too many names": json.dumps(dict.fromkeys(range(NAMES_MAX + 1))).encode(),
     "UTF-16": '{"name": "a"}'.encode("utf-16"),
     "UTF-32": '{"name": "a"}'.encode("utf-32"),
     "a byte order mark": b"\xef\xbb\xbf{}",
@@ -78,6 +79,7 @@ def test_the_bounds_are_reached_and_not_passed() -> None:
     strict_json.parse(b"[" * DEPTH_MAX + b"]" * DEPTH_MAX, SMALL.values)
     strict_json.parse(b"[" + b"0," * (SMALL.values - 2) + b"0]", SMALL.values)
     strict_json.parse(b"9" * 20, 1)
+    strict_json.parse(json.dumps(dict.fromkeys(range(NAMES_MAX))).encode(), SMALL.values)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from typing import Any, cast
 
 # What the deepest body of the API has is 6.
 DEPTH_MAX = 32
+# Of one object: a gateway has 1,024 neighbours. Each name that nobody knows becomes a fault of its own, which costs.
+NAMES_MAX = 1_100
 # Digits of 64-bit numbers, and of what a float keeps, are fewer.
 _INTEGER_MAX, _FLOAT_MAX = 20, 64
 _TOO_DEEP = f"it is nested more than {DEPTH_MAX} levels deep"
@@ -77,6 +79,8 @@ def _check_text(text: str) -> None:
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    if len(pairs) > NAMES_MAX:
+        raise JsonError(f"an object has more than {NAMES_MAX} names")
     found = dict(pairs)
     if len(found) != len(pairs):
         raise JsonError("an object has a name twice")
