@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 from sqlalchemy import event, make_url
@@ -14,6 +15,11 @@ from culvert_db.tls import Tls
 # was small enough to be read whole: thousands may enrol before Postgres looks at it again. What has to be read whole counts
 # as so dear then that Postgres would compile it.
 SERVER_SETTINGS = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
+
+# A server that a firewall or a cut cable has hidden ends no connection. The kernel does after so many seconds without an
+# answer, and would otherwise after a quarter of an hour, or never when nothing was asked (tcp(7)).
+_SILENT_SECONDS = 15
+_PROBES = {socket.TCP_KEEPIDLE: 5, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 2}
 
 Sessions = async_sessionmaker[AsyncSession]
 
@@ -41,8 +47,19 @@ def create_engine(database_url: str, *, pool_size: int = 10) -> AsyncEngine:
         # Parameters may hold ciphertext and hashes: no exception or log line repeats them.
         hide_parameters=True,
     )
+    event.listen(engine.sync_engine, "connect", _end_when_silent)
     event.listen(engine.sync_engine, "checkout", _still_open)
     return engine
+
+
+def _end_when_silent(connection: Any, _record: object) -> None:
+    # The driver has no option for it, and shows its transport nowhere else.
+    used: socket.socket = connection.driver_connection._transport.get_extra_info("socket")
+    if used.family in (socket.AF_INET, socket.AF_INET6):
+        used.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * _SILENT_SECONDS)
+        used.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in _PROBES.items():
+            used.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _still_open(connection: Any, _record: object, _proxy: object) -> None:

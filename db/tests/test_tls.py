@@ -11,7 +11,7 @@ import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from cryptography import x509
@@ -193,3 +193,21 @@ def test_without_verification_no_name_is_asked_for() -> None:
     context = Tls.of(make_url("postgresql+asyncpg://u@db.example/d?sslmode=require")).context()
     assert isinstance(context, ssl.SSLContext)
     assert context.verify_mode is ssl.CERT_NONE
+
+
+@pytest.mark.slow
+async def test_a_server_that_falls_silent_is_given_up_after_seconds(tmp_path: Path) -> None:
+    """As behind a firewall that forgot the connection: nothing ends it but the kernel's own clock."""
+    async with serving(tmp_path) as port:
+        engine = create_engine(f"postgresql://culvert@127.0.0.1:{port}/postgres")
+        async with engine.connect() as connection:
+            driver = (await connection.get_raw_connection()).driver_connection
+            used: Any = cast("Any", driver)._transport.get_extra_info("socket")
+            assert used.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 15_000
+            assert used.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            waits = [
+                used.getsockopt(socket.IPPROTO_TCP, it)
+                for it in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+            ]
+            assert waits == [5, 5, 2]
+        await engine.dispose()

@@ -1,0 +1,69 @@
+"""A part of the lab as its unit file keeps it: started again after each end, after the pause of its Restart=; no more."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from culvert_lab.errors import LabError
+from culvert_lab.process import Running
+
+# RestartSec= of deploy/systemd.
+RESTART_SECONDS = {"controller": 1.0, "culvertd": 1.0, "gateway": 2.0}
+_POLL_SECONDS = 0.05
+
+# Starts the part; returns when it says that it is ready.
+Start = Callable[[str], Awaitable[Running]]
+
+
+class Supervised:
+    """`name` is a key of RESTART_SECONDS. Each run has a log of its own."""
+
+    def __init__(self, name: str, program: Running, start: Start) -> None:
+        self.name = name
+        self.program = program
+        self.starts = 1
+        self._start = start
+        self._task = asyncio.create_task(self._keep(), name=f"supervise {name}")
+
+    async def stop(self) -> None:
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+
+    async def _keep(self) -> None:
+        while True:
+            while self.program.code is None:  # noqa: ASYNC110  of another process
+                await asyncio.sleep(_POLL_SECONDS)
+            await asyncio.sleep(RESTART_SECONDS[self.name])
+            self.starts += 1
+            # One that does not start is started again, as systemd does.
+            with suppress(LabError):
+                self.program = await self._start(f"{self.name}-{self.starts}")
+
+
+class Outages:
+    """When a part was not ready, by its own word, as seconds of the monotonic clock."""
+
+    def __init__(self) -> None:
+        self._spans: list[list[float | None]] = []
+
+    def begin(self) -> int:
+        """At a kill."""
+        self._spans.append([time.monotonic(), None])
+        return len(self._spans) - 1
+
+    def end(self, number: int) -> float:
+        """The part is ready; how long it was not."""
+        began = self._spans[number][0]
+        assert began is not None
+        self._spans[number][1] = now = time.monotonic()
+        return now - began
+
+    def overlap(self, began: float, ended: float) -> bool:
+        return any(
+            start is not None and start <= ended and (end is None or end >= began)
+            for start, end in self._spans
+        )
