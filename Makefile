@@ -19,7 +19,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export CULVERT_TARGET := $(TARGET)
 export CULVERT_PYTHON := $(CURDIR)/.venv/bin/python
 
-.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-controller test-others test-target test-e2e test-deb deb check audit bench plots proto p4 lock clean
+.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-controller test-others test-target test-e2e test-chaos chaos test-deb deb check audit bench plots proto p4 lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,7 +34,7 @@ demo: setup ## Set up, open the first page through a tunnel, stay up (CHECK=1: e
 	@$(ROOT) $(VENV)/culvert-lab demo $(if $(CHECK),--check)
 
 ifeq ($(TARGET),sluice)
-test: setup-test test-fast test-rust test-parts test-kernel test-e2e ## Every test (TARGET=bmv2: those that a gateway's switch passes)
+test: setup-test test-fast test-rust test-parts test-kernel test-e2e test-chaos ## Every test (TARGET=bmv2: those that a gateway's switch passes)
 else
 test: setup-test test-target test-e2e
 endif
@@ -55,7 +55,11 @@ test-target: build/p4runtime-shell/installed ## One switch against the gateway's
 test-kernel: ## Our ESP and the gateway beside Linux's ESP
 	$(ROOT) $(PYTEST) -m slow tests/kernel
 test-e2e: ## All parts joined, in the lab
-	$(ROOT) $(PYTEST) -m slow tests --ignore=tests/kernel
+	$(ROOT) $(PYTEST) -m slow tests --ignore=tests/kernel --ignore=tests/chaos
+test-chaos: ## Random kills in the lab, 12 of them: it comes back by itself
+	$(ROOT) $(PYTEST) -m slow -s tests/chaos
+chaos: setup-test ## The same with 60 kills (SEED=n; 15 min; not in `make test`)
+	$(ROOT) env CULVERT_CHAOS_KILLS=60 CULVERT_CHAOS_SEED=$(or $(SEED),1) $(PYTEST) -m slow -s tests/chaos
 
 # p4runtime-shell wants an older protobuf than we do.
 build/p4runtime-shell/installed: switch-targets/sluice/tests/p4runtime_shell/requirements.lock

@@ -6,6 +6,7 @@ frame ─► marker or inner address in it? ────────────
       ─► ESP, or UDP 4500, to or from the gateway, shaped as ESP ─► esp
       ─► port 53 of the name server, shaped as DNS ───────────────► dns
       ─► the controller's two ports, shaped as TLS ───────────────► controller_tls
+      ─► the controller's port 80, without data ──────────────────► infrastructure
       ─► anything else ───────────────────────────────────────────► cleartext
 """
 
@@ -28,6 +29,7 @@ PING = 8 + 16  # header and token
 ICMPV6_NEIGHBOUR_AND_MULTICAST = (*range(130, 138), 143)
 LOWEST_SPI = 256  # RFC 4303 section 2.1
 SHORTEST_ESP = 8 + 8 + 4 + 16  # header, IV, one padded word, ICV
+HTTP_PORT = 80
 KEEPALIVE = b"\xff"  # RFC 3948 section 2.3
 
 
@@ -188,6 +190,9 @@ class Classifier:
         elif (self._allowed.dns, 53) in ends:
             stream = self._stream(interface, flow, dns_message, DNS_HEADER)
             good, name = DNS, "DNS"
+        elif (self._allowed.controller, HTTP_PORT) in ends and not payload[size:]:
+            # culvertd asks whether a captive portal stands before a controller that does not answer. Nothing listens there.
+            return INFRASTRUCTURE
         else:
             return _clear(f"TCP {source}:{source_port} → {target}:{target_port}")
         if stream.take(sequence, payload[13], payload[size:]):

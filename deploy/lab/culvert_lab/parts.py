@@ -45,12 +45,14 @@ class Controller:
     state: Path
 
 
-async def start_controller(lab: Lab, settings: Mapping[str, str] | None = None) -> Controller:
+async def start_controller(
+    lab: Lab, settings: Mapping[str, str] | None = None, name: str = "controller"
+) -> Controller:
     """Migrations, CAs, REST and agent API; on the embedded Postgres, or on $CULVERT_DATABASE_URL. `settings` are CULVERT_…
     beside the lab's own. Raises ProgramError."""
     env = _controller_environment() | dict(settings or {})
     argv = [str(PROGRAMS / "culvert-controller"), "serve"]
-    program = await lab.start("controller", Site.CONTROLLER, argv, env=env)
+    program = await lab.start(name, Site.CONTROLLER, argv, env=env)
     await program.ready(r"\bready\b", 60.0)
     state = lab.run_directory(Site.CONTROLLER) / "controller"
     token = (state / "admin-token").read_text().strip()

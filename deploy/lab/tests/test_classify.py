@@ -48,6 +48,10 @@ ALLOWED: dict[str, tuple[Packet, Kind]] = {
     ),
     "TLS to REST": (tls(HELLO), Kind.CONTROLLER_TLS),
     "TLS to the agent API": (tls(HELLO, port=lab.AGENT_PORT), Kind.CONTROLLER_TLS),
+    "a question for a captive portal that nobody answers": (
+        IP(**TO_CONTROLLER) / TCP(sport=40000, dport=80, flags="S"),
+        Kind.INFRASTRUCTURE,
+    ),
     "ARP": (ARP(psrc="203.0.113.1", pdst=lab.LAPTOP_ADDRESS), Kind.ARP),
     "ND": (IPv6(dst="ff02::1") / ICMPv6ND_NS(), Kind.INFRASTRUCTURE),
     "MLD": (IPv6(dst="ff02::16") / IPv6ExtHdrHopByHop() / ICMPv6MLReport2(), Kind.INFRASTRUCTURE),
