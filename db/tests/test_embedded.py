@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -161,13 +162,15 @@ async def test_a_stopped_server_stays_stopped(tmp_path: Path) -> None:
 
 @slow
 async def test_a_lock_file_that_names_another_program_is_no_server(tmp_path: Path) -> None:
-    """After a restart of the computer the number is any program's: even another cluster's postmaster."""
+    """After a restart of the computer the number is any program's: another cluster's postmaster, or a thread's."""
     directory, other = tmp_path / "pg", tmp_path / "other"
     async with EmbeddedPostgres(directory):
         await keep_a_row(directory)
         lock = (directory / "data/postmaster.pid").read_text()
     async with EmbeddedPostgres(other):
-        for named in (os.getpid(), postmaster(other), "", "x\0"):
+        thread = await asyncio.to_thread(threading.get_native_id)
+        assert thread != os.getpid()
+        for named in (os.getpid(), thread, postmaster(other), "", "x\0"):
             for file in ("data/postmaster.pid", ".s.PGSQL.5432.lock"):
                 (directory / file).write_text(f"{named}\n{lock.split(chr(10), 1)[1]}")
             server = EmbeddedPostgres(directory)

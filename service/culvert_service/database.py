@@ -88,7 +88,13 @@ async def direct(sessions: Sessions) -> AsyncGenerator[Direct]:
         async with culvert_db.direct(sessions) as transaction:
             if statements.within_an_operation():
                 transaction.driver = statements.TracedDriver(transaction.driver)
-            yield transaction
+            try:
+                yield transaction
+            except Exception as error:
+                # A server that has become read-only keeps its connections: the next one may lead to the primary.
+                if not isinstance(error, CulvertError) and why_away(error) is not None:
+                    transaction.driver.terminate()
+                raise
     except CulvertError:
         raise
     except Exception as error:

@@ -71,3 +71,22 @@ async def test_who_asks_after_the_servers_last_word_hears_that_it_is_down(
     with pytest.raises(DatabaseDownError):
         await ask(sessions)
     await ask(sessions)
+
+
+async def _write_where_nothing_is_written(sessions: Sessions) -> None:
+    async with direct(sessions) as transaction:
+        await transaction.driver.execute("SET TRANSACTION READ ONLY")
+        await transaction.driver.execute("CREATE TABLE refused (n int)")
+
+
+async def test_a_connection_to_a_server_that_takes_no_writes_is_not_kept(
+    relayed: tuple[Relay, Sessions],
+) -> None:
+    """After a failover it may lead to what was the primary, and a new one to what is."""
+    _, sessions = relayed
+    async with direct(sessions) as transaction:
+        before = await transaction.driver.fetch("SELECT pg_backend_pid()")
+    with pytest.raises(DatabaseDownError):
+        await _write_where_nothing_is_written(sessions)
+    async with direct(sessions) as transaction:
+        assert await transaction.driver.fetch("SELECT pg_backend_pid()") != before
