@@ -156,6 +156,15 @@ async def test_every_write_of_the_reference_is_tried_or_has_no_rival(world: Worl
     assert writes - tried - FREE == set()
 
 
+async def test_of_two_at_once_one_is_made_and_the_other_is_refused(world: World) -> None:
+    for path, bodies in MADE.items():
+        for body in bodies[1:] if path == "/users" else bodies:
+            both = await asyncio.gather(*(world.admin.post(f"/api/v1{path}", json=body) for _ in range(2)))
+            made, refused = sorted(both, key=lambda answer: answer.status_code)
+            assert (made.status_code, refused.status_code) == (201, 409), (path, body, refused.text)
+            assert refused.json()["reason"] == "ALREADY_EXISTS"
+
+
 async def test_what_goes_away_while_it_is_named_is_a_refusal_and_no_fault(world: World) -> None:
     await world.rest("POST", "/users", {"name": "bob", "email": "b@corp.example"})
     await world.rest("POST", "/groups", {"name": "writers", "members": []})
