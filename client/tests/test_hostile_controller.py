@@ -10,6 +10,7 @@ from culvert_client.controller.messages import event_from, profile_from, tunnel_
 from culvert_client.controller.surroundings import surroundings
 from culvert_client.controller.zones import MOST_ZONES, check_zones
 from culvert_client.core.claims import MOST_PREFIXES, Surroundings, check_collisions, check_public_space
+from culvert_client.uplinks import Uplinks
 from culvert_proto import CulvertError, Reason, agent_pb2, error_pb2, local_pb2
 from hypothesis import given
 from hypothesis import strategies as st
@@ -237,6 +238,24 @@ def test_the_internet_is_counted_over_all_organisations_and_each_address_once() 
     check_public_space(map(ip_network, ["11.0.0.0/8", "12.0.0.0/8", "12.1.0.0/16", "10.0.0.0/8", "fc00::/7"]))
     with pytest.raises(CulvertError):
         check_public_space(map(ip_network, ["11.0.0.0/8", "12.0.0.0/8", "13.0.0.0/32"]))
+
+
+async def test_a_network_that_calls_the_intranets_addresses_its_own_unblocks_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = Lab(tmp_path)
+    async with lab.serving(), lab.daemon() as daemon:
+        await lab.enroll(daemon)
+        assert blocked(daemon) == {"10.20.0.0/16"}
+    hostile = Uplinks(addresses=frozenset({(2, ip_interface("10.20.0.66/24"))}))
+    monkeypatch.setattr("culvert_client.controller.surroundings.uplinks", lambda: hostile)
+    async with lab.serving(lab.controller.port), lab.daemon() as daemon:
+        await daemon.until(lambda status: status.state == local_pb2.STATE_NEEDS_CODE)
+        assert blocked(daemon) == {"10.20.0.0/16"}
+        await daemon.local.SubmitCode(local_pb2.SubmitCodeRequest(code=CODE))
+        error = await refused(daemon.local.OpenTunnel(WIKI))
+        assert error.reason is Reason.ADDRESS_COLLISION
+        assert blocked(daemon) == {"10.20.0.0/16"}
 
 
 def blocked(daemon: Running) -> set[str]:
