@@ -57,10 +57,11 @@ class Repeats:
         return self._tell(who, what, now)
 
     def tell_stranger(self, address: str | None, what: What, now: float) -> int | None:
-        """As `tell`, for whoever has no name: an IPv6 /64 is one caller, and a /48 has what four have."""
+        """For whoever has no name: an IPv6 /64 is one caller, and a /48 has what four have. Repetitions are told within
+        that, because each may be a guess.
+        """
         who = limit_keys(address)[0]
-        refused = self._repeated(who, what, now) or self._strangers.wait(OTHERS, now)
-        if refused or self._addresses.take(address, now):
+        if self._strangers.wait(OTHERS, now) or self._addresses.take(address, now):
             return self._leave_out(who, what, now)
         self._strangers.take(OTHERS, now)
         return self._tell(who, what, now)
