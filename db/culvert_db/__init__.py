@@ -10,7 +10,7 @@ from culvert_db.admins import (
     SignInGuesses,
     WrongCodes,
 )
-from culvert_db.audit import ActorKind, AuditLine, Outcome
+from culvert_db.audit import ActorKind, AuditCut, AuditLine, Outcome
 from culvert_db.base import Base
 from culvert_db.dns import DnsLease, DnsRecord, DnsState, DnsZone, DnsZoneResource, DnsZoneStatus
 from culvert_db.engine import Sessions, create_engine, create_sessions
@@ -56,6 +56,7 @@ __all__ = [
     "AdminRecoveryCode",
     "AdminSession",
     "ApiToken",
+    "AuditCut",
     "AuditLine",
     "Base",
     "ControllerName",

@@ -25,7 +25,8 @@ class Outcome(enum.StrEnum):
 
 
 class AuditLine(Base):
-    """`chain`, `seq`, `at` and `hash` are the database's, whatever an insertion says; no line is changed or deleted.
+    """`chain`, `seq`, `at` and `hash` are the database's, whatever an insertion says; no line is changed, and
+    none is deleted that no `AuditCut` stands for.
 
     A connection appends to one chain, so that transactions seldom wait for each other's commit. `details` is a JSON
     object in the canonical form of RFC 8785: a text, because the hash covers its bytes.
@@ -51,3 +52,26 @@ class AuditLine(Base):
     why: Mapped[str | None]
     details: Mapped[str]
     hash: Mapped[bytes]
+
+
+class AuditCut(Base):
+    """The lines of a chain up to `seq`, whose hash was `hash`, are there no more: `lines` of them since the cut before.
+
+    No cut is changed or deleted. `export` is the SHA-256 of the file that holds the lines, if one was written, and
+    `signature` a controller's (audit/cut.py).
+    """
+
+    __tablename__ = "audit_cuts"
+
+    chain: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    # From 1 on.
+    number: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    seq: Mapped[int] = mapped_column(BigInteger)
+    hash: Mapped[bytes]
+    lines: Mapped[int] = mapped_column(BigInteger)
+    # What was asked for: all that is older went, but for the last line of the chain.
+    before: Mapped[datetime.datetime]
+    at: Mapped[datetime.datetime]
+    actor: Mapped[str]
+    export: Mapped[bytes | None]
+    signature: Mapped[bytes]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -239,6 +240,23 @@ def verify(config_file: ConfigFile = None) -> None:
     """Check the hash of every line. Exits with 1 at the first that is not as it was written."""
     if not _run(audit_command.verify, config_file):
         sys.exit(1)
+
+
+@audit_commands.command()
+def cut(
+    before: Annotated[
+        datetime, typer.Option(formats=["%Y-%m-%d"], help="Lines from before this day (UTC) are removed.")
+    ],
+    export: Annotated[
+        Path | None, typer.Option(help="A new file for these lines, written before they are removed.")
+    ] = None,
+    without_export: Annotated[bool, typer.Option("--without-export", help="Remove them for good.")] = False,
+    config_file: ConfigFile = None,
+) -> None:
+    """Remove the oldest lines, and leave a signed record of it that `verify` starts from. They are 30 days old at least."""
+    if (export is None) != without_export:
+        raise typer.BadParameter("either --export or --without-export is needed")
+    _run(lambda settings: audit_command.cut(settings, before.replace(tzinfo=UTC), export), config_file)
 
 
 def _run(

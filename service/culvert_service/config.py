@@ -93,6 +93,9 @@ class Settings(BaseSettings):
     rest_strangers_calls_per_second: float = Field(default=20, gt=0)
     # Of one device, over gRPC; as many.
     agent_calls_per_second: float = Field(default=20, gt=0)
+    # Lines of the audit log that are older are cut, once a day; without it all are kept. Where their export goes first.
+    audit_keep_days: int | None = Field(default=None, ge=30, le=36_500)
+    audit_export_dir: Path | None = None
     # What people call this controller, among those that share its database.
     controller_name: str = Field(default_factory=socket.gethostname, min_length=1)
     # For how long a gateway stays its owner's after the last word of it; renewed three times in that.

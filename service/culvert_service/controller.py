@@ -41,7 +41,9 @@ from culvert_service.admins.service import Admins
 from culvert_service.agent.handover import Handover
 from culvert_service.agent.servicer import AgentServicer
 from culvert_service.audit import endpoints as audit_endpoints
+from culvert_service.audit.cut import CutKey
 from culvert_service.audit.refusals import Refusals
+from culvert_service.audit.retention import LOOK_SECONDS, Retention
 from culvert_service.config import ConfigurationError, Settings
 from culvert_service.controllers.calls import Calls
 from culvert_service.controllers.identity import ControllerId
@@ -77,6 +79,7 @@ from culvert_service.metrics.rest_calls import RestCalls
 from culvert_service.metrics.state import State
 from culvert_service.oidc import endpoints as oidc_endpoints
 from culvert_service.oidc.service import Oidc
+from culvert_service.periodic import Periodic
 from culvert_service.pki.authority import Authority
 from culvert_service.pki.master_key import MasterKey
 from culvert_service.pki.own_certificates import OwnCertificates
@@ -203,6 +206,10 @@ class Controller:
         self._pushes = Pushes(sessions, self._hub, me)
         self._presence = Presence(sessions, self._hub, me, now)
         self._refusals = Refusals(sessions)
+        cut_key = CutKey(master_key)
+        keep = datetime.timedelta(days=settings.audit_keep_days) if settings.audit_keep_days else None
+        retention = Retention(sessions, cut_key, now, keep, settings.audit_export_dir)
+        self._cutting = Periodic("retention of the audit log", retention.round, LOOK_SECONDS)
         self._identity = Identity(
             sessions,
             self._refusals,
@@ -352,7 +359,7 @@ class Controller:
                 tunnel_endpoints.router(self._tunnels),
                 site_tunnel_endpoints.router(self._site_tunnels),
                 dns_endpoints.router(dns),
-                audit_endpoints.router(sessions),
+                audit_endpoints.router(sessions, cut_key, settings.audit_keep_days),
                 admin_endpoints.router(admins),
                 about_endpoints.router(About(settings, self._managed_zones, self._own, authorities, now)),
                 metrics_endpoints.router(self._instruments, state_now),
@@ -410,6 +417,8 @@ class Controller:
             stack.push_async_callback(self._refusals.stop)
             self._refusals.start()
             self._rotation.start()
+            stack.push_async_callback(self._cutting.stop)
+            self._cutting.start()
             stack.push_async_callback(self._own.stop)
             await self._own.start()
             stack.push_async_callback(self._presence.stop)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import datetime
 
 from culvert_db import Sessions
+from culvert_service.audit.cut import CutKey
+from culvert_service.config import Settings
+from culvert_service.pki.master_key import MasterKey
 
 # As the trigger does it, but for `at`: line by line that would take ten times as long.
 _FILL = """
@@ -55,3 +58,7 @@ async def fill(
         connection = await session.connection()
         for statement in (_TRIGGERS % "DISABLE", filling, _TRIGGERS % "ENABLE"):
             await connection.exec_driver_sql(statement)
+
+
+def cut_key(settings: Settings) -> CutKey:
+    return CutKey(MasterKey.load(settings.state_dir))

@@ -11,10 +11,11 @@ from pydantic import AfterValidator, AwareDatetime
 from starlette.responses import StreamingResponse
 
 from culvert_service.audit import repository
+from culvert_service.audit.cut import CutKey
 from culvert_service.audit.export import ExportResponse, Exports
 from culvert_service.audit.naming import named
 from culvert_service.audit.repository import Filter
-from culvert_service.audit.schemas import BrokenOut, ChainOut, NamedLineOut, VerificationOut
+from culvert_service.audit.schemas import BrokenOut, ChainOut, NamedLineOut, RetentionOut, VerificationOut
 from culvert_service.audit.verifier import Verifier
 from culvert_service.rest.page import Page
 
@@ -43,9 +44,9 @@ def _filter(
     return Filter(actor, action, object, outcome, reason, since, until)
 
 
-def router(sessions: Sessions) -> APIRouter:
+def router(sessions: Sessions, key: CutKey, keep_days: int | None) -> APIRouter:
     routes = APIRouter(prefix="/audit", tags=["audit"])
-    verifier, exports = Verifier(sessions), Exports(sessions)
+    verifier, exports = Verifier(sessions, key), Exports(sessions)
 
     @routes.get("", summary="List the audit log, newest first")
     async def list_newest(
@@ -70,6 +71,18 @@ def router(sessions: Sessions) -> APIRouter:
             broken=BrokenOut(chain=broken.chain, seq=broken.seq, why=broken.why) if broken else None,
         )
 
+    @routes.get("/retention", summary="Say from when on the audit log is kept")
+    async def retention() -> RetentionOut:
+        async with sessions() as session:
+            cuts = [one for of_chain in (await repository.cuts(session)).values() for one in of_chain]
+            since = max(one.before for one in cuts) if cuts else await repository.oldest(session)
+        return RetentionOut(
+            keep_days=keep_days,
+            kept_since=since,
+            removed=sum(one.lines for one in cuts),
+            key=key.public.hex(),
+        )
+
     @routes.get(
         "/export",
         summary="Export the audit log as JSON lines, chain by chain",
@@ -83,5 +96,5 @@ def router(sessions: Sessions) -> APIRouter:
         """
         return ExportResponse(exports, which)
 
-    _ = (list_newest, verification, export)
+    _ = (list_newest, verification, retention, export)
     return routes

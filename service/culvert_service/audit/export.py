@@ -80,8 +80,8 @@ async def _lines(sessions: Sessions, which: Filter) -> AsyncGenerator[str]:
         ends = await repository.ends(session)
     async with aclosing(repository.chained(sessions, which, ends)) as batches:
         async for batch in batches:
-            yield await asyncio.to_thread(_text, batch)
+            yield await asyncio.to_thread(jsonl, batch)
 
 
-def _text(lines: Sequence[Written]) -> str:
+def jsonl(lines: Sequence[Written]) -> str:
     return "".join(f"{AuditLineOut.of(line).model_dump_json()}\n" for line in lines)

@@ -72,7 +72,7 @@ def digest(before: bytes, line: AuditLine | Written) -> bytes:
         line.why,
         line.details,
     )
-    return hashlib.sha256(before + b"".join(map(_field, fields))).digest()
+    return hashlib.sha256(before + b"".join(map(netstring, fields))).digest()
 
 
 class Verification:
@@ -100,7 +100,7 @@ class Verification:
         return None
 
 
-def _field(value: str | None) -> bytes:
+def netstring(value: str | None) -> bytes:
     if value is None:
         return b"-"
     encoded = value.encode()

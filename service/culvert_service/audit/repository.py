@@ -6,8 +6,8 @@ import datetime
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 
-from culvert_db import AuditLine, Outcome, Sessions
-from sqlalchemy import ColumnElement, and_, or_, select, union_all
+from culvert_db import AuditCut, AuditLine, Outcome, Sessions
+from sqlalchemy import ColumnElement, and_, func, or_, select, union_all
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit.line import CHAINS, Written
@@ -96,3 +96,27 @@ async def stray_chain(session: AsyncSession) -> int | None:
     """The number of a chain that has lines although nothing appends to it."""
     query = select(AuditLine.chain).where(or_(AuditLine.chain < 0, AuditLine.chain >= CHAINS))
     return await session.scalar(query.limit(1))
+
+
+async def cuts(session: AsyncSession) -> dict[int, list[AuditCut]]:
+    """Of each chain that was cut, by number."""
+    found: dict[int, list[AuditCut]] = {}
+    for one in await session.scalars(select(AuditCut).order_by(AuditCut.chain, AuditCut.number)):
+        found.setdefault(one.chain, []).append(one)
+    return found
+
+
+async def oldest(session: AsyncSession) -> datetime.datetime | None:
+    """When the first line that is there was written."""
+    return await session.scalar(select(func.min(AuditLine.at)))
+
+
+async def ends_before(session: AsyncSession, before: datetime.datetime) -> dict[int, int]:
+    """The number of the last line of each chain that is older and not the chain's last; chains without one are absent."""
+    found: dict[int, int] = {}
+    for chain, end in (await ends(session)).items():
+        old = (AuditLine.chain == chain, AuditLine.at < before, AuditLine.seq < end)
+        seq = await session.scalar(select(AuditLine.seq).where(*old).order_by(AuditLine.seq.desc()).limit(1))
+        if seq is not None:
+            found[chain] = seq
+    return found

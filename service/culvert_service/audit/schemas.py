@@ -89,3 +89,15 @@ class VerificationOut(BaseModel):
     lines: int
     ends: list[ChainOut]
     broken: BrokenOut | None
+
+
+class RetentionOut(BaseModel):
+    """`keep_days` null: all lines are kept. `kept_since`: from then on each line is there; null without any line.
+
+    `removed`: lines that were cut. `key`: the public key (Ed25519, hex) that signs cuts.
+    """
+
+    keep_days: int | None
+    kept_since: datetime | None
+    removed: int
+    key: str

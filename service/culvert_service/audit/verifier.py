@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from culvert_db import Sessions
 
 from culvert_service.audit import repository
-from culvert_service.audit.line import Broken, Verification
+from culvert_service.audit.cut import CutKey
+from culvert_service.audit.line import Broken, Verification, Written
 from culvert_service.audit.repository import Filter
 
 
@@ -24,35 +26,65 @@ class Verified:
 class Verifier:
     """One run at a time, whose result all get that ask meanwhile."""
 
-    def __init__(self, sessions: Sessions) -> None:
+    def __init__(self, sessions: Sessions, key: CutKey) -> None:
         self._sessions = sessions
+        self._key = key
         self._run: asyncio.Task[Verified] | None = None
 
     async def result(self) -> Verified:
         if self._run is None or self._run.done():
-            self._run = asyncio.create_task(verify(self._sessions), name="audit verification")
+            self._run = asyncio.create_task(verify(self._sessions, self._key), name="audit verification")
         # A caller that leaves does not end the run of the others.
         return await asyncio.shield(self._run)
 
 
-async def verify(sessions: Sessions) -> Verified:
-    """The lines that are there when it begins. Hashes are made in a thread: the loop serves others between two batches."""
+async def verify(sessions: Sessions, key: CutKey, ends: Mapping[int, int] | None = None) -> Verified:
+    """The lines up to these ends, by default all that are there when it begins.
+
+    Hashes are made in a thread: the loop serves others between two batches.
+    """
     verification = Verification()
-    broken = await _verify(sessions, verification)
+    broken = await _verify(sessions, key, verification, ends)
     return Verified(verification.lines, verification.ends, broken)
 
 
-async def _verify(sessions: Sessions, verification: Verification) -> Broken | None:
+async def _verify(
+    sessions: Sessions, key: CutKey, verification: Verification, until: Mapping[int, int] | None
+) -> Broken | None:
     async with sessions() as session:
-        ends = await repository.ends(session)
+        await session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
+        last = await repository.ends(session)
         stray = await repository.stray_chain(session)
+        cuts = await repository.cuts(session)
     if stray is not None:
         return Broken(stray, 0, "nothing appends to this chain")
+    for chain, of_chain in cuts.items():
+        if broken := key.check(of_chain):
+            return broken
+        verification.begin(chain, of_chain[-1].seq, of_chain[-1].hash)
+        if chain not in last:
+            return Broken(chain, of_chain[-1].seq + 1, "it is not there")
+    ends = last if until is None else until
     async for lines in repository.chained(sessions, Filter(), ends):
-        if broken := await asyncio.to_thread(verification.take, lines):
+        if broken := await _take(sessions, key, verification, lines):
             return broken
     for chain, end in sorted(ends.items()):
         seq, _ = verification.ends.get(chain, (0, b""))
         if seq < end:
             return Broken(chain, seq + 1, "it is not there")
     return None
+
+
+async def _take(
+    sessions: Sessions, key: CutKey, verification: Verification, lines: Sequence[Written]
+) -> Broken | None:
+    chain = lines[0].chain
+    if lines[0].seq > verification.ends.get(chain, (0, b""))[0] + 1:
+        # They may have been cut since the batch before.
+        async with sessions() as session:
+            cuts = (await repository.cuts(session)).get(chain, [])
+        if broken := key.check(cuts):
+            return broken
+        if cuts and cuts[-1].seq > verification.ends.get(chain, (0, b""))[0]:
+            verification.begin(chain, cuts[-1].seq, cuts[-1].hash)
+    return await asyncio.to_thread(verification.take, lines)

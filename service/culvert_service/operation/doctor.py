@@ -16,6 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from culvert_service import controller
 from culvert_service.audit import verifier
+from culvert_service.audit.cut import CutKey
 from culvert_service.config import ConfigurationError, Settings
 from culvert_service.gateways.config import kek_of
 from culvert_service.operation.gateway_certificate import ends_at
@@ -147,6 +148,6 @@ async def _database(settings: Settings, sessions: Sessions, *, keys: bool) -> As
             except MasterKeyError as error:
                 wrong = str(error)
             yield Finding("master key", wrong, "Put the state directory back that belongs to this database.")
-    broken = (await verifier.verify(sessions)).broken
+    broken = (await verifier.verify(sessions, CutKey(MasterKey.load(settings.state_dir)))).broken
     wrong = f"chain {broken.chain}, line {broken.seq}: {broken.why}" if broken else ""
     yield Finding("audit log", wrong, "Somebody has changed it in the database: find out who.")

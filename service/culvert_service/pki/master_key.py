@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
@@ -38,6 +39,11 @@ class MasterKey:
             self._key
         )
         return base64.urlsafe_b64encode(derived).decode().rstrip("=")
+
+    def signing_key(self, context: str) -> Ed25519PrivateKey:
+        """The same one for the same context, as long as the master key is the same."""
+        derived = HKDF(hashes.SHA256(), 32, salt=None, info=context.encode()).derive(self._key)
+        return Ed25519PrivateKey.from_private_bytes(derived)
 
     def seal(self, secret: bytes, context: str) -> bytes:
         nonce = os.urandom(_NONCE)

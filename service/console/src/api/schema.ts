@@ -153,6 +153,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/audit/retention": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Say from when on the audit log is kept */
+        get: operations["retention_api_v1_audit_retention_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/audit/verification": {
         parameters: {
             query?: never;
@@ -2741,6 +2758,22 @@ export interface components {
                 [key: string]: number;
             };
         };
+        /**
+         * RetentionOut
+         * @description `keep_days` null: all lines are kept. `kept_since`: from then on each line is there; null without any line.
+         *
+         *     `removed`: lines that were cut. `key`: the public key (Ed25519, hex) that signs cuts.
+         */
+        RetentionOut: {
+            /** Keep Days */
+            keep_days: number | null;
+            /** Kept Since */
+            kept_since: string | null;
+            /** Key */
+            key: string;
+            /** Removed */
+            removed: number;
+        };
         /** RevokedOut */
         RevokedOut: {
             /** Tunnels Closed */
@@ -3635,6 +3668,39 @@ export interface operations {
                 };
                 content: {
                     "application/jsonl": unknown;
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    retention_api_v1_audit_retention_get: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description With a session's cookie, for every write */
+                "X-CSRF-Token"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RetentionOut"];
                 };
             };
             /** @description Default Response */

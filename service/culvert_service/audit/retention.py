@@ -1,0 +1,170 @@
+"""For how long lines are kept: what is older is written into a file, where one is asked for, and then cut.
+
+verified ──► exported ──► one transaction: a signed record for each chain, its lines deleted, a line about it
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from culvert_db import AuditCut, AuditLine, Sessions
+from sqlalchemy import delete, text
+
+from culvert_service.audit import repository, verifier
+from culvert_service.audit.cut import CutKey
+from culvert_service.audit.export import jsonl
+from culvert_service.audit.line import Broken, timestamp
+from culvert_service.audit.log import Line, acting, tell
+from culvert_service.audit.repository import Filter
+
+# The database refuses a cut of anything younger, too.
+KEPT_DAYS_LEAST = 30
+LOOK_SECONDS = 3600.0
+_ONE_CUTS = text("SELECT pg_advisory_xact_lock(450052, 0)")
+
+
+class LogBrokenError(Exception):
+    """What is to be cut is not as it was written: it stays as evidence."""
+
+    def __init__(self, broken: Broken) -> None:
+        super().__init__(f"chain {broken.chain}, line {broken.seq}: {broken.why}")
+
+
+class ExportRefusedError(Exception):
+    """The file cannot be written; nothing was cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How many lines went, and the SHA-256 of the file that holds them, if one was written."""
+
+    lines: int
+    export: bytes | None
+
+
+class Retention:
+    """`keep` None: all lines are kept. `exports` is the directory that files of what is cut go to."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        key: CutKey,
+        now: Callable[[], datetime.datetime],
+        keep: datetime.timedelta | None,
+        exports: Path | None,
+    ) -> None:
+        self._sessions = sessions
+        self._key = key
+        self._now = now
+        self._keep = keep
+        self._exports = exports
+
+    async def round(self) -> None:
+        """Cuts once a day at most: when the oldest line is a day older than has to be kept."""
+        if self._keep is None:
+            return
+        before = self._now() - self._keep
+        async with self._sessions() as session:
+            oldest = await repository.oldest(session)
+            ends = await repository.ends_before(session, before)
+        if oldest is None or oldest > before - datetime.timedelta(days=1) or not ends:
+            return
+        file = self._exports / f"audit-before-{before:%Y-%m-%dT%H-%M-%SZ}.jsonl" if self._exports else None
+        await cut(self._sessions, self._key, before, self._now(), file)
+
+
+async def cut(
+    sessions: Sessions,
+    key: CutKey,
+    before: datetime.datetime,
+    now: datetime.datetime,
+    file: Path | None,
+) -> Done:
+    """Lines that are older than `before`, but for the last of each chain. `file` must not be there yet.
+
+    Raises LogBrokenError, ExportRefusedError, ValueError when `before` is less than 30 days ago, DBAPIError.
+    """
+    if before > now - datetime.timedelta(days=KEPT_DAYS_LEAST):
+        raise ValueError(f"lines are kept for {KEPT_DAYS_LEAST} days at least")
+    async with sessions() as session:
+        ends = await repository.ends_before(session, before)
+    verified = await verifier.verify(sessions, key, ends)
+    if verified.broken is not None:
+        raise LogBrokenError(verified.broken)
+    export = await _export(sessions, ends, file) if file is not None else None
+    async with sessions.begin() as session:
+        await session.execute(_ONE_CUTS)
+        cuts = await repository.cuts(session)
+        made = [
+            _signed(key, cuts.get(chain, ()), (chain, *verified.ends[chain]), (before, now), export)
+            for chain in ends
+            if verified.ends[chain][0] > _end(cuts.get(chain, ()))
+        ]
+        session.add_all(made)
+        await session.flush()
+        for one in made:
+            await session.execute(
+                delete(AuditLine).where(AuditLine.chain == one.chain, AuditLine.seq <= one.seq)
+            )
+        done = Done(sum(one.lines for one in made), export)
+        told = {"export": export.hex()} if export else {}
+        if made:
+            tell(session, Line("audit.cut", "log", {"before": timestamp(before), "lines": done.lines} | told))
+    return done
+
+
+def _end(cuts: Sequence[AuditCut]) -> int:
+    return cuts[-1].seq if cuts else 0
+
+
+def _signed(
+    key: CutKey,
+    earlier: Sequence[AuditCut],
+    end: tuple[int, int, bytes],
+    moments: tuple[datetime.datetime, datetime.datetime],
+    export: bytes | None,
+) -> AuditCut:
+    """`end` is the chain, and number and hash of the last line that goes; `moments` are before and now."""
+    chain, seq, digest = end
+    before, now = moments
+    made = AuditCut(
+        chain=chain,
+        number=len(earlier) + 1,
+        seq=seq,
+        hash=digest,
+        lines=seq - _end(earlier),
+        before=before,
+        at=now,
+        actor=acting.get().name,
+        export=export,
+    )
+    made.signature = key.sign(earlier[-1].signature if earlier else b"", made)
+    return made
+
+
+async def _export(sessions: Sessions, ends: Mapping[int, int], file: Path) -> bytes:
+    """Its SHA-256. Raises ExportRefusedError, OSError."""
+    digest = hashlib.sha256()
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise ExportRefusedError(f"{file}: {error.strerror}") from None
+    with os.fdopen(descriptor, "wb") as target:
+        async for lines in repository.chained(sessions, Filter(), ends):
+            data = (await asyncio.to_thread(jsonl, lines)).encode()
+            digest.update(data)
+            await asyncio.to_thread(target.write, data)
+        await asyncio.to_thread(_sync, target)
+    return digest.digest()
+
+
+def _sync(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
