@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from culvert_db import Gateway, Sessions
+from culvert_db import Gateway, Sessions, UntrustedDatabaseError
 from culvert_db.start_failure import PostgresFailedError
 from sqlalchemy import func, select
 from sqlalchemy.exc import SQLAlchemyError
@@ -64,7 +64,9 @@ async def examine(settings: Settings) -> AsyncGenerator[Finding]:
             async for finding in _database(settings, sessions, keys=not files.wrong):
                 yield finding
     except (ConfigurationError, PostgresFailedError, SQLAlchemyError, OSError) as error:
-        wrong = str(error) if isinstance(error, ConfigurationError) else type(error).__name__
+        cause = error.__cause__ or error
+        told = isinstance(cause, ConfigurationError | UntrustedDatabaseError)
+        wrong = str(cause) if told else type(error).__name__
         yield Finding(
             "database", wrong, "Check database_url and that Postgres runs; the first time, run init."
         )
