@@ -8,7 +8,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 # For pages too: each of them is of this origin and embeds nothing of another.
-SAFE = {
+_SAFE = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -31,7 +31,7 @@ class SafeHeaders:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        defaults = {**SAFE, "Content-Security-Policy": _NO_PAGE}
+        defaults = {**_SAFE, "Content-Security-Policy": _NO_PAGE}
         if str(scope["path"]).startswith(_API):
             # Tokens, links and keys are shown once, and in no browser's cache afterwards.
             defaults["Cache-Control"] = "no-store"
