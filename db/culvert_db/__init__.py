@@ -36,6 +36,8 @@ DNS_ZONES_CHANNEL = "culvert_dns_zones"
 GATEWAYS_CHANNEL = "culvert_gateways"
 # Told with a push whose device has no stream at the controller that writes it.
 PUSHES_CHANNEL = "culvert_pushes"
+# Told after a device was revoked.
+REVOCATIONS_CHANNEL = "culvert_revocations"
 # Told after every change of `site_tunnels`, and with "id generation" when a gateway asks for keys after that generation.
 SITE_TUNNELS_CHANNEL = "culvert_site_tunnels"
 
@@ -44,6 +46,7 @@ __all__ = [
     "GATEWAYS_CHANNEL",
     "PUSHES_CHANNEL",
     "RESOURCES_CHANNEL",
+    "REVOCATIONS_CHANNEL",
     "SITE_TUNNELS_CHANNEL",
     "ActorKind",
     "Address",

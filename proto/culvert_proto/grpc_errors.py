@@ -33,14 +33,17 @@ Response = TypeVar("Response")
 Caller = TypeVar("Caller", bound=Context)
 
 
-async def abort(context: Context, error: CulvertError) -> NoReturn:
-    """End the call with the error's status; its texts travel in the trailing metadata."""
+def status(error: CulvertError) -> status_pb2.Status:
+    """What a call ends with that is refused for this."""
     detail = any_pb2.Any()
     detail.Pack(error.to_proto())
-    code = error.entry.grpc
-    status = status_pb2.Status(code=code.value[0], message=error.message, details=[detail])
-    context.set_trailing_metadata(((_DETAILS_KEY, status.SerializeToString()),))
-    await context.abort(code, error.message)
+    return status_pb2.Status(code=error.entry.grpc.value[0], message=error.message, details=[detail])
+
+
+async def abort(context: Context, error: CulvertError) -> NoReturn:
+    """End the call with the error's status; its texts travel in the trailing metadata."""
+    context.set_trailing_metadata(((_DETAILS_KEY, status(error).SerializeToString()),))
+    await context.abort(error.entry.grpc, error.message)
     raise AssertionError("abort returned")
 
 
@@ -64,8 +67,7 @@ def reason_of(metadata: Iterable[tuple[str, str | bytes]] | None) -> Reason | No
 def _told(metadata: Iterable[tuple[str, str | bytes]] | None) -> CulvertError | None:
     for key, value in metadata or ():
         if key == _DETAILS_KEY and isinstance(value, bytes):
-            status = status_pb2.Status.FromString(value)
-            for detail in status.details:
+            for detail in status_pb2.Status.FromString(value).details:
                 found = error_pb2.Error()
                 if detail.Unpack(found):
                     return CulvertError.from_proto(found)

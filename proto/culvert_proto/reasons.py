@@ -96,6 +96,7 @@ class Reason(enum.IntEnum):
     SA_LOST = error_pb2.REASON_SA_LOST
     PEER_SILENT = error_pb2.REASON_PEER_SILENT
     TUNNEL_OUTDATED = error_pb2.REASON_TUNNEL_OUTDATED
+    REQUEST_MALFORMED = error_pb2.REASON_REQUEST_MALFORMED
     POSTURE_NOT_MET = error_pb2.REASON_POSTURE_NOT_MET
     METHOD_NOT_ALLOWED = error_pb2.REASON_METHOD_NOT_ALLOWED
     BODY_TOO_LARGE = error_pb2.REASON_BODY_TOO_LARGE
@@ -306,6 +307,12 @@ CATALOGUE: dict[Reason, Entry] = {
         "Send JSON with Content-Type: application/json and without Content-Encoding.",
         _G.INVALID_ARGUMENT,
         _H.UNSUPPORTED_MEDIA_TYPE,
+    ),
+    Reason.REQUEST_MALFORMED: Entry(
+        "This is not a request of HTTP/1.1, or its head has more than {limit} bytes.",
+        "Send a path and a Host header, as any HTTP library does, and fewer or shorter headers.",
+        _G.INVALID_ARGUMENT,
+        _H.BAD_REQUEST,
     ),
     Reason.ALREADY_EXISTS: Entry(
         "{what} exists already.",

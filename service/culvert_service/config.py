@@ -111,6 +111,8 @@ class Settings(BaseSettings):
     otlp_endpoint: str | None = Field(default=None, pattern=r"^https?://[^/\s]+/?$")
     trace_ratio: float = Field(default=1, ge=0, le=1)
     log_json: bool = False
+    # Reverse proxies before the REST API, whose X-Forwarded-For is believed.
+    trusted_proxies: Prefixes = ()
 
     @model_validator(mode="after")
     def _oidc_is_whole(self) -> Self:

@@ -5,7 +5,7 @@ Postgres  ─► tables ─► Identity   Policies   Resources   Gateways   Tunn
                           │          │           │           │         │
                       Watch hub ◄────┴───────────┴───────────┴─────────┤
                                                                        ▼
-REST (uvicorn, TLS)   agent API (gRPC, mTLS)                  Fleet: a P4Runtime link for each gateway
+REST (HTTPS)          agent API (gRPC, mTLS)                  Fleet: a P4Runtime link for each gateway
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ from culvert_service.identity.denials import Denials
 from culvert_service.identity.invitations import Invitations
 from culvert_service.identity.people import People
 from culvert_service.identity.renewal import Renewal
+from culvert_service.identity.revocations import Revocations
 from culvert_service.identity.service import Identity
 from culvert_service.live import endpoints as live_endpoints
 from culvert_service.live.endpoints import Live
@@ -93,7 +94,7 @@ from culvert_service.resources.service import Resources
 from culvert_service.rest.access import Access
 from culvert_service.rest.admin_token import AdminToken
 from culvert_service.rest.application import application
-from culvert_service.rest.rates import Rates, per_caller
+from culvert_service.rest.rates import Rates
 from culvert_service.sessions import endpoints as tunnel_endpoints
 from culvert_service.sessions.service import Tunnels
 from culvert_service.sessions.throughput import Throughput
@@ -251,6 +252,7 @@ class Controller:
             self._hub.profiles_changed,
             settings.lease_seconds,
         )
+        self._revocations = Revocations(sessions, now)
         self._managed_zones = ManagedZones(sessions, settings.managed_zones, self._hub.profiles_changed)
         self._listener = Listener(
             sessions,
@@ -260,6 +262,7 @@ class Controller:
                 self._site_tunnels.channel: self._site_tunnels.hear,
                 self._calls.channel: self._calls.hear,
                 self._managed_zones.channel: self._managed_zones.hear,
+                self._revocations.channel: self._revocations.hear,
             },
         )
         at_gateways = GatewayState(
@@ -308,7 +311,6 @@ class Controller:
             self._pushes,
             Handover(self._calls, self._fleet),
             denials,
-            per_caller(settings.agent_calls_per_second),
             managed_zones=self._managed_zones,
             protected_prefixes=settings.protected_prefixes,
             now=now,
@@ -424,9 +426,7 @@ class Controller:
             stack.push_async_callback(self._presence.stop)
             self._presence.start()
             await stack.enter_async_context(self._agent_server())
-            settings = self._settings
-            rest = servers.rest_server(self._app, settings.rest_listen, settings.state_dir, self._own)
-            await stack.enter_async_context(rest)
+            await stack.enter_async_context(servers.rest_server(self._app, self._settings, self._own))
             stack.push_async_callback(self._live.stop)
             self._stack = stack.pop_all()
         _log.info("ready", extra={"rest": self._settings.rest_url, "agent": self._settings.agent_address})
@@ -446,12 +446,14 @@ class Controller:
     @asynccontextmanager
     async def _agent_server(self) -> AsyncGenerator[None]:
         around = [*self._tracing.around_agent_calls(), counted_agent_calls(self._instruments)]
-        server = servers.agent_server(self._settings.agent_listen, self._own, around)
+        server = servers.agent_server(self._settings, self._own, around)
         agent_pb2_grpc.add_AgentServiceServicer_to_server(self._servicer, cast("grpc.aio.Server", server))
-        server.start()
+        await self._revocations.start(server.deny)
+        server.start(self._servicer.limited)
         try:
             yield
         finally:
+            await self._revocations.stop()
             self._hub.end_all()
             await server.stop(servers.GRACE_SECONDS)
 

@@ -1,36 +1,52 @@
-"""The two servers' sockets and TLS; a certificate that is replaced is shown from the next connection on.
+"""The two ports: certificates, limits, and what is behind each front. A certificate is shown from the next connection on.
 
-devices ── gRPC, mTLS ──► agent_server        admins, invitations ── HTTPS ──► rest_server
+devices ── gRPC, mTLS ──► agent_server                 admins, invitations ── HTTPS ──► rest_server ──► uvicorn
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import resource
-import secrets
 import socket
-import ssl
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 
-import h11
 import uvicorn
-from culvert_agent_server import Around, Server, Shown
+from culvert_agent_server import (
+    BODY_MAX,
+    HEAD_MAX,
+    REQUEST_MAX,
+    Around,
+    Ends,
+    Limits,
+    Problems,
+    RestServer,
+    Server,
+    Shown,
+)
+from culvert_proto import CulvertError, Reason
+from culvert_proto.grpc_errors import status
 from fastapi import FastAPI
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from culvert_service import private_files
-from culvert_service.config import ConfigurationError, split_listen
+from culvert_service.config import ConfigurationError, Settings, split_listen
 from culvert_service.pki.own_certificates import OwnCertificates
+from culvert_service.rest.problem import problem
 
 GRACE_SECONDS = 2.0
-# Whoever has not shown a certificate, or not sent the request, by then is cut off: a stranger's connections are few.
-HANDSHAKE_SECONDS = 10.0
+# Whoever has not come to the end of the handshake by then is cut off; so is whoever has not sent the request's head, or
+# its body.
+HANDSHAKE_SECONDS = 5.0
 REQUEST_SECONDS = 30.0
 # Each device is a connection, and systemd's soft limit is 1,024.
 _MOST_FILES = 1 << 20
+# The front's rate is coarse: a console's page is dozens of files, and `rest.rates` counts what reaches the application.
+_FRONT_CALLS_PER_SECOND = 100.0
+# The front remembers credentials whose answer carries it, and sends it no further.
+_ADMITTED = (b"culvert-admitted", b"1")
 
 
 def raise_file_limit() -> None:
@@ -40,15 +56,22 @@ def raise_file_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def agent_server(listen: str, own: OwnCertificates, around: Sequence[Around]) -> Server:
+def agent_server(settings: Settings, own: OwnCertificates, around: Sequence[Around]) -> Server:
     """Raises ConfigurationError."""
 
     def shown() -> Shown:
         return Shown(own.chain(own.server), own.server.key_pem, own.devices_pem)
 
+    listen, rate = settings.agent_listen, settings.agent_calls_per_second
     host, port = split_listen(listen)
+    limits = Limits(
+        _file_limit(),
+        rate,
+        too_large=_ends(CulvertError(Reason.BODY_TOO_LARGE, limit=REQUEST_MAX)),
+        too_often=_ends(CulvertError(Reason.RATE_LIMITED, seconds=max(1, math.ceil(1 / rate)))),
+    )
     try:
-        server = Server(host, port, shown(), handshake_seconds=HANDSHAKE_SECONDS, around=around)
+        server = Server(host, port, shown(), limits, handshake_seconds=HANDSHAKE_SECONDS, around=around)
     except OSError as error:
         raise ConfigurationError(f"agent_listen: cannot listen on {listen}: {error}") from None
     own.tell(lambda: server.show(shown()))
@@ -56,95 +79,116 @@ def agent_server(listen: str, own: OwnCertificates, around: Sequence[Around]) ->
 
 
 @asynccontextmanager
-async def rest_server(
-    app: FastAPI, listen: str, state_dir: Path, own: OwnCertificates
-) -> AsyncGenerator[None]:
+async def rest_server(app: FastAPI, settings: Settings, own: OwnCertificates) -> AsyncGenerator[None]:
     """Raises ConfigurationError."""
-    config = uvicorn.Config(
-        app,
-        http=_PromptHttp,
-        log_config=None,
-        access_log=False,
-        lifespan="off",
-        ws="none",
-        timeout_graceful_shutdown=int(GRACE_SECONDS),
-    )
-    config.load()
-    config.ssl = context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    _show(context, state_dir, own)
-    own.tell(lambda: _show(context, state_dir, own))
-    server = _RestServer(config)
+    host, port = split_listen(settings.rest_listen)
     try:
-        listener = listening(listen)
+        front = RestServer(
+            host,
+            port,
+            own.chain(own.server),
+            own.server.key_pem,
+            problems=Problems(
+                malformed=_problem(CulvertError(Reason.REQUEST_MALFORMED, limit=HEAD_MAX)),
+                too_large=_problem(CulvertError(Reason.BODY_TOO_LARGE, limit=BODY_MAX)),
+                too_often=_problem(CulvertError(Reason.RATE_LIMITED, seconds=1)),
+                fault=_problem(CulvertError(Reason.INTERNAL)),
+            ),
+            files=_file_limit(),
+            handshake_seconds=HANDSHAKE_SECONDS,
+            request_seconds=REQUEST_SECONDS,
+            strangers_calls_per_second=max(
+                _FRONT_CALLS_PER_SECOND, 5 * settings.rest_strangers_calls_per_second
+            ),
+            trusted_proxies=settings.trusted_proxies,
+        )
     except OSError as error:
-        raise ConfigurationError(f"rest_listen: cannot listen on {listen}: {error.strerror}") from None
-    serving = asyncio.create_task(server.serve([listener]), name="REST")
+        message = f"rest_listen: cannot listen on {settings.rest_listen}: {error}"
+        raise ConfigurationError(message) from None
+    own.tell(lambda: front.show(own.chain(own.server), own.server.key_pem))
+    requests = _Requests(app)
+    serving = asyncio.create_task(requests.serve(sockets=[]), name="REST")
+    front.start(requests.take)
     try:
-        while not server.started:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)  # uvicorn has no event for it
         yield
     finally:
-        server.should_exit = True
+        front.end()
+        requests.should_exit = True
         await asyncio.gather(serving, return_exceptions=True)
+        await front.stop(GRACE_SECONDS)
 
 
-def listening(listen: str) -> socket.socket:
-    """A listener at HOST:PORT; an IPv6 one of all addresses takes IPv4 as well. Raises OSError."""
-    host, port = split_listen(listen)
-    if ":" in host:
-        listener = socket.create_server(
-            (host, port), family=socket.AF_INET6, dualstack_ipv6=socket.has_dualstack_ipv6()
+def _file_limit() -> int:
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def _ends(error: CulvertError) -> Ends:
+    ends = status(error)
+    return ends.code, ends.message, ends.SerializeToString()
+
+
+def _problem(error: CulvertError) -> bytes:
+    return bytes(problem(error).body)
+
+
+class _Requests(uvicorn.Server):
+    """Serves the front's sockets; it listens on none of its own. Signals are the process's to handle."""
+
+    def __init__(self, app: FastAPI) -> None:
+        config = uvicorn.Config(
+            _TellingFront(app),
+            http=_Request,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            # The front says from whom a request is, and nobody else.
+            proxy_headers=False,
+            lifespan="off",
+            ws="none",
+            timeout_graceful_shutdown=int(GRACE_SECONDS),
         )
-    else:
-        listener = socket.create_server((host, port))
-    # asyncio does it for sockets that know their protocol alone; without it an answer's body waits 40 ms for the
-    # acknowledgement of its head.
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listener
+        config.load()
+        super().__init__(config)
+        self._coming: set[asyncio.Task[object]] = set()
 
+    def take(self, one: socket.socket, source: str) -> None:
+        loop = asyncio.get_running_loop()
 
-def _show(context: ssl.SSLContext, state_dir: Path, own: OwnCertificates) -> None:
-    # Python's ssl takes keys from files alone. Other controllers share the directory.
-    file = state_dir / f".rest.{secrets.token_hex(8)}.pem"
-    try:
-        private_files.write(file, own.server.key_pem + own.chain(own.server))
-        context.load_cert_chain(file)
-    finally:
-        file.unlink(missing_ok=True)
+        def request() -> _Request:
+            return _Request(self.config, self.server_state, {}, loop, source=source)
 
-
-class _PromptHttp(H11Protocol):
-    """Waits REQUEST_SECONDS for what the client owes of a request, from its first byte or the connection on."""
-
-    _late: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._mind()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._mind()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        self._forget()
-
-    def _mind(self) -> None:
-        if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
-            self._forget()
-        elif self._late is None:
-            self._late = self.loop.call_later(REQUEST_SECONDS, self.transport.abort)
-
-    def _forget(self) -> None:
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None
-
-
-class _RestServer(uvicorn.Server):
-    """Signals are the process's to handle, not one of its servers'."""
+        task: asyncio.Task[object] = loop.create_task(loop.connect_accepted_socket(request, one))
+        self._coming.add(task)
+        task.add_done_callback(self._coming.discard)
 
     @contextlib.contextmanager
     def capture_signals(self):
         yield
+
+
+class _Request(H11Protocol):
+    """One request, from the address that the front tells."""
+
+    def __init__(self, *arguments: object, source: str = "") -> None:
+        super().__init__(*arguments)  # pyright: ignore[reportArgumentType]
+        self._source = source
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.client = (self._source, 0)
+        self.scheme = "https"
+
+
+class _TellingFront:
+    """ASGI middleware: an answer to a caller who was admitted says so to the front."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def telling(message: Message) -> None:
+            if message["type"] == "http.response.start" and scope.get("state", {}).get("admitted"):
+                message["headers"] = [*message.get("headers", ()), _ADMITTED]
+            await send(message)
+
+        await self._app(scope, receive, telling)

@@ -7,7 +7,7 @@ import gc
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Generator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +16,31 @@ import grpc.aio
 import pytest
 from cryptography.hazmat.primitives import hashes
 from cryptography.x509 import load_pem_x509_certificate
-from culvert_agent_server import Context, Server, Shown
+from culvert_agent_server import REQUEST_MAX, Context, Ends, Limits, Server, Shown
 from culvert_proto import CulvertError, Reason
-from culvert_proto.grpc_errors import from_rpc_error, stream, unary
+from culvert_proto.grpc_errors import from_rpc_error, status, stream, unary
 from culvert_service.pki.authority import Authority, PrivateKey
 
 PATIENCE_SECONDS = 10.0
 # What a stream has under way when nobody reads it: HTTP/2's windows, and what the kernel takes.
 UNDER_WAY = 400
 BIG = bytes(100_000)
-LONGEST = 1 << 20
+CONNECTIONS = 8
+CALLS = 64
+BURST = 1000
+
+
+def ends(reason: Reason, **fields: object) -> Ends:
+    found = status(CulvertError(reason, **fields))
+    return found.code, found.message, found.SerializeToString()
+
+
+LIMITS = Limits(
+    files=1024,
+    calls_per_second=BURST / 10,
+    too_large=ends(Reason.BODY_TOO_LARGE, limit=REQUEST_MAX),
+    too_often=ends(Reason.RATE_LIMITED, seconds=1),
+)
 
 
 @dataclass
@@ -64,11 +79,11 @@ class Methods:
             yield b"%d" % number
         raise CulvertError(Reason.TUNNEL_UNKNOWN)
 
-    async def pour(self, request: bytes, _: Context) -> AsyncGenerator[bytes]:
+    async def pour(self, _request: bytes, _: Context) -> AsyncGenerator[bytes]:
         try:
             while True:
                 self.made += 1
-                yield request
+                yield BIG
         finally:
             self.cancelled.set()
 
@@ -114,7 +129,7 @@ class Place:
 @asynccontextmanager
 async def serving(folder: Path, host: str = "127.0.0.1") -> AsyncGenerator[Place]:
     place = Place(folder)
-    server = Server(host, 0, place.shown(), handshake_seconds=1.0, around=[place.methods.around])
+    server = Server(host, 0, place.shown(), LIMITS, handshake_seconds=1.0, around=[place.methods.around])
     place.server = server
     place.methods.add_to(server)
     server.start()
@@ -142,10 +157,21 @@ async def channel(place: Place, device: PrivateKey) -> AsyncGenerator[Any]:
         yield channel
 
 
+async def _all(stream: Any) -> None:
+    while True:
+        await stream.read()
+
+
 async def code(call: Any) -> grpc.StatusCode:
     with pytest.raises(grpc.aio.AioRpcError) as ended:
         await call
     return ended.value.code()
+
+
+async def reason(call: Any) -> Reason:
+    with pytest.raises(grpc.aio.AioRpcError) as ended:
+        await call
+    return from_rpc_error(ended.value, peer="x").reason
 
 
 async def test_a_call_has_its_answer_and_its_caller(place: Place, device: PrivateKey, channel: Any) -> None:
@@ -153,7 +179,8 @@ async def test_a_call_has_its_answer_and_its_caller(place: Place, device: Privat
     told = certificate.fingerprint(hashes.SHA256()) + b"127.0.0.1 "
     assert await place.ask(channel, "echo", b"hello") == told + b"hello"
     assert await place.ask(channel, "echo") == told
-    assert await place.ask(channel, "echo", BIG) == told + BIG
+    big = bytes(10_000)
+    assert await place.ask(channel, "echo", big) == told + big
     assert place.methods.seen == ["test/echo 127.0.0.1"] * 3
 
 
@@ -192,7 +219,7 @@ async def test_a_stream_ends_with_its_error(channel: Any) -> None:
 
 
 async def test_a_stream_that_nobody_reads_makes_no_more(place: Place, channel: Any) -> None:
-    call = channel.unary_stream("/test/pour")(BIG)
+    call = channel.unary_stream("/test/pour")(b"x")
     await call.read()
     before = -1
     async with asyncio.timeout(PATIENCE_SECONDS):
@@ -243,10 +270,9 @@ async def test_what_is_not_one_message_is_refused(place: Place, channel: Any, me
 async def test_what_is_compressed_or_too_long_is_refused(place: Place, channel: Any) -> None:
     compressed = channel.unary_unary("/test/echo")(BIG, compression=grpc.Compression.Gzip)
     assert await code(compressed) is grpc.StatusCode.UNIMPLEMENTED
-    assert await code(place.ask(channel, "echo", bytes(LONGEST + 1))) is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert await reason(place.ask(channel, "echo", bytes(REQUEST_MAX + 1))) is Reason.BODY_TOO_LARGE
     assert not place.methods.seen
-    # What the answer has in front has to pass the client's own limit.
-    long = bytes(LONGEST - 100)
+    long = bytes(REQUEST_MAX)
     assert (await place.ask(channel, "echo", long)).endswith(long)
 
 
@@ -269,9 +295,9 @@ async def test_certificates_are_replaced_for_who_connects_from_then_on(
 
 async def test_what_cannot_be_shown_or_listened_on_is_said(place: Place) -> None:
     with pytest.raises(OSError, match="in use"):
-        Server("127.0.0.1", place.server.port, place.shown(), handshake_seconds=1.0)
+        Server("127.0.0.1", place.server.port, place.shown(), LIMITS, handshake_seconds=1.0)
     with pytest.raises(ValueError, match="PEM"):
-        Server("127.0.0.1", 0, Shown(b"x", b"x", b"x"), handshake_seconds=1.0)
+        Server("127.0.0.1", 0, Shown(b"x", b"x", b"x"), LIMITS, handshake_seconds=1.0)
 
 
 async def test_calls_under_way_have_their_time_when_it_stops(tmp_path: Path) -> None:
@@ -314,3 +340,94 @@ async def test_a_stream_that_waits_keeps_no_message(place: Place, channel: Any) 
     assert await call.read() == b"x"
     assert not [it for it in gc.get_objects() if isinstance(it, Kept)]
     call.cancel()
+
+
+async def test_of_too_many_connections_of_a_certificate_the_oldest_goes(
+    place: Place, device: PrivateKey, channel: Any
+) -> None:
+    waits = asyncio.create_task(place.ask(channel, "wait", seconds=60))
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await place.methods.asked.wait()
+    more = [place.channel(device) for _ in range(CONNECTIONS)]
+    for one in more:
+        await place.ask(one, "echo")
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        assert await code(waits) is grpc.StatusCode.UNAVAILABLE
+    for one in more:
+        await place.ask(one, "echo")
+        await one.close()
+
+
+async def test_a_device_has_so_many_calls_under_way_on_all_of_its_connections(
+    place: Place, device: PrivateKey
+) -> None:
+    channels: list[Any] = [place.channel(device) for _ in range(2)]
+    streams = [one.unary_stream("/test/pour")(b"x") for one in channels for _ in range(CALLS // 2)]
+    for one in streams:
+        await one.read()
+    assert await reason(place.ask(channels[0], "echo")) is Reason.RATE_LIMITED
+    async with place.channel(place.devices.issue_p4runtime_client()) as other:
+        await place.ask(other, "echo")
+    for one in channels:
+        await one.close()
+
+
+async def test_calls_that_come_too_often_do_not_reach_python_which_is_told_how_many_they_were(
+    tmp_path: Path,
+) -> None:
+    told: list[tuple[bytes, str, int]] = []
+
+    async def limited(fingerprint: bytes, address: str, count: int) -> None:
+        told.append((fingerprint, address, count))
+
+    place = Place(tmp_path)
+    few = replace(LIMITS, calls_per_second=0.5)
+    place.server = Server("127.0.0.1", 0, place.shown(), few, handshake_seconds=1.0)
+    place.methods.add_to(place.server)
+    place.server.start(limited)
+    device = place.devices.issue_p4runtime_client()
+    async with place.channel(device) as channel:
+        for _ in range(5):
+            await place.ask(channel, "echo")
+        for _ in range(3):
+            assert await reason(place.ask(channel, "refuse", b"x")) is Reason.RATE_LIMITED
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while sum(count for _, _, count in told) < 3:  # noqa: ASYNC110  there is no event to wait for
+                await asyncio.sleep(0.05)
+    certificate = load_pem_x509_certificate(device.certificate.pem)
+    assert {(one, address) for one, address, _ in told} == {
+        (certificate.fingerprint(hashes.SHA256()), "127.0.0.1")
+    }
+    await place.server.stop(0.1)
+
+
+async def test_a_certificate_that_is_denied_may_hear_why_and_is_refused_in_the_handshake_otherwise(
+    place: Place, device: PrivateKey, channel: Any
+) -> None:
+    await place.ask(channel, "echo")
+    fingerprint = load_pem_x509_certificate(device.certificate.pem).fingerprint(hashes.SHA256())
+    place.server.deny([fingerprint])
+    lasting = channel.unary_stream("/test/pour")(b"x")
+    await lasting.read()
+    # The connection that it has is cut soon.
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        assert await code(_all(lasting)) is grpc.StatusCode.UNAVAILABLE
+    refused = 0
+    for _ in range(20):
+        async with place.channel(device) as late:
+            try:
+                await place.ask(late, "echo", seconds=0.5)
+            except grpc.aio.AioRpcError:
+                refused += 1
+    assert refused >= 10
+    async with place.channel(place.devices.issue_p4runtime_client()) as other:
+        await place.ask(other, "echo")
+
+
+async def test_a_request_that_does_not_come_whole_holds_little(place: Place, device: PrivateKey) -> None:
+    """As the device's side sees it: the windows take no more of a message that is too long."""
+    async with place.channel(device) as channel:
+        calls = [place.ask(channel, "echo", bytes(1 << 20)) for _ in range(CALLS)]
+        reasons = await asyncio.gather(*(reason(call) for call in calls))
+    assert set(reasons) <= {Reason.BODY_TOO_LARGE}
+    assert not place.methods.seen

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from pathlib import Path
 from typing import Any, cast
 
 import grpc
 import grpc.aio
 import pytest
 from culvert_proto import CulvertError, Reason, agent_pb2
+from culvert_service.controller import Controller
 
-from .conftest import Device, World, refused
+from .conftest import PATIENCE_SECONDS, Device, World, refused, settings_in
 from .switch import Switch
 from .test_faults import consistent, opens
 
@@ -97,7 +99,8 @@ async def test_whatever_a_message_says_its_refusal_is_typed(world: World, device
         error = await refused(device.call(call(request)))
         assert error.reason not in (Reason.INTERNAL, Reason.TIMEOUT), (request, error)
     for posture in ({"os": "\0"}, {"\0": "x"}, {"os": "x" * 100_000}, {f"fact{n}": "x" for n in range(1000)}):
-        assert (await refused(anext(device.watch(posture)))).reason is Reason.REQUEST_INVALID
+        reason = (await refused(anext(device.watch(posture)))).reason
+        assert reason in (Reason.REQUEST_INVALID, Reason.BODY_TOO_LARGE)
     assert [one["id"] for one in await world.rest("GET", "/tunnels")] == [opened.tunnel_id]
 
 
@@ -122,3 +125,38 @@ async def test_a_flood_of_calls_leaves_one_tunnel_and_lets_another_device_in(
     assert Reason.NAME_UNKNOWN in reasons <= {Reason.NAME_UNKNOWN, Reason.GATEWAY_DOWN, limited}
     await opens(device)
     await consistent(world, 2)
+
+
+async def test_a_revoked_certificate_is_told_why_and_then_refused_in_the_handshake(world: World) -> None:
+    device, other = await world.enrol(), await world.enrol()
+    await device.prove()
+    await world.rest("POST", f"/devices/{device.id}/revoke")
+    # On the connection that it has.
+    assert (await refused(device.open())).reason is Reason.DEVICE_REVOKED
+    reasons: set[Reason] = set()
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while reasons != {Reason.DEVICE_REVOKED, Reason.CONTROLLER_UNREACHABLE}:
+            await device.channel.close()
+            device.connect()
+            reasons.add((await refused(device.open())).reason)
+    assert (await refused(other.open())).reason is not Reason.CONTROLLER_UNREACHABLE
+
+
+async def test_other_controllers_refuse_a_revoked_certificate_too(
+    world: World, tmp_path: Path, database_url: str
+) -> None:
+    device = await world.enrol()
+    second = settings_in(
+        tmp_path, database_url=database_url, controller_name="second", state_dir=world.settings.state_dir
+    )
+    async with Controller(second, world.sessions):
+        there = device.at(second.agent_address)
+        assert (await refused(there.open())).reason is not Reason.CONTROLLER_UNREACHABLE
+        await world.rest("POST", f"/devices/{device.id}/revoke")
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            reason = None
+            while reason is not Reason.CONTROLLER_UNREACHABLE:
+                await there.channel.close()
+                there.connect()
+                reason = (await refused(there.open())).reason
+        await there.channel.close()

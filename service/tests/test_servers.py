@@ -1,14 +1,46 @@
+"""Where a request is from: the connection, or what a trusted proxy says."""
+
 from __future__ import annotations
 
-import socket
+from pathlib import Path
 
 import pytest
-from culvert_service.servers import listening
+
+from .conftest import World, running, settings_in
+
+FORGED = {"X-Forwarded-For": "203.0.113.9", "Forwarded": "for=203.0.113.9", "X-Real-IP": "203.0.113.9"}
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
-def test_an_answer_does_not_wait_for_the_acknowledgement_of_its_head(host: str) -> None:
-    with listening(f"{host}:0") as listener, socket.create_connection(listener.getsockname()[:2]):
-        accepted, _ = listener.accept()
-        with accepted:
-            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+async def source_of(world: World, headers: list[tuple[str, str]]) -> str:
+    """As the audit log has it of a request."""
+    answer = await world.admin.post(
+        "/api/v1/users", json={"name": "bob", "email": "bob@corp.example"}, headers=headers
+    )
+    assert answer.status_code == 201
+    line = (await world.rest("GET", "/audit?action=user.create&limit=1"))[0]
+    return line["source"]
+
+
+async def test_what_anybody_says_of_where_a_request_is_from_is_not_believed(world: World) -> None:
+    assert await source_of(world, list(FORGED.items())) == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("said", "source"),
+    [
+        ([], "127.0.0.1"),
+        (["203.0.113.9"], "203.0.113.9"),
+        (["198.51.100.66, 203.0.113.9"], "203.0.113.9"),
+        (["198.51.100.66", "203.0.113.9, 10.1.2.3"], "203.0.113.9"),
+        (["203.0.113.9, nonsense"], "127.0.0.1"),
+        (["[2001:db8::7]:4711"], "2001:db8::7"),
+    ],
+)
+async def test_of_a_trusted_proxy_the_last_address_counts_that_is_no_trusted_proxys(
+    tmp_path: Path, database_url: str, said: list[str], source: str
+) -> None:
+    trusting = settings_in(
+        tmp_path, database_url=database_url, trusted_proxies=["127.0.0.1/32", "10.0.0.0/8"]
+    )
+    async with running(trusting) as world:
+        assert await source_of(world, [("X-Forwarded-For", one) for one in said]) == source

@@ -1,21 +1,30 @@
-"""Who connects and shows nothing: cut off after a while, and in nobody's way meanwhile."""
+"""Who connects and shows nothing: bounded, cut off after a while, and in nobody's way meanwhile."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
+import json
+import logging
 import resource
 import ssl
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from culvert_service import servers
 
-from .conftest import World, free_port, running, settings_in
+from .conftest import PATIENCE_SECONDS, World, free_port, running, settings_in
 from .test_live import watching
 
+# More than one address may have.
 SILENT = 300
+OF_AN_ADDRESS = 64
 CUT_OFF_SECONDS = 5.0
+PROBLEM = b"content-type: application/problem+json"
 
 
 @pytest.fixture
@@ -39,10 +48,65 @@ async def ended(reader: asyncio.StreamReader) -> bool:
     return True
 
 
+def address(listen: str) -> tuple[str, int]:
+    host, port = listen.rsplit(":", 1)
+    return host, int(port)
+
+
+async def connected(world: World) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """To the REST API, with a handshake and no request."""
+    tls = ssl.create_default_context(cafile=str(world.settings.state_dir / "infrastructure-ca.pem"))
+    host, port = address(world.settings.rest_listen)
+    return await asyncio.open_connection(host, port, ssl=tls)
+
+
+async def answer_to(world: World, request: bytes) -> bytes:
+    """All that comes back."""
+    reader, writer = await connected(world)
+    writer.write(request)
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            return await reader.read()
+    finally:
+        writer.close()
+
+
+@asynccontextmanager
+async def silent(listen: str, count: int) -> AsyncGenerator[list[asyncio.StreamReader]]:
+    host, port = address(listen)
+    connections = [await asyncio.open_connection(host, port) for _ in range(count)]
+    try:
+        yield [reader for reader, _ in connections]
+    finally:
+        for _, writer in connections:
+            writer.close()
+
+
+@contextmanager
+def few_files(count: int) -> Generator[None]:
+    """Shares of that many descriptors; this process has as many as before."""
+    before = servers._file_limit
+    servers._file_limit = lambda: count
+    try:
+        yield
+    finally:
+        servers._file_limit = before
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def memory_mib() -> float:
+    status = Path("/proc/self/status").read_text()
+    line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
+    return int(line.split()[1]) / 1024
+
+
 @pytest.mark.slow
 async def test_silent_connections_keep_no_device_out_and_are_cut_off(hasty: World) -> None:
-    host, port = hasty.settings.agent_listen.rsplit(":", 1)
-    silent = [await asyncio.open_connection(host, int(port)) for _ in range(SILENT)]
+    host, port = address(hasty.settings.agent_listen)
+    silent = [await asyncio.open_connection(host, port) for _ in range(SILENT)]
     for _, writer in silent[::2]:
         # A record that says it is a handshake of 512 bytes, and no more.
         writer.write(bytes.fromhex("1603010200"))
@@ -54,19 +118,84 @@ async def test_silent_connections_keep_no_device_out_and_are_cut_off(hasty: Worl
         writer.close()
 
 
+async def test_of_one_address_the_oldest_silent_connection_goes_and_an_administrator_comes_in(
+    world: World,
+) -> None:
+    async with silent(world.settings.rest_listen, SILENT) as readers:
+        assert (await world.admin.get("/api/v1/users")).status_code == 200
+        oldest = readers[: SILENT - OF_AN_ADDRESS]
+        assert all(await asyncio.gather(*(ended(reader) for reader in oldest)))
+        # The youngest are there.
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await readers[-1].read(1)
+
+
+async def test_a_stream_that_is_under_way_is_not_pushed_out(world: World) -> None:
+    async with watching(world, "gateways") as stream:
+        await stream.next()
+        async with silent(world.settings.rest_listen, SILENT):
+            await world.add_gateway("gw-berlin", free_port())
+            await stream.until("changed", "gw-berlin")
+
+
+async def test_what_strangers_hold_is_a_share_of_the_descriptors(tmp_path: Path, database_url: str) -> None:
+    with few_files(256):
+        async with running(settings_in(tmp_path, database_url=database_url)) as world:
+            await world.rest("POST", "/users", {"name": "alice", "email": "alice@corp.example"})
+            before = open_files()
+            async with silent(world.settings.rest_listen, 200), silent(world.settings.agent_listen, 200):
+                device = await world.enrol()
+                await device.prove()
+                # Of the 400, this process has the clients' ends, too.
+                held = open_files() - before - 400
+                assert held < 256 // 2
+
+
+async def test_a_flood_of_connections_is_one_line_of_the_log(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with silent(world.settings.rest_listen, SILENT):
+        assert (await world.anyone.get("/healthz")).status_code == 200
+    lines = [it for it in caplog.records if it.getMessage() == "connection limit reached"]
+    assert [(vars(it)["port"], vars(it)["count"]) for it in lines] == [("rest", 1)]
+
+
+@pytest.mark.slow
+async def test_memory_comes_back_after_a_flood(world: World) -> None:
+    await world.rest("GET", "/users")
+    gc.collect()
+    before = memory_mib()
+    host, port = address(world.settings.rest_listen)
+    for _ in range(10):
+        async with silent(world.settings.rest_listen, SILENT):
+            pass
+        body = b"POST /api/v1/session HTTP/1.1\r\nHost: x\r\nContent-Length: 67108864\r\n\r\n" + bytes(
+            1 << 20
+        )
+        tls = ssl.create_default_context(cafile=str(world.settings.state_dir / "infrastructure-ca.pem"))
+        for _ in range(10):
+            reader, writer = await asyncio.open_connection(host, port, ssl=tls)
+            writer.write(body)
+            with contextlib.suppress(ConnectionError):
+                assert b"413" in (await reader.read(100))
+            writer.close()
+    gc.collect()
+    assert memory_mib() < 1.2 * before
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "owed",
     [
         b"",
         b"GET /api/v1/ca HTTP/1.1\r\nHost:",
-        b"POST /api/v1/enrolments HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{",
+        b"POST /api/v1/enrolments HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{",
     ],
 )
 async def test_a_request_that_does_not_come_to_its_end_is_cut_off(hasty: World, owed: bytes) -> None:
-    host, port = hasty.settings.rest_listen.rsplit(":", 1)
-    tls = ssl.create_default_context(cafile=str(hasty.settings.state_dir / "infrastructure-ca.pem"))
-    reader, writer = await asyncio.open_connection(host, int(port), ssl=tls)
+    reader, writer = await connected(hasty)
     writer.write(owed)
     assert await ended(reader)
     writer.close()
@@ -80,6 +209,73 @@ async def test_an_answer_may_take_longer_than_a_request(hasty: World) -> None:
         await asyncio.sleep(2 * CUT_OFF_SECONDS)
         await hasty.add_gateway("gw-berlin", free_port())
         await stream.until("changed", "gw-berlin")
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"\0\1\2\3\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n",
+        b"GET / HTTP/7.3\r\nHost: x\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost : x\r\n\r\n",
+        b"CONNECT x:443 HTTP/1.1\r\nHost: x:443\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}",
+        b"GET / HTTP/1.1\r\nHost: x\r\nA: " + bytes(1) + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 13_000 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\n" + b"A: a\r\n" * 100 + b"\r\n",
+        b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+    ],
+    ids=str,
+)
+async def test_what_is_no_request_is_a_typed_refusal(world: World, garbage: bytes) -> None:
+    head, _, body = (await answer_to(world, garbage)).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert PROBLEM in head.lower()
+    problem: dict[str, Any] = json.loads(body)
+    assert (problem["reason"], problem["status"]) == ("REQUEST_MALFORMED", 400)
+
+
+async def test_answers_say_nothing_of_the_server_and_keep_the_connection(world: World) -> None:
+    reader, writer = await connected(world)
+    for _ in range(2):
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        head = (await reader.readuntil(b"\r\n\r\n")).lower()
+        assert head.startswith(b"http/1.1 200 ")
+        assert b"\r\nserver:" not in head
+        assert b"admitted" not in head
+        await reader.readexactly(len(b'{"status":"ok"}'))
+    writer.close()
+    admitted = await world.admin.get("/api/v1/users")
+    assert "culvert-admitted" not in admitted.headers
+
+
+@pytest.mark.parametrize("path", ["POST /api/v1/users", "GET /openapi.json", "TRACE /"])
+async def test_who_still_sends_gets_to_read_the_answer(world: World, path: str) -> None:
+    head = (
+        f"{path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {1 << 20}\r\n\r\n"
+    )
+    answer = await answer_to(world, head.encode() + bytes(512 << 10))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 ")
+    assert isinstance(json.loads(body), dict)
+
+
+async def test_who_goes_ends_what_was_done_for_him(world: World) -> None:
+    token = world.admin.headers["Authorization"].encode()
+    before = asyncio.all_tasks()
+    reader, writer = await connected(world)
+    writer.write(
+        b"GET /api/v1/events?view=gateways HTTP/1.1\r\nHost: x\r\nAuthorization: " + token + b"\r\n\r\n"
+    )
+    assert b"snapshot" in await reader.readuntil(b"snapshot")
+    serving = [it for it in asyncio.all_tasks() - before if "run_asgi" in str(it.get_coro())]
+    assert serving
+    writer.transport.abort()
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await asyncio.wait(serving)
 
 
 def test_as_many_connections_as_the_process_may_have() -> None:

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use http_body_util::{BodyExt as _, Either, Empty, Limited};
@@ -14,12 +15,17 @@ use hyper::body::{Body, Frame, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Request, Response};
 use tokio::sync::mpsc;
-use tonic::Status;
+use tonic::{Code, Status};
 
+use crate::devices::{Call, Devices};
 use crate::news::{Asked, Board, Device, News, Reply};
 
 /// Bytes of the longest request: a certificate's, or what a device tells of itself, is a few thousand.
-const LONGEST: usize = 1 << 20;
+pub const LONGEST: usize = 16 << 10;
+/// For a request to come whole.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Before a call is refused that comes too often: who asks again at once would have the processor.
+const DELAY: Duration = Duration::from_millis(100);
 /// Bytes in front of a message: whether it is compressed, and its length.
 const PREFIX: usize = 5;
 
@@ -28,17 +34,60 @@ static NUMBERS: AtomicU64 = AtomicU64::new(0);
 /// A refusal is a head and nothing else.
 pub type Answer = Either<Replies, Empty<Bytes>>;
 
+/// How a call ends that is not Python's to answer.
+pub struct Refusal {
+    pub code: i32,
+    pub said: String,
+    /// A google.rpc.Status.
+    pub details: Bytes,
+}
+
+impl Refusal {
+    fn status(&self) -> Status {
+        let code = Code::from_i32(self.code);
+        Status::with_details(code, self.said.clone(), self.details.clone())
+    }
+}
+
+/// What calls need.
+pub struct Called {
+    pub board: Arc<Board<News>>,
+    pub devices: Arc<Devices>,
+    pub too_large: Refusal,
+    pub too_often: Refusal,
+}
+
+impl Called {
+    /// To be called now and then.
+    pub fn look(&self) {
+        self.devices.cut_denied();
+        for limited in self.devices.limited() {
+            self.board.tell(News::Limited(limited));
+        }
+    }
+}
+
 /// Any method: one that answers once is a stream of one message on the wire.
 pub async fn answer(
-    board: Arc<Board>,
+    called: Arc<Called>,
     device: Device,
     request: Request<Incoming>,
 ) -> Response<Answer> {
-    let path = request.uri().path().to_owned();
-    let message = match gathered(request.into_body()).await {
-        Ok(message) => message,
-        Err(status) => return refusal(&status),
+    let Some(call) = called.devices.call(device.fingerprint, device.address) else {
+        drop(request);
+        tokio::time::sleep(DELAY).await;
+        return refusal(&called.too_often.status());
     };
+    let path = request.uri().path().to_owned();
+    let message = tokio::time::timeout(PATIENCE, gathered(request.into_body())).await;
+    let message = match message {
+        Ok(Ok(Some(message))) => message,
+        Ok(Ok(None)) => return refusal(&called.too_large.status()),
+        Ok(Err(status)) => return refusal(&status),
+        Err(_) => return refusal(&Status::deadline_exceeded("the request takes too long")),
+    };
+    let turn = call.turn().await;
+    let board = Arc::clone(&called.board);
     let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
     let (replies, coming) = mpsc::unbounded_channel();
     let mut replying = Replies {
@@ -47,6 +96,7 @@ pub async fn answer(
         board: Arc::clone(&board),
         first: None,
         ended: false,
+        _call: call,
     };
     board.tell(News::Asked(Asked {
         number,
@@ -56,7 +106,9 @@ pub async fn answer(
         replies,
     }));
     // A stream's head comes with its first message.
-    match replying.coming.recv().await.map(|reply| *reply) {
+    let first = replying.coming.recv().await.map(|reply| *reply);
+    drop(turn);
+    match first {
         Some(Reply::Message(first)) => {
             replying.first = Some(first);
             let mut response = Response::new(Either::Left(replying));
@@ -81,13 +133,15 @@ pub fn framed(message: &[u8]) -> Option<Bytes> {
     Some(framed.freeze())
 }
 
-async fn gathered(body: Incoming) -> Result<Bytes, Status> {
-    let whole = Limited::new(body, PREFIX + LONGEST).collect().await;
-    let whole = whole.map_err(|error| match error.is::<hyper::Error>() {
-        true => Status::cancelled("the request broke off"),
-        false => Status::resource_exhausted(format!("the request is longer than {LONGEST} bytes")),
-    })?;
-    let mut whole = whole.to_bytes();
+/// None when it is too long.
+async fn gathered(body: Incoming) -> Result<Option<Bytes>, Status> {
+    let mut whole = match Limited::new(body, PREFIX + LONGEST).collect().await {
+        Ok(whole) => whole.to_bytes(),
+        Err(error) if error.is::<hyper::Error>() => {
+            return Err(Status::cancelled("the request broke off"));
+        }
+        Err(_) => return Ok(None),
+    };
     if whole.len() < PREFIX {
         return Err(Status::internal("the request has no message"));
     }
@@ -95,7 +149,7 @@ async fn gathered(body: Incoming) -> Result<Bytes, Status> {
         return Err(Status::unimplemented("the request is compressed"));
     }
     match usize::try_from(whole.get_u32()) == Ok(whole.len()) {
-        true => Ok(whole),
+        true => Ok(Some(whole)),
         false => Err(Status::internal("the request is not one message")),
     }
 }
@@ -126,9 +180,10 @@ fn headers(status: &Status) -> HeaderMap {
 pub struct Replies {
     number: u64,
     coming: mpsc::UnboundedReceiver<Box<Reply>>,
-    board: Arc<Board>,
+    board: Arc<Board<News>>,
     first: Option<Bytes>,
     ended: bool,
+    _call: Call,
 }
 
 impl Body for Replies {

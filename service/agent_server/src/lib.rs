@@ -1,19 +1,25 @@
-//! The gRPC server that devices call. One thread has all of their connections, and never waits for Python.
+//! What stands before the controller's two ports. Each has a thread for all of its connections, which never waits for
+//! Python; `port` is what both have in common, `admission` decides.
 //!
 //! ```text
 //!  devices ── TLS ──► listener ──► HTTP/2 ──► call ── News (a list, and a byte on a socket) ──► Python's event loop
 //!                                              ▲                                                      │
 //!                                              └───────────── replies of this call ◄──────────────────┘
+//!  anyone  ── TLS ──► rest ──► HTTP/1.1 ── News: a socket pair for each request ──────────────► uvicorn, in that loop
 //! ```
 //! A connection with one open stream takes 28 KiB; gRPC's own server for Python takes 86 for the same.
 
 use culvert_pages::Pages;
 
 mod call;
+mod devices;
 mod listener;
 mod news;
+mod port;
 mod python;
+mod rest;
 mod tls;
+mod wire;
 
 #[global_allocator]
 static PAGES: Pages = Pages::new();

@@ -1,113 +1,132 @@
 //! Accepts TCP, then TLS, and serves calls until it is told to end.
 
 use std::convert::Infallible;
-use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_lc_rs::digest;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use rustls::ServerConfig;
-use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{oneshot, watch};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::call;
-use crate::news::{Board, Device};
+use crate::call::{self, Called};
+use crate::devices::{Seat, fingerprint};
+use crate::news::{Device, News};
+use crate::port::{self, Condition, Place, Port, SILENCE};
 
-/// After the operating system refused a connection, most likely for want of file descriptors.
-const PAUSE: Duration = Duration::from_millis(100);
-/// A device that acknowledges nothing for so long is gone.
-const SILENCE: Duration = Duration::from_secs(20);
 /// How often a device that says nothing is asked whether it is there; it asks as well, every five minutes.
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(600);
+/// How often Python is told of calls that were refused, and refused certificates are looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Of one device at once. With the longest request they bound what it can make this process hold.
-const CALLS: u32 = 64;
+/// Streams of a connection at once; `devices` counts the calls of all connections of a device.
+const STREAMS: u32 = 64;
+/// Bytes of a connection, and of each of its streams, that wait to be read.
+const CONNECTION_WINDOW: u32 = 128 << 10;
+const STREAM_WINDOW: u32 = 32 << 10;
+/// Bytes of a request's headers.
+const HEADERS: u32 = 8 << 10;
 
 /// From `ending` on nobody new comes, and connections end with the calls that are under way.
 pub async fn serve(
     listener: TcpListener,
     shown: watch::Receiver<Arc<ServerConfig>>,
     handshake_time: Duration,
-    board: Arc<Board>,
-    mut ending: oneshot::Receiver<()>,
+    called: Arc<Called>,
+    port: Arc<Port<News>>,
+    ending: oneshot::Receiver<()>,
 ) {
     let connections = GracefulShutdown::new();
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            _ = &mut ending => break,
-        };
-        let Ok((stream, peer)) = accepted else {
-            tokio::time::sleep(PAUSE).await;
-            continue;
-        };
-        let acceptor = TlsAcceptor::from(Arc::clone(&shown.borrow()));
-        let (board, watcher) = (Arc::clone(&board), connections.watcher());
-        tokio::spawn(async move {
-            let handshake = handshake(&acceptor, stream, peer);
-            // Whoever shows no certificate is a stranger.
-            if let Ok(Ok((stream, device))) = tokio::time::timeout(handshake_time, handshake).await
-            {
-                // A task of its own: what the handshake needed does not stay as long as the connection.
-                tokio::spawn(conversation(stream, device, board, watcher));
-            }
-        });
+    let accepting = port::accept(
+        listener,
+        port,
+        handshake_time,
+        ending,
+        |stream, peer, place| {
+            let acceptor = TlsAcceptor::from(Arc::clone(&shown.borrow()));
+            let watcher = connections.watcher();
+            connection(acceptor, stream, peer, place, Arc::clone(&called), watcher)
+        },
+    );
+    let mut looks = tokio::time::interval(LOOK_EVERY);
+    let looking = async {
+        loop {
+            looks.tick().await;
+            called.look();
+        }
+    };
+    tokio::select! {
+        () = accepting => {}
+        () = looking => {}
     }
-    drop(listener);
     connections.shutdown().await;
 }
 
-async fn handshake(
-    acceptor: &TlsAcceptor,
+/// Whoever shows no certificate is a stranger.
+async fn connection(
+    acceptor: TlsAcceptor,
     stream: TcpStream,
     peer: SocketAddr,
-) -> io::Result<(TlsStream<TcpStream>, Device)> {
-    stream.set_nodelay(true)?;
-    SockRef::from(&stream).set_tcp_user_timeout(Some(SILENCE))?;
-    let stream = acceptor.accept(stream).await?;
-    let certificate = stream.get_ref().1.peer_certificates();
-    let Some(certificate) = certificate.and_then(<[_]>::first) else {
-        return Err(io::ErrorKind::PermissionDenied.into());
+    place: Place<News>,
+    called: Arc<Called>,
+    watcher: Watcher,
+) {
+    let stream = acceptor.accept(stream).await;
+    let certificate = stream.as_ref().ok().and_then(|stream| {
+        let certificates = stream.get_ref().1.peer_certificates();
+        Some(fingerprint(certificates?.first()?))
+    });
+    let (Ok(stream), Some(fingerprint)) = (stream, certificate) else {
+        place.port().met(Condition::Handshakes);
+        return;
     };
-    let mut fingerprint = [0; 32];
-    fingerprint.copy_from_slice(digest::digest(&digest::SHA256, certificate).as_ref());
-    let address = match peer.ip() {
-        IpAddr::V6(address) => address.to_canonical(),
-        address => address,
+    place.known();
+    let Some((seat, ended)) = called.devices.connect(fingerprint) else {
+        place.port().met(Condition::Connections);
+        return;
     };
-    Ok((
-        stream,
-        Device {
-            address,
-            fingerprint,
-        },
-    ))
+    let device = Device {
+        address: peer.ip().to_canonical(),
+        fingerprint,
+    };
+    // A task of its own: what the handshake needed does not stay as long as the connection.
+    tokio::spawn(conversation(stream, device, called, watcher, seat, ended));
 }
 
 /// No `async fn`, whose future would have room for the stream twice. Why a device went is of no use to anybody.
 fn conversation(
     stream: TlsStream<TcpStream>,
     device: Device,
-    board: Arc<Board>,
+    called: Arc<Called>,
     watcher: Watcher,
-) -> impl Future<Output = Result<(), hyper::Error>> {
+    seat: Seat,
+    ended: oneshot::Receiver<()>,
+) -> impl Future<Output = ()> {
     let service = service_fn(move |request| {
-        let board = Arc::clone(&board);
-        async move { Ok::<_, Infallible>(call::answer(board, device, request).await) }
+        let called = Arc::clone(&called);
+        async move { Ok::<_, Infallible>(call::answer(called, device, request).await) }
     });
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
-        .max_concurrent_streams(CALLS)
+        .max_concurrent_streams(STREAMS)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .max_header_list_size(HEADERS)
         .keep_alive_interval(KEEPALIVE_EVERY)
         .keep_alive_timeout(SILENCE)
         .serve_connection(TokioIo::new(stream), service);
-    watcher.watch(connection)
+    let watched = watcher.watch(connection);
+    async move {
+        tokio::select! {
+            _ = watched => {}
+            _ = ended => {}
+        }
+        drop(seat);
+    }
 }

@@ -10,14 +10,25 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 use tonic::Status;
 
+use crate::devices::{Fingerprint, Limited};
+use crate::port::Told;
+
 pub enum News {
     Asked(Asked),
     /// The connection takes the next message of this call.
     Taken(u64),
     /// Nobody waits for the rest of this call.
     Gone(u64),
+    Limited(Limited),
+    Told(Told),
     /// No connection is left, and none comes.
     Ended,
+}
+
+impl From<Told> for News {
+    fn from(told: Told) -> Self {
+        Self::Told(told)
+    }
 }
 
 /// A call, with all that its device has sent.
@@ -35,8 +46,7 @@ pub struct Asked {
 #[derive(Clone, Copy)]
 pub struct Device {
     pub address: IpAddr,
-    /// SHA-256 of the certificate's DER.
-    pub fingerprint: [u8; 32],
+    pub fingerprint: Fingerprint,
 }
 
 pub enum Reply {
@@ -45,19 +55,19 @@ pub enum Reply {
     End(Status),
 }
 
-pub struct Board {
-    news: Mutex<Vec<News>>,
+pub struct Board<N> {
+    news: Mutex<Vec<N>>,
     bell: UnixStream,
     heard: UnixStream,
 }
 
-impl Board {
+impl<N> Board<N> {
     pub fn new() -> io::Result<Self> {
         let (bell, heard) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
         heard.set_nonblocking(true)?;
         Ok(Self {
-            news: Mutex::default(),
+            news: Mutex::new(Vec::new()),
             bell,
             heard,
         })
@@ -68,7 +78,7 @@ impl Board {
         self.heard.as_raw_fd()
     }
 
-    pub fn tell(&self, one: News) {
+    pub fn tell(&self, one: N) {
         let mut news = self.news();
         if news.is_empty() {
             // It cannot be full: whoever takes the news takes the byte.
@@ -77,13 +87,13 @@ impl Board {
         news.push(one);
     }
 
-    pub fn take(&self) -> Vec<News> {
+    pub fn take(&self) -> Vec<N> {
         let mut news = self.news();
         let _ = (&self.heard).read(&mut [0; 8]);
         std::mem::take(&mut *news)
     }
 
-    fn news(&self) -> MutexGuard<'_, Vec<News>> {
+    fn news(&self) -> MutexGuard<'_, Vec<N>> {
         self.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

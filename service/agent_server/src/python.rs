@@ -1,12 +1,14 @@
 //! The module `culvert_agent_server._native`.
 
+use std::future::Future;
 use std::net::TcpListener;
-use std::os::fd::RawFd;
+use std::os::fd::{IntoRawFd as _, RawFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use bytes::Bytes;
+use culvert_admission::{Forwarded, Limits, Prefix, Rate, shares};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -14,80 +16,88 @@ use rustls::ServerConfig;
 use tokio::sync::{oneshot, watch};
 use tonic::{Code, Status};
 
+use crate::call::{self, Called, Refusal};
+use crate::devices::{Devices, Fingerprint};
 use crate::news::{Asked, Board, News, Reply};
-use crate::{call, listener, tls};
+use crate::port::{self, Port, Told};
+use crate::rest::{self, Front, Problems, Times};
+use crate::{listener, tls};
 
-/// A listening socket, its connections, and the thread that has them.
+/// Connections of an IPv4 address or an IPv6 /64 that turn out to be strangers'.
+const CONNECTING: Rate = Rate {
+    per_second: 50.0,
+    burst: 500.0,
+};
+/// Seconds' worth of calls that may come at once.
+const BURST_SECONDS: f64 = 10.0;
+
+/// The devices' port: a listening socket, its connections, and the thread that has them.
 #[pyclass(frozen, module = "culvert_agent_server._native")]
 struct Server {
-    board: Arc<Board>,
+    board: Arc<Board<News>>,
+    devices: Arc<Devices>,
     shown: watch::Sender<Arc<ServerConfig>>,
-    running: Mutex<Option<Running>>,
+    running: Running,
     port: u16,
 }
 
-struct Running {
-    end: Option<oneshot::Sender<()>>,
-    abort: oneshot::Sender<()>,
-    thread: JoinHandle<()>,
+/// The REST API's port, likewise.
+#[pyclass(frozen, module = "culvert_agent_server._native")]
+struct RestServer {
+    board: Arc<Board<rest::News>>,
+    shown: watch::Sender<Arc<ServerConfig>>,
+    running: Running,
+    port: u16,
 }
+
+type Ends = (i32, String, Vec<u8>);
 
 #[pymethods]
 impl Server {
     #[new]
+    #[allow(clippy::too_many_arguments)]
     fn new(
         host: &str,
         port: u16,
         handshake_seconds: f64,
+        files: usize,
+        calls_per_second: f64,
+        too_large: Ends,
+        too_often: Ends,
         chain: &[u8],
         key: &[u8],
-        devices: &[u8],
+        roots: &[u8],
     ) -> PyResult<Self> {
-        let handshake_time = Duration::try_from_secs_f64(handshake_seconds)
-            .map_err(|error| PyValueError::new_err(error.to_string()))?;
-        let config = tls::config(chain, key, devices).map_err(PyValueError::new_err)?;
-        let socket = TcpListener::bind((host, port))?;
-        socket.set_nonblocking(true)?;
-        let port = socket.local_addr()?.port();
+        let handshake_time = seconds(handshake_seconds)?;
+        let shares = shares(files);
+        let devices = Arc::new(Devices::new(shares.devices, rate(calls_per_second)?));
+        let config = tls::mutual(chain, key, roots, &devices).map_err(PyValueError::new_err)?;
+        let socket = port::listening(host, port)?;
         let board = Arc::new(Board::new()?);
         let (shown, showing) = watch::channel(config);
-        let (end, ending) = oneshot::channel();
-        let (abort, aborted) = oneshot::channel();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        let listener = {
-            let _inside = runtime.enter();
-            tokio::net::TcpListener::from_std(socket)?
-        };
-        let telling = Arc::clone(&board);
-        let thread = thread::Builder::new()
-            .name("devices".into())
-            .spawn(move || {
-                runtime.block_on(async {
-                    let serving = listener::serve(
-                        listener,
-                        showing,
-                        handshake_time,
-                        Arc::clone(&telling),
-                        ending,
-                    );
-                    tokio::select! {
-                        () = serving => {}
-                        _ = aborted => {}
-                    }
-                });
-                drop(runtime);
-                telling.tell(News::Ended);
-            })?;
+        let called = Arc::new(Called {
+            board: Arc::clone(&board),
+            devices: Arc::clone(&devices),
+            too_large: refusal(too_large),
+            too_often: refusal(too_often),
+        });
+        let strangers = Port::new(
+            Limits::of(shares.handshakes),
+            CONNECTING,
+            Forwarded::default(),
+            Arc::clone(&board),
+        );
+        let (port, telling) = (socket.local_addr()?.port(), Arc::clone(&board));
+        let running = Running::start("devices", socket, |listener, ending| async move {
+            let strangers = Arc::new(strangers);
+            listener::serve(listener, showing, handshake_time, called, strangers, ending).await;
+            telling.tell(News::Ended);
+        })?;
         Ok(Self {
             board,
+            devices,
             shown,
-            running: Mutex::new(Some(Running {
-                end: Some(end),
-                abort,
-                thread,
-            })),
+            running,
             port,
         })
     }
@@ -101,10 +111,17 @@ impl Server {
         self.board.fd()
     }
 
-    fn show(&self, chain: &[u8], key: &[u8], devices: &[u8]) -> PyResult<()> {
-        let config = tls::config(chain, key, devices).map_err(PyValueError::new_err)?;
+    fn show(&self, chain: &[u8], key: &[u8], roots: &[u8]) -> PyResult<()> {
+        let config =
+            tls::mutual(chain, key, roots, &self.devices).map_err(PyValueError::new_err)?;
         self.shown.send_replace(config);
         Ok(())
+    }
+
+    fn deny(&self, fingerprints: Vec<Fingerprint>) {
+        for fingerprint in fingerprints {
+            self.devices.deny(fingerprint);
+        }
     }
 
     fn take(&self, py: Python<'_>) -> PyResult<Vec<(u64, Py<PyAny>)>> {
@@ -119,6 +136,15 @@ impl Server {
                     number,
                     false.into_pyobject(py)?.to_owned().into_any().unbind(),
                 ),
+                News::Limited(it) => {
+                    let limited = Limited {
+                        fingerprint: it.fingerprint,
+                        address: it.address.to_string(),
+                        count: it.count,
+                    };
+                    (0, Py::new(py, limited)?.into_any())
+                }
+                News::Told(told) => (0, Py::new(py, Condition::from(told))?.into_any()),
                 News::Ended => (0, py.None()),
             })
         };
@@ -126,20 +152,187 @@ impl Server {
     }
 
     fn end(&self) {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(end) = running.as_mut().and_then(|it| it.end.take()) {
+        self.running.end();
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.running.close(py)
+    }
+}
+
+#[pymethods]
+impl RestServer {
+    #[new]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        host: &str,
+        port: u16,
+        handshake_seconds: f64,
+        request_seconds: f64,
+        files: usize,
+        strangers_calls_per_second: f64,
+        trusted_proxies: Vec<String>,
+        problems: (Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>),
+        chain: &[u8],
+        key: &[u8],
+    ) -> PyResult<Self> {
+        let prefix = |text: &String| {
+            Prefix::parse(text)
+                .ok_or_else(|| PyValueError::new_err(format!("{text} is not a prefix")))
+        };
+        let trusted: PyResult<Vec<Prefix>> = trusted_proxies.iter().map(prefix).collect();
+        let config = tls::open(chain, key).map_err(PyValueError::new_err)?;
+        let socket = port::listening(host, port)?;
+        let board = Arc::new(Board::new()?);
+        let (shown, showing) = watch::channel(config);
+        let (malformed, too_large, too_often, fault) = problems;
+        let problems = Problems {
+            malformed: malformed.into(),
+            too_large: too_large.into(),
+            too_often: too_often.into(),
+            fault: fault.into(),
+        };
+        let times = Times {
+            handshake: seconds(handshake_seconds)?,
+            request: seconds(request_seconds)?,
+        };
+        let rate = rate(strangers_calls_per_second)?;
+        let front = Arc::new(Front::new(Arc::clone(&board), problems, times, rate));
+        let connections = Port::new(
+            Limits::of(shares(files).rest),
+            CONNECTING,
+            Forwarded::by(trusted?),
+            Arc::clone(&board),
+        );
+        let (port, telling) = (socket.local_addr()?.port(), Arc::clone(&board));
+        let running = Running::start("rest", socket, |listener, ending| async move {
+            rest::serve(listener, showing, front, Arc::new(connections), ending).await;
+            telling.tell(rest::News::Ended);
+        })?;
+        Ok(Self {
+            board,
+            shown,
+            running,
+            port,
+        })
+    }
+
+    #[getter]
+    fn port(&self) -> u16 {
+        self.port
+    }
+
+    fn fileno(&self) -> RawFd {
+        self.board.fd()
+    }
+
+    fn show(&self, chain: &[u8], key: &[u8]) -> PyResult<()> {
+        let config = tls::open(chain, key).map_err(PyValueError::new_err)?;
+        self.shown.send_replace(config);
+        Ok(())
+    }
+
+    fn take(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
+        let told = |one| {
+            Ok(match one {
+                rest::News::Request(socket, source) => (socket.into_raw_fd(), source.to_string())
+                    .into_pyobject(py)?
+                    .into_any()
+                    .unbind(),
+                rest::News::Told(told) => Py::new(py, Condition::from(told))?.into_any(),
+                rest::News::Ended => py.None(),
+            })
+        };
+        self.board.take().into_iter().map(told).collect()
+    }
+
+    fn end(&self) {
+        self.running.end();
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.running.close(py)
+    }
+}
+
+/// A thread with a runtime of its own.
+struct Running(Mutex<Option<Parts>>);
+
+struct Parts {
+    end: Option<oneshot::Sender<()>>,
+    abort: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Running {
+    fn start<F: Future<Output = ()> + Send + 'static>(
+        name: &str,
+        socket: TcpListener,
+        serve: impl FnOnce(tokio::net::TcpListener, oneshot::Receiver<()>) -> F,
+    ) -> PyResult<Self> {
+        let (end, ending) = oneshot::channel();
+        let (abort, aborted) = oneshot::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let listener = {
+            let _inside = runtime.enter();
+            tokio::net::TcpListener::from_std(socket)?
+        };
+        let serving = serve(listener, ending);
+        let thread = thread::Builder::new().name(name.into()).spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = serving => {}
+                    _ = aborted => {}
+                }
+            });
+        })?;
+        Ok(Self(Mutex::new(Some(Parts {
+            end: Some(end),
+            abort,
+            thread,
+        }))))
+    }
+
+    fn end(&self) {
+        let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(end) = parts.as_mut().and_then(|it| it.end.take()) {
             let _ = end.send(());
         }
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(running) = running.take() else {
+        let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(parts) = parts.take() else {
             return Ok(());
         };
-        let _ = running.abort.send(());
-        py.detach(|| running.thread.join())
-            .map_err(|_| PyRuntimeError::new_err("the thread of the devices' server panicked"))
+        let _ = parts.abort.send(());
+        py.detach(|| parts.thread.join())
+            .map_err(|_| PyRuntimeError::new_err("a server's thread panicked"))
+    }
+}
+
+fn seconds(seconds: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(seconds).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+fn rate(per_second: f64) -> PyResult<Rate> {
+    // What is too small would make a bucket fill after the end of time.
+    if !(1e-6..=1e9).contains(&per_second) {
+        return Err(PyValueError::new_err("a rate is from 1e-6 to 1e9 a second"));
+    }
+    Ok(Rate {
+        per_second,
+        burst: (per_second * BURST_SECONDS).max(1.0),
+    })
+}
+
+fn refusal((code, said, details): Ends) -> Refusal {
+    Refusal {
+        code,
+        said,
+        details: details.into(),
     }
 }
 
@@ -189,8 +382,51 @@ impl Call {
     }
 }
 
+/// Calls of one device that were refused before Python, because they came too often.
+#[pyclass(frozen, module = "culvert_agent_server._native")]
+struct Limited {
+    fingerprint: Fingerprint,
+    #[pyo3(get)]
+    address: String,
+    #[pyo3(get)]
+    count: u64,
+}
+
+#[pymethods]
+impl Limited {
+    #[getter]
+    fn fingerprint<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.fingerprint)
+    }
+}
+
+/// What is worth a line in the log.
+#[pyclass(frozen, get_all, module = "culvert_agent_server._native")]
+struct Condition {
+    name: &'static str,
+    count: u64,
+    ended: bool,
+}
+
+impl From<Told> for Condition {
+    fn from(told: Told) -> Self {
+        Self {
+            name: told.condition.name(),
+            count: told.report.count,
+            ended: told.report.ended,
+        }
+    }
+}
+
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::{Call, Server};
+    use super::{Call, Condition, Limited, RestServer, Server};
+
+    #[pymodule_export]
+    const REQUEST_MAX: usize = crate::call::LONGEST;
+    #[pymodule_export]
+    const HEAD_MAX: usize = crate::rest::HEAD;
+    #[pymodule_export]
+    const BODY_MAX: u64 = crate::rest::BODY;
 }

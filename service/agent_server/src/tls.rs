@@ -1,36 +1,79 @@
-//! Mutual TLS. A device's certificate is verified in every handshake; sessions are not resumed.
+//! TLS of both ports. A device's certificate is verified in every handshake; its sessions are not resumed.
 
 use std::sync::Arc;
 
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::UnixTime;
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
-use rustls::{RootCertStore, ServerConfig};
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, ServerConfig,
+    SignatureScheme,
+};
 
-/// `chain`, `key`, `devices`: PEM of the server's certificate and what leads to its CA, of its key, and of the CAs that
-/// devices' certificates are of.
+use crate::devices::{Devices, fingerprint};
+
+/// For the REST API: anybody's TLS 1.2 or 1.3, HTTP/1.1.
+///
+/// `chain`, `key`: PEM of the server's certificate with what leads to its CA, and of its key.
 ///
 /// # Errors
 /// What is wrong with them; nothing of a key is in it.
-pub fn config(chain: &[u8], key: &[u8], devices: &[u8]) -> Result<Arc<ServerConfig>, String> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(devices)? {
-        roots.add(certificate).map_err(said)?;
+pub fn open(chain: &[u8], key: &[u8]) -> Result<Arc<ServerConfig>, String> {
+    let mut config = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(said)?
+        .with_no_client_auth()
+        .with_single_cert(certificates(chain)?, private(key)?)
+        .map_err(said)?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// For devices: TLS 1.3 with a certificate, HTTP/2.
+///
+/// `roots`: PEM of the CAs that devices' certificates are of; `devices` says which of those are refused.
+///
+/// # Errors
+/// As of `open`.
+pub fn mutual(
+    chain: &[u8],
+    key: &[u8],
+    roots: &[u8],
+    devices: &Arc<Devices>,
+) -> Result<Arc<ServerConfig>, String> {
+    let (provider, key) = (provider(), private(key)?);
+    let mut store = RootCertStore::empty();
+    for certificate in certificates(roots)? {
+        store.add(certificate).map_err(said)?;
     }
     let verifier =
-        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| "no PEM private key")?;
+        WebPkiClientVerifier::builder_with_provider(Arc::new(store), Arc::clone(&provider));
+    let verifier = Verifier {
+        chains: verifier.build().map_err(said)?,
+        devices: Arc::clone(devices),
+    };
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(said)?
-        .with_client_cert_verifier(verifier.build().map_err(said)?)
+        .with_client_cert_verifier(Arc::new(verifier))
         .with_single_cert(certificates(chain)?, key)
         .map_err(said)?;
     config.alpn_protocols = vec![b"h2".to_vec()];
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
+}
+
+fn private(key: &[u8]) -> Result<PrivateKeyDer<'static>, &'static str> {
+    PrivateKeyDer::from_pem_slice(key).map_err(|_| "no PEM private key")
 }
 
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
@@ -40,4 +83,56 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
 
 fn said(error: impl ToString) -> String {
     error.to_string()
+}
+
+/// A chain to one of the CAs, and no certificate that is refused.
+#[derive(Debug)]
+struct Verifier {
+    chains: Arc<dyn ClientCertVerifier>,
+    devices: Arc<Devices>,
+}
+
+impl ClientCertVerifier for Verifier {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.chains.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let verified = self
+            .chains
+            .verify_client_cert(certificate, intermediates, now)?;
+        match self.devices.may_connect(&fingerprint(certificate)) {
+            true => Ok(verified),
+            false => Err(CertificateError::Revoked.into()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chains
+            .verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chains
+            .verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.chains.supported_verify_schemes()
+    }
 }

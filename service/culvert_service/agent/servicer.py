@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
 
@@ -16,6 +15,7 @@ from culvert_proto.grpc_errors import stream, unary
 from culvert_service.agent import caller, messages
 from culvert_service.agent.caller import Who
 from culvert_service.agent.handover import Handover, serving
+from culvert_service.audit.log import acting
 from culvert_service.controllers.calls import Serve
 from culvert_service.database import repeated
 from culvert_service.dns.managed import ManagedZones
@@ -26,7 +26,6 @@ from culvert_service.identity.renewal import Renewal
 from culvert_service.identity.service import Identity, Now
 from culvert_service.resources import repository as resources
 from culvert_service.resources.name import NAME_MAX
-from culvert_service.rest.rate import Limiter
 from culvert_service.sessions.opening import OpenRequest
 from culvert_service.sessions.service import Tunnels
 from culvert_service.watch.hub import GatewayMoved, Hub, Message, ProfileChanged, SaExpiring, TunnelClosed
@@ -54,7 +53,6 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         pushes: Pushes,
         handover: Handover,
         denials: Denials,
-        limiter: Limiter,
         *,
         managed_zones: ManagedZones,
         protected_prefixes: Sequence[str],
@@ -70,7 +68,6 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         self._pushes = pushes
         self._handover = handover
         self._denials = denials
-        self._limiter = limiter
         self._managed_zones = managed_zones
         self._protected_prefixes = protected_prefixes
         self._now = now
@@ -81,7 +78,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         self, request: agent_pb2.WatchRequest, context: Context
     ) -> AsyncIterator[agent_pb2.WatchResponse]:
         # What this names lasts as long as the stream, for each of thousands.
-        who = await self._caller(context)
+        who = caller.who(context)
         device_id = await self._seen(who, request)
         del request
         watcher = self._hub.open(device_id)
@@ -109,7 +106,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def ProveCode(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.ProveCodeRequest, context: Context
     ) -> agent_pb2.ProveCodeResponse:
-        proof = await self._authenticators.prove((await self._caller(context)).fingerprint, request.code)
+        proof = await self._authenticators.prove(caller.who(context).fingerprint, request.code)
         return agent_pb2.ProveCodeResponse(
             code_valid_until=int(proof.until.timestamp()), recovery_codes_left=proof.recovery_codes_left
         )
@@ -118,7 +115,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def OpenTunnel(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.OpenTunnelRequest, context: Context
     ) -> agent_pb2.OpenTunnelResponse:
-        who = await self._caller(context)
+        who = caller.who(context)
         return await repeated(lambda: self._open_anywhere(who, request))
 
     async def _open_anywhere(
@@ -144,7 +141,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def RenewSa(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.RenewSaRequest, context: Context
     ) -> agent_pb2.RenewSaResponse:
-        who = await self._caller(context)
+        who = caller.who(context)
         try:
             return await repeated(lambda: self._renew(who, request))
         except ElsewhereError as elsewhere:
@@ -154,7 +151,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def ActivateSa(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.ActivateSaRequest, context: Context
     ) -> agent_pb2.ActivateSaResponse:
-        who = await self._caller(context)
+        who = caller.who(context)
         try:
             return await repeated(lambda: self._activate(who, request))
         except ElsewhereError as elsewhere:
@@ -164,7 +161,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def CloseTunnel(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.CloseTunnelRequest, context: Context
     ) -> agent_pb2.CloseTunnelResponse:
-        who, tunnel_id = await self._caller(context), _tunnel_id(request.tunnel_id)
+        who, tunnel_id = caller.who(context), _tunnel_id(request.tunnel_id)
         if request.reason not in _CLOSE_REASONS:
             raise CulvertError(Reason.REQUEST_INVALID, why="reason is not one that a device closes for")
         why = CulvertError(Reason(request.reason))
@@ -176,7 +173,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def RenewCertificate(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.RenewCertificateRequest, context: Context
     ) -> agent_pb2.RenewCertificateResponse:
-        renewed = await self._renewal.renew((await self._caller(context)).fingerprint, request.csr_pem)
+        renewed = await self._renewal.renew(caller.who(context).fingerprint, request.csr_pem)
         return agent_pb2.RenewCertificateResponse(
             certificate_pem=renewed.certificate_pem, ca_pem=renewed.ca_pem
         )
@@ -189,14 +186,14 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             **serving(agent_pb2.ActivateSaRequest, self._activate),
         }
 
-    async def _caller(self, context: Context) -> Who:
-        """Who calls, once for each call. Raises CulvertError RATE_LIMITED."""
-        who = caller.who(context)
-        if seconds := self._limiter.take(who.fingerprint.hex(), time.monotonic()):
-            error = CulvertError(Reason.RATE_LIMITED, seconds=seconds)
-            await self._denials.tell(who.fingerprint, "device.call", error)
-            raise error
-        return who
+    async def limited(self, fingerprint: bytes, address: str, count: int) -> None:
+        """So many calls of the device were refused before they came here, because it calls too often."""
+        who = Who(fingerprint, address)
+        acting.set(who.actor())
+        for _ in range(count):
+            await self._denials.tell(
+                who.fingerprint, "device.call", CulvertError(Reason.RATE_LIMITED, seconds=1)
+            )
 
     async def _open(
         self, who: Who, request: agent_pb2.OpenTunnelRequest, failed: frozenset[str] = frozenset()

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Sequence
 
 from culvert_db import (
+    REVOCATIONS_CHANNEL,
     Device,
     DeviceState,
     Direct,
@@ -20,7 +21,7 @@ from culvert_db import (
     doubted,
     from_json,
 )
-from sqlalchemy import LargeBinary, bindparam, delete, func, select, update
+from sqlalchemy import LargeBinary, bindparam, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager
 
@@ -168,6 +169,24 @@ async def revoke(session: AsyncSession, device_id: uuid.UUID, now: datetime.date
         .values(state=DeviceState.REVOKED, revoked_at=now, code_proven_at=None, code_valid_until=None)
         .returning(Device)
     )
+
+
+async def tell_revocations(session: AsyncSession) -> None:
+    """Each controller looks for what is revoked, once this transaction has ended."""
+    await session.execute(select(func.pg_notify(REVOCATIONS_CHANNEL, "")))
+
+
+async def revoked(
+    session: AsyncSession, since: datetime.datetime | None, now: datetime.datetime
+) -> list[bytes]:
+    """The fingerprints of revoked devices' certificates that have not expired: of all, or of those revoked `since`."""
+    query = select(Device.fingerprint, Device.next_fingerprint).where(
+        Device.state == DeviceState.REVOKED,
+        or_(Device.certificate_expires_at > now, Device.next_expires_at > now),
+    )
+    if since is not None:
+        query = query.where(Device.revoked_at >= since)
+    return [one for row in await session.execute(query) for one in row if one is not None]
 
 
 async def totp_for_update(session: AsyncSession, device_id: uuid.UUID) -> Totp | None:

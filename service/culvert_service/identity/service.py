@@ -168,6 +168,7 @@ class Identity:
             audit.tell(session, Line("device.revoke", f"device/{device_id}", {"name": device.name}))
             end = End(CulvertError(Reason.DEVICE_REVOKED, device=device.name))
             await self._pushes.tell(session, [(device_id, end)])
+            await repository.tell_revocations(session)
         self._hub.tell(device_id, end)
         closed = await close_tunnels(device_id)
         _log.info("device revoked", extra={"device": str(device_id), "tunnels_closed": closed})

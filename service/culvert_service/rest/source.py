@@ -6,5 +6,5 @@ from fastapi import Request
 
 
 def source(request: Request) -> str | None:
-    """The connection's address. Headers of proxies are not believed: anyone can send them."""
+    """The connection's address, or what a proxy of `trusted_proxies` says of it: the front of the port has decided."""
     return request.client.host if request.client else None

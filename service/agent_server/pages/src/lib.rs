@@ -10,6 +10,15 @@ const PAGE: usize = 4096;
 /// Bytes that are mapped at once.
 const REGION: usize = 4 << 20;
 
+/// Gives the system what its allocator keeps of freed memory, which after a flood may be most of it. Takes milliseconds.
+pub fn give_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it takes no pointer, and may be called at any time.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// For `#[global_allocator]`: layouts of a buffer's size get pages, all others are the system's.
 pub struct Pages {
     slots: [Mutex<Slots>; 2],

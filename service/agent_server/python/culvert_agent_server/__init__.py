@@ -1,5 +1,19 @@
-"""The gRPC server that devices call: its connections are Rust's, its methods Python's."""
+"""What stands before the controller's two ports: connections, TLS and limits are Rust's, methods and requests Python's."""
 
-from culvert_agent_server.server import Around, Context, Server, Shown
+from culvert_agent_server._native import BODY_MAX, HEAD_MAX, REQUEST_MAX
+from culvert_agent_server.rest import Problems, RestServer
+from culvert_agent_server.server import Around, Context, Ends, Limits, Server, Shown
 
-__all__ = ["Around", "Context", "Server", "Shown"]
+__all__ = [
+    "BODY_MAX",
+    "HEAD_MAX",
+    "REQUEST_MAX",
+    "Around",
+    "Context",
+    "Ends",
+    "Limits",
+    "Problems",
+    "RestServer",
+    "Server",
+    "Shown",
+]

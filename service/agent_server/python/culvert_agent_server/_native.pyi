@@ -1,28 +1,46 @@
 """TLS and HTTP/2 without Python: src/python.rs."""
 
-from typing import final
+from typing import Final, final
+
+REQUEST_MAX: Final[int]
+"""Bytes of a device's request."""
+HEAD_MAX: Final[int]
+"""Bytes of an HTTP request's line and headers."""
+BODY_MAX: Final[int]
+"""Bytes of an HTTP request's body that are handed over; the application takes less."""
 
 @final
 class Server:
     """Listens, in a thread of its own, from here to `close`. Raises OSError; ValueError for what cannot be shown."""
 
     def __new__(
-        cls, host: str, port: int, handshake_seconds: float, chain: bytes, key: bytes, devices: bytes
+        cls,
+        host: str,
+        port: int,
+        handshake_seconds: float,
+        files: int,
+        calls_per_second: float,
+        too_large: tuple[int, str, bytes],
+        too_often: tuple[int, str, bytes],
+        chain: bytes,
+        key: bytes,
+        roots: bytes,
     ) -> Server: ...
     @property
     def port(self) -> int: ...
     def fileno(self) -> int:
         """Readable while there is something to take."""
 
-    def take(self) -> list[tuple[int, Call | bool | None]]:
+    def take(self) -> list[tuple[int, Call | bool | Limited | Condition | None]]:
         """A call's number, and what there is of it: itself; that its next message may come; that nobody waits for it.
 
-        None: the server has ended, and all connections with it.
+        None: the server has ended, and all connections with it. `Limited` and `Condition` are of no call.
         """
 
-    def show(self, chain: bytes, key: bytes, devices: bytes) -> None:
+    def show(self, chain: bytes, key: bytes, roots: bytes) -> None:
         """In handshakes from now on. Raises ValueError: what was shown before stays."""
 
+    def deny(self, fingerprints: list[bytes]) -> None: ...
     def end(self) -> None:
         """Nobody new comes; connections end with their calls."""
 
@@ -42,3 +60,57 @@ class Call:
     def send(self, message: bytes) -> None: ...
     def end(self, code: int, said: str, details: bytes) -> None:
         """`details`: a google.rpc.Status, or nothing."""
+
+@final
+class Limited:
+    """Calls of one device that were refused before Python, because they came too often."""
+
+    @property
+    def fingerprint(self) -> bytes: ...
+    @property
+    def address(self) -> str: ...
+    @property
+    def count(self) -> int: ...
+
+@final
+class Condition:
+    """What is worth a line in the log, and how often it was met since the last one."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def ended(self) -> bool: ...
+
+@final
+class RestServer:
+    """Listens, in a thread of its own, from here to `close`. Raises OSError; ValueError for what cannot be used."""
+
+    def __new__(
+        cls,
+        host: str,
+        port: int,
+        handshake_seconds: float,
+        request_seconds: float,
+        files: int,
+        strangers_calls_per_second: float,
+        trusted_proxies: list[str],
+        problems: tuple[bytes, bytes, bytes, bytes],
+        chain: bytes,
+        key: bytes,
+    ) -> RestServer: ...
+    @property
+    def port(self) -> int: ...
+    def fileno(self) -> int:
+        """Readable while there is something to take."""
+
+    def take(self) -> list[tuple[int, str] | Condition | None]:
+        """The descriptor of a request's socket, which is the taker's to close, and the address that it is from.
+
+        None: the server has ended, and all connections with it.
+        """
+
+    def show(self, chain: bytes, key: bytes) -> None: ...
+    def end(self) -> None: ...
+    def close(self) -> None: ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, Protocol
@@ -27,6 +27,20 @@ class Shown:
     chain: bytes
     key: bytes
     devices: bytes
+
+
+Ends = tuple[int, str, bytes]
+"""How a call ends that is not Python's to answer: a gRPC code, a text, and a serialized google.rpc.Status."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`files` is RLIMIT_NOFILE, of which the connections' limits are shares; the rate is of one device."""
+
+    files: int
+    calls_per_second: float
+    too_large: Ends
+    too_often: Ends
 
 
 class Context:
@@ -68,6 +82,14 @@ class _AbortedError(Exception):
         self.said = said
 
 
+Limited = Callable[[bytes, str, int], Coroutine[Any, Any, None]]
+"""Gets a certificate's fingerprint, the address that it calls from, and how many of its calls came too often."""
+
+
+async def _unheard(_fingerprint: bytes, _address: str, _count: int) -> None:
+    pass
+
+
 Around = Callable[[str, Context], AbstractContextManager[None]]
 """Gets the method as "package.Service/Method", and is entered around its one answer."""
 
@@ -79,11 +101,31 @@ class Server:
     """
 
     def __init__(
-        self, host: str, port: int, shown: Shown, *, handshake_seconds: float, around: Sequence[Around] = ()
+        self,
+        host: str,
+        port: int,
+        shown: Shown,
+        limits: Limits,
+        *,
+        handshake_seconds: float,
+        around: Sequence[Around] = (),
     ) -> None:
-        self._native = _native.Server(host, port, handshake_seconds, shown.chain, shown.key, shown.devices)
+        self._native = _native.Server(
+            host,
+            port,
+            handshake_seconds,
+            limits.files,
+            limits.calls_per_second,
+            limits.too_large,
+            limits.too_often,
+            shown.chain,
+            shown.key,
+            shown.devices,
+        )
         self.port = self._native.port
         self._around = around
+        self._limited: Limited = _unheard
+        self._telling: set[asyncio.Task[None]] = set()
         self._methods: dict[str, _Method] = {}
         self._calls: dict[int, _Call] = {}
         self._ended = asyncio.Event()
@@ -101,7 +143,12 @@ class Server:
         """To who connects from now on. Raises ValueError: what was shown before stays."""
         self._native.show(shown.chain, shown.key, shown.devices)
 
-    def start(self) -> None:
+    def deny(self, fingerprints: Sequence[bytes]) -> None:
+        """Certificates whose handshakes fail from now on, but for one in two seconds, which hears from its call why."""
+        self._native.deny(list(fingerprints))
+
+    def start(self, limited: Limited | None = None) -> None:
+        self._limited = limited or _unheard
         asyncio.get_running_loop().add_reader(self._native.fileno(), self._look)
 
     async def stop(self, grace_seconds: float) -> None:
@@ -119,18 +166,27 @@ class Server:
     def _look(self) -> None:
         for number, news in self._native.take():
             if isinstance(news, _native.Call):
-                call = self._calls[number] = _Call(news, self._methods.get(news.path), self._around)
+                call = self._calls[number] = _Call(self, news, self._methods.get(news.path), self._around)
                 call.task.add_done_callback(lambda _, number=number: self._calls.pop(number))
             elif news is None:
                 self._ended.set()
+            elif isinstance(news, _native.Limited):
+                task = asyncio.create_task(self._limited(news.fingerprint, news.address, news.count))
+                self._telling.add(task)
+                task.add_done_callback(self._telling.discard)
+            elif isinstance(news, _native.Condition):
+                log_condition("agent", news)
             elif call := self._calls.get(number):
                 call.taken() if news else call.task.cancel()
 
 
 class _Call:
-    __slots__ = ("_around", "_call", "_method", "_taken", "task")
+    __slots__ = ("_around", "_call", "_method", "_server", "_taken", "task")
 
-    def __init__(self, call: _native.Call, method: _Method | None, around: Sequence[Around]) -> None:
+    def __init__(
+        self, server: Server, call: _native.Call, method: _Method | None, around: Sequence[Around]
+    ) -> None:
+        self._server = server
         self._call = call
         self._method = method
         self._around = around
@@ -150,6 +206,9 @@ class _Call:
             code = grpc.StatusCode.OK
         except _AbortedError as aborted:
             code, said = aborted.code, aborted.said
+            if code is grpc.StatusCode.UNAUTHENTICATED:
+                # Nobody's certificate, though of our CA: that of a device that was deleted.
+                self._server.deny([context.fingerprint])
         except Exception as error:
             _log.exception("a call failed", exc_info=error)
             code = grpc.StatusCode.INTERNAL
@@ -182,3 +241,13 @@ class _Call:
                 # Or it would be kept until the next one, which is made when the connection takes it.
                 del answer
                 await self._taken
+
+
+def log_condition(port: str, condition: _native.Condition) -> None:
+    """One line when it begins, one in a minute while it lasts, one when it has ended."""
+    _log.warning(
+        "%s%s",
+        condition.name,
+        ", which has ended" if condition.ended else "",
+        extra={"port": port, "count": condition.count},
+    )

@@ -104,6 +104,7 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_BODY_TOO_LARGE: _Reason.ValueType  # 72
     REASON_BODY_LATE: _Reason.ValueType  # 73
     REASON_MEDIA_TYPE_UNSUPPORTED: _Reason.ValueType  # 74
+    REASON_REQUEST_MALFORMED: _Reason.ValueType  # 79
     REASON_ADDRESS_COLLISION: _Reason.ValueType  # 80
     """What stands in the way, further."""
     REASON_DNS_REBINDING: _Reason.ValueType  # 81
@@ -208,6 +209,7 @@ REASON_METHOD_NOT_ALLOWED: Reason.ValueType  # 71
 REASON_BODY_TOO_LARGE: Reason.ValueType  # 72
 REASON_BODY_LATE: Reason.ValueType  # 73
 REASON_MEDIA_TYPE_UNSUPPORTED: Reason.ValueType  # 74
+REASON_REQUEST_MALFORMED: Reason.ValueType  # 79
 REASON_ADDRESS_COLLISION: Reason.ValueType  # 80
 """What stands in the way, further."""
 REASON_DNS_REBINDING: Reason.ValueType  # 81

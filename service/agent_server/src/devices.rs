@@ -1,0 +1,260 @@
+//! What each device may have of this process: connections, calls under way, calls a second; and certificates that are
+//! refused.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use aws_lc_rs::digest;
+use culvert_admission::{Buckets, Rate};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+/// SHA-256 of a certificate's DER.
+pub type Fingerprint = [u8; 32];
+
+/// Connections of one certificate: a device that roams has a new one before the old one is known to be dead.
+const CONNECTIONS: usize = 8;
+/// Calls of one certificate that are under way, on all of its connections.
+const CALLS: usize = 64;
+/// Calls of one certificate that wait for Python's first word.
+const AT_ONCE: usize = 8;
+/// A certificate that is refused may connect once in so long, for Python to tell it why, and for no longer. Otherwise its
+/// handshake fails.
+const TOLD_EVERY: Duration = Duration::from_secs(2);
+
+/// Calls that were refused because a device called too often.
+pub struct Limited {
+    pub fingerprint: Fingerprint,
+    pub address: IpAddr,
+    pub count: u64,
+}
+
+#[derive(Debug)]
+pub struct Devices {
+    most: usize,
+    state: Mutex<State>,
+}
+
+struct State {
+    rates: Buckets<Fingerprint>,
+    next: u64,
+    connections: usize,
+    devices: HashMap<Fingerprint, Device>,
+    denied: HashMap<Fingerprint, Denied>,
+    limited: HashMap<Fingerprint, (IpAddr, u64)>,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.debug_struct("State").finish_non_exhaustive()
+    }
+}
+
+struct Device {
+    /// The oldest first.
+    connections: VecDeque<(u64, oneshot::Sender<()>)>,
+    calls: usize,
+    turns: Arc<Semaphore>,
+}
+
+struct Denied {
+    since: Instant,
+    /// When it was let in last.
+    told: Option<Instant>,
+}
+
+impl Denied {
+    /// From then on it may connect again, and what it has is cut.
+    fn over(&self, now: Instant) -> bool {
+        now >= self.told.unwrap_or(self.since) + TOLD_EVERY
+    }
+}
+
+pub fn fingerprint(certificate: &[u8]) -> Fingerprint {
+    let mut fingerprint = [0; 32];
+    fingerprint.copy_from_slice(digest::digest(&digest::SHA256, certificate).as_ref());
+    fingerprint
+}
+
+impl Devices {
+    /// `most` connections of all devices; `rate` is of one device's calls.
+    pub fn new(most: usize, rate: Rate) -> Self {
+        Self {
+            most,
+            state: Mutex::new(State {
+                rates: Buckets::new(rate),
+                next: 0,
+                connections: 0,
+                devices: HashMap::new(),
+                denied: HashMap::new(),
+                limited: HashMap::new(),
+            }),
+        }
+    }
+
+    /// In the handshake.
+    pub fn may_connect(&self, fingerprint: &Fingerprint) -> bool {
+        let now = Instant::now();
+        match self.state().denied.get_mut(fingerprint) {
+            Some(denied) if denied.told.is_some() && !denied.over(now) => false,
+            Some(denied) => {
+                denied.told = Some(now);
+                true
+            }
+            None => true,
+        }
+    }
+
+    /// From now on. What is under way has a moment to be told why.
+    pub fn deny(&self, fingerprint: Fingerprint) {
+        let now = Instant::now();
+        let denied = Denied {
+            since: now,
+            told: None,
+        };
+        self.state().denied.entry(fingerprint).or_insert(denied);
+    }
+
+    /// Cuts what certificates that are refused have had for long enough.
+    pub fn cut_denied(&self) {
+        let now = Instant::now();
+        let mut state = self.state();
+        let State {
+            denied,
+            devices,
+            connections,
+            ..
+        } = &mut *state;
+        for (fingerprint, device) in devices {
+            let denied = denied.get(fingerprint);
+            if denied.is_some_and(|denied| denied.over(now)) {
+                *connections -= device.connections.len();
+                device.connections.clear();
+            }
+        }
+    }
+
+    /// A new connection of that certificate, and what is awaited for its end. Where there are too many, the certificate's
+    /// own oldest one ends; no other's does.
+    pub fn connect(
+        self: &Arc<Self>,
+        fingerprint: Fingerprint,
+    ) -> Option<(Seat, oneshot::Receiver<()>)> {
+        let (ends, ended) = oneshot::channel();
+        let mut state = self.state();
+        let full = state.connections >= self.most;
+        let number = state.next;
+        let device = state.devices.entry(fingerprint).or_insert_with(|| Device {
+            connections: VecDeque::new(),
+            calls: 0,
+            turns: Arc::new(Semaphore::new(AT_ONCE)),
+        });
+        if full || device.connections.len() >= CONNECTIONS {
+            if device.connections.is_empty() {
+                if device.calls == 0 {
+                    state.devices.remove(&fingerprint);
+                }
+                return None;
+            }
+            device.connections.pop_front();
+            state.connections -= 1;
+        }
+        if let Some(device) = state.devices.get_mut(&fingerprint) {
+            device.connections.push_back((number, ends));
+        }
+        state.connections += 1;
+        state.next += 1;
+        let seat = Seat {
+            devices: Arc::clone(self),
+            fingerprint,
+            number,
+        };
+        Some((seat, ended))
+    }
+
+    /// A call of that device: none when it calls too often, or has too many under way.
+    pub fn call(self: &Arc<Self>, fingerprint: Fingerprint, address: IpAddr) -> Option<Call> {
+        let now = Instant::now();
+        let mut state = self.state();
+        let under_way = state.devices.get(&fingerprint).map_or(0, |it| it.calls);
+        if under_way < CALLS && state.rates.take(fingerprint, 1.0, now) {
+            let device = state.devices.get_mut(&fingerprint)?;
+            device.calls += 1;
+            return Some(Call {
+                devices: Arc::clone(self),
+                fingerprint,
+                turns: Arc::clone(&device.turns),
+            });
+        }
+        state.limited.entry(fingerprint).or_insert((address, 0)).1 += 1;
+        None
+    }
+
+    /// Those refused since the last time.
+    pub fn limited(&self) -> Vec<Limited> {
+        let limited = std::mem::take(&mut self.state().limited);
+        let each = limited.into_iter();
+        each.map(|(fingerprint, (address, count))| Limited {
+            fingerprint,
+            address,
+            count,
+        })
+        .collect()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A device's connection.
+pub struct Seat {
+    devices: Arc<Devices>,
+    fingerprint: Fingerprint,
+    number: u64,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut state = self.devices.state();
+        let Some(device) = state.devices.get_mut(&self.fingerprint) else {
+            return;
+        };
+        let before = device.connections.len();
+        device
+            .connections
+            .retain(|(number, _)| *number != self.number);
+        let left = before - device.connections.len();
+        if device.connections.is_empty() && device.calls == 0 {
+            state.devices.remove(&self.fingerprint);
+        }
+        state.connections -= left;
+    }
+}
+
+/// A call that is under way.
+pub struct Call {
+    devices: Arc<Devices>,
+    fingerprint: Fingerprint,
+    turns: Arc<Semaphore>,
+}
+
+impl Call {
+    /// Its turn in Python.
+    pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.turns).acquire_owned().await.ok()
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let mut state = self.devices.state();
+        if let Some(device) = state.devices.get_mut(&self.fingerprint) {
+            device.calls -= 1;
+            if device.connections.is_empty() && device.calls == 0 {
+                state.devices.remove(&self.fingerprint);
+            }
+        }
+    }
+}

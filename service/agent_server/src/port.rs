@@ -1,0 +1,240 @@
+//! The connections of one port: who is admitted, who goes, and what Python is told of it.
+
+use std::future::Future;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use culvert_admission::{Admission, Forwarded, Id, Limits, Log, Rate, Report};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+
+use crate::news::Board;
+
+/// After the operating system refused a connection, most likely for want of file descriptors.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How often what has been silent for too long is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// A peer that acknowledges nothing for so long is gone.
+pub const SILENCE: Duration = Duration::from_secs(20);
+/// Connections that the kernel completes before we take them; it has a limit of its own.
+const BACKLOG: i32 = 4096;
+
+/// What is worth a line in the log, once and not each time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Condition {
+    /// A connection was refused, or one went for it.
+    Connections,
+    /// Somebody did not come to the end of TLS's handshake.
+    Handshakes,
+    /// The operating system refused a connection.
+    Descriptors,
+    /// A source asked more often than it may.
+    Requests,
+}
+
+impl Condition {
+    const ALL: [Self; 4] = [
+        Self::Connections,
+        Self::Handshakes,
+        Self::Descriptors,
+        Self::Requests,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Connections => "connection limit reached",
+            Self::Handshakes => "handshakes failed",
+            Self::Descriptors => "connections not accepted by the system",
+            Self::Requests => "requests limited",
+        }
+    }
+}
+
+pub struct Told {
+    pub condition: Condition,
+    pub report: Report,
+}
+
+pub struct Port<N> {
+    admission: Mutex<Admission<oneshot::Sender<()>>>,
+    logs: Mutex<[Log; 4]>,
+    forwarded: Forwarded,
+    board: Arc<Board<N>>,
+}
+
+impl<N: From<Told> + Send + 'static> Port<N> {
+    pub fn new(limits: Limits, rate: Rate, forwarded: Forwarded, board: Arc<Board<N>>) -> Self {
+        Self {
+            admission: Mutex::new(Admission::new(limits, rate)),
+            logs: Mutex::default(),
+            forwarded,
+            board,
+        }
+    }
+
+    pub fn forwarded(&self) -> &Forwarded {
+        &self.forwarded
+    }
+
+    pub fn met(&self, condition: Condition) {
+        let report = self.logs()[condition as usize].met(Instant::now());
+        self.tell(condition, report);
+    }
+
+    fn tell(&self, condition: Condition, report: Option<Report>) {
+        if let Some(report) = report {
+            self.board.tell(Told { condition, report }.into());
+        }
+    }
+
+    fn look(&self) {
+        let now = Instant::now();
+        drop(self.admission().expire(now));
+        for condition in Condition::ALL {
+            let report = self.logs()[condition as usize].due(now);
+            if report.is_some_and(|report| report.ended) {
+                // What a flood needed is nobody's any more.
+                culvert_pages::give_back();
+            }
+            self.tell(condition, report);
+        }
+    }
+
+    /// The place of a connection, which owes its handshake, and what is awaited for its end.
+    fn admit(
+        self: &Arc<Self>,
+        peer: SocketAddr,
+        patience: Duration,
+    ) -> Option<(Place<N>, oneshot::Receiver<()>)> {
+        let (ends, ended) = oneshot::channel();
+        let (address, now) = (peer.ip().to_canonical(), Instant::now());
+        let trusted = self.forwarded.trusts(address);
+        let admitted = self
+            .admission()
+            .admit(address, trusted, ends, now, now + patience);
+        match admitted {
+            Ok((id, gone)) => {
+                if gone.is_some() {
+                    self.met(Condition::Connections);
+                }
+                let port = Arc::clone(self);
+                Some((Place { port, id }, ended))
+            }
+            Err(_) => {
+                self.met(Condition::Connections);
+                None
+            }
+        }
+    }
+
+    fn admission(&self) -> MutexGuard<'_, Admission<oneshot::Sender<()>>> {
+        self.admission
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn logs(&self) -> MutexGuard<'_, [Log; 4]> {
+        self.logs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection's. It is given back when this is dropped.
+pub struct Place<N: From<Told> + Send + 'static> {
+    port: Arc<Port<N>>,
+    id: Id,
+}
+
+impl<N: From<Told> + Send + 'static> Place<N> {
+    pub fn busy(&self) {
+        self.port.admission().busy(self.id);
+    }
+
+    /// For no longer than `patience`.
+    pub fn silent(&self, patience: Duration) {
+        let now = Instant::now();
+        self.port.admission().silent(self.id, now, now + patience);
+    }
+
+    /// Its peer is no stranger.
+    pub fn known(&self) {
+        self.port.admission().refund(self.id);
+    }
+
+    pub fn port(&self) -> &Port<N> {
+        &self.port
+    }
+}
+
+impl<N: From<Told> + Send + 'static> Drop for Place<N> {
+    fn drop(&mut self) {
+        self.port.admission().leave(self.id);
+    }
+}
+
+/// A listener at that address; an IPv6 one of all addresses takes IPv4 as well.
+pub fn listening(host: &str, port: u16) -> io::Result<std::net::TcpListener> {
+    let address = (host, port).to_socket_addrs()?.next();
+    let address = address.ok_or(io::ErrorKind::AddrNotAvailable)?;
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    if address.is_ipv6() {
+        socket.set_only_v6(false)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Until `ending`. A connection that is admitted owes its handshake for `patience`; `serve` makes what is done with it,
+/// which ends when the connection has to go.
+pub async fn accept<N, F>(
+    listener: TcpListener,
+    port: Arc<Port<N>>,
+    patience: Duration,
+    mut ending: oneshot::Receiver<()>,
+    mut serve: impl FnMut(TcpStream, SocketAddr, Place<N>) -> F,
+) where
+    N: From<Told> + Send + 'static,
+    F: Future<Output = ()> + Send + 'static,
+{
+    let mut looks = tokio::time::interval(LOOK_EVERY);
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = looks.tick() => {
+                port.look();
+                continue;
+            }
+            _ = &mut ending => return,
+        };
+        let Ok((stream, peer)) = accepted else {
+            port.met(Condition::Descriptors);
+            tokio::time::sleep(PAUSE).await;
+            continue;
+        };
+        let Some((place, ended)) = port.admit(peer, patience) else {
+            continue;
+        };
+        let socket = SockRef::from(&stream);
+        let prepared = socket
+            .set_tcp_nodelay(true)
+            .and_then(|()| socket.set_tcp_user_timeout(Some(SILENCE)));
+        if prepared.is_ok() {
+            let served = serve(stream, peer, place);
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = served => {}
+                    _ = ended => {}
+                }
+            });
+        }
+    }
+}

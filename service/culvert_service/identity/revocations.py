@@ -1,0 +1,52 @@
+"""Certificates of revoked devices, of which the devices' port is told: their handshakes fail.
+
+Each call still looks at its device's row; this keeps what was revoked from costing anything.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+
+from culvert_db import REVOCATIONS_CHANNEL, Sessions
+
+from culvert_service.identity import repository
+from culvert_service.periodic import Periodic
+
+_LOOK_SECONDS = 30.0
+# Transactions that began before the last look and ended after it.
+_OVERLAP = datetime.timedelta(minutes=2)
+
+Deny = Callable[[Sequence[bytes]], None]
+
+
+class Revocations:
+    channel = REVOCATIONS_CHANNEL
+
+    def __init__(self, sessions: Sessions, now: Callable[[], datetime.datetime]) -> None:
+        self._sessions = sessions
+        self._now = now
+        self._seen_until: datetime.datetime | None = None
+        self._looks = Periodic("revocations", self._look, _LOOK_SECONDS)
+        self._deny: Deny | None = None
+
+    async def start(self, deny: Deny) -> None:
+        """`deny` gets the fingerprints of certificates; before this returns, of all that are revoked."""
+        self._deny = deny
+        await self._look()
+        self._looks.start()
+
+    async def stop(self) -> None:
+        await self._looks.stop()
+
+    def hear(self, _payload: str | None) -> None:
+        """For the listener."""
+        self._looks.wake()
+
+    async def _look(self) -> None:
+        now = self._now()
+        async with self._sessions() as session:
+            revoked = await repository.revoked(session, self._seen_until, now)
+        self._seen_until = now - _OVERLAP
+        if self._deny is not None:
+            self._deny(revoked)
