@@ -27,6 +27,7 @@ import dns_zone
 import esp
 import failover
 import first_reply
+import flood
 import hash
 import lab
 import p4runtime_inserts
@@ -48,7 +49,15 @@ NAMES = (
     *(*lab.NAMES, *daemon.NAMES, "first_reply_ms", *tray.NAMES),
     *("esp_1400_mbit_s", *hash.NAMES, *pipeline.NAMES, *p4runtime_inserts.NAMES),
     *(*site_to_site.NAMES, "scale_ratio", "rekey_lost", *client_rekey.NAMES, "dns_1000_s"),
-    *(*setups.NAMES, *watchers.NAMES, "reconcile_100k_s", "failover_ms", "roam_ms", "revoke_ms"),
+    *(
+        *setups.NAMES,
+        *watchers.NAMES,
+        *flood.NAMES,
+        "reconcile_100k_s",
+        "failover_ms",
+        "roam_ms",
+        "revoke_ms",
+    ),
     *console_pages.NAMES,
 )
 
@@ -86,6 +95,8 @@ async def measure(names: list[str]) -> list[Figure]:
         figures += await setups.measure(wanted)
     if wanted := [name for name in watchers.NAMES if name in names]:
         figures += await watchers.measure(wanted)
+    if wanted := [name for name in flood.NAMES if name in names]:
+        figures += await flood.measure(wanted)
     if "reconcile_100k_s" in names:
         figures += await reconcile.measure()
     if "failover_ms" in names:

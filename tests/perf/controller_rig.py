@@ -133,10 +133,15 @@ class Client:
     """One device's connection."""
 
     def __init__(self, address: str, credentials: grpc.ChannelCredentials) -> None:
+        self._address, self._credentials = address, credentials
         # Without it, channels with equal arguments share what they can, and that serialises them.
         options = [("grpc.use_local_subchannel_pool", 1)]
         self._channel = grpc.aio.secure_channel(address, credentials, options=options)
         self.stub = agent_pb2_grpc.AgentServiceStub(self._channel)
+
+    def again(self) -> Client:
+        """The same device, on a connection more."""
+        return Client(self._address, self._credentials)
 
     async def open(self, number: int) -> agent_pb2.OpenTunnelResponse:
         return await self.stub.OpenTunnel(agent_pb2.OpenTunnelRequest(fqdn=_fqdn(number), udp_port=4500))
@@ -157,13 +162,16 @@ class Client:
 
 
 @asynccontextmanager
-async def rig(number: int = 0) -> AsyncGenerator[Rig]:
-    """With the gateway online and RESOURCES behind it. Raises RuntimeError when a part does not start."""
+async def rig(number: int = 0, *, calls_per_second: int = 100_000) -> AsyncGenerator[Rig]:
+    """With the gateway online and RESOURCES behind it. By default a few devices stand for thousands and may call as often.
+
+    Raises RuntimeError when a part does not start.
+    """
     place = Place(number)
     with tempfile.TemporaryDirectory(prefix="culvert-bench-") as name:
         folder = Path(name)
         state = folder / "state"
-        controller = _controller(place, state, folder / "log")
+        controller = _controller(place, state, folder / "log", calls_per_second)
         switches: list[subprocess.Popen[bytes]] = []
         try:
             await _until(lambda: _serves(folder / "log"), "controller that serves")
@@ -195,11 +203,11 @@ def in_a_namespace(program: str, label: str, rigs: int = 1) -> dict[str, float]:
     return json.loads(done.stdout)
 
 
-def _controller(place: Place, state: Path, log: Path) -> subprocess.Popen[bytes]:
+def _controller(place: Place, state: Path, log: Path, calls_per_second: int) -> subprocess.Popen[bytes]:
     with log.open("wb") as out:
         return subprocess.Popen(
             [PROGRAMS / "culvert-controller", "serve"],
-            env=os.environ | _environment(place, state),
+            env=os.environ | _environment(place, state, calls_per_second),
             stderr=out,
         )
 
@@ -212,7 +220,7 @@ async def _online(admin: httpx.AsyncClient) -> bool:
     return (await admin.get(f"/gateways/{GATEWAY}")).json()["state"] == "online"
 
 
-def _environment(place: Place, state: Path) -> dict[str, str]:
+def _environment(place: Place, state: Path, calls_per_second: int) -> dict[str, str]:
     return {
         "CULVERT_STATE_DIR": str(state),
         "CULVERT_REST_LISTEN": place.rest,
@@ -220,8 +228,7 @@ def _environment(place: Place, state: Path) -> dict[str, str]:
         "CULVERT_MANAGED_ZONES": "corp.example",
         "CULVERT_PROTECTED_PREFIXES": "10.20.0.0/16",
         "CULVERT_REST_CALLS_PER_SECOND": "1000",
-        # A few devices stand for thousands.
-        "CULVERT_AGENT_CALLS_PER_SECOND": "100000",
+        "CULVERT_AGENT_CALLS_PER_SECOND": str(calls_per_second),
     }
 
 
