@@ -89,6 +89,15 @@ async def test_a_cut_does_not_reach_the_last_30_days_and_writes_over_no_file(
     assert (await world.rest("GET", "/audit/retention"))["removed"] == 0
 
 
+async def test_no_call_of_the_api_removes_a_line(world: World) -> None:
+    for path in ("", "/export", "/retention", "/verification", "/cuts", "/0/1"):
+        for method in ("DELETE", "PATCH", "POST", "PUT"):
+            answer = await world.admin.request(
+                method, f"/api/v1/audit{path}", json={}, headers={"If-Match": "*"}
+            )
+            assert answer.status_code in {404, 405}, (method, path, answer.text)
+
+
 async def test_a_log_that_was_changed_is_not_cut(world: World) -> None:
     await grow(world)
     async with world.sessions.begin() as session:

@@ -15,6 +15,10 @@ export function Chains() {
     queryFn: async () => body(await api.GET("/api/v1/audit/verification")),
     staleTime: Infinity,
   });
+  const retention = useQuery({
+    queryKey: ["retention"],
+    queryFn: async () => body(await api.GET("/api/v1/audit/retention")),
+  });
   if (chains.isError) return <ProblemNote error={chains.error} />;
   const { broken, lines, ends } = chains.data ?? { broken: null, lines: 0, ends: [] };
   return (
@@ -49,6 +53,12 @@ export function Chains() {
       {chains.data !== undefined && (
         <Text size="sm" c="dimmed">
           {age(chains.dataUpdatedAt, now)} ago
+        </Text>
+      )}
+      {retention.data?.kept_since != null && (
+        <Text size="sm" c="dimmed">
+          kept since {new Date(retention.data.kept_since).toLocaleDateString()}
+          {retention.data.keep_days !== null && `, for ${counted(retention.data.keep_days, "day")}`}
         </Text>
       )}
       <Button
