@@ -120,5 +120,15 @@ async def test_a_gateway_is_added_and_handed_what_it_needs(
         await shown.picture("gateway-bundle")
         await dialog.get_by_role("button", name="Done").click()
         await expect(page.get_by_role("heading", name="gw-berlin")).to_be_visible()
+        await expect(page.get_by_text("as in its newest bundle")).to_be_visible()
+        await page.get_by_role("button", name="Bundle").click()
+        await expect(page.get_by_text("gw-berlin was given a bundle before")).to_be_visible()
+        await shown.picture("gateway-next-bundle")
+        async with page.expect_download():
+            await dialog.get_by_role("button", name="Download").click()
+        await expect(dialog.get_by_role("button", name="Download")).to_have_count(0)
+        await dialog.get_by_role("button", name="Done").click()
+        await expect(page.get_by_text("a new bundle waits to be carried there")).to_be_visible()
+        await shown.picture("gateway-keys-waiting")
         found = (await world.rest("GET", "/gateways/gw-berlin"))["lan"]["neighbours"]
         assert found == {"10.20.0.10": "02:00:00:00:02:10"}
