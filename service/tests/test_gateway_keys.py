@@ -16,11 +16,13 @@ import grpc
 import grpc.aio
 import pytest
 from cryptography import x509
+from culvert_db import IdempotencyKey
 from culvert_service.gateways import kek_rotation
 from culvert_service.gateways.key_wrap import KeyWrap
 from culvert_service.gateways.suite import Suite
 from culvert_service.sessions.roaming import Peer
 from finsy.proto import p4r, p4r_grpc
+from sqlalchemy import select, update
 
 from . import two_sites
 from .agreement import agreed
@@ -178,6 +180,20 @@ async def test_a_token_that_writes_gateways_does_not_get_their_keys(world: World
     assert await asked("gateways:write", "read") == (403, "NOT_PERMITTED")
     assert (await asked("gateway-keys:write"))[0] == 200
     assert (await asked("write"))[0] == 200
+
+
+async def test_a_repeated_request_does_not_get_a_bundle_again(world: World) -> None:
+    await world.add_gateway("gw-berlin", free_port())
+    once = {"Idempotency-Key": "bundle"}
+    assert (await world.admin.post("/api/v1/gateways/gw-berlin/bundle", headers=once)).status_code == 200
+    assert await refusal(world, "/gateways/gw-berlin/bundle", **once) == (409, "IDEMPOTENCY_KEY_BUSY")
+    async with world.sessions() as session:
+        assert await session.scalar(select(IdempotencyKey.body_ciphertext)) is None
+    async with world.sessions.begin() as session:
+        past = IdempotencyKey.claimed_at - datetime.timedelta(minutes=2)
+        await session.execute(update(IdempotencyKey).values(claimed_at=past))
+    assert (await refusal(world, "/gateways/gw-berlin/bundle", **once))[1] == "IDEMPOTENCY_ANSWER_LOST"
+    assert (await keys(world))["state"] == "settled"
 
 
 @pytest.mark.slow

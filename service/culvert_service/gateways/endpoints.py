@@ -10,6 +10,7 @@ from culvert_service.gateways.changes import Changes
 from culvert_service.gateways.schemas import BundleOut, EntriesOut, GatewayIn, GatewayOut, SampleOut
 from culvert_service.gateways.service import Gateways
 from culvert_service.rest.access import fresh_proof
+from culvert_service.rest.idempotency import given_once
 from culvert_service.rest.page import Page
 from culvert_service.rest.version import IfMatch, MayMatch, tagged
 
@@ -32,7 +33,7 @@ def router(gateways: Gateways, changes: Changes) -> APIRouter:
     @routes.post(
         "/{name}/bundle",
         summary="Give a gateway's certificate and keys, new ones each time",
-        dependencies=[Depends(fresh_proof)],
+        dependencies=[Depends(fresh_proof), Depends(given_once)],
     )
     async def bundle(name: str) -> BundleOut:
         return await gateways.bundle(name)

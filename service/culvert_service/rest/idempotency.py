@@ -58,6 +58,11 @@ class _Claim:
             raise CulvertError(Reason.IDEMPOTENCY_KEY_BUSY)
 
 
+async def given_once(request: Request) -> None:
+    """A FastAPI dependency: the answer holds secrets that are kept nowhere, so a repetition is told that it is lost."""
+    request.state.given_once = True
+
+
 class Idempotency:
     """ASGI middleware."""
 
@@ -105,7 +110,8 @@ class Idempotency:
         except BaseException:
             await self._release(caller, key)
             raise
-        if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR or answer.status_code in _NOT_KEPT:
+        faulty = answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR
+        if faulty or answer.status_code in _NOT_KEPT or getattr(request.state, "given_once", False):
             await self._release(caller, key)
         else:
             await self._keep(caller, key, answer)
