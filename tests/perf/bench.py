@@ -20,6 +20,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "dns-updater/tests"))
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tray-ui/tests"))
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tests/kernel"))
 
+import audit_log
 import client_rekey
 import console_pages
 import daemon
@@ -59,6 +60,7 @@ NAMES = (
         "revoke_ms",
     ),
     *console_pages.NAMES,
+    *audit_log.NAMES,
 )
 
 
@@ -91,6 +93,8 @@ async def measure(names: list[str]) -> list[Figure]:
         figures += await client_rekey.measure(wanted)
     if "dns_1000_s" in names:
         figures += await dns_zone.measure()
+    if wanted := [name for name in audit_log.NAMES if name in names]:
+        figures += await audit_log.measure(wanted)
     if wanted := [name for name in setups.NAMES if name in names]:
         figures += await setups.measure(wanted)
     if wanted := [name for name in watchers.NAMES if name in names]:

@@ -96,7 +96,7 @@ class Rig:
             )
             credentials = grpc.ssl_channel_credentials(self._ca_pem, self._key_pem, issued.pem)
             made.append(Client(self._place.agent, credentials))
-        engine = create_engine(EmbeddedPostgres(self._state / "postgres").url)
+        engine = create_engine(self.database_url())
         async with create_sessions(engine).begin() as session:
             session.add_all(Device(**row) for row in rows)
             if addresses:
@@ -107,6 +107,14 @@ class Rig:
                 )
         await engine.dispose()
         return made
+
+    def database_url(self) -> str:
+        """As its owner."""
+        return EmbeddedPostgres(self._state / "postgres").url
+
+    def admin(self) -> httpx.AsyncClient:
+        """A client of the REST API with every right; `async with` closes it."""
+        return _admin(self._place, self._state)
 
     def rss_mib(self) -> float:
         """Of the controller's process."""
@@ -175,10 +183,7 @@ async def rig(number: int = 0, *, calls_per_second: int = 100_000) -> AsyncGener
         switches: list[subprocess.Popen[bytes]] = []
         try:
             await _until(lambda: _serves(folder / "log"), "controller that serves")
-            headers = {"Authorization": f"Bearer {(state / 'admin-token').read_text().strip()}"}
-            tls = ssl.create_default_context(cafile=str(state / "infrastructure-ca.pem"))
-            url = f"https://{place.rest}/api/v1"
-            async with httpx.AsyncClient(base_url=url, verify=tls, headers=headers, trust_env=False) as admin:
+            async with _admin(place, state) as admin:
                 bundle = await _describe(place, admin)
                 switches.append(_sluice(place, folder / "gateway", bundle))
                 await _until(lambda: _online(admin), "gateway online")
@@ -201,6 +206,13 @@ def in_a_namespace(program: str, label: str, rigs: int = 1) -> dict[str, float]:
         command = ["ip", "netns", "exec", space, sys.executable, program]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout)
+
+
+def _admin(place: Place, state: Path) -> httpx.AsyncClient:
+    headers = {"Authorization": f"Bearer {(state / 'admin-token').read_text().strip()}"}
+    tls = ssl.create_default_context(cafile=str(state / "infrastructure-ca.pem"))
+    url = f"https://{place.rest}/api/v1"
+    return httpx.AsyncClient(base_url=url, verify=tls, headers=headers, trust_env=False)
 
 
 def _controller(place: Place, state: Path, log: Path, calls_per_second: int) -> subprocess.Popen[bytes]:
