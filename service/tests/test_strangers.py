@@ -121,13 +121,18 @@ async def test_silent_connections_keep_no_device_out_and_are_cut_off(hasty: Worl
 
 
 async def test_of_one_address_the_oldest_silent_connection_goes_and_an_administrator_comes_in(
-    world: World,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, database_url: str
 ) -> None:
-    async with silent(world.settings.rest_listen, SILENT) as readers:
+    # It is the limit that ends them.
+    monkeypatch.setattr(servers, "HANDSHAKE_SECONDS", 600.0)
+    monkeypatch.setattr(servers, "REQUEST_SECONDS", 600.0)
+    async with (
+        running(settings_in(tmp_path, database_url=database_url)) as world,
+        silent(world.settings.rest_listen, SILENT) as readers,
+    ):
         assert (await world.admin.get("/api/v1/users")).status_code == 200
         oldest = readers[: SILENT - OF_AN_ADDRESS]
         assert all(await asyncio.gather(*(ended(reader) for reader in oldest)))
-        # The youngest are there.
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.2):
                 await readers[-1].read(1)
