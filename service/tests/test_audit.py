@@ -18,11 +18,11 @@ from culvert_service.audit.line import GENESIS, Broken, Verification, canonical,
 from culvert_service.audit.log import Actor, Line, tell
 from hypothesis import given
 from hypothesis import strategies as st
+from long_log import cut_key
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from .conftest import World, refused
-from .long_log import cut_key
 from .switch import Switch
 
 slow = pytest.mark.slow

@@ -20,12 +20,12 @@ from culvert_service.controller import reading
 from culvert_service.operation import commands as operation
 from culvert_service.operation import postgres_tools
 from culvert_service.operation.backup import backup, restore
+from long_log import cut_key
 from pyotp import parse_uri
 from sqlalchemy import text, update
 
 from .authenticator import Authenticator
 from .conftest import free_port, make_csr, refused, running, settings_in
-from .long_log import cut_key
 from .test_admins import PASSWORD, browser, refusal, signed_in
 
 pytestmark = pytest.mark.slow

@@ -9,6 +9,7 @@ import socket
 import ssl
 from collections.abc import AsyncGenerator
 
+import long_log
 import pytest
 from culvert_proto import Reason
 from culvert_service.audit import export
@@ -18,7 +19,6 @@ from culvert_service.audit.log import Line, tell
 from culvert_service.audit.repository import BATCH
 from sqlalchemy import text
 
-from . import long_log
 from .conftest import World, until
 from .test_audit import check_chains
 

@@ -8,6 +8,7 @@ import hashlib
 import json
 from pathlib import Path
 
+import long_log
 import pytest
 from culvert_db import AuditCut
 from culvert_service.audit import retention
@@ -17,12 +18,11 @@ from culvert_service.audit.line import CHAINS
 from culvert_service.audit.repository import BATCH
 from culvert_service.config import ConfigurationError
 from culvert_service.pki.master_key import MasterKey
+from long_log import cut_key
 from sqlalchemy import select, text
 from sqlalchemy.exc import DBAPIError
 
-from . import long_log
 from .conftest import World, running, settings_in
-from .long_log import cut_key
 from .test_audit import check_chains
 
 pytestmark = pytest.mark.slow

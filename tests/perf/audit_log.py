@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "switch-targets/conformance"))
-sys.path.append(str(Path(__file__).resolve().parents[2] / "service/tests"))
 
 import long_log
 from controller_rig import RESOURCES, Client, Rig, in_a_namespace, rig
