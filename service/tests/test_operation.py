@@ -6,13 +6,14 @@ import datetime
 from pathlib import Path
 
 import pytest
+from culvert_db.embedded import EmbeddedPostgres
 from culvert_service.config import ConfigurationError
 from culvert_service.operation import administration
 from culvert_service.operation.commands import doctor
 from culvert_service.operation.rest_client import CallRefusedError
 from sqlalchemy import text
 
-from .conftest import World, free_port, serving
+from .conftest import World, free_port, serving, settings_in
 from .switch import Switch
 
 pytestmark = pytest.mark.slow
@@ -119,3 +120,16 @@ async def test_the_doctor_says_what_is_wrong_with_a_gateways_certificate(
     [certificate] = [line for line in found if line.startswith("certificate of ")]
     assert certificate.startswith("certificate of gw-berlin ")
     assert "not valid for 'gw-berlin'" in certificate
+
+
+async def test_the_doctor_says_why_the_embedded_database_does_not_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = settings_in(tmp_path)
+    directory = settings.state_dir / "postgres"
+    directory.mkdir(parents=True)
+    async with EmbeddedPostgres(directory):
+        pass
+    (directory / "data/PG_VERSION").write_text("17\n")
+    assert not await doctor(settings)
+    assert "belong to another release of Postgres" in capsys.readouterr().out

@@ -64,9 +64,9 @@ async def examine(settings: Settings) -> AsyncGenerator[Finding]:
             async for finding in _database(settings, sessions, keys=not files.wrong):
                 yield finding
     except (ConfigurationError, PostgresFailedError, SQLAlchemyError, OSError) as error:
-        cause = error.__cause__ or error
-        told = isinstance(cause, ConfigurationError | UntrustedDatabaseError)
-        wrong = str(cause) if told else type(error).__name__
+        telling = (ConfigurationError, PostgresFailedError, UntrustedDatabaseError)
+        named = [str(it) for it in (error, error.__cause__) if isinstance(it, telling)]
+        wrong = named[0] if named else type(error).__name__
         yield Finding(
             "database", wrong, "Check database_url and that Postgres runs; the first time, run init."
         )
