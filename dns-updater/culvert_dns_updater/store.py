@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
-from asyncpg import InterfaceError, PostgresError
+from asyncpg import InterfaceError, InternalClientError, PostgresError
 from culvert_db import (
     DNS_ZONES_CHANNEL,
     RESOURCES_CHANNEL,
@@ -282,8 +282,8 @@ async def _faults() -> AsyncGenerator[None]:
     except SQLAlchemyError as error:
         cause = cast(BaseException | None, getattr(error, "orig", None))
         raise StoreError(f"the database refused: {type(cause or error).__name__}") from error
-    except (InterfaceError, PostgresError) as error:
-        # From the driver itself: the pool handed out a connection that had died.
+    except (InterfaceError, InternalClientError, PostgresError) as error:
+        # From the driver itself: the pool handed out a connection that had died, or whose server had said that it ends.
         raise StoreError(f"the database refused: {type(error).__name__}") from error
     except UntrustedDatabaseError as error:
         raise StoreError(str(error)) from error

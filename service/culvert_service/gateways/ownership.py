@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from asyncpg import InterfaceError, PostgresError
+from asyncpg import InterfaceError, InternalClientError, PostgresError
 from culvert_db import Gateway, Sessions
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -72,7 +72,9 @@ class Ownership:
 
     async def release(self) -> None:
         """After the links have ended: others need not wait for the leases' end."""
-        with contextlib.suppress(SQLAlchemyError, PostgresError, InterfaceError, OSError):
+        with contextlib.suppress(
+            SQLAlchemyError, PostgresError, InterfaceError, InternalClientError, OSError
+        ):
             async with self._sessions.begin() as session:
                 await rows.release(session, self._me.holder)
 
