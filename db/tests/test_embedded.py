@@ -102,7 +102,7 @@ async def test_a_killed_owner_takes_its_server_along_and_loses_nothing_committed
 
 @slow
 @pytest.mark.parametrize("pause", [0.005, 0.05, 0.2])
-async def test_a_backend_dies_and_then_the_owner(tmp_path: Path, pause: float) -> None:
+async def test_the_owner_dies_while_the_server_recovers_from_a_crash(tmp_path: Path, pause: float) -> None:
     """The server gets its fast shutdown while it recovers."""
     directory = tmp_path / "pg"
     async with owned_elsewhere(directory) as owner:
@@ -116,7 +116,7 @@ async def test_a_backend_dies_and_then_the_owner(tmp_path: Path, pause: float) -
 
 
 @slow
-async def test_a_server_that_does_nothing_any_more_is_ended_after_its_owner(tmp_path: Path) -> None:
+async def test_a_hung_server_is_ended_after_its_owner(tmp_path: Path) -> None:
     directory = tmp_path / "pg"
     async with owned_elsewhere(directory) as owner:
         await keep_a_row(directory)
@@ -140,7 +140,7 @@ async def test_a_server_that_is_killed_is_started_again_each_time(tmp_path: Path
 
 
 @slow
-async def test_a_killed_server_is_followed_when_the_last_of_its_processes_has_ended(tmp_path: Path) -> None:
+async def test_the_next_server_waits_for_a_killed_servers_last_process(tmp_path: Path) -> None:
     directory = tmp_path / "pg"
     async with EmbeddedPostgres(directory):
         backend = (await keep_a_row(directory)).get_server_pid()
@@ -238,7 +238,7 @@ def _open_to_all(data: Path) -> None:
         (_open_to_all, Cause.PERMISSIONS),
     ],
 )
-async def test_files_that_no_server_starts_on_are_told_with_a_remedy(
+async def test_unusable_files_of_a_cluster_are_reported_with_a_remedy(
     tmp_path: Path, harm: Callable[[Path], None], cause: Cause
 ) -> None:
     async with EmbeddedPostgres(tmp_path / "pg"):

@@ -171,7 +171,7 @@ async def test_a_server_elsewhere_must_be_the_one_that_the_url_names(resolver: N
         ("u@127.0.0.1/d?sslmode=verify-full", "verify-full"),
     ],
 )
-def test_what_leaves_the_computer_is_verified_by_default(rest: str, mode: str) -> None:
+def test_servers_on_other_computers_are_verified_by_default(rest: str, mode: str) -> None:
     assert Tls.of(make_url(f"postgresql+asyncpg://{rest}")).mode == mode
 
 
@@ -189,7 +189,7 @@ def test_parameters_that_cannot_be_used_are_refused_at_once(parameters: str, sai
         create_engine(f"postgresql://u@db.example/d?{parameters}")
 
 
-def test_without_verification_no_name_is_asked_for() -> None:
+def test_sslmode_require_does_not_verify_the_certificate() -> None:
     context = Tls.of(make_url("postgresql+asyncpg://u@db.example/d?sslmode=require")).context()
     assert isinstance(context, ssl.SSLContext)
     assert context.verify_mode is ssl.CERT_NONE

@@ -65,7 +65,7 @@ async def test_the_role_has_the_rights_of_its_statements_and_no_others(world: Wo
         "SELECT rolpassword FROM pg_authid",
     ],
 )
-async def test_what_it_may_not_do_is_refused(world: World, statement: str) -> None:
+async def test_statements_of_other_programs_are_refused(world: World, statement: str) -> None:
     engine = create_engine(world.updater_url)
     with pytest.raises(DBAPIError, match="permission denied"):
         async with engine.begin() as connection:
@@ -109,7 +109,7 @@ async def test_an_owner_that_may_make_no_roles_is_told_the_remedy(cluster: str) 
     await engine.dispose()
 
 
-async def test_nothing_that_signs_the_owner_in_is_handed_on(world: World) -> None:
+async def test_the_owners_credentials_are_not_handed_on(world: World) -> None:
     engine = create_engine(world.database_url)
     url = f"{world.database_url}&sslcert=/owner.pem&sslkey=/owner.key&passfile=/owner&sslrootcert=/ca.pem"
     own = await dns_role.prepare(engine, url, PASSWORD)

@@ -143,7 +143,7 @@ async def shows(person: Person, made: Authenticator) -> httpx.Response:
 
 
 @slow
-async def test_a_new_password_ends_each_way_in_that_a_thief_could_have_added(world: World) -> None:
+async def test_a_new_password_ends_every_credential_a_thief_could_have_added(world: World) -> None:
     origin = world.settings.rest_url
     async with (
         signed_in(world, "ada", "owner") as ada,
@@ -212,7 +212,7 @@ def thief_of(person: Person, thief: Person) -> Person:
 
 
 @slow
-async def test_each_way_in_can_be_removed_but_the_last(world: World) -> None:
+async def test_every_credential_but_the_last_can_be_removed(world: World) -> None:
     async with signed_in(world, "ada", "auditor") as ada, browser(world, "ada") as other:
         await ada.ask("POST", "/session/recovery-codes", await proof(world, ada))
         assert refusal(await ada.ask("DELETE", "/session/password")) == (409, "LAST_SIGN_IN")
@@ -229,7 +229,7 @@ async def test_each_way_in_can_be_removed_but_the_last(world: World) -> None:
 
 
 @slow
-async def test_what_an_owner_has_made_ends_with_the_owner_unless_it_is_kept(world: World) -> None:
+async def test_a_removed_or_demoted_owner_loses_invitations_and_tokens(world: World) -> None:
     async with (
         signed_in(world, "olga", "owner") as olga,
         signed_in(world, "ada", "owner") as ada,

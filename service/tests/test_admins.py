@@ -74,7 +74,7 @@ def test_each_fifth_wrong_guess_locks_for_twice_as_long() -> None:
     assert Guesses(5 * 40 - 1).failed(NOW).locked_seconds(NOW) == guesses.FORGET.total_seconds()
 
 
-def test_each_wrong_code_from_the_fifth_on_delays_the_next_for_twice_as_long() -> None:
+def test_from_the_fifth_wrong_code_on_each_delay_is_twice_the_last() -> None:
     found, now, delays = Codes(), NOW, list[int]()
     for _ in range(15):
         found = found.failed(now)
@@ -250,7 +250,7 @@ async def passes(world: World, name: str, minutes: int) -> None:
 
 
 @slow
-async def test_wrong_codes_after_the_right_password_slow_the_account_down_from_everywhere(
+async def test_wrong_codes_after_the_password_delay_the_account_everywhere(
     world: World,
 ) -> None:
     async with signed_in(world, "ada", "owner") as ada, signed_in(world, "olga", "owner") as olga:
@@ -292,7 +292,7 @@ async def test_wrong_codes_after_the_right_password_slow_the_account_down_from_e
 
 
 @slow
-async def test_a_stranger_behind_the_same_address_does_not_lock_a_known_browser_out(world: World) -> None:
+async def test_a_stranger_at_the_same_address_does_not_lock_a_known_browser(world: World) -> None:
     async with (
         signed_in(world, "ada", "owner") as ada,
         signed_in(world, "bob", "admin") as bob,
@@ -313,7 +313,7 @@ async def test_a_stranger_behind_the_same_address_does_not_lock_a_known_browser_
 
 
 @slow
-async def test_of_sign_ins_at_once_with_one_code_one_succeeds(world: World) -> None:
+async def test_one_code_signs_in_only_one_of_several_concurrent_requests(world: World) -> None:
     async with signed_in(world, "ada", "owner") as ada, browser(world, "ada", "127.0.0.2") as thief:
         code = ada.code()
         answers = await asyncio.gather(*(one.sign_in(code=code) for one in (ada, thief, ada, thief)))
@@ -321,7 +321,7 @@ async def test_of_sign_ins_at_once_with_one_code_one_succeeds(world: World) -> N
 
 
 @slow
-async def test_wrong_codes_of_an_hour_ago_do_not_count_and_a_few_of_ones_own_are_no_news(
+async def test_wrong_codes_expire_in_an_hour_and_a_few_own_ones_give_no_notice(
     world: World,
 ) -> None:
     async with signed_in(world, "ada", "auditor") as ada:
@@ -346,7 +346,7 @@ async def test_wrong_codes_of_an_hour_ago_do_not_count_and_a_few_of_ones_own_are
 
 
 @slow
-async def test_wrong_codes_from_more_prefixes_than_are_remembered_are_all_counted(world: World) -> None:
+async def test_wrong_codes_beyond_the_remembered_prefixes_are_still_counted(world: World) -> None:
     async with signed_in(world, "ada", "auditor") as ada:
         async with world.sessions.begin() as session:
             admin = await repository.by_name(session, "ada")

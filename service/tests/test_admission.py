@@ -58,24 +58,24 @@ TOO_MUCH = {
 
 
 @given(VALUES)
-def test_what_is_json_is_read_as_it_was_written(value: object) -> None:
+def test_valid_json_is_read_as_it_was_written(value: object) -> None:
     assert strict_json.parse(json.dumps(value).encode(), 1_000) == value
     assert strict_json.parse(json.dumps(value, ensure_ascii=False).encode(), 1_000) == value
 
 
 @given(st.binary(max_size=200))
-def test_what_is_none_is_refused_and_is_no_fault(content: bytes) -> None:
+def test_invalid_json_is_refused_and_is_no_fault(content: bytes) -> None:
     with suppress(JsonError):
         strict_json.parse(content, 1_000)
 
 
 @pytest.mark.parametrize("content", TOO_MUCH.values(), ids=TOO_MUCH)
-def test_what_a_parser_could_trip_over_is_refused(content: bytes) -> None:
+def test_json_that_parsers_read_differently_is_refused(content: bytes) -> None:
     with pytest.raises(JsonError):
         strict_json.parse(content, SMALL.values)
 
 
-def test_the_bounds_are_reached_and_not_passed() -> None:
+def test_json_at_a_bound_is_read_and_json_beyond_it_is_refused() -> None:
     strict_json.parse(b"[" * DEPTH_MAX + b"]" * DEPTH_MAX, SMALL.values)
     strict_json.parse(b"[" + b"0," * (SMALL.values - 2) + b"0]", SMALL.values)
     strict_json.parse(b"9" * 20, 1)
@@ -99,7 +99,7 @@ def test_the_bounds_are_reached_and_not_passed() -> None:
         (":8443", False),
     ],
 )
-def test_tls_is_promised_for_a_name_and_for_no_address(host: str, named: bool) -> None:
+def test_hsts_is_sent_for_a_host_name_and_not_for_an_address(host: str, named: bool) -> None:
     assert is_name(host) is named
 
 
@@ -149,7 +149,7 @@ def bearer(token: str) -> str:
 
 
 @slow
-async def test_who_calls_is_told_before_the_body_has_come(world: World) -> None:
+async def test_a_caller_is_authenticated_before_its_body_is_read(world: World) -> None:
     token = await world.rest("POST", "/tokens", {"name": "ci", "scopes": ["read"]})
     size = {"Content-Type": "application/json", "Content-Length": str(32 << 20)}
     for headers, refusal in (
@@ -164,7 +164,7 @@ async def test_who_calls_is_told_before_the_body_has_come(world: World) -> None:
 
 
 @slow
-async def test_how_often_is_told_before_the_body_has_come(tmp_path: Path, database_url: str) -> None:
+async def test_the_rate_limit_is_applied_before_the_body_is_read(tmp_path: Path, database_url: str) -> None:
     few = settings_in(tmp_path, database_url=database_url, rest_strangers_calls_per_second=0.2)
     async with running(few) as world:
         size = {"Content-Type": "application/json", "Content-Length": "30000"}
@@ -198,7 +198,7 @@ async def chunks(count: int) -> AsyncIterator[bytes]:
 
 
 @slow
-async def test_a_body_beyond_its_paths_limit_is_refused_whether_it_says_its_size_or_not(world: World) -> None:
+async def test_a_body_over_its_paths_limit_is_refused_with_or_without_length(world: World) -> None:
     token = world.admin.headers["Authorization"]
     for method, path, operation in await operations(world):
         if "requestBody" not in operation:
@@ -222,7 +222,7 @@ async def test_a_body_beyond_its_paths_limit_is_refused_whether_it_says_its_size
 
 
 @slow
-async def test_a_path_takes_as_much_as_it_needs(world: World) -> None:
+async def test_a_path_accepts_a_body_as_large_as_it_needs(world: World) -> None:
     names = [f"{number:063}" for number in range(10_000)]
     asked = {"name": "writers", "members": names}
     answer = await world.admin.post("/api/v1/groups", json=asked, headers={"Idempotency-Key": "k"})
@@ -242,7 +242,7 @@ async def test_json_beyond_the_bounds_is_a_typed_refusal(world: World, path: str
 
 
 @slow
-async def test_what_is_not_plain_json_is_not_read(world: World) -> None:
+async def test_a_body_that_is_not_declared_as_plain_json_is_not_read(world: World) -> None:
     bob = b'{"name": "bob", "email": "bob@corp.example"}'
     for headers in (
         {},
@@ -265,7 +265,7 @@ async def test_what_is_not_plain_json_is_not_read(world: World) -> None:
 
 
 @slow
-async def test_a_body_that_does_not_come_is_not_waited_for(
+async def test_a_body_that_does_not_arrive_in_time_is_refused(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(admission, "BODY_SECONDS", 1.0)
@@ -276,7 +276,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
 
 
 @slow
-async def test_a_method_that_a_path_does_not_have_is_405_and_the_answer_says_which_it_has(
+async def test_a_wrong_method_gets_405_and_the_allowed_methods(
     world: World,
 ) -> None:
     allowed: dict[str, set[str]] = {}
@@ -306,7 +306,7 @@ async def test_a_method_that_a_path_does_not_have_is_405_and_the_answer_says_whi
 
 
 @slow
-async def test_every_answer_keeps_a_browser_to_itself(world: World) -> None:
+async def test_every_answer_carries_the_browser_security_headers(world: World) -> None:
     named = {"Host": "culvert.corp.example:8443"}
     for path in (
         "/",

@@ -233,7 +233,9 @@ async def test_a_stream_that_nobody_reads_makes_no_more(place: Place, channel: A
     call.cancel()
 
 
-async def test_who_goes_ends_what_was_done_for_him(place: Place, device: PrivateKey, channel: Any) -> None:
+async def test_a_client_that_disconnects_ends_the_work_of_its_request(
+    place: Place, device: PrivateKey, channel: Any
+) -> None:
     methods = place.methods
     assert await code(place.ask(channel, "wait", seconds=0.3)) is grpc.StatusCode.DEADLINE_EXCEEDED
     async with asyncio.timeout(PATIENCE_SECONDS):
@@ -342,7 +344,7 @@ async def test_a_stream_that_waits_keeps_no_message(place: Place, channel: Any) 
     call.cancel()
 
 
-async def test_of_too_many_connections_of_a_certificate_the_oldest_goes(
+async def test_too_many_connections_of_one_certificate_close_the_oldest(
     place: Place, device: PrivateKey, channel: Any
 ) -> None:
     waits = asyncio.create_task(place.ask(channel, "wait", seconds=60))
@@ -358,7 +360,7 @@ async def test_of_too_many_connections_of_a_certificate_the_oldest_goes(
         await one.close()
 
 
-async def test_a_device_has_so_many_calls_under_way_on_all_of_its_connections(
+async def test_a_devices_concurrent_calls_are_limited_over_all_connections(
     place: Place, device: PrivateKey
 ) -> None:
     channels: list[Any] = [place.channel(device) for _ in range(2)]
@@ -372,7 +374,7 @@ async def test_a_device_has_so_many_calls_under_way_on_all_of_its_connections(
         await one.close()
 
 
-async def test_calls_that_come_too_often_do_not_reach_python_which_is_told_how_many_they_were(
+async def test_calls_over_the_rate_do_not_reach_python_but_are_counted(
     tmp_path: Path,
 ) -> None:
     told: list[tuple[bytes, str, int]] = []
@@ -401,7 +403,7 @@ async def test_calls_that_come_too_often_do_not_reach_python_which_is_told_how_m
     await place.server.stop(0.1)
 
 
-async def test_a_certificate_that_is_denied_may_hear_why_and_is_refused_in_the_handshake_otherwise(
+async def test_a_denied_certificate_may_hear_why_or_fails_in_the_handshake(
     place: Place, device: PrivateKey, channel: Any
 ) -> None:
     await place.ask(channel, "echo")
@@ -424,7 +426,7 @@ async def test_a_certificate_that_is_denied_may_hear_why_and_is_refused_in_the_h
         await place.ask(other, "echo")
 
 
-async def test_a_request_that_does_not_come_whole_holds_little(place: Place, device: PrivateKey) -> None:
+async def test_an_incomplete_request_holds_little_memory(place: Place, device: PrivateKey) -> None:
     """As the device's side sees it: the windows take no more of a message that is too long."""
     async with place.channel(device) as channel:
         calls = [place.ask(channel, "echo", bytes(1 << 20)) for _ in range(CALLS)]

@@ -256,7 +256,7 @@ def check_chains(lines: Sequence[dict[str, Any]]) -> None:
 
 
 @slow
-async def test_lines_of_many_at_once_make_whole_chains_and_the_export_alone_proves_it(world: World) -> None:
+async def test_concurrent_lines_make_whole_chains_and_the_export_proves_it(world: World) -> None:
     async def append(number: int) -> None:
         async with world.sessions.begin() as session:
             odd = Line("user.create", f"user/{number}:ü,-", {"email": 'a"\\\n\u2028', "n": number})

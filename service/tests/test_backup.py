@@ -127,7 +127,7 @@ async def test_a_controller_on_a_database_of_another_host_comes_back_in_another_
             await device.at(second.agent_address).prove()
 
 
-async def test_what_was_used_up_or_revoked_since_the_backup_is_good_no_more(
+async def test_a_restore_voids_credentials_used_or_revoked_since_the_backup(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings, kept = settings_in(tmp_path / "first"), tmp_path / "culvert.tar"

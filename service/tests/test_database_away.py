@@ -47,13 +47,13 @@ class _Told(Exception):  # noqa: N818
 @pytest.mark.parametrize(
     "sqlstate", ["08000", "08006", "08003", "25006", "53100", "53300", "57P01", "57P02", "57P03"]
 )
-def test_a_database_that_is_not_there_just_now_is_known_by_its_code(sqlstate: str) -> None:
+def test_a_database_outage_is_recognised_by_its_sqlstate(sqlstate: str) -> None:
     assert why_away(_Told(sqlstate))
     assert why_away(DBAPIError("SELECT 1", None, _Told(sqlstate)))
 
 
 @pytest.mark.parametrize("sqlstate", ["23505", "28P01", "3D000", "40001", "57014", "22021", "XX001"])
-def test_what_another_attempt_does_not_mend_is_a_fault(sqlstate: str) -> None:
+def test_an_error_that_a_retry_cannot_mend_is_a_fault(sqlstate: str) -> None:
     assert why_away(_Told(sqlstate)) is None
 
 
@@ -135,7 +135,7 @@ async def under_use(world: World, device: Device) -> AsyncGenerator[Use]:
 
 
 @slow
-async def test_who_calls_does_not_notice_that_connections_end(tmp_path: Path) -> None:
+async def test_callers_do_not_notice_that_connections_end(tmp_path: Path) -> None:
     async with one_gateway(tmp_path) as (world, postgres, device):
         async with under_use(world, device) as use:
             for _ in range(10):
@@ -150,7 +150,7 @@ async def test_who_calls_does_not_notice_that_connections_end(tmp_path: Path) ->
 
 
 @slow
-async def test_backends_and_server_die_and_nobody_hears_of_an_internal_fault(
+async def test_dying_backends_and_servers_cause_no_internal_error(
     tmp_path: Path,
 ) -> None:
     async with one_gateway(tmp_path) as (world, postgres, device):
@@ -167,7 +167,7 @@ async def test_backends_and_server_die_and_nobody_hears_of_an_internal_fault(
 
 
 @slow
-async def test_what_lasts_is_told_as_a_database_that_is_down_and_never_as_an_internal_fault(
+async def test_a_lasting_outage_is_told_as_database_down(
     tmp_path: Path,
 ) -> None:
     async with one_gateway(tmp_path) as (world, postgres, device):
@@ -190,7 +190,7 @@ async def test_what_lasts_is_told_as_a_database_that_is_down_and_never_as_an_int
 
 
 @slow
-async def test_no_connection_left_is_told_as_a_database_that_is_down(tmp_path: Path) -> None:
+async def test_a_server_without_free_connections_is_told_as_database_down(tmp_path: Path) -> None:
     async with one_gateway(tmp_path) as (world, postgres, device), AsyncExitStack() as held:
         pids: list[int] = []
         first: Any = None
@@ -239,7 +239,7 @@ async def _everywhere(url: str, setting: str) -> None:
     await engine.dispose()
 
 
-async def test_work_that_does_not_go_on_is_what_a_restart_would_help(
+async def test_stuck_work_fails_the_health_check(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("culvert_service.periodic._STUCK_SECONDS", 0.05)

@@ -126,7 +126,7 @@ async def with_certificate(
         await server.stop(0)
 
 
-async def test_a_certificate_from_before_there_was_a_ca_for_gateways_is_good_until_it_ends(
+async def test_a_gateway_certificate_of_the_infrastructure_ca_stays_valid(
     world: World,
 ) -> None:
     port, infrastructure = free_port(), authority(world, "infrastructure")
@@ -136,7 +136,7 @@ async def test_a_certificate_from_before_there_was_a_ca_for_gateways_is_good_unt
         await world.online("gw-berlin")
 
 
-async def test_another_gateways_certificate_is_not_taken_for_its_own(world: World) -> None:
+async def test_a_gateway_that_shows_another_gateways_certificate_is_refused(world: World) -> None:
     port = free_port()
     await world.add_gateway("gw-berlin", port)
     await world.add_gateway("gw-paris", free_port(), 2)
@@ -214,7 +214,7 @@ async def test_owners_hear_of_each_bundle_and_an_old_proof_gets_none(
     assert len(await world.rest("GET", "/audit?action=gateway.bundle")) == 1
 
 
-async def test_a_switch_that_does_not_tell_its_kek_takes_the_next_one_when_it_starts_anew(
+async def test_a_switch_that_reports_no_kek_takes_the_next_kek_at_a_restart(
     world: World, switch: Switch
 ) -> None:
     await bundle(world)
@@ -477,7 +477,7 @@ async def test_a_gateway_with_another_kek_is_not_written_until_it_has_its_own(
 @pytest.mark.slow
 @needs_root
 @pytest.mark.usefixtures("soon")
-async def test_a_rotation_goes_on_wherever_the_controller_before_has_ended(
+async def test_a_rotation_resumes_wherever_the_last_controller_stopped(
     tmp_path: Path, database_url: str, wires: Wires
 ) -> None:
     settings, port = settings_in(tmp_path, database_url=database_url), free_port()

@@ -82,7 +82,7 @@ async def test_an_invitation_expires(world: World) -> None:
     assert await enrol(world, token, make_csr()[1]) == (403, "INVITATION_INVALID")
 
 
-async def test_of_many_computers_at_once_an_invitation_enrols_one(world: World) -> None:
+async def test_an_invitation_enrols_only_one_of_many_concurrent_computers(world: World) -> None:
     token = (await world.invite())["token"]
     answers = await asyncio.gather(*(enrol(world, token, make_csr()[1]) for _ in range(8)))
     assert sorted(status for status, _ in answers) == [201] + [403] * 7
@@ -97,7 +97,7 @@ async def test_an_invitation_ends_with_its_person(world: World) -> None:
     assert await enrol(world, token, make_csr()[1]) == (403, "INVITATION_INVALID")
 
 
-async def test_of_a_request_the_key_alone_is_certified(world: World) -> None:
+async def test_only_the_key_of_a_signing_request_is_certified(world: World) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     names = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.DNSName("culvert.corp.example")])
     asked = (

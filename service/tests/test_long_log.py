@@ -80,7 +80,7 @@ async def test_lines_that_are_written_meanwhile_break_no_verification_and_no_exp
     check_chains([json.loads(line) for line in answer.text.splitlines()])
 
 
-async def test_a_chain_that_nothing_appends_to_and_an_end_that_goes_meanwhile_are_found(world: World) -> None:
+async def test_a_stray_chain_and_a_removed_end_of_a_chain_are_found(world: World) -> None:
     async with world.sessions.begin() as session:
         await session.execute(text("ALTER TABLE audit_lines DISABLE TRIGGER USER"))
         copied = "INSERT INTO audit_lines SELECT {0} FROM audit_lines ORDER BY at LIMIT 1"
@@ -95,7 +95,7 @@ async def test_a_chain_that_nothing_appends_to_and_an_end_that_goes_meanwhile_ar
     assert broken["seq"] == 0
 
 
-async def test_who_asks_while_a_verification_runs_gets_its_result(world: World) -> None:
+async def test_a_request_during_a_verification_shares_its_result(world: World) -> None:
     await long_log.fill(world.sessions, EACH)
     together = await asyncio.gather(*(world.rest("GET", "/audit/verification") for _ in range(8)))
     assert all(found == together[0] for found in together)
@@ -119,7 +119,7 @@ async def silent_reader(world: World) -> AsyncGenerator[tuple[str, asyncio.Strea
         writer.transport.abort()
 
 
-async def test_readers_that_take_nothing_neither_stop_the_controller_nor_keep_their_places(
+async def test_silent_export_readers_are_cut_off_and_free_their_places(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await long_log.fill(world.sessions, 3 * EACH)

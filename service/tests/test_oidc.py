@@ -105,7 +105,7 @@ async def test_an_invited_administrator_sets_up_and_signs_in_without_a_password(
 
 
 @slow
-async def test_the_provider_gives_nobody_an_unfinished_account(world: World) -> None:
+async def test_the_provider_does_not_sign_in_to_an_unfinished_account(world: World) -> None:
     async with browser(world, "ada") as owner, browser(world, "ada") as ada:
         assert (await owner.set_up(await invitation(world, "owner"))).status_code == 201
         token = await invitation(world, "auditor")
@@ -115,7 +115,7 @@ async def test_the_provider_gives_nobody_an_unfinished_account(world: World) -> 
 
 
 @slow
-async def test_an_account_at_the_provider_is_removed_when_something_else_signs_in(world: World) -> None:
+async def test_a_provider_account_is_removable_while_another_credential_is_left(world: World) -> None:
     async with browser(world, "ada") as ada:
         token = await invitation(world, "auditor")
         assert (await through(ada, "ada", purpose="setup", token=token, name="ada")).status_code == 303

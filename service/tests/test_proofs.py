@@ -104,7 +104,7 @@ async def grows_old(world: World) -> None:
 
 
 @slow
-async def test_a_stolen_cookie_adds_no_way_in(world: World) -> None:
+async def test_a_stolen_cookie_adds_no_credential(world: World) -> None:
     mine = Authenticator(world.settings.rest_url)
     async with signed_in(world, "ada", "owner") as ada:
         passkey = (await added(ada, mine)).json()["id"]
@@ -162,7 +162,7 @@ async def test_a_proof_renews_the_session_and_ends_a_copy_of_its_cookie(world: W
 
 
 @slow
-async def test_a_passkey_of_the_account_is_a_proof_and_anothers_is_none(world: World) -> None:
+async def test_only_a_passkey_of_the_same_account_is_a_proof(world: World) -> None:
     mine, theirs = (Authenticator(world.settings.rest_url) for _ in range(2))
     async with signed_in(world, "ada", "owner") as ada, signed_in(world, "bob", "owner") as bob:
         assert (await added(ada, mine)).status_code == 201
@@ -188,7 +188,7 @@ async def test_a_passkey_of_the_account_is_a_proof_and_anothers_is_none(world: W
 
 
 @slow
-async def test_a_proof_counts_in_the_session_that_gave_it_alone(world: World) -> None:
+async def test_a_proof_counts_only_in_the_session_that_gave_it(world: World) -> None:
     async with signed_in(world, "ada", "owner") as ada, browser(world, "ada") as other:
         other._totp = ada._totp
         async with world.sessions.begin() as session:

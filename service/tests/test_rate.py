@@ -45,7 +45,7 @@ def test_one_does_not_take_from_another_and_who_is_silent_is_forgotten() -> None
     assert len(limiter._full_at) < 5000
 
 
-def test_callers_without_end_take_no_memory_without_end_and_the_busy_ones_stay_limited() -> None:
+def test_many_callers_take_bounded_memory_and_busy_ones_stay_limited() -> None:
     limiter = Limiter(Rate(per_second=0.001, burst=2))
     assert [limiter.take("busy", 0) for _ in range(2)] == [0, 0]
     for number in range(2 * MOST):
@@ -72,7 +72,7 @@ def test_an_address_counts_with_its_prefixes(address: str | None, keys: tuple[st
     assert limit_keys(address) == keys
 
 
-def test_a_whole_64_has_the_budget_of_one_address_and_a_whole_48_four_times_that() -> None:
+def test_a_64_has_the_budget_of_one_address_and_a_48_four_times_it() -> None:
     limiter = AddressLimiter(Rate(per_second=1, burst=5))
     of_64 = [limiter.take(f"2001:db8:0:1::{host:x}", 0) for host in range(100)]
     assert of_64.count(0) == 5
@@ -83,7 +83,7 @@ def test_a_whole_64_has_the_budget_of_one_address_and_a_whole_48_four_times_that
     assert [limiter.take(f"::ffff:192.0.2.{host}", 0) for host in (1, 1, 2)] == [0, 0, 0]
 
 
-def test_who_is_refused_for_the_64_takes_nothing_from_the_48() -> None:
+def test_a_call_refused_for_its_64_takes_nothing_from_its_48() -> None:
     limiter = AddressLimiter(Rate(per_second=1, burst=5))
     for _ in range(1000):
         limiter.take("2001:db8::1", 0)
@@ -145,9 +145,7 @@ def _addresses(kind: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("kind", "most"), [("one", 32), ("/64", 32), ("/48", 128), ("everywhere", 256)])
-def test_the_log_is_told_of_few_refusals_of_strangers_and_how_many_were_left_out(
-    kind: str, most: int
-) -> None:
+def test_the_log_has_few_refusals_of_strangers_and_counts_the_rest(kind: str, most: int) -> None:
     repeats, count, told, counted = Repeats(), 20_000, 0, 0
     for number, address in zip(range(count), _addresses(kind), strict=False):
         left_out = repeats.tell_stranger(address, ("device.enrol", f"device/{number}", "CSR_INVALID"), 5)
@@ -163,7 +161,7 @@ def test_the_log_is_told_of_few_refusals_of_strangers_and_how_many_were_left_out
     assert repeats.summary(5) is None
 
 
-def test_refusals_of_strangers_do_not_keep_those_of_callers_that_are_known_out_of_the_log() -> None:
+def test_refusals_of_strangers_leave_room_for_those_of_known_callers() -> None:
     repeats = Repeats()
     for number, address in zip(range(1000), _addresses("everywhere"), strict=False):
         repeats.tell_stranger(address, ("device.enrol", f"device/{number}", "CSR_INVALID"), 0)
@@ -171,7 +169,7 @@ def test_refusals_of_strangers_do_not_keep_those_of_callers_that_are_known_out_o
 
 
 @pytest.mark.slow
-async def test_enrolments_and_sign_ins_without_end_leave_few_lines_and_their_number(
+async def test_a_flood_of_enrolments_and_sign_ins_leaves_few_lines_and_a_count(
     tmp_path: Path, database_url: str
 ) -> None:
     settings = settings_in(tmp_path, database_url=database_url, rest_strangers_calls_per_second=10_000)

@@ -46,7 +46,7 @@ async def grow(world: World) -> None:
     await long_log.fill(world.sessions, EACH, since=ago(100), apart=100 * 86400 / EACH)
 
 
-async def test_what_is_cut_is_in_its_export_and_the_rest_verifies(
+async def test_cut_lines_are_in_their_export_and_the_rest_verifies(
     world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await grow(world)
@@ -172,7 +172,7 @@ async def test_a_cut_that_no_controller_signed_is_found(world: World) -> None:
         ("DELETE FROM audit_lines WHERE chain = 2", "it is not there"),
     ],
 )
-async def test_a_cut_that_is_taken_away_or_moved_behind_the_triggers_is_found(
+async def test_removing_or_moving_a_cut_without_the_triggers_is_found(
     world: World, change: str, why: str
 ) -> None:
     await grow(world)
@@ -186,7 +186,7 @@ async def test_a_cut_that_is_taken_away_or_moved_behind_the_triggers_is_found(
     assert (broken["chain"], why in broken["why"]) == (2, True), broken
 
 
-async def test_the_setting_cuts_what_is_older_and_writes_its_export(
+async def test_the_setting_cuts_older_lines_and_writes_their_export(
     tmp_path: Path, database_url: str
 ) -> None:
     settings = settings_in(tmp_path, database_url=database_url, audit_keep_days=45, audit_export_dir=tmp_path)

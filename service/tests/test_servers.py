@@ -21,7 +21,7 @@ async def source_of(world: World, headers: list[tuple[str, str]]) -> str:
     return line["source"]
 
 
-async def test_what_anybody_says_of_where_a_request_is_from_is_not_believed(world: World) -> None:
+async def test_a_forwarded_address_from_an_untrusted_peer_is_not_believed(world: World) -> None:
     assert await source_of(world, list(FORGED.items())) == "127.0.0.1"
 
 
@@ -36,7 +36,7 @@ async def test_what_anybody_says_of_where_a_request_is_from_is_not_believed(worl
         (["[2001:db8::7]:4711"], "2001:db8::7"),
     ],
 )
-async def test_of_a_trusted_proxy_the_last_address_counts_that_is_no_trusted_proxys(
+async def test_the_last_address_that_is_no_trusted_proxy_is_the_source(
     tmp_path: Path, database_url: str, said: list[str], source: str
 ) -> None:
     trusting = settings_in(

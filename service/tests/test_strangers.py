@@ -120,7 +120,7 @@ async def test_silent_connections_keep_no_device_out_and_are_cut_off(hasty: Worl
         writer.close()
 
 
-async def test_of_one_address_the_oldest_silent_connection_goes_and_an_administrator_comes_in(
+async def test_the_oldest_silent_connection_of_an_address_makes_room(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, database_url: str
 ) -> None:
     # It is the limit that ends them.
@@ -138,7 +138,7 @@ async def test_of_one_address_the_oldest_silent_connection_goes_and_an_administr
                 await readers[-1].read(1)
 
 
-async def test_a_stream_that_is_under_way_is_not_pushed_out(world: World) -> None:
+async def test_an_open_stream_is_not_closed_to_make_room(world: World) -> None:
     async with watching(world, "gateways") as stream:
         await stream.next()
         async with silent(world.settings.rest_listen, SILENT):
@@ -146,7 +146,9 @@ async def test_a_stream_that_is_under_way_is_not_pushed_out(world: World) -> Non
             await stream.until("changed", "gw-berlin")
 
 
-async def test_what_strangers_hold_is_a_share_of_the_descriptors(tmp_path: Path, database_url: str) -> None:
+async def test_connections_of_strangers_take_a_share_of_the_descriptors(
+    tmp_path: Path, database_url: str
+) -> None:
     with few_files(256):
         async with running(settings_in(tmp_path, database_url=database_url)) as world:
             await world.rest("POST", "/users", {"name": "alice", "email": "alice@corp.example"})
@@ -236,7 +238,7 @@ GARBAGE = [
 ]
 
 
-async def test_what_is_no_request_is_a_typed_refusal(world: World) -> None:
+async def test_an_invalid_request_gets_a_typed_refusal(world: World) -> None:
     for garbage in GARBAGE:
         head, _, body = (await answer_to(world, garbage)).partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 400 "), garbage
@@ -259,7 +261,7 @@ async def test_answers_say_nothing_of_the_server_and_keep_the_connection(world: 
     assert "culvert-admitted" not in admitted.headers
 
 
-async def test_who_still_sends_gets_to_read_the_answer(world: World) -> None:
+async def test_a_client_that_is_still_sending_can_read_the_answer(world: World) -> None:
     for path in ("POST /api/v1/users", "GET /openapi.json", "TRACE /"):
         await _reads_the_answer(world, path)
 
@@ -274,7 +276,7 @@ async def _reads_the_answer(world: World, path: str) -> None:
     assert isinstance(json.loads(body), dict)
 
 
-async def test_who_goes_ends_what_was_done_for_him(world: World) -> None:
+async def test_a_client_that_disconnects_ends_the_work_of_its_request(world: World) -> None:
     token = world.admin.headers["Authorization"].encode()
     before = asyncio.all_tasks()
     reader, writer = await connected(world)

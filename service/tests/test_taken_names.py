@@ -114,7 +114,7 @@ FREE = {
 }
 
 
-async def test_it_is_refused_with_its_field_and_nothing_is_changed(world: World) -> None:
+async def test_a_taken_name_is_refused_with_its_field_and_nothing_changes(world: World) -> None:
     # The fixture has made alice.
     for path, bodies in MADE.items():
         for body in bodies[1:] if path == "/users" else bodies:
@@ -156,7 +156,7 @@ async def test_every_write_of_the_reference_is_tried_or_has_no_rival(world: Worl
     assert writes - tried - FREE == set()
 
 
-async def test_of_two_at_once_one_is_made_and_the_other_is_refused(world: World) -> None:
+async def test_of_two_concurrent_writes_only_one_succeeds(world: World) -> None:
     for path, bodies in MADE.items():
         for body in bodies[1:] if path == "/users" else bodies:
             both = await asyncio.gather(*(world.admin.post(f"/api/v1{path}", json=body) for _ in range(2)))
@@ -165,7 +165,7 @@ async def test_of_two_at_once_one_is_made_and_the_other_is_refused(world: World)
             assert refused.json()["reason"] == "ALREADY_EXISTS"
 
 
-async def test_what_goes_away_while_it_is_named_is_a_refusal_and_no_fault(world: World) -> None:
+async def test_naming_a_row_that_is_deleted_meanwhile_is_a_refusal(world: World) -> None:
     await world.rest("POST", "/users", {"name": "bob", "email": "b@corp.example"})
     await world.rest("POST", "/groups", {"name": "writers", "members": []})
     async with world.sessions() as session:
