@@ -25,9 +25,9 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="raw sockets need root
 
 
 @needs_root
-async def test_each_hop_is_seen_as_it_is(tmp_path: Path) -> None:
+async def test_each_hop_is_seen_as_it_is(tmp_path: Path, gateway_address: str) -> None:
     infrastructure, devices, controller = Authority("infrastructure"), Authority("devices"), Controller()
-    controller.profile.gateways[0].address = "127.0.0.1"
+    controller.profile.gateways[0].address = gateway_address
     controller.profile.resources.append(agent_pb2.Resource(name="git", fqdn="git.corp.example"))
     async with (
         name_server(from_records(RECORDS)) as (upstream, _),

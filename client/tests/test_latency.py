@@ -59,10 +59,10 @@ def test_a_request_has_the_checksum_of_rfc_1071_and_is_no_reply() -> None:
 
 
 @needs_root
-async def test_the_controller_is_told_how_far_each_gateway_is(tmp_path: Path) -> None:
+async def test_the_controller_is_told_how_far_each_gateway_is(tmp_path: Path, gateway_address: str) -> None:
     infrastructure, devices, controller = Authority("infrastructure"), Authority("devices"), Controller()
     del controller.profile.gateways[:]
-    controller.profile.gateways.add(name="here", address="127.0.0.1", online=True)
+    controller.profile.gateways.add(name="here", address=gateway_address, online=True)
     controller.profile.gateways.add(name="nowhere", address="240.0.0.1", online=True)
     async with (
         name_server(from_records({})) as (upstream, _),

@@ -252,8 +252,8 @@ async def test_an_auditor_sees_what_the_controller_is_and_who_administers_it(
         facts = await world.rest("GET", "/controller")
         await expect(page.get_by_role("table", name="This controller")).to_contain_text(facts["version"])
         certificates = page.get_by_role("table", name="Certificates")
-        assert [one["kind"] for one in facts["certificates"]] == ["ca", "ca", "server", "client"]
-        await expect(certificates.get_by_role("row")).to_have_count(4)
+        assert [one["kind"] for one in facts["certificates"]] == ["ca", "ca", "ca", "server", "client"]
+        await expect(certificates.get_by_role("row")).to_have_count(5)
         await shown.picture("narrow-settings-controller")
         for name, hidden in (
             ("Administrators", "Invite an administrator"),

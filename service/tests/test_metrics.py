@@ -48,6 +48,7 @@ async def test_calls_tunnels_and_gateways_are_counted(world: World, switch: Swit
     assert found["culvert_gateway_online", ("gw-berlin",)] == 1
     assert found["culvert_ca_expires_timestamp_seconds", ("device",)] > 1.9e9
     assert found["culvert_rest_calls_total", ("POST", "/enrolments", "201")] == 1
+    assert (await scraped(world))["culvert_rest_calls_total", ("GET", "/metrics", "200")] == 1
     assert found["process_resident_memory_bytes", ()] > 0
     labels = {label for _, values in found for label in values}
     assert not {"alice", "mallory", "secret-name", device.id}.intersection(labels)

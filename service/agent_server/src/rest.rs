@@ -55,6 +55,9 @@ const OF_ONE_SOURCE: usize = 16;
 const TURN: Duration = Duration::from_secs(10);
 /// Python's time for the head of its answer to a stranger.
 const ANSWER: Duration = Duration::from_secs(60);
+/// A supervisor's question whether this process lives. A flood from its address, as behind one proxy, must not make the
+/// supervisor restart the controller: these requests have buckets of their own, and wait for no turn.
+const PROBE: &str = "/healthz";
 /// What an answer costs besides, which says that the request's credentials are not good or that it came too often.
 const REFUSED: f64 = 1.0;
 /// Credentials that are remembered as good, and for how long.
@@ -114,6 +117,7 @@ pub struct Front {
     malformed: Bytes,
     times: Times,
     asking: Mutex<Buckets<Key>>,
+    probing: Mutex<Buckets<Key>>,
     strangers: Arc<Semaphore>,
     each: Mutex<HashMap<Key, Arc<Semaphore>>>,
     known: Mutex<HashMap<u64, Instant>>,
@@ -162,6 +166,7 @@ impl Front {
             malformed,
             times,
             asking: Mutex::new(Buckets::new(rate)),
+            probing: Mutex::new(Buckets::new(rate)),
             strangers: Arc::new(Semaphore::new(STRANGERS)),
             each: Mutex::default(),
             known: Mutex::default(),
@@ -169,11 +174,12 @@ impl Front {
         }
     }
 
-    fn may_ask(&self, source: IpAddr) -> bool {
-        let (now, mut asking) = (Instant::now(), locked(&self.asking));
+    fn may_ask(&self, source: IpAddr, probes: bool) -> bool {
+        let buckets = if probes { &self.probing } else { &self.asking };
+        let (now, mut buckets) = (Instant::now(), locked(buckets));
         keys(source)
             .iter()
-            .all(|key| asking.take(*key, weight(key), now))
+            .all(|key| buckets.take(*key, weight(key), now))
     }
 
     fn was_refused(&self, source: IpAddr) {
@@ -316,7 +322,8 @@ async fn answer(
         .source(peer, said.collect::<Vec<_>>().into_iter());
     let shown = front.shown(request.headers());
     let known = front.knows(shown);
-    if !known && !front.may_ask(source) {
+    let probes = target.path() == PROBE;
+    if !known && !front.may_ask(source, probes) {
         place.port().met(Condition::Requests);
         return Ok(too_often(front));
     }
@@ -329,7 +336,7 @@ async fn answer(
         overrun: Arc::clone(&overrun),
         deaf: Arc::clone(&deaf),
     };
-    let turn = match known {
+    let turn = match known || probes {
         true => None,
         false => match front.turn(source).await {
             None => return Ok(too_often(front)),

@@ -22,20 +22,21 @@ class ReadsAgain:
         if scope["type"] != "http" or scope["method"] not in _READS:
             await self._app(scope, receive, send)
             return
-        first = dict(scope)
+        # The first call keeps the scope itself, in which metrics and traces find the route.
+        untouched = dict(scope)
         withheld = False
 
         async def send_unless_down(message: Message) -> None:
             nonlocal withheld
             if message["type"] == "http.response.start":
-                withheld = first.get(DATABASE_DOWN, False)
+                withheld = scope.get(DATABASE_DOWN, False)
             if not withheld:
                 await send(message)
 
-        await self._app(first, receive, send_unless_down)
+        await self._app(scope, receive, send_unless_down)
         if withheld:
             await asyncio.sleep(_PAUSE_SECONDS)
-            await self._app(scope, _without_body(receive), send)
+            await self._app(untouched, _without_body(receive), send)
 
 
 def _without_body(receive: Receive) -> Receive:
