@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 use crate::key::{Kek, KeyError, KeyMaterial, WrappedKey};
 use crate::suite::AdmittedSuite;
 
-/// Keys that a ring holds. One that is renewed more often than its older keys are forgotten loses the oldest.
+/// Keys that a ring holds at most. A renewal beyond that drops the oldest key.
 pub const MAX_KEKS: usize = 4;
 
 /// Why a key-encryption key was not forgotten.
@@ -17,7 +17,7 @@ pub const MAX_KEKS: usize = 4;
 pub enum ForgetError {
     /// The ring does not hold a key of that fingerprint.
     Unknown,
-    /// The newest stays: nothing could be unwrapped without it.
+    /// The newest key cannot be forgotten: without it no new key could be unwrapped.
     Newest,
 }
 
@@ -37,7 +37,7 @@ impl KekRing {
         }))
     }
 
-    /// Makes `kek` the newest. False when it is so already.
+    /// Makes `kek` the newest key. Returns false when it is the newest already.
     pub fn renew(&self, kek: Kek) -> bool {
         let fingerprint = kek.fingerprint();
         let mut held = self.0.write();
@@ -51,13 +51,13 @@ impl KekRing {
         true
     }
 
-    /// [`Kek::fingerprint`] of each, newest first.
+    /// The [`Kek::fingerprint`] of each key, newest first.
     pub fn fingerprints(&self) -> Vec<[u8; 32]> {
         self.0.read().keks.iter().map(Kek::fingerprint).collect()
     }
 
     /// # Errors
-    /// The ring is then as before.
+    /// An error leaves the ring unchanged.
     pub fn forget(&self, fingerprint: &[u8]) -> Result<(), ForgetError> {
         let mut held = self.0.write();
         let at = held
@@ -75,15 +75,15 @@ impl KekRing {
         }
     }
 
-    /// Counts changes: what did not unwrap at one count may unwrap at the next.
+    /// How often the ring has changed: a key that failed to unwrap before a change may unwrap after it.
     pub fn changes(&self) -> u64 {
         self.0.read().changes
     }
 
-    /// Under whichever key it opens.
+    /// Unwraps with the first key of the ring that opens `wrapped`.
     ///
     /// # Errors
-    /// `Integrity` when it opens under none.
+    /// `Integrity` when no key opens it.
     pub fn unwrap(
         &self,
         suite: AdmittedSuite,
@@ -96,7 +96,7 @@ impl KekRing {
             .unwrap_or(Err(KeyError::Integrity))
     }
 
-    /// Unwraps into `room`, which needs 8 bytes more than the content; how long the content is.
+    /// Unwraps into `room`, which must be 8 bytes longer than the content. Returns the content's length.
     pub fn unwrap_into(&self, wrapped: &[u8], room: &mut [u8]) -> Option<usize> {
         let held = self.0.read();
         held.keks

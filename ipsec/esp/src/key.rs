@@ -16,7 +16,7 @@ pub const WRAPPED_KEY_LEN: usize = 72;
 /// A key as it stands in a table entry: wrapped, right-aligned. The suite tells its length.
 pub type WrappedKey = [u8; WRAPPED_KEY_LEN];
 
-/// What a key-encryption key's fingerprint is a MAC of; `service/culvert_service/gateways/key_wrap.py` has the same.
+/// The text whose MAC is a key-encryption key's fingerprint; `service/culvert_service/gateways/key_wrap.py` has the same text.
 const FINGERPRINT_TEXT: &[u8] = b"culvert key-encryption key";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl Kek {
         KeyMaterial::new(suite, plain.get(..len).ok_or(KeyError::Integrity)?)
     }
 
-    /// Unwraps into `room`, which needs 8 bytes more than the content; how long the content is.
+    /// Unwraps into `room`, which must be 8 bytes longer than the content. Returns the content's length.
     pub fn unwrap_into(&self, wrapped: &[u8], room: &mut [u8]) -> Result<usize, KeyError> {
         let content = self.aes()?.unwrap_with_padding(wrapped, room);
         content
@@ -105,7 +105,7 @@ impl Kek {
             .map_err(|_| KeyError::Integrity)
     }
 
-    /// Names the key without telling it: HMAC-SHA-256 under it of a text that is used for nothing else.
+    /// Identifies the key without revealing it: HMAC-SHA-256, under the key, of a text with no other use.
     pub fn fingerprint(&self) -> [u8; 32] {
         let key = hmac::Key::new(HMAC_SHA256, self.0.as_ref());
         let mut fingerprint = [0; 32];

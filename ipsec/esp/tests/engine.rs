@@ -260,7 +260,7 @@ fn a_key_wrapped_under_a_former_kek_opens_until_that_is_forgotten() {
         gateway.seal(3, &wrapped_under(&KEK, 4), SPI).0,
         Verdict::Key
     );
-    // An SA that packets have used goes on: its key was unwrapped once.
+    // An SA that packets have used continues to work: its key is already unwrapped.
     assert_eq!(gateway.seal(0, &before, SPI).0, Verdict::Ok);
     assert_eq!(gateway.seal(2, &after, SPI).0, Verdict::Ok);
 }

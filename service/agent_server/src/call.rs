@@ -22,9 +22,9 @@ use crate::news::{Asked, Board, Device, News, Reply};
 
 /// Bytes of the longest request: a certificate's, or what a device tells of itself, is a few thousand.
 pub const LONGEST: usize = 16 << 10;
-/// For a request to come whole.
+/// How long a request may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Before a call is refused that comes too often: who asks again at once would have the processor.
+/// The delay before a call beyond the rate is refused: a device that calls again at once would otherwise keep a processor busy.
 const DELAY: Duration = Duration::from_millis(100);
 /// Bytes in front of a message: whether it is compressed, and its length.
 const PREFIX: usize = 5;
@@ -34,7 +34,7 @@ static NUMBERS: AtomicU64 = AtomicU64::new(0);
 /// A refusal is a head and nothing else.
 pub type Answer = Either<Replies, Empty<Bytes>>;
 
-/// How a call ends that is not Python's to answer.
+/// How a call is refused without asking Python.
 pub struct Refusal {
     pub code: i32,
     pub said: String,
@@ -49,7 +49,7 @@ impl Refusal {
     }
 }
 
-/// What calls need.
+/// What each call needs: the way to Python, the limits, and the refusals.
 pub struct Called {
     pub board: Arc<Board<News>>,
     pub devices: Arc<Devices>,
@@ -58,7 +58,7 @@ pub struct Called {
 }
 
 impl Called {
-    /// To be called now and then.
+    /// The listener calls this twice a second.
     pub fn look(&self) {
         self.devices.cut_denied();
         for limited in self.devices.limited() {
@@ -133,7 +133,7 @@ pub fn framed(message: &[u8]) -> Option<Bytes> {
     Some(framed.freeze())
 }
 
-/// None when it is too long.
+/// The request's one message; none when it is too long.
 async fn gathered(body: Incoming) -> Result<Option<Bytes>, Status> {
     let mut whole = match Limited::new(body, PREFIX + LONGEST).collect().await {
         Ok(whole) => whole.to_bytes(),

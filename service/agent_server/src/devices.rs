@@ -1,5 +1,4 @@
-//! What each device may have of this process: connections, calls under way, calls a second; and certificates that are
-//! refused.
+//! Limits of each device (connections, calls under way, calls a second), and the certificates that are refused.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -13,17 +12,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 /// SHA-256 of a certificate's DER.
 pub type Fingerprint = [u8; 32];
 
-/// Connections of one certificate: a device that roams has a new one before the old one is known to be dead.
+/// Connections of one certificate. A device that roams opens a new connection before its old one is known to be dead.
 const CONNECTIONS: usize = 8;
 /// Calls of one certificate that are under way, on all of its connections.
 const CALLS: usize = 64;
-/// Calls of one certificate that wait for Python's first word.
+/// Calls of one certificate that wait for Python's first message.
 const AT_ONCE: usize = 8;
-/// A certificate that is refused may connect once in so long, for Python to tell it why, and for no longer. Otherwise its
-/// handshake fails.
+/// A refused certificate may connect once in this time, and for this time, so that Python can tell the device the reason.
+/// Every other handshake of it fails.
 const TOLD_EVERY: Duration = Duration::from_secs(2);
 
-/// Calls that were refused because a device called too often.
+/// How many calls of a device were refused because they exceeded the rate.
 pub struct Limited {
     pub fingerprint: Fingerprint,
     pub address: IpAddr,
@@ -60,12 +59,12 @@ struct Device {
 
 struct Denied {
     since: Instant,
-    /// When it was let in last.
+    /// When it was last allowed to connect.
     told: Option<Instant>,
 }
 
 impl Denied {
-    /// From then on it may connect again, and what it has is cut.
+    /// Whether the time of the last permitted connection is over: then it may connect again, and that connection is cut.
     fn over(&self, now: Instant) -> bool {
         now >= self.told.unwrap_or(self.since) + TOLD_EVERY
     }
@@ -78,7 +77,7 @@ pub fn fingerprint(certificate: &[u8]) -> Fingerprint {
 }
 
 impl Devices {
-    /// `most` connections of all devices; `rate` is of one device's calls.
+    /// `most` limits the connections of all devices together, `rate` the calls of each device.
     pub fn new(most: usize, rate: Rate) -> Self {
         Self {
             most,
@@ -93,7 +92,7 @@ impl Devices {
         }
     }
 
-    /// In the handshake.
+    /// Whether a handshake with this certificate may succeed now.
     pub fn may_connect(&self, fingerprint: &Fingerprint) -> bool {
         let now = Instant::now();
         match self.state().denied.get_mut(fingerprint) {
@@ -106,7 +105,7 @@ impl Devices {
         }
     }
 
-    /// From now on. What is under way has a moment to be told why.
+    /// Refuses the certificate from now on. Its connections live for [`TOLD_EVERY`], so that their calls can be told the reason.
     pub fn deny(&self, fingerprint: Fingerprint) {
         let now = Instant::now();
         let denied = Denied {
@@ -116,7 +115,7 @@ impl Devices {
         self.state().denied.entry(fingerprint).or_insert(denied);
     }
 
-    /// Cuts what certificates that are refused have had for long enough.
+    /// Cuts the connections of refused certificates whose time is over.
     pub fn cut_denied(&self) {
         let now = Instant::now();
         let mut state = self.state();
@@ -135,8 +134,8 @@ impl Devices {
         }
     }
 
-    /// A new connection of that certificate, and what is awaited for its end. Where there are too many, the certificate's
-    /// own oldest one ends; no other's does.
+    /// Takes a new connection of that certificate; the receiver resolves when the connection must end. At a limit the
+    /// oldest connection of the same certificate ends, never another certificate's. None when that certificate has none.
     pub fn connect(
         self: &Arc<Self>,
         fingerprint: Fingerprint,
@@ -173,7 +172,7 @@ impl Devices {
         Some((seat, ended))
     }
 
-    /// A call of that device: none when it calls too often, or has too many under way.
+    /// Takes a call of that device. None when the device calls too often, or has too many calls under way.
     pub fn call(self: &Arc<Self>, fingerprint: Fingerprint, address: IpAddr) -> Option<Call> {
         let now = Instant::now();
         let mut state = self.state();
@@ -191,7 +190,7 @@ impl Devices {
         None
     }
 
-    /// Those refused since the last time.
+    /// The calls that were refused since the previous look, by device.
     pub fn limited(&self) -> Vec<Limited> {
         let limited = std::mem::take(&mut self.state().limited);
         let each = limited.into_iter();
@@ -208,7 +207,7 @@ impl Devices {
     }
 }
 
-/// A device's connection.
+/// The place of a device's connection, which is free again when this is dropped.
 pub struct Seat {
     devices: Arc<Devices>,
     fingerprint: Fingerprint,
@@ -233,7 +232,7 @@ impl Drop for Seat {
     }
 }
 
-/// A call that is under way.
+/// A call that is under way until this is dropped.
 pub struct Call {
     devices: Arc<Devices>,
     fingerprint: Fingerprint,
@@ -241,7 +240,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// Its turn in Python.
+    /// Waits until Python may handle this call.
     pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.turns).acquire_owned().await.ok()
     }

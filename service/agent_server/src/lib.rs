@@ -1,5 +1,5 @@
-//! What stands before the controller's two ports. Each has a thread for all of its connections, which never waits for
-//! Python; `port` is what both have in common, `admission` decides.
+//! The front of the controller's two ports. One thread for each port handles all of its connections and never waits for
+//! Python. `port` is the part that both share; `admission` decides about connections and rates.
 //!
 //! ```text
 //!  devices ── TLS ──► listener ──► HTTP/2 ──► call ── News (a list, and a byte on a socket) ──► Python's event loop

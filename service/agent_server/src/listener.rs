@@ -22,12 +22,12 @@ use crate::port::{self, Condition, Place, Port, SILENCE};
 
 /// How often a device that says nothing is asked whether it is there; it asks as well, every five minutes.
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(600);
-/// How often Python is told of calls that were refused, and refused certificates are looked for.
+/// How often Python is told about refused calls, and connections of refused certificates are cut.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Streams of a connection at once; `devices` counts the calls of all connections of a device.
 const STREAMS: u32 = 64;
-/// Bytes of a connection, and of each of its streams, that wait to be read.
+/// Unread bytes of a connection, and of each of its streams, at most.
 const CONNECTION_WINDOW: u32 = 128 << 10;
 const STREAM_WINDOW: u32 = 32 << 10;
 /// Bytes of a request's headers.
@@ -68,7 +68,7 @@ pub async fn serve(
     connections.shutdown().await;
 }
 
-/// Whoever shows no certificate is a stranger.
+/// A client without a certificate is a stranger, and fails the handshake.
 async fn connection(
     acceptor: TlsAcceptor,
     stream: TcpStream,

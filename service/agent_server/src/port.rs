@@ -1,4 +1,4 @@
-//! The connections of one port: who is admitted, who goes, and what Python is told of it.
+//! The connections of one port: which are admitted, which are closed, and what Python logs about them.
 
 use std::future::Future;
 use std::io;
@@ -15,23 +15,23 @@ use crate::news::Board;
 
 /// After the operating system refused a connection, most likely for want of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How often what has been silent for too long is looked for.
+/// How often connections that have been silent for too long are closed.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// A peer that acknowledges nothing for so long is gone.
 pub const SILENCE: Duration = Duration::from_secs(20);
 /// Connections that the kernel completes before we take them; it has a limit of its own.
 const BACKLOG: i32 = 4096;
 
-/// What is worth a line in the log, once and not each time.
+/// Events that get one line in the log with a count, not a line each.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
-    /// A connection was refused, or one went for it.
+    /// At a limit: a connection was refused, or an older one was closed for it.
     Connections,
-    /// Somebody did not come to the end of TLS's handshake.
+    /// A client did not finish the TLS handshake.
     Handshakes,
     /// The operating system refused a connection.
     Descriptors,
-    /// A source asked more often than it may.
+    /// A source exceeded its rate of requests.
     Requests,
 }
 
@@ -96,14 +96,14 @@ impl<N: From<Told> + Send + 'static> Port<N> {
         for condition in Condition::ALL {
             let report = self.logs()[condition as usize].due(now);
             if report.is_some_and(|report| report.ended) {
-                // What a flood needed is nobody's any more.
+                // A flood has ended: its memory is free, but still with the allocator.
                 culvert_pages::give_back();
             }
             self.tell(condition, report);
         }
     }
 
-    /// The place of a connection, which owes its handshake, and what is awaited for its end.
+    /// A place for a new connection, whose handshake may take `patience`; the receiver resolves when the connection must end.
     fn admit(
         self: &Arc<Self>,
         peer: SocketAddr,
@@ -141,7 +141,7 @@ impl<N: From<Told> + Send + 'static> Port<N> {
     }
 }
 
-/// A connection's. It is given back when this is dropped.
+/// The place of a connection, which is free again when this is dropped.
 pub struct Place<N: From<Told> + Send + 'static> {
     port: Arc<Port<N>>,
     id: Id,
@@ -152,13 +152,13 @@ impl<N: From<Told> + Send + 'static> Place<N> {
         self.port.admission().busy(self.id);
     }
 
-    /// For no longer than `patience`.
+    /// The connection waits for its client, for at most `patience`.
     pub fn silent(&self, patience: Duration) {
         let now = Instant::now();
         self.port.admission().silent(self.id, now, now + patience);
     }
 
-    /// Its peer is no stranger.
+    /// The client has shown good credentials.
     pub fn known(&self) {
         self.port.admission().refund(self.id);
     }
@@ -174,7 +174,7 @@ impl<N: From<Told> + Send + 'static> Drop for Place<N> {
     }
 }
 
-/// A listener at that address; an IPv6 one of all addresses takes IPv4 as well.
+/// A listener at that address. On `::` it accepts IPv4 as well.
 pub fn listening(host: &str, port: u16) -> io::Result<std::net::TcpListener> {
     let address = (host, port).to_socket_addrs()?.next();
     let address = address.ok_or(io::ErrorKind::AddrNotAvailable)?;
@@ -193,8 +193,8 @@ pub fn listening(host: &str, port: u16) -> io::Result<std::net::TcpListener> {
     Ok(socket.into())
 }
 
-/// Until `ending`. A connection that is admitted owes its handshake for `patience`; `serve` makes what is done with it,
-/// which ends when the connection has to go.
+/// Accepts connections until `ending`. An admitted connection has `patience` for its handshake. `serve` makes the future
+/// that handles the connection; the future is dropped when the connection must end.
 pub async fn accept<N, F>(
     listener: TcpListener,
     port: Arc<Port<N>>,

@@ -23,12 +23,12 @@ use crate::port::{self, Port, Told};
 use crate::rest::{self, Front, Problems, Times};
 use crate::{listener, tls};
 
-/// Connections of an IPv4 address or an IPv6 /64 that turn out to be strangers'.
+/// The rate of strangers' connections from one IPv4 address or IPv6 /64.
 const CONNECTING: Rate = Rate {
     per_second: 50.0,
     burst: 500.0,
 };
-/// Seconds' worth of calls that may come at once.
+/// A burst is as many calls as the rate allows in this many seconds.
 const BURST_SECONDS: f64 = 10.0;
 
 /// The devices' port: a listening socket, its connections, and the thread that has them.
@@ -255,7 +255,7 @@ impl RestServer {
     }
 }
 
-/// A thread with a runtime of its own.
+/// A thread with its own runtime.
 struct Running(Mutex<Option<Parts>>);
 
 struct Parts {
@@ -318,7 +318,7 @@ fn seconds(seconds: f64) -> PyResult<Duration> {
 }
 
 fn rate(per_second: f64) -> PyResult<Rate> {
-    // What is too small would make a bucket fill after the end of time.
+    // With a smaller rate, the time at which a bucket is full would overflow.
     if !(1e-6..=1e9).contains(&per_second) {
         return Err(PyValueError::new_err("a rate is from 1e-6 to 1e9 a second"));
     }
@@ -400,7 +400,7 @@ impl Limited {
     }
 }
 
-/// What is worth a line in the log.
+/// An event that deserves a line in the log.
 #[pyclass(frozen, get_all, module = "culvert_agent_server._native")]
 struct Condition {
     name: &'static str,

@@ -1,11 +1,11 @@
-//! The REST API's front: TLS and HTTP/1.1 as strangers speak them, and one clean request at a time to Python.
+//! The REST API's front: TLS and HTTP/1.1 towards strangers; Python gets each request already parsed.
 //!
 //! ```text
 //!  anyone ── TLS ──► wire ──► hyper ──► answer ──┬─► refused here: malformed, too large, too often
 //!                                                └─► a socket pair ──► uvicorn (Python's event loop)
 //! ```
-//! Each request has a socket pair of its own, so that nobody else can reach uvicorn, and the source goes with it, beside
-//! the request. When the client goes, the pair is closed, which ends what Python does for it.
+//! Each request has its own socket pair, so that no other program can reach uvicorn. The source address is passed beside
+//! the request. When the client disconnects, the pair is closed, and uvicorn cancels the request.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -41,32 +41,32 @@ use crate::news::Board;
 use crate::port::{self, Condition, Place, Port, Told};
 use crate::wire::{Inward, Wire};
 
-/// Bytes of a request's line and headers, and how many headers; uvicorn takes a little more.
+/// Bytes of a request's line and headers together, and the number of headers. uvicorn's own limits are a little higher.
 pub const HEAD: usize = 12 << 10;
 const HEADERS: usize = 64;
 const BUFFER: usize = 16 << 10;
-/// Bytes of a body that Python is given. It looks at the caller first, and takes less of most.
+/// Bytes of a body that reach Python at most. Python checks the caller first, and has lower limits for most paths.
 pub const BODY: u64 = 1 << 20;
-/// Between an answer and the next request.
+/// How long a connection may wait between an answer and the next request.
 const IDLE: Duration = Duration::from_secs(30);
-/// Requests of strangers that Python has at once, in all and of one source; others wait for so long.
+/// Strangers' requests that Python handles at once, in all and from one source; and how long a further one may wait.
 const STRANGERS: usize = 256;
 const OF_ONE_SOURCE: usize = 16;
 const TURN: Duration = Duration::from_secs(10);
 /// Python's time for the head of its answer to a stranger.
 const ANSWER: Duration = Duration::from_secs(60);
-/// A supervisor's question whether this process lives. A flood from its address, as behind one proxy, must not make the
-/// supervisor restart the controller: these requests have buckets of their own, and wait for no turn.
+/// The path at which a supervisor checks that this process is alive. A flood from the supervisor's address, as behind one
+/// proxy, must not cause a restart: these requests have separate buckets, and wait for no turn.
 const PROBE: &str = "/healthz";
-/// What an answer costs besides, which says that the request's credentials are not good or that it came too often.
+/// What a request costs its source in addition when the answer is 401 or 429.
 const REFUSED: f64 = 1.0;
-/// Credentials that are remembered as good, and for how long.
+/// How many good credentials are remembered, and for how long.
 const KNOWN: usize = 4096;
 const KNOWN_FOR: Duration = Duration::from_secs(600);
-/// Put there by our Python when it has admitted the caller; it goes no further.
+/// Python sets this header in its answer when it has admitted the caller; the client does not get it.
 const ADMITTED: HeaderName = HeaderName::from_static("culvert-admitted");
 
-/// What is between a client and its next hop alone (RFC 9110 section 7.6.1), and what only a proxy may say.
+/// Headers for one hop alone (RFC 9110 section 7.6.1), and headers that only a proxy may set.
 const NOT_FORWARDED: [HeaderName; 12] = [
     header::CONNECTION,
     header::TE,
@@ -82,9 +82,9 @@ const NOT_FORWARDED: [HeaderName; 12] = [
     HeaderName::from_static("x-real-ip"),
 ];
 
-/// What Python has to be told, in its order.
+/// Events for Python, in their order.
 pub enum News {
-    /// An end of a socket pair, on which one request comes, and whom the request is from.
+    /// An end of a socket pair, on which one request arrives, and the request's source address.
     Request(OwnedFd, IpAddr),
     Told(Told),
     Ended,
@@ -96,7 +96,7 @@ impl From<Told> for News {
     }
 }
 
-/// Bodies of the refusals that are made here, as application/problem+json.
+/// Bodies of this front's own refusals, as application/problem+json.
 pub struct Problems {
     pub malformed: Bytes,
     pub too_large: Bytes,
@@ -105,9 +105,9 @@ pub struct Problems {
 }
 
 pub struct Times {
-    /// For TLS's handshake.
+    /// For the TLS handshake.
     pub handshake: Duration,
-    /// For a request's head, and as much for its body.
+    /// For a request's head, and again for its body.
     pub request: Duration,
 }
 
@@ -126,7 +126,7 @@ pub struct Front {
 
 type Answer = Either<Streamed, Full<Bytes>>;
 
-/// A request breaks off. Why is of no use to anybody.
+/// A request broke off. The cause does not matter: the client is gone or gets a refusal.
 #[derive(Debug)]
 struct Cut;
 
@@ -157,7 +157,7 @@ impl From<Elapsed> for Cut {
 }
 
 impl Front {
-    /// `rate` is of the requests of an IPv4 address or an IPv6 /64 that shows no good credentials.
+    /// `rate` limits the requests without good credentials from each IPv4 address or IPv6 /64.
     pub fn new(board: Arc<Board<News>>, problems: Problems, times: Times, rate: Rate) -> Self {
         let malformed = whole("400 Bad Request", &problems.malformed);
         Self {
@@ -189,7 +189,7 @@ impl Front {
         }
     }
 
-    /// A number for what the request shows of its caller; none when it shows nothing.
+    /// A keyed hash of the request's credentials; none when the request has none.
     fn shown(&self, headers: &HeaderMap) -> Option<u64> {
         let shown = headers.get(header::AUTHORIZATION);
         let shown = shown.or_else(|| headers.get(header::COOKIE))?;
@@ -215,7 +215,7 @@ impl Front {
         locked(&self.known).remove(&shown);
     }
 
-    /// A stranger's turn in Python.
+    /// Waits until Python may handle a stranger's request. None after [`TURN`].
     async fn turn(&self, source: IpAddr) -> Option<[OwnedSemaphorePermit; 2]> {
         let own = {
             let mut each = locked(&self.each);
@@ -243,7 +243,7 @@ fn whole(status: &str, problem: &Bytes) -> Bytes {
     whole.into()
 }
 
-/// From `ending` on nobody new comes, and connections end with their requests.
+/// Serves until `ending`. Then it accepts no new connection, and each connection closes after its request.
 pub async fn serve(
     listener: TcpListener,
     shown: watch::Receiver<Arc<ServerConfig>>,
@@ -300,7 +300,7 @@ async fn connection(
         .max_buf_size(BUFFER)
         .writev(false)
         .serve_connection(TokioIo::new(wire), service);
-    // Why a client went is of no use to anybody.
+    // An error means that the client is gone.
     let _ = watcher.watch(connection).await;
 }
 
@@ -314,7 +314,7 @@ async fn answer(
         return Ok(refusal(StatusCode::BAD_REQUEST, &front.problems.malformed));
     };
     let said = request.headers().get_all("x-forwarded-for");
-    // What is no text ends the reading, as what is no address does.
+    // A header that is not text ends the reading, as a malformed address does.
     let said = said.iter().map(|value| value.to_str().unwrap_or_default());
     let source = place
         .port()
@@ -345,7 +345,7 @@ async fn answer(
     };
     match known {
         true => place.busy(),
-        // Whose body has yet to come may have to go.
+        // The stranger's body may still be missing: at a limit this connection may be closed.
         false => place.silent(front.times.request + ANSWER),
     }
     let request = onward(head.method, target, host, head.headers, body);
@@ -382,7 +382,7 @@ async fn answer(
     }
 }
 
-/// What is asked for and of whom, as Python's parser takes it; none for what is no request to us.
+/// The request's target and host, in a form that Python's parser accepts; none for a malformed request.
 fn target(request: &Request<Incoming>) -> Option<(Uri, HeaderValue)> {
     let uri = request.uri();
     let path = uri.path_and_query()?.as_str();
@@ -424,13 +424,13 @@ fn onward<B>(
     request
 }
 
-/// Headers that Connection names, which are between two hops.
+/// Headers that the Connection header names: they are for one hop alone.
 fn named(headers: &HeaderMap) -> Vec<HeaderName> {
     let values = headers.get_all(header::CONNECTION);
     let names = values.iter().filter_map(|it| it.to_str().ok());
     let names = names.flat_map(|it| it.split(','));
     let names: Vec<HeaderName> = names.filter_map(|it| it.trim().parse().ok()).collect();
-    // What Python decides by is nothing that a client may have left out.
+    // Python decides by these headers: a client must not have them removed.
     let kept = [
         header::AUTHORIZATION,
         header::COOKIE,
@@ -475,7 +475,7 @@ fn back(
     let (mut head, body) = response.into_parts();
     let plain = head.headers.get(header::CONTENT_TYPE);
     let plain = plain.is_some_and(|it| it.as_bytes().starts_with(b"text/plain"));
-    // Python's parser and server speak for themselves when the application does not.
+    // These answers come from Python's HTTP parser or server, not from the application: they are not problem+json.
     match head.status {
         StatusCode::BAD_REQUEST if plain => {
             return refusal(head.status, &front.problems.malformed);
@@ -522,7 +522,7 @@ fn too_often(front: &Front) -> Response<Answer> {
     response
 }
 
-/// To Python, for one request; when this is dropped, so is that.
+/// The connection to Python for one request, which closes when this is dropped.
 struct Connection(AbortHandle);
 
 impl Drop for Connection {
@@ -531,7 +531,7 @@ impl Drop for Connection {
     }
 }
 
-/// Python's answer, as it comes. While it does, its connection is not silent.
+/// Python's answer, passed on as it arrives. Meanwhile the client's connection does not count as silent.
 pub struct Streamed {
     body: Incoming,
     _connection: Connection,
@@ -564,7 +564,7 @@ impl Drop for Streamed {
     }
 }
 
-/// A long body, as it comes: no longer than it may be, and no later.
+/// A request's body, passed on as it arrives, with limits for its length and time.
 struct Upload {
     body: Incoming,
     left: u64,
@@ -582,7 +582,7 @@ impl Body for Upload {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
         if self.deaf.load(Ordering::Relaxed) {
-            // The answer is there, or the connection's end is.
+            // Python takes no more of the body: it has answered, or closed the connection.
             return Poll::Pending;
         }
         if self.late.as_mut().poll(context).is_ready() {

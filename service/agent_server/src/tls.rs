@@ -1,4 +1,4 @@
-//! TLS of both ports. A device's certificate is verified in every handshake; its sessions are not resumed.
+//! TLS of both ports. A device's certificate is verified in every handshake: TLS sessions of devices are not resumed.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use rustls::{
 
 use crate::devices::{Devices, fingerprint};
 
-/// For the REST API: anybody's TLS 1.2 or 1.3, HTTP/1.1.
+/// For the REST API: TLS 1.2 or 1.3 without client certificates, and HTTP/1.1.
 ///
 /// `chain`, `key`: PEM of the server's certificate with what leads to its CA, and of its key.
 ///
@@ -35,10 +35,10 @@ pub fn open(chain: &[u8], key: &[u8]) -> Result<Arc<ServerConfig>, String> {
 
 /// For devices: TLS 1.3 with a certificate, HTTP/2.
 ///
-/// `roots`: PEM of the CAs that devices' certificates are of; `devices` says which of those are refused.
+/// `roots`: PEM of the CAs that sign devices' certificates; `devices` knows which certificates are refused.
 ///
 /// # Errors
-/// As of `open`.
+/// As [`open`].
 pub fn mutual(
     chain: &[u8],
     key: &[u8],
@@ -85,7 +85,7 @@ fn said(error: impl ToString) -> String {
     error.to_string()
 }
 
-/// A chain to one of the CAs, and no certificate that is refused.
+/// Requires a chain to one of the CAs, and a certificate that is not refused.
 #[derive(Debug)]
 struct Verifier {
     chains: Arc<dyn ClientCertVerifier>,

@@ -1,8 +1,9 @@
-//! Bytes under hyper.
+//! The byte streams below hyper.
 //!
-//! `Wire`: a client's. A peer that reads nothing is cut off, the bare answer that hyper gives by itself to what is no request
-//! becomes one of ours, and who still sends when it was answered gets to read the answer.
-//! `Inward`: to Python. An answer that comes before the whole request counts.
+//! `Wire` is the client's stream. It closes when the client takes no byte of an answer for 30 s. It replaces the empty
+//! answer that hyper itself gives to a malformed request by a problem+json answer. It reads on for a while after the last
+//! answer, so that a client that is still sending can read that answer.
+//! `Inward` is the stream to Python. It accepts an answer that arrives before the whole request was sent.
 
 use std::future::Future as _;
 use std::io;
@@ -18,13 +19,13 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::Sleep;
 use tokio_rustls::server::TlsStream;
 
-/// How long an answer may wait for its reader.
+/// How long an answer may wait until the client takes a byte.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long, and for how many bytes, a peer may go on sending after its connection's last answer. With bytes left unread
-/// the kernel would throw the answer away (RFC 9112 section 9.6).
+/// How long, and how many bytes, a client may continue to send after its connection's last answer. If bytes were left
+/// unread, the kernel would reset the connection, and the client could lose the answer (RFC 9112 section 9.6).
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 1 << 20;
-/// What hyper's own answers begin with, and the longest of them.
+/// The beginning of hyper's own answers, a header that they have, and the length of the longest.
 const BARE: &[u8] = b"HTTP/1.1 4";
 const NO_BODY: &[u8] = b"\r\ncontent-length: 0\r\n";
 const BARE_MAX: usize = 200;
@@ -32,7 +33,7 @@ const BARE_MAX: usize = 200;
 pub struct Wire {
     stream: TlsStream<TcpStream>,
     stalled: Option<Pin<Box<Sleep>>>,
-    /// An answer of ours has been made, and nothing was read since.
+    /// The application has answered, and nothing was read since.
     answering: Arc<AtomicBool>,
     /// A whole response, head and body, after which the connection ends.
     malformed: Bytes,
@@ -108,7 +109,7 @@ impl AsyncRead for Wire {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
         if buffer.filled().len() > before {
-            // hyper reads on when it has written.
+            // hyper reads again only after it has written the answer.
             self.answering.store(false, Ordering::Relaxed);
         }
         Poll::Ready(Ok(()))

@@ -1,13 +1,13 @@
-//! Which connections a port keeps: bounded in all and for each network, and at a limit an old one goes, so that newcomers get in.
+//! Which connections a port keeps. They are limited in all and for each network; at a limit an old one is closed for the new one.
 //!
 //! ```text
 //!            ┌─ Crowd of strangers ───────┐ certificate  ┌─ controllers ─┐
-//!  accepted ─┤                            ├─────────────►│               │  at the limit the longest idle goes,
-//!            └─ Crowd of known addresses ─┘              └─ readers ─────┘  a connection with a call never does
-//!                at a limit the oldest silent, or the oldest speaking, goes
+//!  accepted ─┤                            ├─────────────►│               │  at the limit the longest idle is closed,
+//!            └─ Crowd of known addresses ─┘              └─ readers ─────┘  never one with a call under way
+//!                at a limit the oldest silent, or the oldest speaking, is closed
 //! ```
-//! Connections without a certificate cannot push out those with one, and strangers cannot push out a known address: one that a
-//! controller has shown its certificate from.
+//! Connections without a certificate never cause one with a certificate to be closed. Strangers' connections never cause one from
+//! a known address to be closed. An address is known when a controller has shown its certificate from there.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 
 use crate::tls::Caller;
 
-/// Addresses, for example 192.0.2.0/24.
+/// A network, for example 192.0.2.0/24.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
     address: IpAddr,
@@ -30,13 +30,13 @@ pub struct Prefix {
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub all: usize,
-    /// Of an IPv4 address, or an IPv6 /64.
+    /// For each IPv4 address or IPv6 /64.
     pub address: usize,
-    /// Of an IPv6 /48.
+    /// For each IPv6 /48.
     pub site: usize,
 }
 
-/// Connections in the order of their coming. `H` closes its connection when it is dropped.
+/// Connections in the order of arrival. `H` closes its connection when it is dropped.
 #[derive(Debug)]
 pub struct Crowd<H> {
     limits: Limits,
@@ -47,12 +47,12 @@ pub struct Crowd<H> {
 #[derive(Debug)]
 struct Member<H> {
     source: IpAddr,
-    /// Not a byte has come.
+    /// No byte has arrived yet.
     silent: bool,
     handle: H,
 }
 
-/// The limit that an arrival was at.
+/// The limit that a new connection reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
     Address,
@@ -119,7 +119,7 @@ impl<H> Crowd<H> {
         }
     }
 
-    /// Takes a connection in. Returns its number, and the limit at which an older one had to go.
+    /// Takes a new connection. Returns its number, and the limit for which an older connection was closed, if any.
     pub fn arrive(&mut self, source: IpAddr, handle: H) -> (u64, Option<Full>) {
         let full = self.make_room(source);
         self.arrived += 1;
@@ -132,14 +132,14 @@ impl<H> Crowd<H> {
         (self.arrived, full)
     }
 
-    /// A first byte has come.
+    /// The first byte has arrived.
     pub fn speak(&mut self, number: u64) {
         if let Some(member) = self.members.get_mut(&number) {
             member.silent = false;
         }
     }
 
-    /// `None`: it had to go before.
+    /// `None` when the connection was closed before.
     pub fn leave(&mut self, number: u64) -> Option<(IpAddr, H)> {
         let member = self.members.remove(&number)?;
         Some((member.source, member.handle))
@@ -172,8 +172,8 @@ impl<H> Crowd<H> {
         Some(full)
     }
 
-    /// Of those that belong together, if they are at the limit. The more numerous of the silent and the speaking lose one: neither
-    /// kind of flood leaves the other kind without places.
+    /// The connection to close among those that `belongs` selects, if they are at the limit: the oldest of the silent or of the
+    /// speaking ones, whichever are more. So neither kind of flood takes all places from the other kind.
     fn oldest(&self, limit: usize, belongs: impl Fn(IpAddr) -> bool) -> Option<u64> {
         let together = || self.members.iter().filter(|(_, it)| belongs(it.source));
         let (all, silent) = together().fold((0, 0), |(all, silent), (_, member)| {
@@ -193,11 +193,11 @@ pub struct Calls(Mutex<Activity>);
 #[derive(Clone, Copy, Debug)]
 struct Activity {
     under_way: usize,
-    /// Since when there is no call, if there is none.
+    /// When the last call ended; valid while no call is under way.
     since: Instant,
 }
 
-/// A call that is under way until this goes.
+/// A call that is under way until this is dropped.
 pub struct Call(Arc<Calls>);
 
 impl Calls {
@@ -227,25 +227,25 @@ impl Drop for Call {
     }
 }
 
-/// Strangers, whose handshake is not finished.
+/// Connections of strangers, before the end of their handshake.
 const STRANGERS: Limits = Limits {
     all: 384,
     address: 48,
     site: 192,
 };
-/// The same from known addresses.
+/// Connections from known addresses, before the end of their handshake.
 const KNOWN: Limits = Limits {
     all: 96,
     address: 48,
     site: 96,
 };
-/// Addresses that a controller has shown its certificate from: the last ones.
+/// How many addresses are remembered as known: the latest ones.
 const KNOWN_ADDRESSES: usize = 64;
 /// Connections of clients at once.
 const CONTROLLERS: usize = 224;
 const READERS: usize = 32;
 
-/// Where an unfinished connection is.
+/// Which crowd has a connection before its handshake, and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrived {
     known: bool,
@@ -263,9 +263,9 @@ pub struct Admitted {
 /// Why a connection with a certificate was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// It had to go for a newer one while its handshake ended.
+    /// The connection was closed for a newer one while its handshake ended.
     Gone,
-    /// So many connections of this kind have calls under way.
+    /// All places of this kind of client, so many, have calls under way.
     Busy(usize),
 }
 
@@ -274,7 +274,7 @@ pub enum Refused {
 pub struct Admission<H> {
     strangers: Crowd<H>,
     known: Crowd<H>,
-    /// The last one seen is last.
+    /// In the order in which controllers were last seen there.
     addresses: VecDeque<IpAddr>,
     clients: BTreeMap<u64, (Admitted, H)>,
     admitted: u64,
@@ -293,14 +293,14 @@ impl<H> Default for Admission<H> {
 }
 
 impl<H> Admission<H> {
-    /// A connection before its handshake. Returns also the limit at which the oldest of its crowd had to go.
+    /// Takes a connection before its handshake. Returns also the limit for which an older connection was closed, if any.
     pub fn arrive(&mut self, source: IpAddr, handle: H) -> (Arrived, Option<Full>) {
         let known = self.addresses.contains(&source);
         let (number, full) = self.crowd(known).arrive(source, handle);
         (Arrived { known, number }, full)
     }
 
-    /// A connection's first byte has come.
+    /// A connection's first byte has arrived.
     pub fn speak(&mut self, arrived: Arrived) {
         self.crowd(arrived.known).speak(arrived.number);
     }
@@ -310,10 +310,10 @@ impl<H> Admission<H> {
         self.crowd(arrived.known).leave(arrived.number);
     }
 
-    /// The connection has shown a certificate. At the limit the client that has had no call for the longest goes.
+    /// The connection has shown a certificate. At the limit the client that has had no call for the longest time is closed.
     ///
     /// # Errors
-    /// It is refused, and gone.
+    /// The new connection is refused, and closed.
     pub fn admit(
         &mut self,
         arrived: Arrived,
@@ -494,7 +494,7 @@ mod tests {
         }
         assert!(
             !admission.addresses.contains(&v4(1)),
-            "only so many are remembered"
+            "the oldest known address is forgotten"
         );
     }
 

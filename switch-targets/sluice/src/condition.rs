@@ -1,4 +1,4 @@
-//! What strangers can cause is logged once, then counted, and summed up each minute: a flood does not fill the log.
+//! Events that strangers can cause are logged once, then counted and summed up each minute, so that a flood does not fill the log.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,12 +10,12 @@ use tracing::warn;
 /// Between two summaries.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// What a connection can run into.
+/// Why a connection was refused or closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Condition {
     /// Its address is in no prefix of `--allow-from`.
     NotAllowed,
-    /// It had to go for a newer one.
+    /// It was closed for a newer one.
     Crowded,
     /// Its TLS handshake did not end in time.
     Slow,
@@ -49,20 +49,20 @@ pub struct Conditions(Mutex<BTreeMap<Condition, Counted>>);
 
 #[derive(Debug, Default)]
 struct Counted {
-    /// Since the last line.
+    /// Occurrences since the last line.
     more: u64,
     last: String,
 }
 
 impl Conditions {
-    /// `detail`: whose connection, and why.
+    /// `detail` has the connection's source, and the cause.
     pub fn met(&self, condition: Condition, detail: impl fmt::Display) {
         if self.is_new(condition, &detail) {
             warn!(%detail, "{condition}");
         }
     }
 
-    /// Sums up until the process ends.
+    /// Logs a summary each minute until the process ends.
     pub async fn sum_up(&self) {
         loop {
             tokio::time::sleep(EVERY).await;
@@ -84,7 +84,7 @@ impl Conditions {
         }
     }
 
-    /// What was met since the last time. A condition that was not is new when it is met again.
+    /// The conditions that occurred since the previous summary. A condition that did not counts as new when it occurs again.
     fn sums(&self) -> Vec<(Condition, u64, String)> {
         let mut conditions = self.0.lock();
         conditions.retain(|_, counted| counted.more > 0);

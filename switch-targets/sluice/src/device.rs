@@ -26,7 +26,7 @@ pub struct Device {
     pub id: u64,
     pub plane: Arc<DataPlane>,
     pub externs: ExternRegistry,
-    /// What its externs unwrap keys with; none where there are no keys.
+    /// The key-encryption keys of its externs; none where the switch has no keys.
     pub keks: Option<Arc<KekRing>>,
     /// Held for the whole of a write request or a push, shared by reads: requests are serialised (section 12.1).
     pub installed: RwLock<Option<Installed>>,

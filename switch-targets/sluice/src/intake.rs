@@ -28,9 +28,9 @@ use crate::tls::Caller;
 
 /// Bytes of everything that is under way.
 pub const BUDGET: usize = 1 << 30;
-/// Of these, bytes for clients that only read.
+/// The part of [`BUDGET`] that clients that only read may take together.
 const READERS_BUDGET: usize = BUDGET / 4;
-/// How long a request of a client that only reads may be on its way.
+/// How long a request of a client that only reads may take to arrive.
 const READERS_TIME: Duration = Duration::from_secs(10);
 /// Bytes in front of a message: a flag and the length.
 const PREFIX: usize = 5;
@@ -70,7 +70,7 @@ impl Budget {
     }
 }
 
-/// Whether so much was left.
+/// Takes `bytes`, or returns false when fewer are left.
 fn take(left: &AtomicUsize, bytes: usize) -> bool {
     let less = |left: usize| left.checked_sub(bytes);
     left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less)
@@ -123,7 +123,7 @@ pub struct Intake<S> {
     longest: Longest,
 }
 
-/// Bytes of the longest request of each kind of client.
+/// Bytes of the longest request, for each kind of client.
 #[derive(Clone, Copy, Debug)]
 pub struct Longest {
     pub controller: usize,
@@ -222,7 +222,7 @@ where
     }
 }
 
-/// An answer that holds something until the client has taken it.
+/// Keeps `held` alive until the client has taken the answer.
 fn held<T: Send + Unpin + 'static>(answer: http::Response<Body>, held: T) -> http::Response<Body> {
     answer.map(|body| Body::new(Held { body, _held: held }))
 }
@@ -285,7 +285,7 @@ impl<T: Unpin> HttpBody for Held<T> {
         Pin::new(&mut self.body).poll_frame(context)
     }
 
-    /// A refusal is headers alone: gRPC takes an empty frame behind them for a broken stream.
+    /// A refusal consists of headers alone: gRPC clients treat an empty frame after them as a broken stream.
     fn is_end_stream(&self) -> bool {
         self.body.is_end_stream()
     }

@@ -1,11 +1,11 @@
-//! Key-encryption keys that change while packets pass, and how a controller sees and forgets them.
+//! Key-encryption keys that change while packets pass, and how a controller reads and deletes them.
 //!
 //! ```text
 //!   --kek FILE ── replaced ──► newest of the ring ◄── Read: extern entries, the fingerprint of each key, newest first
-//!                              those before it    ◄── Write DELETE: the controller has rewrapped what was under it
+//!                              those before it    ◄── Write DELETE: no table holds a key that is wrapped under it any more
 //! ```
 //! P4Runtime (section 9.1 "ExternEntry") leaves extern entries to the architecture. A key itself comes from the file alone and
-//! never crosses P4Runtime; its fingerprint does not tell it.
+//! never crosses P4Runtime; its fingerprint does not reveal it.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
@@ -23,22 +23,22 @@ use crate::proto::p4rt::{self, entity::Entity, update::Type};
 
 /// The first of P4Info's ids for externs of an architecture (`P4Ids.OTHER_EXTERNS_START`).
 pub const EXTERN_TYPE: u32 = 0x81;
-/// In the form of P4Info's ids: the type is the first byte. No P4Info lists it.
+/// Has the form of P4Info's ids, whose first byte is the type. No P4Info lists it.
 pub const EXTERN_ID: u32 = 0x8100_0001;
 /// An entry's content: the fingerprint, in a message that every protobuf library has.
 const CONTENT_TYPE: &str = "type.googleapis.com/google.protobuf.BytesValue";
 
-/// How often the file is looked at.
+/// How often the file is checked for a change.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Takes what is in the file as the newest key whenever it is replaced, for as long as the process lives. What cannot be used
-/// is said, and the keys of before stay.
+/// Makes the file's content the newest key each time the file changes, until the process ends. An unusable file is logged, and
+/// the ring stays as it is.
 pub async fn follow(path: PathBuf, keks: Arc<KekRing>) {
     let stamp = || {
         let found = std::fs::metadata(&path).ok()?;
         Some((found.ino(), found.ctime(), found.ctime_nsec(), found.len()))
     };
-    // What the file was at the start may have been replaced since.
+    // The file may have been replaced since the switch read it at its start.
     let mut seen = None;
     loop {
         let now = stamp();
@@ -58,7 +58,7 @@ pub async fn follow(path: PathBuf, keks: Arc<KekRing>) {
     }
 }
 
-/// The keys that an entry asks for: without a type or without content all of them, otherwise those of its fingerprint.
+/// Finds the keys that an entry asks for: all keys without a type or without content, otherwise the key of that fingerprint.
 ///
 /// # Errors
 /// `UNIMPLEMENTED` for another type.

@@ -25,7 +25,7 @@ use crate::tls::{Caller, Names};
 pub struct Connection {
     stream: TlsStream<TcpStream>,
     place: Place,
-    /// Ready, or taken, when the connection must end.
+    /// Resolves when the connection must end; none after that.
     dropped: Option<oneshot::Receiver<()>>,
 }
 
@@ -34,7 +34,7 @@ pub struct Port {
     pub listener: TcpListener,
     pub config: watch::Receiver<Arc<ServerConfig>>,
     pub names: Names,
-    /// Without any, everywhere is allowed.
+    /// When this is empty, every address is allowed.
     pub allowed: Vec<Prefix>,
     pub conditions: Arc<Conditions>,
 }
@@ -187,7 +187,7 @@ impl Newcomer {
     }
 }
 
-/// Given back when it goes.
+/// The place of an admitted connection, which is free again when this is dropped.
 struct Place {
     client: Admitted,
     admission: Shared,

@@ -163,7 +163,7 @@ fn log_to_stderr(json: bool) {
     if json { log.json().init() } else { log.init() }
 }
 
-/// Keys in memory are for no core file, and for no debugger of another program of the same user.
+/// Keeps keys out of core files, and from debuggers of the same user.
 fn keep_memory_private() -> std::io::Result<()> {
     process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let none = Rlimit {

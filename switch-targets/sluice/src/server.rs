@@ -112,7 +112,7 @@ impl P4Runtime for Service {
         request: Request<ReadRequest>,
     ) -> Result<Response<Self::ReadStream>, Status> {
         let caller = caller_of(&request);
-        // One reader at most stands before a controller.
+        // A controller waits for one reader's call at most.
         let _turn_of_readers = match caller {
             Caller::Reader => Some(self.0.readers.lock().await),
             Caller::Controller => None,

@@ -1,4 +1,5 @@
-"""A key-encryption key (KEK) replaced under a running switch: who sees that, and who has the one before forgotten."""
+"""A key-encryption key (KEK) file that is replaced under a running switch: controllers and readers see the change, and a
+controller deletes the earlier key."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ async def has(client: RawClient, *expected: bytes) -> None:
 
 
 def put(file: Path, kek: bytes, mode: int = 0o600) -> None:
-    """As a tool that keeps times does: nothing but the file's inode tells it from the one before."""
+    """Replaces the file as a tool that keeps times does: only its inode shows the change."""
     fresh, before = file.with_suffix(".fresh"), file.stat()
     fresh.write_bytes(kek)
     fresh.chmod(mode)
@@ -58,13 +59,13 @@ def put(file: Path, kek: bytes, mode: int = 0o600) -> None:
 
 
 def overwrite(file: Path, kek: bytes) -> None:
-    """The same in place: nothing but the time of the change tells it."""
+    """Rewrites the file in place: only its time of change (ctime) shows it."""
     before = file.stat()
     file.write_bytes(kek)
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-async def test_a_replaced_file_is_the_newest_kek_and_the_one_before_can_be_forgotten(
+async def test_a_replaced_file_is_the_newest_kek_and_an_earlier_one_deletable(
     arguments: dict[str, str], sluice: Sluice, address: str, infrastructure: Authority, controller: Controller
 ) -> None:
     file, first, second = Path(arguments["--kek"]), bytes([1] * 32), bytes([2] * 32)
@@ -77,7 +78,7 @@ async def test_a_replaced_file_is_the_newest_kek_and_the_one_before_can_be_forgo
         ):
             client.election_id = switch.election_id
             assert await keks(client) == [named(KEK)]
-            # What cannot be used changes nothing.
+            # An unusable file changes nothing.
             for content, mode in ((first, 0o644), (first[1:], 0o600)):
                 put(file, content, mode)
                 async with asyncio.timeout(20):
@@ -109,7 +110,7 @@ async def test_a_replaced_file_is_the_newest_kek_and_the_one_before_can_be_forgo
                 Code.INVALID_ARGUMENT,
                 Code.UNIMPLEMENTED,
             ]
-            # It could not be taken back.
+            # A rollback could not restore the key.
             assert await client.write(forget, atomicity="ROLLBACK_ON_ERROR") == [Code.UNIMPLEMENTED]
             assert await keks(client) == [named(second), named(first), named(KEK)]
             assert await client.write(forget) == [Code.OK]

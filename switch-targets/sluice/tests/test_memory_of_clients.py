@@ -194,10 +194,10 @@ class TestStreams:
         with resident.growing_at_most(48):
             await asyncio.to_thread(flood, 200_000, 60)
 
-    async def test_at_the_limit_of_connections_the_longest_idle_goes(
+    async def test_at_the_limit_of_connections_the_longest_idle_is_closed(
         self, client: RawClient, resident: Resident, sluice: Sluice, address: str, infrastructure: Authority
     ) -> None:
-        """224 are kept, at some 100 KB each. The one with a stream stays."""
+        """224 connections stay open, at some 100 KB each, and among them the connection with a stream."""
         before = descriptors(sluice)
         async with contextlib.AsyncExitStack() as stack:
             with resident.growing_at_most(128):

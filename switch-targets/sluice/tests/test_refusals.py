@@ -432,7 +432,7 @@ class TestReads:
             (p4r.Entity(value_set_entry=p4r.ValueSetEntry()), 0),
             (p4r.Entity(action_profile_member=p4r.ActionProfileMember()), 0),
             (p4r.Entity(action_profile_group=p4r.ActionProfileGroup()), 0),
-            # Its key-encryption key.
+            # The switch's key-encryption key.
             (p4r.Entity(extern_entry=p4r.ExternEntry()), 1),
             (p4r.Entity(packet_replication_engine_entry=p4r.PacketReplicationEngineEntry()), 0),
         ]:

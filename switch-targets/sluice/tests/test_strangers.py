@@ -1,4 +1,4 @@
-"""Connections without a certificate, however many, keep no controller out and fill no log."""
+"""Connections without a certificate, however many, keep no controller out and do not fill the log."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ pytestmark = pytest.mark.slow
 
 MANY = 300
 _OWN_CONNECTION = [("grpc.use_local_subchannel_pool", 1)]
-# In the namespace of the switch the relay, and so each client of these tests, is 127.0.0.1.
+# The address of the relay in the switch's namespace, and so of each client in these tests.
 CLIENTS = "127.0.0.1"
 
 
 @contextlib.contextmanager
 def strangers(source: Callable[[int], str], port: int = GRPC_PORT) -> Generator[None]:
-    """So many idle connections at any time: those that the switch ends are opened again at once."""
+    """Holds MANY idle connections. A connection that the switch closes is opened again at once."""
     ended, full = threading.Event(), threading.Event()
 
     def connect(number: int) -> socket.socket:
@@ -73,7 +73,7 @@ def hundred_addresses(number: int) -> str:
 
 
 async def answers(address: str, infrastructure: Authority, certificate: str = "controller") -> bool:
-    """Whether a client that connects anew is served."""
+    """Whether the switch serves a new connection of a client."""
     client = RawClient(address, infrastructure, _OWN_CONNECTION, certificate=certificate)
     try:
         await client.stub.Capabilities(p4r.CapabilitiesRequest(), timeout=3)
@@ -100,8 +100,10 @@ async def test_idle_connections_keep_no_controller_out(
     assert len([line for line in lines if "WARN" in line]) <= 3, lines
 
 
-async def test_nor_do_those_from_its_own_address(address: str, infrastructure: Authority) -> None:
-    """It may have to try again."""
+async def test_idle_connections_from_a_controllers_address_only_delay_it(
+    address: str, infrastructure: Authority
+) -> None:
+    """The controller may have to try again."""
     with strangers(lambda _: CLIENTS):
         for _ in range(3):
             async with asyncio.timeout(10):
@@ -133,11 +135,13 @@ class TestAllowedSources:
         return {**arguments, "--allow-from": request.param}
 
     @pytest.mark.parametrize("arguments", ["127.0.0.0/30"], indirect=True)
-    async def test_a_controller_from_there_is_served(self, address: str, infrastructure: Authority) -> None:
+    async def test_a_controller_from_an_allowed_prefix_is_served(
+        self, address: str, infrastructure: Authority
+    ) -> None:
         assert await answers(address, infrastructure)
 
     @pytest.mark.parametrize("arguments", ["127.0.0.2"], indirect=True)
-    async def test_a_controller_from_elsewhere_is_not(
+    async def test_a_controller_from_another_address_is_refused(
         self, address: str, infrastructure: Authority, sluice: Sluice
     ) -> None:
         assert not await answers(address, infrastructure)
@@ -150,10 +154,10 @@ class TestReaders:
         infrastructure.issue("reader", READER_NAME, CLIENT)
         return {**arguments, "--reader-name": READER_NAME}
 
-    async def test_their_connections_take_no_place_of_a_controller(
+    async def test_readers_connections_take_no_controllers_place(
         self, address: str, infrastructure: Authority
     ) -> None:
-        """Beyond 256, which are all places that there are."""
+        """MANY is more than all places for clients, which are 256."""
         readers = [
             RawClient(address, infrastructure, _OWN_CONNECTION, certificate="reader") for _ in range(MANY)
         ]
@@ -164,7 +168,7 @@ class TestReaders:
         for reader in readers:
             await reader.channel.close()
 
-    async def test_their_long_requests_are_refused(self, address: str, infrastructure: Authority) -> None:
+    async def test_a_readers_long_request_is_refused(self, address: str, infrastructure: Authority) -> None:
         async with RawClient(address, infrastructure, certificate="reader") as reader:
             refusal = await reader.refused(reader.bytes_call("Read")(bytes((1 << 20) + 1)))
             assert refusal[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -185,7 +189,7 @@ class TestMetrics:
                 assert await asyncio.to_thread(inside, SWITCH, scrape) == 200
 
 
-def test_used_up_descriptors_are_said_once(sluice: Sluice) -> None:
+def test_a_lack_of_descriptors_is_logged_once(sluice: Sluice) -> None:
     pid = sluice.process.pid
     limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (len(list(Path(f"/proc/{pid}/fd").iterdir())), limits[1]))

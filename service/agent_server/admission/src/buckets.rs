@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
     pub per_second: f64,
-    /// What may come at once.
+    /// How much may be taken at once from a full bucket.
     pub burst: f64,
 }
 
 pub struct Buckets<K> {
     rate: Rate,
-    /// When the bucket will be full, which is all that has to be kept of it.
+    /// When each bucket will be full: a bucket needs no other state, and a full one needs no entry.
     full_at: HashMap<K, Instant>,
     sweep_at: usize,
 }
 
-/// Full buckets are looked for when there are so many more.
+/// Full buckets are removed each time when the map has grown by this many entries.
 const SWEEP: usize = 4096;
 
 impl<K: Eq + Hash> Buckets<K> {
@@ -30,11 +30,11 @@ impl<K: Eq + Hash> Buckets<K> {
         }
     }
 
-    /// Whether there was as much in the bucket, which is less by it then.
+    /// Takes `amount` from the bucket. Returns false, and takes nothing, when the bucket holds less.
     pub fn take(&mut self, key: K, amount: f64, now: Instant) -> bool {
         let full_at = self.full_at.get(&key).map_or(now, |at| *at).max(now);
         let later = full_at + self.seconds(amount);
-        // A rounding error of the clock is no excess.
+        // Tolerates rounding: a thousandth of `amount`.
         let excess = (later - now).saturating_sub(self.seconds(self.rate.burst));
         if excess > self.seconds(amount) / 1000 {
             return false;
@@ -43,7 +43,7 @@ impl<K: Eq + Hash> Buckets<K> {
         true
     }
 
-    /// Takes what may not be there: the bucket owes it then, at most once more its content.
+    /// Takes `amount` even when the bucket holds less. The debt is at most one full bucket.
     pub fn charge(&mut self, key: K, amount: f64, now: Instant) {
         let full_at = self.full_at.get(&key).map_or(now, |at| *at).max(now);
         let most = now + self.seconds(2.0 * self.rate.burst);

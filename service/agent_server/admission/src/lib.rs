@@ -1,12 +1,12 @@
-//! Which connections a port keeps, how often a source may connect and ask, and which of a proxy's words count. Pure: the
-//! clock is a parameter, and nothing here touches a socket.
+//! Which connections a port keeps, how often a source may connect and send requests, and which source addresses a proxy
+//! may name. Pure: the clock is a parameter, and nothing here touches a socket.
 //!
 //! ```text
-//!  accepted ─► admit ─┬─► Refused: over the source's rate, or nothing silent can go
+//!  accepted ─► admit ─┬─► Refused: over the source's rate, or at a limit without a silent connection
 //!                     └─► Admitted ─► busy ◄─► silent ─► leave
-//!                              └── at a limit the oldest silent connection goes: of the source, then of all
+//!                              └── at a limit the oldest silent connection is closed: of the source, then of all
 //! ```
-//! A connection is silent while it owes something: its handshake, its request, or the next request after an answer.
+//! A connection is silent while it waits for its client: for the handshake, a request, or the next request after an answer.
 
 mod buckets;
 mod log;
@@ -20,13 +20,13 @@ pub use buckets::{Buckets, Rate};
 pub use log::{Log, Report};
 pub use source::{Forwarded, Key, Keys, Prefix, keys};
 
-/// Connections at once.
+/// How many connections may be open at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub all: usize,
-    /// Of an IPv4 address or an IPv6 /64.
+    /// For each IPv4 address or IPv6 /64.
     pub each: usize,
-    /// Of an IPv6 /48.
+    /// For each IPv6 /48.
     pub site: usize,
 }
 
@@ -36,7 +36,7 @@ pub struct Id(u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused;
 
-/// The connections of one port. `H` is what its owner ends a connection with.
+/// The connections of one port. `H` is a handle with which the port closes a connection.
 pub struct Admission<H> {
     limits: Limits,
     rates: Buckets<Key>,
@@ -49,7 +49,7 @@ pub struct Admission<H> {
 struct Connection<H> {
     handle: H,
     keys: Keys,
-    /// Since when it has been silent, and when that is too long.
+    /// When the silence began, and its deadline.
     silent: Option<(Instant, Instant)>,
 }
 
@@ -60,7 +60,7 @@ struct Group {
 }
 
 impl<H> Admission<H> {
-    /// `rate` is of an IPv4 address or an IPv6 /64; an IPv6 /48 has four times as much.
+    /// `rate` limits the connections of each IPv4 address or IPv6 /64; an IPv6 /48 has four times that rate.
     pub fn new(limits: Limits, rate: Rate) -> Self {
         Self {
             limits,
@@ -80,11 +80,11 @@ impl<H> Admission<H> {
         self.connections.is_empty()
     }
 
-    /// A new connection, which is silent and may be until `until`. The handle beside its id is of the connection that goes
-    /// in its place. A trusted proxy's connections are many people's: they are limited in all alone.
+    /// Takes a new connection, which may be silent until `until`. Returns its id, and the handle of the connection that
+    /// must be closed for it. A trusted proxy's connections belong to many people: only the limit for all applies to them.
     ///
     /// # Errors
-    /// `Refused`: the connection is to be closed.
+    /// `Refused`: the caller must close the new connection.
     pub fn admit(
         &mut self,
         address: IpAddr,
@@ -131,7 +131,8 @@ impl<H> Admission<H> {
         Ok((id, gone))
     }
 
-    /// It has shown what it owed: it stays until it is silent again.
+    /// The client has sent what the connection waited for: the connection cannot be closed for another until it is
+    /// silent again.
     pub fn busy(&mut self, id: Id) {
         let Some(connection) = self.connections.get_mut(&id) else {
             return;
@@ -159,7 +160,7 @@ impl<H> Admission<H> {
         }
     }
 
-    /// Its source turned out to be no stranger: the connection is not counted in the source's rate.
+    /// The client has shown good credentials: the connection no longer counts in its source's rate.
     pub fn refund(&mut self, id: Id) {
         if let Some(connection) = self.connections.get(&id) {
             for key in connection.keys.iter() {
@@ -182,7 +183,7 @@ impl<H> Admission<H> {
         Some(connection.handle)
     }
 
-    /// Those that have been silent for too long, which are no connections any more.
+    /// Removes the connections that have been silent beyond their deadline, and returns their handles.
     pub fn expire(&mut self, now: Instant) -> Vec<H> {
         let late: Vec<Id> = self
             .silent
@@ -210,7 +211,7 @@ impl<H> Admission<H> {
     }
 }
 
-/// What a connection or a request costs in the bucket of that key.
+/// How much a connection or a request takes from the bucket of that key.
 pub fn weight(key: &Key) -> f64 {
     match key {
         Key::Site(_) => 0.25,
@@ -218,18 +219,18 @@ pub fn weight(key: &Key) -> f64 {
     }
 }
 
-/// How the file descriptors that this process may have are shared out.
+/// How the file descriptors of this process are divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
-    /// Connections of the REST API; each may take two more, to Python.
+    /// Connections of the REST API; each may need two more descriptors, for its socket pair to Python.
     pub rest: usize,
-    /// Connections of the devices' port that have shown no certificate yet.
+    /// Connections of the devices' port whose handshake has not ended.
     pub handshakes: usize,
     pub devices: usize,
 }
 
-/// `files` is RLIMIT_NOFILE. An eighth, and at most a thousand, is kept for the database, gateways and files; of the rest
-/// devices have half, however many strangers come.
+/// `files` is RLIMIT_NOFILE. An eighth, at most 1,000, is reserved for the database, gateways and files. Devices have half
+/// of the rest, however many strangers connect.
 pub fn shares(files: usize) -> Shares {
     let left = files - (files / 8).min(1000);
     Shares {
@@ -240,7 +241,7 @@ pub fn shares(files: usize) -> Shares {
 }
 
 impl Limits {
-    /// Of a port that strangers come to, with so many places.
+    /// The limits of a port that is open to strangers and has `all` places.
     pub fn of(all: usize) -> Self {
         Self {
             all,

@@ -1,19 +1,20 @@
-//! A condition is logged when it begins, once a minute while it lasts, and when it has ended, with a count: not each time.
+//! When to log a condition that may occur very often: when it begins, once a minute while it lasts, and when it has
+//! ended, each time with a count.
 
 use std::time::{Duration, Instant};
 
 const EVERY: Duration = Duration::from_secs(60);
-/// A condition that has not been met for so long has ended.
+/// A condition has ended when it has not occurred for this long.
 const QUIET: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// How often it was met since the report before.
+    /// How often the condition occurred since the previous report.
     pub count: u64,
     pub ended: bool,
 }
 
-/// Of one condition.
+/// The log of one condition.
 #[derive(Default)]
 pub struct Log {
     lasts: Option<Lasts>,
@@ -26,7 +27,7 @@ struct Lasts {
 }
 
 impl Log {
-    /// The report to make at once, if it begins.
+    /// The condition occurred. Returns the report to make now if this is the beginning.
     pub fn met(&mut self, now: Instant) -> Option<Report> {
         if let Some(lasts) = &mut self.lasts {
             lasts.count += 1;
@@ -44,7 +45,7 @@ impl Log {
         })
     }
 
-    /// To be asked every second or so.
+    /// Returns the report that is due. The caller asks about once a second.
     pub fn due(&mut self, now: Instant) -> Option<Report> {
         let lasts = self.lasts.as_mut()?;
         let ended = now.saturating_duration_since(lasts.met) >= QUIET;

@@ -1,5 +1,5 @@
-//! Whose a connection is: an IPv4 address, or an IPv6 /64 and the /48 that it is of. Fewer bits of IPv6 are one host's to
-//! choose.
+//! The source that a connection counts for: an IPv4 address, or an IPv6 /64 and its /48. A host can choose the lower 64
+//! bits of its IPv6 address freely, and a site the lower 80.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -12,7 +12,7 @@ pub enum Key {
     Site(u64),
 }
 
-/// At most two.
+/// The keys of one address: at most two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keys([Option<Key>; 2]);
 
@@ -37,7 +37,7 @@ pub fn keys(address: IpAddr) -> Keys {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
     network: Ipv6Addr,
-    /// Of an IPv6 address; IPv4's are mapped.
+    /// The prefix length as of an IPv6 address; IPv4 networks are stored IPv4-mapped.
     bits: u32,
 }
 
@@ -63,7 +63,7 @@ impl Prefix {
     }
 }
 
-/// Of which peers the word is believed where a request comes from.
+/// The proxies whose X-Forwarded-For header is believed.
 #[derive(Clone, Debug, Default)]
 pub struct Forwarded {
     trusted: Vec<Prefix>,
@@ -78,9 +78,9 @@ impl Forwarded {
         self.trusted.iter().any(|prefix| prefix.contains(peer))
     }
 
-    /// The one address that a request is from. `said`: the values of its X-Forwarded-For headers, in their order. Each
-    /// proxy adds the address that it saw at the right end, so that the first from the right that no trusted proxy has is
-    /// the client's; what stands left of it is the client's own word. What is no address ends the reading.
+    /// The source address of a request. `said` has the values of its X-Forwarded-For headers, in their order. Each proxy
+    /// appends the address of its own client at the right end. So the client's address is the rightmost one that is no
+    /// trusted proxy's; the client itself may have written everything left of it. Reading stops at a malformed address.
     pub fn source<'a>(
         &self,
         peer: IpAddr,
@@ -98,7 +98,7 @@ impl Forwarded {
     }
 }
 
-/// An address, as proxies spell it: with a port too, IPv6 in brackets then.
+/// Parses an address as proxies write it: it may have a port, and IPv6 is then in brackets.
 fn hop(text: &str) -> Option<IpAddr> {
     let text = text.trim();
     let bare = match text.strip_prefix('[') {

@@ -10,10 +10,10 @@ const PAGE: usize = 4096;
 /// Bytes that are mapped at once.
 const REGION: usize = 4 << 20;
 
-/// Gives the system what its allocator keeps of freed memory, which after a flood may be most of it. Takes milliseconds.
+/// Returns freed memory from the C allocator to the system. After a flood the allocator may keep most of it. Takes milliseconds.
 pub fn give_back() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: it takes no pointer, and may be called at any time.
+    // SAFETY: malloc_trim takes no pointer, and may be called at any time.
     unsafe {
         libc::malloc_trim(0);
     }

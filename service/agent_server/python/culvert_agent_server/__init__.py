@@ -1,4 +1,4 @@
-"""What stands before the controller's two ports: connections, TLS and limits are Rust's, methods and requests Python's."""
+"""The front of the controller's two ports: Rust handles connections, TLS and limits; Python handles the requests."""
 
 from culvert_agent_server._native import BODY_MAX, HEAD_MAX, REQUEST_MAX
 from culvert_agent_server.rest import Problems, RestServer

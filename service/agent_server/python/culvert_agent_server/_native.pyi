@@ -3,11 +3,11 @@
 from typing import Final, final
 
 REQUEST_MAX: Final[int]
-"""Bytes of a device's request."""
+"""Bytes of a device's longest request."""
 HEAD_MAX: Final[int]
-"""Bytes of an HTTP request's line and headers."""
+"""Bytes of an HTTP request's request line and headers together."""
 BODY_MAX: Final[int]
-"""Bytes of an HTTP request's body that are handed over; the application takes less."""
+"""Bytes of an HTTP request's body that reach Python at most; the application's own limits are lower."""
 
 @final
 class Server:
@@ -34,7 +34,7 @@ class Server:
     def take(self) -> list[tuple[int, Call | bool | Limited | Condition | None]]:
         """A call's number, and what there is of it: itself; that its next message may come; that nobody waits for it.
 
-        None: the server has ended, and all connections with it. `Limited` and `Condition` are of no call.
+        None: the server and all its connections have ended. `Limited` and `Condition` belong to no call.
         """
 
     def show(self, chain: bytes, key: bytes, roots: bytes) -> None:
@@ -74,7 +74,7 @@ class Limited:
 
 @final
 class Condition:
-    """What is worth a line in the log, and how often it was met since the last one."""
+    """An event that deserves a line in the log, and how often it occurred since the last line."""
 
     @property
     def name(self) -> str: ...
@@ -106,9 +106,9 @@ class RestServer:
         """Readable while there is something to take."""
 
     def take(self) -> list[tuple[int, str] | Condition | None]:
-        """The descriptor of a request's socket, which is the taker's to close, and the address that it is from.
+        """The descriptor of a request's socket, which the caller must close, and the request's source address.
 
-        None: the server has ended, and all connections with it.
+        None: the server and all its connections have ended.
         """
 
     def show(self, chain: bytes, key: bytes) -> None: ...

@@ -1,4 +1,4 @@
-"""The front of the REST API: one clean request at a time, each on a socket of its own."""
+"""The front of the REST API. It hands over parsed requests, each on a separate socket."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from culvert_agent_server.server import log_condition
 
 @dataclass(frozen=True, slots=True)
 class Problems:
-    """Bodies, application/problem+json, of what the front answers by itself."""
+    """The bodies (application/problem+json) of the refusals that the front sends without asking Python."""
 
     malformed: bytes
     too_large: bytes
@@ -23,11 +23,11 @@ class Problems:
 
 
 Serve = Callable[[socket.socket, str], None]
-"""Gets a socket on which one request comes, and the address that the request is from."""
+"""Gets a socket on which one request arrives, and the request's source address."""
 
 
 class RestServer:
-    """Listens from its making on, hands requests over from `start` to `stop`; `port` is the one that it got.
+    """Listens as soon as it is made, and hands requests over between `start` and `stop`. `port` is the actual port.
 
     Raises OSError, and ValueError for certificates, prefixes or rates that cannot be used.
     """
@@ -63,7 +63,7 @@ class RestServer:
         self._ended = asyncio.Event()
 
     def show(self, chain: bytes, key: bytes) -> None:
-        """To who connects from now on. Raises ValueError: what was shown before stays."""
+        """Shows this certificate to clients that connect from now on. Raises ValueError, and keeps the previous one."""
         self._native.show(chain, key)
 
     def start(self, serve: Serve) -> None:
@@ -71,11 +71,11 @@ class RestServer:
         asyncio.get_running_loop().add_reader(self._native.fileno(), self._look)
 
     def end(self) -> None:
-        """Nobody new comes; connections end with their requests."""
+        """Accepts no new connection; each connection closes after its request."""
         self._native.end()
 
     async def stop(self, grace_seconds: float) -> None:
-        """Requests under way have so long to end."""
+        """Ends, and gives the requests under way `grace_seconds` to finish."""
         self._native.end()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._ended.wait(), grace_seconds)

@@ -30,12 +30,12 @@ class Shown:
 
 
 Ends = tuple[int, str, bytes]
-"""How a call ends that is not Python's to answer: a gRPC code, a text, and a serialized google.rpc.Status."""
+"""How the front refuses a call without asking Python: a gRPC code, a text, and a serialized google.rpc.Status."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`files` is RLIMIT_NOFILE, of which the connections' limits are shares; the rate is of one device."""
+    """`files` is RLIMIT_NOFILE, from which the limits of connections follow. `calls_per_second` is for each device."""
 
     files: int
     calls_per_second: float
@@ -83,7 +83,7 @@ class _AbortedError(Exception):
 
 
 Limited = Callable[[bytes, str, int], Coroutine[Any, Any, None]]
-"""Gets a certificate's fingerprint, the address that it calls from, and how many of its calls came too often."""
+"""Gets a certificate's fingerprint, its source address, and how many of its calls exceeded the rate."""
 
 
 async def _unheard(_fingerprint: bytes, _address: str, _count: int) -> None:
@@ -144,7 +144,10 @@ class Server:
         self._native.show(shown.chain, shown.key, shown.devices)
 
     def deny(self, fingerprints: Sequence[bytes]) -> None:
-        """Certificates whose handshakes fail from now on, but for one in two seconds, which hears from its call why."""
+        """Refuses these certificates in the handshake from now on.
+
+        One handshake in two seconds still succeeds, so that the device's call can be told the reason.
+        """
         self._native.deny(list(fingerprints))
 
     def start(self, limited: Limited | None = None) -> None:
@@ -207,7 +210,7 @@ class _Call:
         except _AbortedError as aborted:
             code, said = aborted.code, aborted.said
             if code is grpc.StatusCode.UNAUTHENTICATED:
-                # Nobody's certificate, though of our CA: that of a device that was deleted.
+                # Our CA signed this certificate, but no device has it: its device was deleted.
                 self._server.deny([context.fingerprint])
         except Exception as error:
             _log.exception("a call failed", exc_info=error)
@@ -244,7 +247,7 @@ class _Call:
 
 
 def log_condition(port: str, condition: _native.Condition) -> None:
-    """One line when it begins, one in a minute while it lasts, one when it has ended."""
+    """Logs a line when the condition begins, one a minute while it lasts, and one when it has ended."""
     _log.warning(
         "%s%s",
         condition.name,

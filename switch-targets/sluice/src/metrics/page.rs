@@ -21,7 +21,7 @@ use crate::condition::{Condition, Conditions};
 
 const TEXT: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
-/// Scrapers at once. At a limit the oldest goes, so that a scrape, which takes milliseconds, finds a place.
+/// Connections at once. At a limit an old one is closed, so that a scrape, which takes milliseconds, has a place.
 const CONNECTIONS: Limits = Limits {
     all: 16,
     address: 4,

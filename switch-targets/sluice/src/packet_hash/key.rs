@@ -44,7 +44,7 @@ pub enum Key {
     Hmac(Box<hmac::Key>),
 }
 
-/// The keys seen last. One that did not open is remembered until the key-encryption keys change.
+/// The latest keys. A key that failed to unwrap is remembered until the key-encryption keys change.
 pub struct Keys {
     keks: Arc<KekRing>,
     places: Box<[RwLock<Option<Place>>]>,
@@ -54,7 +54,7 @@ struct Place {
     kind: HashKey,
     wrapped: Box<[u8]>,
     key: Option<Key>,
-    /// The count of the ring's changes that it was looked at under.
+    /// [`KekRing::changes`] when the key was unwrapped.
     changes: u64,
 }
 

@@ -30,7 +30,7 @@ pub const TAKEN: &str = "taken";
 const BACKLOG: usize = 64;
 /// Clients at once.
 const CONNECTIONS: usize = 8;
-/// After the operating system refused a connection.
+/// The pause after the operating system refused a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long a client may take for its request.
 const PATIENCE: Duration = Duration::from_secs(5);

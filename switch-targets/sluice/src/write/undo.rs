@@ -15,7 +15,7 @@ use crate::read;
 /// The updates that undo `update`, asked for before it is done. None for an update that will be refused.
 ///
 /// # Errors
-/// `RESOURCE_EXHAUSTED` for more cells than one read gives, `UNIMPLEMENTED` for what cannot be undone.
+/// `RESOURCE_EXHAUSTED` for more cells than one read gives, `UNIMPLEMENTED` for an update that cannot be undone.
 pub fn inverse(
     device: &Device,
     installed: &Installed,
