@@ -97,13 +97,13 @@ def rotate_device_ca(config_file: ConfigFile = None) -> None:
 
 @app.command("rotate-infrastructure-ca")
 def rotate_infrastructure_ca(config_file: ConfigFile = None) -> None:
-    """Give the controllers' certificates a new CA. Who knows the old one is led to the new one."""
+    """Give the controllers' certificates a new CA. Devices and gateways that trust the old CA learn the new one."""
     _run(operation.rotate_infrastructure_ca, config_file)
 
 
 @app.command("rotate-gateway-ca")
 def rotate_gateway_ca(config_file: ConfigFile = None) -> None:
-    """Give gateways' certificates a new CA. The old one is trusted until each gateway has a new bundle."""
+    """Give gateways' certificates a new CA. The old CA is trusted until each gateway has a new bundle."""
     _run(operation.rotate_gateway_ca, config_file)
 
 
@@ -253,7 +253,7 @@ def cut(
     without_export: Annotated[bool, typer.Option("--without-export", help="Remove them for good.")] = False,
     config_file: ConfigFile = None,
 ) -> None:
-    """Remove the oldest lines, and leave a signed record of it that `verify` starts from. They are 30 days old at least."""
+    """Remove lines that are at least 30 days old. A signed record of the removal stays, and `verify` starts from it."""
     if (export is None) != without_export:
         raise typer.BadParameter("either --export or --without-export is needed")
     _run(lambda settings: audit_command.cut(settings, before.replace(tzinfo=UTC), export), config_file)

@@ -88,12 +88,13 @@ class Settings(BaseSettings):
     p4runtime_role: str = Field(default="", pattern=r"^[a-z0-9._-]{0,64}$")
     # Every policy asks for a device that an administrator has approved, not only those that say so.
     device_approval: bool = False
-    # Of one administrator or API token; of one address or IPv6 /64 that shows neither. Ten seconds' worth may come at once.
+    # REST calls of one administrator or API token; calls without either, of one IPv4 address or IPv6 /64. The burst is ten
+    # seconds' worth.
     rest_calls_per_second: float = Field(default=100, gt=0)
     rest_strangers_calls_per_second: float = Field(default=20, gt=0)
     # Of one device, over gRPC; as many.
     agent_calls_per_second: float = Field(default=20, gt=0)
-    # Lines of the audit log that are older are cut, once a day; without it all are kept. Where their export goes first.
+    # Older lines of the audit log are cut once a day; unset: all lines are kept. The directory for the export before a cut.
     audit_keep_days: int | None = Field(default=None, ge=30, le=36_500)
     audit_export_dir: Path | None = None
     # What people call this controller, among those that share its database.
@@ -111,7 +112,7 @@ class Settings(BaseSettings):
     otlp_endpoint: str | None = Field(default=None, pattern=r"^https?://[^/\s]+/?$")
     trace_ratio: float = Field(default=1, ge=0, le=1)
     log_json: bool = False
-    # Reverse proxies before the REST API, whose X-Forwarded-For is believed.
+    # Reverse proxies in front of the REST API whose X-Forwarded-For is believed.
     trusted_proxies: Prefixes = ()
 
     @model_validator(mode="after")

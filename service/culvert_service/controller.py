@@ -127,7 +127,7 @@ def now() -> datetime.datetime:
 
 @asynccontextmanager
 async def database(settings: Settings) -> AsyncGenerator[Sessions]:
-    """Connected and migrated. state_dir/database-url says where, for dns-updater, which has a role of its own."""
+    """The database, migrated. Writes state_dir/database-url for dns-updater, which has a database role of its own."""
     settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     async with AsyncExitStack() as stack:
         if settings.database_url is not None:
@@ -145,7 +145,9 @@ async def database(settings: Settings) -> AsyncGenerator[Sessions]:
 
 
 async def _hand_over(state: Path, engine: AsyncEngine, url: str) -> None:
-    """What a start before has left, be it the owner's, is gone when there is no role."""
+    """Make dns-updater's role and write its database URL. Without a role, delete the URL of an earlier start: it may be
+    the owner's.
+    """
     file = state / "database-url"
     try:
         own = await dns_role.prepare(engine, url, MasterKey.load(state).password("dns-updater"))

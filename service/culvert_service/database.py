@@ -1,6 +1,6 @@
-"""The controller's database and its clock. What is wrong with a database that is away is told here, and nowhere else.
+"""The controller's database and its clock. Every error of an unreachable database becomes DatabaseDownError here.
 
-making a connection fails ──► again, for as long as the outage is young ──┐
+making a connection fails ──► again, for PATIENCE_SECONDS of the outage ──┐
 a connection breaks ─────────────────────────────────────────────────────┤
 the server takes no connection, or no writes ────────────────────────────┴─► DatabaseDownError, DATABASE_DOWN
 """
@@ -27,8 +27,8 @@ from sqlalchemy.util import await_only
 
 from culvert_service.tracing import statements
 
-# Appendix A of Postgres's manual: SQLSTATEs, and classes of them, that pass by themselves or with the administrator's help.
-# A wrong password, or a database that is not there, does not.
+# SQLSTATEs, and classes of SQLSTATEs, of an outage (Postgres's manual, appendix A): calls may succeed again later without
+# a change of the controller's settings. A wrong password or a missing database is not among them.
 _AWAY = {
     "08": "the connection broke",
     "25006": "it is read-only",
@@ -40,31 +40,31 @@ _AWAY = {
     "57P03": "it starts, shuts down or recovers",
     "58030": "its disk fails",
 }
-# A supervised Postgres serves again within it. What lasts longer is told at once, so that calls do not pile up.
+# A supervised Postgres restarts within this time. In a longer outage calls fail at once, so that they do not pile up.
 PATIENCE_SECONDS = 3.0
 _AGAIN_SECONDS = 0.1
-# The server's end breaks the connection; the next one is waited for where it is made.
+# One repetition is for the connection that broke with the server; _Connecting waits for the new connection.
 _REPEATS = 2
 
 _Result = TypeVar("_Result")
 
 
 class DatabaseDownError(CulvertError, SQLAlchemyError):
-    """DATABASE_DOWN. A commit that it broke off may have been done."""
+    """DATABASE_DOWN. After this error in a commit, the commit may or may not have happened."""
 
     def __init__(self) -> None:
         super().__init__(Reason.DATABASE_DOWN)
 
 
 def why_away(error: BaseException | None) -> str | None:
-    """What is wrong with the database, if the error, or what caused it, says that it is not there just now."""
+    """The reason of a database outage, if the error or one of its causes is an outage; otherwise None."""
     while error is not None:
         sqlstate = str(getattr(error, "sqlstate", None) or "")
         if why := _AWAY.get(sqlstate) or _AWAY.get(sqlstate[:2]):
             return why
         if isinstance(error, PoolTimeoutError):
             return "all connections to it are in use"
-        # asyncpg's own words about a value are an InterfaceError, too.
+        # asyncpg also raises an InterfaceError (and ValueError) for a value that it refuses.
         if isinstance(error, ConnectionError | InterfaceError | InternalClientError) and not isinstance(
             error, ValueError
         ):
@@ -74,7 +74,7 @@ def why_away(error: BaseException | None) -> str | None:
 
 
 def connect(database_url: str, *, pool_size: int = 10) -> AsyncEngine:
-    """As `culvert_db.create_engine`, with DatabaseDownError for what is nobody's fault here."""
+    """As `culvert_db.create_engine`, but an outage raises DatabaseDownError."""
     engine = culvert_db.create_engine(database_url, pool_size=pool_size)
     event.listen(engine.sync_engine, "do_connect", _Connecting())
     event.listen(engine.sync_engine, "handle_error", _broken, retval=True)
@@ -83,7 +83,7 @@ def connect(database_url: str, *, pool_size: int = 10) -> AsyncEngine:
 
 @asynccontextmanager
 async def direct(sessions: Sessions) -> AsyncGenerator[Direct]:
-    """As `culvert_db.direct`, with the same."""
+    """As `culvert_db.direct`, but an outage raises DatabaseDownError."""
     try:
         async with culvert_db.direct(sessions) as transaction:
             if statements.within_an_operation():
@@ -91,7 +91,7 @@ async def direct(sessions: Sessions) -> AsyncGenerator[Direct]:
             try:
                 yield transaction
             except Exception as error:
-                # A server that has become read-only keeps its connections: the next one may lead to the primary.
+                # A primary that became a standby keeps its connections. A new connection may lead to the new primary.
                 if not isinstance(error, CulvertError) and why_away(error) is not None:
                     transaction.driver.terminate()
                 raise
@@ -104,7 +104,7 @@ async def direct(sessions: Sessions) -> AsyncGenerator[Direct]:
 
 
 async def repeated(call: Callable[[], Awaitable[_Result]]) -> _Result:
-    """Of a call that may be made twice: made again when a connection broke under it. Raises DatabaseDownError at last."""
+    """Make a call that is safe to repeat, and repeat it after DatabaseDownError. Raises the last DatabaseDownError."""
     for _ in range(_REPEATS):
         try:
             return await call()
@@ -114,7 +114,7 @@ async def repeated(call: Callable[[], Awaitable[_Result]]) -> _Result:
 
 
 class _Connecting:
-    """Makes connections. Nothing has been asked yet, so that waiting for a server that starts repeats nothing."""
+    """Makes connections, and waits for a server that starts. No statement has been sent yet, so none is repeated."""
 
     def __init__(self) -> None:
         self._away_since: float | None = None
@@ -124,7 +124,7 @@ class _Connecting:
             try:
                 connection = dialect.connect(*args, **options)
             except Exception as error:
-                # A socket that is not there, a refused connection, an address that has no route.
+                # An OSError is a missing socket, a refused connection or an address without a route.
                 if why_away(error) is None and not isinstance(error, OSError):
                     raise
                 now = time.monotonic()
@@ -143,7 +143,7 @@ def _broken(context: ExceptionContext) -> BaseException | None:
         return DatabaseDownError()
     if why_away(error) is None:
         return None
-    # Whoever else has one of its connections is told the same soon.
+    # The pool then drops all its connections, which lead to the same server.
     context.is_disconnect = True
     return DatabaseDownError()
 

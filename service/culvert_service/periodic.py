@@ -12,7 +12,7 @@ from culvert_proto import CulvertError
 
 _log = logging.getLogger(__name__)
 
-# A round that waits for a database or a gateway ends with an error long before.
+# A round that waits for a database or a gateway ends with an error much earlier.
 _STUCK_SECONDS = 60.0
 
 
@@ -34,7 +34,7 @@ class Periodic:
 
     @property
     def is_stuck(self) -> bool:
-        """A round does not end, or none comes any more."""
+        """Whether a round lasts too long, or the task of the rounds has died."""
         ended = self._task is not None and self._task.done() and not self._stopping
         began = self._round_began
         return ended or (began is not None and time.monotonic() - began > _STUCK_SECONDS)

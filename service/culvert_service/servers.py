@@ -1,4 +1,4 @@
-"""The two ports: certificates, limits, and what is behind each front. A certificate is shown from the next connection on.
+"""The two ports: certificates, limits, and the server behind each front. New connections get a new certificate at once.
 
 devices ── gRPC, mTLS ──► agent_server                 admins, invitations ── HTTPS ──► rest_server ──► uvicorn
 """
@@ -37,15 +37,14 @@ from culvert_service.pki.own_certificates import OwnCertificates
 from culvert_service.rest.problem import problem
 
 GRACE_SECONDS = 2.0
-# Whoever has not come to the end of the handshake by then is cut off; so is whoever has not sent the request's head, or
-# its body.
+# A connection is closed when its handshake, or a request's head or body, takes longer.
 HANDSHAKE_SECONDS = 5.0
 REQUEST_SECONDS = 30.0
 # Each device is a connection, and systemd's soft limit is 1,024.
 _MOST_FILES = 1 << 20
-# The front's rate is coarse: a console's page is dozens of files, and `rest.rates` counts what reaches the application.
+# The front's limit is coarse: a page of the console loads dozens of files. `rest.rates` limits calls of the application.
 _FRONT_CALLS_PER_SECOND = 100.0
-# The front remembers credentials whose answer carries it, and sends it no further.
+# This header tells the front that the request's credentials are valid. The front removes it from the answer.
 _ADMITTED = (b"culvert-admitted", b"1")
 
 
@@ -132,7 +131,7 @@ def _problem(error: CulvertError) -> bytes:
 
 
 class _Requests(uvicorn.Server):
-    """Serves the front's sockets; it listens on none of its own. Signals are the process's to handle."""
+    """Serves sockets that the front hands over, and listens on none. Leaves signals to the process."""
 
     def __init__(self, app: FastAPI) -> None:
         config = uvicorn.Config(
@@ -141,7 +140,7 @@ class _Requests(uvicorn.Server):
             log_config=None,
             access_log=False,
             server_header=False,
-            # The front says from whom a request is, and nobody else.
+            # The front tells the caller's address; uvicorn must not read it from headers.
             proxy_headers=False,
             lifespan="off",
             ws="none",
@@ -167,7 +166,7 @@ class _Requests(uvicorn.Server):
 
 
 class _Request(H11Protocol):
-    """One request, from the address that the front tells."""
+    """Serves one request. `source` is the caller's address, from the front."""
 
     def __init__(self, *arguments: object, source: str = "") -> None:
         super().__init__(*arguments)  # pyright: ignore[reportArgumentType]
@@ -180,7 +179,7 @@ class _Request(H11Protocol):
 
 
 class _TellingFront:
-    """ASGI middleware: an answer to a caller who was admitted says so to the front."""
+    """ASGI middleware: marks the answers to authenticated callers for the front."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -30,7 +30,7 @@ async def verify(settings: Settings) -> bool:
 
 
 async def cut(settings: Settings, before: datetime.datetime, file: Path | None) -> None:
-    """Raises ConfigurationError when nothing may be cut."""
+    """Cut old lines, and print what was done. Raises ConfigurationError when nothing was cut."""
     key = CutKey(MasterKey.load(settings.state_dir))
     acting.set(Actor(ActorKind.SYSTEM, "command line"))
     async with controller.reading(settings) as sessions:

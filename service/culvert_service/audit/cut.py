@@ -1,4 +1,4 @@
-"""The signed record that stands for lines of a chain that were removed, and the check of a chain's records. Pure."""
+"""Cuts: a signed record replaces the removed lines of a chain. Signs a record, and checks a chain's records. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CONTEXT = "audit cuts"
 
 
 class CutKey:
-    """Ed25519 (RFC 8032), derived from the master key, which the database does not hold."""
+    """An Ed25519 key (RFC 8032), derived from the master key. The database does not hold the master key."""
 
     def __init__(self, master_key: MasterKey) -> None:
         self._key = master_key.signing_key(_CONTEXT)
@@ -26,11 +26,11 @@ class CutKey:
         return self._public.public_bytes(Encoding.Raw, PublicFormat.Raw)
 
     def sign(self, before: bytes, cut: AuditCut) -> bytes:
-        """`before` is the signature of the chain's cut before this one; empty for the first."""
+        """`before` is the signature of the chain's previous cut; empty for the first cut."""
         return self._key.sign(_signed(before, cut))
 
     def check(self, cuts: Sequence[AuditCut]) -> Broken | None:
-        """Of one chain, all of them, by number."""
+        """Check all cuts of one chain, in the order of their numbers. Returns the first fault."""
         before = b""
         for number, cut in enumerate(cuts, 1):
             if cut.number != number:

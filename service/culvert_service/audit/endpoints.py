@@ -58,8 +58,8 @@ def router(sessions: Sessions, key: CutKey, keep_days: int | None) -> APIRouter:
 
     @routes.get("/verification", summary="Check the whole audit log")
     async def verification() -> VerificationOut:
-        """Every line's hash is made anew (docs/audit.md): 100,000 lines take some seconds. Who asks while others wait for
-        a result gets the same.
+        """Computes every line's hash again (docs/audit.md): 100,000 lines take some seconds. Requests during a
+        verification get its result.
         """
         found = await verifier.result()
         broken = found.broken
@@ -90,9 +90,9 @@ def router(sessions: Sessions, key: CutKey, keep_days: int | None) -> APIRouter:
         responses={200: {"content": {"application/jsonl": {}}}},
     )
     async def export(which: Annotated[Filter, Depends(_filter)]) -> ExportResponse:
-        """With each line's hash. Without filters, docs/audit.md says how to check it with nothing but this file.
+        """Each line has its hash. docs/audit.md says how to check an export without filters, from the file alone.
 
-        Two at a time; a reader that takes nothing for ten seconds is cut off.
+        At most two exports run at a time. An export ends when its reader takes nothing for ten seconds.
         """
         return ExportResponse(exports, which)
 

@@ -1,4 +1,4 @@
-"""The log as JSON lines, for few readers at a time, each of whom has to keep reading."""
+"""The log as JSON lines. Few exports run at a time, and a reader that stops reading is cut off."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from culvert_service.audit.repository import Filter
 from culvert_service.audit.schemas import AuditLineOut
 
 MOST = 2
-# What a reader may leave untaken for as long ends its export. A batch is some 200 KiB.
+# An export ends when its reader has not taken the last batch (some 200 KiB) within this time.
 TAKEN_SECONDS = 10.0
 
 _log = logging.getLogger(__name__)
 
 
 class Exports:
-    """Those that are under way at this controller."""
+    """The exports that this controller is sending."""
 
     def __init__(self, sessions: Sessions) -> None:
         self.sessions = sessions
@@ -33,7 +33,7 @@ class Exports:
 
     @contextmanager
     def place(self) -> Generator[None]:
-        """Raises CulvertError EXPORTS_UNDER_WAY."""
+        """Hold one of the places for exports. Raises CulvertError EXPORTS_UNDER_WAY when none is free."""
         if self._under_way >= MOST:
             raise CulvertError(Reason.EXPORTS_UNDER_WAY, most=MOST, seconds=int(TAKEN_SECONDS))
         self._under_way += 1
@@ -48,7 +48,10 @@ class _ReaderTooSlowError(Exception):
 
 
 class ExportResponse(StreamingResponse):
-    """Chain by chain, as of one moment. An answer that is broken off lacks the end that its transfer coding asks for."""
+    """The lines chain by chain, up to the ends of the chains at the beginning of the export.
+
+    An answer that is broken off has no last chunk (RFC 9112 section 7.1), so a client can tell that it is incomplete.
+    """
 
     media_type = "application/jsonl"
 

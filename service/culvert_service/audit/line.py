@@ -20,7 +20,7 @@ Detail = str | int
 
 
 class Written(NamedTuple):
-    """A line as the database has it: the columns of `audit_lines` in their order."""
+    """A line of the database: the columns of `audit_lines` in their order."""
 
     chain: int
     seq: int
@@ -76,14 +76,14 @@ def digest(before: bytes, line: AuditLine | Written) -> bytes:
 
 
 class Verification:
-    """Takes lines by chain and number. `ends` is the number and hash of each chain's last line that was taken."""
+    """Takes lines in the order of chain and number. `ends` has the number and hash of each chain's last taken line."""
 
     def __init__(self) -> None:
         self.ends: dict[int, tuple[int, bytes]] = {}
         self.lines = 0
 
     def begin(self, chain: int, seq: int, end: bytes) -> None:
-        """The chain's lines up to `seq`, whose hash is `end`, have been cut."""
+        """The chain's lines up to number `seq` have been cut; `end` is the hash of the last cut line."""
         self.ends[chain] = (seq, end)
 
     def take(self, lines: Iterable[AuditLine | Written]) -> Broken | None:

@@ -1,4 +1,4 @@
-"""What the log is told of refusals: the first ones of each caller, then how many were left out."""
+"""Refusals in the audit log: a line for the first refusals of each caller, then counts of the refusals left out."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from culvert_service.audit.repeats import Repeats, Summary
 from culvert_service.periodic import Periodic
 
 _SUMMARY_SECONDS = 60.0
-# The callers and kinds of refusal that a summary names.
+# The most callers, and the most kinds of refusal, that a summary names.
 _NAMED = 32
 
 _log = logging.getLogger(__name__)
 
 
 class Refusals:
-    """Of one controller. A controller that is killed forgets the counts of its last two minutes."""
+    """The refusals by one controller. A killed controller loses the counts of its last two minutes."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
@@ -41,24 +41,30 @@ class Refusals:
             _log.warning("refusals were left out of the log", extra={"why": error.message})
 
     async def of_stranger(self, line: Line, why: CulvertError) -> None:
-        """For whoever is known by an address alone. In a transaction of its own: that of the refused request is gone."""
+        """Record the refusal of a caller that is known only by its address.
+
+        Uses a transaction of its own, because the transaction of the refused request was rolled back.
+        """
         source = acting.get().source
         left_out = self._repeats.tell_stranger(source, _what(line, why), time.monotonic())
         await self._write(line, why, left_out)
 
     async def of_caller(self, line: Line, why: CulvertError) -> None:
-        """As `of_stranger`, for an administrator or a token."""
+        """As `of_stranger`, for a known administrator or API token."""
         actor = acting.get()
         who = f"{actor.kind}/{actor.name}"
         await self._write(line, why, self._repeats.tell(who, _what(line, why), time.monotonic()))
 
     def line(self, who: str, line: Line, why: CulvertError) -> Line | None:
-        """As the log is told of the refusal; None when it is left out."""
+        """The refusal's line for the log; None when the refusal is only counted."""
         left_out = self._repeats.tell(who, _what(line, why), time.monotonic())
         return None if left_out is None else refused(line, why, left_out)
 
     async def summarise(self, until: float | None = None) -> None:
-        """Tells what has been left out since `until` or before, in seconds of the monotonic clock (a minute ago)."""
+        """Write a line with the counts of callers whose first unlogged refusal was at `until` or earlier.
+
+        `until` is in seconds of the monotonic clock; by default a minute ago.
+        """
         until = time.monotonic() - _SUMMARY_SECONDS if until is None else until
         if summary := self._repeats.summary(until):
             details = _details(summary)
@@ -73,7 +79,7 @@ class Refusals:
 
 
 def refused(line: Line, why: CulvertError, left_out: int = 0) -> Line:
-    """`left_out`: how many refusals of the same caller were left out before this one."""
+    """`left_out` is the number of refusals of the same caller that were left out before this one."""
     told: dict[str, Detail] = {"left_out": left_out} if left_out else {}
     return replace(line, why=why, outcome=Outcome.DENIED, details=line.details | told)
 

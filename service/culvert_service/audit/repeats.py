@@ -1,4 +1,4 @@
-"""Which refusals the log is told of: not each of a loop's, and not all of a caller's that asks for ever. Pure."""
+"""Decides which refusals get a line in the audit log, so that a caller in a loop cannot fill the log. Pure."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from culvert_service.rest.prefix import limit_keys
 from culvert_service.rest.rate import AddressLimiter, Limiter, Rate
 
-# Of one caller: what it may be refused at once is all told, as when twenty names ask for a code.
+# Lines of one caller. The burst lets a device whose twenty names all need a code get a line for each name.
 _LINES = Rate(per_second=0.1, burst=32)
-# Of all strangers: 17,280 lines a day at most, however many addresses they have.
+# Lines of all strangers together: 17,280 a day at most, from any number of addresses.
 _STRANGERS_LINES = Rate(per_second=0.2, burst=256)
 _FOLD_SECONDS = 60.0
 _SWEEP = 4096
-# Callers, and kinds of refusal of each, that are counted one by one; the others are counted together.
+# The most callers, and the most kinds of refusal of one caller, with counts of their own. All others share one count.
 CALLERS_MOST, _KINDS_MOST = 4096, 32
 OTHERS = "others"
 
@@ -31,15 +31,15 @@ class _LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """How many refusals were left out: of each caller, and of each action and reason."""
+    """The numbers of refusals that were left out: by caller, and by action and reason."""
 
     callers: Mapping[str, int]
     kinds: Mapping[str, int]
 
 
 class Repeats:
-    """`now` is in seconds of a clock that does not jump. What is left out is counted once: in the caller's next line that
-    is told, or in a summary.
+    """`now` is in seconds of a monotonic clock. Each refusal that is left out is counted once: in the caller's next line,
+    or in a summary.
     """
 
     def __init__(self) -> None:
@@ -57,8 +57,9 @@ class Repeats:
         return self._tell(who, what, now)
 
     def tell_stranger(self, address: str | None, what: What, now: float) -> int | None:
-        """For whoever has no name: an IPv6 /64 is one caller, and a /48 has what four have. Repetitions are told within
-        that, because each may be a guess.
+        """As `tell`, for a caller without a name. An IPv6 /64 is one caller, and a /48 has the budget of four.
+
+        Repetitions within the budget are told, because each may be a guess.
         """
         who = limit_keys(address)[0]
         if self._strangers.wait(OTHERS, now) or self._addresses.take(address, now):
@@ -67,7 +68,7 @@ class Repeats:
         return self._tell(who, what, now)
 
     def summary(self, until: float) -> Summary | None:
-        """Of what has been left out since `until` or before, which then counts as told; None when there is nothing."""
+        """Take the counts of callers whose first refusal left out was at `until` or earlier; None when there are none."""
         told = {who: it for who, it in self._left_out.items() if it.since <= until}
         if not told:
             return None

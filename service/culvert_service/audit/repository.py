@@ -15,7 +15,7 @@ from culvert_service.rest.page import Cut
 
 # A line can have a detail of 64 KiB: a batch of such lines takes 32 MiB.
 BATCH = 500
-# Smaller than any number of a line.
+# Smaller than every line's number.
 _BEFORE_ALL = -(2**63)
 _COLUMNS = tuple(AuditLine.__table__.columns)
 
@@ -76,7 +76,7 @@ async def after(session: AsyncSession, ends: Mapping[int, int]) -> Sequence[Audi
 async def chained(
     sessions: Sessions, which: Filter, ends: Mapping[int, int]
 ) -> AsyncGenerator[Sequence[Written]]:
-    """The lines up to these ends, chain by chain, oldest first, in batches. No session is held between two batches."""
+    """The lines up to these ends, chain by chain, oldest first, in batches. Holds no session between two batches."""
     for chain, end in sorted(ends.items()):
         seen = _BEFORE_ALL
         while seen < end:
@@ -93,13 +93,13 @@ async def chained(
 
 
 async def stray_chain(session: AsyncSession) -> int | None:
-    """The number of a chain that has lines although nothing appends to it."""
+    """The number of a chain with lines although no connection appends to it; None when there is no such chain."""
     query = select(AuditLine.chain).where(or_(AuditLine.chain < 0, AuditLine.chain >= CHAINS))
     return await session.scalar(query.limit(1))
 
 
 async def cuts(session: AsyncSession) -> dict[int, list[AuditCut]]:
-    """Of each chain that was cut, by number."""
+    """The cuts of each chain, in the order of their numbers. A chain without cuts is absent."""
     found: dict[int, list[AuditCut]] = {}
     for one in await session.scalars(select(AuditCut).order_by(AuditCut.chain, AuditCut.number)):
         found.setdefault(one.chain, []).append(one)
@@ -107,12 +107,15 @@ async def cuts(session: AsyncSession) -> dict[int, list[AuditCut]]:
 
 
 async def oldest(session: AsyncSession) -> datetime.datetime | None:
-    """When the first line that is there was written."""
+    """The time of the oldest line; None for an empty log."""
     return await session.scalar(select(func.min(AuditLine.at)))
 
 
 async def ends_before(session: AsyncSession, before: datetime.datetime) -> dict[int, int]:
-    """The number of the last line of each chain that is older and not the chain's last; chains without one are absent."""
+    """For each chain, the number of its last line that is older than `before` and is not the chain's last line.
+
+    A chain without such a line is absent.
+    """
     found: dict[int, int] = {}
     for chain, end in (await ends(session)).items():
         old = (AuditLine.chain == chain, AuditLine.at < before, AuditLine.seq < end)

@@ -1,4 +1,4 @@
-"""For how long lines are kept: what is older is written into a file, where one is asked for, and then cut.
+"""Retention of the audit log: lines older than a limit are exported to a file (if wanted), and then cut.
 
 verified ──► exported ──► one transaction: a signed record for each chain, its lines deleted, a line about it
 """
@@ -24,14 +24,14 @@ from culvert_service.audit.line import Broken, timestamp
 from culvert_service.audit.log import Line, acting, tell
 from culvert_service.audit.repository import Filter
 
-# The database refuses a cut of anything younger, too.
+# The database also refuses a cut of younger lines.
 KEPT_DAYS_LEAST = 30
 LOOK_SECONDS = 3600.0
 _ONE_CUTS = text("SELECT pg_advisory_xact_lock(450052, 0)")
 
 
 class LogBrokenError(Exception):
-    """What is to be cut is not as it was written: it stays as evidence."""
+    """A line that was to be cut has been changed. Nothing was cut: the lines stay as evidence."""
 
     def __init__(self, broken: Broken) -> None:
         super().__init__(f"chain {broken.chain}, line {broken.seq}: {broken.why}")
@@ -43,14 +43,14 @@ class ExportRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """How many lines went, and the SHA-256 of the file that holds them, if one was written."""
+    """The number of lines that were cut, and the SHA-256 of their export, if there is one."""
 
     lines: int
     export: bytes | None
 
 
 class Retention:
-    """`keep` None: all lines are kept. `exports` is the directory that files of what is cut go to."""
+    """`keep` None keeps all lines. `exports` is the directory for exports of the lines that are cut."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Retention:
         self._exports = exports
 
     async def round(self) -> None:
-        """Cuts once a day at most: when the oldest line is a day older than has to be kept."""
+        """Cut when the oldest line is a day older than `keep`, so once a day at most."""
         if self._keep is None:
             return
         before = self._now() - self._keep
@@ -87,7 +87,7 @@ async def cut(
     now: datetime.datetime,
     file: Path | None,
 ) -> Done:
-    """Lines that are older than `before`, but for the last of each chain. `file` must not be there yet.
+    """Cut the lines older than `before`, except the last line of each chain. `file` must not exist yet.
 
     Raises LogBrokenError, ExportRefusedError, ValueError when `before` is less than 30 days ago, DBAPIError.
     """
@@ -131,7 +131,7 @@ def _signed(
     moments: tuple[datetime.datetime, datetime.datetime],
     export: bytes | None,
 ) -> AuditCut:
-    """`end` is the chain, and number and hash of the last line that goes; `moments` are before and now."""
+    """`end` has the chain, and the number and hash of its last cut line; `moments` are `before` and now."""
     chain, seq, digest = end
     before, now = moments
     made = AuditCut(
@@ -150,7 +150,7 @@ def _signed(
 
 
 async def _export(sessions: Sessions, ends: Mapping[int, int], file: Path) -> bytes:
-    """Its SHA-256. Raises ExportRefusedError, OSError."""
+    """Write the lines up to `ends` to the file. Returns its SHA-256. Raises ExportRefusedError, OSError."""
     digest = hashlib.sha256()
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

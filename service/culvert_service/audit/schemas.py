@@ -92,9 +92,9 @@ class VerificationOut(BaseModel):
 
 
 class RetentionOut(BaseModel):
-    """`keep_days` null: all lines are kept. `kept_since`: from then on each line is there; null without any line.
+    """`keep_days` null: all lines are kept. `kept_since`: no line from that time on was cut; null for an empty log.
 
-    `removed`: lines that were cut. `key`: the public key (Ed25519, hex) that signs cuts.
+    `removed`: the number of lines that were cut. `key`: the public key (Ed25519, hex) of the signatures of cuts.
     """
 
     keep_days: int | None

@@ -1,4 +1,4 @@
-"""Every line's hash made anew, in batches, beside whatever the controller serves."""
+"""Computes every line's hash again, in batches, while the controller serves requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from culvert_service.audit.repository import Filter
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """How many lines are as they were written, up to the first that is not; each chain's last number and hash."""
+    """The number of unchanged lines before the first fault, and the last number and hash of each chain."""
 
     lines: int
     ends: dict[int, tuple[int, bytes]]
@@ -24,7 +24,7 @@ class Verified:
 
 
 class Verifier:
-    """One run at a time, whose result all get that ask meanwhile."""
+    """Verifies the whole log, once at a time. All requests during a run get its result."""
 
     def __init__(self, sessions: Sessions, key: CutKey) -> None:
         self._sessions = sessions
@@ -34,14 +34,14 @@ class Verifier:
     async def result(self) -> Verified:
         if self._run is None or self._run.done():
             self._run = asyncio.create_task(verify(self._sessions, self._key), name="audit verification")
-        # A caller that leaves does not end the run of the others.
+        # A caller that disconnects must not cancel the run that others wait for.
         return await asyncio.shield(self._run)
 
 
 async def verify(sessions: Sessions, key: CutKey, ends: Mapping[int, int] | None = None) -> Verified:
-    """The lines up to these ends, by default all that are there when it begins.
+    """Verify the lines up to these ends; by default all lines that exist at the beginning.
 
-    Hashes are made in a thread: the loop serves others between two batches.
+    Hashes are computed in a thread, so that the event loop can serve other requests.
     """
     verification = Verification()
     broken = await _verify(sessions, key, verification, ends)
@@ -80,7 +80,7 @@ async def _take(
 ) -> Broken | None:
     chain = lines[0].chain
     if lines[0].seq > verification.ends.get(chain, (0, b""))[0] + 1:
-        # They may have been cut since the batch before.
+        # The missing lines may have been cut since the previous batch.
         async with sessions() as session:
             cuts = (await repository.cuts(session)).get(chain, [])
         if broken := key.check(cuts):

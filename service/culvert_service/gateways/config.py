@@ -24,11 +24,11 @@ class GatewayConfig:
     p4runtime: str
     device_id: int
     site: Site
-    # A link goes on when these change.
+    # A change of the three fields below does not make a new link (Fleet.own).
     key_wrap: KeyWrap = field(compare=False)
-    # In a bundle that was given; the gateway may have it or not.
+    # The KEK of a bundle that was given; the gateway has not yet been seen with it.
     next_key_wrap: KeyWrap | None = field(default=None, compare=False)
-    # Some SAs may be wrapped under the KEK before `key_wrap`.
+    # While set, some SAs may still be wrapped under the previous KEK.
     rekeying_since: datetime.datetime | None = field(default=None, compare=False)
 
 

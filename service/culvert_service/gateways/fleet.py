@@ -66,8 +66,9 @@ class Fleet:
         self._hooks = replace(hooks, changed=changed)
 
     def own(self, config: GatewayConfig, epoch: int) -> None:
-        """Another epoch, or another configuration but for its keys, is a new link, which begins when the one before has
-        ended."""
+        """A new epoch or a changed configuration makes a new link, which begins when the old link has ended. Changed keys
+        alone are given to the present link.
+        """
         assert self._hooks is not None
         link = self._links.get(config.name)
         if link is not None and (link.epoch, link.config) == (epoch, config):

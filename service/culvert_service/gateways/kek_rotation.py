@@ -1,12 +1,12 @@
-"""A gateway's next key-encryption key (KEK), from its bundle to the end of the one before it.
+"""Rotation of a gateway's key-encryption key (KEK), from the bundle with the next KEK to the end of the previous KEK.
 
- settled ─── a bundle is given ────────────► waiting     wrapped under the present KEK
- waiting ─── the gateway has the next KEK ─► rekeying    wrapped under the next, which is the present one now
- rekeying ── every SA has fresh keys, and the gateway has forgotten the KEK before ─► settled
+ settled ─── a bundle is given ────────────► waiting     new keys are wrapped under the present KEK
+ waiting ─── the gateway has the next KEK ─► rekeying    the next KEK is now the present KEK
+ rekeying ── every SA has fresh keys, and the gateway has forgotten the previous KEK ─► settled
 
-The row tells which of the three it is, and the gateway's own tables which SAs are left: another controller goes on where
-this one ends. Fresh keys are made before the old ones end (sessions/lifecycle.py, site_tunnels/keys.py): no packet is lost.
-Who has stolen the KEK before, and read the tables, has nothing of what is sealed afterwards.
+The gateway's row holds the state, and the gateway's own tables show which SAs still have old keys, so another controller
+can continue. Fresh keys are made before the old keys end (sessions/lifecycle.py, site_tunnels/keys.py): no packet is lost.
+A thief of the previous KEK who has read the tables cannot open keys that are wrapped afterwards.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from culvert_service.pki.master_key import MasterKey
 _log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
-# SAs that are renewed in one look, and how long one of them may take before it is asked for again.
+# The most SAs that one round renews, and the time after which the renewal of an SA is asked for again.
 _BATCH = 200
 _AGAIN_SECONDS = 5.0
-# After which a tunnel whose device has not renewed is closed; it opens again with fresh keys.
+# A tunnel whose device has not renewed within this time is closed. It opens again with fresh keys.
 PATIENCE = datetime.timedelta(minutes=5)
-# In which what was wrapped under the KEK before has been written or given up: link.WRITE_SECONDS, and its turn before that.
+# Within this time, a write with a key under the previous KEK has ended: link.WRITE_SECONDS, after waiting for its turn.
 _SETTLE_SECONDS = 5.0
 
-# Has an SA of the gateway renewed, as at a soft limit.
+# Starts the renewal of an SA, as at a soft limit.
 Renew = Callable[[Link, int], Awaitable[None]]
-# Closes the devices' tunnels that these SAs of the gateway are of.
+# Closes the tunnels of devices that use these SAs.
 Close = Callable[[Link, Collection[int], CulvertError], Awaitable[object]]
 
 
@@ -66,7 +66,8 @@ class KekRotation:
         self._master_key = master_key
         self._renew = renew
         self._close = close
-        # Another controller, which wraps for a tunnel between gateways, has read the rows by then.
+        # Another controller wraps keys for this gateway when it has the other end of a tunnel between gateways. It reads
+        # the new KEK from the row within a lease.
         self._settle_seconds = max(_SETTLE_SECONDS, 2 * lease_seconds)
         self._asked: dict[tuple[int, int], float] = {}
         self._rounds = Periodic("key-encryption keys", self._round, LOOK_SECONDS)
@@ -78,13 +79,14 @@ class KekRotation:
         await self._rounds.stop()
 
     async def check(self, link: Link) -> None:
-        """Before a gateway that has just been reached is written. Raises CulvertError GATEWAY_KEY_UNKNOWN when nothing that
-        is wrapped for it would open there, or GATEWAY_DOWN.
+        """Check the KEK of a gateway that has just connected, before anything is written to it.
+
+        Raises CulvertError GATEWAY_DOWN, or GATEWAY_KEY_UNKNOWN when the gateway has none of the KEKs that we know.
         """
         known = await link.keks()
         following = link.config.next_key_wrap
         if known is None:
-            # It takes a KEK at its start alone, and one that has started has no entries.
+            # Such a switch reads its KEK only at its start, and then has no entries.
             if following is not None and not await link.observe():
                 await self._promote(link, following)
             return
@@ -109,7 +111,7 @@ class KekRotation:
             await self._rekey(link)
 
     async def _promote(self, link: Link, following: KeyWrap) -> None:
-        """The gateway opens what is wrapped under it, and goes on to open what was wrapped before."""
+        """Make the next KEK the present one. The gateway can then open keys wrapped under either KEK."""
         with audit.controller_acts():
             async with self._sessions.begin() as session:
                 row = await self._locked(session, link)
@@ -134,7 +136,7 @@ class KekRotation:
             await self._finish(link)
 
     async def _left(self, link: Link) -> set[int]:
-        """SAs that are not wrapped under the present KEK."""
+        """The ids of the SAs whose keys are not wrapped under the present KEK."""
         found = await link.sas()
         return await asyncio.to_thread(_wrapped_otherwise, found, link.config.key_wrap)
 
@@ -154,7 +156,7 @@ class KekRotation:
                 await self._renew(link, sa)
 
     async def _finish(self, link: Link) -> None:
-        """Nobody wraps under another KEK any more, and no entry needs one."""
+        """Have the gateway forget all other KEKs: no controller wraps under them any more, and no entry needs them."""
         present = link.config.key_wrap.fingerprint
         others = [one for one in await link.keks() or () if one != present]
         if others:
@@ -190,7 +192,7 @@ def _wrapped_otherwise(found: Sequence[Entry], wrap: KeyWrap) -> set[int]:
 
 
 def _sa_id(sa: Entry) -> int:
-    """A parameter in sad_in, what is matched in sad_out."""
+    """The SA's id: an action parameter in sad_in, a match field in sad_out."""
     value = (dict(sa.params) | dict(sa.match))["sa_id"]
     assert isinstance(value, int)
     return value

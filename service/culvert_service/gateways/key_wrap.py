@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.keywrap import (
 from culvert_service.gateways.suite import Suite
 
 KEK_BYTES = 32
-# What a KEK's fingerprint is a MAC of; ipsec/esp/src/key.rs has the same.
+# The message whose MAC is a KEK's fingerprint; the same text is in ipsec/esp/src/key.rs.
 _FINGERPRINT_TEXT = b"culvert key-encryption key"
 
 
@@ -37,8 +37,9 @@ class KeyWrap:
         return aes_key_wrap_with_padding(self._kek, key)
 
     def opens(self, wrapped: bytes, suite: Suite) -> bool:
-        """Whether it was wrapped under this KEK, as RFC 5649 section 3 tells. `wrapped` is right-aligned behind zeros, as
-        tables hold it.
+        """Whether the key was wrapped under this KEK, by the integrity check of RFC 5649 section 3.
+
+        `wrapped` is right-aligned after zeros, as in the tables of a gateway.
         """
         length = -(-suite.shape.key // 8) * 8 + 8
         try:
@@ -49,7 +50,7 @@ class KeyWrap:
 
     @property
     def fingerprint(self) -> bytes:
-        """Names the KEK without telling it, as a gateway names those that it has: HMAC-SHA-256 under it."""
+        """Identifies the KEK without revealing it: an HMAC-SHA-256 under the KEK. Gateways report the same value."""
         return hmac.digest(self._kek, _FINGERPRINT_TEXT, "sha256")
 
     def __repr__(self) -> str:

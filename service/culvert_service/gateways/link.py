@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 # The tables whose entries count what hits them.
 COUNTED = ("sad_in", "spd_in", "spd_out", "sad_out")
-# Those whose entries hold wrapped keys.
+# The tables whose entries hold wrapped keys.
 SAS = ("sad_in", "sad_out")
 # A set-up may not keep a person waiting for a gateway that is gone.
 WRITE_SECONDS = 1.0
@@ -100,7 +100,8 @@ class Link:
         # Seconds that its last answer took; of P4Runtime that it speaks.
         self.round_trip: float | None = None
         self.version: str | None = None
-        # When it was told to wrap under another KEK, by the monotonic clock; SAs that had one before it, at the last look.
+        # The monotonic time since which this link wraps under its present KEK. The number of SAs under an older KEK at
+        # the last look.
         self.rekeyed_at = time.monotonic()
         self.sas_to_rekey: int | None = None
         self._program = program
@@ -150,7 +151,7 @@ class Link:
             self._hooks.changed(self)
 
     def take_keys(self, config: GatewayConfig) -> None:
-        """What is wrapped from now on is wrapped under these."""
+        """Wrap under these keys from now on."""
         if config.key_wrap.fingerprint != self.config.key_wrap.fingerprint:
             self.rekeyed_at = time.monotonic()
         self.config = replace(
@@ -161,8 +162,9 @@ class Link:
         )
 
     async def keks(self) -> list[bytes] | None:
-        """Fingerprints of the KEKs that the gateway has, newest first; None when it does not tell. Raises CulvertError
-        GATEWAY_DOWN.
+        """Fingerprints of the KEKs that the gateway has, newest first; None when the gateway cannot report them.
+
+        Raises CulvertError GATEWAY_DOWN.
         """
         async with self._reading(_COUNT_SECONDS) as switch:
             return await p4runtime.keks(switch)
@@ -180,7 +182,7 @@ class Link:
             raise CulvertError(Reason.GATEWAY_REFUSED, gateway=self.name, why=why) from None
 
     async def sas(self) -> list[Entry]:
-        """Its SAs, with their wrapped keys. Raises CulvertError GATEWAY_DOWN."""
+        """The gateway's SAs, with their wrapped keys. Raises CulvertError GATEWAY_DOWN."""
         found: list[Entry] = []
         await self._read(found.append, [self._encoding.table(name) for name in SAS], _OBSERVE_SECONDS)
         return found

@@ -52,12 +52,12 @@ async def carried(switch: finsy.Switch, table: str) -> Carried:
     return Carried(packets, octets)
 
 
-# sluice's extern entries that name the KEKs it has (switch-targets/sluice/src/kek.rs).
+# sluice reports the fingerprints of its KEKs as entries of this extern (switch-targets/sluice/src/kek.rs).
 _KEK_TYPE, _KEK_ID = 0x81, 0x8100_0001
 
 
 async def keks(switch: finsy.Switch) -> list[bytes] | None:
-    """Fingerprints of the KEKs that it has, newest first; None when it does not tell."""
+    """Fingerprints of the switch's KEKs, newest first; None when the switch does not report them."""
     found: list[bytes] = []
     try:
         async for portion in read(switch, [_kek()]):
@@ -73,7 +73,7 @@ async def keks(switch: finsy.Switch) -> list[bytes] | None:
 
 
 def forget_kek(fingerprint: bytes) -> p4r.Update:
-    """Has it forget a KEK that is not its newest."""
+    """An update that makes the switch forget a KEK. The switch refuses to forget its newest KEK."""
     entity = _kek()
     entity.extern_entry.entry.Pack(wrappers_pb2.BytesValue(value=fingerprint))
     return p4r.Update(type=p4r.Update.DELETE, entity=entity)

@@ -23,7 +23,7 @@ async def lock(session: AsyncSession, name: str) -> Gateway | None:
 
 
 async def controller_names(session: AsyncSession) -> frozenset[str]:
-    """In the spelling of `issuance.canonical`."""
+    """The reserved names, spelt as `issuance.canonical` does."""
     return frozenset(await session.scalars(select(ControllerName.name)))
 
 

@@ -202,10 +202,10 @@ class KeysOut(BaseModel):
     """
 
     state: Literal["new", "settled", "waiting", "rekeying"]
-    # When its first bundle was given.
+    # The time of the first bundle.
     bundled_at: datetime | None
     rekeying_since: datetime | None
-    # SAs that still have to get fresh keys; null where this controller has not counted them.
+    # The number of SAs that still need fresh keys; null when this controller has not counted them.
     sas_left: int | None
 
 

@@ -60,7 +60,7 @@ class Gateways:
         master_key: MasterKey,
         desired: DesiredTunnels,
     ) -> None:
-        """`authority` signs gateways' certificates, `clients` those of their P4Runtime clients."""
+        """`authority` signs the certificates of gateways; `clients` signs the certificates of their P4Runtime clients."""
         self._sessions = sessions
         self._fleet = fleet
         self._ownership = ownership
@@ -109,12 +109,12 @@ class Gateways:
         return shown, found[0].gateway.version
 
     async def reserve(self, names: Sequence[str]) -> None:
-        """A controller's own names: no gateway gets a certificate for one of them any more."""
+        """Reserve a controller's names and addresses, so that no gateway gets a certificate for any of them."""
         async with self._sessions.begin() as session:
             await repository.reserve(session, {issuance.canonical(name) for name in names})
 
     async def bundle(self, name: str) -> BundleOut:
-        """What it holds is given once: the next one has a new certificate and a new KEK (kek_rotation.py).
+        """Make a bundle. Each bundle has a new certificate and, after the first one, a new KEK (kek_rotation.py).
 
         Raises CulvertError NOT_FOUND or GATEWAY_NAME_RESERVED.
         """

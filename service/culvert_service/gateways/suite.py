@@ -41,7 +41,7 @@ class Suite(enum.Enum):
 
     @classmethod
     def of(cls, number: int) -> Suite:
-        """Raises KeyError."""
+        """The suite with this number in the tables. Raises KeyError."""
         return _BY_NUMBER[number]
 
     @property

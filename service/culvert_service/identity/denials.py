@@ -35,7 +35,7 @@ class Denials:
         try:
             yield
         except CulvertError as error:
-            # No decision, and there is no log to tell of it.
+            # An outage is no decision, and without the database there is no log to write to.
             if error.reason is not Reason.DATABASE_DOWN:
                 await self.tell(fingerprint, action, error, about)
             raise

@@ -172,14 +172,14 @@ async def revoke(session: AsyncSession, device_id: uuid.UUID, now: datetime.date
 
 
 async def tell_revocations(session: AsyncSession) -> None:
-    """Each controller looks for what is revoked, once this transaction has ended."""
+    """Have each controller look for revoked devices when this transaction has committed."""
     await session.execute(select(func.pg_notify(REVOCATIONS_CHANNEL, "")))
 
 
 async def revoked(
     session: AsyncSession, since: datetime.datetime | None, now: datetime.datetime
 ) -> list[bytes]:
-    """The fingerprints of revoked devices' certificates that have not expired: of all, or of those revoked `since`."""
+    """The fingerprints of unexpired certificates of revoked devices: of all, or of devices revoked `since` then."""
     query = select(Device.fingerprint, Device.next_fingerprint).where(
         Device.state == DeviceState.REVOKED,
         or_(Device.certificate_expires_at > now, Device.next_expires_at > now),

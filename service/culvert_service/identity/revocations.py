@@ -1,6 +1,6 @@
-"""Certificates of revoked devices, of which the devices' port is told: their handshakes fail.
+"""Tells the devices' port which certificates are revoked, so that their handshakes fail.
 
-Each call still looks at its device's row; this keeps what was revoked from costing anything.
+Each call still checks its device's row. The refusal in the handshake saves the cost of calls by revoked devices.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from culvert_service.identity import repository
 from culvert_service.periodic import Periodic
 
 _LOOK_SECONDS = 30.0
-# Transactions that began before the last look and ended after it.
+# Each look goes back so far: for transactions that began before the last look and committed after it, and for
+# differences between the controllers' clocks.
 _OVERLAP = datetime.timedelta(minutes=2)
 
 Deny = Callable[[Sequence[bytes]], None]
@@ -31,7 +32,7 @@ class Revocations:
         self._deny: Deny | None = None
 
     async def start(self, deny: Deny) -> None:
-        """`deny` gets the fingerprints of certificates; before this returns, of all that are revoked."""
+        """`deny` gets fingerprints of certificates. Before `start` returns, it gets those of all revoked devices."""
         self._deny = deny
         await self._look()
         self._looks.start()
@@ -40,7 +41,7 @@ class Revocations:
         await self._looks.stop()
 
     def hear(self, _payload: str | None) -> None:
-        """For the listener."""
+        """The listener calls this for a notification in `channel`."""
         self._looks.wake()
 
     async def _look(self) -> None:

@@ -59,7 +59,8 @@ _MANIFEST, _DUMP, _STATE = "manifest.json", "database.dump", "state/"
 _NOT_KEPT = frozenset({"database-url"})
 
 
-# What was used up or revoked after the backup would be good again: none of it is.
+# Rows of these tables may have been used up or revoked after the backup. A restore deletes them all, so that none of them
+# is valid again.
 _VOID = {
     "sessions": AdminSession,
     "administrators' invitations": AdminInvitation,
@@ -75,7 +76,7 @@ _VOID = {
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """`void` counts what is good no more, `back` what is good again as it was at the backup, by their names."""
+    """Counts by name: `void` of the credentials that the restore deleted, `back` of rows that are as at the backup."""
 
     made_at: str
     void: dict[str, int]
@@ -112,7 +113,7 @@ async def backup(settings: Settings, target: Path) -> Manifest:
 async def restore(settings: Settings, source: Path) -> Restored:
     """Into a state directory without keys and a database without tables, or not at all. Raises ConfigurationError.
 
-    What is good once or can be revoked is void, as is each code up to this moment.
+    Credentials of the backup that may have been used or revoked since are void, and so is each code up to this moment.
     """
     manifest, files = _unpacked(source)
     state = settings.state_dir
@@ -146,12 +147,12 @@ async def _void(session: AsyncSession) -> dict[str, int]:
     for what, table in _VOID.items():
         counts[what] = await session.scalar(select(func.count()).select_from(table)) or 0
         await session.execute(delete(table))
-    # A code is of the step that its clock is in, which may be ahead.
+    # Use up all codes up to now, also those of an authenticator whose clock is ahead.
     step = int(datetime.now(UTC).timestamp()) // totp.STEP_SECONDS + totp.DRIFT_STEPS
     ahead = step + func.greatest(Totp.drift_steps, 0)
     await session.execute(update(Totp).values(last_used_step=func.greatest(Totp.last_used_step, ahead)))
     await session.execute(update(Admin).values(last_used_step=func.greatest(Admin.last_used_step, step)))
-    # A code that was proven before the backup opens no tunnel.
+    # A device's proof before the backup must not open a tunnel.
     await session.execute(update(Device).values(code_proven_at=None, code_valid_until=None))
     return counts
 

@@ -42,7 +42,7 @@ async def _run(program: str, database_url: str, *arguments: str) -> None:
 
 
 def _program(name: str, database_url: str) -> str:
-    """The embedded server's programs speak no TLS. Raises ConfigurationError."""
+    """The path of a Postgres program. The programs of the embedded server have no TLS. Raises ConfigurationError."""
     if not Tls.of(make_url(database_url)).is_required:
         return str(binaries() / name)
     installed = shutil.which(name)

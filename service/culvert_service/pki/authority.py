@@ -30,7 +30,7 @@ P4RUNTIME_CLIENT_NAME = "culvert-controller"
 P4RUNTIME_READER_NAME = "culvert-reader"
 P4RUNTIME_NAMES = frozenset({P4RUNTIME_CLIENT_NAME, P4RUNTIME_READER_NAME})
 
-# Of the gateway CA (RFC 5280, section 4.2.1.10): it vouches for no address, and not for this host.
+# Name constraints of the gateway CA (RFC 5280, section 4.2.1.10): no addresses, and not localhost.
 _NO_HOST_OF_OTHERS = x509.NameConstraints(
     permitted_subtrees=None,
     excluded_subtrees=[

@@ -42,8 +42,10 @@ class IssuanceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What all certificates of one kind have. `named`: they carry names that their holder is reached by. `registered`:
-    exactly one name, which is also the common name, is one label and is reserved for nobody else.
+    """The properties of all certificates of one kind.
+
+    `named`: the certificate carries the names and addresses at which its holder is reached. `registered`: it carries
+    exactly one name, which is one label, is also the common name, and is not reserved.
     """
 
     usage: x509.ObjectIdentifier
@@ -114,7 +116,7 @@ def prepare(
 
 
 def label_fault(name: str, reserved: Collection[str]) -> str | None:
-    """Why `name` cannot be the name of a registered holder: for callers that know whom to tell."""
+    """The reason why `name` cannot be the name of a registered holder; None when it can."""
     if _LABEL.fullmatch(name) is None:
         return "it is not one label of a host name in lower case"
     if name == _LOCALHOST or name in {canonical(one) for one in reserved}:
@@ -123,7 +125,7 @@ def label_fault(name: str, reserved: Collection[str]) -> str | None:
 
 
 def canonical(name: str) -> str:
-    """One spelling of a DNS name or an address: lower case, no final dot, no brackets, IPv4 not inside of IPv6."""
+    """One spelling of a DNS name or an address: lower case, no final dot, no brackets, an IPv4-mapped address as IPv4."""
     bare = name.strip("[]").rstrip(".").lower()
     try:
         address = ipaddress.ip_address(bare)

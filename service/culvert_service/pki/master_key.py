@@ -34,14 +34,14 @@ class MasterKey:
         return cls(private_files.read_or_make(state_dir / "master.key", lambda: AESGCM.generate_key(256)))
 
     def password(self, purpose: str) -> str:
-        """The same for every controller that has this key."""
+        """A password derived from the master key and the purpose: the same at every controller with this key."""
         derived = HKDF(hashes.SHA256(), 32, salt=None, info=f"password of {purpose}".encode()).derive(
             self._key
         )
         return base64.urlsafe_b64encode(derived).decode().rstrip("=")
 
     def signing_key(self, context: str) -> Ed25519PrivateKey:
-        """The same one for the same context, as long as the master key is the same."""
+        """A signing key derived from the master key and the context: the same at every controller with this key."""
         derived = HKDF(hashes.SHA256(), 32, salt=None, info=context.encode()).derive(self._key)
         return Ed25519PrivateKey.from_private_bytes(derived)
 

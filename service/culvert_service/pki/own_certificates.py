@@ -61,8 +61,10 @@ class OwnCertificates:
 
     @property
     def gateways_pem(self) -> bytes:
-        """The CAs that a gateway's certificate may be of. The infrastructure CA signed those that are older than the CA for
-        gateways; their names still tell gateways from controllers.
+        """The CAs that may have signed a gateway's certificate.
+
+        The infrastructure CA is among them: it signed gateways' certificates before there was a gateway CA. Gateways are
+        still told from controllers by the certificate's name.
         """
         return self._gateways.trusted_pem + self._infrastructure.trusted_pem
 

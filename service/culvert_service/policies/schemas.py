@@ -13,7 +13,7 @@ from culvert_service.identity.schemas import UserName
 
 GroupName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
 ResourceName = GroupName
-# The first that is wrong tells enough: of ten thousand faults each costs.
+# Validation stops at the first wrong item: a list of ten thousand faults would be slow to build.
 Members = Annotated[list[UserName], Field(fail_fast=True, max_length=10_000)]
 # Words to show; it stands in a path.
 PolicyName = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f/\s][^\x00-\x1f\x7f/]{0,150}$")]

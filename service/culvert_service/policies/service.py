@@ -189,7 +189,7 @@ async def _write_group(session: AsyncSession, name: str | None, asked: GroupIn) 
         await _user(session, member, f"/members/{at}")
         for at, member in enumerate(dict.fromkeys(asked.members))
     ]
-    # After all questions: each of them writes what has changed before it is asked.
+    # Only after all queries: each query would flush the changes before it runs.
     group.name, group.members = asked.name, members
     session.add(group)
     try:

@@ -40,7 +40,7 @@ _SHOWS = {"traffic": "tunnels"}
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The caller of a request, as it was found at its beginning."""
+    """The caller of a request, and the time of its authentication."""
 
     caller: Caller
     at: datetime.datetime
@@ -48,14 +48,14 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class OwnSession:
-    """Of a request about one's own account. `hash` is what the database knows of the cookie's value."""
+    """The session of a request about the caller's own account. `hash` is the SHA-256 of the cookie's value."""
 
     signed_in: SignedInOut
     hash: bytes
 
     @property
     def name(self) -> str:
-        """The administrator's."""
+        """The administrator's name."""
         return self.signed_in.name
 
 
@@ -103,7 +103,7 @@ class Access:
         request.state.admitted = Admitted(caller, self._admins.now())
 
     async def own_session(self, request: Request, csrf: CsrfToken = None) -> None:
-        """A FastAPI dependency, for one's own account: any role, and no token.
+        """A FastAPI dependency for routes about the caller's own account: any role, but a session and no API token.
 
         Raises CulvertError SESSION_INVALID or CSRF_INVALID.
         """
@@ -154,12 +154,12 @@ class Access:
 
 
 def own_session(request: Request) -> OwnSession:
-    """Behind Access.own_session."""
+    """The request's session, for routes that depend on Access.own_session."""
     return request.state.own_session
 
 
 async def fresh_proof(request: Request) -> None:
-    """A FastAPI dependency, behind Access or Access.own_session, for what would outlast a stolen session.
+    """A FastAPI dependency after Access or Access.own_session, for changes that would outlast a stolen session.
 
     Raises CulvertError PROOF_NEEDED.
     """
@@ -170,7 +170,7 @@ async def fresh_proof(request: Request) -> None:
 def _areas(request: Request) -> Sequence[str]:
     """What of the API is asked for: a live view belongs to what it shows."""
     area, *rest = str(request.scope["path"]).removeprefix("/api/v1/").split("/")
-    # What decrypts a gateway's tunnels is no part of describing it.
+    # A scope for gateways must not give access to the keys that decrypt their tunnels.
     if (area, *rest[1:]) == ("gateways", "bundle"):
         area = "gateway-keys"
     views = request.query_params.getlist("view") if area == "events" else []

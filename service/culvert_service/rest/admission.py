@@ -1,9 +1,9 @@
-"""Who calls and how often, then how much: before a byte of a body is read, and before any of it is parsed.
+"""Checks before a request reaches the application: the caller before the body is read, the body before it is parsed.
 
     path and method ─► authentication, permission, rate ─► size, time, JSON within bounds ─► the application
       404, 405           401, 403, 429                       413, 415, 408, 422
 
-FastAPI would read and parse the whole body first, and only then run what a path depends on.
+FastAPI would read and parse the whole body first, and only then run the dependencies of the path.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ from culvert_service.rest.problem import MethodError
 from culvert_service.rest.rates import Rates
 from culvert_service.rest.strict_json import JsonError
 
-# From the first byte that is awaited to the last.
+# The longest time for a whole body.
 BODY_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Of a body: bytes, and values and names of its JSON. Chosen so that no parser holds the loop for 10 ms."""
+    """Limits of a body: its bytes, and the values and names in its JSON. Parsing a body blocks the loop for under 10 ms."""
 
     octets: int
     values: int
 
 
-# A certificate signing request, the answer of an authenticator, a checkway with 1,024 neighbours.
+# Enough for a certificate signing request, an authenticator's answer, and a checkway with 1,024 neighbours.
 SMALL = Size(64 << 10, 2_500)
-# 10,000 names of people or resources, of 63 characters each.
+# Enough for 10,000 names of people or resources, of 63 characters each.
 LISTS = Size(768 << 10, 12_000)
 _WITH_LISTS = re.compile(r"/(groups|policies|resources|dns/zones)(/|$)")
 _METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE")
 
 
 class Check(Enum):
-    """What is looked at before a body is read."""
+    """The check before a body is read."""
 
-    # It is answered from memory.
+    # None, because the answer comes from memory.
     NOTHING = auto()
-    # Of the caller's address.
+    # The rate limit of the caller's address.
     RATE = auto()
-    # Of a token or a session, and its rate.
+    # The token or session, its permission and its rate limit.
     PERMISSION = auto()
 
 
@@ -66,12 +66,12 @@ class Endpoint:
     methods: frozenset[str]
     check: Check
     size: Size
-    # Whether it reads a body, which is JSON.
+    # Whether the endpoint takes a JSON body.
     reads: bool
 
 
 def endpoints(routes: Iterable[BaseRoute], check: Check, prefix: str = "") -> list[Endpoint]:
-    """Of an application or a router. `prefix` is where it stands."""
+    """The endpoints of an application's or a router's routes. `prefix` is the path before the routes."""
     return [_endpoint(route, check, prefix) for route in routes if isinstance(route, APIRoute | Mount)]
 
 
@@ -109,7 +109,7 @@ class Admission:
         if endpoint is None:
             await self._app(scope, receive, send)
             return
-        # For who counts calls by their path; the application says it of those that get so far.
+        # The metrics count calls by route. The application sets the route only for requests that reach it.
         scope["route"] = endpoint
         if endpoint.check is Check.PERMISSION:
             await self._access.admit(request)
@@ -122,7 +122,7 @@ class Admission:
         await self._app(scope, receive if body is None else _replayed(body, receive), send)
 
     async def _endpoint(self, request: Request) -> Endpoint | None:
-        """None: there is nothing at this path. Raises CulvertError RATE_LIMITED or METHOD_NOT_ALLOWED."""
+        """The request's endpoint; None for an unknown path. Raises CulvertError RATE_LIMITED or METHOD_NOT_ALLOWED."""
         method, path = request.method, str(request.scope["path"])
         here = [endpoint for endpoint in self._endpoints if endpoint.pattern.match(path)]
         for endpoint in here:
@@ -136,7 +136,7 @@ class Admission:
 
 
 async def _body(request: Request, endpoint: Endpoint) -> bytes | None:
-    """None: there is none, by its headers.
+    """The request's body; None when the headers announce no body.
 
     Raises CulvertError BODY_TOO_LARGE, BODY_LATE, MEDIA_TYPE_UNSUPPORTED or REQUEST_INVALID; ClientDisconnect.
     """
@@ -145,7 +145,7 @@ async def _body(request: Request, endpoint: Endpoint) -> bytes | None:
         raise CulvertError(Reason.REQUEST_INVALID, why="Content-Length is not a number")
     if declared == "0" and "transfer-encoding" not in request.headers:
         return None
-    # As texts: thousands of digits are not worth a number.
+    # The lengths of the texts come first: a number of thousands of digits is slow to convert.
     if len(declared) > len(str(endpoint.size.octets)) or int(declared) > endpoint.size.octets:
         raise CulvertError(Reason.BODY_TOO_LARGE, limit=endpoint.size.octets)
     if endpoint.reads:
@@ -156,7 +156,7 @@ async def _body(request: Request, endpoint: Endpoint) -> bytes | None:
             strict_json.parse(body, endpoint.size.values)
         except JsonError as error:
             raise CulvertError(Reason.REQUEST_INVALID, why=f"the body cannot be used: {error}") from None
-        # What waits has its turn before the application parses once more.
+        # Let other tasks run before the application parses the body again.
         await asyncio.sleep(0)
     return body
 
@@ -184,7 +184,7 @@ async def _read(request: Request, octets_max: int) -> bytes:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """The body that was read, and then what the server says: that the caller is gone."""
+    """A `receive` that gives the body that was read, and then the server's messages (the client's disconnect)."""
     given = False
 
     async def replay() -> Message:

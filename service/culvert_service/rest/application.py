@@ -52,7 +52,7 @@ def application(
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
-        # A path is spelled in one way, and no answer repeats the name that a caller has called this host by.
+        # No redirect to the path with or without a final slash: it would repeat the Host header of the caller.
         redirect_slashes=False,
         responses={"default": {"model": problem.Problem, "content": {problem.MEDIA_TYPE: {}}}},
     )
@@ -84,7 +84,7 @@ def application(
     known = endpoints(app.routes, Check.NOTHING)
     for check, routers in ((Check.PERMISSION, admin), (Check.RATE, public)):
         known += [one for router in routers for one in endpoints(router.routes, check, _PREFIX)]
-    # From within: the last one is what a request meets first.
+    # The middleware that is added last sees a request first.
     app.add_middleware(Idempotency, sessions=sessions, access=access, master_key=master_key, now=now)
     app.add_middleware(Admission, access=access, rates=rates, endpoints=known)
     app.add_middleware(ExceptionMiddleware, handlers=app.exception_handlers)

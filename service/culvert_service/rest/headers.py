@@ -1,4 +1,4 @@
-"""What every answer says to a browser, unless it says more itself."""
+"""The security headers of every answer. An answer's own header of the same name takes precedence."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import ipaddress
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# For pages too: each of them is of this origin and embeds nothing of another.
+# These suit pages, too: the console has one origin and embeds nothing from other origins.
 _SAFE = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-# An answer that is no page runs, loads and frames nothing, whatever somebody gets into its text.
+# An answer that is no page must run, load and frame nothing, even if an attacker controls its text.
 _NO_PAGE = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _API = "/api/"
-# A year. Without includeSubDomains: a controller may have the name of a zone, in which there are pages over HTTP.
+# A year. Without includeSubDomains: the controller's name may be that of a zone with other hosts that use plain HTTP.
 _STRICT_TRANSPORT = "max-age=31536000"
 
 
@@ -33,7 +33,7 @@ class SafeHeaders:
             return
         defaults = {**_SAFE, "Content-Security-Policy": _NO_PAGE}
         if str(scope["path"]).startswith(_API):
-            # Tokens, links and keys are shown once, and in no browser's cache afterwards.
+            # Tokens, links and keys must not stay in a browser's cache.
             defaults["Cache-Control"] = "no-store"
         if is_name(Headers(scope=scope).get("host", "")):
             defaults["Strict-Transport-Security"] = _STRICT_TRANSPORT
@@ -49,8 +49,9 @@ class SafeHeaders:
 
 
 def is_name(host: str) -> bool:
-    """Whether a Host header names a host that can promise TLS for all of its ports (RFC 6797 section 8.1.1): no address,
-    and not the computer itself, where anything may listen.
+    """Whether HSTS may be sent for this Host header: for a name, but for no address (RFC 6797 section 8.1.1).
+
+    Also not for localhost: HSTS covers all ports of a name, and other programs there may use plain HTTP.
     """
     before, _, port = host.rpartition(":")
     name = (before if port.isdigit() else host).rstrip(".").lower()

@@ -1,4 +1,4 @@
-"""For a supervisor: whether a restart would help (/healthz), and whether calls should come here (/readyz)."""
+"""/healthz tells a supervisor whether a restart would help; /readyz tells a load balancer whether to send calls here."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from culvert_service.database import why_away
 from culvert_service.periodic import Periodic
 from culvert_service.rest.rates import Rates
 
-# Of a database that does not answer.
+# The time for the database's answer.
 _PATIENCE_SECONDS = 2.0
-# Strangers may ask; they do not make the database write more often than this.
+# Strangers may call /readyz, so the database is asked at most once in this time.
 _FRESH_SECONDS = 0.5
-# A standby, or a primary whose disk is full, still answers questions. Nothing is changed, and the write is as any other.
+# Only a write shows a standby or a full disk: both still answer reads. This write changes no value.
 _WRITE = text("""
 UPDATE controllers SET ends_at = ends_at WHERE holder = (SELECT min(holder) FROM controllers)
 """)
 
 
 class Health(BaseModel):
-    """`stuck`: work that does not go on."""
+    """`stuck`: the names of periodic works that have stopped."""
 
     status: str
     stuck: list[str] = []
 
 
 class Readiness(BaseModel):
-    """`checks`: "ok", or what is wrong."""
+    """`checks`: "ok" or the fault, for each check."""
 
     ready: bool
     checks: dict[str, str]
 
 
 class Writable:
-    """Whether the database takes a write now, as each decision is one: its audit line."""
+    """Whether the database takes a write now. Each decision writes its audit line."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
@@ -52,7 +52,7 @@ class Writable:
         self._found = ""
 
     async def why_not(self) -> str:
-        """Empty when it does. No driver's text: that may hold the address with its password."""
+        """The fault; empty when there is none. Never the driver's text, which may hold the URL with the password."""
         async with self._one_at_a_time:
             if time.monotonic() - self._asked_at > _FRESH_SECONDS:
                 self._found = await self._ask()
@@ -71,7 +71,7 @@ class Writable:
 
 
 def router(sessions: Sessions, rates: Rates, works: Sequence[Periodic]) -> APIRouter:
-    """`works`: without their rounds the controller serves nobody rightly."""
+    """`works`: the periodic works without which the controller does not serve rightly."""
     router, database = APIRouter(tags=["health"]), Writable(sessions)
 
     @router.get(
@@ -80,8 +80,8 @@ def router(sessions: Sessions, rates: Rates, works: Sequence[Periodic]) -> APIRo
         responses={HTTPStatus.SERVICE_UNAVAILABLE: {"model": Health}},
     )
     async def healthz(response: Response) -> Health:
-        """503 when work of its own does not go on. It stays good while the database is away, which a restart would not
-        bring back: an embedded one is started again by the controller."""
+        """503 when a periodic work of the controller is stuck. 200 during an outage of the database: a restart would not
+        help, and the controller itself restarts an embedded database."""
         if stuck := [work.name for work in works if work.is_stuck]:
             response.status_code = HTTPStatus.SERVICE_UNAVAILABLE
             return Health(status="stuck", stuck=stuck)
@@ -94,7 +94,7 @@ def router(sessions: Sessions, rates: Rates, works: Sequence[Periodic]) -> APIRo
         responses={HTTPStatus.SERVICE_UNAVAILABLE: {"model": Readiness}},
     )
     async def readyz(response: Response) -> Readiness:
-        """For a balancer of calls: the database takes a write."""
+        """For a load balancer: 200 when the database takes a write."""
         why_not = await database.why_not()
         response.status_code = HTTPStatus.SERVICE_UNAVAILABLE if why_not else HTTPStatus.OK
         return Readiness(ready=not why_not, checks={"database": why_not or "ok"})

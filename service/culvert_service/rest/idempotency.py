@@ -98,7 +98,7 @@ class Idempotency:
         # The answer is for who may ask for it now, whatever they could when they asked first.
         await self._access.admit(request)
         caller = f"{acting.get().kind} {acting.get().name}"
-        # Admission has read it, within its bounds.
+        # Admission has limited the body's size.
         body = await request.body()
         asked = f"{request.url.path}?{request.url.query}\n".encode()
         claim = await self._claim(caller, key, hashlib.sha256(asked + body).digest())

@@ -1,22 +1,22 @@
-"""An address as limits count it. Pure.
+"""The prefixes of an address for which limits count. Pure.
 
-A stranger has one IPv4 address, but a whole IPv6 /64, and often a /48 (RFC 6177 section 2).
+A caller usually has one IPv4 address, but a whole IPv6 /64, and often a /48 (RFC 6177 section 2).
 """
 
 from __future__ import annotations
 
 import ipaddress
 
-# What takes the place of an address that is not known: all such callers share one budget.
+# The key for unknown addresses: all such callers share one budget.
 UNKNOWN = "unknown"
-# IPv4 behind a translator (RFC 6052 section 2.1), as an IPv6-only controller sees it.
+# An IPv6-only controller sees IPv4 callers behind a translator with this prefix (RFC 6052 section 2.1).
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _IPV4_BITS = 32
 _IPV6_BITS = (64, 48)
 
 
 def limit_keys(address: str | None) -> tuple[str, ...]:
-    """The prefixes whose budgets a call from `address` is taken from, the narrowest first.
+    """The prefixes whose budgets a call from `address` uses, the narrowest first.
 
     IPv4: ("203.0.113.7/32",). IPv6: ("2001:db8:1:2::/64", "2001:db8:1::/48"). IPv4-mapped: as IPv4.
     """
@@ -25,7 +25,7 @@ def limit_keys(address: str | None) -> tuple[str, ...]:
     except ValueError:
         return (UNKNOWN,)
     if isinstance(parsed, ipaddress.IPv6Address):
-        # The scope names an interface of this computer and is no part of the number.
+        # int() leaves the scope out, which names an interface of this computer.
         number = int(parsed)
         if parsed.ipv4_mapped is None and ipaddress.IPv6Address(number) not in _NAT64:
             return tuple(str(ipaddress.IPv6Network((number, bits), strict=False)) for bits in _IPV6_BITS)

@@ -24,9 +24,9 @@ _log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 # Appendix A of Postgres's manual: 22 is a value that a type cannot hold, such as a text with a NUL.
 _DATA_EXCEPTION = "22"
-# Two changes at once may run into a constraint although each of them has asked before.
+# Two concurrent changes may violate a constraint although each has checked before.
 _FOREIGN_KEY, _UNIQUE = "23503", "23505"
-# That one answer tells of: whoever sends a thousand wrong values needs no list of them.
+# The most faults in one answer.
 _FAULTS_MAX = 20
 
 
@@ -86,7 +86,7 @@ def problem(error: CulvertError, faults: Sequence[Fault] = ()) -> JSONResponse:
     if isinstance(error, MethodError):
         headers["Allow"] = error.allow
     if status is HTTPStatus.REQUEST_TIMEOUT:
-        # The rest of the body would be taken for another request (RFC 9110 section 15.5.9).
+        # On an open connection the rest of the body would be read as the next request (RFC 9110 section 15.5.9).
         headers["Connection"] = "close"
     return JSONResponse(said(error, faults).model_dump(), status, headers, MEDIA_TYPE)
 
@@ -96,7 +96,7 @@ def _pointer(place: Sequence[object]) -> str:
 
 
 def _second(state: str, statement: str) -> CulvertError:
-    """What the second of two changes at once is told, which a constraint has refused."""
+    """The error for the second of two concurrent changes, which a constraint has refused."""
     if state == _UNIQUE:
         return CulvertError(Reason.ALREADY_EXISTS, what="Something with the same name or address")
     if statement.startswith("DELETE"):

@@ -11,9 +11,9 @@ from culvert_service.rest.prefix import limit_keys
 
 # Whoever has not asked for as long as a bucket takes to fill is forgotten; looked for when there are this many more.
 _SWEEP = 4096
-# Buckets that are kept. When callers are more, those that have asked least are forgotten.
+# The most buckets that are kept. With more callers, the buckets of those that have asked least are forgotten.
 MOST = 65_536
-# Budgets of an IPv6 /64 that its whole /48 has.
+# A /48 has the budget of four /64.
 _WIDE = 4
 
 
@@ -33,14 +33,14 @@ class Limiter:
         self._sweep_at = _SWEEP
 
     def wait(self, who: str, now: float) -> int:
-        """0 when a call would be served; otherwise the whole seconds after which it would be."""
+        """The whole seconds until a call of `who` would be served; 0 when it would be served now."""
         cost, depth = 1 / self._rate.per_second, self._rate.burst / self._rate.per_second
         over = max(self._full_at.get(who, now), now) + cost - now - depth
         # A rounding error of the clock is no excess.
         return max(1, math.ceil(over)) if over > cost / 1000 else 0
 
     def take(self, who: str, now: float) -> int:
-        """0 when it is served; otherwise the whole seconds after which it would be."""
+        """As `wait`, and counts the call when it is served."""
         if seconds := self.wait(who, now):
             return seconds
         self._full_at[who] = max(self._full_at.get(who, now), now) + 1 / self._rate.per_second
@@ -64,7 +64,7 @@ class AddressLimiter:
         self._limiters: Sequence[Limiter] = (Limiter(rate), Limiter(wide))
 
     def take(self, address: str | None, now: float) -> int:
-        """As `Limiter.take`. Who is refused by one bucket takes nothing from the other."""
+        """As `Limiter.take`. A call that one bucket refuses takes nothing from the other bucket."""
         pairs = list(zip(self._limiters, limit_keys(address), strict=False))
         if seconds := max(limiter.wait(key, now) for limiter, key in pairs):
             return seconds

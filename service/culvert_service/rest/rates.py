@@ -30,7 +30,7 @@ class Rates:
         _refuse(self._strangers.take(source(request), time.monotonic()))
 
     async def anyone(self, request: Request) -> None:
-        """A FastAPI dependency, for what needs no account: who acts is whoever has an invitation. Once for a request."""
+        """A FastAPI dependency for routes without an account. Counts a request once, as an act of an invited person."""
         if getattr(request.state, "counted", False):
             return
         request.state.counted = True

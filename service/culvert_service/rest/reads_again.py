@@ -1,4 +1,4 @@
-"""A read whose database broke off is made again before the caller hears of it. A write is the caller's to repeat."""
+"""Repeats a read that failed because the database connection broke. The caller itself repeats a write."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import asyncio
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# In a request's scope: the application answered that its database is down.
+# A key in a request's scope: the application answered DATABASE_DOWN.
 DATABASE_DOWN = "culvert.database_down"
 _READS = ("GET", "HEAD")
 _PAUSE_SECONDS = 0.1
 
 
 class ReadsAgain:
-    """ASGI middleware. An answer that has begun, as a stream's, is not made again."""
+    """ASGI middleware. An answer that has begun, such as a stream, is not repeated."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -40,7 +40,7 @@ class ReadsAgain:
 
 
 def _without_body(receive: Receive) -> Receive:
-    """A server gives the end of a body once, and then nothing until the caller has gone."""
+    """A `receive` for the repetition: the server has already given the end of the body, and gives it only once."""
     given = False
 
     async def again() -> Message:

@@ -54,7 +54,7 @@ def install(app: FastAPI, rates: Rates) -> None:
 
     @app.get(_DOCUMENT, dependencies=[Depends(rates.anyone)], include_in_schema=False)
     async def document() -> Response:
-        # It takes milliseconds to write, and is the same for all.
+        # The document takes milliseconds to write and is the same for all callers, so it is written once.
         if not written:
             written.append(json.dumps(app.openapi(), separators=(",", ":")).encode())
         return Response(written[0], media_type="application/json")

@@ -6,5 +6,5 @@ from fastapi import Request
 
 
 def source(request: Request) -> str | None:
-    """The connection's address, or what a proxy of `trusted_proxies` says of it: the front of the port has decided."""
+    """The caller's address: the connection's, or the one that a proxy of `trusted_proxies` reports. The front decides."""
     return request.client.host if request.client else None

@@ -1,7 +1,7 @@
-"""JSON from callers, within bounds that its writer does not choose. Pure.
+"""Parses JSON from callers, with limits on depth, values, names and numbers. Pure.
 
-What RFC 8259 leaves open is refused: a name that an object has twice (section 4), numbers that cannot be kept (section 6),
-other encodings than UTF-8 (section 8.1), and half of a surrogate pair (section 8.2).
+Refuses input on which RFC 8259 lets parsers differ: a name twice in one object (section 4), numbers out of range
+(section 6), encodings other than UTF-8 (section 8.1), and half of a surrogate pair (section 8.2).
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ import math
 from collections.abc import Sequence
 from typing import Any, cast
 
-# What the deepest body of the API has is 6.
+# The deepest body of the API has 6 levels.
 DEPTH_MAX = 32
-# Of one object: a gateway has 1,024 neighbours. Each name that nobody knows becomes a fault of its own, which costs.
+# Names in one object: a gateway has up to 1,024 neighbours. Each unknown name costs time, because it becomes a fault.
 NAMES_MAX = 1_100
-# Digits of 64-bit numbers, and of what a float keeps, are fewer.
+# 64-bit integers and the precision of a float need fewer characters.
 _INTEGER_MAX, _FLOAT_MAX = 20, 64
 _TOO_DEEP = f"it is nested more than {DEPTH_MAX} levels deep"
 
 
 class JsonError(ValueError):
-    """Its text says why, and repeats nothing of what was sent."""
+    """The text gives the reason, and repeats nothing of the input."""
 
 
 def parse(content: bytes, values_max: int) -> object:
-    """Raises JsonError: it is no JSON, or more than `values_max` values and names, or beyond the bounds."""
-    # Each value but the first of its array or object has a comma before it: most are counted before they cost anything.
+    """Raises JsonError for invalid JSON, more than `values_max` values and names, and input beyond the other limits."""
+    # Counting commas is cheap, and each value but the first of an array or object follows a comma.
     if content.count(b",") > values_max:
         raise JsonError(_too_many(values_max))
     try:
@@ -46,7 +46,7 @@ def parse(content: bytes, values_max: int) -> object:
 
 
 def _check(found: object, values_max: int) -> None:
-    """Level by level: who nests deep does not choose how deep this calls itself."""
+    """Walks level by level instead of recursively, so that deep nesting cannot exhaust the stack."""
     level, values = [found], 0
     for _ in range(DEPTH_MAX + 1):
         values += len(level)

@@ -51,6 +51,6 @@ async def program_and_commit(
         except BaseException as error:
             await link.undo(batches)
             if why_away(error) is not None:
-                # The commit may have been done.
+                # The commit may have succeeded before the connection broke.
                 link.reconcile_soon()
             raise

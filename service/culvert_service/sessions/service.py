@@ -191,7 +191,7 @@ class Tunnels:
         return await self.close_within(session, lambda _: why, Tunnel.device_id.in_(devices))
 
     async def close_sas(self, link: Link, sas: Collection[int], why: CulvertError) -> int:
-        """The tunnels that use these SAs of the gateway now. Those that only drain them stay."""
+        """Close the tunnels that now use these SAs of the gateway. Tunnels that only drain these SAs stay."""
         of_tunnel = (
             select(SecurityAssociation.id)
             .where(SecurityAssociation.tunnel_id == Tunnel.id)

@@ -140,9 +140,9 @@ export interface paths {
         };
         /**
          * Export the audit log as JSON lines, chain by chain
-         * @description With each line's hash. Without filters, docs/audit.md says how to check it with nothing but this file.
+         * @description Each line has its hash. docs/audit.md says how to check an export without filters, from the file alone.
          *
-         *     Two at a time; a reader that takes nothing for ten seconds is cut off.
+         *     At most two exports run at a time. An export ends when its reader takes nothing for ten seconds.
          */
         get: operations["export_api_v1_audit_export_get"];
         put?: never;
@@ -179,8 +179,8 @@ export interface paths {
         };
         /**
          * Check the whole audit log
-         * @description Every line's hash is made anew (docs/audit.md): 100,000 lines take some seconds. Who asks while others wait for
-         *     a result gets the same.
+         * @description Computes every line's hash again (docs/audit.md): 100,000 lines take some seconds. Requests during a
+         *     verification get its result.
          */
         get: operations["verification_api_v1_audit_verification_get"];
         put?: never;
@@ -1428,8 +1428,8 @@ export interface paths {
         };
         /**
          * Whether a restart of the controller would help
-         * @description 503 when work of its own does not go on. It stays good while the database is away, which a restart would not
-         *     bring back: an embedded one is started again by the controller.
+         * @description 503 when a periodic work of the controller is stuck. 200 during an outage of the database: a restart would not
+         *     help, and the controller itself restarts an embedded database.
          */
         get: operations["healthz_healthz_get"];
         put?: never;
@@ -1449,7 +1449,7 @@ export interface paths {
         };
         /**
          * Whether it can decide about a name now
-         * @description For a balancer of calls: the database takes a write.
+         * @description For a load balancer: 200 when the database takes a write.
          */
         get: operations["readyz_readyz_get"];
         put?: never;
@@ -2111,7 +2111,7 @@ export interface components {
         };
         /**
          * Health
-         * @description `stuck`: work that does not go on.
+         * @description `stuck`: the names of periodic works that have stopped.
          */
         Health: {
             /** Status */
@@ -2624,7 +2624,7 @@ export interface components {
         };
         /**
          * Readiness
-         * @description `checks`: "ok", or what is wrong.
+         * @description `checks`: "ok" or the fault, for each check.
          */
         Readiness: {
             /** Checks */
@@ -2760,9 +2760,9 @@ export interface components {
         };
         /**
          * RetentionOut
-         * @description `keep_days` null: all lines are kept. `kept_since`: from then on each line is there; null without any line.
+         * @description `keep_days` null: all lines are kept. `kept_since`: no line from that time on was cut; null for an empty log.
          *
-         *     `removed`: lines that were cut. `key`: the public key (Ed25519, hex) that signs cuts.
+         *     `removed`: the number of lines that were cut. `key`: the public key (Ed25519, hex) of the signatures of cuts.
          */
         RetentionOut: {
             /** Keep Days */
