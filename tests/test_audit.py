@@ -1,4 +1,4 @@
-"""`make audit`: what it could not ask about does not pass for sound."""
+"""`make audit`: a lock file that could not be checked is reported as not checked."""
 
 from __future__ import annotations
 

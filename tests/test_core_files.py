@@ -1,4 +1,4 @@
-"""The programs that hold keys leave no core file, and so no key in one, when they crash."""
+"""Programs that hold keys leave no core file when they crash."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def free_port() -> int:
 
 @contextmanager
 def crashed(folder: Path, ready: str, *command: str, **environment: str) -> Generator[list[Path]]:
-    """The files that are in an empty working directory after a program was aborted."""
+    """Aborts a program in an empty working directory. Yields the files that are there afterwards."""
     (folder / "work").mkdir()
     log = folder / "log"
     with log.open("wb") as stream:
@@ -56,7 +56,7 @@ def crashed(folder: Path, ready: str, *command: str, **environment: str) -> Gene
     yield list((folder / "work").iterdir())
 
 
-def test_sluice(tmp_path: Path) -> None:
+def test_sluice_leaves_no_core_file(tmp_path: Path) -> None:
     authority: Authority = infrastructure(tmp_path / "pki")
     kek = tmp_path / "kek.bin"
     kek.write_bytes(secrets.token_bytes(32))
@@ -79,7 +79,7 @@ def test_sluice(tmp_path: Path) -> None:
             assert left == []
 
 
-def test_the_controller(tmp_path: Path) -> None:
+def test_the_controller_leaves_no_core_file(tmp_path: Path) -> None:
     settings = {
         "CULVERT_STATE_DIR": str(tmp_path / "state"),
         "CULVERT_REST_LISTEN": f"127.0.0.1:{free_port()}",
@@ -89,7 +89,7 @@ def test_the_controller(tmp_path: Path) -> None:
         assert left == []
 
 
-def test_dns_updater(tmp_path: Path) -> None:
+def test_dns_updater_leaves_no_core_file(tmp_path: Path) -> None:
     settings = {
         "CULVERT_DNS_DATABASE_URL": f"postgresql://culvert@/culvert?host={tmp_path}",
         "CULVERT_DNS_KEY_DIR": str(tmp_path),
@@ -98,7 +98,7 @@ def test_dns_updater(tmp_path: Path) -> None:
         assert left == []
 
 
-def test_the_daemon(tmp_path: Path) -> None:
+def test_the_daemon_leaves_no_core_file(tmp_path: Path) -> None:
     with namespaces(f"{PREFIX}-core"):
         command = [
             *("ip", "netns", "exec", f"{PREFIX}-core", str(PROGRAMS / "culvertd")),

@@ -163,7 +163,7 @@ class Daemon:
         return [it for it in self._all() if it is not organisation]
 
     def owners(self) -> Collection[int]:
-        """As core/places.py wants it."""
+        """The uids for core/places.py."""
         return {it.owner for it in self._all() if it.owner is not None}
 
     def profiles(self) -> dict[int, Profile]:

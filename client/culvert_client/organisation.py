@@ -257,7 +257,7 @@ class Organisation:
                 agent.surroundings = await surroundings(agent.address)
 
     def name_servers(self) -> frozenset[Address]:
-        # What root's settings name is root's to know.
+        # Root has chosen the name servers of the settings, so they are not checked against claims.
         found = () if self._host.settings.dns_upstream else self._host.upstream.servers
         return frozenset(ip_address(it.host) for it in found)
 
@@ -284,7 +284,7 @@ class Organisation:
         return local_pb2.SubmitCodeResponse(code_valid_until=proof.code_valid_until, recovery_codes_left=left)
 
     async def answer_claims(self, prefixes: Sequence[str], *, agreed: bool) -> None:
-        """The person's decision on public networks. Raises CulvertError; then it has not changed."""
+        """Applies the person's answer about public networks. Raises CulvertError, and then changes nothing."""
         agent, _ = self.connection.check()
         try:
             wanted = list(map(ip_network, prefixes))
@@ -298,7 +298,7 @@ class Organisation:
             await check_claims(profile, agent, self.client.profile, self)
         self._state.keep_consent(consent)
         self.consent = consent
-        # The controller may have sent another one meanwhile.
+        # The controller may have sent another profile meanwhile.
         self.post(ClaimsAnswered(consent.applied(self.client.profile)))
         for fqdn, machine in list(self.client.machines.items()):
             carried = machine.carried
@@ -308,7 +308,7 @@ class Organisation:
     # ── enrolment ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def take(self, identity: Identity) -> None:
-        """It is enrolled, or enrolled again: nobody has agreed to anything. Raises OSError."""
+        """Takes the identity of a new enrolment, and forgets the answers of an earlier one. Raises OSError."""
         await self._end_tunnels()
         self.consent = Consent(allowed=self._host.settings.public_prefixes)
         await self.connection.take(identity)

@@ -73,7 +73,7 @@ class StateDir:
         self.keep_renewed(identity)
         for name in KEPT:
             (self._path / name).unlink(missing_ok=True)
-        # Without the file, the person counts as having agreed before there was one.
+        # A missing file would mean an enrolment from before persons were asked, with consent to all that it has.
         self.keep_consent(Consent())
 
     def keep_renewed(self, identity: Identity) -> None:
@@ -133,7 +133,7 @@ class StateDir:
             (self._path / "paused").unlink(missing_ok=True)
 
     def consent(self) -> Consent | None:
-        """The person's answers. None where nobody has been asked yet; unreadable ones count as none given."""
+        """The person's answers. None without a file (from before persons were asked); an unreadable file has no answers."""
         try:
             stored: dict[str, Any] = json.loads((self._path / "consent.json").read_text())
             agreed, declined = (frozenset(map(ip_network, stored[name])) for name in ("agreed", "declined"))

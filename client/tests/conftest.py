@@ -1,4 +1,4 @@
-"""What several files' tests stand on."""
+"""Fixtures that several test files use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Public networks that a controller wants to carry: nothing is carried before somebody agreed, and an answer lasts."""
+"""Public networks that a controller wants to carry: none is carried before a person agrees, and an answer is kept."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def nets(*texts: str) -> tuple[Network, ...]:
     return tuple(map(ip_network, texts))
 
 
-def test_an_answer_is_for_all_that_lies_inside_and_a_no_to_a_part_ends_the_yes_to_the_whole() -> None:
+def test_an_answer_covers_parts_and_a_no_to_a_part_ends_the_yes() -> None:
     profile = Profile(protected_prefixes=nets(PRIVATE, "8.8.8.0/25", "8.8.8.128/25", WIDER))
     agreed = Consent().answered(nets(PUBLIC), agreed=True)
     shown = agreed.applied(profile)
@@ -42,7 +42,7 @@ def test_an_answer_is_for_all_that_lies_inside_and_a_no_to_a_part_ends_the_yes_t
     assert again == agreed
 
 
-def test_what_is_private_needs_no_answer_and_what_is_public_in_part_does() -> None:
+def test_a_private_prefix_needs_no_answer_and_a_partly_public_one_does() -> None:
     nobody = Consent()
     for prefix in (PRIVATE, "192.168.0.0/16", "100.64.0.0/10", "fd00::/8", "2001:db8::/48", "203.0.113.0/24"):
         assert nobody.permits(ip_network(prefix)), prefix
@@ -50,7 +50,7 @@ def test_what_is_private_needs_no_answer_and_what_is_public_in_part_does() -> No
         assert not nobody.permits(ip_network(prefix)), prefix
 
 
-def test_answers_outlive_a_restart_and_unreadable_ones_were_not_given(tmp_path: Path) -> None:
+def test_answers_are_read_back_and_unreadable_ones_count_as_none(tmp_path: Path) -> None:
     state = StateDir(tmp_path)
     assert state.consent() is None
     given = Consent(frozenset(nets(PUBLIC, "2606:4700::/32")), frozenset(nets(WIDER)))
@@ -101,7 +101,7 @@ def blocked(daemon: Running) -> set[str]:
     return set(map(str, daemon.datapath.applied[-1].blocked))
 
 
-async def test_a_public_network_waits_for_a_yes_and_what_was_agreed_goes_on(
+async def test_a_public_network_waits_for_a_yes_while_agreed_ones_work(
     offer: Offer, enrolled: Running
 ) -> None:
     assert blocked(enrolled) == {PRIVATE}
@@ -116,7 +116,7 @@ async def test_a_public_network_waits_for_a_yes_and_what_was_agreed_goes_on(
     assert [it.state for it in status.tunnels] == [local_pb2.TUNNEL_STATE_UP]
 
 
-async def test_a_tunnel_to_what_nobody_agreed_to_is_refused_and_given_back(
+async def test_a_tunnel_to_a_network_without_a_yes_is_refused_and_closed(
     offer: Offer, enrolled: Running
 ) -> None:
     for prefixes, inner in ((["8.8.8.8/32"], "10.99.0.2"), (["10.20.0.10/32"], "8.8.4.4")):
@@ -129,13 +129,13 @@ async def test_a_tunnel_to_what_nobody_agreed_to_is_refused_and_given_back(
     await decide(enrolled, PUBLIC, agreed=True)
     assert not (await enrolled.status()).HasField("last_error")
     assert (await enrolled.local.OpenTunnel(WIKI)).tunnel.state == local_pb2.TUNNEL_STATE_UP
-    # A later no ends what the yes began.
+    # A later no closes the tunnels that the yes permitted.
     await decide(enrolled, PUBLIC, agreed=False)
     await enrolled.until(lambda status: not status.tunnels)
     assert blocked(enrolled) == {PRIVATE}
 
 
-async def test_an_answer_lasts_over_a_restart(offer: Offer) -> None:
+async def test_an_answer_is_kept_across_a_restart(offer: Offer) -> None:
     async with offer.lab.serving(), offer.lab.daemon() as daemon:
         await offer.lab.enroll(daemon)
         offer.widen()
@@ -159,7 +159,7 @@ async def test_an_answer_that_would_break_a_rule_changes_nothing(enrolled: Runni
     assert list((await enrolled.status()).awaiting_prefixes) == [PUBLIC]
 
 
-async def test_roots_settings_agree_for_a_managed_fleet(offer: Offer, tmp_path: Path) -> None:
+async def test_roots_settings_permit_public_networks_without_a_question(offer: Offer, tmp_path: Path) -> None:
     async with (
         offer.lab.serving(),
         name_server(from_records(RECORDS)) as (upstream, _),
@@ -170,7 +170,7 @@ async def test_roots_settings_agree_for_a_managed_fleet(offer: Offer, tmp_path: 
         assert blocked(daemon) == {PRIVATE, PUBLIC}
 
 
-async def test_an_enrolment_from_before_the_question_keeps_what_it_has(offer: Offer) -> None:
+async def test_an_enrolment_without_a_file_of_answers_keeps_its_networks(offer: Offer) -> None:
     async with offer.lab.serving(), offer.lab.daemon() as daemon:
         await offer.lab.enroll(daemon)
     (daemon.settings.state_dir / FIRST / "consent.json").unlink()
@@ -183,7 +183,7 @@ async def test_an_enrolment_from_before_the_question_keeps_what_it_has(offer: Of
     assert already_agreed(Profile(protected_prefixes=nets(PRIVATE))) == Consent()
 
 
-def test_a_tunnel_names_all_that_was_not_agreed_to() -> None:
+def test_the_refusal_of_a_tunnel_names_the_networks_without_a_yes() -> None:
     from .granted import tunnel
 
     with pytest.raises(CulvertError) as caught:

@@ -91,7 +91,7 @@ def test_every_address_that_an_answer_leads_to_is_found(wire: bytes, addresses: 
     assert dns_wire.addresses_in(wire) == {ip_address(text) for text in addresses}
 
 
-def test_addresses_beside_an_answer_are_left_out_and_all_else_stays() -> None:
+def test_addresses_beside_an_answer_are_removed_and_the_rest_is_kept() -> None:
     message = dns.message.make_response(dns.message.make_query(WIKI, "SRV", id=7, use_edns=0))
     for section, owner, kind, text in (
         (message.answer, WIKI, "SRV", "0 0 443 x.corp.example."),

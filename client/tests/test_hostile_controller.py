@@ -185,7 +185,7 @@ async def test_a_daemon_keeps_what_was_agreed_and_says_why(tmp_path: Path) -> No
         assert (await daemon.local.OpenTunnel(WIKI)).tunnel.state == local_pb2.TUNNEL_STATE_UP
 
 
-# As many /8 of IPv4 as no rule forbids by itself.
+# Every /8 of IPv4 that no rule for a single prefix forbids.
 MOST_OF_IPV4 = [f"{number}.0.0.0/8" for number in range(1, 224) if number not in (127, 169)]
 
 
@@ -222,7 +222,7 @@ async def test_no_controller_takes_the_internet_or_everybodys_names(
     ["com", "co.uk", "github.io", "公司.cn", "xn--55qx5d.cn", "ck", "kawasaki.jp", "in-addr.arpa", "localhost",
      "resolver.arpa", "a..b"],
 )  # fmt: skip
-def test_a_zone_of_many_owners_is_nobodys(zone: str) -> None:
+def test_a_zone_of_many_owners_is_refused(zone: str) -> None:
     with pytest.raises(CulvertError) as caught:
         check_zones(["corp.example", zone])
     assert caught.value.reason is Reason.CONTROLLER_INVALID

@@ -225,7 +225,7 @@ async def test_only_the_owner_and_root_agree_to_public_networks(lab: Lab) -> Non
     assert (await culvert(daemon, MALLORY, "agree", "8.8.8.0/24", "--yes")).code == 3
     assert "8.8.8.0" not in (await culvert(daemon, MALLORY, "status", "--json")).out
     assert "culvert agree" in (await culvert(daemon, ALICE, "status")).out
-    # Nobody can be asked.
+    # Standard input is not a terminal, so the command cannot ask.
     assert (await culvert(daemon, ALICE, "agree")).code == 2
     agreed = await culvert(daemon, ALICE, "agree", "8.8.8.0/24", "--yes")
     assert (agreed.code, agreed.out) == (0, "Agreed: 8.8.8.0/24.\n")

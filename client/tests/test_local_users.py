@@ -1,4 +1,4 @@
-"""A user of the computer who takes all that the daemon offers, under a uid of its own: all others go on."""
+"""One user of the computer takes as many of the daemon's places as possible, and all other users are still served."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = [
 BOB = 1002
 RECORDS: Records = {("www.example.org", "A"): ["203.0.113.80"]}
 
-# The kernel knows the effective uid of who makes a socket or connects it.
+# The kernel records the effective uid of the process that makes or connects a socket.
 _AS_USER = """
 import encodings.idna, os, socket, sys, time
 uid, host, port = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
@@ -103,7 +103,7 @@ def silent_but_for_www(query: bytes) -> list[bytes]:
 
 @pytest.fixture
 async def enrolled(place: Path) -> AsyncGenerator[Running]:
-    """By ALICE, with an organisation whose names are held."""
+    """A daemon that ALICE enrolled with an organisation whose names wait for tunnels."""
     lab = Lab(place)
     async with (
         name_server(silent_but_for_www) as (upstream, _),
@@ -131,7 +131,7 @@ async def test_names_resolve_for_the_others_while_one_user_takes_every_place(
         assert answer.answer
 
 
-# Each uid in turn takes all connections that it gets, and speaks HTTP/2 on them.
+# Each uid in turn opens as many connections as the daemon accepts, and sends HTTP/2 on them.
 _MANY_USERS = """
 import os, socket, sys
 held = []
@@ -159,7 +159,7 @@ async def test_twelve_users_together_keep_neither_owner_nor_root_from_the_daemon
             assert (shown.code, "Signed in as alice" in shown.out) == (0, True)
 
 
-async def test_a_connection_that_says_nothing_ends(enrolled: Running) -> None:
+async def test_a_connection_without_a_byte_is_closed(enrolled: Running) -> None:
     reader, writer = await asyncio.open_unix_connection(enrolled.settings.socket)
     async with asyncio.timeout(20):
         assert await reader.read() == b""
@@ -197,7 +197,7 @@ async def test_a_user_has_so_many_streams_and_a_further_one_is_refused_with_a_re
             assert await said(greedy) == "32 RESOURCE_EXHAUSTED"
             assert (await culvert(enrolled, ALICE, "status")).code == 0
             assert (await culvert(enrolled, MALLORY, "status")).code == 3
-        # They are free again once the user has gone.
+        # The places are free again when the user's process has ended.
         async with asyncio.timeout(10):
             while (await culvert(enrolled, MALLORY, "status")).code != 0:
                 pass

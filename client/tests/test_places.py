@@ -1,4 +1,4 @@
-"""Places for users, by properties: one takes no more than a share, there is one for the next, and owners have their own."""
+"""Properties of users' places: one user gets a share, a place is left for the next user, and owners have reserved ones."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ def some_places(of_one: int = MOST) -> Places:
 
 
 def taken_by(places: Places, uid: int | None) -> int:
-    """All that it gets."""
+    """How many places the user gets."""
     return next(count for count in range(1000) if not places.take(uid))
 
 
-def test_one_alone_gets_half_and_the_next_always_one() -> None:
+def test_one_user_alone_gets_half_and_the_next_user_at_least_one() -> None:
     places = some_places()
     assert taken_by(places, 1001) == MOST // 2
     for uid in (1002, 1003, None):
         assert taken_by(places, uid) >= 1
 
 
-def test_one_gets_at_most_as_many_as_are_for_one() -> None:
+def test_a_user_gets_at_most_the_limit_for_one_user() -> None:
     assert taken_by(some_places(of_one=7), 1001) == 7
 
 
@@ -46,7 +46,7 @@ def test_owners_and_root_get_in_when_others_have_every_place() -> None:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from([None, ROOT, OWNER, 1001, 1002])), max_size=400))
-def test_what_is_given_back_can_be_taken_again(steps: list[tuple[bool, int | None]]) -> None:
+def test_places_that_are_given_back_can_be_taken_again(steps: list[tuple[bool, int | None]]) -> None:
     places, held = some_places(), Counter[int | None]()
     for takes, uid in steps:
         if takes:

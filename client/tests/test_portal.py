@@ -31,7 +31,7 @@ def port(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextlib.contextmanager
 def web_server(status: int, location: str = "") -> Generator[list[str]]:
-    """Where web servers are looked for. The names that they are asked under."""
+    """Serves at the port that the client probes. Yields the Host header of each request."""
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):

@@ -110,7 +110,9 @@ async def test_garbage_on_the_port_harms_nobody(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
 @pytest.mark.parametrize("kind", [socket.SOCK_DGRAM, socket.SOCK_STREAM])
-def test_the_kernel_says_whose_socket_asks(family: int, host: str, kind: socket.SocketKind) -> None:
+def test_the_kernel_tells_the_uid_of_the_socket_that_asks(
+    family: int, host: str, kind: socket.SocketKind
+) -> None:
     owner = SocketOwner()
     with socket.socket(family, kind) as own, socket.socket(family, kind) as asker:
         own.bind((host, 0))

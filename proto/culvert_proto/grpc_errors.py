@@ -34,7 +34,7 @@ Caller = TypeVar("Caller", bound=Context)
 
 
 def status(error: CulvertError) -> status_pb2.Status:
-    """What a call ends with that is refused for this."""
+    """The google.rpc.Status of a call that is refused with this error."""
     detail = any_pb2.Any()
     detail.Pack(error.to_proto())
     return status_pb2.Status(code=error.entry.grpc.value[0], message=error.message, details=[detail])

@@ -1,4 +1,4 @@
-"""Keys that are in a process's memory stay there: in no core file, and read by no other program of the same user."""
+"""Keeps the keys in a process's memory out of core files, and from other programs of the same user."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _PR_SET_DUMPABLE = 4
 
 
 def keep_memory_private() -> None:
-    """For the whole process; a program that it starts begins anew, but for the limit. Raises OSError.
+    """Protects the whole process. A program that it starts inherits only the limit. Raises OSError.
 
-    The limit alone does not count where the kernel pipes core files to a program (core(5)). Root may still look.
+    The limit alone has no effect where the kernel pipes core files to a program (core(5)). Root can still read the memory.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     libc = ctypes.CDLL(None, use_errno=True)

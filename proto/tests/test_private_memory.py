@@ -1,4 +1,4 @@
-"""What a real core file holds of a process that has a key in its memory."""
+"""Whether a real core file of a process has the key that is in the process's memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import os, resource, sys
 from culvert_proto.private_memory import keep_memory_private
 key = bytes.fromhex(sys.stdin.read())
 if sys.argv[1] == "private where the limit does not count":
-    # As where the kernel pipes core files to a program.
+    # Acts as if the kernel piped core files to a program.
     resource.setrlimit = lambda *_: None
 if sys.argv[1] != "not private":
     keep_memory_private()

@@ -1,4 +1,4 @@
-"""A part of the lab as its unit file keeps it: started again after each end, after the pause of its Restart=; no more."""
+"""Restarts a part of the lab as its unit file does: after each end, with the pause of its RestartSec=, and nothing more."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ class Supervised:
                 await asyncio.sleep(_POLL_SECONDS)
             await asyncio.sleep(RESTART_SECONDS[self.name])
             self.starts += 1
-            # One that does not start is started again, as systemd does.
+            # A part that does not start is started again, as systemd does.
             with suppress(LabError):
                 self.program = await self._start(f"{self.name}-{self.starts}")
 
 
 class Outages:
-    """When a part was not ready, by its own word, as seconds of the monotonic clock."""
+    """The times when a part reported that it was not ready, in seconds of the monotonic clock."""
 
     def __init__(self) -> None:
         self._spans: list[list[float | None]] = []
 
     def begin(self) -> int:
-        """At a kill."""
+        """Begins an outage, at a kill. Returns its number."""
         self._spans.append([time.monotonic(), None])
         return len(self._spans) - 1
 
     def end(self, number: int) -> float:
-        """The part is ready; how long it was not."""
+        """Ends an outage, when all parts are ready. Returns its length in seconds."""
         began = self._spans[number][0]
         assert began is not None
         self._spans[number][1] = now = time.monotonic()

@@ -1,10 +1,10 @@
-"""Parts die at random while a person clicks. Nothing here repairs: each part has what its unit file gives it.
+"""Parts are killed at random while a person clicks. The test repairs nothing: each part restarts as its unit file says.
 
-    kill one of controller, gateway's switch, daemon, postmaster, a backend ─► ready again by its own word ─► the next kill
+    kill a controller, gateway's switch, daemon, postmaster or backend ─► all parts report ready ─► the next kill
     meanwhile: a click about every second, on a tunnel that stays open or on a new one
-    at the end: the books
+    at the end: Postgres, gateway and client must agree, no packet was clear, no IV served twice, the audit log verifies
 
-CULVERT_CHAOS_KILLS says how many [12], CULVERT_CHAOS_SEED chooses them [1].
+CULVERT_CHAOS_KILLS is the number of kills [12], CULVERT_CHAOS_SEED chooses their order [1].
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module"), pytest
 KILLS = int(os.environ.get("CULVERT_CHAOS_KILLS", "12"))
 SEED = int(os.environ.get("CULVERT_CHAOS_SEED", "1"))
 PARTS = ("controller", "gateway", "culvertd", "postmaster", "backend")
-# What is not back by then needs a person.
+# A part that is not ready by then needs a person.
 BACK_SECONDS = 90.0
 CLICK_SECONDS = 8.0
 GOOD_SHARE = 0.95
@@ -45,7 +45,7 @@ GOOD_SHARE = 0.95
 
 @dataclass(slots=True)
 class Clicks:
-    """`outside` and `failed` count clicks that no outage touched."""
+    """`outside` and `failed` are about clicks that no outage overlapped."""
 
     made: int = 0
     outside: int = 0
@@ -58,7 +58,7 @@ class Chaos:
         self.outages = Outages()
         self.clicks = Clicks()
         self.ready_after: dict[str, list[float]] = {part: [] for part in PARTS}
-        # Seeded, so that a run can be repeated; nothing secret.
+        # Seeded, so that a run can be repeated; no secret depends on it.
         self._random = random.Random(SEED)  # noqa: S311
         self._names = names
         joined, lab = office.joined, office.lab
@@ -73,13 +73,13 @@ class Chaos:
         }
 
     async def kill(self, part: str) -> None:
-        """One part, and waits until all say that they are ready."""
+        """Kills one part, and waits until all parts report that they are ready."""
         number = self.outages.begin()
         if part in self.parts:
             self.parts[part].program.kill()
         elif (pid := self._postgres(part)) is not None:
             os.kill(pid, signal.SIGKILL)
-        # A part is not to be found ready before it has noticed.
+        # Parts need a moment to notice the kill; before that they would still report ready.
         await asyncio.sleep(0.3)
         deadline = time.monotonic() + BACK_SECONDS
         while why := await self.not_ready():
@@ -99,7 +99,7 @@ class Chaos:
         return int(self._random.choice(backends)) if backends else None
 
     async def not_ready(self) -> str:
-        """Which part says so of itself; empty when all are ready."""
+        """Which part reports that it is not ready, and why; empty when all are ready."""
         admin = self.office.joined.admin
         try:
             gateway = await admin.get(f"/gateways/{parts.GATEWAY}")
@@ -113,7 +113,7 @@ class Chaos:
         return ""
 
     async def click_on(self) -> None:
-        """For ever: on the wiki, whose tunnel stays open, and on others, each of which is closed again."""
+        """Clicks for ever: on the wiki, whose tunnel stays open, and on others, whose tunnels are closed again."""
         while True:
             name = self._random.choice(self._names)
             began = time.monotonic()
@@ -136,7 +136,7 @@ class Chaos:
             return str(error)
 
     async def disagreement(self) -> object:
-        """Of the tunnels in Postgres, at the gateway and at the client; None when there is none."""
+        """How the tunnels in Postgres, at the gateway and at the client differ; None when they agree."""
         admin = self.office.joined.admin
         try:
             tunnels = {it["id"] for it in await admin.get("/tunnels")}
@@ -159,19 +159,19 @@ async def office() -> AsyncGenerator[Office]:
         yield office
 
 
-async def test_whatever_dies_comes_back_by_itself_and_the_books_are_right(office: Office) -> None:
+async def test_killed_parts_recover_by_themselves_and_their_records_agree(office: Office) -> None:
     names = [net.WIKI_NAME, await office.add_resource("git"), await office.add_resource("docs")]
     path = office.lab.work / "chaos.pcapng"
     capturing = await capture.start(office.lab, path, name="chaos-capture")
     chaos = Chaos(office, names)
-    # As many of each, in an order that the seed chooses.
+    # Each part equally often, in an order that the seed chooses.
     victims = [PARTS[number % len(PARTS)] for number in range(KILLS)]
     random.Random(SEED).shuffle(victims)  # noqa: S311
     clicking = asyncio.create_task(chaos.click_on())
     pauses = random.Random(SEED + 1)  # noqa: S311
     try:
         for victim in victims:
-            # Clicks that fall outside of an outage.
+            # Leaves time for clicks outside of outages.
             await asyncio.sleep(pauses.uniform(2.0, 8.0))
             assert not clicking.done(), clicking.exception()
             await chaos.kill(victim)
@@ -198,7 +198,7 @@ async def test_whatever_dies_comes_back_by_itself_and_the_books_are_right(office
 
 
 def ivs_used_twice(path: Path) -> list[tuple[int, int]]:
-    """SPI and sequence number, which is the IV, of different packets on the gateway's wire. SPIs are drawn at random."""
+    """SPI and sequence number (which is the IV) that different packets on the gateway's wire share. SPIs are random."""
     met: dict[tuple[int, int], bytes] = {}
     twice: list[tuple[int, int]] = []
     with path.open("rb") as source:

@@ -1,5 +1,5 @@
-"""Verification of an audit log of 250,000 lines over REST: seconds beside an otherwise idle controller, how much its memory
-grows, and what devices that open tunnels meanwhile notice (the median of OpenTunnel, over the same without verification).
+"""Verification of an audit log of 250,000 lines over REST: its seconds at an otherwise idle controller, the growth of the
+controller's memory, and the median of OpenTunnel during verification over the median without it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ALONE = 200
 
 
 async def measure(names: Sequence[str]) -> list[Figure]:
-    """Those of NAMES that are asked for. Raises RuntimeError, CalledProcessError."""
+    """Measures the figures in `names`. Raises RuntimeError, CalledProcessError."""
     found = await asyncio.to_thread(in_a_namespace, __file__, "audit")
     beside, alone = found["beside_ms"], found["alone_ms"]
     figures = [
@@ -69,7 +69,7 @@ async def _fill(parts: Rig) -> None:
 
 
 async def _verify(parts: Rig) -> float:
-    """Seconds. Raises RuntimeError when the log is broken."""
+    """Returns the seconds of one verification. Raises RuntimeError when the log is broken."""
     async with parts.admin() as admin:
         began = time.perf_counter()
         found = (await admin.get("/audit/verification", timeout=300)).json()

@@ -109,11 +109,11 @@ class Rig:
         return made
 
     def database_url(self) -> str:
-        """As its owner."""
+        """The URL with the rights of the database's owner."""
         return EmbeddedPostgres(self._state / "postgres").url
 
     def admin(self) -> httpx.AsyncClient:
-        """A client of the REST API with every right; `async with` closes it."""
+        """A client of the REST API with all rights; `async with` closes it."""
         return _admin(self._place, self._state)
 
     def rss_mib(self) -> float:
@@ -148,7 +148,7 @@ class Client:
         self.stub = agent_pb2_grpc.AgentServiceStub(self._channel)
 
     def again(self) -> Client:
-        """The same device, on a connection more."""
+        """The same device on another connection."""
         return Client(self._address, self._credentials)
 
     async def open(self, number: int) -> agent_pb2.OpenTunnelResponse:
@@ -171,7 +171,9 @@ class Client:
 
 @asynccontextmanager
 async def rig(number: int = 0, *, calls_per_second: int = 100_000) -> AsyncGenerator[Rig]:
-    """With the gateway online and RESOURCES behind it. By default a few devices stand for thousands and may call as often.
+    """A controller with its gateway online and RESOURCES behind the gateway.
+
+    With the default rate a few devices can stand for thousands.
 
     Raises RuntimeError when a part does not start.
     """

@@ -1,10 +1,10 @@
-"""A controller under attack beside one that is left alone, in the same minutes: a click's opening at each, in turns.
+"""Clicks at a controller under attack and, alternating with them, at a second controller without an attack.
 
-  stranger   IDLE connections to the REST port from as many addresses, renewed as they are ended; and bodies of 64 MiB
-             and requests without end, as fast as they are taken
-  device     one that calls as often as it is answered, on all the connections that it may have
+  strangers  IDLE connections to the REST port from as many addresses, a thousand of them renewed each second; and SENDERS
+             addresses that send bodies of 64 MiB again and again, as fast as the controller accepts them
+  device     NOISE calls at once from one device, each repeated when it is answered, on CONNECTIONS connections
 
-Strangers' addresses are loopback's own: 127.1.0.0/16. A click is OpenTunnel at the controller, to its answer.
+Strangers' addresses are on loopback, in 127.1.0.0/16 to 127.3.0.0/16. A click is one OpenTunnel call, until its answer.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _BODY = b"POST /api/v1/session HTTP/1.1\r\nHost: x\r\nContent-Type: application/
 
 
 async def measure(names: Sequence[str]) -> list[Figure]:
-    """Those of NAMES that are asked for. Raises RuntimeError, CalledProcessError."""
+    """Measures the figures in `names`. Raises RuntimeError, CalledProcessError."""
     found = await asyncio.to_thread(in_a_namespace, __file__, "flood", 2)
 
     def ratio(name: str, kind: str) -> Figure:
@@ -57,7 +57,7 @@ async def _all() -> dict[str, float]:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     async with rig(0, calls_per_second=20) as attacked, rig(1, calls_per_second=20) as alone:
-        # A device has ten seconds' worth of calls: each round has some of its own.
+        # A device may make ten seconds' worth of calls at once, so several devices share the clicks.
         devices = [*await attacked.devices(ALONE), *await alone.devices(ALONE)]
         for device in devices:
             await device.open(0)
@@ -79,7 +79,7 @@ async def _all() -> dict[str, float]:
 
 
 async def _click_ms(attacked: Sequence[Client], alone: Sequence[Client], first: int) -> list[float]:
-    """The medians, of ROUNDS of each device."""
+    """The median click at each of the two controllers, over ROUNDS clicks of each device."""
     clicks: list[list[float]] = [[], []]
     for number in range(first, first + ROUNDS):
         for pair in zip(attacked, alone, strict=True):
@@ -115,7 +115,7 @@ async def _strangers() -> AsyncGenerator[None]:
 
 
 async def _renew(held: list[socket.socket], at: tuple[str, int]) -> None:
-    """The oldest connection by a new one, over and over: a thousand a second."""
+    """Replaces the oldest connection by a new one, a thousand times a second."""
     number = 0
     while True:
         for _ in range(10):
@@ -130,7 +130,7 @@ async def _renew(held: list[socket.socket], at: tuple[str, int]) -> None:
 
 
 async def _send(host: str, port: int, number: int) -> None:
-    """Long bodies, and the same request again and again, from one address."""
+    """Sends the same request with a long body again and again, from one address."""
     tls = ssl.create_default_context()
     tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
     local = (f"127.3.0.{1 + number}", 0)
@@ -156,7 +156,7 @@ async def _noise(attacked: Rig) -> AsyncGenerator[None]:
                 await one.open(0)
 
     tasks = [asyncio.create_task(call(connections[number % CONNECTIONS])) for number in range(NOISE)]
-    # Until it has no more calls than one in a while.
+    # Waits until the device has used up its burst of calls.
     await asyncio.sleep(5)
     try:
         yield

@@ -1,4 +1,4 @@
-"""An audit log of as many lines as are wanted, made within the database."""
+"""Fills an audit log with any number of lines, within the database."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from culvert_service.audit.cut import CutKey
 from culvert_service.config import Settings
 from culvert_service.pki.master_key import MasterKey
 
-# As the trigger does it, but for `at`: line by line that would take ten times as long.
+# Does the work of the trigger, except for `at`. Single insertions with the trigger would take ten times as long.
 _FILL = """
 DO $$
 DECLARE
@@ -51,7 +51,7 @@ async def fill(
     since: datetime.datetime | None = None,
     apart: float = 0.001,
 ) -> None:
-    """`each` lines more in each of the 16 chains, `apart` seconds one after another from `since` on (now)."""
+    """Adds `each` lines to each of the 16 chains, `apart` seconds apart, from `since` on (by default now)."""
     since = since or datetime.datetime.now(datetime.UTC)
     filling = _FILL % {"each": each, "since": since.isoformat(), "apart": apart}
     async with sessions.begin() as session:

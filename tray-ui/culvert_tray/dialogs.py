@@ -127,7 +127,7 @@ class CodeDialog(QDialog):
 
 
 class ClaimsDialog(QDialog):
-    """The public networks that an organisation wants to carry, each of them, and two buttons: neither is the default."""
+    """Lists all public networks that an organisation wants to carry. Neither Agree nor Decline is the default button."""
 
     def __init__(self, daemon: Daemon, prefixes: Sequence[str], organisation: str) -> None:
         super().__init__()

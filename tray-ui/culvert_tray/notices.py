@@ -31,7 +31,7 @@ class Notice:
 @dataclass(frozen=True, slots=True)
 class Memory:
     """`refusals` are the texts last told; `codes` what was last told of each organisation's code that is not valid;
-    `claims` the public networks that waited, with their organisations."""
+    `claims` the organisations and public networks that were last told as waiting."""
 
     started: bool = False
     announced: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""`culvert agree`, and what is said of public networks that wait for it."""
+"""`culvert agree`: the person's answer about public networks that an organisation wants to carry."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def agree(
 
 
 def _says_yes() -> bool:
-    """Typer's own confirmation takes English letters alone."""
+    """Asks in the person's language, because Typer's own confirmation accepts English letters alone."""
     said = str(typer.prompt(_("Agree to this? (yes/no)"), default=_("no"), show_default=False))
     return said.strip().lower() in ("y", "yes", _("y"), _("yes"))
 
 
 def _awaiting(status: local_pb2.Status, organisation: str) -> dict[str, list[str]]:
-    """By organisation; of one alone without its name."""
+    """The networks that wait, by organisation. A sole organisation has the key ""."""
     shown = ((name, list(it.awaiting_prefixes)) for name, it in parts(status) if organisation in ("", name))
     return {name: networks for name, networks in shown if networks}

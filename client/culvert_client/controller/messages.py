@@ -50,7 +50,7 @@ Value = TypeVar("Value")
 
 
 class Neighbourhood(Protocol):
-    """What one organisation has around it, the other organisations above all; and what its person agreed to."""
+    """The surroundings of one organisation: the other organisations, the name servers, and its person's answers."""
 
     consent: Consent
 
@@ -61,7 +61,7 @@ class Neighbourhood(Protocol):
     def beside(self) -> Beside: ...
 
     def name_servers(self) -> frozenset[grant.Address]:
-        """Those that the network gave this computer."""
+        """The name servers that the network gave this computer."""
         ...
 
 
@@ -98,8 +98,8 @@ def profile_from(message: agent_pb2.Profile) -> profile.Profile:
 async def accepted_profile(
     message: agent_pb2.Profile, agent: Agent, known: profile.Profile, neighbourhood: Neighbourhood
 ) -> profile.Profile:
-    """As `profile_from`, as far as the person agreed. What it adds to the `known` one is held against where this computer
-    is now, and the others."""
+    """As `profile_from`, without the public prefixes that the person has not agreed to. Additions to the `known` profile
+    are checked against this computer's networks and the other organisations."""
     made = profile_from(message)
     wildcards = {it.fqdn.removeprefix("*.") for it in made.resources if it.fqdn.startswith("*.")}
     await asyncio.to_thread(check_zones, sorted({*made.managed_zones, *wildcards}))
@@ -111,7 +111,7 @@ async def accepted_profile(
 async def check_claims(
     made: profile.Profile, agent: Agent, known: profile.Profile, neighbourhood: Neighbourhood
 ) -> None:
-    """Holds what `made` adds to the `known` profile against where this computer is now, and the other organisations."""
+    """Checks additions of `made` to the `known` profile against this computer's networks and the other organisations."""
     agent.surroundings = replace(await surroundings(agent.address), name_servers=neighbourhood.name_servers())
     if new := set(made.protected_prefixes) - set(known.protected_prefixes):
         await neighbourhood.look_around()

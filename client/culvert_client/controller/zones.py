@@ -1,4 +1,4 @@
-"""Which DNS zones a controller may claim: none whose names have many owners, as the Public Suffix List knows them."""
+"""Which DNS zones a controller may claim: no zone whose names have many owners, according to the Public Suffix List."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from publicsuffixlist import PublicSuffixList
 
 MOST_ZONES = 256
-"""Our tunable: each is compared with each query's name."""
+"""Our tunable: each query's name is compared with each zone."""
 
-# Names that mean something to each computer (RFC 6761, 7050, 9462); Firefox's canary.
+# Names with a special meaning on every computer (RFC 6761, 7050, 9462), and Firefox's canary.
 _NOBODYS = frozenset({"localhost", "ipv4only.arpa", "resolver.arpa", "use-application-dns.net"})
-# On the list, and everybody's at home (RFC 8375).
+# On the list, but meant for the names of each home network (RFC 8375): it may be claimed.
 _EVERYBODYS = "home.arpa"
 
 
 def check_zones(zones: Collection[str]) -> None:
-    """Zones, and what stands behind the "*." of wildcards. Raises CulvertError CONTROLLER_INVALID.
+    """Checks zones, and wildcards without their "*.". Raises CulvertError CONTROLLER_INVALID.
 
-    Both sections of the list count: under github.io, too, each name is somebody else's. Names that nobody can register are
-    on neither: corp, internal, lan. The first look at zones reads the list, which takes a tenth of a second.
+    Both sections of the list count: under github.io, too, each name has another owner. Names without a registry (corp,
+    internal, lan) are in neither section. The first check reads the list, which takes a tenth of a second.
     """
     if len(zones) > MOST_ZONES:
         raise _invalid(f"it claims more than {MOST_ZONES} zones")
@@ -36,7 +36,7 @@ def check_zones(zones: Collection[str]) -> None:
 
 @functools.lru_cache(maxsize=16)
 def _with_many_owners(zones: frozenset[str]) -> str | None:
-    # Here, and not kept: it is seldom needed, and takes 4 MiB.
+    # The list is not kept in memory: it is seldom needed, and takes 4 MiB.
     from publicsuffixlist import PublicSuffixList
 
     suffixes = PublicSuffixList(accept_unknown=False)
@@ -50,7 +50,7 @@ def _has_many_owners(zone: str, suffixes: PublicSuffixList) -> bool:
         return True
     if name == _EVERYBODYS:
         return False
-    # Of "*.ck" each name below ck is one.
+    # The rule "*.ck" makes each name below ck a public suffix.
     below = f"any.{name}"
     return name in _NOBODYS or suffixes.publicsuffix(name) == name or suffixes.publicsuffix(below) == below
 

@@ -1,7 +1,7 @@
 """What of the address space a controller may claim for its tunnels, so that no mistake and no malice of its cuts this
 computer off from its own network, or takes the Internet over (RFC 5735, 6890). Pure.
 
-What passes here and is public needs a person's yes beside (consent.py).
+A public prefix that passes here also needs a person's agreement (consent.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from culvert_client.core.grant import Address, Network
 MOST_PREFIXES = 1024
 """Our tunable: each is a route and a rule of the system's."""
 MOST_PUBLIC = {4: 2 * 2**24, 6: 2 * 2**112}
-"""Our tunable: public addresses of all organisations together, two /8 of IPv4 and two /16 of IPv6."""
+"""Our tunable, by IP version: public addresses of all organisations together, two /8 of IPv4 and two /16 of IPv6."""
 
 # Nobody's intranet is wider; the unique local addresses may be claimed whole (RFC 4193).
 _WIDEST = {4: 8, 6: 16}
@@ -31,7 +31,7 @@ _NOBODYS = (
 )
 
 
-# Nobody's on the Internet (RFC 6890): private, shared, benchmarks, documentation, reserved; unique local, site-local.
+# Not routed on the Internet (RFC 6890): private, shared, benchmarks, documentation, reserved; unique local, site-local.
 _PRIVATE = (
     *map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "198.18.0.0/15")),
     *map(IPv4Network, ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4")),
@@ -50,12 +50,12 @@ class Surroundings:
 
 
 def is_public(prefix: Network) -> bool:
-    """Whether some of it may be somebody else's on the Internet."""
+    """Whether an address of the prefix may be routed on the Internet."""
     return not any(holds(private, prefix) for private in _PRIVATE)
 
 
 def check_public_space(prefixes: Iterable[Network]) -> None:
-    """How much of the Internet all organisations may claim together. Raises CulvertError CONTROLLER_INVALID."""
+    """Checks the prefixes of all organisations together against MOST_PUBLIC. Raises CulvertError CONTROLLER_INVALID."""
     public = [prefix for prefix in prefixes if is_public(prefix)]
     v4 = collapse_addresses(it for it in public if isinstance(it, IPv4Network))
     v6 = collapse_addresses(it for it in public if isinstance(it, IPv6Network))

@@ -99,7 +99,7 @@ class ProfileReceived:
 
 @dataclass(frozen=True, slots=True)
 class ClaimsAnswered:
-    """The person has decided on what the last profile offers: this is it now."""
+    """The person has answered about the last profile's public prefixes; `profile` is the result."""
 
     profile: Profile
 

@@ -1,8 +1,8 @@
-"""Which public networks an organisation may carry: those of root's settings, and those that a person agreed to. Pure.
+"""Which public networks an organisation may carry: those in root's settings, and those that a person agreed to. Pure.
 
-offered by the controller ─┬─ private, or with a yes ─► protected
+offered by the controller ─┬─ private, or agreed to ───► protected
                            ├─ public, without an answer ► awaiting: as if the controller had not named it
-                           └─ public, with a no ────────► declined: the same, and nobody is asked again
+                           └─ public, declined ─────────► declined: the same, and the person is not asked again
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from culvert_client.core.profile import Profile
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """`agreed` and `declined` are the person's answers, `allowed` are root's settings: each for all that lies inside."""
+    """`agreed` and `declined` are the person's answers, `allowed` are root's settings. Each covers prefixes inside it."""
 
     agreed: frozenset[Network] = frozenset()
     declined: frozenset[Network] = frozenset()
@@ -30,7 +30,7 @@ class Consent:
         return not is_public(prefix) or any(holds(it, prefix) for it in (*self.agreed, *self.allowed))
 
     def answered(self, prefixes: Iterable[Network], *, agreed: bool) -> Consent:
-        """With one answer for these and all that lies inside them. A no to a part ends the yes to the whole."""
+        """The answers with one more, for these prefixes and all inside them. A no to a part ends the yes to the whole."""
         wanted = frozenset(prefixes)
         yes = frozenset(it for it in self.agreed if not any(holds(other, it) for other in wanted))
         no = frozenset(it for it in self.declined if not any(holds(other, it) for other in wanted))
@@ -40,7 +40,7 @@ class Consent:
         return replace(self, agreed=yes, declined=no | wanted)
 
     def applied(self, profile: Profile) -> Profile:
-        """The profile with what may be carried alone; the rest of what its controller offers is kept beside."""
+        """The profile with only permitted prefixes as protected; other offered prefixes are `awaiting` or `declined`."""
         offered = profile.offered
         refused = [it for it in offered if not self.permits(it)]
         declined = tuple(it for it in refused if any(holds(no, it) for no in self.declined))
@@ -52,7 +52,10 @@ class Consent:
         )
 
     def check(self, tunnel: Tunnel) -> None:
-        """Raises CulvertError CONSENT_NEEDED. An address for this computer is taken from the Internet as well."""
+        """Checks a tunnel's prefixes and this computer's inner addresses. Raises CulvertError CONSENT_NEEDED.
+
+        A public inner address would hide a host of the Internet, as a prefix would.
+        """
         wanted = [*tunnel.remote_prefixes, *map(ip_network, tunnel.inner_addresses)]
         refused = [it for it in wanted if not self.permits(it)]
         if refused:
@@ -60,5 +63,5 @@ class Consent:
 
 
 def already_agreed(profile: Profile) -> Consent:
-    """Of an enrolment that is older than the question."""
+    """The answers of an enrolment that was made before persons were asked: all public prefixes that it has."""
     return Consent(agreed=frozenset(filter(is_public, profile.offered)))

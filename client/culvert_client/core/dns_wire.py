@@ -31,26 +31,26 @@ TXT_MARK = b"ipsec-tunneling:yes"
 
 
 class Treatment(enum.Enum):
-    """What is done with the answer to a query, by the query's type."""
+    """How the stub treats the answer to a query, by the query's type."""
 
     HELD = enum.auto()
-    """An asker connects to its addresses: inside of the managed zones it waits for the tunnel, and outside of them it must
-    lead to nothing that is protected."""
+    """Programs connect to addresses in the answer. Inside the managed zones the answer waits for the tunnel; outside of
+    them it must have no protected address."""
     PASSED = enum.auto()
-    """No asker finds an address in it to connect to."""
+    """The answer has no address to which a program would connect."""
     REFUSED = enum.auto()
-    """More than one message answers it, and the stub passes one."""
+    """The answer may need several messages, and the stub passes one."""
     DETACHED = enum.auto()
-    """It names other hosts, or nobody knows what it holds. Addresses that came beside it are left out: the asker asks for
-    them by name, and that answer is held or screened."""
+    """The answer names other hosts, or its content is unknown. The stub removes addresses beside it: the program then
+    resolves each host by name, and that answer is held or screened."""
 
 
 _T = dns.rdatatype
-# A type that is not listed is DETACHED: SRV, MX, NAPTR, NS, CNAME and DNAME, and those that are yet to be defined.
+# A type that is not listed is DETACHED: SRV, MX, NAPTR, NS, CNAME, DNAME, and future types.
 _TREATMENTS: dict[int, Treatment] = {
-    # RFC 9460 section 3: browsers ask HTTPS beside A and AAAA, and other programs SVCB. ANY has whatever there is.
+    # RFC 9460 section 3: browsers ask for HTTPS beside A and AAAA, other programs for SVCB. ANY may bring each of these.
     **dict.fromkeys((_T.A, _T.AAAA, _T.HTTPS, _T.SVCB, _T.ANY), Treatment.HELD),
-    # Words, keys and proofs.
+    # Texts, keys and signatures.
     **dict.fromkeys(
         (_T.TXT, _T.SPF, _T.SOA, _T.PTR, _T.HINFO, _T.LOC, _T.CAA, _T.TLSA, _T.SMIMEA, _T.SSHFP, _T.CERT, _T.OPENPGPKEY,
          _T.DS, _T.CDS, _T.DNSKEY, _T.CDNSKEY, _T.RRSIG, _T.NSEC, _T.NSEC3, _T.NSEC3PARAM, _T.CSYNC, _T.ZONEMD),
@@ -65,7 +65,7 @@ def treatment(rdtype: int) -> Treatment:
     return _TREATMENTS.get(rdtype, Treatment.DETACHED)
 
 
-# Of these, hosts' addresses beside the answer count as well (RFC 9460 section 5).
+# For these types, addresses in the additional section count as well (RFC 9460 section 5).
 _WITH_ADDITIONAL = frozenset({_T.HTTPS, _T.SVCB, _T.ANY})
 _WITH_ADDRESSES = frozenset({_T.A, _T.AAAA, _T.HTTPS, _T.SVCB})
 
@@ -87,9 +87,9 @@ class Kind(enum.Enum):
     NOT_IMPLEMENTED = enum.auto()
     CANARY = enum.auto()
     FORWARD = enum.auto()
-    # As FORWARD, but its answer may not lead to what is protected.
+    # As FORWARD, but the answer must have no protected address.
     SCREEN = enum.auto()
-    # As FORWARD, but without the addresses of hosts that the answer names.
+    # As FORWARD, but the addresses of hosts that the answer names are removed.
     DETACH = enum.auto()
     HOLD = enum.auto()
 
@@ -116,7 +116,7 @@ def classify(wire: bytes, profile: Profile) -> Question:
     fqdn, rdclass, rdtype = found
     if fqdn == CANARY:
         return Question(Kind.CANARY)
-    # Class ANY (RFC 1035 section 3.2.5) brings what IN would.
+    # Class ANY (RFC 1035 section 3.2.5) brings records of class IN too.
     if rdclass not in (dns.rdataclass.IN, dns.rdataclass.ANY):
         return Question(Kind.FORWARD, fqdn)
     managed = profile.manages(fqdn)
@@ -206,8 +206,8 @@ def id_of(message: bytes) -> int:
 def addresses_in(reply: bytes) -> frozenset[Address] | None:
     """Every address that the asker could connect to after this answer, whatever name it stands under. None when malformed.
 
-    For HTTPS and SVCB the hints count, and the additional section too. Of the rest, whose reading would take most of the
-    time, the frames alone are read.
+    For HTTPS and SVCB, hints and the additional section count too. Other records are skipped by their length, because
+    parsing them would take most of the time.
     """
     found: set[Address] = set()
     try:
@@ -255,7 +255,7 @@ def rebinds(reply: bytes, fqdn: str, profile: Profile) -> CulvertError | None:
 
 
 def detached(reply: bytes) -> bytes | None:
-    """The answer without addresses in its additional section; None when malformed."""
+    """The answer without addresses in its additional section. None when malformed."""
     try:
         message = dns.message.from_wire(reply, ignore_trailing=True)
         kept = [it for it in message.additional if it.rdtype not in _WITH_ADDRESSES]

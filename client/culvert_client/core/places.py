@@ -1,7 +1,7 @@
-"""How many things at once each user of this computer may have of the daemon, so that no user takes all of them. Pure.
+"""How many places (for queries, connections, calls) each user of this computer gets, so that no user takes all. Pure.
 
-A place is free for a user who holds fewer than are left: one user alone gets half of them, two a third each, and there
-is always a place for the next user. Each owner and root have further places that nobody else takes.
+A user gets a place while the user holds fewer places than are left. So one user alone gets half of all places, two users
+a third each, and a place is always left for the next user. Each owner and root have further, reserved places.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class Owners(Protocol):
 
 
 class Places:
-    """`most` for all users together, of which one gets at most `of_one`; `reserved` more for each owner and for root.
+    """`most` places for all users together, at most `of_one` for one user; `reserved` more for each owner and for root.
 
-    A uid of None stands for all users that the kernel did not name.
+    All users whose uid the kernel did not tell count as one user, None.
     """
 
     def __init__(self, most: int, of_one: int, reserved: int, owners: Owners) -> None:
@@ -31,7 +31,7 @@ class Places:
         self._held_in_reserve: Counter[int | None] = Counter()
 
     def take(self, uid: int | None) -> bool:
-        """Whether there was a place. It is the user's until `give_back`."""
+        """Takes a place for the user, until `give_back`. Returns false when the user gets none."""
         if self._held_in_reserve[uid] < self._reserved and self._has_reserve(uid):
             self._held_in_reserve[uid] += 1
             return True
@@ -55,6 +55,6 @@ class Places:
 
 def _decrease(counter: Counter[int | None], uid: int | None) -> None:
     counter[uid] -= 1
-    # A computer has many users over the years.
+    # The counters must not grow with each uid that ever asked.
     if not counter[uid]:
         del counter[uid]

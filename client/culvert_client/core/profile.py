@@ -31,7 +31,7 @@ class Resource:
 class Profile:
     """`code_valid_until` in Unix seconds, 0 when a code is needed now.
 
-    `awaiting` and `declined` are public prefixes that the controller offers and nobody agreed to (consent.py).
+    `awaiting` and `declined` are public prefixes that the controller offers and the person has not agreed to (consent.py).
     """
 
     user: str = ""

@@ -23,15 +23,15 @@ from culvert_client.core.places import Owners, Places
 # struct ucred of linux/socket.h: pid, uid, gid.
 _UCRED = struct.Struct("iII")
 _CHUNK = 1 << 16
-# Our tunables: connections of all users, of one of them, and beside those of each owner and of root.
+# Our tunables: connections of all users, of one user, and the reserved ones of each owner and of root.
 MOST_CALLERS, MOST_OF_ONE, RESERVED = 256, 32, 16
 FIRST_WORDS = 5.0
-"""Seconds until a connection must have said something."""
+"""Seconds until a connection's first bytes must have arrived."""
 LIMITS = (
     ("grpc.max_concurrent_streams", 16),
     ("grpc.max_receive_message_length", 1 << 16),
     ("grpc.max_metadata_size", 1 << 13),
-    # A connection on which nothing is asked; programs connect again by themselves.
+    # Closes a connection without calls; programs connect again by themselves.
     ("grpc.max_connection_idle_ms", 60_000),
 )
 

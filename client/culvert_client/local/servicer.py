@@ -20,7 +20,7 @@ from culvert_client.local.several import Several
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
-# Our tunables: calls under way, streams among them: of all users, of one of them, and more for each owner and for root.
+# Our tunables: calls under way, including streams, of all users, of one user, and the reserved ones of each owner and root.
 MOST_CALLS, MOST_OF_ONE, RESERVED = 128, 32, 32
 TRY_AGAIN = 5
 """Seconds."""
@@ -35,7 +35,10 @@ class LocalServicer(local_pb2_grpc.LocalServiceServicer):
 
     @contextmanager
     def _caller(self, context: Context, act: Act) -> Generator[int]:
-        """The caller's uid, and a place while the call runs. Raises CulvertError LOCAL_PERMISSION, RATE_LIMITED."""
+        """Yields the caller's uid, and holds a place until the call ends.
+
+        Raises CulvertError LOCAL_PERMISSION, RATE_LIMITED.
+        """
         uid = self._uid_of(context.peer())
         if uid is None:
             raise CulvertError(Reason.LOCAL_PERMISSION, what=act.value)

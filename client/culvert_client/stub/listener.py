@@ -4,7 +4,7 @@
    connection ──► a place for TCP ──► query ────┤ needs no tunnel: forwarded
                                                 └ may need one: a place for tunnels instead
 
-Each user of this computer has places of its own of each kind (core/places.py).
+Each user of this computer has separate places of each kind (core/places.py).
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from culvert_client.stub.socket_owner import SocketOwner
 
 log = logging.getLogger("culvertd")
 
-# Our tunables. Of each: for all users, and for each owner and root beside them.
+# Our tunables. The first of each pair is for all users together, the second is reserved for each owner and for root.
 UDP_QUERIES, UDP_RESERVED = 1000, 64
 TCP_CONNECTIONS, TCP_RESERVED = 256, 16
 WAITING_FOR_TUNNELS, WAITING_RESERVED = 256, 64
 LONGEST_QUERY = 4096
-"""Bytes. Over UDP the rest is cut off, and the query malformed then; over TCP the connection ends."""
+"""Bytes. A longer query is truncated, and so malformed, over UDP; over TCP the connection ends."""
 TCP_IDLE = 10.0
 """Seconds."""
 RATE_WINDOW, QUERIES_A_WINDOW = 0.1, 200
-"""Seconds, and UDP queries of one user in them: reading what is dropped then must cost others no time."""
+"""Seconds, and UDP queries of one user in that time. Further ones are dropped unparsed, to leave time for other users."""
 DATAGRAMS_A_TURN = 32
-"""Read before the loop looks at anything else."""
+"""Datagrams read in one turn of the event loop."""
 RECEIVE_BUFFER = 4 << 20
-"""Bytes: what one user sends in a burst must leave room for another's query."""
+"""Bytes: one user's burst must leave room for another user's query."""
 
-# asm-generic/socket.h: beyond net.core.rmem_max, with CAP_NET_ADMIN.
+# asm-generic/socket.h: with CAP_NET_ADMIN it sets a size beyond net.core.rmem_max.
 _SO_RCVBUFFORCE = 33
 
 
@@ -54,7 +54,7 @@ class Resolver(Protocol):
 
 
 class Listener:
-    """Drops the queries of a user who has no place left: a flood costs memory no further."""
+    """Drops the queries of a user who has no place left, so that a flood takes bounded memory."""
 
     def __init__(self, resolver: Resolver, owners: Owners) -> None:
         self._resolver = resolver
@@ -107,7 +107,7 @@ class Listener:
 
     def _asked(self, datagrams: socket.socket, query: bytes, sender: tuple[str, int]) -> None:
         uid = self._uid_of(datagrams, sender)
-        # What is dropped is not even read.
+        # A query that is dropped is not parsed.
         if self._asks_too_fast(uid) or not self._udp.take(uid):
             return
         question = self._resolver.sort(query)

@@ -62,7 +62,7 @@ class Resolver:
         return dns_wire.classify(query, self._profile())
 
     def resolve(self, query: bytes, question: Question, answer: Answer) -> None:
-        """`question` is the query's, as it was sorted."""
+        """`question` is the result of `sort` for this query."""
         match question.kind:
             case Kind.DROP:
                 answer(None)

@@ -1,7 +1,7 @@
-"""Whose socket a query came from, as the kernel knows it (sock_diag(7)). One question costs some microseconds.
+"""Which user's socket a query came from, according to the kernel (sock_diag(7)). A lookup takes some microseconds.
 
-Loopback has no SO_PEERCRED: instead, the socket at the other end is looked up by both ends' addresses and ports. The lookup
-finds one socket by its hash and lists none.
+Sockets on loopback have no SO_PEERCRED. Instead the kernel looks the other socket up by the addresses and ports of both
+ends. It finds that one socket in a hash table, and does not list others.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import struct
 # linux/netlink.h: length, type, flags, sequence, port.
 _HEADER = struct.Struct("=IHHII")
 _REQUEST, _ERROR = 1, 2
-# linux/sock_diag.h, linux/inet_diag.h. inet_diag_sockid has ports and addresses in network order.
+# linux/sock_diag.h, linux/inet_diag.h. Ports and addresses in inet_diag_sockid have network byte order.
 _NETLINK_SOCK_DIAG, _BY_FAMILY = 4, 20
 _INET_DIAG_REQUEST = struct.Struct("=BBBxI")
 _PORTS = struct.Struct("!HH")
 _INTERFACE_AND_COOKIE = struct.Struct("=III")
 _ANY_STATE, _NO_COOKIE = 0xFFFFFFFF, 0xFFFFFFFF
-# Of inet_diag_msg: family to retransmits (4), the socket's identity (48), expires, rqueue, wqueue (12); then the uid.
+# Bytes of inet_diag_msg before the uid: family to retransmits (4), socket's identity (48), expires, rqueue, wqueue (12).
 _UID_AT = _HEADER.size + 64
 _UID = struct.Struct("=I")
 _LONGEST_ANSWER = 8192
@@ -38,11 +38,11 @@ class SocketOwner:
         self._netlink.close()
 
     def uid_of(self, family: int, kind: int, asker: _Address, own: _Address) -> int | None:
-        """The user who made the socket at `asker` that sends to `own`. None when it is not, or no longer, on this computer.
+        """The uid of the socket at `asker` that sends to `own`. None when no such socket is on this computer any more.
 
         `kind` is SOCK_DGRAM or SOCK_STREAM.
         """
-        # The kernel finds a UDP socket by the packets that it would receive: from source to destination.
+        # The kernel finds a UDP socket by the packets that it would receive: first their source, then their destination.
         protocol, one, other = (
             (socket.IPPROTO_UDP, own, asker)
             if kind == socket.SOCK_DGRAM
@@ -64,7 +64,7 @@ class SocketOwner:
                 if answered == number:
                     break
         except OSError:
-            # Nobody is told less for that: who asks counts among the unknown.
+            # The query is still answered: its user counts as unknown.
             return None
         if kind_of_answer == _ERROR or len(answer) < _UID_AT + _UID.size:
             return None
@@ -73,5 +73,5 @@ class SocketOwner:
 
 
 def _packed(family: int, address: str) -> bytes:
-    # A link-local address comes with its interface.
+    # A link-local address has its interface behind a "%".
     return socket.inet_pton(family, address.partition("%")[0]).ljust(16, b"\0")

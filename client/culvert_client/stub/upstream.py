@@ -100,7 +100,7 @@ class Exchange:
             self._end.connect((host, server.port))
             self._end.send(self._sent)
         except OSError:
-            # No way there; or no descriptor is left, and none will be at once.
+            # There is no route, or no descriptor is left: a try at once would fail too.
             if self._end is not None:
                 self._end.close()
                 self._end = None

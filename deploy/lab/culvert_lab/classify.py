@@ -191,7 +191,7 @@ class Classifier:
             stream = self._stream(interface, flow, dns_message, DNS_HEADER)
             good, name = DNS, "DNS"
         elif (self._allowed.controller, HTTP_PORT) in ends and not payload[size:]:
-            # culvertd asks whether a captive portal stands before a controller that does not answer. Nothing listens there.
+            # culvertd probes for a captive portal when the controller does not answer. No program listens at this port.
             return INFRASTRUCTURE
         else:
             return _clear(f"TCP {source}:{source_port} → {target}:{target_port}")

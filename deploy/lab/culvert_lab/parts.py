@@ -49,7 +49,7 @@ async def start_controller(
     lab: Lab, settings: Mapping[str, str] | None = None, name: str = "controller"
 ) -> Controller:
     """Migrations, CAs, REST and agent API; on the embedded Postgres, or on $CULVERT_DATABASE_URL. `settings` are CULVERT_…
-    beside the lab's own. Raises ProgramError."""
+    in addition to the lab's own. Raises ProgramError."""
     env = _controller_environment() | dict(settings or {})
     argv = [str(PROGRAMS / "culvert-controller"), "serve"]
     program = await lab.start(name, Site.CONTROLLER, argv, env=env)

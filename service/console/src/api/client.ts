@@ -19,14 +19,14 @@ export function writeWith(token: string): void {
 type Asks = () => Promise<boolean>;
 let askForProof: Asks | null = null;
 
-/** As long as there is somebody to ask. */
+/** Sets how to ask for a proof; null when no person can be asked. */
 export function proveBy(asks: Asks | null): void {
   askForProof = asks;
 }
 
 export const api = createClient<paths>({ baseUrl: window.location.origin });
 
-// A request's body can be read once: what may have to be sent again is kept until its answer is there.
+// A request's body can be read only once: a copy is kept until the answer, in case the request must be repeated.
 const kept = new Map<string, Request>();
 
 api.use({
@@ -52,11 +52,11 @@ api.use({
   },
 });
 
-/** Whether what was refused can be asked for again: what was missing is there now. */
+/** Whether the refused request can be repeated now, with a new proof or a new CSRF token. */
 async function isRightNow(reason: string): Promise<boolean> {
   if (reason === "PROOF_NEEDED") return (await askForProof?.()) ?? false;
   if (reason !== "CSRF_INVALID") return false;
-  // A proof that was given in another tab has renewed the session of all.
+  // A proof in another tab has renewed the session, and so the CSRF token, of all tabs.
   const before = csrfToken;
   writeWith(body(await api.GET("/api/v1/session")).csrf_token);
   return csrfToken !== before;

@@ -14,7 +14,7 @@ const noticesQuery = {
   queryFn: async () => body(await api.GET("/api/v1/session/notices")),
 };
 
-/** What others, or strangers, did that touches who can get in; until it is dismissed. */
+/** Shows changes of credentials and guesses of codes, by other owners or strangers, until the person dismisses them. */
 export function Notices({ name }: { name: string }) {
   const queries = useQueryClient();
   const notices: Notice[] = useQuery(noticesQuery).data ?? [];

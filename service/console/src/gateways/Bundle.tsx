@@ -9,7 +9,7 @@ import { tar } from "./tar";
 
 type Made = Schemas["BundleOut"];
 
-/** A bundle is given once: each call makes other keys, so it is made when somebody asks for it. */
+/** Each call makes a bundle with new keys, so the call waits until the person asks for the download. */
 export function Bundle({
   name,
   replaces = false,

@@ -23,7 +23,7 @@ export function driftOf({ drift }: Pick<Gateway, "drift">): string {
   return `put right ${repaired === 1 ? "once" : `${repaired} times`}${last.length > 0 ? `; last: ${last.join(", ")}` : ""}`;
 }
 
-/** Whether the gateway has its newest key-encryption key, and what is left to do after it was changed. */
+/** Whether the gateway has its newest key-encryption key, and the SAs that still need fresh keys after a change. */
 export function keysOf({ keys }: Pick<Gateway, "keys">): string {
   switch (keys.state) {
     case "new":

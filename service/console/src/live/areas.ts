@@ -12,7 +12,7 @@ const ALSO: Record<string, string[]> = {
   "site-tunnel": ["site-tunnels", "gateways"],
   zone: ["dns"],
   admin: ["admins", "account"],
-  // An invitation of an administrator names no more than the role.
+  // The event about an administrator's invitation has only the role.
   role: ["admins", "account"],
   token: ["tokens", "admins", "account"],
 };

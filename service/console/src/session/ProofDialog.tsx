@@ -10,7 +10,8 @@ import { ProblemNote } from "../shared/ProblemNote";
 import { canUsePasskeys, isBrokenOff, proveByPasskey } from "./passkey";
 import { sessionQuery, type Session } from "./session";
 
-/** Before what would outlast a stolen session: whoever is signed in shows that it is still them. */
+/** Asks for a proof before a change that would outlast a stolen session. */
+----
 export function ProofDialog({ session, onEnd }: { session: Session; onEnd: (isProven: boolean) => void }) {
   const queries = useQueryClient();
   const form = useForm({ initialValues: NO_PROOF });

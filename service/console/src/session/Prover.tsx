@@ -6,7 +6,7 @@ import type { Session } from "./session";
 
 const ProofDialog = view(() => import("./ProofDialog"), "ProofDialog");
 
-/** Asks for a proof whenever a call needs one; calls that need it at once wait for the same. */
+/** Asks for a proof when a call needs one; calls at the same time share one question. */
 export function Prover({ session }: { session: Session }) {
   const [end, setEnd] = useState<((isProven: boolean) => void) | null>(null);
   useEffect(() => {

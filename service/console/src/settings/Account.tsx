@@ -178,7 +178,7 @@ function AtProvider() {
   );
 }
 
-/** It acts, or lets somebody in, without this account. */
+/** API tokens and invitations: they work without this account's session. */
 function MadeByYou() {
   const found = useQuery(credentialsQuery).data;
   if (!found || found.tokens.length + found.invitations.length === 0) return null;

@@ -161,7 +161,7 @@ function ChangeRole({
   );
 }
 
-/** What an owner has made may have been copied: it ends with them, unless somebody says that it is needed. */
+/** An owner may have copied the tokens that the owner made: they end with the owner, unless another owner keeps them. */
 function KeepTokens({
   of,
   keeps,

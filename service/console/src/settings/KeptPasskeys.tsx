@@ -6,8 +6,8 @@ import { age } from "../shared/words";
 import { credentialsQuery } from "./queries";
 
 /**
- * Which passkeys outlive the password or the authenticator. None does that nobody has ticked: whoever knew the old password
- * may have added one.
+ * Lets the person tick the passkeys that stay after a new password or authenticator. A passkey that is not ticked is removed,
+ * because a thief with the old password may have added it.
  */
 export function KeptPasskeys({ kept, onChange }: { kept: string[]; onChange: (kept: string[]) => void }) {
   const now = useNow();

@@ -1,6 +1,6 @@
-/** What a User-Agent header calls a browser, for a person who looks through sessions. Pure. */
+/** A short name of the browser in a User-Agent header, for the list of sessions. Pure. */
 
-// The first that is found: most headers name several.
+// The first match counts: most headers name several browsers.
 const BROWSERS: readonly [RegExp, string][] = [
   [/Edg\//, "Edge"],
   [/OPR\//, "Opera"],

@@ -14,7 +14,7 @@ export const ROLES: readonly { value: Role; label: string; about: string }[] = [
   { value: "auditor", label: "Auditor", about: "looks, and changes nothing" },
 ];
 
-/** All that signs one's own account in. */
+/** All credentials and sessions of the person's own account. */
 export const credentialsQuery = queryOptions({
   queryKey: ["account", "credentials"],
   queryFn: async () => body(await api.GET("/api/v1/session/credentials")),
@@ -33,7 +33,7 @@ export const tokensQuery: Pages<Token> = pages(["tokens", "list"], async (part) 
   page(await api.GET("/api/v1/tokens", { params: { query: part } })),
 );
 
-/** All that an administrator has made. */
+/** All API tokens that an administrator has made. */
 export const tokensByQuery = (name: string) =>
   queryOptions({
     queryKey: ["tokens", "by", name],

@@ -1,7 +1,7 @@
 import { CloseButton, Group, Modal } from "@mantine/core";
 import type { ReactNode } from "react";
 
-// Of Mantine's own, dialogs have 200 and notifications 400.
+// Above Mantine's dialogs (200), below its notifications (400).
 const ABOVE = 300;
 
 /** A modal without the library's <header>, which would be a second banner of the page. */
@@ -17,7 +17,7 @@ export function Dialog({
   onClose: () => void;
   title: string;
   size?: string;
-  /** Of another dialog, which waits for this one. */
+  /** Whether this dialog stands above another one, which waits for it. */
   above?: boolean;
   children: ReactNode;
 }) {
