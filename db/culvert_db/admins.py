@@ -24,7 +24,8 @@ class Role(enum.StrEnum):
 class Admin(Base):
     """`password_hash` is argon2id's; the TOTP secret is sealed under the master key. Confirmed by its first sign-in.
 
-    One that signs in by OpenID Connect has neither. One that is not confirmed by `setup_until` can never be.
+    An administrator who signs in through OpenID Connect has neither. An account without a sign-in by `setup_until` can no
+    longer be used.
     """
 
     __tablename__ = "admins"
@@ -37,7 +38,7 @@ class Admin(Base):
     password_hash: Mapped[str | None]
     secret_ciphertext: Mapped[bytes | None]
     last_used_step: Mapped[int] = mapped_column(BigInteger, default=0)
-    # Wrong codes after the right password, in this burst of them.
+    # The number of wrong codes after the right password, since the last right code or an hour without wrong codes.
     code_failures: Mapped[int] = mapped_column(default=0, server_default="0")
     code_failed_at: Mapped[datetime.datetime | None]
     code_locked_until: Mapped[datetime.datetime | None]
@@ -55,12 +56,14 @@ class AdminInvitation(Base):
     role: Mapped[Role] = mapped_column(state_column(Role))
     expires_at: Mapped[datetime.datetime]
     created_at: Mapped[CreatedAt]
-    # The name of an administrator, or of root's token. Null: made by `init`.
+    # The name of an administrator, or of root's token. Null: `init` made the invitation.
     created_by: Mapped[str | None]
 
 
 class AdminSession(Base):
-    """`proven_at`: when its person last proved to be the administrator. `source` and `user_agent` are of the sign-in."""
+    """`proven_at` is the time of the last proof by password and code, or by passkey. `source` and `user_agent` are those of
+    the sign-in.
+    """
 
     __tablename__ = "admin_sessions"
 
@@ -77,7 +80,7 @@ class AdminSession(Base):
 
 
 class SignInGuesses(Base):
-    """Wrong sign-ins at one name from one prefix: others of the name, and of the prefix, are not held up."""
+    """Wrong sign-ins at one name from one prefix. A lock holds for this pair, and not for other prefixes or other names."""
 
     __tablename__ = "sign_in_guesses"
 
@@ -89,7 +92,7 @@ class SignInGuesses(Base):
 
 
 class WrongCodes(Base):
-    """After the right password, from one prefix, since the administrator was last told."""
+    """Wrong codes after the right password, from one prefix, since the administrator's last notice of them."""
 
     __tablename__ = "admin_wrong_codes"
 
@@ -100,7 +103,7 @@ class WrongCodes(Base):
 
 
 class AdminNotice(Base):
-    """What one administrator should know and has not dismissed; the fields are as in the audit log."""
+    """A notice that one administrator has not dismissed. The fields are as in the audit log."""
 
     __tablename__ = "admin_notices"
 

@@ -25,8 +25,8 @@ class Outcome(enum.StrEnum):
 
 
 class AuditLine(Base):
-    """`chain`, `seq`, `at` and `hash` are the database's, whatever an insertion says; no line is changed, and
-    none is deleted that no `AuditCut` stands for.
+    """The database sets `chain`, `seq`, `at` and `hash`, whatever an insertion gives. It refuses to change a line, and to
+    delete a line without an `AuditCut` that covers it.
 
     A connection appends to one chain, so that transactions seldom wait for each other's commit. `details` is a JSON
     object in the canonical form of RFC 8785: a text, because the hash covers its bytes.
@@ -55,21 +55,21 @@ class AuditLine(Base):
 
 
 class AuditCut(Base):
-    """The lines of a chain up to `seq`, whose hash was `hash`, are there no more: `lines` of them since the cut before.
+    """A record that the lines of a chain up to `seq` were removed; `lines` of them since the previous cut.
 
-    No cut is changed or deleted. `export` is the SHA-256 of the file that holds the lines, if one was written, and
-    `signature` a controller's (audit/cut.py).
+    `hash` is the hash of line `seq`. The database refuses to change or delete a cut. `export` is the SHA-256 of the file
+    that holds the lines, if there is one. `signature` is made by a controller (audit/cut.py).
     """
 
     __tablename__ = "audit_cuts"
 
     chain: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
-    # From 1 on.
+    # 1, 2, 3, … in each chain.
     number: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
     seq: Mapped[int] = mapped_column(BigInteger)
     hash: Mapped[bytes]
     lines: Mapped[int] = mapped_column(BigInteger)
-    # What was asked for: all that is older went, but for the last line of the chain.
+    # The time asked for: all older lines were removed, except the last line of the chain.
     before: Mapped[datetime.datetime]
     at: Mapped[datetime.datetime]
     actor: Mapped[str]

@@ -1,12 +1,13 @@
-"""The processes that work on one Postgres cluster: found by their working directory, and ended.
+"""Finds the processes of one Postgres cluster by their working directory, and ends them.
 
-A postmaster is asked to stop; what does not end in its time is ended harder. Postgres's manual, "Shutting Down the Server":
+The postmaster gets a signal; when processes are left after a time, the next, harder signal follows (Postgres's manual,
+"Shutting Down the Server"):
 
     SIGINT   fast: transactions are rolled back, a checkpoint is written
     SIGQUIT  immediate: the next start recovers from the write-ahead log
     SIGKILL  to each process, because a postmaster that is killed cannot end its backends
 
-The shared memory of a server that was killed is removed by the next server, which finds it by the data directory.
+The next server of the data directory removes the shared memory of a killed server.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _KILLED_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`signal` for the postmaster, and then so many seconds for all processes to end."""
+    """A signal for the postmaster, and the time in which all processes should end."""
 
     signal: signal.Signals
     seconds: float
@@ -36,31 +37,32 @@ class Step:
 
 # A checkpoint of a large cluster takes seconds.
 ORDERLY = (Step(signal.SIGINT, 10.0), Step(signal.SIGQUIT, 5.0))
-# Its owner's death has sent it SIGINT already. A server that gets SIGINT while it recovers from a crash can wait for ever.
+# The owner's death has already sent SIGINT. A server that gets SIGINT during crash recovery may never end, so SIGQUIT
+# follows soon.
 ABANDONED = (Step(signal.SIGINT, 1.0), Step(signal.SIGQUIT, 3.0))
 
 
 class ClusterProcesses:
     def __init__(self, data: Path) -> None:
-        """`data`: the cluster's directory, which is the working directory of all its processes."""
+        """`data` is the cluster's directory. All its processes have it as their working directory."""
         self._data = data
 
     def found(self) -> list[int]:
-        """Their process ids. Other programs may have the same working directory, as an administrator's shell does."""
+        """The ids of the cluster's processes. Skips other programs in this directory, such as an administrator's shell."""
         try:
             data = self._data.stat()
         except FileNotFoundError:
             return []
         found: list[int] = []
         for process in Path("/proc").glob("[0-9]*"):
-            # A process that ends meanwhile, a zombie, or another user's.
+            # A process may end meanwhile, be a zombie, or belong to another user.
             with contextlib.suppress(OSError):
                 if os.path.samestat((process / "cwd").stat(), data) and _program(process) == "postgres":
                     found.append(int(process.name))
         return found
 
     def postmaster(self) -> int | None:
-        """The process that the lock file names, if it serves this cluster: a number is given to other programs later."""
+        """The process in the lock file, if it belongs to this cluster: the id may have become another program's."""
         try:
             pid = int((self._data / "postmaster.pid").read_text().split("\n", 1)[0])
         except (FileNotFoundError, ValueError):
@@ -68,7 +70,7 @@ class ClusterProcesses:
         return pid if pid in self.found() else None
 
     async def end(self, steps: Sequence[Step]) -> None:
-        """Returns when none is left. Raises PostgresFailedError when one outlives SIGKILL, as in a disk's failed read."""
+        """Returns when no process is left. Raises PostgresFailedError when one outlives SIGKILL, waiting for a disk."""
         for step in steps:
             if not self.found():
                 return
@@ -77,7 +79,7 @@ class ClusterProcesses:
             if await self._ended(step.seconds):
                 return
         deadline = time.monotonic() + _KILLED_SECONDS
-        # Again and again: the postmaster may make one between the look and its own end.
+        # Repeated, because the postmaster may start another process before SIGKILL ends it.
         while left := self.found():
             if time.monotonic() > deadline:
                 numbers = ", ".join(map(str, left))
@@ -96,7 +98,7 @@ class ClusterProcesses:
 
 
 def _program(process: Path) -> str:
-    # What runs although its file was replaced, as by an upgrade, is marked.
+    # Linux adds this suffix when the program's file was replaced, for example by an upgrade.
     return (process / "exe").readlink().name.removesuffix(" (deleted)")
 
 

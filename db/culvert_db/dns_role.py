@@ -1,4 +1,4 @@
-"""The role that dns-updater has in the database: it may do what its statements need, and nothing else."""
+"""dns-updater's database role. It has the rights that dns-updater's statements need, and no others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sqlalchemy import make_url, text
 from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-# By the statements of culvert_dns_updater.store. A row lock takes the right to update.
+# The rights that the statements of culvert_dns_updater.store need. Locking a row requires the right to update.
 _RIGHTS = (
     "SELECT (id, fqdn, targets) ON resources",
     "SELECT, DELETE ON dns_zones",
@@ -23,10 +23,10 @@ _RIGHTS = (
 # Several updaters may run, with eight connections each.
 _CONNECTIONS = 24
 _NAME_MAX = 63
-# Any number will do, as long as every controller takes the same one.
+# An arbitrary number, the same at every controller.
 _LOCK = 4500_51
 _INSUFFICIENT_PRIVILEGE = "42501"
-# Of the owner's URL: what could sign in as the owner.
+# The parts of the owner's URL with which a program could sign in as the owner.
 _OWNERS = ("user", "password", "passfile", "service", "servicefile", "sslcert", "sslkey")
 # RFC 5802, RFC 7677.
 _ITERATIONS = 4096
@@ -37,7 +37,7 @@ class RoleRefusedError(Exception):
 
 
 async def prepare(engine: AsyncEngine, database_url: str, password: str) -> str:
-    """Make the role, or make it what it should be; several controllers may start at once. Returns its database URL.
+    """Make the role, or correct its rights and password. Several controllers may call this at once. Returns the role's URL.
 
     Raises RoleRefusedError.
     """
@@ -65,7 +65,7 @@ async def _make(connection: AsyncConnection, role: str, password: str) -> None:
     quoted = connection.dialect.identifier_preparer.quote_identifier(role)
     known = text("SELECT true FROM pg_roles WHERE rolname = :role")
     verb = "ALTER" if await connection.scalar(known, {"role": role}) else "CREATE"
-    # Neither the password nor anything else here holds a quote.
+    # The verifier is base64 with "$" and ":", so it needs no escaping.
     options = f"LOGIN NOINHERIT CONNECTION LIMIT {_CONNECTIONS} PASSWORD '{_verifier(password)}'"
     await connection.exec_driver_sql(f"{verb} ROLE {quoted} {options}")
     await connection.exec_driver_sql(f"REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {quoted}")
@@ -75,7 +75,9 @@ async def _make(connection: AsyncConnection, role: str, password: str) -> None:
 
 
 def _verifier(password: str) -> str:
-    """As Postgres keeps it (RFC 5803's form): the statement, which a server may log, does not hold the password."""
+    """The password's SCRAM verifier (RFC 5803), as Postgres stores it. A server may log the statement, which then does not
+    reveal the password.
+    """
     salt = secrets.token_bytes(16)
     salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, _ITERATIONS)
     stored = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()

@@ -47,7 +47,7 @@ _SOCKET_PATH_MAX = 107
 _START_SECONDS = 300.0
 # A command that looks at the cluster, such as doctor, ends soon.
 _OWNER_SECONDS = 10.0
-# Between an end and the next start: none after a long life, then doubled.
+# Pauses before a restart: none after a run of _LONG_LIFE seconds, then doubled with each restart.
 _PAUSE_FIRST, _PAUSE_MAX, _LONG_LIFE = 0.25, 15.0, 30.0
 _SETTINGS = {
     "listen_addresses": "",
@@ -130,7 +130,7 @@ class EmbeddedPostgres:
             self._disown()
 
     async def _own(self) -> None:
-        """Two processes that each start what the other stops would never end. Raises PostgresFailedError IN_USE."""
+        """Lock the directory: two owners would stop each other's servers for ever. Raises PostgresFailedError IN_USE."""
         self._owned = os.open(self._directory / "owner.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         deadline = time.monotonic() + _OWNER_SECONDS
         while True:
@@ -162,7 +162,7 @@ class EmbeddedPostgres:
             _log.info("the embedded Postgres serves again")
 
     async def _launch_again(self, pause: float) -> float:
-        """Until it runs; the pause before the next attempt. What lasts is logged once."""
+        """Try until the server runs, and log a repeated error once. Returns the pause before the next restart."""
         told = ""
         while True:
             await asyncio.sleep(pause)
@@ -236,7 +236,7 @@ class EmbeddedPostgres:
         fresh.rename(self._data)
 
     def _check_release(self) -> None:
-        """Raises PostgresFailedError: the server's own words about it name no remedy of ours."""
+        """Raises PostgresFailedError with a remedy, which the server's own message does not have."""
         try:
             release = (self._data / "PG_VERSION").read_text().strip()
         except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError):
@@ -246,7 +246,10 @@ class EmbeddedPostgres:
             raise PostgresFailedError(Cause.OTHER_RELEASE, detail, self._data)
 
     def _forget_locks(self) -> None:
-        """No process works on the cluster. Postgres believes a lock file that names any process that lives, or none."""
+        """Delete stale lock files; the caller has ended all processes of the cluster.
+
+        Postgres would refuse to start when a lock file has the id of any running process, or no id.
+        """
         for lock in (self._data / "postmaster.pid", self._directory / f"{_SOCKET}.lock"):
             with contextlib.suppress(FileNotFoundError):
                 first = lock.read_text(errors="replace").split("\n", 1)[0]

@@ -16,8 +16,9 @@ from culvert_db.tls import Tls
 # as so dear then that Postgres would compile it.
 SERVER_SETTINGS = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
 
-# A server that a firewall or a cut cable has hidden ends no connection. The kernel does after so many seconds without an
-# answer, and would otherwise after a quarter of an hour, or never when nothing was asked (tcp(7)).
+# When a firewall or a broken cable hides the server, nothing ends the connection. With these options the kernel ends it
+# after so many seconds without an answer. By default it waits a quarter of an hour, or for ever on an idle connection
+# (tcp(7)).
 _SILENT_SECONDS = 15
 _PROBES = {socket.TCP_KEEPIDLE: 5, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 2}
 
@@ -53,7 +54,7 @@ def create_engine(database_url: str, *, pool_size: int = 10) -> AsyncEngine:
 
 
 def _end_when_silent(connection: Any, _record: object) -> None:
-    # The driver has no option for it, and shows its transport nowhere else.
+    # asyncpg has no option for keepalive, and no public access to its socket.
     used: socket.socket = connection.driver_connection._transport.get_extra_info("socket")
     if used.family in (socket.AF_INET, socket.AF_INET6):
         used.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * _SILENT_SECONDS)

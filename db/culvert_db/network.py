@@ -37,11 +37,11 @@ class Gateway(Base):
     legacy_suites: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'"))
     # Key-encryption key (DESIGN D2), encrypted under the controller's master key.
     kek_ciphertext: Mapped[bytes]
-    # Set: a bundle holds it, and the gateway has not been seen with it yet.
+    # The KEK of the last bundle, until the gateway is seen with it.
     next_kek_ciphertext: Mapped[bytes | None]
-    # When the present key was given away for the first time; unset: never.
+    # The time of the first bundle; unset: no bundle was given.
     bundled_at: Mapped[datetime.datetime | None]
-    # Set: since when the present key is in use while some SAs may still be wrapped under the one before it.
+    # While some SAs may still be wrapped under the previous key: the time since which the present key is in use.
     rekeying_since: Mapped[datetime.datetime | None]
     # Set: no tunnel is opened through it any more, and those that are open are to move.
     draining_since: Mapped[datetime.datetime | None]

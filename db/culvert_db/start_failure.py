@@ -1,4 +1,4 @@
-"""Why the embedded Postgres does not run, and what a person does about it: from the last words of its log."""
+"""The cause of a failed start of the embedded Postgres, from the end of its log, and a remedy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class _Advice:
-    """`{data}` is the cluster's directory, `{log}` the server's log. The server starts by itself once that is done."""
+    """`{data}` is the cluster's directory, `{log}` the server's log. After the remedy the server starts by itself."""
 
     what: str
     remedy: str
@@ -52,7 +52,7 @@ class Cause(enum.Enum):
 
 
 class PostgresFailedError(Exception):
-    """The embedded server does not run. The message says why and what to do; `cause` is what to branch on."""
+    """The embedded server does not run. The message gives the reason and the remedy; callers branch on `cause`."""
 
     def __init__(self, cause: Cause, detail: str, data: Path) -> None:
         self.cause = cause
@@ -61,7 +61,7 @@ class PostgresFailedError(Exception):
         super().__init__(f"the embedded Postgres does not run: {advice.what} ({detail}). {remedy}")
 
 
-# In the order in which they are looked for: after a disk is full, what was not written looks damaged.
+# In the order of the search: a full disk can also leave files that look damaged.
 _SIGNS = (
     (Cause.DISK_FULL, r"No space left on device|Disk quota exceeded"),
     (
@@ -72,7 +72,7 @@ _SIGNS = (
     (Cause.IN_USE, r"lock file .* already exists|pre-existing shared memory block"),
     (
         Cause.DAMAGED,
-        # The release has been looked at before.
+        # Not another release: EmbeddedPostgres has compared PG_VERSION before the start.
         r"database files are incompatible with server|incorrect checksum in control file"
         r"|could not (?:locate|find) .*checkpoint record|invalid .*checkpoint|invalid page in block"
         r"|could not (?:open|read) file \"(?:global|pg_|base)|could not (?:open|find) directory"
@@ -84,7 +84,7 @@ _SERIOUS = re.compile(r"\b(?:FATAL|PANIC|ERROR|DETAIL|HINT|could not|postgres:|i
 
 
 def failure(said: str, data: Path) -> PostgresFailedError:
-    """From what the server, or initdb, said in English since it was started; `data` is the cluster's directory."""
+    """The error for the English output of the server, or of initdb, since its start. `data` is the cluster's directory."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     serious = [line for line in lines if _SERIOUS.search(line)] or lines
     for cause, sign in _SIGNS:

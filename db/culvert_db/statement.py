@@ -74,7 +74,7 @@ class Statement:
 
 
 def as_json(kind: type[Base], *, without: Sequence[str] = ()) -> ColumnElement[str]:
-    """A row as a text that `from_json` reads; null where an outer join found none. `without` leaves columns out."""
+    """A row as a text that `from_json` reads; null when an outer join found no row. Leaves the columns `without` out."""
     row = func.to_jsonb(cast("Table", kind.__table__).table_valued())
     return sql_cast(functools.reduce(lambda left, column: left.op("-")(column), without, row), Text)
 

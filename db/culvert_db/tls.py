@@ -27,7 +27,7 @@ class UntrustedDatabaseError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """How to speak with the server of a database URL."""
+    """The TLS settings for the server of a database URL."""
 
     mode: str
     # A file, or "system".
@@ -44,7 +44,7 @@ class Tls:
             raise ValueError(f"sslmode must be one of {', '.join(_MODES)}")
         authority = given.get("sslrootcert", _SYSTEM)
         if mode == "require" and authority != _SYSTEM:
-            # As libpq has it.
+            # libpq does the same: a given authority turns `require` into `verify-ca`.
             mode = "verify-ca"
         tls = cls(mode, authority, given.get("sslcert"), given.get("sslkey"))
         tls.context()
@@ -59,7 +59,7 @@ class Tls:
         context = ssl.create_default_context()
         try:
             if self.authority != _SYSTEM:
-                # The system's authorities vouch for no server here.
+                # With an authority of one's own, the system's authorities are not trusted.
                 context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
                 context.load_verify_locations(cafile=self.authority)
             if self.certificate is not None:
@@ -72,10 +72,10 @@ class Tls:
         return context
 
     def environment(self) -> Mapping[str, str]:
-        """The same for libpq's programs."""
+        """The same settings as environment variables, for libpq's programs."""
         authority = self.authority
         if authority == _SYSTEM:
-            # Before release 16 they do not know the word.
+            # libpq before release 16 does not know "system".
             authority = ssl.get_default_verify_paths().cafile or _SYSTEM
         found = {"PGSSLMODE": self.mode, "PGSSLCERT": self.certificate, "PGSSLKEY": self.key}
         if self.mode.startswith("verify-"):
@@ -87,7 +87,7 @@ class Tls:
         return self.mode != "disable" and self.mode not in _ADVISORY
 
     async def connect(self, **options: Any) -> Any:
-        """asyncpg.connect; raises also UntrustedDatabaseError."""
+        """As asyncpg.connect, but also raises UntrustedDatabaseError."""
         import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
         for name in _PARAMETERS:
@@ -126,7 +126,7 @@ def _words(value: str | Sequence[str] | None) -> list[str]:
 def _stays_here(host: str) -> bool:
     if host.startswith("/") or host == "localhost":
         return True
-    # With several hosts each has its port behind it.
+    # In a list of several hosts, each host may be followed by its port.
     name = host.rpartition(":")[0] if host.count(":") == 1 else host
     try:
         return ipaddress.ip_address(name.strip("[]")).is_loopback

@@ -1,4 +1,4 @@
-"""The embedded Postgres after every death that it, its processes and its owner can die: it serves again without a hand."""
+"""The embedded Postgres serves again by itself after its processes or its owner were killed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def owned_elsewhere(directory: Path) -> AsyncGenerator[asyncio.subprocess.
 
 
 async def connected(directory: Path, seconds: float = 20.0) -> Any:
-    """A connection, as soon as the server takes one."""
+    """A connection, as soon as the server accepts connections."""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -83,7 +83,7 @@ def postmaster(directory: Path) -> int:
 
 
 def runs(pid: int) -> bool:
-    """A zombie, where nothing reaps orphans, runs no program."""
+    """Whether the process runs a program. A zombie does not: in a container nothing may reap orphans."""
     return os.path.exists(f"/proc/{pid}/exe")  # noqa: PTH110
 
 
@@ -162,7 +162,7 @@ async def test_a_stopped_server_stays_stopped(tmp_path: Path) -> None:
 
 @slow
 async def test_a_lock_file_that_names_another_program_is_no_server(tmp_path: Path) -> None:
-    """After a restart of the computer the number is any program's: another cluster's postmaster, or a thread's."""
+    """After a restart of the computer, the id may belong to any program, to another cluster's postmaster or to a thread."""
     directory, other = tmp_path / "pg", tmp_path / "other"
     async with EmbeddedPostgres(directory):
         await keep_a_row(directory)
@@ -196,7 +196,7 @@ async def refused(directory: Path, cause: Cause) -> None:
     with pytest.raises(PostgresFailedError) as failed:
         await EmbeddedPostgres(directory).start()
     assert failed.value.cause is cause, failed.value
-    # No sentence is cut off, and the place is named.
+    # The text is complete, and its places are filled.
     assert str(failed.value).endswith(".")
     assert "{" not in str(failed.value)
 
@@ -269,7 +269,7 @@ def fill(disk: Path) -> Path:
 
 @slow
 async def test_a_server_whose_disk_was_full_writes_again_once_there_is_room(small_disk: Path) -> None:
-    """With no room for its log, too, Postgres ends at once and at each start."""
+    """Without room for its write-ahead log, Postgres stops, and fails at each start."""
     directory = small_disk / "pg"
     async with EmbeddedPostgres(directory):
         await keep_a_row(directory)

@@ -1,4 +1,4 @@
-"""TLS to a Postgres elsewhere, against a real one: which certificates are trusted, and what is said of others."""
+"""TLS to a Postgres on another computer, tested with a real server: trusted certificates, and errors for others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from culvert_db import Tls, UntrustedDatabaseError, create_engine
 from sqlalchemy import make_url, text
 
 HOST = "database.example"
-# Debian's: the embedded server speaks no TLS.
+# Debian's Postgres, because the embedded server has no TLS.
 BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))[-1:]
 
 
@@ -62,7 +62,7 @@ def issue(folder: Path, name: str) -> None:
 
 @asynccontextmanager
 async def serving(folder: Path, *options: str) -> AsyncGenerator[int]:
-    """A Postgres on loopback; its port."""
+    """Run a Postgres on loopback. Gives its port."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     # Postgres refuses to run as root.
@@ -196,8 +196,8 @@ def test_sslmode_require_does_not_verify_the_certificate() -> None:
 
 
 @pytest.mark.slow
-async def test_a_server_that_falls_silent_is_given_up_after_seconds(tmp_path: Path) -> None:
-    """As behind a firewall that forgot the connection: nothing ends it but the kernel's own clock."""
+async def test_a_tcp_connection_ends_after_seconds_without_an_answer(tmp_path: Path) -> None:
+    """Behind a firewall that forgot the connection, only these options of the kernel end the connection."""
     async with serving(tmp_path) as port:
         engine = create_engine(f"postgresql://culvert@127.0.0.1:{port}/postgres")
         async with engine.connect() as connection:

@@ -283,7 +283,7 @@ async def _faults() -> AsyncGenerator[None]:
         cause = cast(BaseException | None, getattr(error, "orig", None))
         raise StoreError(f"the database refused: {type(cause or error).__name__}") from error
     except (InterfaceError, InternalClientError, PostgresError) as error:
-        # From the driver itself: the pool handed out a connection that had died, or whose server had said that it ends.
+        # The driver's own errors: the pool gave out a connection that had died, or whose server is shutting down.
         raise StoreError(f"the database refused: {type(error).__name__}") from error
     except UntrustedDatabaseError as error:
         raise StoreError(str(error)) from error

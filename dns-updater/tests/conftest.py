@@ -40,7 +40,7 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[st
 
 @pytest.fixture
 async def database_url(cluster: str) -> AsyncGenerator[str]:
-    """The owner's; the updater's role has been made."""
+    """The owner's database URL. The updater's role has been made."""
     name = f"t{secrets.token_hex(8)}"
     engine = create_engine(cluster).execution_options(isolation_level="AUTOCOMMIT")
     async with engine.connect() as connection:

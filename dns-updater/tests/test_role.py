@@ -1,4 +1,4 @@
-"""What dns-updater's role in the database may do. That it can do its work is what all the other tests show."""
+"""The rights of dns-updater's database role. All other tests use the role, so they show that the rights suffice."""
 
 from __future__ import annotations
 

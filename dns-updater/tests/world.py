@@ -30,7 +30,7 @@ _LIMITS = {"idle_seconds": 60, "soft_packets": 0, "soft_bytes": 0, "soft_seconds
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """`database_url` is the owner's; updaters have their own role's."""
+    """`database_url` is the owner's; updaters use the URL of their own role."""
 
     database_url: str
     sessions: Sessions

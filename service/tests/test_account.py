@@ -128,7 +128,7 @@ async def test_who_is_signed_in_ends_their_own_sessions_and_nobody_elses(world: 
 
 
 async def passkey(person: Person, name: str, origin: str) -> tuple[Authenticator, str]:
-    """With its id."""
+    """A passkey that the person has added, and its id."""
     made = Authenticator(origin)
     options = (await person.ask("POST", "/session/passkeys/options")).json()
     body = {"name": name, "credential": made.create(options)}
@@ -153,7 +153,7 @@ async def test_a_new_password_ends_every_credential_a_thief_could_have_added(wor
     ):
         codes = (await ada.ask("POST", "/session/recovery-codes", await proof(world, ada))).json()["codes"]
         kept, kept_id = await passkey(ada, "laptop", origin)
-        # A thief with the cookie, in the minutes after a proof.
+        # A thief has stolen the cookie, and acts within five minutes of a proof.
         thief.client.cookies.update(ada.client.cookies)
         thief.csrf = ada.csrf
         theirs, _ = await passkey(thief, "theirs", origin)
@@ -190,7 +190,7 @@ async def test_a_new_password_ends_every_credential_a_thief_could_have_added(wor
         late = {"name": "late", "credential": Authenticator(origin).create(begun)}
         assert refusal(await ada.ask("POST", "/session/passkeys", late)) == (401, "PASSKEY_REFUSED")
         assert refusal(await signs_in(world, thief_of(ada, thief), NEW, codes[0])) == WRONG
-        # What was kept stays, and what acts by itself is listed.
+        # The kept passkey and the API token stay.
         after = (await ada.ask("GET", "/session/credentials")).json()
         assert (after["recovery_codes"], after["invitations"]) == (0, [])
         assert ([one["name"] for one in after["passkeys"]], len(after["sessions"])) == (["laptop"], 1)

@@ -82,7 +82,7 @@ def test_from_the_fifth_wrong_code_on_each_delay_is_twice_the_last() -> None:
         now += datetime.timedelta(seconds=delays[-1])
         assert not found.locked_seconds(now)
     assert delays == [0, 0, 0, 0, 5, 10, 20, 40, 80, 160, 320, 640, 900, 900, 900]
-    # A whole /48 has more guesses at once than a /64 of it.
+    # A /48 has more guesses at once than each of its /64.
     assert not Guesses(4).failed(NOW, 20).locked_seconds(NOW)
     assert Guesses(19).failed(NOW, 20).locked_seconds(NOW) == 60
 
@@ -240,7 +240,7 @@ async def test_guesses_lock_a_name_for_their_address_alone(world: World) -> None
 
 
 async def passes(world: World, name: str, minutes: int) -> None:
-    """As if so much time had gone by since the last wrong code."""
+    """Move the times of the last wrong code into the past."""
     ago = datetime.timedelta(minutes=minutes)
     async with world.sessions.begin() as session:
         for column in (Admin.code_failed_at, Admin.code_locked_until):
@@ -261,18 +261,18 @@ async def test_wrong_codes_after_the_password_delay_the_account_everywhere(
             async with browser(world, "ada", f"127.0.0.{number}") as thief:
                 answers.append(refusal(await thief.sign_in(PASSWORD, "000000")))
         assert answers[:5] == [(401, "SIGN_IN_WRONG")] * 5
-        # Five seconds later there is another guess, and after ten more the next.
+        # A slow run gets further guesses: one after five seconds, the next ten seconds later.
         assert answers.count((401, "SIGN_IN_WRONG")) < 10
         assert set(answers[5:]) <= {(401, "SIGN_IN_WRONG"), (429, "SIGN_IN_SLOWED")}
-        # Who has not the password learns and locks nothing.
+        # A stranger without the password learns nothing and locks nothing.
         async with browser(world, "ada", "127.0.0.99") as stranger:
             assert refusal(await stranger.sign_in("wrong", "000000")) == (401, "SIGN_IN_WRONG")
-        # However long this took, the last delay is not over.
+        # Prolong the last delay by a minute, so that a slow run stays within it.
         await passes(world, "ada", -1)
         async with browser(world, "ada", "127.0.0.100") as other:
             assert refusal(await other.sign_in(code=ada.code())) == (429, "SIGN_IN_SLOWED")
             assert (await other.sign_in(code=recovery[0])).status_code == 200
-            # Newest first: before it, that olga's account was made.
+            # The notice is the newest one; an older notice tells that olga's account was made.
             notice, *_ = (await other.ask("GET", "/session/notices")).json()
             assert (notice["action"], notice["object"]) == ("admin.wrong-codes", "admin/ada")
             assert notice["details"]["codes"] >= 5
@@ -285,7 +285,7 @@ async def test_wrong_codes_after_the_password_delay_the_account_everywhere(
         async with browser(world, "ada", "127.0.0.101") as other:
             ada._spent = 0
             assert (await other.sign_in(code=ada.code())).status_code == 200
-            # The person was told already.
+            # There is no second notice of the same codes.
             assert (await other.ask("GET", "/session/notices")).json() == []
         told = (await olga.ask("GET", "/session/notices")).json()
         assert [one["object"] for one in told if one["action"] == "admin.wrong-codes"] == ["admin/ada"]
@@ -298,7 +298,7 @@ async def test_a_stranger_at_the_same_address_does_not_lock_a_known_browser(worl
         signed_in(world, "bob", "admin") as bob,
         browser(world, "ada") as stranger,
     ):
-        # With another's cookie it is as unknown as with none.
+        # The cookie of another administrator does not make the browser known.
         stranger.client.cookies.update({KNOWN_COOKIE: bob.client.cookies[KNOWN_COOKIE]})
         for _ in range(5):
             assert refusal(await stranger.sign_in("wrong", "000000")) == (401, "SIGN_IN_WRONG")
@@ -306,7 +306,7 @@ async def test_a_stranger_at_the_same_address_does_not_lock_a_known_browser(worl
         await passes(world, "ada", 0)
         ada._spent = 0
         assert (await ada.sign_in()).status_code == 200
-        # The known one's guesses are counted all the same.
+        # The guesses of the known browser are counted, too.
         for _ in range(5):
             assert refusal(await ada.sign_in("wrong", "000000")) == (401, "SIGN_IN_WRONG")
         assert refusal(await ada.sign_in("wrong", "000000")) == (429, "SIGN_IN_LOCKED")
@@ -334,7 +334,7 @@ async def test_wrong_codes_expire_in_an_hour_and_a_few_own_ones_give_no_notice(
         await passes(world, "ada", 0)
         ada._spent = 0
         assert (await ada.sign_in()).status_code == 200
-        # There were eight, and four of them from elsewhere.
+        # Eight wrong codes, four of them from another address.
         [notice] = (await ada.ask("GET", "/session/notices")).json()
         assert notice["details"] == {"codes": 8, "from": "127.0.0.1/32, 127.0.0.2/32"}
         assert (await ada.ask("DELETE", f"/session/notices/{notice['id']}")).status_code == 204
@@ -379,11 +379,11 @@ async def test_an_unfinished_account_keeps_its_name_and_role(world: World) -> No
         ):
             assert refusal(await thief.set_up(token)) == (409, "ALREADY_EXISTS")
         assert (await olga.sign_in()).json()["role"] == "owner"
-    # The invitation stays good for another name, and not for one that root's token has in the log.
+    # The invitation stays valid for another name, but not for the name of root's token.
     async with browser(world, "admin-token") as posing, browser(world, "eve") as eve:
         assert refusal(await posing.set_up(auditors)) == (409, "ALREADY_EXISTS")
         assert (await eve.set_up(auditors)).status_code == 201
-        # With its invitation's end an account that nobody has signed in to ends too.
+        # An account without a sign-in ends when its invitation expires.
         async with world.sessions.begin() as session:
             ended = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=1)
             await session.execute(update(Admin).where(Admin.name == "eve").values(setup_until=ended))

@@ -1,4 +1,4 @@
-"""Who calls and how often comes before a body is read, and a body's bounds before it is parsed."""
+"""The caller and its rate are checked before the body is read; the body's limits are checked before it is parsed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ slow = pytest.mark.slow
 JSON = {"Content-Type": "application/json"}
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False, allow_infinity=False)
-    # Half of a surrogate pair is no character.
+    # UTF-8 cannot encode half of a surrogate pair.
     | st.text(st.characters(exclude_categories=["Cs"])),
     lambda inner: st.lists(inner, max_size=4)
     | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=4),
@@ -126,7 +126,7 @@ async def connected(world: World) -> tuple[asyncio.StreamReader, asyncio.StreamW
 async def answer_to(
     world: World, head: str, headers: dict[str, str], body: bytes = b""
 ) -> tuple[int, dict[str, Any]]:
-    """Of a request whose body stays away, or is less than it says."""
+    """The answer to a request whose body is missing, or shorter than announced."""
     reader, writer = await connected(world)
     sent = {"Host": world.settings.rest_listen} | headers
     writer.write("\r\n".join([head, *(f"{name}: {sent[name]}" for name in sent), "", ""]).encode() + body)
@@ -169,7 +169,7 @@ async def test_the_rate_limit_is_applied_before_the_body_is_read(tmp_path: Path,
     async with running(few) as world:
         size = {"Content-Type": "application/json", "Content-Length": "30000"}
         for path in ("session", "setup", "enrolments", "session/passkey"):
-            # The first calls wait for their bodies; the bucket has two.
+            # The bucket has two calls; these use them up.
             waiting = [await connected(world) for _ in range(2)]
             for _, writer in waiting:
                 writer.write(
@@ -183,7 +183,7 @@ async def test_the_rate_limit_is_applied_before_the_body_is_read(tmp_path: Path,
 
 
 async def operations(world: World) -> list[tuple[str, str, dict[str, Any]]]:
-    """Method, path with its places filled, and what the reference says of it."""
+    """Each operation of the API reference: method, path with its parameters filled, and description."""
     paths: dict[str, dict[str, Any]] = (await world.anyone.get("/openapi.json")).json()["paths"]
     return [
         (method.upper(), path.replace("{", "").replace("}", ""), found)
@@ -226,7 +226,7 @@ async def test_a_path_accepts_a_body_as_large_as_it_needs(world: World) -> None:
     names = [f"{number:063}" for number in range(10_000)]
     asked = {"name": "writers", "members": names}
     answer = await world.admin.post("/api/v1/groups", json=asked, headers={"Idempotency-Key": "k"})
-    # It was read to its first name, of which there is no person.
+    # The application has read the body: it refuses the first name, because there is no such user.
     assert (answer.status_code, answer.json()["fields"]) == (404, {"what": f"The user {names[0]}"})
     answer = await world.admin.post("/api/v1/groups", json={"name": "writers", "members": [*names, "x"]})
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "/members")
@@ -291,7 +291,7 @@ async def test_a_wrong_method_gets_405_and_the_allowed_methods(
         for method in {"TRACE", "PATCH", "OPTIONS", "PROPFIND", "GETT", "PUT", "POST"} - methods:
             answer = await world.admin.request(method, path)
             if answer.status_code != 405:
-                # `/tokens/scopes` may be a token's path as well.
+                # `/tokens/scopes` also matches the path of a token.
                 assert method not in ("TRACE", "PROPFIND", "GETT"), (method, path, answer.status_code)
                 continue
             assert answer.headers["content-type"] == "application/problem+json"
@@ -301,7 +301,7 @@ async def test_a_wrong_method_gets_405_and_the_allowed_methods(
     assert (answer.status_code, "X-Secret" in answer.text) == (405, False)
     assert (await world.anyone.request("TRACE", "/nowhere")).status_code == 405
     assert (await world.anyone.get("/nowhere")).status_code == 404
-    # A path is not turned into another one.
+    # There is no redirect to the path without the final slash.
     assert (await world.admin.get("/api/v1/users/")).status_code in (404, 422)
 
 

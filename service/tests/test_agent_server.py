@@ -411,7 +411,7 @@ async def test_a_denied_certificate_may_hear_why_or_fails_in_the_handshake(
     place.server.deny([fingerprint])
     lasting = channel.unary_stream("/test/pour")(b"x")
     await lasting.read()
-    # The connection that it has is cut soon.
+    # The server soon closes the open connection.
     async with asyncio.timeout(PATIENCE_SECONDS):
         assert await code(_all(lasting)) is grpc.StatusCode.UNAVAILABLE
     refused = 0
@@ -427,7 +427,7 @@ async def test_a_denied_certificate_may_hear_why_or_fails_in_the_handshake(
 
 
 async def test_an_incomplete_request_holds_little_memory(place: Place, device: PrivateKey) -> None:
-    """As the device's side sees it: the windows take no more of a message that is too long."""
+    """Seen from the device: the flow-control windows stop a message that is too long."""
     async with place.channel(device) as channel:
         calls = [place.ask(channel, "echo", bytes(1 << 20)) for _ in range(CALLS)]
         reasons = await asyncio.gather(*(reason(call) for call in calls))

@@ -235,7 +235,7 @@ async def test_pages_hold_every_line_once_in_order(world: World) -> None:
 
 
 def check_chains(lines: Sequence[dict[str, Any]]) -> None:
-    """As docs/audit.md says that an export without filters can be checked."""
+    """Check an export without filters, as docs/audit.md describes."""
     ends: dict[int, tuple[int, bytes]] = {}
     for line in lines:
         seq, before = ends.get(line["chain"], (0, bytes(32)))

@@ -134,7 +134,7 @@ async def test_a_restore_voids_credentials_used_or_revoked_since_the_backup(
     async with running(settings) as world:
         await world.rest("POST", "/users", {"name": "alice", "email": "alice@corp.example"})
         device = await world.enrol()
-        # Not used up when the backup is made.
+        # These are unused when the backup is made.
         token, invited = (
             await world.invite(),
             await world.rest("POST", "/admins/invitations", {"role": "owner"}),
@@ -148,7 +148,7 @@ async def test_a_restore_voids_credentials_used_or_revoked_since_the_backup(
             options = (await ada.ask("POST", "/session/passkeys/options")).json()
             made = Authenticator(settings.rest_url).create(options)
             await backup(settings, kept)
-        # Then it is used up, or revoked.
+        # After the backup they are used or revoked.
         code = device.code()
         await device.prove(code)
         device_codes = await world.rest("GET", "/devices")
@@ -193,7 +193,7 @@ async def test_a_restore_voids_credentials_used_or_revoked_since_the_backup(
             assert refusal(stale) == (422, "REQUEST_INVALID")
             answer = await again.ask("POST", "/session/passkeys", {"name": "x", "credential": made})
             assert refusal(answer) == (401, "PASSKEY_REFUSED")
-        # A device that was revoked since is back, and opens nothing without a code that is new.
+        # The device that was revoked after the backup is back, but opens nothing without a new code.
         [shown] = await world.rest("GET", "/devices")
         assert (shown["state"], shown["code_valid_until"]) == ("pending", None)
         assert (await refused(device.at(settings.agent_address).prove(code))).reason is Reason.CODE_USED

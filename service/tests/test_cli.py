@@ -38,12 +38,12 @@ def of(world: World) -> dict[str, str]:
 
 async def test_a_database_server_without_tls_is_named_with_its_remedy(tmp_path: Path) -> None:
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # PostgreSQL's manual, section 54.2.10: a server that has no TLS answers an SSLRequest so.
+        # A server without TLS answers an SSLRequest with "N" (PostgreSQL's manual, section 54.2.10).
         await reader.read(8)
         writer.write(b"N")
         writer.close()
 
-    # Loopback, in a spelling that is no address of this computer's to the controller.
+    # A spelling of loopback that the controller does not take for an address of this computer.
     server = await asyncio.start_server(refuse, "127.0.0.1", 0)
     url = f"postgresql://culvert:hunter2@0x7f000001:{server.sockets[0].getsockname()[1]}/culvert"
     environment = {"CULVERT_STATE_DIR": str(tmp_path / "state"), "CULVERT_DATABASE_URL": url}

@@ -34,7 +34,7 @@ async def prove(dialog: Locator, code: str) -> None:
 
 
 async def code_of(world: World, secret: str) -> str:
-    """One that counts, however many there were before in this half minute."""
+    """A code that is accepted, also after other codes in the same 30 seconds."""
     async with world.sessions.begin() as session:
         await session.execute(update(Admin).values(last_used_step=0))
     return TOTP(secret).now()
@@ -82,7 +82,7 @@ async def test_who_is_signed_in_changes_their_own_account(world: World, running:
         await dialog.get_by_role("button", name="Use it").click()
         await expect(dialog).to_have_count(0)
 
-        # The old authenticator's recovery codes have ended with it.
+        # The recovery codes ended with the old authenticator.
         await expect(page.get_by_role("region", name="Recovery codes")).to_contain_text("You have none")
         await page.get_by_role("region", name="Sessions").scroll_into_view_if_needed()
         await shown.picture("settings-sessions")
@@ -228,7 +228,7 @@ async def test_a_proof_is_asked_for_and_the_call_is_repeated(world: World, runni
         await asked.get_by_role("button", name="Continue").click()
         await expect(asked.get_by_role("alert")).to_be_visible()
         await shown.picture("settings-proof")
-        # Broken off, the form is as it was.
+        # After a cancelled proof, the form keeps its values.
         await asked.get_by_role("button", name="Cancel").click()
         await expect(dialog.get_by_role("alert")).to_contain_text("needs a proof")
         await dialog.get_by_role("button", name="Make it").click()

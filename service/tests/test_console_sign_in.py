@@ -87,7 +87,7 @@ async def test_a_passkey_is_added_signs_in_and_is_removed(world: World, chrome: 
         (line,) = await world.rest("GET", "/audit?action=admin.sign-in&outcome=done&limit=1")
         assert (line["actor"], line["details"]) == ("olga", {"passkey": "<b>my laptop</b>"})
 
-        # A proof by the same passkey is asked for in the middle of something else.
+        # A change asks for a proof, which the same passkey gives.
         await grows_old(world)
         await page.get_by_role("button", name="Change password").click()
         await expect(dialog.get_by_role("checkbox", name="<b>my laptop</b>")).not_to_be_checked()

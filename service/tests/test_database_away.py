@@ -1,4 +1,4 @@
-"""Whatever a database that is away says, callers hear DATABASE_DOWN, or nothing where the call could be made again."""
+"""Outages of the database: a call gets DATABASE_DOWN, or succeeds because the controller repeated it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .test_faults import opens
 
 slow = pytest.mark.slow
 
-# Of the embedded Postgres.
+# max_connections of the embedded Postgres.
 _CONNECTIONS_MAX = 60
 _END_OTHERS = text("""
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -37,7 +37,7 @@ WHERE backend_type = 'client backend' AND pid <> ALL (CAST(:mine AS int[]))
 
 
 class _Told(Exception):  # noqa: N818
-    """As the driver's errors are: with Postgres's code."""
+    """An error with Postgres's code, like the driver's errors."""
 
     def __init__(self, sqlstate: str) -> None:
         super().__init__(sqlstate)
@@ -63,7 +63,7 @@ def test_a_value_that_the_driver_refuses_is_a_fault() -> None:
 
 @dataclass
 class Use:
-    """How many calls succeeded, and the reasons of the others."""
+    """The number of successful calls, and the reasons of the failed calls."""
 
     made: int = 0
     refused: list[str] = field(default_factory=list[str])
@@ -107,7 +107,7 @@ async def backends(url: str) -> list[int]:
 
 @asynccontextmanager
 async def under_use(world: World, device: Device) -> AsyncGenerator[Use]:
-    """Opening and reading, again and again."""
+    """Open tunnels and read over REST in a loop."""
     use, stop = Use(), asyncio.Event()
 
     async def clicks() -> None:

@@ -82,7 +82,7 @@ async def _write_where_nothing_is_written(sessions: Sessions) -> None:
 async def test_a_connection_to_a_server_that_takes_no_writes_is_not_kept(
     relayed: tuple[Relay, Sessions],
 ) -> None:
-    """After a failover it may lead to what was the primary, and a new one to what is."""
+    """After a failover, the old connection may lead to the old primary, and a new connection to the new primary."""
     _, sessions = relayed
     async with direct(sessions) as transaction:
         before = await transaction.driver.fetch("SELECT pg_backend_pid()")

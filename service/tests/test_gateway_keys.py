@@ -1,4 +1,4 @@
-"""A gateway's certificate and key-encryption key (KEK): who gets them, what they are good for, how they are renewed."""
+"""A gateway's certificate and key-encryption key (KEK): access to them, their use and their renewal."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def bundle(world: World, name: str = "gw-berlin") -> dict[str, Any]:
 
 
 def replace(given: dict[str, Any], directory: Path) -> None:
-    """As an administrator puts a new bundle in the place of the one before."""
+    """Put a new bundle in the place of the previous one, as an administrator does."""
     unpack(given, directory.with_suffix(".next"))
     for file in directory.with_suffix(".next").iterdir():
         file.replace(directory / file.name)
@@ -162,7 +162,7 @@ async def test_a_bundle_is_given_once_and_the_next_one_has_other_keys(world: Wor
     assert len({one["key_pem"] for one in (first, second, third)}) == 3
     lines = await world.rest("GET", "/audit?action=gateway.bundle")
     assert [line["details"]["first"] for line in reversed(lines)] == [True, False, False]
-    # What an administrator has read of the gateway is not stale.
+    # An administrator's view of the gateway is not stale.
     assert (await world.admin.get("/api/v1/gateways/gw-berlin")).headers["ETag"] == etag
 
 
@@ -234,7 +234,7 @@ async def test_a_switch_that_reports_no_kek_takes_the_next_kek_at_a_restart(
 
 
 class AtGateway:
-    """What a gateway says over P4Runtime to a client that may read."""
+    """Reads a gateway over P4Runtime, as a client with read access."""
 
     def __init__(self, stub: Any) -> None:
         self._stub = stub
@@ -282,7 +282,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Client:
-    """A device with a tunnel that asks and is answered all the time, and renews when it is told to, as culvertd does."""
+    """A device whose tunnel always carries traffic both ways. It renews keys when the controller says so, like culvertd."""
 
     def __init__(self, device: Device, wires: Wires) -> None:
         self._device = device
@@ -333,7 +333,7 @@ class Client:
 
 @asynccontextmanager
 async def using(client: Client) -> AsyncGenerator[None]:
-    """Packets both ways every 10 ms, each of which arrives."""
+    """Send packets both ways every 10 ms. Each packet must arrive."""
 
     async def send() -> None:
         for number in range(1_000_000):
@@ -373,7 +373,7 @@ async def client(world: World, wires: Wires) -> Client:
 
 @pytest.fixture
 async def gateway(world: World, tmp_path: Path) -> tuple[Path, int, KeyWrap]:
-    """Directory of its bundle, port, KEK."""
+    """A gateway: the directory of its bundle, its port and its KEK."""
     port = free_port()
     await world.add_gateway("gw-berlin", port)
     await world.add_wiki(["gw-berlin"])
@@ -467,7 +467,7 @@ async def test_a_gateway_with_another_kek_is_not_written_until_it_has_its_own(
         assert shown["state"] == "offline"
         async with at(world, port) as there:
             assert await there.wrapped() == []
-        # It kept none of the KEKs that it was given before.
+        # The gateway has kept none of its earlier KEKs.
         replace(await bundle(world), directory)
         await world.online("gw-berlin")
         await client.open()

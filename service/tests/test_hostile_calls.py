@@ -131,7 +131,7 @@ async def test_a_revoked_certificate_is_told_why_and_then_refused_in_the_handsha
     device, other = await world.enrol(), await world.enrol()
     await device.prove()
     await world.rest("POST", f"/devices/{device.id}/revoke")
-    # On the connection that it has.
+    # This call uses the open connection.
     assert (await refused(device.open())).reason is Reason.DEVICE_REVOKED
     reasons: set[Reason] = set()
     async with asyncio.timeout(PATIENCE_SECONDS):

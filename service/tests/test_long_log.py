@@ -1,4 +1,4 @@
-"""A log that is many times longer than what is read of it at once."""
+"""Verification and export of a log that is much longer than one batch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .test_audit import check_chains
 pytestmark = pytest.mark.slow
 
 READERS = 45
-# Two batches and a half.
+# Lines of each chain: two and a half batches.
 EACH = 5 * BATCH // 2
 
 
@@ -103,7 +103,7 @@ async def test_a_request_during_a_verification_shares_its_result(world: World) -
 
 @contextlib.asynccontextmanager
 async def silent_reader(world: World) -> AsyncGenerator[tuple[str, asyncio.StreamReader]]:
-    """The status line of an export's answer, whose rest nobody reads."""
+    """A client that reads only the status line of an export's answer."""
     host, port = world.settings.rest_listen.split(":")
     near = socket.socket()
     near.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -144,5 +144,5 @@ async def test_silent_export_readers_are_cut_off_and_free_their_places(
                 assert int(answer.headers["Retry-After"]) > 0
             return answer.status_code, answer.text
 
-        # The readers are there still, and their places are free.
+        # The readers are still connected, and their places are free.
         assert await until(once_more, lambda found: found[0] == 200) == (200, "")

@@ -1,4 +1,4 @@
-"""What would outlast a stolen session asks for a fresh proof: a cookie alone changes nothing that lets somebody in."""
+"""Changes that would outlast a stolen session need a fresh proof: a stolen cookie alone cannot make them."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ from .test_passkeys import added, answered
 slow = pytest.mark.slow
 
 NEEDED = (403, "PROOF_NEEDED")
-# Writing here changes who gets in, and for how long.
+# Writes to these paths change who can sign in, and for how long.
 SECURITY = ("/api/v1/admins", "/api/v1/tokens", "/api/v1/session/", "/api/v1/gateways/{name}/bundle")
-# They are the proof, are signing in, or take a session away, which signing in makes good.
+# These routes give the proof, sign in, or end a session, which signing in again repairs.
 WITHOUT = {
     ("POST", "/api/v1/session/passkey"),
     ("POST", "/api/v1/session/passkey/options"),
     ("POST", "/api/v1/session/proof/passkey"),
     ("DELETE", "/api/v1/session/sessions/{session_id}"),
     ("DELETE", "/api/v1/session/notices/{notice_id}"),
-    # Confirms what a proof has begun, in the session that has begun it.
+    # This route only confirms a change that a proof has begun in the same session.
     ("PUT", "/api/v1/session/authenticator"),
 }
 
@@ -63,7 +63,7 @@ def test_a_proof_is_fresh_for_five_minutes() -> None:
     assert not stale(owner, NOW)
     assert not stale(owner, NOW + PROOF_LIFETIME - second)
     assert stale(owner, NOW + PROOF_LIFETIME)
-    # Tokens have no person who could be asked.
+    # A token has no person who could give a proof.
     assert not stale(ByRoot("admin-token"), NOW)
     assert not stale(ByScopes("ci", ["write"]), NOW)
 
@@ -97,7 +97,7 @@ async def test_each_write_to_security_settings_needs_a_proof(tmp_path: Path, dat
 
 
 async def grows_old(world: World) -> None:
-    """No proof of anybody is fresh any more."""
+    """Make every session's proof too old."""
     past = datetime.datetime.now(datetime.UTC) - PROOF_LIFETIME
     async with world.sessions.begin() as session:
         await session.execute(update(AdminSession).values(proven_at=past))
@@ -125,10 +125,10 @@ async def test_a_stolen_cookie_adds_no_credential(world: World) -> None:
             assert refusal(answer) == NEEDED, (method, path)
             assert answer.json()["remedy"]
         assert (await ada.ask("GET", "/session/passkeys")).json()[0]["name"] == "key"
-        # The rest of the work goes on without.
+        # Other changes need no proof.
         person = {"name": "bob", "email": "bob@corp.example"}
         assert (await ada.ask("POST", "/users", person)).status_code == 201
-        # A token that was made with a proof goes on, and root's own needs none.
+        # An API token and root's token need no proof.
         assert (await world.rest("POST", "/admins/invitations", {"role": "auditor"}))["token"]
 
 
@@ -152,7 +152,7 @@ async def test_a_proof_renews_the_session_and_ends_a_copy_of_its_cookie(world: W
         assert await proves(world, ada) == 200
         assert (await ada.ask("POST", "/tokens", {"name": "ci", "scopes": ["read"]})).status_code == 201
         assert refusal(await thief.ask("GET", "/users")) == (401, "SESSION_INVALID")
-        # It is the same session, which does not last longer for it.
+        # The session is the same, and does not end later.
         after = (await ada.ask("GET", "/session")).json()
         assert after["expires_at"] == before["expires_at"]
         assert after["csrf_token"] != before["csrf_token"]
@@ -183,7 +183,7 @@ async def test_only_a_passkey_of_the_same_account_is_a_proof(world: World) -> No
         assert answer.status_code == 200
         ada.csrf = answer.json()["csrf_token"]
         assert (await ada.ask("POST", "/tokens", {"name": "a", "scopes": ["read"]})).status_code == 201
-        # Signing in is a proof too.
+        # Signing in also counts as a proof.
         assert (await answered(bob, theirs)).status_code == 200
 
 

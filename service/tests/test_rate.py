@@ -78,7 +78,7 @@ def test_a_64_has_the_budget_of_one_address_and_a_48_four_times_it() -> None:
     assert of_64.count(0) == 5
     of_48 = [limiter.take(f"2001:db8:0:{site:x}::1", 0) for site in range(2, 100)]
     assert of_48.count(0) == 15
-    # A neighbour's is another.
+    # Another /48 has its own budget.
     assert limiter.take("2001:db8:1:1::1", 0) == 0
     assert [limiter.take(f"::ffff:192.0.2.{host}", 0) for host in (1, 1, 2)] == [0, 0, 0]
 
@@ -183,7 +183,7 @@ async def test_a_flood_of_enrolments_and_sign_ins_leaves_few_lines_and_a_count(
             assert (await world.anyone.post("/api/v1/session", json=guess)).status_code in {401, 429}
         lines = await world.rest("GET", "/audit?outcome=denied")
         assert 32 <= len(lines) <= 40
-    # What is left to tell is told as the controller stops.
+    # The controller writes the remaining counts when it stops.
     async with running(settings) as world:
         [summary] = await world.rest("GET", "/audit?action=audit.left-out")
         lines = await world.rest("GET", "/audit?outcome=denied")

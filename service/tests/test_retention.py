@@ -1,4 +1,4 @@
-"""Old lines of the log are cut as its operator wants, and in no other way."""
+"""Old lines of the audit log are cut by the setting or the command, and in no other way."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .test_audit import check_chains
 pytestmark = pytest.mark.slow
 
 DAY = datetime.timedelta(days=1)
-# Of each chain: two batches and a half.
+# Lines of each chain: two and a half batches.
 EACH = 5 * BATCH // 2
 
 
@@ -37,9 +37,9 @@ def ago(days: float) -> datetime.datetime:
 
 
 async def grow(world: World) -> None:
-    """A hundred days: EACH lines in each chain, before those of the world."""
+    """Fill the log with EACH lines in each chain, over the last hundred days."""
     async with world.sessions.begin() as session:
-        # An empty log, as on the first day.
+        # Remove the lines that the fixture has written.
         await session.execute(text("ALTER TABLE audit_lines DISABLE TRIGGER USER"))
         await session.execute(text("DELETE FROM audit_lines"))
         await session.execute(text("ALTER TABLE audit_lines ENABLE TRIGGER USER"))
@@ -68,7 +68,7 @@ async def test_cut_lines_are_in_their_export_and_the_rest_verifies(
     kept = await world.rest("GET", "/audit/retention")
     assert (kept["keep_days"], kept["removed"]) == (None, len(gone))
     assert datetime.datetime.fromisoformat(kept["kept_since"]) == before
-    # Once more, in the same order.
+    # A second cut follows the first one.
     await cut(world.settings, ago(35), None)
     found = await world.rest("GET", "/audit/verification")
     assert found["broken"] is None
@@ -114,7 +114,7 @@ _FIVE_DAYS = "cut.before + interval '5 days'"
 @pytest.mark.parametrize(
     "change",
     [
-        # Of 1,250 in each chain, of which 750 were cut.
+        # Each chain has lines 751 to 1,250; lines 1 to 750 were cut.
         "DELETE FROM audit_lines WHERE seq > 1240",
         "DELETE FROM audit_cuts",
         "UPDATE audit_cuts SET seq = seq + 1",
@@ -195,7 +195,7 @@ async def test_the_setting_cuts_older_lines_and_writes_their_export(
         keep = datetime.timedelta(days=45)
         rounds = retention.Retention(world.sessions, cut_key(settings), lambda: ago(0), keep, tmp_path)
         await rounds.round()
-        # There is nothing to do for a day.
+        # The next round finds no line that is a day too old.
         await rounds.round()
         kept = await world.rest("GET", "/audit/retention")
         [file] = await asyncio.to_thread(lambda: list(tmp_path.glob("audit-before-*.jsonl")))

@@ -88,7 +88,7 @@ async def test_a_readers_certificate_reads_and_changes_nothing(
                 (reader / name).read_bytes() for name in ("ca.pem", "reader.pem", "reader.key")
             )
             credentials = grpc.ssl_channel_credentials(ca, key, certificate)
-            # A gateway's certificate names the gateway, not its address.
+            # A gateway's certificate carries the gateway's name, not its address.
             named = [("grpc.ssl_target_name_override", "gw-berlin")]
             async with grpc.aio.secure_channel(f"127.0.0.1:{port}", credentials, named) as channel:
                 stub: Any = p4r_grpc.P4RuntimeStub(cast("Any", channel))

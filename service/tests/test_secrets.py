@@ -100,7 +100,7 @@ async def test_dns_updater_is_handed_a_role_of_its_own(world: World) -> None:
 
 
 async def test_dns_updater_is_never_handed_the_owners_rights(cluster: str, tmp_path: Path) -> None:
-    """Not even where the owner may make no role: what a start before has left goes."""
+    """If the owner may not make the role, the URL of an earlier start is deleted."""
     engine = create_engine(cluster).execution_options(isolation_level="AUTOCOMMIT")
     async with engine.connect() as connection:
         await connection.execute(text("CREATE ROLE plain LOGIN"))

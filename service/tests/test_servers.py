@@ -1,4 +1,4 @@
-"""Where a request is from: the connection, or what a trusted proxy says."""
+"""The source of a request: the connection's address, or the address that a trusted proxy reports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FORGED = {"X-Forwarded-For": "203.0.113.9", "Forwarded": "for=203.0.113.9", "X-R
 
 
 async def source_of(world: World, headers: list[tuple[str, str]]) -> str:
-    """As the audit log has it of a request."""
+    """The source of a request in the audit log."""
     answer = await world.admin.post(
         "/api/v1/users", json={"name": "bob", "email": "bob@corp.example"}, headers=headers
     )

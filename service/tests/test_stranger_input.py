@@ -1,4 +1,4 @@
-"""Nothing that a stranger sends is a fault, at any path that asks for no account."""
+"""No input of a stranger causes an internal error, at any path that needs no account."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def b64(content: bytes) -> str:
     return base64.urlsafe_b64encode(content).decode().rstrip("=")
 
 
-# What CBOR (RFC 8949) can say of itself: nested arrays, tags, an array of 2**63, a text without end, half a float.
+# Hostile CBOR (RFC 8949): nested arrays, nested tags, an array of 2**63 items, a text without end, half a float.
 CBOR = (
     b"\x81" * DEEP + b"\x00",
     b"\xc1" * DEEP + b"\x00",
@@ -90,7 +90,7 @@ def credential(client: object, data: object = "", other: object = "") -> dict[st
 
 
 def pems() -> list[str]:
-    """Requests and what is none, well signed and not."""
+    """Signing requests and other content; with right and wrong signatures."""
     key, csr = make_csr()
     name = x509.Name([])
     now = datetime.datetime.now(datetime.UTC)
@@ -130,7 +130,7 @@ def pems() -> list[str]:
 
 
 def sendable(text: str) -> bytes:
-    """What a client can put into a header of it."""
+    """The text as a header value: bytes that a client cannot send become 0xFF."""
     return bytes(one if one > 0x20 and one != 0x7F else 0xFF for one in text.encode()) or b"x"
 
 
@@ -145,7 +145,7 @@ async def reference(world: World) -> dict[str, Any]:
 
 
 async def open_to_strangers(world: World) -> list[tuple[str, str, dict[str, Any]]]:
-    """Method, path, and what the reference says of it."""
+    """Each operation that needs no account: method, path and its description in the API reference."""
     paths: dict[str, dict[str, dict[str, Any]]] = (await reference(world))["paths"]
     found = [
         (method.upper(), path, operation)
@@ -160,7 +160,7 @@ async def open_to_strangers(world: World) -> list[tuple[str, str, dict[str, Any]
 
 
 def shaped(schema: dict[str, Any], schemas: dict[str, Any], depth: int = 0) -> Any:
-    """Something that the reference takes, or nearly."""
+    """A value that fits the reference's schema, or nearly fits it."""
     if "$ref" in schema:
         return shaped(schemas[schema["$ref"].rsplit("/", 1)[1]], schemas, depth)
     if "anyOf" in schema:
@@ -213,7 +213,7 @@ async def test_no_query_path_or_header_is_a_fault(world: World) -> None:
         "00" * 64,
         "%ff",
     )
-    # Each group at once: none of its headers keeps another one from being read.
+    # All headers of a group are sent together: none of them keeps the controller from reading another.
     groups = (
         ("If-Match", "If-None-Match", "If-Modified-Since", "If-Range", "Range", "Idempotency-Key", "Last-Event-ID",
          "X-CSRF-Token", "Accept", "Accept-Encoding", "Accept-Language", "User-Agent", "Origin", "Referer",
@@ -238,7 +238,7 @@ async def test_no_query_path_or_header_is_a_fault(world: World) -> None:
             for names in groups:
                 odd = [(name.encode(), sendable(text)) for name in names]
                 answer = await world.anyone.request(method, filled, json=body, headers=odd)
-                # A Host that is none the server answers by itself.
+                # The server itself refuses an invalid Host header.
                 if answer.status_code != 400:
                     check(answer, (path, names, text[:40]))
             jar = "; ".join(f"{name}={quote(text[:1000])}" for name in cookies)

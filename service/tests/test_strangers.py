@@ -1,4 +1,4 @@
-"""Who connects and shows nothing: bounded, cut off after a while, and in nobody's way meanwhile."""
+"""Connections without credentials: their number and time are limited, and others are served meanwhile."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from culvert_service import servers
 from .conftest import PATIENCE_SECONDS, World, free_port, running, settings_in
 from .test_live import watching
 
-# More than one address may have.
+# More connections than one address may have.
 SILENT = 300
 OF_AN_ADDRESS = 64
 CUT_OFF_SECONDS = 5.0
@@ -55,14 +55,14 @@ def address(listen: str) -> tuple[str, int]:
 
 
 async def connected(world: World) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """To the REST API, with a handshake and no request."""
+    """A connection to the REST API after the TLS handshake, without a request."""
     tls = ssl.create_default_context(cafile=str(world.settings.state_dir / "infrastructure-ca.pem"))
     host, port = address(world.settings.rest_listen)
     return await asyncio.open_connection(host, port, ssl=tls)
 
 
 async def answer_to(world: World, request: bytes) -> bytes:
-    """All that comes back."""
+    """Everything that the server sends back."""
     reader, writer = await connected(world)
     writer.write(request)
     try:
@@ -87,7 +87,7 @@ async def silent(
 
 @contextmanager
 def few_files(count: int) -> Generator[None]:
-    """Shares of that many descriptors; this process has as many as before."""
+    """The controller takes this limit of descriptors; the real limit of this process stays."""
     before = servers._file_limit
     servers._file_limit = lambda: count
     try:
@@ -124,7 +124,7 @@ async def test_silent_connections_keep_no_device_out_and_are_cut_off(hasty: Worl
 async def test_the_oldest_silent_connection_of_an_address_makes_room(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, database_url: str
 ) -> None:
-    # It is the limit that ends them.
+    # With these times, only the limit of connections can close a connection.
     monkeypatch.setattr(servers, "HANDSHAKE_SECONDS", 600.0)
     monkeypatch.setattr(servers, "REQUEST_SECONDS", 600.0)
     async with (
@@ -157,7 +157,7 @@ async def test_connections_of_strangers_take_a_share_of_the_descriptors(
             async with silent(world.settings.rest_listen, 200), silent(world.settings.agent_listen, 200):
                 device = await world.enrol()
                 await device.prove()
-                # Of the 400, this process has the clients' ends, too.
+                # This process also has the client ends of the 400 connections.
                 held = open_files() - before - 400
                 assert held < 256 // 2
 

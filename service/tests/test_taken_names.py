@@ -1,4 +1,4 @@
-"""What another one has already is refused with its field, at every path that could write it."""
+"""A name or address that another row has is refused with its field, at every path that could write it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PARIS = BERLIN | {
     "pool": "10.98.0.0/24",
     "lan": LAN | {"address": "10.21.0.1", "neighbours": {"10.21.0.10": "02:00:00:00:02:10"}},
 }
-# No tunnel ends there, which would keep its address.
+# No tunnel between gateways ends here, so the address can be changed.
 ROME = PARIS | {
     "name": "gw-rome",
     "address": "198.51.100.4",
@@ -63,7 +63,7 @@ MADE = {
     "/tokens": (TOKEN,),
     "/site-tunnels": (BETWEEN,),
 }
-# Method, path, body, and the field that somebody else's stands in.
+# Method, path, body, and the field with the taken value.
 TAKEN: list[tuple[str, str, dict[str, Any], str]] = [
     ("POST", "/users", {"name": "alice", "email": "x@corp.example"}, "/name"),
     ("POST", "/groups", READERS, "/name"),
@@ -100,15 +100,15 @@ TAKEN: list[tuple[str, str, dict[str, Any], str]] = [
     ("POST", "/tokens", TOKEN | {"name": "admin-token"}, "/name"),
     ("POST", "/site-tunnels", BETWEEN | {"ends": [BETWEEN["ends"][0], AT_ROME]}, "/name"),
 ]
-# Writes of which no two rows could be rivals.
+# Writes that cannot take a value of another row.
 FREE = {
-    # The name stands in the path and stays, or there is none.
+    # The name is in the path and does not change, or there is no name.
     ("PUT", "/users/{name}"),
     ("PUT", "/groups/{name}/members"),
     ("PUT", "/dns/zones/{name}"),
     ("PUT", "/site-tunnels/{name}"),
     ("PUT", "/admins/{name}/role"),
-    # Each makes something of its own.
+    # Each call makes a new row without a chosen name.
     ("POST", "/invitations"),
     ("POST", "/admins/invitations"),
 }
@@ -133,7 +133,7 @@ async def test_a_taken_name_is_refused_with_its_field_and_nothing_changes(world:
 
 
 def _lasting(found: dict[str, Any]) -> dict[str, Any]:
-    """Without what moves by itself."""
+    """The rows without the fields that change by themselves."""
     moving = ("lag_seconds", "reason", "message", "remedy", "state", "owner", "epoch")
     return {
         path: [{key: row[key] for key in row if key not in moving} for row in rows]
@@ -169,7 +169,7 @@ async def test_naming_a_row_that_is_deleted_meanwhile_is_a_refusal(world: World)
     await world.rest("POST", "/users", {"name": "bob", "email": "b@corp.example"})
     await world.rest("POST", "/groups", {"name": "writers", "members": []})
     async with world.sessions() as session:
-        # Whoever names bob from now on waits for this, and then has nobody.
+        # A transaction that names bob now waits for this deletion, and then finds no bob.
         await session.execute(text("DELETE FROM users WHERE name = 'bob'"))
         slow = asyncio.create_task(world.admin.put("/api/v1/groups/writers/members/bob"))
         async with world.sessions() as other:

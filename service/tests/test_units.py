@@ -11,7 +11,7 @@ from culvert_service.cli import app
 from typer.testing import CliRunner
 
 UNITS = Path(__file__).parents[2] / "deploy/systemd"
-# systemd's own scale; 10 is no protection at all.
+# systemd's exposure level runs from 0 to 10; 10 is no protection at all.
 MAX_EXPOSURE = 2.0
 
 
@@ -23,7 +23,7 @@ def _analyze(*arguments: str) -> str:
 @pytest.mark.parametrize("name", ["culvert-controller", "culvert-dns-updater"])
 def test_a_unit_is_sound_and_confined(name: str, tmp_path: Path) -> None:
     for file in UNITS.glob("culvert-*.service"):
-        # The programs are not installed here.
+        # The programs are not installed here, and systemd-analyze would report that.
         (tmp_path / file.name).write_text(re.sub(r"/usr/bin/culvert-[a-z-]+", "/bin/true", file.read_text()))
     unit = str(tmp_path / f"{name}.service")
     assert name not in _analyze("verify", "--man=no", unit)

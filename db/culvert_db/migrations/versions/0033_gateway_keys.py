@@ -11,7 +11,7 @@ branch_labels = None
 depends_on = None
 
 _MOMENTS = ("bundled_at", "rekeying_since")
-# What an administrator describes; a key that is renewed does not make a view of it stale.
+# The columns that an administrator describes. A renewed key does not make an administrator's view stale.
 _DESCRIBED = (
     "name, kind, address, address6, p4runtime_address, p4runtime_device_id, pool, pool6, wan, lan, suite, legacy_suites, "
     "draining_since, version"
@@ -26,7 +26,7 @@ def upgrade() -> None:
     op.add_column("gateways", sa.Column("next_kek_ciphertext", sa.LargeBinary()))
     for column in _MOMENTS:
         op.add_column("gateways", sa.Column(column, sa.DateTime(timezone=True)))
-    # Bundles given before are not known: each gateway counts as having one.
+    # Earlier bundles were not recorded, so each gateway counts as having one.
     op.execute("UPDATE gateways SET bundled_at = created_at")
     op.execute("DROP TRIGGER culvert_count_version ON gateways")
     op.execute(_TRIGGER.format(columns=f"OF {_DESCRIBED}"))

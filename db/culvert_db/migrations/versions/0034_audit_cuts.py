@@ -1,4 +1,4 @@
-"""Cuts of the audit log: old lines of a chain go only once a record in their place says where they ended."""
+"""Cuts of the audit log: old lines of a chain can be deleted only after a record of the cut was inserted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ down_revision = "0033"
 branch_labels = None
 depends_on = None
 
-# That such a record is signed by a controller is what verification looks at: the database has no key.
+# The database has no key, so it cannot check the record's signature; verification does.
 _ADMIT = """
 CREATE FUNCTION admit_cut_of_audit() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
@@ -81,7 +81,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Lines that were cut stay away: the chains begin in their middle then."""
+    """The cut lines are lost, so each cut chain then begins with a later line."""
     op.execute("DROP TRIGGER audit_lines_refuse_deletion ON audit_lines")
     op.execute("DROP TRIGGER audit_lines_refuse ON audit_lines")
     op.execute(_REFUSE_AS_BEFORE)
