@@ -51,7 +51,7 @@ class Tls:
         return tls
 
     def context(self) -> ssl.SSLContext | str | bool:
-        """What asyncpg takes as `ssl`. Raises ValueError for a file that cannot be used."""
+        """The value for asyncpg's parameter `ssl`. Raises ValueError for a file that cannot be used."""
         if self.mode == "disable":
             return False
         if self.mode in _ADVISORY:

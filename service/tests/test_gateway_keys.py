@@ -245,7 +245,7 @@ class AtGateway:
         return [one.extern_entry.entry.value[2:] for one in found]
 
     async def wrapped(self) -> list[bytes]:
-        """Of AES-256-GCM."""
+        """The wrapped keys of the gateway's AES-256-GCM SAs: its only parameters of more than 32 bytes."""
         found = await self._read(p4r.Entity(table_entry=p4r.TableEntry()))
         params = [one.value for it in found for one in it.table_entry.action.action.params]
         return [value for value in params if len(value) > 32]

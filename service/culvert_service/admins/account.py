@@ -48,9 +48,9 @@ class _Pending(BaseModel):
 
 
 class Account:
-    """A new password or authenticator ends what else lets somebody in (credentials.py), and copies of the session's cookie.
+    """A new password or authenticator ends the account's other credentials (credentials.py) and the old session cookie.
 
-    All raise CulvertError SIGN_IN_WRONG or SIGN_IN_LOCKED.
+    The methods that take a proof raise CulvertError SIGN_IN_WRONG, SIGN_IN_LOCKED or SIGN_IN_SLOWED.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Account:
         self._now = now
 
     async def prove(self, name: str, session_hash: bytes, asked: ProofIn) -> SignedIn:
-        """Raises CulvertError SESSION_INVALID too."""
+        """Also raises CulvertError SESSION_INVALID."""
         now = self._now()
 
         async def renew(session: AsyncSession, admin: Admin) -> SignedIn:
@@ -94,7 +94,7 @@ class Account:
     async def begin_authenticator(
         self, name: str, session_hash: bytes, asked: ProofIn
     ) -> NewAuthenticatorOut:
-        """Nothing changes until the new one has shown a code, in the same session."""
+        """The old authenticator stays until the same session has sent a code of the new authenticator."""
         secret = totp.new_secret()
         pending = _Pending(
             secret=base64.b64encode(secret).decode(), expires_at=self._now() + _PENDING_LIFETIME

@@ -1,4 +1,4 @@
-"""REST: one's own password, authenticator, recovery codes and sessions, and the proof that others need."""
+"""REST: one's own credentials, sessions and notices, and the fresh proof that other routes require."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from culvert_service.rest.access import Access, own_session
 def public_router(
     access: Access, account: Account, credentials: OwnCredentials, notices: Notices
 ) -> APIRouter:
-    """For a person who is signed in, of whatever role. What takes a ProofIn needs no fresh proof besides."""
+    """For a signed-in person of any role. A route that takes a ProofIn does not also require a fresh proof."""
     routes = APIRouter(prefix="/session", tags=["sign-in"], dependencies=[Depends(access.own_session)])
 
     @routes.post("/proof", summary="Prove once more to be the administrator, with password and code")
     async def prove(asked: ProofIn, request: Request, response: Response) -> SignedInOut:
-        """Security settings ask for a proof that is not older than five minutes; signing in is one.
+        """Changes of security settings require a proof of the last five minutes. Signing in counts as a proof.
 
-        The session gets another cookie and another `csrf_token`: a copy of the old cookie ends here.
+        The session gets a new cookie and a new `csrf_token`; the old cookie is no longer valid.
         """
         own = own_session(request)
         return keep(response, await account.prove(own.name, own.hash, asked))
@@ -48,7 +48,7 @@ def public_router(
     async def change_password(asked: PasswordIn, request: Request, response: Response) -> SignedInOut:
         """Ends the account's other sessions, recovery codes and open invitations, and each passkey that is not kept.
 
-        API tokens go on: GET /session/credentials lists them. The session gets another cookie and `csrf_token`.
+        API tokens stay valid: GET /session/credentials lists them. The session gets a new cookie and `csrf_token`.
         """
         own = own_session(request)
         return keep(response, await account.change_password(own.name, own.hash, asked))
@@ -60,7 +60,7 @@ def public_router(
         summary="Remove one's own password, authenticator and recovery codes",
     )
     async def remove_password(request: Request) -> None:
-        """For an account that a passkey or a provider signs in."""
+        """For an account that can still sign in with a passkey or through a provider."""
         await credentials.remove_password(own_session(request).name)
 
     @routes.delete(
@@ -90,7 +90,7 @@ def public_router(
     async def confirm_authenticator(
         asked: NewAuthenticatorIn, request: Request, response: Response
     ) -> SignedInOut:
-        """Ends what a new password ends. The session gets another cookie and `csrf_token`."""
+        """Ends the same credentials as a new password. The session gets a new cookie and `csrf_token`."""
         own = own_session(request)
         return keep(response, await account.confirm_authenticator(own.name, own.hash, asked))
 
@@ -115,7 +115,7 @@ def public_router(
 
     @routes.get("/notices", summary="List what one should know and has not dismissed")
     async def list_notices(request: Request) -> list[NoticeOut]:
-        """Newest first, a hundred at most; for 90 days. To owners: what others do that touches who can get in."""
+        """The newest hundred notices of the last 90 days. Owners are told when another account changes who can sign in."""
         return await notices.list(own_session(request).name)
 
     @routes.delete(

@@ -1,7 +1,7 @@
-"""Everything that lets an administrator in: the list of it, what of it ends with a new password, and its removal.
+"""An administrator's credentials: their list, their removal, and those that a new password ends.
 
-A way in that was added by a thief must not survive the change of the one that the thief used. So a new password, or a new
-authenticator, ends all the rest; passkeys stay that the person has seen and named.
+A thief who got in with a stolen password could have added another credential, which must not survive a new password.
+So a new password or a new authenticator ends all other credentials. The person can name passkeys to keep.
 """
 
 from __future__ import annotations
@@ -73,7 +73,10 @@ class OwnCredentials:
             )
 
     async def remove_password(self, name: str) -> None:
-        """With authenticator and recovery codes, which are nothing without it. Raises CulvertError LAST_SIGN_IN."""
+        """Also removes authenticator and recovery codes, which are useless without a password.
+
+        Raises CulvertError LAST_SIGN_IN.
+        """
         async with self._sessions.begin() as session:
             admin = await _locked(session, name)
             admin.password_hash, admin.secret_ciphertext = None, None
@@ -102,7 +105,10 @@ class OwnCredentials:
 
 
 async def check_left(session: AsyncSession, admin: Admin) -> None:
-    """After a removal, with the administrator's row locked. Raises CulvertError LAST_SIGN_IN."""
+    """Check after a removal that a credential is left. The caller has locked the administrator's row.
+
+    Raises CulvertError LAST_SIGN_IN.
+    """
     await session.flush()
     if admin.password_hash is not None:
         return
@@ -115,13 +121,16 @@ async def check_left(session: AsyncSession, admin: Admin) -> None:
 async def end_others(
     session: AsyncSession, admin: Admin, session_hash: bytes, keep_passkeys: Collection[str]
 ) -> dict[str, Detail]:
-    """What ends when the password or the authenticator is another: how many of what. API tokens go on, and are listed."""
+    """End the credentials that must not survive a new password or authenticator. Returns how many of each kind ended.
+
+    API tokens stay valid: the person sees them in the list of credentials.
+    """
     counts: dict[str, Detail] = {
         "sessions": await repository.end_other_sessions(session, admin.id, session_hash),
         "recovery_codes": await repository.forget_recovery_codes(session, admin.id),
         "invitations": await repository.forget_invitations_by(session, admin.name),
     }
-    # A passkey that is about to be added.
+    # Without its challenge, a passkey whose registration has begun cannot be added.
     await session.execute(delete(AdminChallenge).where(AdminChallenge.admin_id == admin.id))
     gone = [one for one in await repository.passkeys(session, admin.id) if shown(one) not in keep_passkeys]
     for passkey in gone:
@@ -130,7 +139,7 @@ async def end_others(
 
 
 def shown(row: AdminSession | AdminPasskey | AdminInvitation) -> str:
-    """What names it in a path, and opens nothing: a credential's own id may be a kilobyte long."""
+    """An id for a URL path, which is no secret. A passkey's own id may be a kilobyte long."""
     named = row.credential_id if isinstance(row, AdminPasskey) else row.token_hash
     return hashlib.sha256(named).hexdigest()
 

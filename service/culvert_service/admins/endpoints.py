@@ -31,15 +31,15 @@ from culvert_service.rest.page import Page
 from culvert_service.rest.source import source
 from culvert_service.rest.version import IfMatch, MayMatch, tagged
 
-# Of a browser that an administrator has signed in with: a stranger behind the same address does not lock it out.
+# Marks a browser in which an administrator has signed in: wrong guesses by a stranger at the same address do not lock it.
 KNOWN_COOKIE = "__Host-culvert-known"
 KNOWN_LIFETIME = datetime.timedelta(days=180)
-# For what would outlast a stolen session.
+# For changes that would outlast a stolen session, such as a new credential.
 PROVEN = (Depends(fresh_proof),)
 
 
 def public_router(admins: Admins, access: Access) -> APIRouter:
-    """For whoever has an invitation, a password, or a session of whatever role."""
+    """For callers with an invitation, a password, or a session of any role."""
     routes = APIRouter(tags=["sign-in"])
     own = [Depends(access.own_session)]
 
@@ -125,7 +125,7 @@ def router(admins: Admins) -> APIRouter:
         summary="Delete an administrator and end their sessions",
     )
     async def delete(name: str, seen: Annotated[MayMatch, Depends()], keep_tokens: bool = False) -> None:
-        """The API tokens that they made end too, unless `keep_tokens`; their invitations always do."""
+        """Also ends the API tokens that the administrator made, unless `keep_tokens`, and always the invitations."""
         await admins.delete(name, seen, keep_tokens=keep_tokens)
 
     @routes.post(

@@ -1,7 +1,8 @@
-"""When a name that was guessed at is locked. Pure.
+"""Locks and delays after wrong sign-ins. Pure.
 
-`Guesses` are wrong sign-ins from one prefix and lock the name for that prefix alone. `Codes` are wrong codes after the
-right password: they slow the account down from wherever they come, and nobody without the password can make any.
+`Guesses` counts wrong sign-ins at one name from one prefix, and locks the name for that prefix only. `Codes` counts wrong
+codes after the right password, from any address, and delays the account's next code. A stranger without the password
+cannot cause that delay.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ LOCK = datetime.timedelta(minutes=1)
 # After so long without a guess, the earlier ones do not count.
 FORGET = datetime.timedelta(hours=1)
 
-# Three of a million codes are good at a time: 96 guesses a day find one in ten years.
+# Three of a million codes are valid at a time. The longest delay allows 96 guesses a day: one hit in ten years.
 CODE_GUESSES = 5
 CODE_DELAY = datetime.timedelta(seconds=5)
 CODE_DELAY_MAX = datetime.timedelta(minutes=15)
@@ -26,11 +27,11 @@ class Guesses:
     locked_until: datetime.datetime | None = None
 
     def locked_seconds(self, now: datetime.datetime) -> int:
-        """How long no guess is taken; 0 when one is."""
+        """Seconds until a guess is accepted again; 0 when one is accepted now."""
         return _seconds(self.locked_until, now)
 
     def failed(self, now: datetime.datetime, at_once: int = GUESSES) -> Guesses:
-        """Locks at each multiple of `at_once`. Each lock after the first is twice as long, up to FORGET."""
+        """Every `at_once`-th failure locks. Each lock is twice as long as the one before, up to FORGET."""
         failures = self.failures + 1
         if failures % at_once:
             return Guesses(failures)
@@ -43,11 +44,11 @@ class Codes:
     locked_until: datetime.datetime | None = None
 
     def locked_seconds(self, now: datetime.datetime) -> int:
-        """How long no code is taken; 0 when one is."""
+        """Seconds until a code is accepted again; 0 when one is accepted now."""
         return _seconds(self.locked_until, now)
 
     def failed(self, now: datetime.datetime) -> Codes:
-        """From the CODE_GUESSES-th on each delays the next, twice as long each time, up to CODE_DELAY_MAX."""
+        """From the CODE_GUESSES-th on, each failure delays the next code. The delay doubles up to CODE_DELAY_MAX."""
         failures = self.failures + 1
         if failures < CODE_GUESSES:
             return Codes(failures)

@@ -1,4 +1,4 @@
-"""What administrators are told when they look next: how others, or strangers, have touched who can get in."""
+"""Notices that an administrator sees in the console: changes by others of who can sign in, and wrong codes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from culvert_service.audit import log as audit
 from culvert_service.audit.log import Line, acting
 from culvert_service.rest.prefix import limit_keys
 
-# Of one administrator, newest first: the audit log has all of them.
+# The newest notices that one administrator sees; the audit log has all of them.
 NOTICES_MAX = 100
 _SOURCES_SAID = 5
 
 
 async def tell_owners(session: AsyncSession, line: Line) -> None:
-    """The line, in the log and to each owner but the one that acts, in the session's transaction."""
+    """Write the line to the audit log, and as a notice to each owner but the acting one, in the session's transaction."""
     audit.tell(session, line)
     actor = line.actor or acting.get()
     own = actor.name if actor.kind is ActorKind.ADMIN else None
@@ -30,7 +30,10 @@ async def tell_owners(session: AsyncSession, line: Line) -> None:
 
 
 async def tell_of_wrong_codes(session: AsyncSession, admin: Admin) -> None:
-    """The administrator who signs in now, unless the wrong codes were a few and from where they are."""
+    """Give the administrator who signs in now a notice of the wrong codes since the last sign-in.
+
+    Fewer than CODE_GUESSES wrong codes from the administrator's own prefix give no notice.
+    """
     rows = list(await session.scalars(select(WrongCodes).where(WrongCodes.admin_id == admin.id)))
     if not rows:
         return
@@ -57,7 +60,7 @@ class Notices:
             return [NoticeOut.model_validate(row, from_attributes=True) for row in rows]
 
     async def dismiss(self, name: str, until: int) -> None:
-        """This one and all before it. Raises CulvertError NOT_FOUND."""
+        """Dismiss the notice `until` and all older ones. Raises CulvertError NOT_FOUND."""
         whose = select(Admin.id).where(Admin.name == name).scalar_subquery()
         which = (AdminNotice.admin_id == whose, AdminNotice.id <= until)
         async with self._sessions.begin() as session:

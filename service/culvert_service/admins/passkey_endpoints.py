@@ -13,7 +13,7 @@ from culvert_service.rest.access import Access, own_session
 
 
 def public_router(access: Access, passkeys: Passkeys) -> APIRouter:
-    """For a person who is signed in, of whatever role, and for one who has a passkey."""
+    """For a signed-in person of any role, and for a person who signs in with a passkey."""
     routes = APIRouter(prefix="/session", tags=["sign-in"])
     own = [Depends(access.own_session)]
     proven = [*own, *PROVEN]

@@ -116,7 +116,7 @@ class Passkeys:
             raise
 
     async def prove(self, name: str, session_hash: bytes, credential: Credential) -> SignedIn:
-        """Raises CulvertError PASSKEY_REFUSED, also for a passkey of another account, or SESSION_INVALID."""
+        """Raises CulvertError SESSION_INVALID, or PASSKEY_REFUSED (also for a passkey of another account)."""
         now = self._now()
 
         async def renewed(session: AsyncSession, admin: Admin, passkey: AdminPasskey) -> SignedIn:
@@ -137,7 +137,7 @@ class Passkeys:
         credential: Credential,
         then: Callable[[AsyncSession, Admin, AdminPasskey], Awaitable[SignedIn]],
     ) -> SignedIn:
-        """What `then` gives, in the transaction that notes the passkey's use."""
+        """Verify the credential. Returns the result of `then`, which runs in the transaction that records the use."""
         now = self._now()
         # Committed whatever comes of it: a challenge is answered once.
         async with self._sessions.begin() as session:

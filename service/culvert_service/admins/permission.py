@@ -34,13 +34,13 @@ OWNERS_AREAS = ("admins", "tokens")
 SCOPES = ("read", "write", *(f"{area}:{verb}" for area in AREAS for verb in ("read", "write")))
 
 _READING = ("GET", "HEAD")
-# How long a proof counts for what would outlast a stolen session.
+# How long a proof allows changes that would outlast a stolen session.
 PROOF_LIFETIME = datetime.timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
 class BySession:
-    """`proven_at` is the last proof that the session's person is the administrator. Signing in is one."""
+    """`proven_at` is the time of the session's last proof. Signing in is a proof."""
 
     name: str
     role: Role
@@ -49,7 +49,7 @@ class BySession:
 
 @dataclass(frozen=True, slots=True)
 class ByRoot:
-    """The token in the controller's state directory: who reads that is root, and has all of the controller anyway."""
+    """The token in the controller's state directory. Only root can read that directory, and root controls everything."""
 
     name: str
 
@@ -74,7 +74,10 @@ def check(caller: Caller, method: str, area: str) -> None:
 
 
 def check_proof(caller: Caller, now: datetime.datetime) -> None:
-    """A token is no session: it was given its rights by somebody with a fresh proof, or is root's. Raises PROOF_NEEDED."""
+    """Only a session needs a fresh proof: an API token was made with a fresh proof, and root's token is root's.
+
+    Raises CulvertError PROOF_NEEDED.
+    """
     if isinstance(caller, BySession) and caller.proven_at <= now - PROOF_LIFETIME:
         minutes = int(PROOF_LIFETIME.total_seconds()) // 60
         raise CulvertError(Reason.PROOF_NEEDED, who=caller.name, minutes=minutes)

@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 # 80 bits in the alphabet of RFC 4648 section 6: nobody finds one by its hash.
 RECOVERY_CODE = re.compile(r"[a-z2-7]{8}-[a-z2-7]{8}")
 
-# Budgets of an IPv6 /64 that its whole /48 has.
+# A /48 has the guesses of four /64.
 _WIDE = 4
 
 _Result = TypeVar("_Result")
@@ -55,9 +55,10 @@ class Proof:
         then: Callable[[AsyncSession, Admin], Awaitable[_Result]],
         known: str | None = None,
     ) -> _Result:
-        """What `then` gives, in the transaction that uses the code up. `known`: a browser that has signed in before.
+        """Check password and code. Returns the result of `then`, which runs in the transaction that uses the code up.
 
-        Its guesses count by themselves, so that nobody behind the same address holds it up.
+        `known` is the id of a browser in which the administrator has signed in before. The guesses of a known browser
+        are counted separately, so that a stranger at the same address does not lock it.
 
         Raises CulvertError SIGN_IN_WRONG, which does not say what was wrong, SIGN_IN_LOCKED, or after the right password
         SIGN_IN_SLOWED.
@@ -67,7 +68,7 @@ class Proof:
         stored = await self._counted(name, keys)
         if not await self._passwords.match(stored, password.get_secret_value()):
             raise CulvertError(Reason.SIGN_IN_WRONG)
-        # A wrong code is remembered: its transaction ends before it is refused.
+        # `raise wrong` stands outside: the transaction that counts the wrong code must commit.
         async with self._sessions.begin() as session:
             admin = await repository.locked(session, name)
             if admin is None or admin.password_hash != stored or _is_overdue(admin, self._now()):
@@ -93,10 +94,10 @@ class Proof:
             return await repository.password_hash(session, name)
 
     async def _use(self, session: AsyncSession, admin: Admin, code: str, source: str) -> CulvertError | None:
-        """Why the code proves nothing; None when it does, and is used up."""
+        """Check the code and use it up. Returns the refusal, or None when the code is right."""
         now = self._now()
         if RECOVERY_CODE.fullmatch(spelled := code.strip().lower()):
-            # Nobody guesses one: the delay does not hold up a person who has one.
+            # A recovery code has 80 bits and cannot be guessed, so a delay of codes does not apply to it.
             if await repository.use_recovery_code(session, admin.id, recovery_hash(spelled)):
                 return None
             return await self._wrong(session, admin, source)
@@ -113,7 +114,7 @@ class Proof:
             case totp.Wrong():
                 return await self._wrong(session, admin, source)
             case _:
-                # One that was used already is no guess.
+                # A code that was used already is right, and so does not count as a guess.
                 return CulvertError(Reason.SIGN_IN_WRONG)
 
     async def _wrong(self, session: AsyncSession, admin: Admin, source: str) -> CulvertError:
@@ -138,7 +139,7 @@ def _codes(admin: Admin, now: datetime.datetime) -> Codes:
 
 
 def _is_overdue(admin: Admin, now: datetime.datetime) -> bool:
-    """Made by an invitation that has ended since, without a sign-in."""
+    """Whether the account's invitation has expired before anybody signed in to the account."""
     return admin.confirmed_at is None and (admin.setup_until is None or admin.setup_until <= now)
 
 

@@ -26,7 +26,7 @@ from sqlalchemy.orm import contains_eager
 from culvert_service.admins.guesses import FORGET
 from culvert_service.rest.page import Cut
 
-# Prefixes that wrong codes are remembered of, for one administrator.
+# Prefixes whose wrong codes are counted separately, for each administrator.
 SOURCES_MAX = 20
 ELSEWHERE = "elsewhere"
 _NOTICES_KEPT = datetime.timedelta(days=90)
@@ -66,7 +66,7 @@ async def confirmed_owners(session: AsyncSession) -> Sequence[Admin]:
 
 
 async def forget_overdue(session: AsyncSession, now: datetime.datetime) -> None:
-    """Accounts that nobody has signed in to before their invitation ended."""
+    """Delete the accounts whose invitation expired before anybody signed in."""
     overdue = (Admin.confirmed_at.is_(None), Admin.setup_until <= now)
     await session.execute(delete(Admin).where(*overdue))
 
@@ -131,7 +131,7 @@ async def end_session(session: AsyncSession, token_hash: bytes) -> None:
 
 
 async def end_other_sessions(session: AsyncSession, admin_id: int, but: bytes) -> int:
-    """How many there were."""
+    """Returns the number of sessions that ended."""
     others = (AdminSession.admin_id == admin_id, AdminSession.token_hash != but)
     return len(
         (await session.scalars(delete(AdminSession).where(*others).returning(AdminSession.created_at))).all()
@@ -144,19 +144,19 @@ async def passkeys(session: AsyncSession, admin_id: int) -> Sequence[AdminPasske
 
 
 async def invitations(session: AsyncSession, now: datetime.datetime) -> Sequence[AdminInvitation]:
-    """Those that can be used, newest first."""
+    """The invitations that can still be used, newest first."""
     query = select(AdminInvitation).where(AdminInvitation.expires_at > now)
     return (await session.scalars(query.order_by(AdminInvitation.expires_at.desc()))).all()
 
 
 async def forget_invitations_by(session: AsyncSession, name: str) -> int:
-    """How many there were."""
+    """Returns the number of deleted invitations."""
     gone = delete(AdminInvitation).where(AdminInvitation.created_by == name)
     return len((await session.scalars(gone.returning(AdminInvitation.role))).all())
 
 
 async def forget_tokens_by(session: AsyncSession, name: str) -> Sequence[str]:
-    """Their names."""
+    """Returns the names of the deleted tokens."""
     gone = delete(ApiToken).where(ApiToken.created_by == name)
     return (await session.scalars(gone.returning(ApiToken.name))).all()
 
@@ -169,7 +169,7 @@ async def use_recovery_code(session: AsyncSession, admin_id: int, code_hash: byt
 
 
 async def forget_recovery_codes(session: AsyncSession, admin_id: int) -> int:
-    """How many there were."""
+    """Returns the number of deleted codes."""
     gone = delete(AdminRecoveryCode).where(AdminRecoveryCode.admin_id == admin_id)
     return len((await session.scalars(gone.returning(AdminRecoveryCode.hash))).all())
 
@@ -196,7 +196,7 @@ async def forget_guesses(session: AsyncSession, name: str, sources: Sequence[str
 
 
 async def note_wrong_code(session: AsyncSession, admin_id: int, source: str, now: datetime.datetime) -> None:
-    """With the administrator's row locked. Sources beyond SOURCES_MAX are counted together."""
+    """The caller has locked the administrator's row. Sources beyond SOURCES_MAX are counted together."""
     known = await session.scalars(select(WrongCodes.source).where(WrongCodes.admin_id == admin_id))
     sources = set(known)
     if source not in sources and len(sources) >= SOURCES_MAX:

@@ -63,12 +63,12 @@ class ProofIn(_In):
     code: _Code
 
 
-# The passkeys that the person has looked at and wants to keep. All others end.
+# The passkeys that stay valid because the person has named them.
 _KeptPasskeys = Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=20)]
 
 
 class PasswordIn(ProofIn):
-    """`keep_passkeys` are ids. A passkey that is not among them ends with the old password."""
+    """`keep_passkeys` lists ids of passkeys. All other passkeys end with the old password."""
 
     new_password: _Password
     keep_passkeys: _KeptPasskeys = []
@@ -82,7 +82,7 @@ class NewAuthenticatorOut(BaseModel):
 
 
 class NewAuthenticatorIn(_In):
-    """`keep_passkeys` are ids. A passkey that is not among them ends with the old authenticator."""
+    """`keep_passkeys` lists ids of passkeys. All other passkeys end with the old authenticator."""
 
     keep_passkeys: _KeptPasskeys = []
     pending: Annotated[SecretStr, Field(max_length=4096)]
@@ -101,14 +101,14 @@ class SignedInOut(BaseModel):
     role: Literal["owner", "admin", "auditor"]
     csrf_token: str
     expires_at: datetime
-    # Until then, security settings are changed without another proof.
+    # Until then, security settings can be changed without another proof.
     proven_until: datetime
     # Who signs in by OpenID Connect has none, and no code.
     has_password: bool
 
 
 class NoticeOut(BaseModel):
-    """What somebody did that touches who can get in; the fields are as in the audit log."""
+    """An act that changed who can sign in, or wrong codes. The fields are as in the audit log."""
 
     id: int
     at: datetime
@@ -128,7 +128,7 @@ class SessionOut(BaseModel):
     expires_at: datetime
     # To the minute.
     last_used_at: datetime
-    # Of the sign-in.
+    # Address and user agent of the sign-in.
     source: str | None
     user_agent: str | None
 
@@ -163,7 +163,7 @@ class AdminOut(BaseModel):
 
 
 class RoleIn(_In):
-    """API tokens that an owner has made end when the role is a lesser one, unless they are kept."""
+    """When an owner gets a lesser role, the API tokens that the owner made end, unless `keep_tokens`."""
 
     role: Role
     keep_tokens: bool = False
@@ -192,7 +192,7 @@ class NewApiTokenOut(ApiTokenOut):
 
 
 class IdentityOut(BaseModel):
-    """An account at a provider of OpenID Connect that signs its person in here."""
+    """An account at an OpenID Connect provider with which the administrator can sign in."""
 
     id: str
     issuer: str
@@ -201,7 +201,7 @@ class IdentityOut(BaseModel):
 
 
 class OpenAdminInvitationOut(BaseModel):
-    """One that nobody has used. `created_by` null: made by `culvert-controller init`."""
+    """An unused invitation. `created_by` is null for an invitation of `culvert-controller init`."""
 
     id: str
     role: Literal["owner", "admin", "auditor"]
@@ -211,10 +211,10 @@ class OpenAdminInvitationOut(BaseModel):
 
 
 class CredentialsOut(BaseModel):
-    """All that signs one's account in, and what the account has made that acts, or lets somebody in, by itself."""
+    """The account's credentials, and the API tokens and open invitations that the account has made."""
 
     has_password: bool
-    # That are left.
+    # Unused codes.
     recovery_codes: int
     passkeys: list[PasskeyOut]
     identities: list[IdentityOut]

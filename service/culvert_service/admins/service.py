@@ -47,7 +47,7 @@ from culvert_service.rest.version import MayMatch
 INVITATION_LIFETIME = datetime.timedelta(days=1)
 SESSION_LIFETIME = datetime.timedelta(hours=8)
 _TOKEN_BYTES = 32
-# How exactly a session's last use is known.
+# Uses within this time of the last recorded one are not recorded.
 _USE_NOTED = datetime.timedelta(minutes=1)
 _USER_AGENT_MAX = 256
 _KNOWN_BYTES = 16
@@ -97,7 +97,7 @@ class Admins:
             return await self._invite(session, role)
 
     async def invitations(self) -> list[OpenAdminInvitationOut]:
-        """Those that nobody has used, newest first."""
+        """The open invitations, newest first."""
         async with self._sessions() as session:
             return [invitation_out(row) for row in await repository.invitations(session, self._now())]
 
@@ -112,9 +112,9 @@ class Admins:
         raise CulvertError(Reason.NOT_FOUND, what="The invitation")
 
     async def set_up(self, asked: SetupIn) -> SetupOut:
-        """Raises CulvertError INVITATION_INVALID or ALREADY_EXISTS (the invitation stays good).
+        """Raises CulvertError INVITATION_INVALID or ALREADY_EXISTS (the invitation stays valid).
 
-        An account that nobody has signed in to keeps its name until its own invitation would have ended.
+        An account without a sign-in keeps its name until its own invitation would have expired.
         """
         try:
             return await self._set_up(asked)
@@ -123,7 +123,7 @@ class Admins:
             raise
 
     async def sign_in(self, asked: SignInIn, user_agent: str | None, known: str | None = None) -> SignedIn:
-        """`known` is of `known_browser`.
+        """`known` is a result of `known_browser`.
 
         Raises CulvertError SIGN_IN_WRONG, which does not say what was wrong, SIGN_IN_LOCKED or SIGN_IN_SLOWED.
         """
@@ -136,14 +136,14 @@ class Admins:
         return signed_in
 
     def known_browser(self, name: str, cookie: str | None) -> str | None:
-        """What the cookie of `remember_browser` calls the browser; None when it is none of the administrator's."""
+        """The browser's id in a cookie of `remember_browser`; None for no cookie and for another administrator's."""
         try:
             return self._master_key.open(bytes.fromhex(cookie or ""), _known_context(name)).hex()
         except (ValueError, MasterKeyError):
             return None
 
     def remember_browser(self, name: str) -> str:
-        """A cookie for a browser that the administrator has just signed in with. It lets nobody in."""
+        """A cookie for the browser in which the administrator has just signed in. The cookie is no credential."""
         return self._master_key.seal(secrets.token_bytes(_KNOWN_BYTES), _known_context(name)).hex()
 
     async def session(self, token: str) -> SignedInOut | None:
@@ -176,7 +176,7 @@ class Admins:
     async def change_role(
         self, name: str, role: Role, seen: MayMatch, *, keep_tokens: bool
     ) -> tuple[AdminOut, int]:
-        """With its version. What an owner has made ends with a lesser role.
+        """Returns the administrator and its version. An owner's tokens and invitations end with a lesser role.
 
         Raises CulvertError NOT_FOUND, VERSION_STALE or LAST_OWNER.
         """
@@ -191,7 +191,7 @@ class Admins:
         return _admin_out(admin), admin.version
 
     async def delete(self, name: str, seen: MayMatch, *, keep_tokens: bool) -> None:
-        """Ends the sessions too, and what they made that lets somebody in.
+        """Also ends the administrator's sessions, invitations and (unless `keep_tokens`) API tokens.
 
         Raises CulvertError NOT_FOUND, VERSION_STALE or LAST_OWNER.
         """
@@ -310,7 +310,7 @@ class Admins:
 async def open_session(
     session: AsyncSession, admin: Admin, now: datetime.datetime, line: Line, user_agent: str | None
 ) -> SignedIn:
-    """For a person who has just proven to be the administrator, in the transaction of the proof."""
+    """Open a session after a successful proof, in the transaction of the proof."""
     token, source = secrets.token_urlsafe(_TOKEN_BYTES), acting.get().source
     row = AdminSession(
         token_hash=_hash(token),
@@ -319,7 +319,7 @@ async def open_session(
         proven_at=now,
         last_used_at=now,
         source=source,
-        # Postgres has no NUL in texts.
+        # Postgres refuses NUL in a text.
         user_agent=user_agent and user_agent[:_USER_AGENT_MAX].replace("\0", ""),
     )
     session.add(row)
@@ -331,7 +331,7 @@ async def open_session(
 async def renew_session(
     session: AsyncSession, admin: Admin, token_hash: bytes, now: datetime.datetime
 ) -> SignedIn:
-    """The same session under another cookie, for the person who has just given a proof: a stolen copy of the old one ends.
+    """Give the session a new cookie after a successful proof. A stolen copy of the old cookie is no longer valid.
 
     Raises CulvertError SESSION_INVALID.
     """
@@ -344,7 +344,7 @@ async def renew_session(
 
 
 async def _end_made_by(session: AsyncSession, name: str, *, keep_tokens: bool) -> dict[str, Detail]:
-    """What is left of an owner: the secrets of API tokens and of invitations, which they may have kept."""
+    """End the administrator's API tokens and invitations: the person may have kept their secrets. Returns the details."""
     tokens: Sequence[str] = () if keep_tokens else await repository.forget_tokens_by(session, name)
     return {
         "invitations": await repository.forget_invitations_by(session, name),
@@ -357,7 +357,7 @@ def _known_context(name: str) -> str:
 
 
 def check_name(name: str) -> None:
-    """Raises CulvertError ALREADY_EXISTS for what would look like root's token in the log, or is another path."""
+    """Raises CulvertError ALREADY_EXISTS for the name of root's token, and for a name that is a path of the API."""
     if name in (ROOT_NAME, "invitations"):
         raise FieldError("/name", Reason.ALREADY_EXISTS, what=f"The administrator {name}")
 

@@ -22,7 +22,7 @@ from webauthn.helpers.structs import (
 
 from culvert_service.rest import strict_json
 
-# Values in what a browser says of a ceremony: it may add some to the seven of section 5.8.1.
+# Most JSON values in a browser's client data: a browser may add members to the seven of section 5.8.1.
 _CLIENT_DATA_MAX = 100
 # As the authenticator's JSON says it (section 5.1).
 Credential = dict[str, Any]

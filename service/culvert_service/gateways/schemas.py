@@ -248,8 +248,8 @@ class GatewayOut(BaseModel):
 
 
 class BundleOut(BaseModel):
-    """What the gateway needs to start. It is given once: certificate, key and KEK of the next bundle are others. The key is
-    kept nowhere.
+    """The secrets that a gateway needs to start. The controller does not keep the private key, and each bundle has a new
+    certificate, key and, after the first one, KEK.
     """
 
     ca_pem: str

@@ -86,7 +86,7 @@ export interface paths {
         post?: never;
         /**
          * Delete an administrator and end their sessions
-         * @description The API tokens that they made end too, unless `keep_tokens`; their invitations always do.
+         * @description Also ends the API tokens that the administrator made, unless `keep_tokens`, and always the invitations.
          */
         delete: operations["delete_api_v1_admins__name__delete"];
         options?: never;
@@ -951,7 +951,7 @@ export interface paths {
         get?: never;
         /**
          * Change one's own authenticator for the one that shows this code
-         * @description Ends what a new password ends. The session gets another cookie and `csrf_token`.
+         * @description Ends the same credentials as a new password. The session gets a new cookie and `csrf_token`.
          */
         put: operations["confirm_authenticator_api_v1_session_authenticator_put"];
         /** Begin to change one's own authenticator */
@@ -1005,7 +1005,7 @@ export interface paths {
         };
         /**
          * List what one should know and has not dismissed
-         * @description Newest first, a hundred at most; for 90 days. To owners: what others do that touches who can get in.
+         * @description The newest hundred notices of the last 90 days. Owners are told when another account changes who can sign in.
          */
         get: operations["list_notices_api_v1_session_notices_get"];
         put?: never;
@@ -1137,13 +1137,13 @@ export interface paths {
          * Change one's own password
          * @description Ends the account's other sessions, recovery codes and open invitations, and each passkey that is not kept.
          *
-         *     API tokens go on: GET /session/credentials lists them. The session gets another cookie and `csrf_token`.
+         *     API tokens stay valid: GET /session/credentials lists them. The session gets a new cookie and `csrf_token`.
          */
         put: operations["change_password_api_v1_session_password_put"];
         post?: never;
         /**
          * Remove one's own password, authenticator and recovery codes
-         * @description For an account that a passkey or a provider signs in.
+         * @description For an account that can still sign in with a passkey or through a provider.
          */
         delete: operations["remove_password_api_v1_session_password_delete"];
         options?: never;
@@ -1162,9 +1162,9 @@ export interface paths {
         put?: never;
         /**
          * Prove once more to be the administrator, with password and code
-         * @description Security settings ask for a proof that is not older than five minutes; signing in is one.
+         * @description Changes of security settings require a proof of the last five minutes. Signing in counts as a proof.
          *
-         *     The session gets another cookie and another `csrf_token`: a copy of the old cookie ends here.
+         *     The session gets a new cookie and a new `csrf_token`; the old cookie is no longer valid.
          */
         post: operations["prove_api_v1_session_proof_post"];
         delete?: never;
@@ -1567,8 +1567,8 @@ export interface components {
         };
         /**
          * BundleOut
-         * @description What the gateway needs to start. It is given once: certificate, key and KEK of the next bundle are others. The key is
-         *     kept nowhere.
+         * @description The secrets that a gateway needs to start. The controller does not keep the private key, and each bundle has a new
+         *     certificate, key and, after the first one, KEK.
          */
         BundleOut: {
             /** Ca Pem */
@@ -1698,7 +1698,7 @@ export interface components {
         };
         /**
          * CredentialsOut
-         * @description All that signs one's account in, and what the account has made that acts, or lets somebody in, by itself.
+         * @description The account's credentials, and the API tokens and open invitations that the account has made.
          */
         CredentialsOut: {
             /** Has Password */
@@ -2131,7 +2131,7 @@ export interface components {
         };
         /**
          * IdentityOut
-         * @description An account at a provider of OpenID Connect that signs its person in here.
+         * @description An account at an OpenID Connect provider with which the administrator can sign in.
          */
         IdentityOut: {
             /**
@@ -2302,7 +2302,7 @@ export interface components {
         };
         /**
          * NewAuthenticatorIn
-         * @description `keep_passkeys` are ids. A passkey that is not among them ends with the old authenticator.
+         * @description `keep_passkeys` lists ids of passkeys. All other passkeys end with the old authenticator.
          */
         NewAuthenticatorIn: {
             /**
@@ -2333,7 +2333,7 @@ export interface components {
         };
         /**
          * NoticeOut
-         * @description What somebody did that touches who can get in; the fields are as in the audit log.
+         * @description An act that changed who can sign in, or wrong codes. The fields are as in the audit log.
          */
         NoticeOut: {
             /** Action */
@@ -2384,7 +2384,7 @@ export interface components {
         };
         /**
          * OpenAdminInvitationOut
-         * @description One that nobody has used. `created_by` null: made by `culvert-controller init`.
+         * @description An unused invitation. `created_by` is null for an invitation of `culvert-controller init`.
          */
         OpenAdminInvitationOut: {
             /**
@@ -2472,7 +2472,7 @@ export interface components {
         };
         /**
          * PasswordIn
-         * @description `keep_passkeys` are ids. A passkey that is not among them ends with the old password.
+         * @description `keep_passkeys` lists ids of passkeys. All other passkeys end with the old password.
          */
         PasswordIn: {
             /**
@@ -2786,7 +2786,7 @@ export interface components {
         Role: "owner" | "admin" | "auditor";
         /**
          * RoleIn
-         * @description API tokens that an owner has made end when the role is a lesser one, unless they are kept.
+         * @description When an owner gets a lesser role, the API tokens that the owner made end, unless `keep_tokens`.
          */
         RoleIn: {
             /**
