@@ -296,13 +296,14 @@ class Organisation:
         if agreed:
             check_public_space([*consent.agreed, *profile.offered])
             await check_claims(profile, agent, self.client.profile, self)
+            # Another answer may have come during the check.
+            consent = self.consent.answered(wanted, agreed=agreed)
         self._state.keep_consent(consent)
         self.consent = consent
         # The controller may have sent another profile meanwhile.
         self.post(ClaimsAnswered(consent.applied(self.client.profile)))
         for fqdn, machine in list(self.client.machines.items()):
-            carried = machine.carried
-            if carried is not None and not all(map(consent.permits, carried.tunnel.remote_prefixes)):
+            if (carried := machine.carried) is not None and consent.missing(carried.tunnel):
                 self.post(CloseAsked(fqdn))
 
     # ── enrolment ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from ipaddress import ip_network
 from pathlib import Path
+from typing import Any
 
 import pytest
+from culvert_client.controller.messages import check_claims
 from culvert_client.core.consent import Consent, already_agreed
 from culvert_client.core.grant import Network
 from culvert_client.core.profile import Profile
@@ -132,6 +135,35 @@ async def test_a_tunnel_to_a_network_without_a_yes_is_refused_and_closed(
     # A later no closes the tunnels that the yes permitted.
     await decide(enrolled, PUBLIC, agreed=False)
     await enrolled.until(lambda status: not status.tunnels)
+    assert blocked(enrolled) == {PRIVATE}
+
+
+async def test_a_no_closes_a_tunnel_whose_inner_address_it_covers(offer: Offer, enrolled: Running) -> None:
+    offer.controller.prefixes, offer.controller.inner_address = ["10.20.0.10/32"], "8.8.4.4"
+    await decide(enrolled, "8.8.4.0/24", agreed=True)
+    assert (await enrolled.local.OpenTunnel(WIKI)).tunnel.state == local_pb2.TUNNEL_STATE_UP
+    await decide(enrolled, "8.8.4.0/24", agreed=False)
+    await enrolled.until(lambda status: not status.tunnels)
+
+
+async def test_an_answer_during_the_check_of_another_is_kept(
+    enrolled: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await decide(enrolled, PUBLIC, agreed=True)
+    checking, checked = asyncio.Event(), asyncio.Event()
+
+    async def held_check(*arguments: Any) -> None:
+        checking.set()
+        await checked.wait()
+        await check_claims(*arguments)
+
+    monkeypatch.setattr("culvert_client.organisation.check_claims", held_check)
+    async with asyncio.TaskGroup() as answers:
+        answers.create_task(decide(enrolled, WIDER, agreed=True))
+        await checking.wait()
+        await decide(enrolled, PUBLIC, agreed=False)
+        checked.set()
+    await enrolled.until(lambda status: list(status.declined_prefixes) == [PUBLIC])
     assert blocked(enrolled) == {PRIVATE}
 
 

@@ -51,15 +51,18 @@ class Consent:
             declined=declined,
         )
 
-    def check(self, tunnel: Tunnel) -> None:
-        """Checks a tunnel's prefixes and this computer's inner addresses. Raises CulvertError CONSENT_NEEDED.
+    def missing(self, tunnel: Tunnel) -> list[Network]:
+        """The tunnel's prefixes, and this computer's addresses in it, that are public and not agreed to.
 
         A public inner address would hide a host of the Internet, as a prefix would.
         """
         wanted = [*tunnel.remote_prefixes, *map(ip_network, tunnel.inner_addresses)]
-        refused = [it for it in wanted if not self.permits(it)]
-        if refused:
-            raise CulvertError(Reason.CONSENT_NEEDED, prefixes=", ".join(map(str, refused)))
+        return [it for it in wanted if not self.permits(it)]
+
+    def check(self, tunnel: Tunnel) -> None:
+        """Raises CulvertError CONSENT_NEEDED."""
+        if missing := self.missing(tunnel):
+            raise CulvertError(Reason.CONSENT_NEEDED, prefixes=", ".join(map(str, missing)))
 
 
 def already_agreed(profile: Profile) -> Consent:
