@@ -100,7 +100,7 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_POSTURE_NOT_MET: _Reason.ValueType  # 70
     """What is asked for, further."""
     REASON_METHOD_NOT_ALLOWED: _Reason.ValueType  # 71
-    """Of a request to the REST API."""
+    """What is wrong with a request to the REST API."""
     REASON_BODY_TOO_LARGE: _Reason.ValueType  # 72
     REASON_BODY_LATE: _Reason.ValueType  # 73
     REASON_MEDIA_TYPE_UNSUPPORTED: _Reason.ValueType  # 74
@@ -114,9 +114,9 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """Of two organisations that a computer is enrolled with."""
     REASON_ORGANISATION_UNCLEAR: _Reason.ValueType  # 85
     REASON_CONSENT_NEEDED: _Reason.ValueType  # 86
-    """To carry a public network."""
+    """A public network needs the person's agreement."""
     REASON_GATEWAY_NAME_RESERVED: _Reason.ValueType  # 120
-    """Of a gateway's name and keys."""
+    """What is wrong with a gateway's name or keys."""
     REASON_GATEWAY_KEY_UNKNOWN: _Reason.ValueType  # 121
     REASON_GATEWAY_REPLACED: _Reason.ValueType  # 90
     """Why a tunnel moves, further."""
@@ -125,7 +125,7 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_SIGN_IN_SLOWED: _Reason.ValueType  # 101
     REASON_LAST_SIGN_IN: _Reason.ValueType  # 102
     REASON_EXPORTS_UNDER_WAY: _Reason.ValueType  # 110
-    """What the controller has too much of just now."""
+    """The controller does as much of this as it may at once."""
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
     """A typed refusal or fault. Numbers are stable for ever; a client that meets an unknown one shows the texts it was sent.
@@ -205,7 +205,7 @@ REASON_TUNNEL_OUTDATED: Reason.ValueType  # 65
 REASON_POSTURE_NOT_MET: Reason.ValueType  # 70
 """What is asked for, further."""
 REASON_METHOD_NOT_ALLOWED: Reason.ValueType  # 71
-"""Of a request to the REST API."""
+"""What is wrong with a request to the REST API."""
 REASON_BODY_TOO_LARGE: Reason.ValueType  # 72
 REASON_BODY_LATE: Reason.ValueType  # 73
 REASON_MEDIA_TYPE_UNSUPPORTED: Reason.ValueType  # 74
@@ -219,9 +219,9 @@ REASON_ORGANISATIONS_COLLIDE: Reason.ValueType  # 84
 """Of two organisations that a computer is enrolled with."""
 REASON_ORGANISATION_UNCLEAR: Reason.ValueType  # 85
 REASON_CONSENT_NEEDED: Reason.ValueType  # 86
-"""To carry a public network."""
+"""A public network needs the person's agreement."""
 REASON_GATEWAY_NAME_RESERVED: Reason.ValueType  # 120
-"""Of a gateway's name and keys."""
+"""What is wrong with a gateway's name or keys."""
 REASON_GATEWAY_KEY_UNKNOWN: Reason.ValueType  # 121
 REASON_GATEWAY_REPLACED: Reason.ValueType  # 90
 """Why a tunnel moves, further."""
@@ -230,7 +230,7 @@ REASON_PROOF_NEEDED: Reason.ValueType  # 100
 REASON_SIGN_IN_SLOWED: Reason.ValueType  # 101
 REASON_LAST_SIGN_IN: Reason.ValueType  # 102
 REASON_EXPORTS_UNDER_WAY: Reason.ValueType  # 110
-"""What the controller has too much of just now."""
+"""The controller does as much of this as it may at once."""
 Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 @_typing.final

@@ -192,8 +192,8 @@ class Status(_message.Message):
 
     @_builtins.property
     def awaiting_prefixes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Public prefixes that the controller wants to carry, and that nobody has answered yet; and those that were declined.
-        Traffic to either goes as if the controller had not named them.
+        """Public prefixes that the controller wants to carry: those without an answer, and those that were declined.
+        Traffic to both leaves the computer as if the controller had not named them.
         """
 
     @_builtins.property
@@ -704,8 +704,8 @@ class EnrollResponse(_message.Message):
 
     @_builtins.property
     def zones(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What it carries from now on, and the public prefixes that wait for AnswerClaims. Empty where the controller has not said
-        within some seconds: then the status tells it.
+        """Zones and prefixes that the organisation carries from now on, and public prefixes that wait for AnswerClaims. All are empty
+        when the controller sends no profile within some seconds: then GetStatus has them later.
         """
 
     @_builtins.property
@@ -1019,7 +1019,7 @@ class AnswerClaimsRequest(_message.Message):
     """May be empty where there is one alone."""
     @_builtins.property
     def prefixes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """As the person was shown them. The answer is for all that lies inside them, too, and takes the place of one before."""
+        """As shown to the person. The answer covers all prefixes inside these too, and replaces an earlier answer."""
 
     def __init__(
         self,

@@ -182,7 +182,7 @@ class LocalServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def AnswerClaims(self, request, context):
-        """Decides on public networks that an organisation wants to carry. The owner's and root's.
+        """Answers whether an organisation may carry public networks. For the owner and root.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

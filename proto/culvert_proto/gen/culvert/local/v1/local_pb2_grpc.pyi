@@ -57,7 +57,7 @@ class LocalServiceStub:
     Resume: _grpc.UnaryUnaryMultiCallable[_local_pb2.ResumeRequest, _local_pb2.ResumeResponse]
     """Ends a pause now; where there is none, nothing happens."""
     AnswerClaims: _grpc.UnaryUnaryMultiCallable[_local_pb2.AnswerClaimsRequest, _local_pb2.AnswerClaimsResponse]
-    """Decides on public networks that an organisation wants to carry. The owner's and root's."""
+    """Answers whether an organisation may carry public networks. For the owner and root."""
     Examine: _grpc.UnaryUnaryMultiCallable[_local_pb2.ExamineRequest, _local_pb2.ExamineResponse]
     """Looks at each hop to a resource as it is now, which takes some seconds. The owner's and root's."""
 
@@ -88,7 +88,7 @@ class LocalServiceAsyncStub(LocalServiceStub):
     Resume: _aio.UnaryUnaryMultiCallable[_local_pb2.ResumeRequest, _local_pb2.ResumeResponse]  # type: ignore[assignment]
     """Ends a pause now; where there is none, nothing happens."""
     AnswerClaims: _aio.UnaryUnaryMultiCallable[_local_pb2.AnswerClaimsRequest, _local_pb2.AnswerClaimsResponse]  # type: ignore[assignment]
-    """Decides on public networks that an organisation wants to carry. The owner's and root's."""
+    """Answers whether an organisation may carry public networks. For the owner and root."""
     Examine: _aio.UnaryUnaryMultiCallable[_local_pb2.ExamineRequest, _local_pb2.ExamineResponse]  # type: ignore[assignment]
     """Looks at each hop to a resource as it is now, which takes some seconds. The owner's and root's."""
 
@@ -188,7 +188,7 @@ class LocalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _local_pb2.AnswerClaimsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_local_pb2.AnswerClaimsResponse, _abc.Awaitable[_local_pb2.AnswerClaimsResponse]]:
-        """Decides on public networks that an organisation wants to carry. The owner's and root's."""
+        """Answers whether an organisation may carry public networks. For the owner and root."""
 
     @_abc_1.abstractmethod
     def Examine(
