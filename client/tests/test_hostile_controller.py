@@ -234,13 +234,13 @@ def test_a_zone_of_one_owner_or_of_the_intranet_may_be_claimed() -> None:
     check_zones(["20.10.in-addr.arpa", "beispiel-straße.de", "münchen.de"])
 
 
-def test_the_internet_is_counted_over_all_organisations_and_each_address_once() -> None:
+def test_public_space_is_counted_once_over_all_organisations() -> None:
     check_public_space(map(ip_network, ["11.0.0.0/8", "12.0.0.0/8", "12.1.0.0/16", "10.0.0.0/8", "fc00::/7"]))
     with pytest.raises(CulvertError):
         check_public_space(map(ip_network, ["11.0.0.0/8", "12.0.0.0/8", "13.0.0.0/32"]))
 
 
-async def test_a_network_that_calls_the_intranets_addresses_its_own_unblocks_nothing(
+async def test_a_network_that_claims_intranet_addresses_unblocks_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = Lab(tmp_path)

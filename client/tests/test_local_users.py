@@ -189,7 +189,7 @@ sys.stdin.read()
 """
 
 
-async def test_a_user_has_so_many_streams_and_a_further_one_is_refused_with_a_reason(
+async def test_a_users_streams_are_limited_and_a_further_one_is_refused(
     enrolled: Running,
 ) -> None:
     for _ in range(2):

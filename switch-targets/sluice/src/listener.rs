@@ -29,7 +29,7 @@ pub struct Connection {
     dropped: Option<oneshot::Receiver<()>>,
 }
 
-/// Who may connect, and who connects.
+/// The P4Runtime port: which clients may connect, and with which TLS settings.
 pub struct Port {
     pub listener: TcpListener,
     pub config: watch::Receiver<Arc<ServerConfig>>,

@@ -137,7 +137,7 @@ fn a_connection_that_is_silent_for_too_long_gives_its_place_back() {
 }
 
 #[test]
-fn a_trusted_proxy_is_limited_in_all_alone() {
+fn a_trusted_proxy_has_only_the_limit_for_all() {
     let mut port = Port::new(RATE);
     for _ in 0..LIMITS.all {
         let until = port.now + LONG;
@@ -185,7 +185,7 @@ fn a_bucket_that_is_not_full_outlives_a_sweep_of_the_full_ones() {
 }
 
 #[test]
-fn the_source_is_the_first_address_from_the_right_that_no_trusted_proxy_has() {
+fn the_source_is_the_last_address_that_is_no_trusted_proxys() {
     let prefixes = ["10.0.0.0/8", "2001:db8:f::/48", "127.0.0.1/32"];
     let forwarded = Forwarded::by(
         prefixes
