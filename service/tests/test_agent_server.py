@@ -426,7 +426,9 @@ async def test_a_denied_certificate_may_hear_why_or_fails_in_the_handshake(
         await place.ask(other, "echo")
 
 
-async def test_an_incomplete_request_holds_little_memory(place: Place, device: PrivateKey) -> None:
+async def test_messages_over_the_limit_are_refused_and_reach_no_method(
+    place: Place, device: PrivateKey
+) -> None:
     """Seen from the device: the flow-control windows stop a message that is too long."""
     async with place.channel(device) as channel:
         calls = [place.ask(channel, "echo", bytes(1 << 20)) for _ in range(CALLS)]

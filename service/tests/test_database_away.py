@@ -215,7 +215,7 @@ async def test_a_server_without_free_connections_is_told_as_database_down(tmp_pa
 
 @slow
 async def test_a_database_that_takes_no_writes_is_not_ready(tmp_path: Path) -> None:
-    """As a standby that was promoted elsewhere: it answers every question."""
+    """A primary that became a standby still answers every read."""
     async with one_gateway(tmp_path) as (world, postgres, device):
         assert (await world.anyone.get("/readyz")).status_code == 200
         await _everywhere(postgres.url, "ALTER SYSTEM SET default_transaction_read_only = on")

@@ -187,7 +187,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         }
 
     async def limited(self, fingerprint: bytes, address: str, count: int) -> None:
-        """The port refused `calls` calls of the device before they came here, because the device calls too often."""
+        """The port refused `count` calls of the device before they came here, because the device calls too often."""
         who = Who(fingerprint, address)
         acting.set(who.actor())
         for _ in range(count):
