@@ -6,16 +6,21 @@ import asyncio
 import datetime
 import hashlib
 import json
-from collections.abc import Sequence
+import os
+import subprocess
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
+import long_log
 import pytest
 from culvert_db import ActorKind, AuditLine, Outcome
 from culvert_proto import Reason
-from culvert_service.audit import verifier
-from culvert_service.audit.command import verify
-from culvert_service.audit.line import GENESIS, Broken, Verification, canonical, digest
+from culvert_service.audit import repository, retention, verifier
+from culvert_service.audit.command import cut, verify
+from culvert_service.audit.line import GENESIS, Broken, Verification, Written, canonical, digest
 from culvert_service.audit.log import Actor, Line, tell
+from culvert_service.config import ConfigurationError
 from hypothesis import given
 from hypothesis import strategies as st
 from long_log import cut_key
@@ -253,6 +258,61 @@ def check_chains(lines: Sequence[dict[str, Any]]) -> None:
         assert line["seq"] == seq + 1
         assert line["hash"] == hashlib.sha256(before + b"".join(netstrings)).hexdigest()
         ends[line["chain"]] = (line["seq"], bytes.fromhex(line["hash"]))
+
+
+async def test_requests_during_a_verification_share_its_result(world: World) -> None:
+    shared = verifier.Verifier(world.sessions, cut_key(world.settings))
+    first, *others = await asyncio.gather(*(shared.result() for _ in range(8)))
+    assert all(one is first for one in others)
+
+
+async def old_lines(world: World) -> datetime.datetime:
+    """Fill the log with 40 lines in each chain, all a hundred days old. Returns a time after them."""
+    before = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=40)
+    await long_log.clear(world.sessions)
+    await long_log.fill(world.sessions, 40, since=before - datetime.timedelta(days=60))
+    return before
+
+
+async def test_a_cut_during_a_verification_is_not_taken_for_a_fault(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, key = await old_lines(world), cut_key(world.settings)
+    async with world.sessions() as session:
+        ends = await repository.ends_before(session, before)
+    chained = repository.chained
+
+    async def cut_meanwhile(*arguments: Any) -> AsyncGenerator[Sequence[Written]]:
+        monkeypatch.setattr(repository, "chained", chained)
+        await retention.cut(world.sessions, key, before, datetime.datetime.now(datetime.UTC), None)
+        async for lines in chained(*arguments):
+            yield lines
+
+    monkeypatch.setattr(repository, "chained", cut_meanwhile)
+    assert (await verifier.verify(world.sessions, key, ends)).broken is None
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 KiB."""
+    if os.geteuid() != 0:
+        pytest.skip("only root mounts")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "culvert-test", str(disk)], check=True)
+    yield disk
+    subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+async def test_an_export_on_a_full_disk_leaves_no_file_and_cuts_nothing(
+    world: World, small_disk: Path
+) -> None:
+    before = await old_lines(world)
+    with pytest.raises(ConfigurationError, match="nothing was cut") as refusal:
+        await cut(world.settings, before, small_disk / "old.jsonl")
+    assert "No space left" in str(refusal.value)
+    assert not await asyncio.to_thread(lambda: list(small_disk.iterdir()))
+    assert (await world.rest("GET", "/audit/retention"))["removed"] == 0
 
 
 @slow

@@ -95,12 +95,6 @@ async def test_a_stray_chain_and_a_removed_end_of_a_chain_are_found(world: World
     assert broken["seq"] == 0
 
 
-async def test_a_request_during_a_verification_shares_its_result(world: World) -> None:
-    await long_log.fill(world.sessions, EACH)
-    together = await asyncio.gather(*(world.rest("GET", "/audit/verification") for _ in range(8)))
-    assert all(found == together[0] for found in together)
-
-
 @contextlib.asynccontextmanager
 async def silent_reader(world: World) -> AsyncGenerator[tuple[str, asyncio.StreamReader]]:
     """A client that reads only the status line of an export's answer."""

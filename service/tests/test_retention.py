@@ -38,11 +38,7 @@ def ago(days: float) -> datetime.datetime:
 
 async def grow(world: World) -> None:
     """Fill the log with EACH lines in each chain, over the last hundred days."""
-    async with world.sessions.begin() as session:
-        # Remove the lines that the fixture has written.
-        await session.execute(text("ALTER TABLE audit_lines DISABLE TRIGGER USER"))
-        await session.execute(text("DELETE FROM audit_lines"))
-        await session.execute(text("ALTER TABLE audit_lines ENABLE TRIGGER USER"))
+    await long_log.clear(world.sessions)
     await long_log.fill(world.sessions, EACH, since=ago(100), apart=100 * 86400 / EACH)
 
 

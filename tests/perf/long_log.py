@@ -60,5 +60,13 @@ async def fill(
             await connection.exec_driver_sql(statement)
 
 
+async def clear(sessions: Sessions) -> None:
+    """Removes all lines, so that `fill` can begin in the past."""
+    async with sessions.begin() as session:
+        connection = await session.connection()
+        for statement in (_TRIGGERS % "DISABLE", "DELETE FROM audit_lines", _TRIGGERS % "ENABLE"):
+            await connection.exec_driver_sql(statement)
+
+
 def cut_key(settings: Settings) -> CutKey:
     return CutKey(MasterKey.load(settings.state_dir))

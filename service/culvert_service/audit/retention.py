@@ -150,18 +150,31 @@ def _signed(
 
 
 async def _export(sessions: Sessions, ends: Mapping[int, int], file: Path) -> bytes:
-    """Write the lines up to `ends` to the file. Returns its SHA-256. Raises ExportRefusedError, OSError."""
-    digest = hashlib.sha256()
+    """Write the lines up to `ends` to the file. Returns its SHA-256. Raises ExportRefusedError.
+
+    An incomplete file is deleted, so that hourly attempts on a full disk do not leave one file each.
+    """
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
         raise ExportRefusedError(f"{file}: {error.strerror}") from None
-    with os.fdopen(descriptor, "wb") as target:
-        async for lines in repository.chained(sessions, Filter(), ends):
-            data = (await asyncio.to_thread(jsonl, lines)).encode()
-            digest.update(data)
-            await asyncio.to_thread(target.write, data)
-        await asyncio.to_thread(_sync, target)
+    try:
+        with os.fdopen(descriptor, "wb") as target:
+            return await _write(sessions, ends, target)
+    except BaseException as error:
+        await asyncio.to_thread(file.unlink, missing_ok=True)
+        if isinstance(error, OSError):
+            raise ExportRefusedError(f"{file}: {error.strerror}") from None
+        raise
+
+
+async def _write(sessions: Sessions, ends: Mapping[int, int], target: BinaryIO) -> bytes:
+    digest = hashlib.sha256()
+    async for lines in repository.chained(sessions, Filter(), ends):
+        data = (await asyncio.to_thread(jsonl, lines)).encode()
+        digest.update(data)
+        await asyncio.to_thread(target.write, data)
+    await asyncio.to_thread(_sync, target)
     return digest.digest()
 
 

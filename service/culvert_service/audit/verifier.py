@@ -69,8 +69,11 @@ async def _verify(
         if broken := await _take(sessions, key, verification, lines):
             return broken
     for chain, end in sorted(ends.items()):
-        seq, _ = verification.ends.get(chain, (0, b""))
-        if seq < end:
+        if _seq(verification, chain) < end and (
+            broken := await _skip_cut(sessions, key, verification, chain)
+        ):
+            return broken
+        if (seq := _seq(verification, chain)) < end:
             return Broken(chain, seq + 1, "it is not there")
     return None
 
@@ -79,12 +82,23 @@ async def _take(
     sessions: Sessions, key: CutKey, verification: Verification, lines: Sequence[Written]
 ) -> Broken | None:
     chain = lines[0].chain
-    if lines[0].seq > verification.ends.get(chain, (0, b""))[0] + 1:
-        # The missing lines may have been cut since the previous batch.
-        async with sessions() as session:
-            cuts = (await repository.cuts(session)).get(chain, [])
-        if broken := key.check(cuts):
-            return broken
-        if cuts and cuts[-1].seq > verification.ends.get(chain, (0, b""))[0]:
-            verification.begin(chain, cuts[-1].seq, cuts[-1].hash)
+    if lines[0].seq > _seq(verification, chain) + 1 and (
+        broken := await _skip_cut(sessions, key, verification, chain)
+    ):
+        return broken
     return await asyncio.to_thread(verification.take, lines)
+
+
+async def _skip_cut(sessions: Sessions, key: CutKey, verification: Verification, chain: int) -> Broken | None:
+    """For missing lines, which another controller or command may have cut since this run began."""
+    async with sessions() as session:
+        cuts = (await repository.cuts(session)).get(chain, [])
+    if broken := key.check(cuts):
+        return broken
+    if cuts and cuts[-1].seq > _seq(verification, chain):
+        verification.begin(chain, cuts[-1].seq, cuts[-1].hash)
+    return None
+
+
+def _seq(verification: Verification, chain: int) -> int:
+    return verification.ends.get(chain, (0, b""))[0]
