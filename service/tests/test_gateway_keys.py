@@ -80,7 +80,7 @@ async def test_a_gateways_name_is_one_label_in_lower_case(world: World, name: st
         await world.add_gateway(name, free_port())
 
 
-async def test_a_controllers_name_stays_reserved_and_a_gateway_that_has_it_gets_no_certificate(
+async def test_a_reserved_controller_name_gets_no_gateway_certificate(
     tmp_path: Path, database_url: str
 ) -> None:
     async with running(settings_in(tmp_path, database_url=database_url)) as world:

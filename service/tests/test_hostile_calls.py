@@ -127,7 +127,7 @@ async def test_a_flood_of_calls_leaves_one_tunnel_and_lets_another_device_in(
     await consistent(world, 2)
 
 
-async def test_a_revoked_certificate_is_told_why_and_then_refused_in_the_handshake(world: World) -> None:
+async def test_a_revoked_device_hears_why_and_then_fails_in_the_handshake(world: World) -> None:
     device, other = await world.enrol(), await world.enrol()
     await device.prove()
     await world.rest("POST", f"/devices/{device.id}/revoke")

@@ -57,7 +57,7 @@ async def test_the_export_has_every_batch_and_proves_itself(world: World) -> Non
     assert len(some.text.splitlines()) == CHAINS * EACH
 
 
-async def test_lines_that_are_written_meanwhile_break_no_verification_and_no_export(world: World) -> None:
+async def test_lines_written_meanwhile_break_no_verification_or_export(world: World) -> None:
     await long_log.fill(world.sessions, EACH)
     written = 0
 

@@ -156,7 +156,7 @@ async def test_every_write_of_the_reference_is_tried_or_has_no_rival(world: Worl
     assert writes - tried - FREE == set()
 
 
-async def test_of_two_concurrent_writes_only_one_succeeds(world: World) -> None:
+async def test_only_one_of_two_concurrent_writes_succeeds(world: World) -> None:
     for path, bodies in MADE.items():
         for body in bodies[1:] if path == "/users" else bodies:
             both = await asyncio.gather(*(world.admin.post(f"/api/v1{path}", json=body) for _ in range(2)))
