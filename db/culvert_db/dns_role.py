@@ -32,8 +32,16 @@ _OWNERS = ("user", "password", "passfile", "service", "servicefile", "sslcert", 
 _ITERATIONS = 4096
 
 
+# A role of the same name that an operator or another program has made may hold more than the statements need.
+_PRIVILEGED = text("""
+SELECT rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls
+    OR EXISTS (SELECT FROM pg_auth_members WHERE member = pg_roles.oid)
+FROM pg_roles WHERE rolname = :role
+""")
+
+
 class RoleRefusedError(Exception):
-    """The database's user may not make the role. The text has the remedy."""
+    """The role cannot be made, or is privileged already. The text has the remedy."""
 
 
 async def prepare(engine: AsyncEngine, database_url: str, password: str) -> str:
@@ -63,8 +71,13 @@ async def prepare(engine: AsyncEngine, database_url: str, password: str) -> str:
 
 async def _make(connection: AsyncConnection, role: str, password: str) -> None:
     quoted = connection.dialect.identifier_preparer.quote_identifier(role)
-    known = text("SELECT true FROM pg_roles WHERE rolname = :role")
-    verb = "ALTER" if await connection.scalar(known, {"role": role}) else "CREATE"
+    privileged = await connection.scalar(_PRIVILEGED, {"role": role})
+    if privileged:
+        raise RoleRefusedError(
+            f'the role "{role}" has privileges or is a member of other roles. Remedy: DROP ROLE {quoted}, '
+            "or take those rights from it"
+        )
+    verb = "CREATE" if privileged is None else "ALTER"
     # The verifier is base64 with "$" and ":", so it needs no escaping.
     options = f"LOGIN NOINHERIT CONNECTION LIMIT {_CONNECTIONS} PASSWORD '{_verifier(password)}'"
     await connection.exec_driver_sql(f"{verb} ROLE {quoted} {options}")

@@ -116,3 +116,16 @@ async def test_the_owners_credentials_are_not_handed_on(world: World) -> None:
     await engine.dispose()
     assert "owner" not in own
     assert "sslrootcert=%2Fca.pem" in own
+
+
+@pytest.mark.parametrize("privilege", ["ALTER ROLE {} CREATEROLE", "GRANT pg_read_all_data TO {}"])
+async def test_an_existing_role_with_privileges_is_not_used(tmp_path: Path, privilege: str) -> None:
+    async with EmbeddedPostgres(tmp_path / "pg") as url:
+        engine = create_engine(url)
+        await upgrade(engine)
+        await dns_role.prepare(engine, url, PASSWORD)
+        async with engine.begin() as connection:
+            await connection.exec_driver_sql(privilege.format("postgres_dns"))
+        with pytest.raises(dns_role.RoleRefusedError, match='DROP ROLE "postgres_dns"'):
+            await dns_role.prepare(engine, url, PASSWORD)
+        await engine.dispose()

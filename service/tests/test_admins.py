@@ -346,6 +346,21 @@ async def test_wrong_codes_expire_in_an_hour_and_a_few_own_ones_give_no_notice(
 
 
 @slow
+async def test_wrong_recovery_codes_do_not_delay_the_authenticators_code(world: World) -> None:
+    async with signed_in(world, "ada", "auditor") as ada:
+        for number in range(2, 12):
+            async with browser(world, "ada", f"127.0.0.{number}") as thief:
+                answer = await thief.sign_in(PASSWORD, "aaaaaaaa-aaaaaaaa")
+                assert refusal(answer) == (401, "SIGN_IN_WRONG")
+        await passes(world, "ada", 0)
+        ada._spent = 0
+        async with browser(world, "ada", "127.0.0.100") as other:
+            assert (await other.sign_in(code=ada.code())).status_code == 200
+            [notice] = (await other.ask("GET", "/session/notices")).json()
+            assert notice["details"]["codes"] == 10
+
+
+@slow
 async def test_wrong_codes_beyond_the_remembered_prefixes_are_still_counted(world: World) -> None:
     async with signed_in(world, "ada", "auditor") as ada:
         async with world.sessions.begin() as session:

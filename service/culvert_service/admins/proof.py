@@ -97,10 +97,11 @@ class Proof:
         """Check the code and use it up. Returns the refusal, or None when the code is right."""
         now = self._now()
         if RECOVERY_CODE.fullmatch(spelled := code.strip().lower()):
-            # A recovery code has 80 bits and cannot be guessed, so a delay of codes does not apply to it.
+            # A recovery code has 80 bits and cannot be guessed: the delay of codes neither applies to it nor grows by it.
             if await repository.use_recovery_code(session, admin.id, recovery_hash(spelled)):
                 return None
-            return await self._wrong(session, admin, source)
+            await repository.note_wrong_code(session, admin.id, source, now)
+            return CulvertError(Reason.SIGN_IN_WRONG)
         if admin.secret_ciphertext is None:
             return CulvertError(Reason.SIGN_IN_WRONG)
         if seconds := _codes(admin, now).locked_seconds(now):

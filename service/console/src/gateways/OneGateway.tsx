@@ -44,7 +44,8 @@ export function OneGateway() {
 function Shown({ gateway }: { gateway: Gateway }) {
   const mayWrite = useMayWrite("gateways");
   const [draining, setDraining] = useState(false);
-  const [bundling, setBundling] = useState(false);
+  // Fixed when the dialog opens: the download itself makes the next bundle a replacement.
+  const [bundling, setBundling] = useState<{ replaces: boolean } | null>(null);
   const { hours = 1 } = useSearch({ from: "/frame/gateways/of/$name" });
   const navigate = useNavigate({ from: "/gateways/of/$name" });
   const newest = useSamples(gateway.name, hours).data?.at(-1);
@@ -80,7 +81,7 @@ function Shown({ gateway }: { gateway: Gateway }) {
         }
       >
         {mayWrite && (
-          <Button variant="default" onClick={() => setBundling(true)}>
+          <Button variant="default" onClick={() => setBundling({ replaces: gateway.keys.state !== "new" })}>
             Bundle
           </Button>
         )}
@@ -122,8 +123,8 @@ function Shown({ gateway }: { gateway: Gateway }) {
       {bundling && (
         <Bundle
           name={gateway.name}
-          replaces={gateway.keys.state !== "new"}
-          onClose={() => setBundling(false)}
+          replaces={bundling.replaces}
+          onClose={() => setBundling(null)}
         />
       )}
       {draining && <Drain gateway={gateway} onClose={() => setDraining(false)} />}
