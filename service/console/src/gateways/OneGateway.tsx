@@ -121,11 +121,7 @@ function Shown({ gateway }: { gateway: Gateway }) {
       />
       <Tables name={gateway.name} isOnline={gateway.state === "online"} />
       {bundling && (
-        <Bundle
-          name={gateway.name}
-          replaces={bundling.replaces}
-          onClose={() => setBundling(null)}
-        />
+        <Bundle name={gateway.name} replaces={bundling.replaces} onClose={() => setBundling(null)} />
       )}
       {draining && <Drain gateway={gateway} onClose={() => setDraining(false)} />}
     </Stack>

@@ -11,7 +11,6 @@ import { canUsePasskeys, isBrokenOff, proveByPasskey } from "./passkey";
 import { sessionQuery, type Session } from "./session";
 
 /** Asks for a proof before a change that would outlast a stolen session. */
-----
 export function ProofDialog({ session, onEnd }: { session: Session; onEnd: (isProven: boolean) => void }) {
   const queries = useQueryClient();
   const form = useForm({ initialValues: NO_PROOF });
