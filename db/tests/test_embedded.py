@@ -143,7 +143,8 @@ async def test_a_server_that_is_killed_is_started_again_each_time(tmp_path: Path
 async def test_the_next_server_waits_for_a_killed_servers_last_process(tmp_path: Path) -> None:
     directory = tmp_path / "pg"
     async with EmbeddedPostgres(directory):
-        backend = (await keep_a_row(directory)).get_server_pid()
+        connection = await keep_a_row(directory)
+        backend = connection.get_server_pid()
         os.kill(backend, signal.SIGSTOP)
         os.kill(postmaster(directory), signal.SIGKILL)
         assert await kept(directory)

@@ -16,7 +16,7 @@ import gc
 import logging
 import signal
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -119,6 +119,18 @@ _THREAD_TURN_SECONDS = 0.0005
 # Of Python's collector of cycles: objects that are new before young ones are looked through, and how often so before older
 # ones are. With its own 700 and 10 what a click holds for milliseconds grows old, and all streams are looked through.
 _GARBAGE = (2_000, 50)
+
+
+# A part that does not stop in this time is left and named in the log: systemd would kill the whole process later.
+_STOP_SECONDS = 15.0
+
+
+async def _stop(stop: Callable[[], Awaitable[object]]) -> None:
+    try:
+        async with asyncio.timeout(_STOP_SECONDS):
+            await stop()
+    except TimeoutError:
+        _log.error("a part did not stop in %.0f s: %s", _STOP_SECONDS, getattr(stop, "__qualname__", stop))
 
 
 def now() -> datetime.datetime:
@@ -399,17 +411,17 @@ class Controller:
     async def __aenter__(self) -> Controller:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._tracing.exporting())
-            stack.push_async_callback(self._ownership.release)
-            stack.push_async_callback(self._fleet.stop)
-            stack.push_async_callback(self._tunnels.stop)
-            stack.push_async_callback(self._site_tunnels.stop)
-            stack.push_async_callback(self._sampling.stop)
-            stack.push_async_callback(self._rotation.stop)
-            stack.push_async_callback(self._ownership.stop)
-            stack.push_async_callback(self._calls.stop)
-            stack.push_async_callback(self._pushes.stop)
-            stack.push_async_callback(self._managed_zones.stop)
-            stack.push_async_callback(self._listener.stop)
+            stack.push_async_callback(_stop, self._ownership.release)
+            stack.push_async_callback(_stop, self._fleet.stop)
+            stack.push_async_callback(_stop, self._tunnels.stop)
+            stack.push_async_callback(_stop, self._site_tunnels.stop)
+            stack.push_async_callback(_stop, self._sampling.stop)
+            stack.push_async_callback(_stop, self._rotation.stop)
+            stack.push_async_callback(_stop, self._ownership.stop)
+            stack.push_async_callback(_stop, self._calls.stop)
+            stack.push_async_callback(_stop, self._pushes.stop)
+            stack.push_async_callback(_stop, self._managed_zones.stop)
+            stack.push_async_callback(_stop, self._listener.stop)
             await self.gateways.reserve([*self._settings.certificate_names, self._settings.controller_name])
             await self._ownership.start()
             await self._managed_zones.start()
@@ -418,18 +430,18 @@ class Controller:
             await self._tunnels.start()
             self._site_tunnels.start()
             self._sampling.start()
-            stack.push_async_callback(self._refusals.stop)
+            stack.push_async_callback(_stop, self._refusals.stop)
             self._refusals.start()
             self._rotation.start()
-            stack.push_async_callback(self._cutting.stop)
+            stack.push_async_callback(_stop, self._cutting.stop)
             self._cutting.start()
-            stack.push_async_callback(self._own.stop)
+            stack.push_async_callback(_stop, self._own.stop)
             await self._own.start()
-            stack.push_async_callback(self._presence.stop)
+            stack.push_async_callback(_stop, self._presence.stop)
             self._presence.start()
             await stack.enter_async_context(self._agent_server())
             await stack.enter_async_context(servers.rest_server(self._app, self._settings, self._own))
-            stack.push_async_callback(self._live.stop)
+            stack.push_async_callback(_stop, self._live.stop)
             self._stack = stack.pop_all()
         _log.info("ready", extra={"rest": self._settings.rest_url, "agent": self._settings.agent_address})
         return self

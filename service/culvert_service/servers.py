@@ -113,7 +113,8 @@ async def rest_server(app: FastAPI, settings: Settings, own: OwnCertificates) ->
     finally:
         front.end()
         requests.should_exit = True
-        await asyncio.gather(serving, return_exceptions=True)
+        # uvicorn has its own grace period; a request that resists it must not keep the controller from stopping.
+        await asyncio.wait({serving}, timeout=3 * GRACE_SECONDS)
         await front.stop(GRACE_SECONDS)
 
 

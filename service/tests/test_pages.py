@@ -27,7 +27,7 @@ async def lists(world: World) -> list[str]:
         if schema.get("type") == "array" and "$ref" in schema["items"]:
             found.append(path)
     # The answer about one person's devices, the keys and sessions of who is signed in, and a chart's points.
-    session = ("/api/v1/session/passkeys", "/api/v1/session/sessions")
+    session = ("/api/v1/session/passkeys", "/api/v1/session/sessions", "/api/v1/session/notices")
     for path in ("/api/v1/access", *session, "/api/v1/gateways/{name}/samples"):
         found.remove(path)
     return found

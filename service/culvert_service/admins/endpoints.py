@@ -90,8 +90,8 @@ def router(admins: Admins) -> APIRouter:
         return await admins.invite(asked.role)
 
     @routes.get("/admins/invitations", summary="List the administrators' invitations that nobody has used")
-    async def list_invitations() -> list[OpenAdminInvitationOut]:
-        return await admins.invitations()
+    async def list_invitations(page: Annotated[Page, Depends()]) -> list[OpenAdminInvitationOut]:
+        return await admins.invitations(page)
 
     @routes.delete(
         "/admins/invitations/{invitation_id}",

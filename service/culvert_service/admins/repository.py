@@ -18,7 +18,7 @@ from culvert_db import (
     SignInGuesses,
     WrongCodes,
 )
-from sqlalchemy import delete, exists, select, update
+from sqlalchemy import delete, exists, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager
@@ -147,6 +147,15 @@ async def invitations(session: AsyncSession, now: datetime.datetime) -> Sequence
     """The invitations that can still be used, newest first."""
     query = select(AdminInvitation).where(AdminInvitation.expires_at > now)
     return (await session.scalars(query.order_by(AdminInvitation.expires_at.desc()))).all()
+
+
+async def invitation_page(
+    session: AsyncSession, now: datetime.datetime, cut: Cut
+) -> Sequence[AdminInvitation]:
+    """As `invitations`, ordered by the end and `credentials.shown`."""
+    query = select(AdminInvitation).where(AdminInvitation.expires_at > now)
+    shown = func.encode(func.sha256(AdminInvitation.token_hash), "hex")
+    return (await session.scalars(cut.of(query, AdminInvitation.expires_at, shown, falling=True))).all()
 
 
 async def forget_invitations_by(session: AsyncSession, name: str) -> int:

@@ -96,10 +96,12 @@ class Admins:
         async with self._sessions.begin() as session:
             return await self._invite(session, role)
 
-    async def invitations(self) -> list[OpenAdminInvitationOut]:
+    async def invitations(self, page: Page) -> list[OpenAdminInvitationOut]:
         """The open invitations, newest first."""
         async with self._sessions() as session:
-            return [invitation_out(row) for row in await repository.invitations(session, self._now())]
+            cut = page.by(datetime.datetime, str)
+            found = await repository.invitation_page(session, self._now(), cut)
+        return [invitation_out(row) for row in page.cut(found, lambda row: (row.expires_at, shown(row)))]
 
     async def withdraw(self, invitation_id: str) -> None:
         """Raises CulvertError NOT_FOUND."""

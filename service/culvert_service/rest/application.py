@@ -79,9 +79,10 @@ def application(
     async def front() -> RedirectResponse:
         return RedirectResponse(console.PREFIX if has_console else reference.PATH)
 
-    app.include_router(health.router(sessions, rates, works))
+    supervision = health.router(sessions, rates, works)
+    app.include_router(supervision)
 
-    known = endpoints(app.routes, Check.NOTHING)
+    known = endpoints(app.routes, Check.NOTHING) + endpoints(supervision.routes, Check.NOTHING)
     for check, routers in ((Check.PERMISSION, admin), (Check.RATE, public)):
         known += [one for router in routers for one in endpoints(router.routes, check, _PREFIX)]
     # The middleware that is added last sees a request first.

@@ -162,7 +162,9 @@ class Server:
         tasks = [call.task for call in self._calls.values()]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
+            # A call that resists its cancellation must not keep the server from stopping.
+            await asyncio.wait(tasks, timeout=grace_seconds)
         asyncio.get_running_loop().remove_reader(self._native.fileno())
         self._native.close()
 

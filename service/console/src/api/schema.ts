@@ -3383,7 +3383,11 @@ export interface operations {
     };
     list_invitations_api_v1_admins_invitations_get: {
         parameters: {
-            query?: never;
+            query?: {
+                limit?: number;
+                /** @description From the Link header of the page before */
+                cursor?: string | null;
+            };
             header?: {
                 /** @description With a session's cookie, for every write */
                 "X-CSRF-Token"?: string | null;
