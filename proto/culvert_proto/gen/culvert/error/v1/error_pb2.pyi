@@ -121,7 +121,7 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_GATEWAY_REPLACED: _Reason.ValueType  # 90
     """Why a tunnel moves, further."""
     REASON_PROOF_NEEDED: _Reason.ValueType  # 100
-    """Who is asking, further."""
+    """The proof that the caller must give."""
     REASON_SIGN_IN_SLOWED: _Reason.ValueType  # 101
     REASON_LAST_SIGN_IN: _Reason.ValueType  # 102
     REASON_EXPORTS_UNDER_WAY: _Reason.ValueType  # 110
@@ -226,7 +226,7 @@ REASON_GATEWAY_KEY_UNKNOWN: Reason.ValueType  # 121
 REASON_GATEWAY_REPLACED: Reason.ValueType  # 90
 """Why a tunnel moves, further."""
 REASON_PROOF_NEEDED: Reason.ValueType  # 100
-"""Who is asking, further."""
+"""The proof that the caller must give."""
 REASON_SIGN_IN_SLOWED: Reason.ValueType  # 101
 REASON_LAST_SIGN_IN: Reason.ValueType  # 102
 REASON_EXPORTS_UNDER_WAY: Reason.ValueType  # 110
