@@ -6,6 +6,7 @@ import contextlib
 import json
 import ssl
 import threading
+import time
 from collections.abc import Callable, Generator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -39,8 +40,12 @@ def enrolment_server(
     answer: Answer,
     shown: Authority | None = None,
     address: str = "127.0.0.1",
+    ahead: int = 0,
 ) -> Generator[Enrolments]:
-    """`issuer` signs the server's certificate, which is for `address`; `shown` is the CA that the server claims to have."""
+    """`issuer` signs the server's certificate, which is for `address`; `shown` is the CA that the server claims to have.
+
+    Its clock is `ahead`, in seconds.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -56,6 +61,9 @@ def enrolment_server(
         def do_HEAD(self) -> None:
             self.send_response(200)
             self.end_headers()
+
+        def date_time_string(self, timestamp: float | None = None) -> str:
+            return super().date_time_string((time.time() if timestamp is None else timestamp) + ahead)
 
         def log_message(self, format: str, *args: object) -> None:
             pass

@@ -19,8 +19,9 @@ _PEM = serialization.Encoding.PEM
 @dataclass
 class Authority:
     name: str
-    # How long what it issues lasts, after a first minute that is over.
+    # How long what it issues lasts, and when it begins.
     lifetime: datetime.timedelta = datetime.timedelta(days=1)
+    begins: datetime.timedelta = datetime.timedelta(minutes=-1)
 
     def __post_init__(self) -> None:
         self.key = ec.generate_private_key(ec.SECP256R1())
@@ -51,7 +52,7 @@ class Authority:
 
     def _issue(self, subject: x509.Name, public_key: object, address: str | None = None) -> x509.Certificate:
         assert isinstance(public_key, ec.EllipticCurvePublicKey)
-        builder = _builder(subject, self.certificate.subject, public_key, self.lifetime)
+        builder = _builder(subject, self.certificate.subject, public_key, self.lifetime, self.begins)
         if address is not None:
             names = [x509.IPAddress(ip_address(address))]
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
@@ -67,7 +68,11 @@ def write_chain(directory: Path, certificate: bytes, key: bytes, shown_ca: bytes
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, lifetime: datetime.timedelta
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    lifetime: datetime.timedelta,
+    begins: datetime.timedelta = datetime.timedelta(minutes=-1),
 ) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     return (
@@ -76,6 +81,6 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(minutes=1))
+        .not_valid_before(now + begins)
         .not_valid_after(now + lifetime)
     )

@@ -107,6 +107,15 @@ class Reason(enum.IntEnum):
     SIGN_IN_SLOWED = error_pb2.REASON_SIGN_IN_SLOWED
     LAST_SIGN_IN = error_pb2.REASON_LAST_SIGN_IN
     EXPORTS_UNDER_WAY = error_pb2.REASON_EXPORTS_UNDER_WAY
+    CERTIFICATE_EXPIRED = error_pb2.REASON_CERTIFICATE_EXPIRED
+    CERTIFICATE_REFUSED = error_pb2.REASON_CERTIFICATE_REFUSED
+    CLOCK_WRONG = error_pb2.REASON_CLOCK_WRONG
+    CONTROLLER_CA_UNKNOWN = error_pb2.REASON_CONTROLLER_CA_UNKNOWN
+    CONTROLLER_NAME_WRONG = error_pb2.REASON_CONTROLLER_NAME_WRONG
+    CONTROLLER_CERTIFICATE_EXPIRED = error_pb2.REASON_CONTROLLER_CERTIFICATE_EXPIRED
+    HANDSHAKE_REFUSED = error_pb2.REASON_HANDSHAKE_REFUSED
+    GATEWAY_SILENT = error_pb2.REASON_GATEWAY_SILENT
+    RENEWAL_TOO_LATE = error_pb2.REASON_RENEWAL_TOO_LATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,6 +451,60 @@ CATALOGUE: dict[Reason, Entry] = {
         "Open any web page in a browser and sign in there. Culvert connects by itself after that.",
         _G.UNAVAILABLE,
         _H.SERVICE_UNAVAILABLE,
+    ),
+    Reason.CERTIFICATE_EXPIRED: Entry(
+        "This computer's certificate has expired.",
+        "Enter a code, which renews it: in the tray, or with culvert code. Tunnels that are up stay up.",
+        _G.UNAUTHENTICATED,
+        _H.UNAUTHORIZED,
+    ),
+    Reason.CERTIFICATE_REFUSED: Entry(
+        "The controller {controller} refuses this computer's certificate: {why}.",
+        "Ask your administrator for a new invitation and enrol again. Tunnels that are up stay up.",
+        _G.UNAUTHENTICATED,
+        _H.UNAUTHORIZED,
+    ),
+    Reason.CLOCK_WRONG: Entry(
+        "This computer's clock is {seconds} s away from the controller's: by it, a certificate is not valid.",
+        "Set the clock: timedatectl set-ntp true. Culvert connects by itself after that.",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
+    ),
+    Reason.CONTROLLER_CA_UNKNOWN: Entry(
+        "At {controller} a certificate is shown that this computer's certificate authority has not issued.",
+        "Try another network: somebody may be in between. If it lasts, ask your administrator for a new invitation.",
+        _G.UNAUTHENTICATED,
+        _H.BAD_GATEWAY,
+    ),
+    Reason.CONTROLLER_NAME_WRONG: Entry(
+        "The controller's certificate is for another name than {controller}.",
+        "Tell your administrator: the controller's settings must name the address that devices use.",
+        _G.UNAUTHENTICATED,
+        _H.BAD_GATEWAY,
+    ),
+    Reason.CONTROLLER_CERTIFICATE_EXPIRED: Entry(
+        "The certificate that {controller} shows has expired or is not valid yet.",
+        "Tell your administrator: the controller needs a new certificate. Tunnels that are up stay up.",
+        _G.UNAUTHENTICATED,
+        _H.BAD_GATEWAY,
+    ),
+    Reason.HANDSHAKE_REFUSED: Entry(
+        "{controller} can be reached, but no TLS connection can be made with it: {why}.",
+        "Try another network: a firewall may be in between. If it lasts, tell your administrator.",
+        _G.UNAVAILABLE,
+        _H.BAD_GATEWAY,
+    ),
+    Reason.GATEWAY_SILENT: Entry(
+        "The gateway {gateway} does not answer: nothing comes back through the tunnel for {name}.",
+        "Culvert keeps trying; the tunnel works again when it answers. Check the network, or choose another gateway.",
+        _G.UNAVAILABLE,
+        _H.SERVICE_UNAVAILABLE,
+    ),
+    Reason.RENEWAL_TOO_LATE: Entry(
+        "This computer's certificate expired more than {days} days ago.",
+        "Ask your administrator for a new invitation and enrol again.",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
     ),
     Reason.ORGANISATIONS_COLLIDE: Entry(
         "{what} cannot be used by {organisation}: {other}, with which this computer is enrolled too, has it already.",

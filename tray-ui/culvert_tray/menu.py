@@ -156,7 +156,12 @@ def _headline(view: View, now: float) -> str:
         case local_pb2.STATE_NOT_ENROLLED:
             return tr("This computer is not enrolled")
         case local_pb2.STATE_OFFLINE:
-            offline = tr("Offline — controller cannot be reached")
+            reason = view.last_error.reason
+            offline = (
+                tr("Offline — controller cannot be reached")
+                if reason in (0, Reason.CONTROLLER_UNREACHABLE)
+                else tr("Offline — not connected to the controller")
+            )
             return f"{offline}, {tunnels}" if up else offline
         case local_pb2.STATE_CONNECTING:
             opening = [t.fqdn for t in view.tunnels if t.state == local_pb2.TUNNEL_STATE_OPENING]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from culvert_proto import CulvertError, local_pb2
+from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.organisations import parts
 from culvert_proto.shown import clock, decimal, round_trip
 from rich.console import Console
@@ -32,6 +32,8 @@ _TUNNEL_STATES: dict[local_pb2.TunnelState.ValueType, str] = {
     local_pb2.TUNNEL_STATE_REKEYING: _("up, new keys"),
     local_pb2.TUNNEL_STATE_CLOSING: _("closing"),
 }
+# Without a reason where the daemon tells the caller none.
+_UNREACHED = frozenset({0, Reason.CONTROLLER_UNREACHABLE})
 _DATAPATHS = {"kernel": _("the kernel's IPsec"), "userspace": _("Culvert's own IPsec")}
 
 
@@ -50,6 +52,8 @@ def say_status(status: local_pb2.Status) -> None:
 
 def _say_one(status: local_pb2.Status) -> None:
     text, colour = _STATES.get(status.state, (_("Unknown"), "red"))
+    if status.state == local_pb2.STATE_OFFLINE and status.last_error.reason not in _UNREACHED:
+        text = _("Not connected to the controller")
     out.print(f"● {text}", style=colour)
     if status.paused_until:
         told = _("Until {time} no tunnel is opened. Before that: culvert resume")

@@ -15,14 +15,19 @@ from typing import Any
 from culvert_proto import CulvertError, Reason, agent_pb2
 
 from culvert_client.controller.agent import Agent
+from culvert_client.controller.handshake import refusal
 from culvert_client.controller.messages import Neighbourhood, accepted_profile, event_from
 from culvert_client.controller.portal import stands_before
 from culvert_client.controller.renewal import REST, keep_renewed
 from culvert_client.core.client import Client
 from culvert_client.core.client_events import ControllerLost, Enrolled, Event, ProfileReceived, Ticked
+from culvert_client.core.faults import AWAY
 from culvert_client.state_dir import Identity, StateDir
 
 log = logging.getLogger("culvertd")
+
+# What only a controller that has proven itself can say.
+_PROVEN = frozenset({Reason.CERTIFICATE_EXPIRED, Reason.CERTIFICATE_REFUSED, Reason.DEVICE_REVOKED})
 
 Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
@@ -107,13 +112,28 @@ class Connection:
 
     async def _lost(self, error: CulvertError, agent: Agent) -> ControllerLost:
         before = self._client.controller_error
-        if self._client.connected or before is None:
+        if error.reason is Reason.CONTROLLER_UNREACHABLE:
+            if before is None or before.reason not in AWAY or before.reason is error.reason:
+                # Nobody waits for the reason to hear of the fact.
+                self._post(ControllerLost(error))
+            error = await self._cause(error, agent)
+        if before is None or before.reason is not error.reason:
             log.warning("%s", error)
-        if error.reason is not Reason.CONTROLLER_UNREACHABLE:
-            return ControllerLost(error)
-        if before is None or before.reason is not Reason.CAPTIVE_PORTAL:
-            # Nobody waits for the reason to hear of the fact.
-            self._post(ControllerLost(error))
-        if self._portal_probe and await stands_before(agent.address, agent.reach):
-            return ControllerLost(CulvertError(Reason.CAPTIVE_PORTAL, controller=agent.address))
         return ControllerLost(error)
+
+    async def _cause(self, error: CulvertError, agent: Agent) -> CulvertError:
+        portal, refused = await asyncio.gather(self._portal(agent), self._refusal(agent))
+        # A portal that answers in the controller's place shows a certificate of its own.
+        if portal is not None and (refused is None or refused.reason not in _PROVEN):
+            return portal
+        return refused or error
+
+    async def _portal(self, agent: Agent) -> CulvertError | None:
+        if self._portal_probe and await stands_before(agent.address, agent.reach):
+            return CulvertError(Reason.CAPTIVE_PORTAL, controller=agent.address)
+        return None
+
+    async def _refusal(self, agent: Agent) -> CulvertError | None:
+        if self.identity is None:
+            return None
+        return await refusal(self.identity, self._client.profile.device_name, agent.reach)

@@ -57,7 +57,7 @@ from culvert_client.core.client_events import (
     TxtAnswered,
     UpstreamAnswered,
 )  # fmt: skip
-from culvert_client.core.faults import Faults
+from culvert_client.core.faults import AWAY, Faults
 from culvert_client.core.grant import TunnelId
 from culvert_client.core.holds import Demanded, Failed, Holds, Outcome, Replied
 from culvert_client.core.machine import Machine
@@ -350,12 +350,11 @@ class Client:
 
     def _call_ended(self, ended: CallEnded, now: float) -> list[Command]:
         commands: list[Command] = []
-        match ended.event, self.controller_error:
-            case (
-                tunnel.Failed(call, CulvertError(reason=Reason.CONTROLLER_UNREACHABLE)),
-                CulvertError(reason=Reason.CAPTIVE_PORTAL) as portal,
-            ):
-                ended = CallEnded(ended.fqdn, tunnel.Failed(call, portal))
+        match ended.event:
+            case tunnel.Failed(call, CulvertError(reason=Reason.CONTROLLER_UNREACHABLE)):
+                away = self.controller_error
+                if away is not None and away.reason in AWAY:
+                    ended = CallEnded(ended.fqdn, tunnel.Failed(call, away))
             case _:
                 pass
         match ended.event:

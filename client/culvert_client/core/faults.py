@@ -9,8 +9,20 @@ _CODE = frozenset(
 )
 # Somebody meant it to be so.
 _WANTED = frozenset({Reason.CLOSED_BY_USER, Reason.CLOSED_IDLE, Reason.PAUSED})
-# What no longer holds for any name once the controller answers.
-_AWAY = frozenset({Reason.CONTROLLER_UNREACHABLE, Reason.CAPTIVE_PORTAL})
+AWAY = frozenset(
+    {
+        Reason.CONTROLLER_UNREACHABLE,
+        Reason.CAPTIVE_PORTAL,
+        Reason.CERTIFICATE_EXPIRED,
+        Reason.CERTIFICATE_REFUSED,
+        Reason.CLOCK_WRONG,
+        Reason.CONTROLLER_CA_UNKNOWN,
+        Reason.CONTROLLER_NAME_WRONG,
+        Reason.CONTROLLER_CERTIFICATE_EXPIRED,
+        Reason.HANDSHAKE_REFUSED,
+    }
+)
+"""Why there is no connection with the controller: none holds for any name once the controller answers."""
 
 
 class Faults:
@@ -38,7 +50,7 @@ class Faults:
         self._forget(frozenset({Reason.CONSENT_NEEDED}))
 
     def controller_back(self) -> None:
-        self._forget(_AWAY)
+        self._forget(AWAY)
 
     def _forget(self, reasons: frozenset[Reason]) -> None:
         self._errors = {about: it for about, it in self._errors.items() if it.reason not in reasons}

@@ -36,6 +36,8 @@ def status_of(
     `round_trips` in seconds, by gateway.
     """
     profile, error = client.profile, client.last_error
+    if not client.connected and client.controller_error is not None:
+        error = client.controller_error
     return local_pb2.Status(
         state=_state(client, enrolled=controller is not None, unix_now=epoch + now),
         user=profile.user,

@@ -7,6 +7,7 @@ from typing import Any
 
 from culvert_proto import CulvertError, Reason
 
+from culvert_client.core.faults import AWAY
 from culvert_client.core.grant import TunnelId
 from culvert_client.core.tunnel_events import CloseTunnel, Command, OpenTunnel, Refuse
 from culvert_client.core.tunnel_states import Closing, Opening, State
@@ -16,10 +17,8 @@ RETRY_FIRST = 0.5
 RETRY_CAP = 30.0
 
 # Faults after which the same call may succeed later.
-TRANSIENT = frozenset(
+TRANSIENT = AWAY | frozenset(
     {
-        Reason.CONTROLLER_UNREACHABLE,
-        Reason.CAPTIVE_PORTAL,
         Reason.CONTROLLER_INVALID,
         Reason.DATABASE_DOWN,
         Reason.TIMEOUT,

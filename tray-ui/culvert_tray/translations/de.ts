@@ -237,6 +237,10 @@
         <translation>Dieser Computer ist nicht registriert</translation>
     </message>
     <message>
+        <source>Offline — not connected to the controller</source>
+        <translation>Offline — nicht mit dem Controller verbunden</translation>
+    </message>
+    <message>
         <source>Offline — controller cannot be reached</source>
         <translation>Offline — Controller nicht erreichbar</translation>
     </message>

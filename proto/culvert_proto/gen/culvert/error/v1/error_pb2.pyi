@@ -126,6 +126,18 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_LAST_SIGN_IN: _Reason.ValueType  # 102
     REASON_EXPORTS_UNDER_WAY: _Reason.ValueType  # 110
     """The controller does as much of this as it may at once."""
+    REASON_CERTIFICATE_EXPIRED: _Reason.ValueType  # 140
+    """Why a TLS handshake between device and controller fails."""
+    REASON_CERTIFICATE_REFUSED: _Reason.ValueType  # 141
+    REASON_CLOCK_WRONG: _Reason.ValueType  # 142
+    REASON_CONTROLLER_CA_UNKNOWN: _Reason.ValueType  # 143
+    REASON_CONTROLLER_NAME_WRONG: _Reason.ValueType  # 144
+    REASON_CONTROLLER_CERTIFICATE_EXPIRED: _Reason.ValueType  # 145
+    REASON_HANDSHAKE_REFUSED: _Reason.ValueType  # 146
+    REASON_GATEWAY_SILENT: _Reason.ValueType  # 147
+    """A tunnel is up, and its gateway does not answer."""
+    REASON_RENEWAL_TOO_LATE: _Reason.ValueType  # 148
+    """The certificate expired longer ago than a device may renew it with a code."""
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
     """A typed refusal or fault. Numbers are stable for ever; a client that meets an unknown one shows the texts it was sent.
@@ -231,6 +243,18 @@ REASON_SIGN_IN_SLOWED: Reason.ValueType  # 101
 REASON_LAST_SIGN_IN: Reason.ValueType  # 102
 REASON_EXPORTS_UNDER_WAY: Reason.ValueType  # 110
 """The controller does as much of this as it may at once."""
+REASON_CERTIFICATE_EXPIRED: Reason.ValueType  # 140
+"""Why a TLS handshake between device and controller fails."""
+REASON_CERTIFICATE_REFUSED: Reason.ValueType  # 141
+REASON_CLOCK_WRONG: Reason.ValueType  # 142
+REASON_CONTROLLER_CA_UNKNOWN: Reason.ValueType  # 143
+REASON_CONTROLLER_NAME_WRONG: Reason.ValueType  # 144
+REASON_CONTROLLER_CERTIFICATE_EXPIRED: Reason.ValueType  # 145
+REASON_HANDSHAKE_REFUSED: Reason.ValueType  # 146
+REASON_GATEWAY_SILENT: Reason.ValueType  # 147
+"""A tunnel is up, and its gateway does not answer."""
+REASON_RENEWAL_TOO_LATE: Reason.ValueType  # 148
+"""The certificate expired longer ago than a device may renew it with a code."""
 Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 @_typing.final

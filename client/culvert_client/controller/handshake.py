@@ -1,0 +1,126 @@
+"""Why no TLS connection with the controller comes about: gRPC reports only that there is none.
+
+A handshake of our own with the same CA, certificate and key says whose check has failed:
+
+  certificate of the controller ──► our check:      wrong CA, wrong name, expired
+  certificate of this device ─────► an alert (RFC 8446 section 6.2), which in TLS 1.3 follows the handshake
+
+An alert before the controller has proven itself can be anybody's on the way, and is only told as a failed handshake.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import os
+import socket
+import ssl
+from collections.abc import Callable
+
+from cryptography import x509
+from culvert_proto import CulvertError, Reason
+
+from culvert_client.controller.clock import clock_ahead
+from culvert_client.state_dir import Identity
+
+# Our tunables, in seconds. A clock that is a minute wrong makes no certificate of days invalid, but the one that it met.
+PATIENCE = 3.0
+CLOCK_TOLERANCE = 60
+
+# openssl/x509_vfy.h: the time of the check lies outside of a certificate's life; the name is another.
+_NOT_YET_VALID, _EXPIRED = 9, 10
+_WRONG_NAMES = frozenset({62, 63, 64})
+# RFC 9113 section 3.4: the preface and an empty SETTINGS frame, after which a server that accepts us sends its own.
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+
+
+class _DeviceRefusedError(Exception):
+    """The controller, which has proven itself, ended the connection with this alert."""
+
+
+async def refusal(identity: Identity, device: str, reach: Callable[[str], str] = str) -> CulvertError | None:
+    """What is wrong with the TLS connection; None when there is nothing, or the network alone is at fault.
+
+    `device` is this device's name; `reach` gives the address that stands for a host on this network (ways.py).
+    """
+    controller = identity.agent_address
+    try:
+        await asyncio.to_thread(_connect, identity, reach)
+    except ssl.SSLCertVerificationError as error:
+        if error.verify_code in (_NOT_YET_VALID, _EXPIRED):
+            wrong = await _wrong_clock(identity, reach)
+            return wrong or CulvertError(Reason.CONTROLLER_CERTIFICATE_EXPIRED, controller=controller)
+        if error.verify_code in _WRONG_NAMES:
+            return CulvertError(Reason.CONTROLLER_NAME_WRONG, controller=controller)
+        return CulvertError(Reason.CONTROLLER_CA_UNKNOWN, controller=controller)
+    except _DeviceRefusedError as error:
+        return await _refused(identity, device, str(error), reach)
+    except ssl.SSLEOFError:
+        return None
+    except ssl.SSLError as error:
+        return CulvertError(Reason.HANDSHAKE_REFUSED, controller=controller, why=_said(error))
+    except (OSError, ValueError):
+        return None
+    return None
+
+
+async def _refused(identity: Identity, device: str, alert: str, reach: Callable[[str], str]) -> CulvertError:
+    if alert == "certificate revoked":
+        return CulvertError(Reason.DEVICE_REVOKED, device=device)
+    if alert == "certificate expired":
+        # The controller says so by its own clock.
+        wrong = None if has_expired(identity) else await _wrong_clock(identity, reach)
+        return wrong or CulvertError(Reason.CERTIFICATE_EXPIRED)
+    return CulvertError(Reason.CERTIFICATE_REFUSED, controller=identity.agent_address, why=alert)
+
+
+def has_expired(identity: Identity) -> bool:
+    """By this computer's clock. Raises ValueError when it has no certificate."""
+    certificate = x509.load_pem_x509_certificate(identity.certificate_pem)
+    return certificate.not_valid_after_utc <= datetime.datetime.now(datetime.UTC)
+
+
+async def _wrong_clock(identity: Identity, reach: Callable[[str], str]) -> CulvertError | None:
+    ahead = await clock_ahead(identity, reach)
+    if ahead is None or abs(ahead) <= CLOCK_TOLERANCE:
+        return None
+    return CulvertError(Reason.CLOCK_WRONG, seconds=abs(ahead))
+
+
+def _connect(identity: Identity, reach: Callable[[str], str]) -> None:
+    """Returns when the controller accepts this device. Raises OSError, ssl.SSLError, ValueError, _DeviceRefusedError."""
+    host, _, port = identity.agent_address.rpartition(":")
+    named = host.strip("[]")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.set_alpn_protocols(["h2"])
+    context.load_verify_locations(cadata=identity.ca_pem.decode())
+    _show(context, identity)
+    with (
+        socket.create_connection((reach(named), int(port)), PATIENCE) as plain,
+        context.wrap_socket(plain, server_hostname=named) as connection,
+    ):
+        try:
+            connection.sendall(_PREFACE)
+            connection.recv(1)
+        except ssl.SSLEOFError:
+            raise
+        except ssl.SSLError as error:
+            raise _DeviceRefusedError(_said(error)) from error
+
+
+def _show(context: ssl.SSLContext, identity: Identity) -> None:
+    """Python takes a key from a file alone: here one in memory, which nothing else can open."""
+    descriptor = os.memfd_create("culvert-identity", os.MFD_CLOEXEC)
+    try:
+        os.write(descriptor, identity.certificate_pem + b"\n" + identity.key_pem)
+        context.load_cert_chain(f"/proc/self/fd/{descriptor}")
+    finally:
+        os.close(descriptor)
+
+
+def _said(error: ssl.SSLError) -> str:
+    """OpenSSL's "TLSV1_ALERT_UNKNOWN_CA" as "unknown ca"."""
+    return (
+        error.reason.rpartition("ALERT_")[2].replace("_", " ").lower() if error.reason else "no reason given"
+    )
