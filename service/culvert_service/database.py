@@ -139,6 +139,10 @@ class _Connecting:
 
 def _broken(context: ExceptionContext) -> BaseException | None:
     error = context.original_exception
+    if not isinstance(error, Exception):
+        # SQLAlchemy gives up the connection of a cancelled statement, too. As an outage, the cancellation would be caught,
+        # and the cancelled call would be repeated.
+        return None
     if context.is_disconnect:
         return DatabaseDownError()
     if why_away(error) is None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import math
 import resource
 import socket
@@ -35,6 +36,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from culvert_service.config import ConfigurationError, Settings, split_listen
 from culvert_service.pki.own_certificates import OwnCertificates
 from culvert_service.rest.problem import problem
+
+_log = logging.getLogger(__name__)
 
 GRACE_SECONDS = 2.0
 # A connection is closed when its handshake, or a request's head or body, takes longer.
@@ -114,7 +117,8 @@ async def rest_server(app: FastAPI, settings: Settings, own: OwnCertificates) ->
         front.end()
         requests.should_exit = True
         # uvicorn has its own grace period; a request that resists it must not keep the controller from stopping.
-        await asyncio.wait({serving}, timeout=3 * GRACE_SECONDS)
+        if not (await asyncio.wait({serving}, timeout=3 * GRACE_SECONDS))[0]:
+            _log.error("requests did not end")
         await front.stop(GRACE_SECONDS)
 
 

@@ -17,12 +17,22 @@ from asyncpg import DataError, PostgresError
 from culvert_db import create_engine
 from culvert_db.embedded import EmbeddedPostgres
 from culvert_proto import CulvertError, Reason
-from culvert_service.database import why_away
+from culvert_service.database import connect, repeated, why_away
 from culvert_service.periodic import Periodic
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from .conftest import Device, World, free_port, running, serving, settings_in, until
+from .conftest import (
+    PATIENCE_SECONDS,
+    Device,
+    World,
+    free_port,
+    next_event,
+    running,
+    serving,
+    settings_in,
+    until,
+)
 from .switch import Switch
 from .test_faults import opens
 
@@ -254,3 +264,52 @@ async def test_stuck_work_fails_the_health_check(
     assert not work.is_stuck
     await work.stop()
     assert not work.is_stuck
+
+
+async def test_a_cancelled_statement_is_cancelled_and_is_no_outage(database_url: str) -> None:
+    engine = connect(database_url)
+    sleeping = text("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%'")
+
+    async def sleeps() -> None:
+        async with engine.connect() as connection:
+            await connection.execute(text("SELECT pg_sleep(600)"))
+
+    async def found() -> int:
+        async with engine.connect() as connection:
+            return (await connection.execute(sleeping)).scalar_one()
+
+    task = asyncio.create_task(repeated(sleeps))
+    await until(found, lambda count: count == 1)
+    task.cancel()
+    await asyncio.wait({task}, timeout=PATIENCE_SECONDS)
+    assert task.cancelled()
+    await until(found, lambda count: count == 0)
+    await engine.dispose()
+
+
+@slow
+async def test_a_watch_whose_device_leaves_ends_while_it_waits_for_the_database(
+    world: World, switch: Switch, database_url: str
+) -> None:
+    device = await world.enrol()
+    events = device.watch()
+    await next_event(events, "profile")
+    engine = create_engine(database_url)
+    waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'policies'::regclass")
+    async with engine.connect() as holds, engine.connect() as looks:
+        await holds.execute(text("LOCK TABLE policies IN ACCESS EXCLUSIVE MODE"))
+
+        async def found() -> int:
+            return (await looks.execute(waiting)).scalar_one()
+
+        # The gateway's end changes the device's profile.
+        switch.silent = True
+        await until(found, lambda count: count >= 1)
+
+        async def calls() -> list[str]:
+            return [it for it in map(repr, asyncio.all_tasks()) if "_Call._run" in it]
+
+        assert len(await calls()) == 1
+        await device.channel.close()
+        await until(calls, lambda under_way: under_way == [])
+    await engine.dispose()

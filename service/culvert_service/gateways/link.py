@@ -457,7 +457,9 @@ class Link:
                 raise _LostError(error.message) from None
             with suppress(TimeoutError):
                 rest = max(_RECONCILE_SECONDS, _RESTS * (time.monotonic() - began))
-                await asyncio.wait_for(self._dirty.wait(), rest)
+                # `wait_for` loses a cancellation that comes together with the event (fixed in Python 3.12).
+                async with asyncio.timeout(rest):
+                    await self._dirty.wait()
 
     async def _probe(self, switch: finsy.Switch) -> None:
         while True:

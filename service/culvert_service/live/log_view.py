@@ -45,7 +45,9 @@ class LogView:
 
     async def _wait(self) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stopped.wait(), _LOOK_SECONDS)
+            # `wait_for` loses a cancellation that comes together with the event (fixed in Python 3.12).
+            async with asyncio.timeout(_LOOK_SECONDS):
+                await self._stopped.wait()
 
 
 def spelled(position: dict[int, int]) -> str:

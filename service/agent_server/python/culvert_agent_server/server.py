@@ -164,7 +164,9 @@ class Server:
             task.cancel()
         if tasks:
             # A call that resists its cancellation must not keep the server from stopping.
-            await asyncio.wait(tasks, timeout=grace_seconds)
+            _, left = await asyncio.wait(tasks, timeout=grace_seconds)
+            if left:
+                _log.error("calls did not end", extra={"count": len(left)})
         asyncio.get_running_loop().remove_reader(self._native.fileno())
         self._native.close()
 
