@@ -40,6 +40,7 @@ from pyotp import parse_uri
 from sqlalchemy import text
 
 from . import log_watch, wire
+from .left_running import connections_in_use, nothing_left
 from .switch import Switch
 
 _MIGRATED = "migrated"
@@ -266,12 +267,11 @@ async def administering(settings: Settings, sessions: Sessions) -> AsyncGenerato
 
 @asynccontextmanager
 async def running(settings: Settings) -> AsyncGenerator[World]:
-    async with (
-        database(settings) as sessions,
-        Controller(settings, sessions),
-        administering(settings, sessions) as world,
-    ):
-        yield world
+    """Fails when the controller leaves something running at its stop."""
+    async with nothing_left(), database(settings) as sessions:
+        async with Controller(settings, sessions), administering(settings, sessions) as world:
+            yield world
+        assert connections_in_use(sessions) == 0
 
 
 @pytest.fixture(scope="session", autouse=True)
