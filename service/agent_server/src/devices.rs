@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::digest;
-use culvert_admission::{Buckets, Rate};
+use culvert_admission::{Buckets, Denials, Rate};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// SHA-256 of a certificate's DER.
@@ -21,6 +21,10 @@ const AT_ONCE: usize = 8;
 /// A refused certificate may connect once in this time, and for this time, so that Python can tell the device the reason.
 /// Every other handshake of it fails.
 const TOLD_EVERY: Duration = Duration::from_secs(2);
+/// Refused certificates that are remembered, and for how long after the last handshake of each. Python still refuses each
+/// call of a certificate that is forgotten.
+const DENIED: usize = 1 << 16;
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(24 * 3600);
 
 /// How many calls of a device were refused because they exceeded the rate.
 pub struct Limited {
@@ -40,7 +44,7 @@ struct State {
     next: u64,
     connections: usize,
     devices: HashMap<Fingerprint, Device>,
-    denied: HashMap<Fingerprint, Denied>,
+    denied: Denials<Fingerprint>,
     limited: HashMap<Fingerprint, (IpAddr, u64)>,
 }
 
@@ -55,19 +59,6 @@ struct Device {
     connections: VecDeque<(u64, oneshot::Sender<()>)>,
     calls: usize,
     turns: Arc<Semaphore>,
-}
-
-struct Denied {
-    since: Instant,
-    /// When it was last allowed to connect.
-    told: Option<Instant>,
-}
-
-impl Denied {
-    /// Whether the time of the last permitted connection is over: then it may connect again, and that connection is cut.
-    fn over(&self, now: Instant) -> bool {
-        now >= self.told.unwrap_or(self.since) + TOLD_EVERY
-    }
 }
 
 pub fn fingerprint(certificate: &[u8]) -> Fingerprint {
@@ -86,7 +77,7 @@ impl Devices {
                 next: 0,
                 connections: 0,
                 devices: HashMap::new(),
-                denied: HashMap::new(),
+                denied: Denials::new(DENIED, FORGOTTEN_AFTER, TOLD_EVERY),
                 limited: HashMap::new(),
             }),
         }
@@ -95,24 +86,12 @@ impl Devices {
     /// Whether a handshake with this certificate may succeed now.
     pub fn may_connect(&self, fingerprint: &Fingerprint) -> bool {
         let now = Instant::now();
-        match self.state().denied.get_mut(fingerprint) {
-            Some(denied) if denied.told.is_some() && !denied.over(now) => false,
-            Some(denied) => {
-                denied.told = Some(now);
-                true
-            }
-            None => true,
-        }
+        self.state().denied.may_connect(*fingerprint, now)
     }
 
     /// Refuses the certificate from now on. Its connections live for [`TOLD_EVERY`], so that their calls can be told the reason.
     pub fn deny(&self, fingerprint: Fingerprint) {
-        let now = Instant::now();
-        let denied = Denied {
-            since: now,
-            told: None,
-        };
-        self.state().denied.entry(fingerprint).or_insert(denied);
+        self.state().denied.deny(fingerprint, Instant::now());
     }
 
     /// Cuts the connections of refused certificates whose time is over.
@@ -125,9 +104,9 @@ impl Devices {
             connections,
             ..
         } = &mut *state;
+        denied.expire(now);
         for (fingerprint, device) in devices {
-            let denied = denied.get(fingerprint);
-            if denied.is_some_and(|denied| denied.over(now)) {
+            if denied.ends(*fingerprint, now) {
                 *connections -= device.connections.len();
                 device.connections.clear();
             }

@@ -9,6 +9,7 @@
 //! A connection is silent while it waits for its client: for the handshake, a request, or the next request after an answer.
 
 mod buckets;
+mod denials;
 mod log;
 mod source;
 
@@ -17,6 +18,7 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 pub use buckets::{Buckets, Rate};
+pub use denials::Denials;
 pub use log::{Log, Report};
 pub use source::{Forwarded, Key, Keys, Prefix, keys};
 
