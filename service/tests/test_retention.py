@@ -71,6 +71,31 @@ async def test_cut_lines_are_in_their_export_and_the_rest_verifies(
     assert found["lines"] < len(left)
 
 
+async def test_the_exports_name_is_on_the_disk_before_a_line_is_cut(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await grow(world)
+    lines_at_sync: list[int] = []
+    sync_directory = retention._sync_directory
+
+    async def lines() -> int:
+        async with world.sessions() as session:
+            return await session.scalar(text("SELECT count(*) FROM audit_lines")) or 0
+
+    loop = asyncio.get_running_loop()
+
+    def synced(directory: Path) -> None:
+        assert directory == tmp_path
+        sync_directory(directory)
+        lines_at_sync.append(asyncio.run_coroutine_threadsafe(lines(), loop).result(30))
+
+    monkeypatch.setattr(retention, "_sync_directory", synced)
+    before = await lines()
+    await cut(world.settings, ago(40), tmp_path / "old.jsonl")
+    assert lines_at_sync == [before]
+    assert await lines() < before
+
+
 async def test_a_cut_does_not_reach_the_last_30_days_and_writes_over_no_file(
     world: World, tmp_path: Path
 ) -> None:

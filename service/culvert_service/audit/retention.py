@@ -160,7 +160,9 @@ async def _export(sessions: Sessions, ends: Mapping[int, int], file: Path) -> by
         raise ExportRefusedError(f"{file}: {error.strerror}") from None
     try:
         with os.fdopen(descriptor, "wb") as target:
-            return await _write(sessions, ends, target)
+            digest = await _write(sessions, ends, target)
+        await asyncio.to_thread(_sync_directory, file.parent)
+        return digest
     except BaseException as error:
         await asyncio.to_thread(file.unlink, missing_ok=True)
         if isinstance(error, OSError):
@@ -181,3 +183,12 @@ async def _write(sessions: Sessions, ends: Mapping[int, int], target: BinaryIO) 
 def _sync(file: BinaryIO) -> None:
     file.flush()
     os.fsync(file.fileno())
+
+
+def _sync_directory(directory: Path) -> None:
+    """A new file's name survives a power failure only when its directory is on the disk, too (fsync(2))."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
