@@ -306,6 +306,30 @@ async def test_a_wrong_method_gets_405_and_the_allowed_methods(
 
 
 @slow
+async def test_head_is_answered_like_get_without_content(world: World) -> None:
+    for path in (
+        "/api/v1/users",
+        "/api/v1/ca",
+        "/healthz",
+        "/docs",
+        "/openapi.json",
+        "/nowhere",
+        "/api/v1/events?view=dns",
+    ):
+        async with world.admin.stream("HEAD", path) as head, world.admin.stream("GET", path) as get:
+            assert head.status_code == get.status_code, path
+            assert head.headers.get("content-type") == get.headers.get("content-type"), path
+            assert await head.aread() == b""
+    assert (await world.anyone.head("/api/v1/users")).status_code == 401
+    counted = (await world.admin.get("/api/v1/metrics")).text
+    assert 'culvert_rest_calls_total{method="HEAD",route="/users",status="200"}' in counted
+    for path in ("/api/v1/enrolments", "/api/v1/users"):
+        answer = await world.admin.request("TRACE", path)
+        allowed = answer.headers["allow"].split(", ")
+        assert ("HEAD" in allowed) == ("GET" in allowed), path
+
+
+@slow
 async def test_every_answer_carries_the_browser_security_headers(world: World) -> None:
     named = {"Host": "culvert.corp.example:8443"}
     for path in (

@@ -83,11 +83,17 @@ def _endpoint(route: APIRoute | Mount, check: Check, prefix: str) -> Endpoint:
     return Endpoint(
         path,
         compile_path(path)[0],
-        frozenset(route.methods or ()),
+        _methods(route),
         check,
         LISTS if bulky else SMALL,
         reads=route.body_field is not None,
     )
+
+
+def _methods(route: APIRoute) -> frozenset[str]:
+    """HEAD is answered wherever GET is (RFC 9110 section 9.3.2)."""
+    methods = frozenset(route.methods or ())
+    return methods | {"HEAD"} if "GET" in methods else methods
 
 
 class Admission:
@@ -119,7 +125,23 @@ class Admission:
             body = await _body(request, endpoint)
         except ClientDisconnect:
             return
-        await self._app(scope, receive if body is None else _replayed(body, receive), send)
+        if body is not None:
+            receive = _replayed(body, receive)
+        if request.method == "HEAD":
+            await self._head(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _head(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer as GET. The server, for which the method stays HEAD, sends no content."""
+        as_get = {**scope, "method": "GET"}
+
+        async def told(message: Message) -> None:
+            # Metrics and traces read from the scope what the application has noted there.
+            scope.update({**as_get, "method": "HEAD"})
+            await send(message)
+
+        await self._app(as_get, receive, told)
 
     async def _endpoint(self, request: Request) -> Endpoint | None:
         """The request's endpoint; None for an unknown path. Raises CulvertError RATE_LIMITED or METHOD_NOT_ALLOWED."""
