@@ -3,7 +3,7 @@
     DIRECTORY/           0700: who can enter it may connect, so the server needs no password
       data/              the cluster; survives a kill -9 of server or owner by Postgres's own recovery
       .s.PGSQL.5432      the socket
-      log
+      log, log.1         at most _LOG_MAX bytes each, apart from what is written between two looks
       owner.lock         locked by the process that runs the server
 
     start ─► end what is left of the server before ─► run ─► ends by itself ─┐
@@ -49,6 +49,7 @@ _START_SECONDS = 300.0
 _OWNER_SECONDS = 10.0
 # Pauses before a restart: none after a run of _LONG_LIFE seconds, then doubled with each restart.
 _PAUSE_FIRST, _PAUSE_MAX, _LONG_LIFE = 0.25, 15.0, 30.0
+_LOG_MAX, _LOG_LOOK_SECONDS = 16 << 20, 60.0
 _SETTINGS = {
     "listen_addresses": "",
     "max_connections": "60",
@@ -71,6 +72,7 @@ class EmbeddedPostgres:
         self._processes = ClusterProcesses(self._data)
         self._server: asyncio.subprocess.Process | None = None
         self._supervision: asyncio.Task[None] | None = None
+        self._log_bounds: asyncio.Task[None] | None = None
         self._owned: int | None = None
 
     @property
@@ -113,14 +115,17 @@ class EmbeddedPostgres:
                 raise self._of_the_system(error) from error
             raise
         self._supervision = asyncio.create_task(self._supervise(), name="embedded Postgres")
+        self._log_bounds = asyncio.create_task(self._bound_log(), name="embedded Postgres' log")
 
     async def stop(self) -> None:
         """Fast shutdown: open transactions are rolled back, a checkpoint is written. Raises PostgresFailedError."""
         supervision, self._supervision = self._supervision, None
         if supervision is None:
             return
-        supervision.cancel()
-        await asyncio.wait([supervision])
+        tasks = [task for task in (supervision, self._log_bounds) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
         try:
             await self._processes.end(ORDERLY)
             if self._server is not None:
@@ -160,6 +165,23 @@ class EmbeddedPostgres:
             _log.error("the embedded Postgres ended, and is started again", extra={"status": status})
             pause = await self._launch_again(pause)
             _log.info("the embedded Postgres serves again")
+
+    async def _bound_log(self) -> None:
+        while True:
+            await asyncio.sleep(_LOG_LOOK_SECONDS)
+            try:
+                await asyncio.to_thread(self._rotate_log)
+            except OSError as error:
+                _log.error("the embedded Postgres' log is not rotated", extra={"why": error.strerror})
+
+    def _rotate_log(self) -> None:
+        """Postgres keeps its log open, in append mode: the log is copied and then emptied. Raises OSError."""
+        if self._log.stat().st_size <= _LOG_MAX:
+            return
+        with self._log.open("r+b") as log:
+            log.seek(-_LOG_MAX, os.SEEK_END)
+            self._log.with_suffix(".1").write_bytes(log.read(_LOG_MAX))
+            log.truncate(0)
 
     async def _launch_again(self, pause: float) -> float:
         """Try until the server runs, and log a repeated error once. Returns the pause before the next restart."""

@@ -152,6 +152,29 @@ async def test_the_next_server_waits_for_a_killed_servers_last_process(tmp_path:
 
 
 @slow
+async def test_the_servers_log_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    most = 10_000
+    monkeypatch.setattr(embedded, "_LOG_MAX", most)
+    monkeypatch.setattr(embedded, "_LOG_LOOK_SECONDS", 0.01)
+    directory = tmp_path / "pg"
+    log, earlier = directory / "log", directory / "log.1"
+    async with EmbeddedPostgres(directory):
+        connection = await connected(directory)
+        async with asyncio.timeout(60):
+            number = 0
+            while not earlier.exists() or number < 5 * most // 100:
+                number += 1
+                with suppress(asyncpg.UndefinedTableError):
+                    await connection.execute(f'TABLE "{number:090}"')
+            # The newest lines are kept.
+            last = f"{number:090}"
+            while log.stat().st_size > most or last not in log.read_text() + earlier.read_text():  # noqa: ASYNC110  there is no event to wait for
+                await asyncio.sleep(0.01)
+        assert earlier.stat().st_size <= most
+        await connection.close()
+
+
+@slow
 async def test_a_stopped_server_stays_stopped(tmp_path: Path) -> None:
     server = EmbeddedPostgres(tmp_path / "pg")
     await server.start()
