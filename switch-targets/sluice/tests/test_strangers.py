@@ -119,14 +119,13 @@ async def test_an_open_stream_outlives_a_flood(address: str, infrastructure: Aut
         assert (await controller.bid(2)).status.code == 0
 
 
-async def test_a_handshake_ends_in_three_seconds(sluice: Sluice) -> None:
-    def waits() -> float:
-        with socket.create_connection(("127.0.0.1", GRPC_PORT), 8) as idle:
-            begun = time.monotonic()
+async def test_a_handshake_that_does_not_end_is_ended_and_logged_with_its_limit(sluice: Sluice) -> None:
+    def waits() -> None:
+        with socket.create_connection(("127.0.0.1", GRPC_PORT), 60) as idle:
             assert idle.recv(1) == b""
-            return time.monotonic() - begun
 
-    assert 2.5 < await asyncio.to_thread(inside, SWITCH, waits) < 6
+    await asyncio.to_thread(inside, SWITCH, waits)
+    assert f"{CLIENTS}: 3 s" in sluice.log.read_text()
 
 
 class TestAllowedSources:
