@@ -9,7 +9,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Collection, Generator
 from pathlib import Path
 
 import dns.asyncquery
@@ -21,6 +21,8 @@ import dns.rcode
 import pytest
 from culvert_client.config import Endpoint
 from culvert_client.core import dns_wire
+from culvert_client.core.dns_wire import Kind, Question
+from culvert_client.stub import listener
 from culvert_client.stub.socket_owner import SocketOwner
 from culvert_client.stub.upstream import Upstream
 
@@ -106,6 +108,57 @@ async def test_garbage_on_the_port_harms_nobody(tmp_path: Path) -> None:
         answer = await daemon.ask(WIKI)
         assert answer.rcode() == dns.rcode.NOERROR
         assert answer.answer
+
+
+class _Failing:
+    """Answers with the query itself, after so many faults."""
+
+    def __init__(self, faults: int, kind: Kind) -> None:
+        self.faults = faults
+        self._kind = kind
+
+    def sort(self, query: bytes) -> Question:
+        return Question(self._kind, WIKI)
+
+    def owners(self) -> Collection[int]:
+        return ()
+
+    def resolve(self, query: bytes, question: Question, answer: Callable[[bytes | None], None]) -> None:
+        self.faults -= 1
+        if self.faults >= 0:
+            raise RuntimeError("a fault of the resolver")
+        answer(query)
+
+
+@pytest.mark.parametrize("kind", [Kind.FORWARD, Kind.HOLD])
+async def test_a_fault_of_the_resolver_takes_no_place_for_good(
+    monkeypatch: pytest.MonkeyPatch, kind: Kind
+) -> None:
+    places = 4
+    for name in ("UDP_QUERIES", "WAITING_FOR_TUNNELS"):
+        monkeypatch.setattr(listener, name, places)
+    for name in ("UDP_RESERVED", "WAITING_RESERVED"):
+        monkeypatch.setattr(listener, name, 0)
+    loop, faults = asyncio.get_running_loop(), list[str]()
+    loop.set_exception_handler(lambda _, context: faults.append(str(context["exception"])))
+    resolver, port = _Failing(2 * places, kind), free_port()
+    stub = listener.Listener(resolver, resolver)
+    await stub.open(Endpoint("127.0.0.1", port))
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.setblocking(False)
+            sender.connect(("127.0.0.1", port))
+            async with asyncio.timeout(10):
+                for count in range(1, 2 * places + 1):
+                    sender.send(QUERY)
+                    while len(faults) < count:  # noqa: ASYNC110  there is no event to wait for
+                        await asyncio.sleep(0.01)
+                sender.send(QUERY)
+                assert await loop.sock_recv(sender, 512) == QUERY
+    finally:
+        await stub.close()
+        loop.set_exception_handler(None)
+    assert faults == ["a fault of the resolver"] * (2 * places)
 
 
 @pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])

@@ -110,22 +110,33 @@ class Listener:
         # A query that is dropped is not parsed.
         if self._asks_too_fast(uid) or not self._udp.take(uid):
             return
-        question = self._resolver.sort(query)
-        places = self._udp
-        if question.kind is Kind.HOLD:
-            self._udp.give_back(uid)
-            places = self._tunnels
-            if not places.take(uid):
-                return
+        taken: Places | None = self._udp
+
+        def give_back() -> None:
+            nonlocal taken
+            if taken is not None:
+                taken.give_back(uid)
+                taken = None
 
         def answer(reply: bytes | None) -> None:
-            places.give_back(uid)
+            give_back()
             # Whoever asked may have gone, and asks again if not.
             if reply is not None:
                 with suppress(OSError):
                     datagrams.sendto(dns_wire.fitted(reply, query), sender)
 
-        self._resolver.resolve(query, question, answer)
+        try:
+            question = self._resolver.sort(query)
+            if question.kind is Kind.HOLD:
+                give_back()
+                if not self._tunnels.take(uid):
+                    return
+                taken = self._tunnels
+            self._resolver.resolve(query, question, answer)
+        except BaseException:
+            # The event loop logs the fault. Each would otherwise cost its user a place for good.
+            give_back()
+            raise
 
     def _asks_too_fast(self, uid: int | None) -> bool:
         now = asyncio.get_running_loop().time()
