@@ -9,7 +9,10 @@ import json
 import logging
 import re
 import resource
+import socket
 import ssl
+import sys
+import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -292,6 +295,82 @@ async def test_a_client_that_disconnects_ends_the_work_of_its_request(world: Wor
     writer.transport.abort()
     async with asyncio.timeout(PATIENCE_SECONDS):
         await asyncio.wait(serving)
+
+
+_CONNECTS = """
+import socket, sys
+held = [socket.create_connection(("127.0.0.1", int(sys.argv[1]))) for _ in range(int(sys.argv[2]))]
+print("connected", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.slow
+async def test_without_descriptors_the_front_pauses_and_then_accepts_again(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    def told() -> list[logging.LogRecord]:
+        return [it for it in caplog.records if it.getMessage().startswith("connections not accepted")]
+
+    assert (await world.admin.get("/api/v1/users")).status_code == 200
+    port, (soft, hard) = address(world.settings.rest_listen)[1], resource.getrlimit(resource.RLIMIT_NOFILE)
+    stranger = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", _CONNECTS, str(port), "60"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert stranger.stdin is not None
+    assert stranger.stdout is not None
+    began = time.monotonic()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (open_files() + 4, hard))
+    try:
+        assert await stranger.stdout.readline() == b"connected\n"
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not told():  # noqa: ASYNC110  there is no event to wait for
+                await asyncio.sleep(0.01)
+        # Time for many attempts, if there were no pause between two of them.
+        await asyncio.sleep(1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        stranger.stdin.close()
+        await stranger.wait()
+    reader, writer = await connected(world)
+    writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    assert b"200 OK" in await reader.read()
+    writer.close()
+    async with asyncio.timeout(90):
+        while not told()[-1].getMessage().endswith("has ended"):  # noqa: ASYNC110  there is no event to wait for
+            await asyncio.sleep(0.1)
+    assert len(told()) <= 3
+    attempts = sum(vars(record)["count"] for record in told())
+    assert attempts <= 10 * (time.monotonic() - began) + 1
+
+
+@pytest.mark.slow
+async def test_a_client_that_reads_nothing_of_an_answer_is_cut_off(world: World) -> None:
+    plain = socket.socket()
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    plain.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(plain, address(world.settings.rest_listen))
+    tls = ssl.create_default_context(cafile=str(world.settings.state_dir / "infrastructure-ca.pem"))
+    reader, writer = await asyncio.open_connection(
+        sock=plain, ssl=tls, server_hostname="127.0.0.1", limit=4096
+    )
+    local = plain.getsockname()[1]
+
+    def open_at_the_server() -> bool:
+        """A socket that no process has any more is listed with inode 0."""
+        rows = [row.split() for row in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        return any(row[2].endswith(f":{local:04X}") and row[9] != "0" for row in rows)
+
+    writer.write(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 60)
+    assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+    # The transport reads no more than its limit while nobody reads here.
+    assert open_at_the_server()
+    async with asyncio.timeout(90):
+        while open_at_the_server():  # noqa: ASYNC110  there is no event to wait for
+            await asyncio.sleep(0.1)
+    writer.transport.abort()
 
 
 def test_as_many_connections_as_the_process_may_have() -> None:
