@@ -12,7 +12,7 @@ def write(path: Path, data: bytes) -> None:
     """Replaces the file."""
     fresh = _fresh(path, data)
     fresh.replace(path)
-    _sync_directory(path.parent)
+    sync_directory(path.parent)
 
 
 def write_all(directory: Path, files: Mapping[str, bytes]) -> None:
@@ -28,7 +28,7 @@ def read_or_make(path: Path, make: Callable[[], bytes]) -> bytes:
         fresh = _fresh(path, make())
         try:
             os.link(fresh, path)
-            _sync_directory(path.parent)
+            sync_directory(path.parent)
         except FileExistsError:
             pass
         finally:
@@ -45,7 +45,8 @@ def _fresh(path: Path, data: bytes) -> Path:
     return fresh
 
 
-def _sync_directory(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
+    """A new file survives a power failure only when its directory is on the disk, too (fsync(2)). Raises OSError."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -11,6 +11,7 @@ from pathlib import Path
 import long_log
 import pytest
 from culvert_db import AuditCut
+from culvert_service import private_files
 from culvert_service.audit import retention
 from culvert_service.audit.command import cut, verify
 from culvert_service.audit.cut import CutKey
@@ -76,7 +77,7 @@ async def test_the_exports_name_is_on_the_disk_before_a_line_is_cut(
 ) -> None:
     await grow(world)
     lines_at_sync: list[int] = []
-    sync_directory = retention._sync_directory
+    sync_directory = private_files.sync_directory
 
     async def lines() -> int:
         async with world.sessions() as session:
@@ -89,7 +90,7 @@ async def test_the_exports_name_is_on_the_disk_before_a_line_is_cut(
         sync_directory(directory)
         lines_at_sync.append(asyncio.run_coroutine_threadsafe(lines(), loop).result(30))
 
-    monkeypatch.setattr(retention, "_sync_directory", synced)
+    monkeypatch.setattr(private_files, "sync_directory", synced)
     before = await lines()
     await cut(world.settings, ago(40), tmp_path / "old.jsonl")
     assert lines_at_sync == [before]

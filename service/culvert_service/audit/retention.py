@@ -17,6 +17,7 @@ from typing import BinaryIO
 from culvert_db import AuditCut, AuditLine, Sessions
 from sqlalchemy import delete, text
 
+from culvert_service import private_files
 from culvert_service.audit import repository, verifier
 from culvert_service.audit.cut import CutKey
 from culvert_service.audit.export import jsonl
@@ -161,7 +162,7 @@ async def _export(sessions: Sessions, ends: Mapping[int, int], file: Path) -> by
     try:
         with os.fdopen(descriptor, "wb") as target:
             digest = await _write(sessions, ends, target)
-        await asyncio.to_thread(_sync_directory, file.parent)
+        await asyncio.to_thread(private_files.sync_directory, file.parent)
         return digest
     except BaseException as error:
         await asyncio.to_thread(file.unlink, missing_ok=True)
@@ -183,12 +184,3 @@ async def _write(sessions: Sessions, ends: Mapping[int, int], target: BinaryIO) 
 def _sync(file: BinaryIO) -> None:
     file.flush()
     os.fsync(file.fileno())
-
-
-def _sync_directory(directory: Path) -> None:
-    """A new file's name survives a power failure only when its directory is on the disk, too (fsync(2))."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
