@@ -15,6 +15,8 @@ from culvert_proto.private_memory import keep_memory_private
 
 from culvert_client import config
 from culvert_client.backend import open_datapath
+from culvert_client.closed import blocked_on_disk
+from culvert_client.core.client_events import Desired
 from culvert_client.enrolments import Enrolments
 from culvert_client.local.front import Front
 from culvert_client.loop import Daemon
@@ -26,15 +28,15 @@ async def _serve(settings: config.Config) -> None:
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    # First: should it fail, what a crash has left blocked stays so.
-    enrolments = Enrolments(settings.state_dir)
     path = await open_datapath(settings)
-    try:
-        untouched = settings.dns_upstream or settings.dns_mode is config.DnsMode.WATCH
-        dns = None if untouched else SystemDns(settings.dns_listen, settings.state_dir)
-        await Daemon(settings, enrolments, path, dns).run(stopped)
-    finally:
-        await path.close()
+    # First, and from what can be read: what is protected is blocked whatever the rest of the start comes to.
+    await path.apply(Desired(blocked_on_disk(settings.state_dir, settings.public_prefixes)))
+    enrolments = Enrolments(settings.state_dir)
+    untouched = settings.dns_upstream or settings.dns_mode is config.DnsMode.WATCH
+    dns = None if untouched else SystemDns(settings.dns_listen, settings.state_dir)
+    await Daemon(settings, enrolments, path, dns).run(stopped)
+    # Only after a stop that was asked for: a datapath that is not closed goes on blocking after the process.
+    await path.close()
 
 
 async def _clean_up(settings: config.Config) -> None:

@@ -7,11 +7,11 @@ A state directory for one organisation has at its top what 1/ has: it is copied,
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
-from culvert_client.state_dir import KEPT, Identity, StateDir, write_private
+from culvert_client.state_dir import KEPT, Identity, StateDir
+from culvert_client.state_file import copy_of, remove, sync_directory, write_private
 
 _FIRST = 1
 
@@ -42,7 +42,7 @@ class Enrolments:
         StateDir(fresh).keep_identity(identity)
         number = max(self.all()) + 1
         fresh.rename(self._path / str(number))
-        self._sync()
+        sync_directory(self._path)
         return number, StateDir(self._path / str(number))
 
     def remove(self, number: int) -> None:
@@ -55,12 +55,13 @@ class Enrolments:
     def _take_over(self, top: Path) -> None:
         identity = self._top.identity()
         there = {number: state.identity() for number, state in self._there().items()}
-        if identity is None and (there or not (top / "profile.json").exists()):
+        profile = top / "profile.json"
+        if identity is None and (there or not (profile.exists() or copy_of(profile).exists())):
             return
         if identity is None or identity not in there.values():
             self._copy(top, identity, there)
         for name in KEPT:
-            (top / name).unlink(missing_ok=True)
+            remove(top / name)
         # Last: as long as it is there, this is not finished.
         for name in filter(lambda it: (top / it).exists(), ("identity-old", "identity")):
             (top / name).rename(self._path / f".gone-{name}")
@@ -71,9 +72,9 @@ class Enrolments:
         copy = StateDir(fresh)
         if identity is not None:
             copy.keep_renewed(identity)
-        for name in KEPT:
-            if (top / name).exists():
-                write_private(fresh / name, (top / name).read_bytes(), durable=True)
+        for file in (it for name in KEPT for it in (top / name, copy_of(top / name))):
+            if file.exists():
+                write_private(fresh / file.name, file.read_bytes(), durable=True)
         same = (
             number for number, it in there.items() if it and identity and it.controller == identity.controller
         )
@@ -81,11 +82,4 @@ class Enrolments:
         if number in there:
             (self._path / str(number)).rename(self._path / f".gone-{number}")
         fresh.rename(self._path / str(number))
-        self._sync()
-
-    def _sync(self) -> None:
-        directory = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        sync_directory(self._path)

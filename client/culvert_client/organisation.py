@@ -22,10 +22,11 @@ from typing import Protocol
 
 from culvert_proto import CulvertError, Reason, local_pb2
 
+from culvert_client.closed import kept
 from culvert_client.config import Config
 from culvert_client.controller.calls import begin
 from culvert_client.controller.connection import Connection
-from culvert_client.controller.messages import check_claims, kept_profile
+from culvert_client.controller.messages import check_claims
 from culvert_client.controller.surroundings import surroundings
 from culvert_client.core import tunnel_events as tunnel
 from culvert_client.core.activity import Activity, Log
@@ -98,24 +99,28 @@ class Organisation:
         self.number = number
         self._state, self._host = state, host
         identity = state.identity()
-        kept = kept_profile(state.profile())
-        answers = state.consent()
+        found = kept(state, host.settings.public_prefixes)
+        answers = found.consent
         if answers is None:
-            answers = already_agreed(kept)
+            answers = already_agreed(found.profile)
             if identity is not None:
                 self._keep(lambda it=answers: state.keep_consent(it))
         self.consent = replace(answers, allowed=host.settings.public_prefixes)
         self.client = Client(
-            self.consent.applied(kept),
+            found.profile,
             state.gateway(),
             state.tunnels() if identity else {},
             state.paused_until(),
         )
+        for fault in found.faults:
+            log.error("%s", fault)
+            self.client.unreadable = fault
         self.latencies = Latencies(host.ways.reach)
         self._tasks = Tasks()
         self.connection = Connection(
             state,
-            identity,
+            # A library that is given a damaged certificate or key ends the process.
+            None if found.identity_is_damaged else identity,
             self.client,
             self.post,
             self._tasks.start,
@@ -205,7 +210,7 @@ class Organisation:
     def _keep(self, write: Callable[[], None]) -> None:
         try:
             write()
-        except OSError as error:
+        except (OSError, CulvertError) as error:
             # A full disk must not stop a tunnel.
             log.error("the state directory cannot be written: %s", error)
 

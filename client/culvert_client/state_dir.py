@@ -6,25 +6,31 @@ tunnels.json    name → tunnel id of what the controller holds for this device
 gateway         the pinned gateway
 paused          until when, in Unix seconds
 consent.json    the person's answers: which public networks the organisation may carry, and which not
+
+profile.json and consent.json decide what is blocked: each has a checksum and a copy beside it (state_file.py).
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from culvert_proto import agent_pb2
 from google.protobuf import json_format
 
+from culvert_client import state_file
 from culvert_client.core.consent import Consent
 from culvert_client.core.grant import TunnelId
+from culvert_client.state_file import sync_directory, unreadable, write_private
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +55,14 @@ KEPT = ("profile.json", "tunnels.json", "gateway", "paused", "consent.json")
 
 
 class StateDir:
-    """Raises OSError when the directory cannot be used. What is unreadable inside counts as absent."""
+    """Raises OSError when the directory cannot be used. Unless `made`, nothing is written before the first `keep_`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, made: bool = True) -> None:
         self._path = path
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.chmod(0o700)
+        if made:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if path.stat().st_mode & 0o777 != 0o700:
+                path.chmod(0o700)
 
     def identity(self) -> Identity | None:
         directory = self._path / "identity"
@@ -72,7 +80,7 @@ class StateDir:
         """Replace the identity, and forget what belonged to the one before."""
         self.keep_renewed(identity)
         for name in KEPT:
-            (self._path / name).unlink(missing_ok=True)
+            state_file.remove(self._path / name)
         # A missing file would mean an enrolment from before persons were asked, with consent to all that it has.
         self.keep_consent(Consent())
 
@@ -89,16 +97,43 @@ class StateDir:
             shutil.rmtree(old, ignore_errors=True)
             current.rename(old)
         fresh.rename(current)
+        sync_directory(self._path)
         shutil.rmtree(old, ignore_errors=True)
 
+    def check_identity(self) -> None:
+        """Raises CulvertError STATE_UNREADABLE, which names the file, unless the identity is whole or there is none."""
+        directory = next(
+            (it for it in (self._path / "identity", self._path / "identity-old") if it.exists()), None
+        )
+        if directory is None:
+            return
+        parsers: dict[str, Callable[[bytes], object]] = {
+            _FACTS: json.loads,
+            "device.pem": x509.load_pem_x509_certificate,
+            "ca.pem": x509.load_pem_x509_certificate,
+            "device.key": lambda pem: load_pem_private_key(pem, None),
+        }
+        for name, parse in parsers.items():
+            try:
+                parse((directory / name).read_bytes())
+            except OSError as error:
+                raise unreadable(directory / name, error.strerror or "it cannot be read") from None
+            except (ValueError, TypeError, UnsupportedAlgorithm):
+                raise unreadable(directory / name, "it is damaged") from None
+        if self.identity() is None:
+            raise unreadable(directory / _FACTS, "a different version wrote it")
+
+    @property
+    def profile_path(self) -> Path:
+        return self._path / "profile.json"
+
     def profile(self) -> agent_pb2.Profile | None:
-        try:
-            return json_format.Parse((self._path / "profile.json").read_text(), agent_pb2.Profile())
-        except (OSError, json_format.ParseError, UnicodeDecodeError):
-            return None
+        """Raises CulvertError STATE_UNREADABLE: what is protected is not known then."""
+        return state_file.read(self.profile_path, _profile)
 
     def keep_profile(self, profile: agent_pb2.Profile) -> None:
-        self._replace("profile.json", json_format.MessageToJson(profile).encode())
+        """Raises CulvertError STATE_UNREADABLE for the file of a newer version, which is kept."""
+        state_file.write(self.profile_path, json_format.MessageToJson(profile).encode())
 
     def tunnels(self) -> dict[str, TunnelId]:
         try:
@@ -133,20 +168,16 @@ class StateDir:
             (self._path / "paused").unlink(missing_ok=True)
 
     def consent(self) -> Consent | None:
-        """The person's answers. None without a file (from before persons were asked); an unreadable file has no answers."""
-        try:
-            stored: dict[str, Any] = json.loads((self._path / "consent.json").read_text())
-            agreed, declined = (frozenset(map(ip_network, stored[name])) for name in ("agreed", "declined"))
-            return Consent(agreed, declined)
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, TypeError, KeyError):
-            return Consent()
+        """The person's answers. None without a file (from before persons were asked).
+
+        Raises CulvertError STATE_UNREADABLE.
+        """
+        return state_file.read(self._path / "consent.json", _consent)
 
     def keep_consent(self, consent: Consent) -> None:
         answers = {"agreed": consent.agreed, "declined": consent.declined}
         stored = {name: sorted(map(str, prefixes)) for name, prefixes in answers.items()}
-        self._replace("consent.json", json.dumps(stored).encode())
+        state_file.write(self._path / "consent.json", json.dumps(stored).encode())
 
     def _replace(self, name: str, content: bytes) -> None:
         fresh = self._path / f".{name}.new"
@@ -155,11 +186,14 @@ class StateDir:
         fresh.replace(self._path / name)
 
 
-def write_private(path: Path, content: bytes, *, durable: bool = False) -> None:
-    """A file that is not there yet, 0600; `durable` outlives a power cut."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        if durable:
-            file.flush()
-            os.fsync(file.fileno())
+def _profile(content: bytes) -> agent_pb2.Profile:
+    try:
+        return json_format.Parse(content.decode(), agent_pb2.Profile(), ignore_unknown_fields=True)
+    except json_format.ParseError:
+        raise ValueError from None
+
+
+def _consent(content: bytes) -> Consent:
+    stored: dict[str, Any] = json.loads(content)
+    agreed, declined = (frozenset(map(ip_network, stored[name])) for name in ("agreed", "declined"))
+    return Consent(agreed, declined)

@@ -135,7 +135,7 @@ def test_the_identity_is_private_and_replaces_what_was_there(tmp_path: Path) -> 
     assert state.tunnels() == {}
 
 
-def test_what_was_remembered_comes_back_and_garbage_counts_as_nothing(tmp_path: Path) -> None:
+def test_what_was_remembered_comes_back_and_a_damaged_profile_is_an_error(tmp_path: Path) -> None:
     state = StateDir(tmp_path)
     profile = agent_pb2.Profile(user="alice", protected_prefixes=["10.20.0.0/16"])
     state.keep_profile(profile)
@@ -144,7 +144,10 @@ def test_what_was_remembered_comes_back_and_garbage_counts_as_nothing(tmp_path: 
     assert (state.profile(), state.tunnels(), state.gateway()) == (profile, {"wiki": "t1"}, "gw")
     for name in ("profile.json", "tunnels.json", "gateway"):
         (tmp_path / name).write_bytes(b"\xff[")
-    assert (state.profile(), state.tunnels(), state.gateway()) == (None, {}, "")
+    assert (state.profile(), state.tunnels(), state.gateway()) == (profile, {}, "")
+    (tmp_path / "profile.json.copy").write_bytes(b"")
+    with pytest.raises(CulvertError, match=r"profile\.json"):
+        state.profile()
 
 
 def a_pair(**changes: object) -> agent_pb2.SaPair:

@@ -53,7 +53,7 @@ def test_a_private_prefix_needs_no_answer_and_a_partly_public_one_does() -> None
         assert not nobody.permits(ip_network(prefix)), prefix
 
 
-def test_answers_are_read_back_and_unreadable_ones_count_as_none(tmp_path: Path) -> None:
+def test_answers_are_read_back_and_unreadable_ones_are_an_error(tmp_path: Path) -> None:
     state = StateDir(tmp_path)
     assert state.consent() is None
     given = Consent(frozenset(nets(PUBLIC, "2606:4700::/32")), frozenset(nets(WIDER)))
@@ -66,8 +66,12 @@ def test_answers_are_read_back_and_unreadable_ones_count_as_none(tmp_path: Path)
         b'{"agreed": 1, "declined": []}',
         b'{"agreed": ["x"], "declined": []}',
     ):
+        state.keep_consent(given)
         (tmp_path / "consent.json").write_bytes(garbage)
-        assert state.consent() == Consent()
+        assert state.consent() == given
+        (tmp_path / "consent.json.copy").write_bytes(garbage)
+        with pytest.raises(CulvertError, match=r"consent\.json"):
+            state.consent()
 
 
 class Offer:
@@ -205,7 +209,8 @@ async def test_roots_settings_permit_public_networks_without_a_question(offer: O
 async def test_an_enrolment_without_a_file_of_answers_keeps_its_networks(offer: Offer) -> None:
     async with offer.lab.serving(), offer.lab.daemon() as daemon:
         await offer.lab.enroll(daemon)
-    (daemon.settings.state_dir / FIRST / "consent.json").unlink()
+    for name in ("consent.json", "consent.json.copy"):
+        (daemon.settings.state_dir / FIRST / name).unlink()
     async with offer.lab.serving(offer.controller.port), offer.lab.daemon() as daemon:
         assert blocked(daemon) == {PRIVATE, PUBLIC}
         await daemon.until(lambda status: status.state == local_pb2.STATE_NEEDS_CODE)

@@ -77,6 +77,34 @@ process.terminate()
 assert process.wait() == 0
 assert resolv.read_text() == BEFORE and look_up() and not blocked()
 assert sorted(it.name for it in (here / "state").iterdir()) == ["organisations"]
+
+# A start that fails blocks what is protected, and it stays blocked after the process has ended.
+import socket
+def fails(word):
+    ended = subprocess.run(daemon, capture_output=True, text=True)
+    assert ended.returncode == 1 and word in ended.stderr and "Traceback" not in ended.stderr, ended.stderr
+    assert blocked(), ended.stderr
+    clean_up("success")
+    assert not blocked() and resolv.read_text() == BEFORE
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken, socket.socket() as taken_too:
+    taken.bind(("127.0.0.1", 53)), taken_too.bind(("127.0.0.1", 53))
+    fails("53")
+subprocess.run(["mount", "--bind", str(here / "state"), str(here / "state")], check=True)
+subprocess.run(["mount", "-o", "remount,bind,ro", str(here / "state")], check=True)
+ended = subprocess.run(daemon, capture_output=True, text=True)
+assert ended.returncode == 1 and str(here / "state") in ended.stderr and "Traceback" not in ended.stderr, ended.stderr
+assert blocked()
+subprocess.run(["umount", str(here / "state")], check=True)
+clean_up("success")
+assert not blocked() and resolv.read_text() == BEFORE and look_up()
+
+# A note of what was before that is damaged costs nothing: its copy is read.
+process = start()
+process.kill(), process.wait()
+(here / "state/dns-before.json").write_bytes(b"")
+clean_up("signal")
+assert resolv.read_text() == BEFORE and look_up() and blocked()
+clean_up("success")
 print("done")
 """
 

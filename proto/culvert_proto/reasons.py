@@ -116,6 +116,7 @@ class Reason(enum.IntEnum):
     HANDSHAKE_REFUSED = error_pb2.REASON_HANDSHAKE_REFUSED
     GATEWAY_SILENT = error_pb2.REASON_GATEWAY_SILENT
     RENEWAL_TOO_LATE = error_pb2.REASON_RENEWAL_TOO_LATE
+    STATE_UNREADABLE = error_pb2.REASON_STATE_UNREADABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -503,6 +504,12 @@ CATALOGUE: dict[Reason, Entry] = {
     Reason.RENEWAL_TOO_LATE: Entry(
         "This computer's certificate expired more than {days} days ago.",
         "Ask your administrator for a new invitation and enrol again.",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
+    ),
+    Reason.STATE_UNREADABLE: Entry(
+        "The file {path} cannot be read: {why}. What it protects stays blocked.",
+        "Restore the file, or ask your administrator for a new invitation and enrol again.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
     ),

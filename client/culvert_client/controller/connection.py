@@ -103,8 +103,8 @@ class Connection:
             profile = await accepted_profile(event.profile, agent, self._client.profile, self._neighbourhood)
             try:
                 self._state.keep_profile(event.profile)
-            except OSError as error:
-                # A full disk must not stop a tunnel.
+            except (OSError, CulvertError) as error:
+                # A full disk, or a newer version's file, must not stop a tunnel.
                 log.error("the profile cannot be kept: %s", error)
             return ProfileReceived(profile)
         # None of them: an event of a newer controller.

@@ -124,11 +124,8 @@ async def check_claims(
 
 
 def kept_profile(kept: agent_pb2.Profile | None) -> profile.Profile:
-    """The last one known; codes are asked of the controller again."""
-    try:
-        return profile.Profile() if kept is None else profile_from(kept).with_code(0)
-    except CulvertError:
-        return profile.Profile()
+    """The last one known; codes are asked of the controller again. Raises CulvertError CONTROLLER_INVALID."""
+    return profile.Profile() if kept is None else profile_from(kept).with_code(0)
 
 
 def event_from(message: agent_pb2.WatchResponse) -> TunnelLost | TunnelMoves | SaExpiring | None:

@@ -90,6 +90,8 @@ class Client:
         self.gateway = gateway
         self.paused_until = paused_until
         self.controller_error: CulvertError | None = None
+        # A file of the state directory that cannot be read, until the controller or an enrolment replaces it.
+        self.unreadable: CulvertError | None = None
         self.connected = False
         self.clicks = Clicks()
         self.drops: Mapping[TunnelId, Mapping[str, int]] = {}
@@ -190,6 +192,7 @@ class Client:
                 return self._datapath_answered(number, error, now)
             case ProfileReceived(profile):
                 self.profile, self.connected, self.controller_error = profile, True, None
+                self.unreadable = None
                 self._faults.cure(_CONTROLLER)
                 self._faults.controller_back()
                 return self._to_tunnels(tunnel.ControllerBack(), now)
@@ -411,6 +414,7 @@ class Client:
         old = self.profile
         self.profile = Profile(managed_zones=old.managed_zones, protected_prefixes=old.protected_prefixes)
         self.connected, self.controller_error, self._faults = False, None, Faults()
+        self.unreadable = None
         for fqdn, machine in self.machines.items():
             # Their calls went with the connection: no answer will come.
             if isinstance(machine.state, Opening):

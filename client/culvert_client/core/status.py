@@ -38,6 +38,7 @@ def status_of(
     profile, error = client.profile, client.last_error
     if not client.connected and client.controller_error is not None:
         error = client.controller_error
+    error = client.unreadable or error
     return local_pb2.Status(
         state=_state(client, enrolled=controller is not None, unix_now=epoch + now),
         user=profile.user,

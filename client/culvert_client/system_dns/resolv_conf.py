@@ -8,6 +8,7 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from culvert_client import state_file
 from culvert_client.system_dns.choice import MARK, Way, name_servers, pointed_at
 
 _MODE = 0o644
@@ -35,22 +36,21 @@ class Records:
         self._path = state_dir / "dns-before.json"
 
     def read(self) -> Record | None:
-        try:
-            stored = json.loads(self._path.read_text())
-            return Record(Way(stored["way"]), Before(**stored["before"]))
-        except FileNotFoundError:
-            return None
-        except (ValueError, KeyError, TypeError):
-            # It was renamed into its place whole: only another program makes it unreadable.
-            return Record(Way.FILE, Before())
+        """Raises CulvertError STATE_UNREADABLE: what is to be undone is not known then, so nothing is."""
+        return state_file.read(self._path, _record)
 
     def keep(self, record: Record) -> None:
         stored = {"way": record.way.value, "before": asdict(record.before)}
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _put(self._path, json.dumps(stored), 0o600)
+        state_file.write(self._path, json.dumps(stored).encode())
 
     def drop(self) -> None:
-        self._path.unlink(missing_ok=True)
+        state_file.remove(self._path)
+
+
+def _record(content: bytes) -> Record:
+    stored = json.loads(content)
+    return Record(Way(stored["way"]), Before(**stored["before"]))
 
 
 class ResolvConf:

@@ -138,6 +138,7 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """A tunnel is up, and its gateway does not answer."""
     REASON_RENEWAL_TOO_LATE: _Reason.ValueType  # 148
     """The certificate expired longer ago than a device may renew it with a code."""
+    REASON_STATE_UNREADABLE: _Reason.ValueType  # 160
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
     """A typed refusal or fault. Numbers are stable for ever; a client that meets an unknown one shows the texts it was sent.
@@ -255,6 +256,7 @@ REASON_GATEWAY_SILENT: Reason.ValueType  # 147
 """A tunnel is up, and its gateway does not answer."""
 REASON_RENEWAL_TOO_LATE: Reason.ValueType  # 148
 """The certificate expired longer ago than a device may renew it with a code."""
+REASON_STATE_UNREADABLE: Reason.ValueType  # 160
 Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 @_typing.final

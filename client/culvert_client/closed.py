@@ -1,0 +1,111 @@
+"""What is blocked before the controller answers, from the files alone: nothing is written, and nothing is asked.
+
+profile.json ─┬─ read ───────► its prefixes, public ones with the person's answers
+              ├─ not there ──► none: this computer never had a profile
+              └─ unreadable ─► all private networks, but for the name servers and the controller
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from ipaddress import IPv4Network, IPv6Network, ip_address
+from pathlib import Path
+
+from culvert_proto import CulvertError
+
+from culvert_client.controller.messages import kept_profile
+from culvert_client.core.consent import Consent, already_agreed
+from culvert_client.core.grant import Address, Network
+from culvert_client.core.profile import Profile
+from culvert_client.state_dir import StateDir
+from culvert_client.state_file import unreadable
+from culvert_client.system_dns.choice import name_servers
+
+# What an intranet is made of (RFC 1918, RFC 6598, RFC 4193).
+_INTRANETS: tuple[Network, ...] = (
+    *map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")),
+    IPv6Network("fc00::/7"),
+)
+_RESOLV_CONFS = ("etc/resolv.conf", "run/systemd/resolve/resolv.conf", "run/NetworkManager/resolv.conf")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """`profile` is what to block. `consent` is None from before persons were asked. `faults` name unreadable files."""
+
+    profile: Profile
+    consent: Consent | None
+    faults: tuple[CulvertError, ...]
+    identity_is_damaged: bool
+
+
+def kept(state: StateDir, allowed: tuple[Network, ...] = ()) -> Kept:
+    """`allowed` as in Consent."""
+    faults: list[CulvertError] = []
+    try:
+        profile = kept_profile(state.profile())
+    except CulvertError as error:
+        named = "path" in error.fields
+        faults.append(error if named else unreadable(state.profile_path, "its content cannot be used"))
+        profile = _unknown(state)
+    try:
+        consent = state.consent()
+        answers = already_agreed(profile) if consent is None else consent
+    except CulvertError as error:
+        faults.append(error)
+        # What may have been agreed to stays blocked. No tunnel carries it before the person is asked again.
+        answers, consent = already_agreed(profile), Consent()
+    damaged = False
+    try:
+        state.check_identity()
+    except CulvertError as error:
+        faults.append(error)
+        damaged = True
+    return Kept(replace(answers, allowed=allowed).applied(profile), consent, tuple(faults), damaged)
+
+
+def blocked_on_disk(state_dir: Path, allowed: tuple[Network, ...] = ()) -> frozenset[Network]:
+    """Of all organisations, and of what an earlier version left."""
+    try:
+        found = [it for it in (state_dir / "organisations").iterdir() if it.name.isdecimal()]
+    except FileNotFoundError:
+        found = []
+    except OSError:
+        return frozenset(_INTRANETS)
+    states = [StateDir(it, made=False) for it in (state_dir, *found)]
+    return frozenset(prefix for it in states for prefix in kept(it, allowed).profile.protected_prefixes)
+
+
+def _unknown(state: StateDir) -> Profile:
+    spared = set(_name_servers(Path("/")))
+    if (identity := state.identity()) is not None:
+        with suppress(ValueError):
+            spared.add(ip_address(identity.agent_address.rpartition(":")[0].strip("[]")))
+    return Profile(protected_prefixes=tuple(_without(_INTRANETS, spared)))
+
+
+def _name_servers(root: Path) -> Iterable[Address]:
+    """Of the network, as far as files name them: without them the controller's name leads nowhere."""
+    texts: list[str] = []
+    for name in _RESOLV_CONFS:
+        with suppress(OSError):
+            texts.append((root / name).read_text(errors="replace"))
+    for text in texts:
+        for host in name_servers(text):
+            with suppress(ValueError):
+                yield ip_address(host)
+
+
+def _without(prefixes: Iterable[Network], spared: Iterable[Address]) -> Iterable[Network]:
+    left = list(prefixes)
+    for address in spared:
+        left = [part for it in left for part in (_around(it, address) if address in it else (it,))]
+    return left
+
+
+def _around(prefix: Network, address: Address) -> Iterable[Network]:
+    if isinstance(prefix, IPv4Network):
+        return prefix.address_exclude(IPv4Network(address))
+    return prefix.address_exclude(IPv6Network(address))

@@ -1,0 +1,118 @@
+"""One file of the state directory: whole over a power cut, with a checksum, a format version and a second copy.
+
+ culvert-state 1 <SHA-256 of the content, hex>\\n<content>
+
+A file without that first line is from a version before it, and is its content. The second copy is written after the
+first, so that one of the two is whole at any moment. A file that cannot be read is never taken for a missing one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from culvert_proto import CulvertError, Reason
+
+_MAGIC = b"culvert-state "
+_FORMAT = 1
+_COPY = ".copy"
+
+Value = TypeVar("Value")
+
+_log = logging.getLogger("culvertd")
+
+
+def copy_of(path: Path) -> Path:
+    return path.with_name(path.name + _COPY)
+
+
+def read(path: Path, parse: Callable[[bytes], Value]) -> Value | None:
+    """What the file says, or what its copy says. None when there is neither.
+
+    `parse` raises ValueError for what it cannot read. Raises CulvertError STATE_UNREADABLE, which names the file.
+    """
+    faults: list[CulvertError] = []
+    for candidate in (path, copy_of(path)):
+        try:
+            value = parse(_content(candidate))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            faults.append(unreadable(candidate, error.strerror or "it cannot be read"))
+        except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+            # Without the content: it may hold a secret.
+            why = str(error) if isinstance(error, NewerError) else "it is damaged"
+            faults.append(unreadable(candidate, why))
+        else:
+            for fault in faults:
+                _log.warning("%s The copy beside it is used.", fault)
+            return value
+    if faults:
+        raise faults[0]
+    return None
+
+
+def unreadable(path: Path, why: str) -> CulvertError:
+    return CulvertError(Reason.STATE_UNREADABLE, path=str(path), why=why)
+
+
+class NewerError(ValueError):
+    """Another version's format, which this version cannot read."""
+
+
+def _content(path: Path) -> bytes:
+    stored = path.read_bytes()
+    if not stored.startswith(_MAGIC):
+        return stored
+    head, newline, content = stored.partition(b"\n")
+    version, _, digest = head.removeprefix(_MAGIC).partition(b" ")
+    if version.isdigit() and int(version) > _FORMAT:
+        raise NewerError("a newer version wrote it")
+    if not newline or hashlib.sha256(content).hexdigest().encode() != digest:
+        raise ValueError
+    return content
+
+
+def write(path: Path, content: bytes) -> None:
+    """Both copies, each whole or not at all. Raises OSError, and CulvertError for what a newer version wrote."""
+    for target in (path, copy_of(path)):
+        try:
+            _content(target)
+        except NewerError as error:
+            raise unreadable(target, str(error)) from None
+        except (OSError, ValueError):
+            pass
+    head = _MAGIC + f"{_FORMAT} {hashlib.sha256(content).hexdigest()}\n".encode()
+    for target in (path, copy_of(path)):
+        fresh = target.with_name(f".{target.name}.new")
+        fresh.unlink(missing_ok=True)
+        write_private(fresh, head + content, durable=True)
+        fresh.replace(target)
+        sync_directory(target.parent)
+
+
+def remove(path: Path) -> None:
+    copy_of(path).unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
+
+
+def sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_private(path: Path, content: bytes, *, durable: bool = False) -> None:
+    """A file that is not there yet, 0600; `durable` outlives a power cut."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())

@@ -1,0 +1,119 @@
+"""Any file of the state directory, damaged in any way: what is protected stays blocked, and a sentence names the file."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from ipaddress import ip_network
+from pathlib import Path
+
+import pytest
+from culvert_client.closed import blocked_on_disk
+from culvert_client.config import Endpoint
+from culvert_client.core.claims import holds
+from culvert_client.core.consent import Consent
+from culvert_client.core.grant import Network
+from culvert_client.state_dir import Identity, StateDir
+from culvert_proto import CulvertError, Reason, agent_pb2
+
+from .pki import Authority
+from .running import FIRST, Running, running
+
+PROTECTED = ip_network("10.20.0.0/16")
+NOBODY = Endpoint("127.0.0.1", 9)
+
+Damage = Callable[[Path], object]
+
+
+def _directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+DAMAGES: dict[str, Damage] = {
+    "empty": lambda it: it.write_bytes(b""),
+    "cut": lambda it: it.write_bytes(it.read_bytes()[: it.stat().st_size // 2]),
+    "zeroed": lambda it: it.write_bytes(bytes(it.stat().st_size)),
+    "garbled": lambda it: it.write_bytes(bytes(byte ^ 0x5A for byte in it.read_bytes())),
+    "one bit": lambda it: it.write_bytes(it.read_bytes()[:-9] + b"\x00" + it.read_bytes()[-8:]),
+    "newer": lambda it: it.write_bytes(b"culvert-state 2 something\nelse"),
+    "directory": _directory,
+}
+MISSING: dict[str, Damage] = {"missing": lambda it: it.unlink()}
+FILES = (
+    *(f"identity/{name}" for name in ("device.key", "device.pem", "ca.pem", "enrolment.json")),
+    *("profile.json", "consent.json", "tunnels.json", "gateway", "paused"),
+)
+COPIED = ("profile.json", "consent.json")
+
+
+def enrolled(directory: Path) -> Path:
+    """The state of an organisation with everything in it."""
+    ca = Authority("Test CA")
+    certificate, key = ca.issue("d1")
+    kept = directory / "state" / FIRST
+    state = StateDir(kept)
+    state.keep_identity(
+        Identity("https://127.0.0.1:9", "127.0.0.1:9", "d1", "alice", 0, certificate, ca.pem, key)
+    )
+    state.keep_profile(agent_pb2.Profile(user="alice", protected_prefixes=[str(PROTECTED)]))
+    state.keep_consent(Consent())
+    state.keep_tunnels({})
+    state.keep_gateway("gw")
+    state.keep_pause(4_000_000_000)
+    return kept
+
+
+def covered(daemon: Running) -> bool:
+    return bool(daemon.datapath.applied) and covers(daemon.datapath.applied[0].blocked)
+
+
+def covers(blocked: frozenset[Network]) -> bool:
+    return any(holds(it, PROTECTED) for it in blocked)
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("damage", [*DAMAGES, *MISSING])
+async def test_a_damaged_file_opens_nothing_and_is_named(tmp_path: Path, name: str, damage: str) -> None:
+    kept = enrolled(tmp_path)
+    (DAMAGES | MISSING)[damage](kept / name)
+    blocked = blocked_on_disk(tmp_path / "state")
+    assert covers(blocked)
+    async with running(tmp_path, NOBODY) as daemon:
+        assert covered(daemon)
+        status = await daemon.status()
+    if name.startswith("identity/"):
+        shown = status.last_error.message
+        assert f"{kept / name} cannot be read" in shown
+        assert status.last_error.remedy
+
+
+@pytest.mark.parametrize("name", COPIED)
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_a_file_whose_copy_is_damaged_too_is_closed_and_named(
+    tmp_path: Path, name: str, damage: str
+) -> None:
+    kept = enrolled(tmp_path)
+    for file in (name, f"{name}.copy"):
+        DAMAGES[damage](kept / file)
+    async with running(tmp_path, NOBODY) as daemon:
+        assert covered(daemon)
+        status = await daemon.status()
+    assert f"{kept / name} cannot be read" in status.last_error.message
+
+
+def test_the_file_of_a_newer_version_is_kept(tmp_path: Path) -> None:
+    state = StateDir(enrolled(tmp_path))
+    newer = b"culvert-state 2 something\nelse"
+    state.profile_path.write_bytes(newer)
+    with pytest.raises(CulvertError) as refused:
+        state.keep_profile(agent_pb2.Profile())
+    assert refused.value.reason is Reason.STATE_UNREADABLE
+    assert state.profile_path.read_bytes() == newer
+
+
+def test_a_computer_that_never_enrolled_blocks_nothing(tmp_path: Path) -> None:
+    assert blocked_on_disk(tmp_path / "state") == frozenset()
+    shutil.rmtree(tmp_path / "state", ignore_errors=True)
+    StateDir(tmp_path / "state")
+    assert blocked_on_disk(tmp_path / "state") == frozenset()
