@@ -9,6 +9,7 @@ tray, CLI ──► Several ─────────────────�
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import logging
 import math
@@ -44,6 +45,7 @@ from culvert_client.local.servicer import LocalServicer
 from culvert_client.local.several import Several
 from culvert_client.moves import follow
 from culvert_client.organisation import STOP_PATIENCE, Organisation
+from culvert_client.port_holder import holder_of
 from culvert_client.state_dir import StateDir
 from culvert_client.stub.listener import Listener
 from culvert_client.stub.resolver import Resolver
@@ -123,7 +125,7 @@ class Daemon:
         local_pb2_grpc.add_LocalServiceServicer_to_server(servicer, self._grpc)
         self._grpc.add_insecure_port(self._front.grpc_address)
         try:
-            await self._listener.open(self.settings.dns_listen)
+            await self._open_listener()
             await self._grpc.start()
             await self._front.open(self)
             if self._system_dns is not None:
@@ -143,6 +145,19 @@ class Daemon:
             await self.until(lambda: all(it.client.is_quiet for it in self._all()), STOP_PATIENCE)
         finally:
             await self._close()
+
+    async def _open_listener(self) -> None:
+        endpoint = self.settings.dns_listen
+        try:
+            await self._listener.open(endpoint)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            holder = await asyncio.to_thread(holder_of, endpoint.port) or "another program"
+            remedy = "Stop it, or set dns_listen to another address."
+            raise OSError(
+                f"{holder} has port {endpoint.port} of {endpoint.host} already. {remedy}"
+            ) from error
 
     async def _close(self) -> None:
         if self._system_dns is not None:

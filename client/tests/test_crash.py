@@ -88,7 +88,7 @@ def fails(word):
     assert not blocked() and resolv.read_text() == BEFORE
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken, socket.socket() as taken_too:
     taken.bind(("127.0.0.1", 53)), taken_too.bind(("127.0.0.1", 53))
-    fails("53")
+    fails(") has port 53 of 127.0.0.1 already. Stop it, or set dns_listen")
 subprocess.run(["mount", "--bind", str(here / "state"), str(here / "state")], check=True)
 subprocess.run(["mount", "-o", "remount,bind,ro", str(here / "state")], check=True)
 ended = subprocess.run(daemon, capture_output=True, text=True)

@@ -1,0 +1,27 @@
+"""Which program has a local port (proc(5): /proc/net lists sockets by inode, /proc/PID/fd says whose an inode is)."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+_TABLES = ("udp", "udp6", "tcp", "tcp6")
+# Of a TCP socket that listens, and of a UDP socket that is bound and not connected (net/tcp_states.h).
+_STATES = ("0A", "07")
+
+
+def holder_of(port: int, proc: Path = Path("/proc")) -> str | None:
+    """As "dnsmasq (process 812)"; None where none of the programs that this user may look at has the port."""
+    sockets = {f"socket:[{inode}]" for table in _TABLES for inode in _inodes(proc / "net" / table, port)}
+    for process in proc.glob("[0-9]*"):
+        with suppress(OSError):
+            if any(str(it.readlink()) in sockets for it in (process / "fd").iterdir()):
+                return f"{(process / 'comm').read_text().strip()} (process {process.name})"
+    return None
+
+
+def _inodes(table: Path, port: int) -> list[str]:
+    with suppress(OSError):
+        rows = [line.split() for line in table.read_text().splitlines()[1:]]
+        return [row[9] for row in rows if row[1].endswith(f":{port:04X}") and row[3] in _STATES]
+    return []
