@@ -1,7 +1,7 @@
 """What is blocked before the controller answers, from the files alone: nothing is written, and nothing is asked.
 
 profile.json ─┬─ read ───────► its prefixes, public ones with the person's answers
-              ├─ not there ──► none: this computer never had a profile
+              ├─ not there ──► none, unless this computer is enrolled: then as unreadable
               └─ unreadable ─► all private networks, but for the name servers and the controller
 """
 
@@ -22,6 +22,7 @@ from culvert_client.core.profile import Profile
 from culvert_client.state_dir import StateDir
 from culvert_client.state_file import unreadable
 from culvert_client.system_dns.choice import name_servers
+from culvert_client.system_dns.resolv_conf import Records
 
 # What an intranet is made of (RFC 1918, RFC 6598, RFC 4193).
 _INTRANETS: tuple[Network, ...] = (
@@ -41,15 +42,18 @@ class Kept:
     identity_is_damaged: bool
 
 
-def kept(state: StateDir, allowed: tuple[Network, ...] = ()) -> Kept:
-    """`allowed` as in Consent."""
+def kept(state: StateDir, state_dir: Path, allowed: tuple[Network, ...] = ()) -> Kept:
+    """Of one organisation, in the `state_dir` of all. `allowed` as in Consent."""
     faults: list[CulvertError] = []
     try:
-        profile = kept_profile(state.profile())
+        stored = state.profile()
+        if stored is None and state.is_enrolled:
+            raise unreadable(state.profile_path, "it is missing")
+        profile = kept_profile(stored)
     except CulvertError as error:
         named = "path" in error.fields
         faults.append(error if named else unreadable(state.profile_path, "its content cannot be used"))
-        profile = _unknown(state)
+        profile = _unknown(state, state_dir)
     try:
         consent = state.consent()
         answers = already_agreed(profile) if consent is None else consent
@@ -75,20 +79,28 @@ def blocked_on_disk(state_dir: Path, allowed: tuple[Network, ...] = ()) -> froze
     except OSError:
         return frozenset(_INTRANETS)
     states = [StateDir(it, made=False) for it in (state_dir, *found)]
-    return frozenset(prefix for it in states for prefix in kept(it, allowed).profile.protected_prefixes)
+    return frozenset(
+        prefix for it in states for prefix in kept(it, state_dir, allowed).profile.protected_prefixes
+    )
 
 
-def _unknown(state: StateDir) -> Profile:
-    spared = set(_name_servers(Path("/")))
+def _unknown(state: StateDir, state_dir: Path) -> Profile:
+    spared = set(_name_servers(Path("/"), state_dir))
     if (identity := state.identity()) is not None:
         with suppress(ValueError):
             spared.add(ip_address(identity.agent_address.rpartition(":")[0].strip("[]")))
     return Profile(protected_prefixes=tuple(_without(_INTRANETS, spared)))
 
 
-def _name_servers(root: Path) -> Iterable[Address]:
-    """Of the network, as far as files name them: without them the controller's name leads nowhere."""
+def _name_servers(root: Path, state_dir: Path) -> Iterable[Address]:
+    """Of the network, as far as files name them: without them the controller's name leads nowhere.
+
+    A daemon that was killed has left what it had replaced in `state_dir`.
+    """
     texts: list[str] = []
+    with suppress(CulvertError):
+        record = Records(state_dir).look()
+        texts.append((record and record.before.text) or "")
     for name in _RESOLV_CONFS:
         with suppress(OSError):
             texts.append((root / name).read_text(errors="replace"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import signal
@@ -18,23 +19,42 @@ from culvert_client.backend import open_datapath
 from culvert_client.closed import blocked_on_disk
 from culvert_client.core.client_events import Desired
 from culvert_client.enrolments import Enrolments
-from culvert_client.local.front import Front
+from culvert_client.local.front import AnotherDaemonError, Front
 from culvert_client.loop import Daemon
 from culvert_client.memory import keep_small
 from culvert_client.system_dns import SystemDns, clean_up
+
+_log = logging.getLogger("culvertd")
+
+# For errors of the file system, which name the path themselves.
+_REMEDIES = {
+    errno.ENOSPC: "Free space on that disk, then start culvertd again.",
+    errno.EDQUOT: "Free space on that disk, then start culvertd again.",
+    errno.EROFS: "Make that file system writable, or set state_dir to a directory on another.",
+    errno.EACCES: "Start culvertd as root, or set state_dir to a directory that it may write.",
+    errno.EPERM: "Let culvertd change that file (an immutable file: chattr -i), or set dns_mode to watch.",
+}
 
 
 async def _serve(settings: config.Config) -> None:
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    front = Front(settings.socket)
+    try:
+        # Before anything is changed: what another culvertd has set up stays as it is.
+        front.claim()
+    except AnotherDaemonError:
+        raise
+    except OSError as error:
+        _log.error("the local socket cannot be used: %s", error)
     path = await open_datapath(settings)
-    # First, and from what can be read: what is protected is blocked whatever the rest of the start comes to.
+    # From what can be read: what is protected is blocked whatever the rest of the start comes to.
     await path.apply(Desired(blocked_on_disk(settings.state_dir, settings.public_prefixes)))
     enrolments = Enrolments(settings.state_dir)
     untouched = settings.dns_upstream or settings.dns_mode is config.DnsMode.WATCH
     dns = None if untouched else SystemDns(settings.dns_listen, settings.state_dir)
-    await Daemon(settings, enrolments, path, dns).run(stopped)
+    await Daemon(settings, enrolments, path, dns, front).run(stopped)
     # Only after a stop that was asked for: a datapath that is not closed goes on blocking after the process.
     await path.close()
 
@@ -68,4 +88,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(2)
     except (OSError, CulvertError) as error:
         print(f"culvertd: cannot {'clean up' if cleanup else 'start'}: {error}", file=sys.stderr)
+        if remedy := _REMEDIES.get(getattr(error, "errno", None)):
+            print(f"culvertd: {remedy}", file=sys.stderr)
         sys.exit(1)

@@ -78,6 +78,7 @@ class Daemon:
         enrolments: Enrolments,
         path: Datapath,
         system_dns: SystemDns | None = None,
+        front: Front | None = None,
     ) -> None:
         self.settings, self._datapath = settings, path
         self.ways = Ways(lambda query: self.upstream.exchange(query))
@@ -95,7 +96,7 @@ class Daemon:
         watches = settings.dns_mode is config.DnsMode.WATCH
         use = None if settings.dns_upstream else self._use
         self._listener = Sniffer(self._post_dns, use) if watches else Listener(self._resolver, self)
-        self._front = Front(settings.socket)
+        self._front = front or Front(settings.socket)
         self._grpc = grpc.aio.server(options=LIMITS)
         self._tasks = Tasks()
         self._wishes: asyncio.Queue[tuple[Organisation, Apply]] = asyncio.Queue()

@@ -99,7 +99,7 @@ class Organisation:
         self.number = number
         self._state, self._host = state, host
         identity = state.identity()
-        found = kept(state, host.settings.public_prefixes)
+        found = kept(state, host.settings.state_dir, host.settings.public_prefixes)
         answers = found.consent
         if answers is None:
             answers = already_agreed(found.profile)

@@ -81,6 +81,8 @@ class StateDir:
         self.keep_renewed(identity)
         for name in KEPT:
             state_file.remove(self._path / name)
+        # A missing profile would be one that was lost.
+        self.keep_profile(agent_pb2.Profile())
         # A missing file would mean an enrolment from before persons were asked, with consent to all that it has.
         self.keep_consent(Consent())
 
@@ -99,6 +101,11 @@ class StateDir:
         fresh.rename(current)
         sync_directory(self._path)
         shutil.rmtree(old, ignore_errors=True)
+
+    @property
+    def is_enrolled(self) -> bool:
+        """Also with an identity that cannot be read."""
+        return any((self._path / name).exists() for name in ("identity", "identity-old"))
 
     def check_identity(self) -> None:
         """Raises CulvertError STATE_UNREADABLE, which names the file, unless the identity is whole or there is none."""

@@ -17,7 +17,7 @@ pytestmark = [
 
 # Runs with a network and an /etc of its own; every claim is one of the C library's resolver or of the kernel's routing.
 LIFE = """
-import errno, os, subprocess, sys
+import errno, os, shutil, subprocess, sys
 from pathlib import Path
 from pyroute2 import IPRoute, NetlinkError
 
@@ -104,6 +104,40 @@ process.kill(), process.wait()
 (here / "state/dns-before.json").write_bytes(b"")
 clean_up("signal")
 assert resolv.read_text() == BEFORE and look_up() and blocked()
+clean_up("success")
+
+# With both damaged, the next start goes on, the note is kept, and no name server is invented.
+process = start()
+process.kill(), process.wait()
+for name in ("dns-before.json", "dns-before.json.copy"):
+    (here / "state" / name).write_bytes(b"{")
+process = start()
+assert (here / "state/dns-before.json.damaged").read_bytes() == b"{"
+process.terminate()
+assert process.wait() == 0
+resolv.write_text(BEFORE)
+assert look_up()
+
+# An immutable resolv.conf: closed, with a remedy.
+if subprocess.run(["chattr", "+i", str(resolv)]).returncode == 0:
+    ended = subprocess.run(daemon, capture_output=True, text=True)
+    subprocess.run(["chattr", "-i", str(resolv)], check=True)
+    assert ended.returncode == 1 and "chattr -i" in ended.stderr and "Traceback" not in ended.stderr, ended.stderr
+    assert blocked()
+    clean_up("success")
+
+# A full disk.
+(here / "full").mkdir()
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", str(here / "full")], check=True)
+shutil.copytree(here / "state", here / "full/state")
+try:
+    (here / "full/fill").write_bytes(bytes(1 << 20))
+except OSError as error:
+    assert error.errno == errno.ENOSPC
+ended = subprocess.run([*daemon, "--state-dir", str(here / "full/state")], capture_output=True, text=True)
+assert ended.returncode == 1 and "Free space" in ended.stderr and "Traceback" not in ended.stderr, ended.stderr
+assert blocked()
+subprocess.run(["umount", str(here / "full")], check=True)
 clean_up("success")
 print("done")
 """

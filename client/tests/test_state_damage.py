@@ -14,6 +14,8 @@ from culvert_client.core.claims import holds
 from culvert_client.core.consent import Consent
 from culvert_client.core.grant import Network
 from culvert_client.state_dir import Identity, StateDir
+from culvert_client.system_dns.choice import Way
+from culvert_client.system_dns.resolv_conf import Before, Record, Records
 from culvert_proto import CulvertError, Reason, agent_pb2
 
 from .pki import Authority
@@ -86,6 +88,23 @@ async def test_a_damaged_file_opens_nothing_and_is_named(tmp_path: Path, name: s
         shown = status.last_error.message
         assert f"{kept / name} cannot be read" in shown
         assert status.last_error.remedy
+
+
+def test_an_enrolled_computer_without_any_profile_is_closed(tmp_path: Path) -> None:
+    kept = enrolled(tmp_path)
+    for name in ("profile.json", "profile.json.copy"):
+        (kept / name).unlink()
+    assert covers(blocked_on_disk(tmp_path / "state"))
+
+
+def test_the_name_servers_before_a_crash_are_spared(tmp_path: Path) -> None:
+    kept = enrolled(tmp_path)
+    for name in ("profile.json", "profile.json.copy"):
+        (kept / name).write_bytes(b"")
+    Records(tmp_path / "state").keep(Record(Way.FILE, Before(text="nameserver 10.77.0.1\n")))
+    blocked = blocked_on_disk(tmp_path / "state")
+    assert covers(blocked)
+    assert not any(holds(it, ip_network("10.77.0.1/32")) for it in blocked)
 
 
 @pytest.mark.parametrize("name", COPIED)

@@ -36,6 +36,10 @@ LIMITS = (
 )
 
 
+class AnotherDaemonError(OSError):
+    """Another culvertd runs with this socket."""
+
+
 class Front:
     """`claim`, start the gRPC server at `grpc_address`, `open`; `close` undoes it all."""
 
@@ -58,7 +62,12 @@ class Front:
         return self._uids.get(peer)
 
     def claim(self) -> None:
-        """Make the place ours, and clear what a crash left. Raises OSError when another daemon has it."""
+        """Make the place ours, and clear what a crash left. A second call does nothing.
+
+        Raises AnotherDaemonError, and OSError when the place cannot be used.
+        """
+        if self._lock is not None:
+            return
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._private.mkdir(mode=0o700, exist_ok=True)
         self._private.chmod(0o700)
@@ -67,7 +76,7 @@ class Front:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(lock)
-            raise OSError(f"{self._path} is in use: another culvertd is running") from error
+            raise AnotherDaemonError(f"{self._path} is in use: another culvertd is running") from error
         self._lock = lock
         self._sweep()
 

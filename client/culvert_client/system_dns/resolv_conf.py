@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from culvert_proto import CulvertError
 
 from culvert_client import state_file
 from culvert_client.system_dns.choice import MARK, Way, name_servers, pointed_at
 
 _MODE = 0o644
+
+_log = logging.getLogger("culvertd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +41,25 @@ class Records:
     def __init__(self, state_dir: Path) -> None:
         self._path = state_dir / "dns-before.json"
 
-    def read(self) -> Record | None:
-        """Raises CulvertError STATE_UNREADABLE: what is to be undone is not known then, so nothing is."""
+    def look(self) -> Record | None:
+        """Raises CulvertError STATE_UNREADABLE."""
         return state_file.read(self._path, _record)
+
+    def read(self) -> Record | None:
+        """None when there is nothing to undo. A note that cannot be read is set aside, and nothing is undone."""
+        try:
+            return self.look()
+        except CulvertError as error:
+            aside = self._path.with_name(f"{self._path.name}.damaged")
+            with suppress(OSError):
+                self._path.replace(aside)
+            self.drop()
+            _log.error(
+                "%s What was in resolv.conf before is not known; the note is kept as %s. "
+                "Where names fail, connect to the network again, or write its name servers into /etc/resolv.conf.",
+                error.message, aside,
+            )  # fmt: skip
+            return None
 
     def keep(self, record: Record) -> None:
         stored = {"way": record.way.value, "before": asdict(record.before)}

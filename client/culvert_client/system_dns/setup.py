@@ -11,8 +11,6 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from culvert_proto import CulvertError
-
 from culvert_client.config import DNS_PORT, Endpoint
 from culvert_client.system_dns import network_manager, resolvconf, resolved
 from culvert_client.system_dns.bus import names_on_bus
@@ -143,15 +141,12 @@ class SystemDns:
             self._link = None
         try:
             await clean_up(self._state_dir, self._root)
-        except (OSError, CulvertError) as error:
+        except OSError as error:
             _log.error("the system's DNS could not be put back: %s", error)
 
 
 async def clean_up(state_dir: Path, root: Path = Path("/")) -> None:
-    """Put back what a daemon changed that does not run any more. A second call does nothing.
-
-    Raises OSError, and CulvertError STATE_UNREADABLE when the note cannot be read: nothing is changed then.
-    """
+    """Put back what a daemon changed that does not run any more. A second call does nothing. Raises OSError."""
     records = Records(state_dir)
     record = records.read()
     if record is None:
