@@ -88,6 +88,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(2)
     except (OSError, CulvertError) as error:
         print(f"culvertd: cannot {'clean up' if cleanup else 'start'}: {error}", file=sys.stderr)
-        if remedy := _REMEDIES.get(getattr(error, "errno", None)):
+        if isinstance(error, OSError) and (remedy := _REMEDIES.get(error.errno or 0)):
             print(f"culvertd: {remedy}", file=sys.stderr)
         sys.exit(1)
