@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import enum
+import socket
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -45,6 +46,25 @@ class Endpoint:
 
     host: str
     port: int
+
+
+# Host and port; of IPv6 also the flow label and the interface's number (socket(3) of Python).
+SocketAddress = tuple[str, int] | tuple[str, int, int, int]
+
+
+def sockaddr(host: str, port: int) -> SocketAddress:
+    """The form in which the socket module takes an address: with the interface's number where it has a zone (RFC 4007).
+
+    Raises OSError when there is no such interface.
+    """
+    if ":" not in host:
+        return host, port
+    address, _, zone = host.partition("%")
+    return address, port, 0, _interface_number(zone) if zone else 0
+
+
+def _interface_number(zone: str) -> int:
+    return int(zone) if zone.isdecimal() else socket.if_nametoindex(zone)
 
 
 class DnsMode(enum.Enum):

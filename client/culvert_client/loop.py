@@ -351,6 +351,7 @@ class Daemon:
                 agent.reconnect()
 
     async def _moved(self) -> None:
+        self.upstream.moved()
         self._look.set()
         self._measure_anew()
         await self._datapath.moved()

@@ -230,7 +230,7 @@ class Organisation:
         self.post(PauseEnded())
 
     async def _ask_txt(self, fqdn: str) -> None:
-        self.post(TxtAnswered(fqdn, bool(await self._host.upstream.says_tunnel(fqdn))))
+        self.post(TxtAnswered(fqdn, await self._host.upstream.needs_tunnel(fqdn)))
 
     # ── controller ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

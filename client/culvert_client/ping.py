@@ -9,6 +9,7 @@ import socket
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from culvert_client.config import sockaddr
 from culvert_client.core import echo
 from culvert_client.core.grant import Address
 
@@ -54,7 +55,7 @@ async def _ping(version: int, pings: Collection[Ping], found: dict[Ping, float])
             payload = token.ljust(one.length - _IP_HEADER[version] - echo.HEADER_BYTES, b"\0")
             # No way there, or none so wide: another network may have one.
             with contextlib.suppress(OSError):
-                raw.sendto(echo.request(version, ident, sequence, payload), (str(one.address), 0))
+                raw.sendto(echo.request(version, ident, sequence, payload), sockaddr(str(one.address), 0))
                 sent[sequence] = (one, payload, loop.time())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE):

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
+from culvert_client.config import sockaddr
 from culvert_client.core import dns_wire, nat64
 from culvert_client.core.client_events import Desired
 from culvert_client.core.grant import Address
@@ -20,7 +21,7 @@ def leads_to(address: Address) -> bool:
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as asking:
-            asking.connect((str(address), _ANY_PORT))
+            asking.connect(sockaddr(str(address), _ANY_PORT))
     except OSError:
         return False
     return True

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import shutil
 import socket
 import subprocess
+import sys
 import time
-from collections.abc import Callable, Collection, Generator
+from collections.abc import AsyncGenerator, Callable, Collection, Generator
 from pathlib import Path
 
 import dns.asyncquery
@@ -26,7 +28,7 @@ from culvert_client.stub import listener
 from culvert_client.stub.socket_owner import SocketOwner
 from culvert_client.stub.upstream import Upstream
 
-from .name_server import Records, from_records, name_server, respond, truncated
+from .name_server import Answer, Records, from_records, name_server, respond, truncated
 from .running import free_port, running
 
 WIKI = "wiki.corp.example"
@@ -81,6 +83,138 @@ async def test_a_lost_query_is_sent_again_and_silence_ends() -> None:
     async with name_server(answer) as (endpoint, _):
         assert addresses(await Upstream(endpoint).exchange(QUERY)) == {"10.20.0.10"}
     assert await Upstream(Endpoint("127.0.0.1", free_port())).exchange(QUERY) is None
+
+
+# ── broken name servers ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@contextlib.asynccontextmanager
+async def three_servers(
+    *answers: Answer, over_tcp: Callable[[bytes], bytes] | None = None
+) -> AsyncGenerator[tuple[Upstream, list[list[bytes]]]]:
+    """A client of three name servers, and the queries that each of them got over UDP; `over_tcp` is of all three."""
+    async with contextlib.AsyncExitStack() as stack:
+        servers = [await stack.enter_async_context(name_server(it, over_tcp)) for it in answers]
+        yield Upstream(*(endpoint for endpoint, _ in servers)), [asked for _, asked in servers]
+
+
+def failing(rcode: dns.rcode.Rcode) -> Answer:
+    return lambda query: [dns_wire.refusal(query, rcode)]
+
+
+def silent(_: bytes) -> list[bytes]:
+    return []
+
+
+good = from_records(RECORDS)
+FAILURES = [dns.rcode.REFUSED, dns.rcode.SERVFAIL, dns.rcode.NOTIMP]
+
+
+@pytest.mark.parametrize("rcode", FAILURES)
+async def test_after_a_failure_the_next_name_server_is_asked(rcode: dns.rcode.Rcode) -> None:
+    async with three_servers(failing(rcode), failing(rcode), good) as (upstream, asked):
+        assert addresses(await upstream.exchange(QUERY)) == {"10.20.0.10"}
+    assert list(map(len, asked)) == [1, 1, 1]
+
+
+async def test_a_failure_of_every_name_server_is_the_answer() -> None:
+    async with three_servers(*map(failing, FAILURES)) as (upstream, asked):
+        reply = await upstream.exchange(QUERY)
+    assert reply is not None
+    assert dns.message.from_wire(reply).rcode() == dns.rcode.REFUSED
+    assert list(map(len, asked)) == [1, 1, 1]
+
+
+async def test_an_absent_name_is_believed_of_the_first_name_server() -> None:
+    async with three_servers(failing(dns.rcode.NXDOMAIN), good, good) as (upstream, asked):
+        reply = await upstream.exchange(QUERY)
+    assert reply is not None
+    assert dns.message.from_wire(reply).rcode() == dns.rcode.NXDOMAIN
+    assert list(map(len, asked)) == [1, 0, 0]
+
+
+async def test_dead_name_servers_cost_their_wait_once() -> None:
+    async with three_servers(silent, silent, good) as (upstream, asked):
+        for _ in range(10):
+            assert addresses(await upstream.exchange(QUERY)) == {"10.20.0.10"}
+    assert list(map(len, asked)) == [1, 1, 10]
+
+
+async def test_a_dead_name_server_and_a_failing_one_end_in_the_failure() -> None:
+    async with three_servers(silent, failing(dns.rcode.REFUSED), silent) as (upstream, _):
+        reply = await upstream.exchange(QUERY)
+    assert reply is not None
+    assert dns.message.from_wire(reply).rcode() == dns.rcode.REFUSED
+
+
+async def test_an_answer_is_asked_for_over_tcp_after_silence() -> None:
+    async with three_servers(silent, silent, silent, over_tcp=lambda query: respond(query, RECORDS)) as (
+        upstream,
+        _,
+    ):
+        assert addresses(await upstream.exchange(QUERY)) == {"10.20.0.10"}
+
+
+async def test_after_truncation_without_tcp_the_next_name_server_is_asked() -> None:
+    async with three_servers(lambda query: [truncated(query)], good, good) as (upstream, _):
+        assert addresses(await upstream.exchange(QUERY)) == {"10.20.0.10"}
+
+
+@pytest.mark.parametrize("asked_for", [65508, 4096, 1232, 512])
+async def test_no_name_server_is_told_a_buffer_that_needs_fragments(asked_for: int) -> None:
+    query = dns.message.make_query(WIKI, "A", use_edns=0, payload=asked_for).to_wire()
+    async with name_server(good) as (endpoint, asked):
+        assert addresses(await Upstream(endpoint).exchange(query)) == {"10.20.0.10"}
+    sent = dns.message.from_wire(asked[0])
+    assert (sent.edns, sent.payload) == (0, min(asked_for, 1232))
+
+
+async def test_txt_that_nobody_answers_is_waited_for_once() -> None:
+    kinds: list[str] = []
+
+    def answer(query: bytes) -> list[bytes]:
+        kind = dns.message.from_wire(query).question[0].rdtype.name
+        kinds.append(kind)
+        return [] if kind == "TXT" else [respond(query, RECORDS)]
+
+    async with name_server(answer) as (endpoint, _):
+        upstream = Upstream(endpoint)
+        # Silence about everything is not remembered.
+        assert not await upstream.needs_tunnel(WIKI)
+        assert kinds == ["TXT"] * 2
+        for _ in range(5):
+            txt = asyncio.create_task(upstream.needs_tunnel(WIKI))
+            await asyncio.sleep(0)
+            assert addresses(await upstream.exchange(QUERY)) == {"10.20.0.10"}
+            await txt
+        assert kinds.count("TXT") == 4
+        upstream.moved()
+        assert not await upstream.needs_tunnel(WIKI)
+        assert kinds.count("TXT") == 6
+
+
+async def test_many_addresses_reach_an_asker_that_knows_no_tcp(tmp_path: Path) -> None:
+    many = {f"10.20.1.{number}" for number in range(1, 96)}
+    records: Records = {("many.example.org", "A"): sorted(many)}
+
+    def over_udp(query: bytes) -> list[bytes]:
+        reply = respond(query, records)
+        return [truncated(query) if len(reply) > 512 else reply]
+
+    async with (
+        name_server(over_udp, lambda query: respond(query, records)) as (endpoint, _),
+        running(tmp_path, endpoint) as daemon,
+    ):
+        listen = daemon.settings.dns_listen
+        query = dns.message.make_query("many.example.org", "A")
+        short = await dns.asyncquery.udp(query, listen.host, timeout=5, port=listen.port)
+        found = addresses(short.to_wire())
+        assert len(short.to_wire()) <= 512
+        assert short.flags & dns.flags.TC
+        assert len(found) > 20
+        assert found < many
+        whole = await dns.asyncquery.tcp(query, listen.host, timeout=5, port=listen.port)
+        assert addresses(whole.to_wire()) == many
 
 
 async def test_a_silent_name_server_is_told_as_such(tmp_path: Path) -> None:
@@ -249,3 +383,59 @@ async def test_an_answer_too_long_for_udp_comes_over_tcp_as_from_bind(bind: Endp
         assert short.flags & dns.flags.TC
         whole = await daemon.ask("big.corp.example", "TXT", tcp=True)
         assert whole.answer[0].to_text().count('" "') == 11
+
+
+# ── addresses with a zone ───────────────────────────────────────────────────────────────────────────────────────────────
+
+# In a network namespace of its own: its link-local address is on the interface culvert-dns0.
+SCOPED = """
+import asyncio, socket, subprocess, sys
+from ipaddress import ip_address
+from pathlib import Path
+import dns.asyncquery, dns.message
+from culvert_client import ways
+from culvert_client.config import Endpoint, load
+from culvert_client.core.dns_wire import Kind, Question
+from culvert_client.ping import Ping, ping
+from culvert_client.stub.listener import Listener
+from culvert_client.stub.upstream import Upstream
+
+for command in ("link set lo up", "link add culvert-dns0 type veth peer name culvert-dns1", "link set culvert-dns0 up",
+                "addr add fe80::53/64 dev culvert-dns0 nodad"):
+    subprocess.run(["ip", *command.split()], check=True)
+QUERY = dns.message.make_query("wiki.corp.example", "A")
+
+class Echo:
+    def sort(self, query): return Question(Kind.FORWARD)
+    def owners(self): return ()
+    def resolve(self, query, question, answer):
+        answer(dns.message.make_response(dns.message.from_wire(query)).to_wire())
+
+async def main():
+    settings = load(["--dns-listen", "[fe80::53%culvert-dns0]:53"])
+    stub = Listener(Echo(), Echo())
+    await stub.open(settings.dns_listen)
+    uids = []
+    uid_of = stub._uid_of
+    stub._uid_of = lambda *them: uids.append(uid_of(*them)) or uids[-1]
+    for ask in (dns.asyncquery.udp, dns.asyncquery.tcp):
+        await ask(QUERY, "fe80::53%culvert-dns0", timeout=5)
+    assert uids == [0, 0], uids
+    reply = await Upstream(settings.dns_listen).exchange(QUERY.to_wire())
+    assert reply is not None
+    assert await Upstream(Endpoint("fe80::53%no-such", 53)).exchange(QUERY.to_wire()) is None
+    address = ip_address("fe80::53%culvert-dns0")
+    assert ways.leads_to(address)
+    assert not ways.leads_to(ip_address("fe80::53%no-such"))
+    one = Ping(address)
+    assert set(await ping([one, Ping(ip_address("fe80::53%no-such"))])) == {one}
+    await stub.close()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a network namespace")
+def test_an_address_with_a_zone_is_listened_on_asked_and_pinged() -> None:
+    subprocess.run(["unshare", "--net", sys.executable, "-c", SCOPED], check=True, timeout=60)

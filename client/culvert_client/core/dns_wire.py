@@ -11,7 +11,6 @@ from typing import Any
 
 import dns.edns
 import dns.exception
-import dns.flags
 import dns.message
 import dns.opcode
 import dns.rcode
@@ -27,6 +26,8 @@ from culvert_client.core.profile import Profile, canonical
 
 # Firefox asks this name before it goes around the system's resolver; NXDOMAIN keeps it with us.
 CANARY = "use-application-dns.net"
+OWN_SIZE = 1232
+"""Bytes of a UDP answer that no network fragments: IPv6's least MTU less the headers (DNS flag day 2020)."""
 TXT_MARK = b"ipsec-tunneling:yes"
 
 
@@ -70,7 +71,11 @@ _WITH_ADDITIONAL = frozenset({_T.HTTPS, _T.SVCB, _T.ANY})
 _WITH_ADDRESSES = frozenset({_T.A, _T.AAAA, _T.HTTPS, _T.SVCB})
 
 _HEADER = struct.Struct("!HHHHHH")
-_QR = 0x8000
+# RFC 1035 section 4.1.3: type, class, TTL and length of a record, behind its name.
+_RECORD = struct.Struct("!HHIH")
+# An OPT record's name and type, and its least length.
+_OPT, _OPT_LENGTH = b"\0\0\x29", 11
+_QR, _TC = 0x8000, 0x0200
 # RFC 1035 sections 2.3.4, 4.1.2 and 4.2.1.
 _LONGEST_LABEL = 63
 _TYPE_AND_CLASS = 4
@@ -192,7 +197,54 @@ def is_answer(message: bytes) -> bool:
 
 
 def is_truncated(reply: bytes) -> bool:
-    return bool(_HEADER.unpack_from(reply)[1] & dns.flags.TC)
+    return bool(_HEADER.unpack_from(reply)[1] & _TC)
+
+
+def rcode_of(reply: bytes) -> int:
+    """Without the upper bits that an OPT record may add (RFC 6891 section 6.1.3)."""
+    return reply[3] & 0xF
+
+
+def with_own_size(query: bytes) -> bytes:
+    """The query with an EDNS buffer of at most OWN_SIZE, as far as it has one and no signature covers it.
+
+    The asker's buffer is for the way from here to the asker. A longer answer would come from the name server in
+    fragments, and many networks drop those.
+    """
+    at = _size_at(query)
+    if at is None or int.from_bytes(query[at : at + 2]) <= OWN_SIZE:
+        return query
+    return query[:at] + OWN_SIZE.to_bytes(2) + query[at + 2 :]
+
+
+def _size_at(query: bytes) -> int | None:
+    """Where the OPT record has its buffer size (RFC 6891 section 6.1.2)."""
+    if query[10:12] == b"\0\0":
+        return None
+    asked = _question_bytes(query)
+    if asked is not None and query[6:12] == b"\0\0\0\0\0\1":
+        # Nearly all queries have this one record alone.
+        at = _HEADER.size + len(asked)
+        if query[at : at + 3] == _OPT and len(query) >= at + _OPT_LENGTH:
+            return at + len(_OPT)
+    found: int | None = None
+    try:
+        parser: Any = dns.wire.Parser(query)
+        _, _, questions, *counts = parser.get_struct(_HEADER.format)
+        for _ in range(questions):
+            parser.get_name(decompress=True)
+            parser.get_struct("!HH")
+        for _ in range(sum(counts)):
+            parser.get_name(decompress=True)
+            rdtype, _, _, length = parser.get_struct("!HHIH")
+            if rdtype in (_T.TSIG, _T.SIG):
+                return None
+            if rdtype == _T.OPT:
+                found = parser.current - _RECORD.size + 2
+            parser.get_bytes(length)
+    except _MALFORMED:
+        return None
+    return found
 
 
 def with_id(message: bytes, query_id: int) -> bytes:
@@ -289,7 +341,7 @@ def _is_inside(rrset: dns.rrset.RRset, prefix: IPv6Network) -> bool:
 
 def query(fqdn: str, kind: str) -> bytes | None:
     try:
-        return dns.message.make_query(fqdn, kind, use_edns=0, payload=1232).to_wire()
+        return dns.message.make_query(fqdn, kind, use_edns=0, payload=OWN_SIZE).to_wire()
     except _MALFORMED:
         return None
 
@@ -320,7 +372,7 @@ def refusal(query: bytes, rcode: dns.rcode.Rcode, error: CulvertError | None = N
             option = dns.edns.EDEOption(
                 _EDE.get(error.reason, dns.edns.EDECode.OTHER), f"{error.message} {error.remedy}"
             )
-            message.use_edns(0, payload=1232, options=[option])
+            message.use_edns(0, payload=OWN_SIZE, options=[option])
         return message.to_wire()
     except _MALFORMED:
         flags = _QR | (_HEADER.unpack_from(query)[1] & 0x7900) | rcode
@@ -345,15 +397,36 @@ _EDE = {
 
 
 def fitted(reply: bytes, query: bytes) -> bytes:
-    """The answer as it fits the asker's UDP buffer: cut to its question and marked truncated when it is too long."""
-    if len(reply) <= _ALWAYS_FITS or len(reply) <= _buffer_of(query):
+    """The answer as it fits the asker's UDP buffer: marked truncated when it is too long, with the records that fit.
+
+    Resolvers that never ask over TCP (musl's before 1.2.4) take what there is.
+    """
+    if len(reply) <= _ALWAYS_FITS or len(reply) <= (room := _buffer_of(query)):
         return reply
     try:
-        message = dns.message.make_response(dns.message.from_wire(query, ignore_trailing=True))
-        message.flags |= dns.flags.TC | (_HEADER.unpack_from(reply)[1] & (dns.flags.RA | dns.flags.AD))
-        return message.to_wire()
+        parser: Any = dns.wire.Parser(reply)
+        number, flags, questions, *counts = parser.get_struct(_HEADER.format)
+        for _ in range(questions):
+            parser.get_name(decompress=True)
+            parser.get_struct("!HH")
+        ends, opt = [parser.current], b""
+        for record in range(sum(counts)):
+            start = parser.current
+            parser.get_name(decompress=True)
+            rdtype, _, _, length = parser.get_struct(_RECORD.format)
+            parser.get_bytes(length)
+            if record < counts[0]:
+                ends.append(parser.current)
+            if rdtype == _T.OPT:
+                opt = reply[start : parser.current]
     except _MALFORMED:
         return refusal(query, dns.rcode.SERVFAIL)
+    # Names in a record point backwards alone, so that a message may end behind each of them (RFC 1035 section 4.1.4).
+    kept = sum(end + len(opt) <= room for end in ends) - 1
+    if kept < 0:
+        return refusal(query, dns.rcode.SERVFAIL)
+    header = _HEADER.pack(number, flags | _TC, questions, kept, 0, 1 if opt else 0)
+    return header + reply[_HEADER.size : ends[kept]] + opt
 
 
 def _buffer_of(query: bytes) -> int:

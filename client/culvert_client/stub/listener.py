@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
-from culvert_client.config import Endpoint
+from culvert_client.config import Endpoint, SocketAddress, sockaddr
 from culvert_client.core import dns_wire
 from culvert_client.core.dns_wire import Kind, Question
 from culvert_client.core.places import Owners, Places
@@ -75,13 +75,14 @@ class Listener:
         except OSError as error:
             log.warning("the kernel does not tell who asks: all users share the same places: %s", error)
         self._server = await asyncio.start_server(self._on_connection, endpoint.host, endpoint.port)
-        family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
+        address = sockaddr(endpoint.host, endpoint.port)
+        family = socket.AF_INET6 if len(address) > 2 else socket.AF_INET
         self._datagrams = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         try:
             self._datagrams.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, RECEIVE_BUFFER)
         except PermissionError:
             self._datagrams.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
-        self._datagrams.bind((endpoint.host, endpoint.port))
+        self._datagrams.bind(address)
         asyncio.get_running_loop().add_reader(self._datagrams, self._on_readable, self._datagrams)
 
     async def close(self) -> None:
@@ -105,7 +106,7 @@ class Listener:
                 return
             self._asked(datagrams, query, sender)
 
-    def _asked(self, datagrams: socket.socket, query: bytes, sender: tuple[str, int]) -> None:
+    def _asked(self, datagrams: socket.socket, query: bytes, sender: SocketAddress) -> None:
         uid = self._uid_of(datagrams, sender)
         # A query that is dropped is not parsed.
         if self._asks_too_fast(uid) or not self._udp.take(uid):
@@ -146,10 +147,10 @@ class Listener:
         self._asked_lately[uid] += 1
         return self._asked_lately[uid] > QUERIES_A_WINDOW
 
-    def _uid_of(self, own: socket.socket, asker: tuple[str, int]) -> int | None:
+    def _uid_of(self, own: socket.socket, asker: SocketAddress) -> int | None:
         if self._socket_owner is None:
             return None
-        return self._socket_owner.uid_of(own.family, own.type, asker[:2], own.getsockname()[:2])
+        return self._socket_owner.uid_of(own.family, own.type, asker, own.getsockname())
 
     async def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         own: socket.socket = writer.get_extra_info("socket")

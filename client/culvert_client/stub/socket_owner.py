@@ -10,6 +10,8 @@ import itertools
 import socket
 import struct
 
+from culvert_client.config import SocketAddress
+
 # linux/netlink.h: length, type, flags, sequence, port.
 _HEADER = struct.Struct("=IHHII")
 _REQUEST, _ERROR = 1, 2
@@ -24,8 +26,6 @@ _UID_AT = _HEADER.size + 64
 _UID = struct.Struct("=I")
 _LONGEST_ANSWER = 8192
 
-_Address = tuple[str, int]
-
 
 class SocketOwner:
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class SocketOwner:
     def close(self) -> None:
         self._netlink.close()
 
-    def uid_of(self, family: int, kind: int, asker: _Address, own: _Address) -> int | None:
+    def uid_of(self, family: int, kind: int, asker: SocketAddress, own: SocketAddress) -> int | None:
         """The uid of the socket at `asker` that sends to `own`. None when no such socket is on this computer any more.
 
         `kind` is SOCK_DGRAM or SOCK_STREAM.
@@ -54,7 +54,7 @@ class SocketOwner:
             + _PORTS.pack(one[1], other[1])
             + _packed(family, one[0])
             + _packed(family, other[0])
-            + _INTERFACE_AND_COOKIE.pack(0, _NO_COOKIE, _NO_COOKIE)
+            + _INTERFACE_AND_COOKIE.pack(_interface(own), _NO_COOKIE, _NO_COOKIE)
         )
         try:
             self._netlink.send(_HEADER.pack(_HEADER.size + len(body), _BY_FAMILY, _REQUEST, number, 0) + body)
@@ -70,6 +70,10 @@ class SocketOwner:
             return None
         (uid,) = _UID.unpack_from(answer, _UID_AT)
         return uid
+
+
+def _interface(address: SocketAddress) -> int:
+    return address[3] if len(address) > 2 else 0
 
 
 def _packed(family: int, address: str) -> bytes:

@@ -1,22 +1,37 @@
-"""A client of the name server: own ids, a fresh port for each query, no answer believed that does not fit (RFC 5452)."""
+"""A client of the name servers: own ids, a fresh port for each query, no answer believed that does not fit (RFC 5452).
+
+   first round   each server over UDP, in the order of core/name_servers.py: the next one after the patience for the one
+                 before, at once after REFUSED, SERVFAIL, NOTIMP or an ICMP error
+   second round  each server again, over UDP and TCP: a long answer may have been lost in fragments
+   truncated     the whole answer is fetched over TCP
+
+The first answer counts, from whichever server. A failure is passed on when no server has anything better.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import secrets
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from culvert_client.config import Endpoint
+import dns.rcode
+
+from culvert_client.config import Endpoint, sockaddr
 from culvert_client.core import dns_wire
+from culvert_client.core.name_servers import NameServers, TxtSilence
 
-# Our tunables, in seconds: two tries fit into the time that an answer is held.
-TRY_TIMEOUT = 0.8
-TRIES = 2
+# Our tunables, in seconds: all tries fit into the time that an answer is held.
+PATIENCE = 0.5
+DEADLINE = 2.0
 TCP_TIMEOUT = 1.6
+TCP_AT_ONCE = 64
+"""Connections of second rounds: no flood of names takes all descriptors while the servers are silent."""
 # RFC 768: what its length field can say.
 LONGEST_DATAGRAM = 65535
+
+# As glibc's resolver: these say something of the server rather than of the name.
+_FAILURES = frozenset({dns.rcode.SERVFAIL, dns.rcode.NOTIMP, dns.rcode.REFUSED})
 
 Done = Callable[[bytes | None], None]
 
@@ -25,20 +40,33 @@ class Upstream:
     """`servers` in order of preference. Without one, all is silent."""
 
     def __init__(self, *servers: Endpoint, reach: Callable[[str], str] = str) -> None:
-        self._servers, self._reach = servers, reach
+        self.known, self.reach = NameServers[Endpoint](servers), reach
+        self._txt = TxtSilence()
+        self.second_rounds = 0
+        """Their connections that are open now."""
+        self.answers = 0
+        """From all servers to all queries so far."""
 
     @property
     def servers(self) -> tuple[Endpoint, ...]:
-        return self._servers
+        return self.known.servers
 
     def use(self, servers: tuple[Endpoint, ...]) -> bool:
         """Whether they are others than before."""
-        before, self._servers = self._servers, servers
-        return servers != before
+        if servers == self.servers:
+            return False
+        self.known.use(servers)
+        self._txt.answered()
+        return True
+
+    def moved(self) -> None:
+        """This computer is in another network: what was silent there may answer here."""
+        self.known.forget()
+        self._txt.answered()
 
     def begin(self, query: bytes, done: Done) -> Exchange:
         """The query is on its way when this returns. `done` is called once, later, with what `exchange` returns."""
-        return Exchange(self._servers, self._reach, query, done)
+        return Exchange(self, query, done)
 
     async def exchange(self, query: bytes) -> bytes | None:
         """The answer under the query's own id, whole (over TCP when UDP truncates it); None when the servers are silent."""
@@ -55,6 +83,20 @@ class Upstream:
         reply = await self.exchange(query) if query is not None else None
         return None if reply is None else dns_wire.txt_says_yes(reply)
 
+    async def needs_tunnel(self, fqdn: str) -> bool:
+        """As `says_tunnel`, for a query that waits: silence of TXT is remembered, and costs its wait once."""
+        now = asyncio.get_running_loop().time
+        if not self._txt.expects(fqdn, now()):
+            return False
+        answers = self.answers
+        said = await self.says_tunnel(fqdn)
+        if said is not None:
+            self._txt.answered()
+        elif self.answers != answers:
+            # Servers that are silent about everything may answer TXT when they come back.
+            self._txt.silent(fqdn, now())
+        return bool(said)
+
 
 class Exchange:
     """One query at the name servers. It takes no task and no turn of the loop: somebody's page waits."""
@@ -62,52 +104,81 @@ class Exchange:
     # What is received is copied out at once: one is enough, and making one for each costs more than all else here.
     _buffer = bytearray(LONGEST_DATAGRAM)
 
-    def __init__(
-        self, servers: Sequence[Endpoint], reach: Callable[[str], str], query: bytes, done: Done
-    ) -> None:
-        self._reach, self._query, self._done = reach, query, done
+    def __init__(self, upstream: Upstream, query: bytes, done: Done) -> None:
+        self._upstream, self._query, self._done = upstream, query, done
         self._loop = asyncio.get_running_loop()
         self._id = secrets.randbelow(1 << 16)
-        self._sent = dns_wire.with_id(query, self._id)
-        self._servers = itertools.islice(itertools.cycle(servers), TRIES)
-        self._end: socket.socket | None = None
+        self._sent = dns_wire.with_id(dns_wire.with_own_size(query), self._id)
+        self._order = upstream.known.order()
+        self._step = 0
+        self._patience = min(PATIENCE, DEADLINE / (2 * max(1, len(self._order))))
+        self._ends: dict[Endpoint, tuple[socket.socket, float]] = {}
+        self._fetching: dict[Endpoint, asyncio.Task[None]] = {}
+        self._failure: bytes | None = None
         self._timer: asyncio.TimerHandle | asyncio.Handle | None = None
-        self._fetching: asyncio.Task[None] | None = None
-        self._try_next()
+        now = self._loop.time()
+        self._until = now + DEADLINE
+        if (trial := upstream.known.trial(now)) is not None:
+            self._send(trial)
+        self._ask_next()
 
     def cancel(self) -> None:
         """`done` is not called any more."""
         if self._timer is not None:
             self._timer.cancel()
-        if self._fetching is not None:
-            self._fetching.cancel()
-        if self._end is not None:
-            self._loop.remove_reader(self._end)
-            self._end.close()
-            self._end = None
+        for task in self._fetching.values():
+            task.cancel()
+        for server in list(self._ends):
+            self._close(server)
 
-    def _try_next(self) -> None:
-        self.cancel()
-        server = next(self._servers, None)
-        if server is None:
-            self._timer = self._loop.call_soon(self._done, None)
-            return
-        host = self._reach(server.host)
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    def _ask_next(self) -> None:
+        """Ask the next server, and wait for it before the one after. `done` is never called before `__init__` returns."""
+        if self._timer is not None:
+            self._timer.cancel()
+        servers = len(self._order)
+        while self._step < (servers if self._failure is not None else 2 * servers):
+            server, again = self._order[self._step % servers], self._step >= servers
+            self._step += 1
+            if again:
+                self._fetch(server)
+            if self._send(server) or again:
+                rest = self._until - self._loop.time()
+                is_last = self._step == 2 * servers
+                self._timer = self._loop.call_later(
+                    rest if is_last else min(self._patience, rest), self._ask_next
+                )
+                return
+        # Where all are silent none is better than another: it may be the query that they drop.
+        if self._failure is not None:
+            for server in self._ends:
+                self._upstream.known.silent(server, self._loop.time())
+        self._timer = self._loop.call_soon(self._finish, self._failure)
+
+    def _send(self, server: Endpoint) -> bool:
+        """Whether the query left this computer."""
+        known = self._ends.get(server)
         try:
-            self._end = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-            # Connected: the kernel picks an unpredictable port and admits the server's address alone.
-            self._end.connect((host, server.port))
-            self._end.send(self._sent)
+            if known is None:
+                address = sockaddr(self._upstream.reach(server.host), server.port)
+                family = socket.AF_INET6 if len(address) > 2 else socket.AF_INET
+                end = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+                self._ends[server] = end, self._loop.time()
+                # Connected: the kernel picks an unpredictable port and admits the server's address alone.
+                end.connect(address)
+                self._loop.add_reader(end, self._readable, end, server)
+            else:
+                end, _ = known
+            end.send(self._sent)
         except OSError:
-            # There is no route, or no descriptor is left: a try at once would fail too.
-            if self._end is not None:
-                self._end.close()
-                self._end = None
-            self._timer = self._loop.call_soon(self._try_next)
-            return
-        self._loop.add_reader(self._end, self._readable, self._end, server)
-        self._timer = self._loop.call_later(TRY_TIMEOUT, self._try_next)
+            # There is no route, no such interface, or no descriptor is left.
+            self._close(server)
+            return False
+        return True
+
+    def _close(self, server: Endpoint) -> None:
+        if (known := self._ends.pop(server, None)) is not None:
+            self._loop.remove_reader(known[0])
+            known[0].close()
 
     def _readable(self, end: socket.socket, server: Endpoint) -> None:
         try:
@@ -115,32 +186,74 @@ class Exchange:
         except BlockingIOError:
             return
         except OSError:
-            self._try_next()
+            # Its computer is there, and no name server.
+            self._upstream.known.silent(server, self._loop.time())
+            self._close(server)
+            if not self._ends and not self._fetching:
+                self._ask_next()
             return
         reply = bytes(self._buffer[:size])
         # A forged answer must not end the wait for the real one; nor do many of them hold up all others.
         if dns_wire.answers(reply, self._sent, self._id):
-            self.cancel()
+            self._heard(server)
             if dns_wire.is_truncated(reply):
-                self._fetching = asyncio.create_task(self._fetch(server))
+                self._until = max(self._until, self._loop.time() + TCP_TIMEOUT)
+                self._fetch(server, whole=True)
             else:
-                self._finish(reply)
+                self._take(reply)
 
-    def _finish(self, reply: bytes) -> None:
-        self._done(dns_wire.with_id(reply, dns_wire.id_of(self._query)))
+    def _heard(self, server: Endpoint) -> None:
+        """The server has answered; those that were asked before it and are silent are so no longer asked first."""
+        now = self._loop.time()
+        self._upstream.answers += 1
+        end = self._ends.get(server)
+        if end is not None:
+            in_time = now - end[1] <= self._patience
+            self._upstream.known.answered(server, in_time=in_time, now=now)
+            self._close(server)
+        for other, (_, since) in self._ends.items():
+            if now - since > self._patience:
+                self._upstream.known.silent(other, now)
 
-    async def _fetch(self, server: Endpoint) -> None:
-        reply = await self._over_tcp(server)
-        self._fetching = None
-        if reply is None:
-            self._try_next()
-        else:
+    def _take(self, reply: bytes) -> None:
+        if dns_wire.rcode_of(reply) not in _FAILURES:
             self._finish(reply)
+            return
+        self._failure = self._failure or reply
+        if self._step < len(self._order) or not (self._ends or self._fetching):
+            self._ask_next()
+
+    def _finish(self, reply: bytes | None) -> None:
+        self.cancel()
+        self._done(dns_wire.with_id(reply, dns_wire.id_of(self._query)) if reply is not None else None)
+
+    def _fetch(self, server: Endpoint, *, whole: bool = False) -> None:
+        """Ask over TCP. `whole`: the server has a longer answer, so that its connection is not counted."""
+        if server in self._fetching or (not whole and self._upstream.second_rounds >= TCP_AT_ONCE):
+            return
+        if whole and self._timer is not None:
+            self._timer.cancel()
+            self._timer = self._loop.call_later(TCP_TIMEOUT, self._ask_next)
+        self._fetching[server] = asyncio.create_task(self._fetched(server, counts=not whole))
+
+    async def _fetched(self, server: Endpoint, *, counts: bool) -> None:
+        self._upstream.second_rounds += counts
+        try:
+            reply = await self._over_tcp(server)
+        finally:
+            self._upstream.second_rounds -= counts
+        del self._fetching[server]
+        if reply is not None:
+            self._heard(server)
+            self._take(reply)
+        elif not self._ends and not self._fetching:
+            self._ask_next()
 
     async def _over_tcp(self, server: Endpoint) -> bytes | None:
         try:
             async with asyncio.timeout(TCP_TIMEOUT):
-                reader, writer = await asyncio.open_connection(self._reach(server.host), server.port)
+                host = self._upstream.reach(server.host)
+                reader, writer = await asyncio.open_connection(host, server.port)
                 try:
                     writer.write(len(self._sent).to_bytes(2, "big") + self._sent)
                     await writer.drain()
