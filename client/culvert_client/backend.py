@@ -18,7 +18,7 @@ from culvert_proto import CulvertError, Reason
 
 from culvert_client.config import Config, DatapathChoice
 from culvert_client.core.client_events import Desired, Measured, PacketTrapped, SaWorn
-from culvert_client.core.grant import Limits, Sa, Sas, TunnelId, Usage
+from culvert_client.core.grant import Limits, Sa, Sas, Tunnel, TunnelId, Usage
 
 # Inner packets of GCM-16 over UDP on a 1500-byte link (RFC 4301 section 8), while no tunnel says otherwise.
 MTU_WITHOUT_TUNNEL = 1438
@@ -162,6 +162,15 @@ def to_ipsec(desired: Desired, settings: Config) -> culvert_ipsec.DatapathState:
         inner_addresses=frozenset(str(it) for sas in desired.tunnels for it in sas.tunnel.inner_addresses),
         blocked=frozenset(map(str, desired.blocked)),
         tunnels=tuple(map(_tunnel, desired.tunnels)),
+        closed=tuple(map(_closed, desired.closed)),
+    )
+
+
+def _closed(tunnel: Tunnel) -> culvert_ipsec.ClosedTunnel:
+    return culvert_ipsec.ClosedTunnel(
+        str(tunnel.inner_address),
+        tuple(map(str, tunnel.remote_prefixes)),
+        str(tunnel.inner_address6) if tunnel.inner_address6 else None,
     )
 
 

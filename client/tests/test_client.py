@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from ipaddress import ip_address
+from typing import Any
 
 import pytest
 from culvert_client.core import tunnel_events as on
@@ -24,6 +25,9 @@ from culvert_client.core.client_events import (
     Left,
     Measured,
     OpenAsked,
+    PacketTrapped,
+    PauseAsked,
+    PauseEnded,
     ProfileReceived,
     QueryHeld,
     SaWorn,
@@ -161,6 +165,55 @@ def test_a_pinned_gateway_is_asked_for() -> None:
     world.ask(1, WIKI_ADDRESS)
     [call] = world.take(Call)
     assert call.gateway == "gw-berlin"
+
+
+def close(world: World) -> Desired:
+    """The datapath's state once the name's tunnel is closed, as after an idle time."""
+    [machine] = world.client.machines.values()
+    assert machine.carried is not None
+    lost = CulvertError(Reason.CLOSED_IDLE)
+    world.post(TunnelLost(machine.carried.tunnel.tunnel_id, lost))
+    desired = world.take(Apply)[-1].desired
+    world.settle_datapath()
+    return desired
+
+
+def test_a_closed_tunnels_address_is_kept_until_the_tunnel_opens_again() -> None:
+    world = World()
+    for query in (1, 2):
+        world.ask(query, WIKI_ADDRESS)
+        [call] = world.take(Call)
+        world.post(CallEnded(WIKI, on.TunnelOpened(call.command.call, tunnel(), pair(), asked_at=world.now)))
+        opened = world.take(Apply)[-1]
+        assert (len(opened.desired.tunnels), opened.desired.closed) == (1, ())
+        world.post(Applied(opened.number))
+        assert close(world) == Desired(frozenset(PROFILE.protected_prefixes), (), (tunnel(),))
+
+
+@pytest.mark.parametrize("lost", [{"resources": ()}, {"gateways": ()}])
+def test_a_closed_tunnels_address_goes_when_the_profile_has_it_no_more(lost: dict[str, Any]) -> None:
+    world = World()
+    world.ask(1, WIKI_ADDRESS)
+    world.open()
+    close(world)
+    world.post(ProfileReceived(replace(PROFILE, **lost)))
+    assert world.take(Apply)[-1].desired.closed == ()
+
+
+def test_an_old_socket_opens_its_tunnel_again_after_a_pause() -> None:
+    world = World()
+    world.ask(1, WIKI_ADDRESS)
+    world.open()
+    world.post(PauseAsked(1 << 40))
+    [call] = world.take(Call)
+    world.post(CallEnded(WIKI, on.CloseDone(call.command.call)))
+    assert world.take(Apply)[-1].desired.closed == (tunnel(),)
+    world.post(PacketTrapped(WIKI_ADDRESS))
+    assert world.take(Call) == []
+    world.post(PauseEnded())
+    world.post(PacketTrapped(WIKI_ADDRESS))
+    [call] = world.take(Call)
+    assert isinstance(call.command, on.OpenTunnel)
 
 
 def test_stopping_closes_every_tunnel_and_opens_none() -> None:

@@ -50,7 +50,7 @@ def test_for_names_and_blocking_they_are_one() -> None:
 
 def test_the_same_tunnel_id_of_two_is_two_tunnels() -> None:
     sas = Sas(tunnel(), (pair().inbound,), pair().outbound)
-    first = Desired(frozenset({ip_network("10.20.0.0/16")}), (sas,))
+    first = Desired(frozenset({ip_network("10.20.0.0/16")}), (sas,), (tunnel("closed"),))
     second = Desired(frozenset({ip_network("10.30.0.0/16")}), (replace(sas, inbound=()),))
     union = Union().with_wish(1, first).with_wish(4, second)
     ids = [it.tunnel.tunnel_id for it in union.whole.tunnels]
@@ -58,6 +58,7 @@ def test_the_same_tunnel_id_of_two_is_two_tunnels() -> None:
     assert [owner_of(it) for it in ids] == [(1, "t1"), (4, "t1")]
     assert union.whole.blocked == first.blocked | second.blocked
     assert union.without(1).whole.blocked == second.blocked
+    assert (union.whole.closed, union.without(1).whole.closed) == (first.closed, ())
     # No order of events changes what a tunnel is called, or its keys would begin anew.
     assert union.with_wish(1, Desired()).with_wish(1, first).whole == union.whole
 

@@ -58,7 +58,7 @@ from culvert_client.core.client_events import (
     UpstreamAnswered,
 )  # fmt: skip
 from culvert_client.core.faults import AWAY, Faults
-from culvert_client.core.grant import TunnelId
+from culvert_client.core.grant import Tunnel, TunnelId
 from culvert_client.core.holds import Demanded, Failed, Holds, Outcome, Replied
 from culvert_client.core.machine import Machine
 from culvert_client.core.profile import Profile
@@ -110,6 +110,8 @@ class Client:
         self._faults = Faults()
         self._applies = Applies()
         self._kept: Mapping[str, TunnelId] = dict(leftovers or {})
+        # Each name's last tunnel, as long as the profile has the name and the gateway.
+        self._last: dict[str, Tunnel] = {}
         self._stopping = False
 
     @property
@@ -146,9 +148,7 @@ class Client:
         commands = self._handle(event, now)
         for fqdn in [fqdn for fqdn, machine in self.machines.items() if isinstance(machine.state, Closed)]:
             del self.machines[fqdn]
-        found = [sas for machine in self.machines.values() if (sas := machine.desired()) is not None]
-        tunnels = tuple(sorted(found, key=lambda sas: sas.tunnel.precedence, reverse=True))
-        commands += self._applies.tell(Desired(frozenset(self.profile.protected_prefixes), tunnels), now)
+        commands += self._applies.tell(self._desired(), now)
         kept = self._held_tunnels()
         if kept != self._kept:
             self._kept = kept
@@ -163,6 +163,20 @@ class Client:
             *(it.deadline() for it in self.machines.values()),
         ]
         return min((at for at in times if at is not None), default=None)
+
+    def _desired(self) -> Desired:
+        found = {fqdn: sas for fqdn, it in self.machines.items() if (sas := it.desired()) is not None}
+        last = self._last | {fqdn: sas.tunnel for fqdn, sas in found.items()}
+        gateways = {it.name for it in self.profile.gateways}
+        self._last = {
+            fqdn: it for fqdn, it in last.items() if self.profile.knows(fqdn) and it.gateway in gateways
+        }
+        closed = (it for fqdn, it in self._last.items() if fqdn not in found)
+        return Desired(
+            frozenset(self.profile.protected_prefixes),
+            tuple(sorted(found.values(), key=lambda sas: sas.tunnel.precedence, reverse=True)),
+            tuple(sorted(closed, key=lambda it: it.precedence, reverse=True)),
+        )
 
     def _handle(self, event: Event, now: float) -> list[Command]:
         match event:

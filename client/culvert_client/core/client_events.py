@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from culvert_proto import CulvertError
 
 from culvert_client.core import tunnel_events as tunnel
-from culvert_client.core.grant import Address, Network, Sas, TunnelId, Usage
+from culvert_client.core.grant import Address, Network, Sas, Tunnel, TunnelId, Usage
 from culvert_client.core.profile import Profile
 
 
@@ -193,10 +193,15 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """The datapath as it shall be. Traffic to `blocked` that no tunnel carries goes nowhere."""
+    """The datapath as it shall be. Traffic to `blocked` that no tunnel carries goes nowhere.
+
+    `closed` are tunnels that may be opened again: their inner addresses stay this computer's own, for the sockets that
+    programs keep.
+    """
 
     blocked: frozenset[Network] = frozenset()
     tunnels: tuple[Sas, ...] = ()
+    closed: tuple[Tunnel, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

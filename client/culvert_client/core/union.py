@@ -23,7 +23,7 @@ class Union:
     parts: Mapping[int, Desired] = field(default_factory=dict[int, Desired])
 
     def with_wish(self, number: int, desired: Desired) -> Union:
-        own = Desired(desired.blocked, tuple(_renamed(number, sas) for sas in desired.tunnels))
+        own = replace(desired, tunnels=tuple(_renamed(number, sas) for sas in desired.tunnels))
         return Union({**self.parts, number: own})
 
     def without(self, number: int) -> Union:
@@ -32,7 +32,11 @@ class Union:
     @property
     def whole(self) -> Desired:
         blocked = frozenset[Network]().union(*(it.blocked for it in self.parts.values()))
-        return Desired(blocked, tuple(sas for it in self.parts.values() for sas in it.tunnels))
+        return Desired(
+            blocked,
+            tuple(sas for it in self.parts.values() for sas in it.tunnels),
+            tuple(tunnel for it in self.parts.values() for tunnel in it.closed),
+        )
 
 
 def owner_of(shared: TunnelId) -> tuple[int, TunnelId]:

@@ -1,9 +1,10 @@
 """From what is to what shall be, without a gap through which a packet could leak."""
 
+from dataclasses import replace
 from ipaddress import ip_address, ip_network
 
 import pytest
-from culvert_ipsec import DatapathError, DatapathState, InboundSa, OutboundSa, TunnelState
+from culvert_ipsec import ClosedTunnel, DatapathError, DatapathState, InboundSa, OutboundSa, TunnelState
 from culvert_ipsec.link_plan import (
     AddAddress,
     AddRule,
@@ -63,6 +64,20 @@ def test_another_address_replaces_routes_before_the_old_one_goes() -> None:
     assert list(steps(before, after)) == [AddAddress(B), ReplaceRoute(HOST, B), RemoveAddress(A)]
 
 
+def test_a_closed_tunnel_keeps_its_address_and_the_source_of_what_is_blocked() -> None:
+    closed = replace(state(), closed=(ClosedTunnel(str(A), (str(HOST),)),))
+    assert list(steps(wanted(state(str(HOST))), wanted(closed))) == []
+    assert wanted(closed).routes == {SITE: None, HOST: A}
+    # Where nothing is blocked, packets go where other routes lead.
+    assert wanted(replace(closed, blocked=frozenset())).routes == {}
+
+
+def test_an_open_tunnel_over_a_closed_ones_prefix_carries_from_its_own_address() -> None:
+    both = replace(state(str(SITE), inner=str(B)), closed=(ClosedTunnel(str(A), (str(HOST),)),))
+    assert wanted(both).routes == {SITE: B}
+    assert wanted(both).addresses == {A, B}
+
+
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
@@ -120,13 +135,17 @@ def apply(link: Link, step: Step) -> Link:
 prefixes = st.sampled_from(["10.20.0.0/16", "10.20.0.10/32", "10.30.0.0/24", "fd00::/8"])
 
 
-def link_of(tunnels: list[tuple[str, str]], blocked: set[str], mtu: int) -> Link:
+def link_of(
+    tunnels: list[tuple[str, str]], closed: list[tuple[str, str]], blocked: set[str], mtu: int
+) -> Link:
     states = [TunnelState(str(at), inner, (to,), "198.51.100.2") for at, (inner, to) in enumerate(tunnels)]
-    return wanted(DatapathState("tun0", 4500, mtu, frozenset(), frozenset(blocked), tuple(states)))
+    resting = tuple(ClosedTunnel(inner, (to,)) for inner, to in closed)
+    return wanted(DatapathState("tun0", 4500, mtu, frozenset(), frozenset(blocked), tuple(states), resting))
 
 
 links = st.builds(
     link_of,
+    st.lists(st.tuples(st.sampled_from([str(A), str(B)]), prefixes), max_size=3),
     st.lists(st.tuples(st.sampled_from([str(A), str(B)]), prefixes), max_size=3),
     st.sets(prefixes),
     st.sampled_from([1400, 1438]),

@@ -11,9 +11,10 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from ipaddress import ip_address
 
 import pytest
-from culvert_ipsec import DatapathError, InboundSa, Limits, OutboundSa, Selector, Userspace
+from culvert_ipsec import ClosedTunnel, DatapathError, InboundSa, Limits, OutboundSa, Selector, Userspace
 from culvert_ipsec.esp import Outbound
 from scapy.layers.inet import IP, UDP
 
@@ -108,6 +109,38 @@ def test_ping_and_tcp_come_through_and_the_wire_shows_esp_only(ends: tuple[End, 
     assert flow.bytes > len(sent)
     assert flow.last is not None
     assert 0 <= time.monotonic() - flow.last < 30
+
+
+def test_a_session_goes_on_when_its_closed_tunnel_opens_again(ends: tuple[End, End]) -> None:
+    a, b = ends
+    a.state = replace(a.state, inner_addresses=frozenset(), blocked=frozenset({"10.20.0.0/16"}))
+    a.apply()
+    with entered(b.namespace):
+        listener = socket.create_server((b.inner, 8080))
+    with entered(a.namespace):
+        session = socket.create_connection((b.inner, 8080), timeout=30)
+    far, _ = listener.accept()
+    far.settimeout(30)
+    opened, tap = a.state, wiretap(a)
+    closed = ClosedTunnel(a.inner, opened.tunnels[0].remote_prefixes)
+    with entered(a.namespace):
+        a.datapath.apply(replace(opened, tunnels=(), closed=(closed,)))
+        a.datapath.repair()
+    a.datapath.trap.take()
+    session.sendall(b"after the close")
+    # A connection that begins now has the tunnel's address, too, and so can go through it.
+    with entered(a.namespace):
+        fresh = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    fresh.connect_ex((b.inner, 8080))
+    assert select.select([a.datapath.trap], [], [], 5)[0]
+    assert a.datapath.trap.take() == {ip_address(b.inner)}
+    assert heard(tap) == []
+    with entered(a.namespace):
+        a.datapath.apply(opened)
+    assert far.recv(100) == b"after the close"
+    assert select.select([], [fresh], [], 30)[1]
+    assert fresh.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
+    assert fresh.getsockname()[0] == a.inner
 
 
 SIXES = {"a": "fd00:99::2", "b": "fd00:20::10"}

@@ -7,7 +7,7 @@ TUN and UDP.
 from culvert_ipsec.cleaning import clean_up
 from culvert_ipsec.counters import Counters, FlowCounters, TunnelCounters
 from culvert_ipsec.datapath import Datapath, DatapathError, SoftLimit
-from culvert_ipsec.desired import DatapathState, InboundSa, Limits, OutboundSa, TunnelState
+from culvert_ipsec.desired import ClosedTunnel, DatapathState, InboundSa, Limits, OutboundSa, TunnelState
 from culvert_ipsec.kernel import Kernel, remove_leftovers
 from culvert_ipsec.nudge import nudge
 from culvert_ipsec.offloads import Offloads
@@ -15,6 +15,7 @@ from culvert_ipsec.selector import Selector
 from culvert_ipsec.userspace import Userspace
 
 __all__ = [
+    "ClosedTunnel",
     "Counters",
     "Datapath",
     "DatapathError",

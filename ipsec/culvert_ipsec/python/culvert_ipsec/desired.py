@@ -75,6 +75,19 @@ class TunnelState:
 
 
 @dataclass(frozen=True, slots=True)
+class ClosedTunnel:
+    """A tunnel that is closed and may be opened again, with the same inner addresses.
+
+    The addresses stay this computer's own, so that a socket that is bound to one goes on sending: its packets reach the
+    trap. What goes to a prefix of it that is blocked leaves from its inner address, and finds no tunnel.
+    """
+
+    inner_address: str
+    remote_prefixes: tuple[str, ...]
+    inner_address6: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DatapathState:
     """The whole state. `mtu` is in bytes of inner packet.
 
@@ -88,3 +101,4 @@ class DatapathState:
     inner_addresses: frozenset[str] = frozenset()
     blocked: frozenset[str] = frozenset()
     tunnels: tuple[TunnelState, ...] = ()
+    closed: tuple[ClosedTunnel, ...] = ()

@@ -11,12 +11,12 @@ lose to it, e.g. to a home network that uses the same prefix.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from culvert_ipsec.datapath import DatapathError
-from culvert_ipsec.desired import DatapathState
+from culvert_ipsec.desired import ClosedTunnel, DatapathState, TunnelState
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -104,9 +104,17 @@ def wanted(state: DatapathState) -> Link:
         raise DatapathError(f"An MTU of {state.mtu} bytes is not between {MIN_MTU} and {MAX_MTU}.")
     routes: dict[Network, Address | None] = {_network(prefix): None for prefix in state.blocked}
     addresses = {_address(address) for address in state.inner_addresses}
+    blocked = _Cover(routes)
+    carried = _Cover(_network(prefix) for tunnel in state.tunnels for prefix in tunnel.remote_prefixes)
+    for closed in state.closed:
+        inner = _inner(closed)
+        addresses.update(inner.values())
+        for prefix in map(_network, closed.remote_prefixes):
+            # What is not blocked goes where other routes lead; what a wider tunnel carries leaves from that one's address.
+            if blocked.holds(prefix) and not carried.holds(prefix):
+                routes[prefix] = inner.get(prefix.version)
     for tunnel in state.tunnels:
-        given = filter(None, (tunnel.inner_address, tunnel.inner_address6))
-        inner = {address.version: address for address in map(_address, given)}
+        inner = _inner(tunnel)
         addresses.update(inner.values())
         prefixes = map(_network, tunnel.remote_prefixes)
         routes |= {prefix: inner.get(prefix.version) for prefix in prefixes}
@@ -141,6 +149,31 @@ def steps(observed: Link, desired: Link) -> Iterator[Step]:
         yield RemoveWall(prefix)
     for address in sorted(observed.addresses - desired.addresses, key=str):
         yield RemoveAddress(address)
+
+
+class _Cover:
+    """Prefixes, in a form that tells quickly whether one of them holds another prefix."""
+
+    def __init__(self, prefixes: Iterable[Network]) -> None:
+        self._known = {(it.version, it.prefixlen, _leading(it, it.prefixlen)) for it in prefixes}
+        self._lengths = {(version, length) for version, length, _ in self._known}
+
+    def holds(self, prefix: Network) -> bool:
+        return any(
+            (version, length, _leading(prefix, length)) in self._known
+            for version, length in self._lengths
+            if version == prefix.version and length <= prefix.prefixlen
+        )
+
+
+def _leading(prefix: Network, length: int) -> int:
+    return int(prefix.network_address) >> (prefix.max_prefixlen - length)
+
+
+def _inner(tunnel: TunnelState | ClosedTunnel) -> dict[int, Address]:
+    """Its inner addresses by IP version."""
+    given = filter(None, (tunnel.inner_address, tunnel.inner_address6))
+    return {address.version: address for address in map(_address, given)}
 
 
 def _address(text: str) -> Address:
