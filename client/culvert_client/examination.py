@@ -40,7 +40,7 @@ async def examine(
     ahead, outside, inside, names = await asyncio.gather(
         clock_ahead(identity, reach),
         _longest({it.name: (ip_address(reach(it.address)), LENGTHS) for it in gateways}),
-        _longest({it.tunnel_id: (_inside(it), (it.mtu, *_shorter(it.mtu))) for it in carrying}),
+        _longest({it.tunnel_id: (it.any_host, (it.mtu, *_shorter(it.mtu))) for it in carrying}),
         asyncio.gather(*(_ask(upstream, fqdn) for fqdn in _names(profile))),
     )
     return local_pb2.ExamineResponse(
@@ -73,11 +73,6 @@ async def _longest(targets: dict[str, tuple[Address, Iterable[int]]]) -> dict[st
     return {
         name: max((it.length for it in sent if it in answered), default=0) for name, sent in pings.items()
     }
-
-
-def _inside(tunnel: Tunnel) -> Address:
-    prefix = tunnel.remote_prefixes[0]
-    return prefix[0] if prefix.num_addresses == 1 else prefix[1]
 
 
 def _shorter(mtu: int) -> list[int]:

@@ -23,11 +23,13 @@ MOST_GATEWAYS = 64
 
 
 class Latencies:
-    """`known`: the round trip to each gateway that answered the last time, in seconds."""
+    """`known`: the round trip to each gateway that answered the last time, in seconds; `answering`: those that
+    have answered since this computer is where it is."""
 
     def __init__(self, reach: Callable[[str], str] = str) -> None:
         self._reach = reach
         self.known: Mapping[str, float] = {}
+        self.answering: set[str] = set()
         self._again = asyncio.Event()
 
     def distances(self, in_use: Collection[str]) -> list[agent_pb2.GatewayDistance]:
@@ -39,6 +41,7 @@ class Latencies:
 
     def measure_anew(self) -> None:
         """This computer is somewhere else."""
+        self.answering.clear()
         self._again.set()
 
     async def keep(self, gateways: Callable[[], Sequence[Gateway]]) -> None:
@@ -48,6 +51,7 @@ class Latencies:
             online = [gateway for gateway in gateways() if gateway.online][:MOST_GATEWAYS]
             try:
                 self.known = await measure({it.name: ip_address(self._reach(it.address)) for it in online})
+                self.answering |= self.known.keys()
             except PermissionError as error:
                 log.info("gateways are not pinged: %s", error)
                 return

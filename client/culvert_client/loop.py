@@ -358,7 +358,7 @@ class Daemon:
 
     def _measure_anew(self) -> None:
         for organisation in self._all():
-            organisation.latencies.measure_anew()
+            organisation.moved()
 
     def _reconnect(self) -> None:
         for organisation in self._all():

@@ -22,6 +22,7 @@ from typing import Protocol
 
 from culvert_proto import CulvertError, Reason, local_pb2
 
+from culvert_client.answering import Answering
 from culvert_client.closed import kept
 from culvert_client.config import Config
 from culvert_client.controller.calls import begin
@@ -48,6 +49,7 @@ from culvert_client.core.client_events import (
     KeepPause,
     KeepTunnels,
     Left,
+    Moved,
     PauseEnded,
     ProfileReceived,
     Reply,
@@ -132,6 +134,8 @@ class Organisation:
         self.requests = Requests(
             self.client, self.post, lambda so: host.until(so, STOP_PATIENCE), self.connection.check
         )
+        self._answering = Answering(self.client, self.latencies, self.post, self._now, host.ways.reach)
+        self._asks: asyncio.Task[None] | None = None
         self._activity = Activity(host.log, number)
         self._unkept: Mapping[str, TunnelId] | None = None
         self._pause: asyncio.Task[None] | None = None
@@ -171,6 +175,7 @@ class Organisation:
         self._keep_tunnels(event)
         if isinstance(event, ProfileReceived):
             self._host.claims_changed(self)
+        self._look_at_gateways()
         if self._timer is not None:
             self._timer.cancel()
         deadline = self.client.deadline()
@@ -200,6 +205,33 @@ class Organisation:
             case KeepPause(until):
                 self._keep(lambda: self._state.keep_pause(until))
                 self._end_pause_at(until)
+
+    def _look_at_gateways(self) -> None:
+        asks = self._asks is not None and not self._asks.done()
+        if not asks and self.client.doubtful_gateways(self._now()):
+            self._asks = self._tasks.start(self._answering.keep())
+
+    def moved(self) -> None:
+        """This computer is somewhere else."""
+        self.latencies.measure_anew()
+        self.post(Moved())
+
+    async def open_tunnel(self, name: str) -> str:
+        """The name whose tunnel is up, and whose gateway answers as far as can be told. Raises CulvertError."""
+        known = self.client.profile.fqdn_of(name)
+        if known is not None and self.client.is_silent(known):
+            # It may answer again by now.
+            await self._ask_gateway(known)
+        fqdn = await self.requests.open_tunnel(name)
+        await self._ask_gateway(fqdn)
+        if (silence := self.client.silence(fqdn)) is not None:
+            raise silence
+        return fqdn
+
+    async def _ask_gateway(self, fqdn: str) -> None:
+        machine = self.client.machines.get(fqdn)
+        if machine is not None and machine.carried is not None:
+            await self._answering.ask({machine.carried.tunnel.gateway}, through=True)
 
     def _keep_tunnels(self, event: Event) -> None:
         """Once the datapath has done what it was told: somebody waits for that, and for the file nobody."""

@@ -37,7 +37,15 @@ async def test_tampered_and_replayed_esp_is_dropped_and_the_tunnel_lives_on(offi
 
 
 async def test_a_gateway_that_is_down_is_named_and_comes_back(office: Office) -> None:
+    assert (await office.fetch()).code == 0
     await office.joined.gateway.stop()
+    # At once, also where the controller has not missed it yet.
+    silent = await office.culvert("open", f"wiki.{net.ZONE}")
+    assert (silent.code, "gw-berlin does not answer" in silent.stderr) == (REFUSED, True), silent.stderr
+    found = await laptop.status(office.lab)
+    assert found.state == local_pb2.STATE_GATEWAY_SILENT
+    assert [it.state for it in found.tunnels] == [local_pb2.TUNNEL_STATE_SILENT]
+    assert found.last_error.reason == Reason.GATEWAY_SILENT
     await office.joined.admin.until("/gateways/gw-berlin", lambda it: it["state"] == "offline", "Offline", 10)
     refused = await office.culvert("open", await office.add_resource("git"))
     assert refused.code == REFUSED
@@ -52,6 +60,8 @@ async def test_a_gateway_that_is_down_is_named_and_comes_back(office: Office) ->
     assert opened.code == 0, opened.stderr
     # The wiki's tunnel lost its keys with the gateway; the next click opens it anew.
     assert (await office.fetch()).code == 0
+    found = await laptop.status(office.lab)
+    assert (found.state, found.last_error.reason) == (local_pb2.STATE_CONNECTED, 0)
 
 
 async def test_tunnels_outlive_the_controller_and_new_ones_say_why_they_wait(office: Office) -> None:

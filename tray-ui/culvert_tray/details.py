@@ -13,6 +13,7 @@ STATES = {
     local_pb2.TUNNEL_STATE_UP: later("up"),
     local_pb2.TUNNEL_STATE_REKEYING: later("up, changing keys"),
     local_pb2.TUNNEL_STATE_CLOSING: later("closing"),
+    local_pb2.TUNNEL_STATE_SILENT: later("the gateway does not answer"),
 }
 
 
@@ -34,10 +35,23 @@ def details(
         (tr("Your address"), t.inner_address),
         (tr("Reaches"), ", ".join(t.remote_prefixes)),
         (tr("Open for"), duration(now - t.since_ms / 1000)),
+        (tr("Last packet"), heard(t, now)),
         (tr("Received"), _traffic(t.bytes_in, t.packets_in)),
         (tr("Sent"), _traffic(t.bytes_out, t.packets_out)),
         (tr("Dropped"), drops or tr("none")),
         (tr("Key generation"), str(t.generation)),
+    )
+
+
+def heard(tunnel: local_pb2.Tunnel, now: float) -> str:
+    """When a packet came through it last. `now` in Unix seconds."""
+    if not tunnel.heard_ms:
+        return tr("none yet")
+    seconds = max(0, round(now - tunnel.heard_ms / 1000))
+    return (
+        tr("{seconds} s ago", seconds=str(seconds))
+        if seconds < 60
+        else tr("{duration} ago", duration=duration(seconds))
     )
 
 

@@ -1,11 +1,12 @@
-"""Which of the six icons a view gets. Shape and colour both differ, so that neither alone has to carry the meaning.
+"""Which of the seven icons a view gets. Shape and colour both differ, so that neither alone has to carry the meaning.
 
 off         grey arch, struck through     the daemon does not answer, or Culvert is paused
 ready       blue open arch                enrolled, nothing up
 connecting  violet arch, three dots       a tunnel is being opened
 connected   green full arch, check        at least one tunnel carries packets
 needs you   orange disc, "!"              enrol, or type a code (now, or within half an hour)
-offline     red diamond, cross            the controller can't be reached
+offline     red diamond, cross            there is no connection with the controller
+silent      yellow triangle, one dash     tunnels are up, and no gateway of them answers
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ class IconKind(Enum):
     CONNECTED = "connected"
     NEEDS_YOU = "needs-you"
     OFFLINE = "offline"
+    SILENT = "silent"
 
     @property
     def path(self) -> Path:
@@ -45,6 +47,8 @@ def icon_kind(view: View, now: float) -> IconKind:
         return IconKind.NEEDS_YOU
     if view.awaiting_prefixes:
         return IconKind.NEEDS_YOU
+    if view.state == local_pb2.STATE_GATEWAY_SILENT:
+        return IconKind.SILENT
     # "Connected" is shown for what is up; only who may not see the tunnels has to take the daemon's word.
     connected = any(is_up(tunnel) for tunnel in view.tunnels) or (
         is_redacted(view) and view.state == local_pb2.STATE_CONNECTED

@@ -58,6 +58,7 @@ from culvert_tray.view import (
     is_redacted,
     is_up,
     named,
+    silent_gateways,
 )
 
 # UX: longer lists belong into a window with a search.
@@ -171,6 +172,11 @@ def _headline(view: View, now: float) -> str:
         case local_pb2.STATE_PAUSED:
             until = view.paused_until
             return tr("Paused until {time}", time=clock(until, now)) if until else tr("Paused")
+        case local_pb2.STATE_GATEWAY_SILENT:
+            silent = silent_gateways(view)
+            if len(silent) == 1:
+                return tr("{gateway} does not answer", gateway=silent[0])
+            return tr("The gateways do not answer")
         case local_pb2.STATE_CONNECTED if is_redacted(view):
             return tr("Connected")
         case state if state == local_pb2.STATE_NEEDS_CODE or code_needed(view, now):
@@ -228,6 +234,7 @@ def _tunnel(tunnel: Tunnel) -> Submenu:
     words = {
         local_pb2.TUNNEL_STATE_OPENING: tr("opening…"),
         local_pb2.TUNNEL_STATE_CLOSING: tr("closing…"),
+        local_pb2.TUNNEL_STATE_SILENT: tr("does not answer"),
     }
     entries: list[Entry] = []
     if is_up(tunnel):

@@ -46,6 +46,12 @@ def is_up(tunnel: Tunnel) -> bool:
     return tunnel.state in _CARRYING
 
 
+def silent_gateways(status: Status) -> tuple[str, ...]:
+    """Of the tunnels that are up, those that do not answer."""
+    silent = (it.gateway for it in status.tunnels if it.state == local_pb2.TUNNEL_STATE_SILENT)
+    return tuple(sorted(set(silent)))
+
+
 def is_enrolled(status: Status) -> bool:
     return status.state not in (local_pb2.STATE_NOT_ENROLLED, local_pb2.STATE_UNSPECIFIED)
 

@@ -48,6 +48,17 @@ def connected(*, now: float = NOW) -> local_pb2.Status:
     return found
 
 
+def silent(*, now: float = NOW) -> local_pb2.Status:
+    """Two tunnels whose gateway does not answer."""
+    found = status(local_pb2.STATE_GATEWAY_SILENT, now=now)
+    for name in ("wiki", "git"):
+        found.tunnels.append(tunnel(name, local_pb2.TUNNEL_STATE_SILENT, now=now))
+        found.tunnels[-1].heard_ms = int((now - 70) * 1000)
+    error = CulvertError(Reason.GATEWAY_SILENT, gateway="gw-berlin", name="wiki.corp.example")
+    found.last_error.CopyFrom(error.to_proto())
+    return found
+
+
 def two_organisations(*, now: float = NOW) -> local_pb2.Status:
     """One with a tunnel up; another that needs a code, and whose gateway has the same name."""
     found = status(local_pb2.STATE_CONNECTED, now=now)

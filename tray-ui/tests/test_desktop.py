@@ -30,6 +30,7 @@ COLOURS = {
     IconKind.CONNECTED: "#1f8f52",
     IconKind.NEEDS_YOU: "#cc6410",
     IconKind.OFFLINE: "#d63c3c",
+    IconKind.SILENT: "#a8842c",
 }
 
 
@@ -114,6 +115,7 @@ def status_named(name: str) -> local_pb2.Status:
         "code-ending": lambda: statuses.status(local_pb2.STATE_READY, now=now, code_seconds=1200),
         "denied": lambda: statuses.denied(now=now),
         "offline": _offline,
+        "silent": lambda: statuses.silent(now=now),
         "paused": lambda: statuses.paused(now=now),
         "asking": lambda: statuses.asking(now=now),
         "organisations": lambda: statuses.two_organisations(now=now),
@@ -131,6 +133,7 @@ def status_named(name: str) -> local_pb2.Status:
         ("code-ending", IconKind.NEEDS_YOU),
         ("denied", IconKind.READY),
         ("offline", IconKind.OFFLINE),
+        ("silent", IconKind.SILENT),
         ("paused", IconKind.OFF),
         ("asking", IconKind.NEEDS_YOU),
     ],

@@ -283,6 +283,23 @@ def test_a_tunnel_is_announced_once_and_not_when_it_was_up_before() -> None:
     assert _observe(both, not_running(), both) == [(), (), ()]
 
 
+def test_a_gateway_that_does_not_answer_is_told_and_never_called_connected() -> None:
+    silent = statuses.silent()
+    assert icon_kind(silent, NOW) is IconKind.SILENT
+    shown = menu(silent, NOW)
+    assert _heading(shown) == "gw-berlin does not answer"
+    assert _submenu(shown, "wiki").text == "wiki.corp.example · gw-berlin · does not answer"
+    assert ("Last packet", "1 min ago") in details(silent, "t-wiki", NOW)
+    silent.tunnels[1].gateway = "gw-paris"
+    assert _heading(menu(silent, NOW)) == "The gateways do not answer"
+    [[], told, [], []] = _observe(
+        statuses.connected(), statuses.silent(), statuses.silent(), statuses.connected()
+    )
+    assert [notice.title for notice in told] == [
+        "The gateway gw-berlin does not answer: nothing comes back through the tunnel for wiki.corp.example."
+    ]
+
+
 def test_a_tunnel_that_goes_another_way_is_told() -> None:
     before, between, after = statuses.connected(), statuses.connected(), statuses.connected()
     between.tunnels[0].state = local_pb2.TUNNEL_STATE_OPENING
@@ -417,5 +434,6 @@ def test_each_state_has_its_own_icon() -> None:
         statuses.connected(),
         statuses.status(local_pb2.STATE_NEEDS_CODE, code_seconds=0),
         offline,
+        statuses.silent(),
     ]
     assert [icon_kind(seen, NOW) for seen in views] == list(IconKind)

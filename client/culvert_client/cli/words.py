@@ -25,12 +25,14 @@ _STATES: dict[local_pb2.State.ValueType, tuple[str, str]] = {
     local_pb2.STATE_NEEDS_CODE: (_("A code is needed"), "yellow"),
     local_pb2.STATE_OFFLINE: (_("The controller cannot be reached"), "red"),
     local_pb2.STATE_PAUSED: (_("Paused"), "yellow"),
+    local_pb2.STATE_GATEWAY_SILENT: (_("The gateway does not answer"), "red"),
 }
 _TUNNEL_STATES: dict[local_pb2.TunnelState.ValueType, str] = {
     local_pb2.TUNNEL_STATE_OPENING: _("opening"),
     local_pb2.TUNNEL_STATE_UP: _("up"),
     local_pb2.TUNNEL_STATE_REKEYING: _("up, new keys"),
     local_pb2.TUNNEL_STATE_CLOSING: _("closing"),
+    local_pb2.TUNNEL_STATE_SILENT: _("no answer"),
 }
 # Without a reason where the daemon tells the caller none.
 _UNREACHED = frozenset({0, Reason.CONTROLLER_UNREACHABLE})
@@ -113,12 +115,22 @@ def say_awaiting(prefixes: Iterable[str]) -> None:
 
 
 def say_tunnels(status: local_pb2.Status) -> None:
-    table = _table(_("NAME"), _("GATEWAY"), _("STATE"), _("ADDRESS"), _("IN"), _("OUT"), _("DROPPED"))
+    table = _table(
+        _("NAME"),
+        _("GATEWAY"),
+        _("STATE"),
+        _("LAST PACKET"),
+        _("ADDRESS"),
+        _("IN"),
+        _("OUT"),
+        _("DROPPED"),
+    )
     for tunnel in status.tunnels:
         table.add_row(
             tunnel.fqdn,
             tunnel.gateway,
             _TUNNEL_STATES.get(tunnel.state, _("unknown")),
+            _heard(tunnel, time.time()),
             tunnel.inner_address,
             _bytes(tunnel.bytes_in),
             _bytes(tunnel.bytes_out),
@@ -197,6 +209,16 @@ def _table(*columns: str) -> Table:
     for column in columns:
         table.add_column(column, no_wrap=True)
     return table
+
+
+def _heard(tunnel: local_pb2.Tunnel, now: float) -> str:
+    """When a packet came through it last. `now` in Unix seconds."""
+    if not tunnel.heard_ms:
+        return _("none yet")
+    seconds = max(0, round(now - tunnel.heard_ms / 1e3))
+    if seconds < 120:
+        return _("{n} s ago").format(n=seconds)
+    return _("{n} min ago").format(n=seconds // 60)
 
 
 def _bytes(count: int) -> str:

@@ -33,12 +33,14 @@ from culvert_client.core.client_events import (
     Enrolled,
     Event,
     Fail,
+    GatewaysAsked,
     GatewaySelected,
     KeepGateway,
     KeepPause,
     KeepTunnels,
     Left,
     Measured,
+    Moved,
     NameSeen,
     OpenAsked,
     PacketTrapped,
@@ -62,6 +64,7 @@ from culvert_client.core.grant import Tunnel, TunnelId
 from culvert_client.core.holds import Demanded, Failed, Holds, Outcome, Replied
 from culvert_client.core.machine import Machine
 from culvert_client.core.profile import Profile
+from culvert_client.core.silence import Silences
 from culvert_client.core.triggers import UNASKED, Triggers
 from culvert_client.core.tunnel_states import Closed, Closing, Opening
 
@@ -113,6 +116,8 @@ class Client:
         # Each name's last tunnel, as long as the profile has the name and the gateway.
         self._last: dict[str, Tunnel] = {}
         self._stopping = False
+        self._silences = Silences()
+        self._silent: frozenset[str] = frozenset()
 
     @property
     def last_error(self) -> CulvertError | None:
@@ -139,6 +144,22 @@ class Client:
         machine = self.machines.get(self.profile.tunnel_of(fqdn))
         return machine is not None and machine.is_up
 
+    def is_silent(self, fqdn: str) -> bool:
+        """Whether the name's tunnel is up and its gateway does not answer."""
+        machine = self.machines.get(self.profile.tunnel_of(fqdn))
+        return machine is not None and self._silences.covers(machine)
+
+    def silence(self, fqdn: str) -> CulvertError | None:
+        """What is wrong with the name's tunnel when its gateway does not answer."""
+        carried = self.machines[fqdn].carried if self.is_silent(fqdn) else None
+        if carried is None:
+            return None
+        return CulvertError(Reason.GATEWAY_SILENT, gateway=carried.tunnel.gateway, name=fqdn)
+
+    def doubtful_gateways(self, now: float) -> frozenset[str]:
+        """To be asked whether they answer."""
+        return self._silences.doubtful(self.machines, self.profile, now)
+
     def gateways_in_use(self) -> frozenset[str]:
         """By tunnels that are up."""
         up = (it.carried for it in self.machines.values() if it.is_up)
@@ -148,6 +169,7 @@ class Client:
         commands = self._handle(event, now)
         for fqdn in [fqdn for fqdn, machine in self.machines.items() if isinstance(machine.state, Closed)]:
             del self.machines[fqdn]
+        self._tell_silences()
         commands += self._applies.tell(self._desired(), now)
         kept = self._held_tunnels()
         if kept != self._kept:
@@ -233,9 +255,17 @@ class Client:
                 counted = [
                     (self._name_of(tunnel_id), tunnel.Counted(used)) for tunnel_id, used in usage.items()
                 ]
-                return [
+                commands = [
                     c for fqdn, one in counted if fqdn is not None for c in self._to_tunnel(fqdn, one, now)
                 ]
+                self._silences.counted(self.machines)
+                return commands
+            case GatewaysAsked(answered, silent):
+                self._silences.asked(answered, silent, now)
+                return []
+            case Moved():
+                self._silences.forget()
+                return []
             case Enrolled():
                 return self._forget(now)
             case Left():
@@ -257,6 +287,16 @@ class Client:
                 commands = self._follow(self._holds.expire(now), now)
                 return commands + self._to_tunnels(tunnel.Tick(), now)
 
+    def _tell_silences(self) -> None:
+        self._silences.forget_unused(self.machines)
+        silent = frozenset(fqdn for fqdn in self.machines if self.is_silent(fqdn))
+        for fqdn in silent - self._silent:
+            if (error := self.silence(fqdn)) is not None:
+                self._faults.note(fqdn, error)
+        for fqdn in self._silent - silent:
+            self._faults.answers_again(fqdn)
+        self._silent = silent
+
     def _paused(self, until: int) -> Command:
         self.paused_until, self._holds.passing = until, until != 0
         return KeepPause(until)
@@ -276,6 +316,8 @@ class Client:
         fqdn = self.profile.fqdn_of(name)
         if fqdn is None:
             return [Settle(request, name, CulvertError(Reason.NAME_UNKNOWN, name=name))]
+        if (silence := self.silence(fqdn)) is not None:
+            return [Settle(request, fqdn, silence)]
         self._asked[-request] = fqdn
         return self._demand(-request, fqdn, now)
 

@@ -153,6 +153,19 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
+class GatewaysAsked:
+    """Which gateways have answered outside of the tunnels or inside, and which have not."""
+
+    answered: frozenset[str]
+    silent: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """This computer is somewhere else."""
+
+
+@dataclass(frozen=True, slots=True)
 class Enrolled:
     """This computer has another identity now: nothing of the one before is valid."""
 
@@ -187,7 +200,8 @@ class Ticked:
 Event = (
     QueryHeld | UpstreamAnswered | TxtAnswered | NameSeen | AnswerSeen | PacketTrapped | OpenAsked | CloseAsked
     | GatewaySelected | CallEnded | Applied | ProfileReceived | ClaimsAnswered | ControllerLost | TunnelLost | TunnelMoves
-    | SaExpiring | SaWorn | CodeProven | Measured | Enrolled | Left | PauseAsked | PauseEnded | Stopping | Ticked
+    | SaExpiring | SaWorn | CodeProven | Measured | GatewaysAsked | Moved | Enrolled | Left | PauseAsked
+    | PauseEnded | Stopping | Ticked
 )  # fmt: skip
 
 

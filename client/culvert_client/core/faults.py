@@ -43,6 +43,11 @@ class Faults:
     def cure(self, about: str) -> None:
         self._errors.pop(about, None)
 
+    def answers_again(self, about: str) -> None:
+        error = self._errors.get(about)
+        if error is not None and error.reason is Reason.GATEWAY_SILENT:
+            self.cure(about)
+
     def code_proven(self) -> None:
         self._forget(_CODE)
 

@@ -81,6 +81,12 @@ class Tunnel:
     def inner_addresses(self) -> tuple[Address, ...]:
         return tuple(filter(None, (self.inner_address, self.inner_address6)))
 
+    @property
+    def any_host(self) -> Address:
+        """The first that can be a host behind the gateway."""
+        prefix = self.remote_prefixes[0]
+        return prefix[0] if prefix.num_addresses == 1 else prefix[1]
+
     def covers(self, address: Address) -> bool:
         """Whether packets to `address` go through this tunnel."""
         return any(address in prefix for prefix in self.remote_prefixes)

@@ -245,8 +245,7 @@ def _lost(state: Keyed | Closing, event: ClosedByController, now: float, calls: 
 
 def _counted(state: Keyed, event: Counted, now: float, calls: Calls) -> Transition:
     it = state.carried
-    active_at = it.active_at if event.usage == it.usage else now
-    state = replace(state, carried=replace(it, usage=event.usage, active_at=active_at))
+    state = replace(state, carried=it.counted(event.usage, now))
     if state.carried.spent():
         return ask_to_close(it.tunnel.tunnel_id, Reason.CLOSED_IDLE, calls)
     return state, []

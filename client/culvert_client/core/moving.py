@@ -115,9 +115,7 @@ def _demand(state: Moving, event: Demand, _now: float, _calls: Calls) -> Transit
 
 
 def _counted(state: Moving, event: Counted, now: float, _calls: Calls) -> Transition:
-    it = state.carried
-    active_at = it.active_at if event.usage == it.usage else now
-    return replace(state, carried=replace(it, usage=event.usage, active_at=active_at)), []
+    return replace(state, carried=state.carried.counted(event.usage, now)), []
 
 
 def _stay(state: Moving, _event: Event, _now: float, _calls: Calls) -> Transition:

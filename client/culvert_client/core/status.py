@@ -89,11 +89,14 @@ def _state(client: Client, *, enrolled: bool, unix_now: float) -> local_pb2.Stat
     machines = client.machines.values()
     if any(isinstance(machine.state, Opening | Installing | Moving) for machine in machines):
         return local_pb2.STATE_CONNECTING
-    return local_pb2.STATE_CONNECTED if any(m.is_up for m in machines) else local_pb2.STATE_READY
+    up = {fqdn for fqdn, machine in client.machines.items() if machine.is_up}
+    if any(not client.is_silent(fqdn) for fqdn in up):
+        return local_pb2.STATE_CONNECTED
+    return local_pb2.STATE_GATEWAY_SILENT if up else local_pb2.STATE_READY
 
 
 def _tunnel(client: Client, fqdn: str, machine: Machine, epoch: float) -> local_pb2.Tunnel:
-    shown = local_pb2.Tunnel(fqdn=fqdn, state=_tunnel_state(machine))
+    shown = local_pb2.Tunnel(fqdn=fqdn, state=_tunnel_state(machine, silent=client.is_silent(fqdn)))
     if isinstance(machine.state, Closing):
         shown.tunnel_id = machine.state.tunnel_id
     if machine.carried is not None:
@@ -109,15 +112,18 @@ def _fill(shown: local_pb2.Tunnel, carried: Carried, epoch: float) -> None:
     shown.inner_address = str(tunnel.inner_address)
     shown.remote_prefixes.extend(map(str, tunnel.remote_prefixes))
     shown.since_ms = round((epoch + carried.since) * 1e3)
+    shown.heard_ms = round((epoch + carried.heard_at) * 1e3) if carried.heard_at is not None else 0
     shown.packets_in, shown.packets_out = usage.packets_in, usage.packets_out
     shown.bytes_in, shown.bytes_out = usage.bytes_in, usage.bytes_out
     shown.generation = carried.pair.generation
 
 
-def _tunnel_state(machine: Machine) -> local_pb2.TunnelState.ValueType:
+def _tunnel_state(machine: Machine, *, silent: bool) -> local_pb2.TunnelState.ValueType:
     match machine.state:
         case Opening() | Installing() | Moving():
             return local_pb2.TUNNEL_STATE_OPENING
+        case _ if silent:
+            return local_pb2.TUNNEL_STATE_SILENT
         case Renewing() | Switching() | Activating():
             return local_pb2.TUNNEL_STATE_REKEYING
         case Closing():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from culvert_proto import Reason
 
@@ -24,6 +24,25 @@ class Carried:
     base: Usage = field(default_factory=Usage)
     # A limit came near while the renewal before was still draining.
     expiring: bool = False
+    # When a packet came in last, and when the first one went out that none has come in after; None for never.
+    heard_at: float | None = None
+    unanswered_since: float | None = None
+
+    def counted(self, usage: Usage, now: float) -> Carried:
+        """With what was counted now."""
+        new = usage - self.usage
+        unanswered_since = self.unanswered_since
+        if new.packets_in > 0:
+            unanswered_since = None
+        elif new.packets_out > 0 and unanswered_since is None:
+            unanswered_since = now
+        return replace(
+            self,
+            usage=usage,
+            active_at=self.active_at if usage == self.usage else now,
+            heard_at=now if new.packets_in > 0 else self.heard_at,
+            unanswered_since=unanswered_since,
+        )
 
     def idle_at(self) -> float | None:
         return _after(self.active_at, self.tunnel.idle)

@@ -116,7 +116,7 @@ class Several:
 
     async def open_tunnel(self, name: str, uid: int) -> local_pb2.Tunnel:
         of = self._meant(self._mine(uid, Act.OPEN), name)
-        fqdn = await of.requests.open_tunnel(name)
+        fqdn = await of.open_tunnel(name)
         shown = (tunnel for tunnel in self._status_of(of).tunnels if tunnel.fqdn == fqdn)
         opened = next(shown, local_pb2.Tunnel(fqdn=fqdn))
         opened.organisation = self._shown_name(of)

@@ -237,6 +237,38 @@
         <translation>Dieser Computer ist nicht registriert</translation>
     </message>
     <message>
+        <source>{gateway} does not answer</source>
+        <translation>{gateway} antwortet nicht</translation>
+    </message>
+    <message>
+        <source>The gateways do not answer</source>
+        <translation>Die Gateways antworten nicht</translation>
+    </message>
+    <message>
+        <source>does not answer</source>
+        <translation>antwortet nicht</translation>
+    </message>
+    <message>
+        <source>the gateway does not answer</source>
+        <translation>das Gateway antwortet nicht</translation>
+    </message>
+    <message>
+        <source>Last packet</source>
+        <translation>Letztes Paket</translation>
+    </message>
+    <message>
+        <source>none yet</source>
+        <translation>noch keins</translation>
+    </message>
+    <message>
+        <source>{seconds} s ago</source>
+        <translation>vor {seconds} s</translation>
+    </message>
+    <message>
+        <source>{duration} ago</source>
+        <translation>vor {duration}</translation>
+    </message>
+    <message>
         <source>Offline — not connected to the controller</source>
         <translation>Offline — nicht mit dem Controller verbunden</translation>
     </message>

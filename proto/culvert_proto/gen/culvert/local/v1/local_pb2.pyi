@@ -40,6 +40,8 @@ class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_State.ValueType
     """The controller can't be reached; tunnels that are up stay up."""
     STATE_PAUSED: _State.ValueType  # 7
     """Until paused_until no tunnel is opened."""
+    STATE_GATEWAY_SILENT: _State.ValueType  # 8
+    """Tunnels are up, and the gateway of none of them answers."""
 
 class State(_State, metaclass=_StateEnumTypeWrapper): ...
 
@@ -55,6 +57,8 @@ STATE_OFFLINE: State.ValueType  # 6
 """The controller can't be reached; tunnels that are up stay up."""
 STATE_PAUSED: State.ValueType  # 7
 """Until paused_until no tunnel is opened."""
+STATE_GATEWAY_SILENT: State.ValueType  # 8
+"""Tunnels are up, and the gateway of none of them answers."""
 Global___State: _TypeAlias = State  # noqa: Y015
 
 class _TunnelState:
@@ -68,6 +72,8 @@ class _TunnelStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TunnelSta
     TUNNEL_STATE_UP: _TunnelState.ValueType  # 2
     TUNNEL_STATE_REKEYING: _TunnelState.ValueType  # 3
     TUNNEL_STATE_CLOSING: _TunnelState.ValueType  # 4
+    TUNNEL_STATE_SILENT: _TunnelState.ValueType  # 5
+    """It is up, and its gateway does not answer. It goes on as soon as the gateway does."""
 
 class TunnelState(_TunnelState, metaclass=_TunnelStateEnumTypeWrapper): ...
 
@@ -76,6 +82,8 @@ TUNNEL_STATE_OPENING: TunnelState.ValueType  # 1
 TUNNEL_STATE_UP: TunnelState.ValueType  # 2
 TUNNEL_STATE_REKEYING: TunnelState.ValueType  # 3
 TUNNEL_STATE_CLOSING: TunnelState.ValueType  # 4
+TUNNEL_STATE_SILENT: TunnelState.ValueType  # 5
+"""It is up, and its gateway does not answer. It goes on as soon as the gateway does."""
 Global___TunnelState: _TypeAlias = TunnelState  # noqa: Y015
 
 class _ActivityKind:
@@ -328,6 +336,7 @@ class Tunnel(_message.Message):
     GENERATION_FIELD_NUMBER: _builtins.int
     DROPS_FIELD_NUMBER: _builtins.int
     ORGANISATION_FIELD_NUMBER: _builtins.int
+    HEARD_MS_FIELD_NUMBER: _builtins.int
     tunnel_id: _builtins.str
     resource: _builtins.str
     fqdn: _builtins.str
@@ -343,6 +352,8 @@ class Tunnel(_message.Message):
     generation: _builtins.int
     organisation: _builtins.str
     """Empty, here and below, where there is one organisation alone."""
+    heard_ms: _builtins.int
+    """When the newest packet came through it, in Unix milliseconds; 0 when none has."""
     @_builtins.property
     def remote_prefixes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -367,10 +378,11 @@ class Tunnel(_message.Message):
         generation: _builtins.int = ...,
         drops: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         organisation: _builtins.str = ...,
+        heard_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_in", b"bytes_in", "bytes_out", b"bytes_out", "drops", b"drops", "fqdn", b"fqdn", "gateway", b"gateway", "generation", b"generation", "inner_address", b"inner_address", "organisation", b"organisation", "packets_in", b"packets_in", "packets_out", b"packets_out", "remote_prefixes", b"remote_prefixes", "resource", b"resource", "since_ms", b"since_ms", "state", b"state", "tunnel_id", b"tunnel_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_in", b"bytes_in", "bytes_out", b"bytes_out", "drops", b"drops", "fqdn", b"fqdn", "gateway", b"gateway", "generation", b"generation", "heard_ms", b"heard_ms", "inner_address", b"inner_address", "organisation", b"organisation", "packets_in", b"packets_in", "packets_out", b"packets_out", "remote_prefixes", b"remote_prefixes", "resource", b"resource", "since_ms", b"since_ms", "state", b"state", "tunnel_id", b"tunnel_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,173 @@
+"""A tunnel whose gateway does not answer: never shown as open, and open again by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from culvert_client.core import tunnel_events as on
+from culvert_client.core.client_events import (
+    Call,
+    CallEnded,
+    GatewaysAsked,
+    Measured,
+    Moved,
+    OpenAsked,
+    ProfileReceived,
+    Settle,
+    TunnelLost,
+)
+from culvert_client.core.grant import TunnelId, Usage
+from culvert_client.core.silence import ANSWER_DUE
+from culvert_proto import CulvertError, Reason, agent_pb2, local_pb2
+
+from .controller import CODE
+from .granted import PROFILE, WIKI, WIKI_ADDRESS, pair, tunnel
+from .test_daemon import Lab, refused
+from .world import EPOCH, World
+
+BERLIN = frozenset({"gw-berlin"})
+NONE = frozenset[str]()
+
+
+def opened() -> World:
+    world = World()
+    world.ask(1, WIKI_ADDRESS)
+    world.open()
+    return world
+
+
+def counted(world: World, packets_in: int, packets_out: int) -> None:
+    world.post(Measured({TunnelId("t1"): Usage(packets_in, packets_out)}, {}, {}))
+
+
+def shown(world: World) -> tuple[int, int, int]:
+    status = world.status()
+    return status.state, status.tunnels[0].state, status.last_error.reason
+
+
+UP = (local_pb2.STATE_CONNECTED, local_pb2.TUNNEL_STATE_UP, 0)
+SILENT = (local_pb2.STATE_GATEWAY_SILENT, local_pb2.TUNNEL_STATE_SILENT, Reason.GATEWAY_SILENT)
+
+
+def test_a_gateway_is_in_doubt_while_it_owes_an_answer_and_not_before() -> None:
+    world = opened()
+    assert world.client.doubtful_gateways(world.now) == NONE
+    counted(world, 0, 1)
+    assert world.client.doubtful_gateways(world.now) == NONE
+    world.now += ANSWER_DUE
+    counted(world, 0, 2)
+    assert world.client.doubtful_gateways(world.now) == BERLIN
+    counted(world, 1, 3)
+    assert world.client.doubtful_gateways(world.now) == NONE
+
+
+def test_a_gateway_that_the_controller_misses_is_in_doubt_and_not_silent_before_it_is_asked() -> None:
+    world = opened()
+    away = replace(PROFILE.gateways[0], online=False)
+    world.post(ProfileReceived(replace(PROFILE, gateways=(away,))))
+    assert world.client.doubtful_gateways(world.now) == BERLIN
+    assert shown(world) == UP
+
+
+@pytest.mark.parametrize("how", ["a ping", "a packet", "another network"])
+def test_one_that_does_not_answer_is_shown_so_until_it_does(how: str) -> None:
+    world = opened()
+    counted(world, 5, 5)
+    heard_at = world.now
+    world.now += 3
+    world.post(GatewaysAsked(NONE, BERLIN))
+    assert shown(world) == SILENT
+    assert world.status().tunnels[0].heard_ms == round((EPOCH + heard_at) * 1e3)
+    world.now += 1
+    counted(world, 5, 9)
+    assert shown(world) == SILENT
+    world.post(OpenAsked(7, "wiki"))
+    [settle] = world.take(Settle)
+    assert settle.error is not None
+    assert settle.error.reason is Reason.GATEWAY_SILENT
+    world.now += 1
+    match how:
+        case "a ping":
+            world.post(GatewaysAsked(BERLIN, NONE))
+        case "a packet":
+            counted(world, 6, 9)
+        case _:
+            world.post(Moved())
+    assert shown(world) == UP
+
+
+def test_a_new_tunnel_begins_without_the_old_verdict_on_its_gateway() -> None:
+    world = opened()
+    world.post(GatewaysAsked(NONE, BERLIN))
+    world.post(TunnelLost(TunnelId("t1"), CulvertError(Reason.SA_LOST, gateway="gw-berlin")))
+    world.ask(2, WIKI_ADDRESS)
+    world.open()
+    assert shown(world) == UP
+
+
+def test_of_two_tunnels_the_one_that_carries_makes_the_state() -> None:
+    world = opened()
+    world.ask(2, WIKI_ADDRESS, fqdn="git.corp.example")
+    [call] = world.take(Call)
+    other = replace(tunnel("t2", "git.corp.example"), gateway="gw-paris")
+    world.post(CallEnded("git.corp.example", on.TunnelOpened(call.command.call, other, pair(2))))
+    world.settle_datapath()
+    world.post(GatewaysAsked(NONE, BERLIN))
+    states = {it.fqdn: it.state for it in world.status().tunnels}
+    assert states == {WIKI: local_pb2.TUNNEL_STATE_SILENT, "git.corp.example": local_pb2.TUNNEL_STATE_UP}
+    assert world.status().state == local_pb2.STATE_CONNECTED
+
+
+@contextmanager
+def gone(address: str) -> Generator[None]:
+    """Nobody answers at this address of the loopback interface."""
+    subprocess.run(["ip", "address", "delete", f"{address}/32", "dev", "lo"], check=True)
+    subprocess.run(["ip", "route", "add", "blackhole", f"{address}/32"], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["ip", "route", "delete", "blackhole", f"{address}/32"], check=True)
+        subprocess.run(["ip", "address", "replace", f"{address}/32", "dev", "lo"], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="raw sockets need root")
+@pytest.mark.parametrize("tells", [True, False])
+async def test_an_open_tunnel_of_a_gateway_that_is_gone_is_refused_and_comes_back(
+    tmp_path: Path, gateway_address: str, tells: bool
+) -> None:
+    """`tells`: the controller says that the gateway is offline, or has not noticed."""
+    lab = Lab(tmp_path)
+    gateway = lab.controller.profile.gateways[0]
+    gateway.address = lab.controller.outer_address = gateway_address
+    async with lab.serving() as controller, lab.daemon() as daemon:
+        await lab.enroll(daemon)
+        await daemon.local.SubmitCode(local_pb2.SubmitCodeRequest(code=CODE))
+        await daemon.until(lambda it: it.state == local_pb2.STATE_READY)
+        async with asyncio.timeout(30):
+            while not any(it.rtt_us for it in (await daemon.status()).gateways):  # noqa: ASYNC110  nothing tells of it
+                await asyncio.sleep(0.05)
+        wiki = local_pb2.OpenTunnelRequest(name="wiki")
+        await daemon.local.OpenTunnel(wiki)
+        await daemon.until(lambda it: it.state == local_pb2.STATE_CONNECTED)
+        with gone(gateway_address):
+            if tells:
+                gateway.online = False
+                controller.tell(agent_pb2.WatchResponse(profile=controller.profile))
+                # Without anybody's asking.
+                await daemon.until(lambda it: it.state == local_pb2.STATE_GATEWAY_SILENT)
+            error = await refused(daemon.local.OpenTunnel(wiki))
+            assert error.reason is Reason.GATEWAY_SILENT
+            assert error.fields["gateway"] == "gw-berlin"
+            status = await daemon.status()
+            assert status.state == local_pb2.STATE_GATEWAY_SILENT
+            assert status.last_error.reason == Reason.GATEWAY_SILENT
+        back = await daemon.until(lambda it: it.state == local_pb2.STATE_CONNECTED)
+        assert not back.HasField("last_error")
+        await daemon.local.OpenTunnel(wiki)
