@@ -115,7 +115,6 @@ class Reason(enum.IntEnum):
     CONTROLLER_CERTIFICATE_EXPIRED = error_pb2.REASON_CONTROLLER_CERTIFICATE_EXPIRED
     HANDSHAKE_REFUSED = error_pb2.REASON_HANDSHAKE_REFUSED
     GATEWAY_SILENT = error_pb2.REASON_GATEWAY_SILENT
-    RENEWAL_TOO_LATE = error_pb2.REASON_RENEWAL_TOO_LATE
     STATE_UNREADABLE = error_pb2.REASON_STATE_UNREADABLE
 
 
@@ -455,7 +454,7 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.CERTIFICATE_EXPIRED: Entry(
         "This computer's certificate has expired.",
-        "Enter a code, which renews it: in the tray, or with culvert code. Tunnels that are up stay up.",
+        "Ask your administrator for a new invitation and enrol again. Tunnels that are up stay up.",
         _G.UNAUTHENTICATED,
         _H.UNAUTHORIZED,
     ),
@@ -500,12 +499,6 @@ CATALOGUE: dict[Reason, Entry] = {
         "Culvert keeps trying; the tunnel works again when it answers. Check the network, or choose another gateway.",
         _G.UNAVAILABLE,
         _H.SERVICE_UNAVAILABLE,
-    ),
-    Reason.RENEWAL_TOO_LATE: Entry(
-        "This computer's certificate expired more than {days} days ago.",
-        "Ask your administrator for a new invitation and enrol again.",
-        _G.FAILED_PRECONDITION,
-        _H.CONFLICT,
     ),
     Reason.STATE_UNREADABLE: Entry(
         "The file {path} cannot be read: {why}. What it protects stays blocked.",

@@ -23,7 +23,7 @@ from culvert_client.core.name_servers import NameServers, TxtSilence
 
 # Our tunables, in seconds: all tries fit into the time that an answer is held.
 PATIENCE = 0.5
-DEADLINE = 2.0
+DEADLINE = 1.6
 TCP_TIMEOUT = 1.6
 TCP_AT_ONCE = 64
 """Connections of second rounds: no flood of names takes all descriptors while the servers are silent."""

@@ -136,8 +136,6 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_HANDSHAKE_REFUSED: _Reason.ValueType  # 146
     REASON_GATEWAY_SILENT: _Reason.ValueType  # 147
     """A tunnel is up, and its gateway does not answer."""
-    REASON_RENEWAL_TOO_LATE: _Reason.ValueType  # 148
-    """The certificate expired longer ago than a device may renew it with a code."""
     REASON_STATE_UNREADABLE: _Reason.ValueType  # 160
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
@@ -254,8 +252,6 @@ REASON_CONTROLLER_CERTIFICATE_EXPIRED: Reason.ValueType  # 145
 REASON_HANDSHAKE_REFUSED: Reason.ValueType  # 146
 REASON_GATEWAY_SILENT: Reason.ValueType  # 147
 """A tunnel is up, and its gateway does not answer."""
-REASON_RENEWAL_TOO_LATE: Reason.ValueType  # 148
-"""The certificate expired longer ago than a device may renew it with a code."""
 REASON_STATE_UNREADABLE: Reason.ValueType  # 160
 Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
