@@ -1,6 +1,7 @@
 """culvert-lab: the demo, and ways into the lab while it is up.
 
-Exit status: 0 all held; 1 something did not, or could not be done, and the text says what; 130 stopped by Ctrl-C.
+Exit status: 0 all held; 1 something did not, or could not be done, and the text says what; 74 the output cannot be written;
+130 stopped by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ import os
 import signal
 import sys
 from collections.abc import Coroutine, Sequence
+from importlib.metadata import version
 from typing import Any, NoReturn
+
+from culvert_proto.output import checked_output
 
 from culvert_lab import administrator, demo, parts
 from culvert_lab.errors import LabError
@@ -22,6 +26,11 @@ from culvert_lab.topology import REST_PORT, Site, site_of
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    with checked_output("culvert-lab"):
+        return _main(arguments)
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     options = _parser().parse_args(arguments)
     try:
         match options.command:
@@ -47,6 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="culvert-lab", description="Culvert's demo network.")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {version('culvert-lab')}")
     commands = parser.add_subparsers(dest="command", required=True)
     shown = commands.add_parser("demo", help="build the network, open the first page, stay up")
     shown.add_argument("--check", action="store_true", help="end with the verdict instead of staying up")

@@ -12,6 +12,7 @@ the clean-up after a crash.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import socket
@@ -34,7 +35,7 @@ class Lab:
 
     def __init__(self, work: Path) -> None:
         self.work = work.absolute()
-        self._lock: socket.socket | None = None
+        self._mark: Mark | None = None
         self._programs: list[Running] = []
         self._inside: dict[Site, Inside] = {}
 
@@ -49,13 +50,13 @@ class Lab:
 
     @property
     def is_up(self) -> bool:
-        return self._lock is not None
+        return self._mark is not None
 
     async def up(self, *, network: bool = True) -> None:
         """Take the lock, clean up after a crash, build the network if asked. Raises NotRootError, LabBusyError."""
         if os.geteuid() != 0:
             raise NotRootError
-        self._lock = _take_lock()
+        self._mark = await Mark.take()
         await self._clear()
         if not network:
             return
@@ -67,7 +68,7 @@ class Lab:
 
     async def down(self) -> None:
         """Stop the programs, newest first, then remove the network and the directory. Idempotent."""
-        if self._lock is None:
+        if self._mark is None:
             return
         for program in reversed(self._programs):
             await program.stop()
@@ -76,8 +77,8 @@ class Lab:
             inside.close()
         self._inside.clear()
         await self._clear()
-        self._lock.close()
-        self._lock = None
+        self._mark.remove()
+        self._mark = None
 
     async def start(
         self, name: str, site: Site, argv: Sequence[str], *, env: Mapping[str, str] | None = None
@@ -157,15 +158,43 @@ def running_lab() -> int:
     return pid
 
 
-def _take_lock() -> socket.socket:
-    lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        lock.bind(LOCK)
-    except OSError:
-        lock.close()
-        raise LabBusyError(running_lab()) from None
-    lock.listen(16)
-    return lock
+class Mark:
+    """The socket that marks a lab as up. It accepts connections and keeps them to the lab's end."""
+
+    def __init__(self) -> None:
+        self._connections: set[asyncio.StreamWriter] = set()
+        self._server: asyncio.Server | None = None
+
+    @staticmethod
+    async def take() -> Mark:
+        """Raises LabBusyError."""
+        lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            lock.bind(LOCK)
+        except OSError:
+            lock.close()
+            raise LabBusyError(running_lab()) from None
+        mark = Mark()
+        mark._server = await asyncio.start_unix_server(mark._keep, sock=lock)
+        return mark
+
+    def remove(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for connection in self._connections:
+            connection.close()
+
+    async def _keep(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connections.add(writer)
+        try:
+            # A connection that nobody accepts, or closes, fills the socket's queue: the next one would wait for ever.
+            while await reader.read(1024):
+                pass
+        except OSError:
+            pass
+        finally:
+            self._connections.discard(writer)
+            writer.close()
 
 
 # Each site is another computer. Its own /run keeps this machine's resolver, whose sockets are there, out of the lab,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 from collections.abc import AsyncGenerator
@@ -11,9 +12,10 @@ from pathlib import Path
 import dns.exception
 import pytest
 from culvert_lab import bind9, capture, intranet, laptop, links
+from culvert_lab import lab as lab_module
 from culvert_lab.classify import Kind
 from culvert_lab.errors import LabBusyError, ProgramError
-from culvert_lab.lab import Lab
+from culvert_lab.lab import Lab, Mark, running_lab
 from culvert_lab.topology import DNS_ADDRESS, MARKER, WIKI_ADDRESS, ZONE, Site
 
 pytestmark = [
@@ -88,7 +90,8 @@ async def test_names_can_be_given_back_after_somebody_elses_first_one() -> None:
 
 CRASHES = """
 import asyncio, pathlib, sys
-from culvert_lab.lab import Lab
+from culvert_lab import lab as lab_module
+from culvert_lab.lab import Lab, Mark, running_lab
 from culvert_lab.topology import Site
 
 async def main():
@@ -122,6 +125,22 @@ async def test_there_is_one_lab_at_a_time(lab: Lab, tmp_path: Path) -> None:
     with pytest.raises(LabBusyError, match=str(os.getpid())):
         await Lab(tmp_path / "second").up()
     assert await ping(lab, Site.LAPTOP, DNS_ADDRESS)
+
+
+async def test_a_lab_can_be_asked_for_more_often_than_its_socket_queues(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lab_module, "LOCK", f"\0culvert-lab-test-{os.getpid()}")
+    mark = await Mark.take()
+    for _ in range(300):
+        async with asyncio.timeout(10):
+            assert await asyncio.to_thread(running_lab) == os.getpid()
+    with lab_module.lab_connection() as held:
+        held.settimeout(10)
+        mark.remove()
+        # It is reset where it was still in the queue.
+        with contextlib.suppress(ConnectionResetError):
+            assert await asyncio.to_thread(held.recv, 1) == b""
 
 
 async def test_a_program_that_fails_shows_its_last_words(lab: Lab) -> None:
