@@ -24,6 +24,7 @@ import socket
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from importlib.metadata import version
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import TypeVar, cast
@@ -111,6 +112,7 @@ def command_line(arguments: Sequence[str] | None = None) -> tuple[Config, bool]:
     flags.add_argument(
         "--cleanup", action="store_true", help="undo what a daemon that is gone has left, and end"
     )
+    flags.add_argument("--version", action="version", version=f"%(prog)s {version('culvert-client')}")
     for field in fields(Config):
         flags.add_argument(f"--{field.name.replace('_', '-')}", metavar=field.name.upper())
     given = vars(flags.parse_args(arguments))

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import culvert_ipsec
 from culvert_proto import CulvertError, Reason
+from culvert_proto.output import checked_output
 from culvert_proto.private_memory import keep_memory_private
 
 from culvert_client import config
@@ -75,7 +76,12 @@ async def _clean_up(settings: config.Config) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Exit codes: 0 stopped or cleaned up, 1 could not, 2 bad configuration."""
+    """Exit codes: 0 stopped or cleaned up, 1 could not, 2 bad configuration, 74 the output cannot be written."""
+    with checked_output("culvertd"):
+        _main(arguments)
+
+
+def _main(arguments: Sequence[str] | None) -> None:
     keep_small()
     keep_memory_private()
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s", stream=sys.stderr)

@@ -78,18 +78,26 @@ class Ended:
 
 
 async def culvert(
-    daemon: Running, uid: int, *arguments: str, stdin: str = "", language: str = "C.UTF-8"
+    daemon: Running,
+    uid: int,
+    *arguments: str,
+    stdin: str = "",
+    language: str = "C.UTF-8",
+    encoding: str = "utf-8",
+    under: str = 'exec "$@"',
+    directory: Path | None = None,
 ) -> Ended:
-    """As a person whose desktop speaks that language."""
+    """As a person whose desktop speaks that language, in a shell that runs `under`, the command being its arguments."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG"))}
     command = [sys.executable, "-c", PROGRAM, str(uid), "--socket", str(daemon.settings.socket), *arguments]
     pipe = asyncio.subprocess.PIPE
+    env |= {"LANG": language, "PYTHONIOENCODING": encoding}
     process = await asyncio.create_subprocess_exec(
-        *command, stdin=pipe, stdout=pipe, stderr=pipe, env=env | {"LANG": language}
+        *("sh", "-c", under, "sh", *command), stdin=pipe, stdout=pipe, stderr=pipe, env=env, cwd=directory
     )
     out, err = await process.communicate(stdin.encode())
     assert process.returncode is not None
-    return Ended(process.returncode, out.decode(), err.decode())
+    return Ended(process.returncode, out.decode(encoding), err.decode(encoding))
 
 
 @pytest.fixture
@@ -279,8 +287,8 @@ async def test_another_organisation_is_the_owners_to_add_and_roots_to_leave(plac
         assert (both.code, both.out.count("Agreed: ")) == (0, 2)
         await daemon.until(lambda status: not status.awaiting_prefixes)
 
-        assert (await culvert(daemon, ALICE, "leave", two.beta.name)).code == 3
-        left = await culvert(daemon, 0, "leave", two.beta.name)
+        assert (await culvert(daemon, ALICE, "leave", "--yes", two.beta.name)).code == 3
+        left = await culvert(daemon, 0, "leave", "--yes", two.beta.name)
         assert (left.code, two.beta.name in left.out) == (0, True)
         assert two.beta.controller.open == {}
         assert (await culvert(daemon, ALICE, "open", "wiki")).code == 0
@@ -393,6 +401,120 @@ async def test_a_used_invitation_leaves_no_file_and_no_enrolment(place: Path, da
     assert "new invitation" in ended.err
     assert not target.exists()
     assert (await culvert(daemon, 0, "open", "wiki")).code == 3
+
+
+@pytest.mark.parametrize(
+    ("under", "file", "code"),
+    [
+        ('exec "$@" >&-', False, 74),
+        ('exec "$@" >/dev/full', False, 74),
+        # Nobody reads the pipe by the time that the command starts.
+        ('exec 3>&1; { sleep 0.1; "$@"; echo $? >&3; } | exec 3>&-', False, 0),
+        # No file may have a byte.
+        ('exec prlimit --fsize=0 "$@"', True, 1),
+    ],
+)
+async def test_the_invitation_stays_good_where_the_secret_would_be_lost(
+    place: Path, daemon: Running, under: str, file: bool, code: int
+) -> None:
+    ours, target = Authority("ours"), place / "totp"
+    options = ["--totp-uri-file", str(target)] if file else []
+    with enrolment_server(place, ours, accepts(ours, ours, "127.0.0.1:9")) as server:
+        ended = await culvert(daemon, 0, "enroll", server.link(ours), *options, under=under)
+        assert server.bodies == []
+    assert ended.code == code
+    assert "| exec" not in under or ended.out == "74\n"
+    assert "Traceback" not in ended.err
+    assert "cannot be" in ended.err
+    assert not target.exists()
+
+
+async def test_output_that_is_lost_after_the_enrolment_is_told(place: Path, daemon: Running) -> None:
+    ours = Authority("ours")
+    reads, writes = os.pipe()
+
+    def answer(body: dict[str, str]) -> tuple[int, dict[str, object]]:
+        os.close(reads)
+        return accepts(ours, ours, "127.0.0.1:9")(body)
+
+    with enrolment_server(place, ours, answer) as server:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", PROGRAM, "0", "--socket", str(daemon.settings.socket)),
+            *("enroll", server.link(ours)),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=writes,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        os.close(writes)
+        _, err = await process.communicate()
+    assert process.returncode == 74
+    assert b"is enrolled, but its authenticator could not be shown" in err
+    assert b"Ask your administrator for a new authenticator" in err
+    assert b"Traceback" not in err
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "iso8859-9"])
+async def test_every_character_set_shows_the_secret_and_the_status(lab: Lab, encoding: str) -> None:
+    enrolled = await culvert(
+        lab.daemon, ALICE, "enroll", "--name", "Mäkčeň", lab.link, language="de_DE.UTF-8", encoding=encoding
+    )
+    assert enrolled.code == 0
+    assert {TOTP_URI, *(f"  {it}" for it in RECOVERY_CODES)} <= set(enrolled.out.splitlines())
+    assert (await culvert(lab.daemon, ALICE, "code", CODE, encoding=encoding)).code == 0
+    for command in ("status", "resources", "gateways", "doctor", "log"):
+        ended = await culvert(lab.daemon, ALICE, command, language="de_DE.UTF-8", encoding=encoding)
+        assert ended.code == (command == "doctor"), ended
+        assert ended.out
+        assert "Traceback" not in ended.err
+
+
+async def test_an_error_is_json_for_a_program_with_the_same_exit_code(lab: Lab) -> None:
+    await culvert(lab.daemon, ALICE, "enroll", lab.link)
+    for arguments, code, reason in [
+        (("open", "nowhere"), 3, "NAME_UNKNOWN"),
+        (("code", "000000"), 3, "CODE_WRONG"),
+        (("close",), 2, "USAGE"),
+        (("pause", "abc"), 2, "USAGE"),
+        (("report", "/"), 1, "FILE_UNUSABLE"),
+    ]:
+        ended = await culvert(lab.daemon, ALICE, *arguments, "--json")
+        error = json.loads(ended.out)["error"]
+        assert (ended.code, error["reason"], ended.err) == (code, reason, "")
+        assert error["message"]
+        assert error["remedy"]
+        assert error.keys() == {"reason", "message", "remedy", "fields"}
+        assert (await culvert(lab.daemon, ALICE, *arguments)).code == code
+    lab.daemon.settings.socket.unlink()
+    ended = await culvert(lab.daemon, ALICE, "status", "--json")
+    assert (ended.code, json.loads(ended.out)["error"]["reason"]) == (4, "DAEMON_DOWN")
+
+
+async def test_leaving_asks_first(lab: Lab) -> None:
+    await culvert(lab.daemon, ALICE, "enroll", lab.link)
+    assert (await culvert(lab.daemon, 0, "leave")).code == 2
+    # `script` gives the command a terminal.
+    typed = 'exec script -qec "$(printf "%q " "$@")" /dev/null'
+    bash = "exec bash -c '" + typed + '\' bash "$@"'
+    declined = await culvert(lab.daemon, 0, "leave", stdin="no\n", under=bash)
+    assert "its key is deleted" in declined.out
+    assert "Nothing has changed." in declined.out
+    assert (await culvert(lab.daemon, ALICE, "status")).out.count("alice") == 1
+    left = await culvert(lab.daemon, 0, "leave", stdin="yes\n", under=bash)
+    assert "no longer enrolled" in left.out
+    assert "Not enrolled" in (await culvert(lab.daemon, ALICE, "status")).out
+
+
+async def test_a_report_without_a_name_is_written_here(lab: Lab, place: Path) -> None:
+    ended = await culvert(lab.daemon, 0, "report", directory=place)
+    assert ended.code == 0
+    with zipfile.ZipFile(place / ended.out.split()[0]) as report:
+        assert "status.json" in report.namelist()
+
+
+async def test_bytes_that_are_no_text_are_wrong_usage(daemon: Running) -> None:
+    ended = await culvert(daemon, ALICE, "open", "wiki\udcff")
+    assert ended.code == 2
+    assert "not text" in ended.err
 
 
 async def test_a_report_has_the_verdicts_and_neither_a_secret_nor_a_name(

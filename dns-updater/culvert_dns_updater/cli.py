@@ -1,7 +1,7 @@
 """culvert-dns-updater: `run` as a daemon, `once` for one pass.
 
 Exit codes: 0 all names are live (`once`), or stopped (`run`); 1 something is not live, and its state in the
-database says why; 2 the settings are wrong; 3 the database does not answer (`once`).
+database says why; 2 the settings are wrong; 3 the database does not answer (`once`); 74 the output cannot be written.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncGenerator, Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 from culvert_db import log
+from culvert_proto.output import checked_output
 from culvert_proto.private_memory import keep_memory_private
 
 from culvert_dns_updater import monitoring
@@ -36,9 +38,15 @@ _EXIT_DATABASE = 3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    with checked_output("culvert-dns-updater"):
+        return _main(arguments)
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(
         prog="culvert-dns-updater", description="Keeps the DNS zones equal to Culvert's resources."
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {version('culvert-dns-updater')}")
     parser.add_argument("command", choices=("run", "once"), help="stay and follow changes, or make one pass")
     parser.add_argument(
         "--config", type=Path, help="TOML file; CULVERT_DNS_* in the environment wins over it"

@@ -6,12 +6,14 @@ import asyncio
 import sys
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 from culvert_db import MigrationError, log
 from culvert_db.start_failure import PostgresFailedError
+from culvert_proto.output import checked_output
 from culvert_proto.private_memory import keep_memory_private
 
 from culvert_service import config, controller
@@ -25,7 +27,16 @@ from culvert_service.pki.master_key import MasterKeyError
 
 _Result = TypeVar("_Result")
 
-app = typer.Typer(
+
+class _Program(typer.Typer):
+    """Ends with EXIT_OUTPUT where its output cannot be written."""
+
+    def __call__(self, *arguments: Any, **settings: Any) -> Any:
+        with checked_output("culvert-controller"):
+            return super().__call__(*arguments, **settings)
+
+
+app = _Program(
     help="The Culvert controller. Settings come from CULVERT_* in the environment and from a TOML file.",
     no_args_is_help=True,
     add_completion=False,
@@ -45,6 +56,22 @@ ConfigFile = Annotated[
     Path | None,
     typer.Option("--config", envvar="CULVERT_CONFIG", help="TOML file; the environment wins over it."),
 ]
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        print(f"culvert-controller {version('culvert-service')}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version and exit.", callback=_say_version, is_eager=True),
+    ] = False,
+) -> None:
+    pass
 
 
 @app.command()

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 
@@ -293,6 +294,7 @@ class Tray(QObject):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="culvert-tray", description="Culvert's tray icon.")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {version('culvert-tray')}")
     parser.add_argument(
         "--socket",
         default=os.environ.get("CULVERT_SOCKET", DEFAULT_SOCKET),

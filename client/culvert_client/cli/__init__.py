@@ -1,6 +1,7 @@
 """`culvert`: what a person asks of the daemon, in words.
 
-Exit codes: 0 done, 1 fault, 2 wrong usage, 3 refused with a reason, 4 the daemon does not run.
+Exit codes: 0 done, 1 fault, 2 wrong usage, 3 refused with a reason, 4 the daemon does not run,
+74 the output cannot be written. With --json an error is a JSON object on standard output (failure.py).
 """
 
 from culvert_client.cli import language as language  # first: the next say their words as they are imported

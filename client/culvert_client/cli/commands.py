@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from dataclasses import asdict, replace
+from importlib.metadata import version
 from json import dumps
 from pathlib import Path
 from typing import Annotated
@@ -14,12 +16,14 @@ import segno
 import typer
 from culvert_proto import local_pb2
 from culvert_proto.organisations import parts
+from culvert_proto.output import EXIT_OUTPUT, OutputError, require_output
 from google.protobuf import json_format
 from google.protobuf.message import Message
 
 from culvert_client.cli import completion, observation, words
-from culvert_client.cli.daemon_link import EXIT_FAULT, DaemonLink
+from culvert_client.cli.daemon_link import DaemonLink
 from culvert_client.cli.diagnosis import verdicts
+from culvert_client.cli.failure import EXIT_FAULT, FailureError
 from culvert_client.cli.language import _
 from culvert_client.cli.usage import App
 from culvert_client.cli.verdict import Verdict
@@ -28,11 +32,15 @@ app = App(
     name="culvert",
     help=_("On-demand IPsec tunnels: a name opens, and a tunnel carries it."),
     epilog=_(
-        "Exit codes: 0 done, 1 fault, 2 wrong usage, 3 refused with a reason, 4 the daemon does not run."
+        "Exit codes: 0 done, 1 fault, 2 wrong usage, 3 refused with a reason, 4 the daemon does not run, "
+        "74 the output cannot be written."
     ),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+
+# In bytes; an authenticator's URI and its recovery codes take a tenth.
+_ROOM = 4096
 
 Json = Annotated[bool, typer.Option("--json", help=_("Print JSON."))]
 Whose = Annotated[
@@ -45,12 +53,22 @@ Whose = Annotated[
 ]
 
 
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        print(f"culvert {version('culvert-client')}")
+        raise typer.Exit
+
+
 @app.callback()
 def connect(
     context: typer.Context,
     socket: Annotated[Path, typer.Option(envvar="CULVERT_SOCKET", help=_("The daemon's socket."))] = Path(
         "/run/culvert/culvertd.sock"
     ),
+    _version: Annotated[
+        bool,
+        typer.Option("--version", help=_("Show the version and exit."), callback=_say_version, is_eager=True),
+    ] = False,
 ) -> None:
     context.obj = DaemonLink(socket)
 
@@ -93,26 +111,58 @@ def enroll(
 ) -> None:
     wanted = link if link is not None else _typed(_("Invitation link"))
     # Opened before the token is spent: a secret with nowhere to go is lost.
-    target = None if totp_uri_file is None else _private_file(totp_uri_file)
+    target = None if totp_uri_file is None else _private_file(totp_uri_file, room=_ROOM)
     try:
+        if target is None:
+            _require_output()
         request = local_pb2.EnrollRequest(link=wanted, device_name=name)
         answer = link_of(context).ask(lambda daemon: daemon.Enroll(request))
-    except typer.Exit:
+    except FailureError:
         if totp_uri_file is not None:
             totp_uri_file.unlink()
         raise
-    if target is not None:
-        with os.fdopen(target, "w") as file:
-            file.write("".join(f"{line}\n" for line in (answer.totp_uri, *answer.recovery_codes)))
+    try:
+        if target is not None:
+            _fill(target, "".join(f"{line}\n" for line in (answer.totp_uri, *answer.recovery_codes)))
+        elif json:
+            say_json(answer)
+            sys.stdout.flush()
+        else:
+            _say_once(answer)
+    except (OSError, OutputError) as error:
+        told = _("This computer is enrolled, but its authenticator could not be shown: {why}.")
+        remedy = _("Ask your administrator for a new authenticator for this computer.")
+        raise FailureError("OUTPUT_LOST", told.format(why=error), remedy, EXIT_OUTPUT) from None
     if json:
-        say_json(answer if target is None else local_pb2.EnrollResponse(user=answer.user))
+        if target is not None:
+            say_json(local_pb2.EnrollResponse(user=answer.user))
         return
+    if target is not None:
+        _say_enrolled(answer)
+    elif sys.stdin.isatty():
+        _submit(context, None, answer.organisation, json=False)
+
+
+def _require_output() -> None:
+    """Raises FailureError where what enrolment shows once would be lost. A pipe can still break later."""
+    try:
+        require_output()
+    except OutputError as error:
+        told = _("Nothing has changed, because the output cannot be written: {why}.")
+        remedy = _("Run it in a terminal, or give --totp-uri-file.")
+        raise FailureError("OUTPUT_LOST", told.format(why=error), remedy, EXIT_OUTPUT) from None
+
+
+def _say_enrolled(answer: local_pb2.EnrollResponse) -> None:
     words.out.print(_("Enrolled as {user}.").format(user=answer.user), markup=False)
     words.say_carried(answer)
-    if target is not None:
-        return
+
+
+def _say_once(answer: local_pb2.EnrollResponse) -> None:
+    """Raises OutputError unless all of it was written."""
+    _say_enrolled(answer)
     if sys.stdout.isatty():
-        segno.make(answer.totp_uri, error="m").terminal(compact=True)
+        _say_qr(answer.totp_uri)
     words.out.print(_("Scan this with your authenticator; it is not shown again:"))
     words.out.print(answer.totp_uri, markup=False)
     if answer.recovery_codes:
@@ -121,8 +171,22 @@ def enroll(
         )
         for one in answer.recovery_codes:
             words.out.print(f"  {one}", markup=False)
-    if sys.stdin.isatty():
-        _submit(context, None, answer.organisation, json=False)
+    sys.stdout.flush()
+
+
+def _say_qr(uri: str) -> None:
+    """Nothing where the terminal is too narrow for it."""
+    drawn = segno.make(uri, error="m")
+    width, columns = drawn.symbol_size()[0], shutil.get_terminal_size().columns
+    try:
+        "▀▄█".encode(sys.stdout.encoding)
+    except UnicodeEncodeError:
+        # Spaces of two colours, two for a module.
+        if 2 * width <= columns:
+            drawn.terminal()
+        return
+    if width <= columns:
+        drawn.terminal(compact=True)
 
 
 @app.command(help=_("Prove a code of your authenticator, so that tunnels can be opened."))
@@ -211,13 +275,20 @@ def doctor(context: typer.Context, json: Json = False) -> None:
 @app.command(help=_("Write what your administrator needs to help you into a zip; no secret is in it."))
 def report(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(help=_("A zip that does not exist yet."), readable=False)],
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            help=_("A zip that does not exist yet; culvert-report-DATE-TIME.zip, here, when left out."),
+            readable=False,
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
+    file = file or Path(time.strftime("culvert-report-%Y%m%d-%H%M%S.zip"))
     target = _private_file(file)
     try:
         found, status = _verdicts(context), status_of(context)
-    except typer.Exit:
+    except FailureError:
         file.unlink()
         raise
     lines = (
@@ -292,13 +363,36 @@ def _typed(what: str) -> str:
     return line
 
 
-def _private_file(path: Path) -> int:
+def said_yes(question: str) -> bool:
+    """Asks in the person's language, because Typer's own confirmation accepts English letters alone."""
+    said = str(typer.prompt(question, default=_("no"), show_default=False, err=True))
+    return said.strip().lower() in ("y", "yes", _("y"), _("yes"))
+
+
+def _private_file(path: Path, *, room: int = 0) -> int:
+    """A descriptor of a new file with `room` bytes of the disk reserved. Raises FailureError; then there is no file."""
+    made = False
     try:
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        made = True
+        if room:
+            os.posix_fallocate(target, 0, room)
     except OSError as error:
+        if made:
+            path.unlink()
         told = _("{file} cannot be made: {why}.").format(file=path, why=error.strerror)
-        words.say_error(told, _("Name a file that does not exist yet."))
-        raise typer.Exit(EXIT_FAULT) from None
+        remedy = _("Name a file that does not exist yet.")
+        raise FailureError("FILE_UNUSABLE", told, remedy, EXIT_FAULT) from None
+    return target
+
+
+def _fill(target: int, text: str) -> None:
+    """Closes the descriptor. Raises OSError unless the text is on the disk."""
+    with os.fdopen(target, "w") as file:
+        file.write(text)
+        file.truncate()
+        file.flush()
+        os.fsync(target)
 
 
 def say_json(message: Message) -> None:

@@ -9,19 +9,14 @@ from typing import NoReturn, TypeAlias, TypeVar
 
 import grpc
 import grpc.aio
-import typer
 from culvert_proto import Reason, local_pb2_grpc
 from culvert_proto.grpc_errors import from_rpc_error
 
+from culvert_client.cli.failure import EXIT_FAULT, EXIT_NO_DAEMON, EXIT_REFUSED, FailureError
 from culvert_client.cli.language import _
-from culvert_client.cli.words import say_error
 
 # Our tunable, in seconds: somebody types.
 PATIENCE = 1.0
-
-EXIT_FAULT = 1
-EXIT_REFUSED = 3
-EXIT_NO_DAEMON = 4
 
 # Faults are ours or the network's; every other reason is a refusal.
 _FAULTS = frozenset({Reason.INTERNAL, Reason.TIMEOUT, Reason.DATAPATH_FAILED})
@@ -38,7 +33,7 @@ class DaemonLink:
         self._socket = socket
 
     def ask(self, question: Question[Answer]) -> Answer:
-        """Ends the command with an exit code when the daemon refuses, fails or does not run."""
+        """Raises FailureError when the daemon refuses, fails or does not run."""
         try:
             return asyncio.run(self._ask(question))
         except grpc.aio.AioRpcError as error:
@@ -58,8 +53,9 @@ class DaemonLink:
     def _fail(self, error: grpc.aio.AioRpcError) -> NoReturn:
         if error.code() is grpc.StatusCode.UNAVAILABLE and not error.trailing_metadata():
             told = _("The daemon does not answer at {socket}.").format(socket=self._socket)
-            say_error(told, _("Start culvertd as root."))
-            raise typer.Exit(EXIT_NO_DAEMON)
+            raise FailureError("DAEMON_DOWN", told, _("Start culvertd as root."), EXIT_NO_DAEMON) from None
         refusal = from_rpc_error(error, peer="the Culvert daemon")
-        say_error(refusal.message, refusal.remedy)
-        raise typer.Exit(EXIT_FAULT if refusal.reason in _FAULTS else EXIT_REFUSED)
+        code = EXIT_FAULT if refusal.reason in _FAULTS else EXIT_REFUSED
+        raise FailureError(
+            refusal.reason.name, refusal.message, refusal.remedy, code, refusal.fields
+        ) from None

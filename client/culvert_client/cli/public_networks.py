@@ -10,7 +10,7 @@ from culvert_proto import local_pb2
 from culvert_proto.organisations import parts
 
 from culvert_client.cli import completion, words
-from culvert_client.cli.commands import Json, Whose, app, link_of, say_json, status_of
+from culvert_client.cli.commands import Json, Whose, app, link_of, said_yes, say_json, status_of
 from culvert_client.cli.language import _
 
 
@@ -46,7 +46,7 @@ def agree(
             if name:
                 words.out.print(name, style="bold", markup=False)
             words.say_awaiting(networks)
-            agreed = _says_yes()
+            agreed = said_yes(_("Agree to this? (yes/no)"))
         request = local_pb2.AnswerClaimsRequest(prefixes=networks, agreed=agreed, organisation=name)
         answer = link_of(context).ask(lambda daemon, it=request: daemon.AnswerClaims(it))
         if json:
@@ -54,12 +54,6 @@ def agree(
             continue
         told = _("Agreed: {prefixes}.") if agreed else _("Declined: {prefixes}. You can still agree later.")
         words.out.print(told.format(prefixes=", ".join(networks)), markup=False)
-
-
-def _says_yes() -> bool:
-    """Asks in the person's language, because Typer's own confirmation accepts English letters alone."""
-    said = str(typer.prompt(_("Agree to this? (yes/no)"), default=_("no"), show_default=False))
-    return said.strip().lower() in ("y", "yes", _("y"), _("yes"))
 
 
 def _awaiting(status: local_pb2.Status, organisation: str) -> dict[str, list[str]]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
 import typer
+from culvert_proto.output import checked_output
 from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
+from culvert_client.cli.failure import EXIT_USAGE, FailureError
 from culvert_client.cli.language import _
 
 
@@ -46,6 +49,10 @@ class App(typer.Typer):
     def __init__(self, **settings: Any) -> None:
         super().__init__(cls=_Group, **settings)
 
+    def __call__(self, *arguments: Any, **settings: Any) -> Any:
+        with checked_output("culvert"):
+            return super().__call__(*arguments, **settings)
+
     def command(self, name: str | None = None, **settings: Any) -> Any:
         return super().command(name, cls=_Command, **settings)
 
@@ -58,8 +65,18 @@ class _Command(TyperCommand):
         _write_usage(self, ctx, formatter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        with _in_words(ctx):
+        with _in_words(ctx, json="--json" in args):
+            _refuse_bytes(args)
             return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        json = bool(ctx.params.get("json"))
+        with _in_words(ctx, json=json):
+            try:
+                return super().invoke(ctx)
+            except FailureError as failure:
+                failure.say(json=json)
+                raise typer.Exit(failure.exit_code) from None
 
 
 class _Group(TyperGroup):
@@ -70,11 +87,12 @@ class _Group(TyperGroup):
         _write_usage(self, ctx, formatter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        with _in_words(ctx):
+        with _in_words(ctx, json="--json" in args):
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        with _in_words(ctx):
+        # Only a command's name can be refused here; what follows the name is not parsed yet.
+        with _in_words(ctx, json="--json" in sys.argv):
             return super().invoke(ctx)
 
 
@@ -88,14 +106,27 @@ def refusal(message: str) -> str:
 
 
 @contextmanager
-def _in_words(context: Any) -> Generator[None]:
+def _in_words(context: Any, *, json: bool) -> Generator[None]:
     try:
         yield
     except TyperException as error:
         message = error.format_message()
-        if (told := refusal(message)) == message:
+        told = refusal(message)
+        where: Any = getattr(error, "ctx", None) or context
+        if json:
+            remedy = _("See: {command} --help").format(command=where.command_path)
+            FailureError("USAGE", told, remedy, EXIT_USAGE).say(json=True)
+            raise typer.Exit(EXIT_USAGE) from None
+        if told == message:
             raise
-        (getattr(error, "ctx", None) or context).fail(told)
+        where.fail(told)
+
+
+def _refuse_bytes(args: list[str]) -> None:
+    for it in args:
+        if not it.isascii() and any("\ud800" <= character <= "\udfff" for character in it):
+            shown = ascii(it)[1:-1]
+            raise typer.BadParameter(_("{what} is not text in this terminal's encoding").format(what=shown))
 
 
 def _with_help(params: list[Any]) -> list[Any]:
