@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,9 +20,6 @@ from linux_esp.tunnel import Tunnels
 from linux_esp.two_tuns import Kernel
 
 _OUTSIDE = pytest.StashKey[Outside]()
-# User Mode Linux 6.1 restores a process's registers from a buffer that is too small for AMX. The host's kernel refuses,
-# and User Mode Linux ends at its first process.
-_REGISTERS_TOO_LARGE = "put_fp_registers"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -31,29 +27,10 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Inside(config))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if INSIDE in os.environ:
-        return
-    here = [item for item in items if Path(__file__).parent in item.path.parents]
-    if here and not _processor_is_supported():
-        reason = "this processor's registers (AMX) are more than User Mode Linux 6.1 can restore; use another machine"
-        for item in here:
-            item.add_marker(pytest.mark.skip(reason=reason))
-
-
-def _processor_is_supported() -> bool:
-    tried = subprocess.run(
-        [Path(__file__).parent / "run", "true"], capture_output=True, text=True, timeout=100, check=False
-    )
-    return tried.returncode == 0 or _REGISTERS_TOO_LARGE not in tried.stdout + tried.stderr
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     # pytest asks every conftest about every item.
     if INSIDE in os.environ or Path(__file__).parent not in item.path.parents:
-        return None
-    if item.get_closest_marker("skip"):
         return None
     session = item.session
     outside = session.stash.setdefault(_OUTSIDE, Outside(session))

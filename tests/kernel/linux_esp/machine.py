@@ -25,6 +25,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
+# `run` starts this file as a program: then its folder is on the path, and its package is not.
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from linux_esp import fxsave
+
 INSIDE = "CULVERT_MACHINE"
 """The machine's folder; in the environment of what runs inside alone."""
 KERNEL = "linux.uml"
@@ -55,7 +60,7 @@ class Machine:
         with self._console.open("wb") as console:
             self._process = subprocess.Popen(
                 # The kernel's own processes must not outlive the one that started it, even when that is killed.
-                ["setpriv", "--pdeathsig", "KILL", KERNEL, *self._boot_arguments()],
+                ["setpriv", "--pdeathsig", "KILL", *_launcher(), KERNEL, *self._boot_arguments()],
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=subprocess.STDOUT,
@@ -66,7 +71,7 @@ class Machine:
     def _boot_arguments(self) -> list[str]:
         root = ["root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw"]
         console = ["con=null", "con0=null,fd:1", "quiet"]
-        return [*root, *console, f"mem={MEMORY}", f"init={INIT}", f"{INSIDE}={self.folder}"]
+        return [*root, *console, f"mem={MEMORY}", f"init={INIT}", f"{INSIDE}={self.folder}", *_processor()]
 
     def ended(self) -> bool:
         return self._process.poll() is not None
@@ -116,6 +121,15 @@ class Machine:
     ) -> None:
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _launcher() -> list[str]:
+    return [sys.executable, fxsave.__file__] if fxsave.is_needed() else []
+
+
+def _processor() -> list[str]:
+    """Boot arguments that the kernel passes to process 1 as environment."""
+    return [f"{name}={value}" for name, value in fxsave.ENVIRONMENT.items()] if fxsave.is_needed() else []
 
 
 def _check_installed() -> None:
