@@ -118,7 +118,8 @@ class Switch(p4r_grpc.P4RuntimeServicer):
     ) -> AsyncIterator[p4r.ReadResponse]:
         await self._hang_if_silent()
         if request.entities[0].HasField("extern_entry"):
-            await context.abort(grpc.StatusCode.UNIMPLEMENTED, "no extern has entries")
+            # As bmv2 does.
+            await context.abort(grpc.StatusCode.UNKNOWN, "Incorrect entity type")
         if request.entities[0].HasField("direct_counter_entry"):
             table = request.entities[0].direct_counter_entry.table_entry.table_id
             yield p4r.ReadResponse(entities=[self._counter(key) for key in self.entries if key[0] == table])

@@ -54,6 +54,12 @@ async def carried(switch: finsy.Switch, table: str) -> Carried:
 
 # sluice reports the fingerprints of its KEKs as entries of this extern (switch-targets/sluice/src/kek.rs).
 _KEK_TYPE, _KEK_ID = 0x81, 0x8100_0001
+# A switch without extern entries answers a read of them with one of these; bmv2's answer is UNKNOWN.
+_NO_SUCH_ENTITY = {
+    finsy.GRPCStatusCode.UNIMPLEMENTED,
+    finsy.GRPCStatusCode.INVALID_ARGUMENT,
+    finsy.GRPCStatusCode.UNKNOWN,
+}
 
 
 async def keks(switch: finsy.Switch) -> list[bytes] | None:
@@ -66,7 +72,7 @@ async def keks(switch: finsy.Switch) -> list[bytes] | None:
                 if entity.extern_entry.entry.Unpack(content):
                     found.append(content.value)
     except finsy.P4ClientError as error:
-        if _codes(error) <= {finsy.GRPCStatusCode.UNIMPLEMENTED, finsy.GRPCStatusCode.INVALID_ARGUMENT}:
+        if _codes(error) <= _NO_SUCH_ENTITY:
             return None
         raise
     return found or None
