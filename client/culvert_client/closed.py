@@ -93,7 +93,7 @@ def _unknown(state: StateDir, state_dir: Path) -> Profile:
 
 
 def _name_servers(root: Path, state_dir: Path) -> Iterable[Address]:
-    """Of the network, as far as files name them: without them the controller's name leads nowhere.
+    """The network's name servers, from files: without them the controller's name cannot be resolved.
 
     A daemon that was killed has left what it had replaced in `state_dir`.
     """

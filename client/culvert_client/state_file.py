@@ -49,7 +49,9 @@ def read(path: Path, parse: Callable[[bytes], Value]) -> Value | None:
             faults.append(unreadable(candidate, why))
         else:
             for fault in faults:
-                _log.warning("%s The copy beside it is used.", fault)
+                _log.warning(
+                    "%s cannot be read: %s. Its copy is used.", fault.fields["path"], fault.fields["why"]
+                )
             return value
     if faults:
         raise faults[0]

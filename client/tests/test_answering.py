@@ -127,7 +127,7 @@ def test_of_two_tunnels_the_one_that_carries_makes_the_state() -> None:
 
 @contextmanager
 def gone(address: str) -> Generator[None]:
-    """Nobody answers at this address of the loopback interface."""
+    """For the block, this address of the loopback interface answers no ping."""
     subprocess.run(["ip", "address", "delete", f"{address}/32", "dev", "lo"], check=True)
     subprocess.run(["ip", "route", "add", "blackhole", f"{address}/32"], check=True)
     try:

@@ -115,7 +115,7 @@ async def test_a_denied_certificate_is_a_revoked_device(
 
 async def test_a_controller_with_another_ca_is_told(infrastructure: Authority, devices: Authority) -> None:
     async with front(infrastructure.issue("controller"), devices) as server:
-        # Of the same name, as after a new installation.
+        # The other CA has the same name, as after a new installation of the controller.
         identity = enrolled(Authority("infrastructure"), devices, server.port)
         assert await reason(identity) is Reason.CONTROLLER_CA_UNKNOWN
 

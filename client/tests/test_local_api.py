@@ -408,7 +408,7 @@ async def test_a_used_invitation_leaves_no_file_and_no_enrolment(place: Path, da
     [
         ('exec "$@" >&-', False, 74),
         ('exec "$@" >/dev/full', False, 74),
-        # Nobody reads the pipe by the time that the command starts.
+        # The reader of the pipe has ended before the command starts.
         ('exec 3>&1; { sleep 0.1; "$@"; echo $? >&3; } | exec 3>&-', False, 0),
         # No file may have a byte.
         ('exec prlimit --fsize=0 "$@"', True, 1),

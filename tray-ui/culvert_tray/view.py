@@ -47,7 +47,7 @@ def is_up(tunnel: Tunnel) -> bool:
 
 
 def silent_gateways(status: Status) -> tuple[str, ...]:
-    """Of the tunnels that are up, those that do not answer."""
+    """The gateways that do not answer, of tunnels that are up."""
     silent = (it.gateway for it in status.tunnels if it.state == local_pb2.TUNNEL_STATE_SILENT)
     return tuple(sorted(set(silent)))
 

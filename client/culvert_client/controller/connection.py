@@ -114,7 +114,7 @@ class Connection:
         before = self._client.controller_error
         if error.reason is Reason.CONTROLLER_UNREACHABLE:
             if before is None or before.reason not in AWAY or before.reason is error.reason:
-                # Nobody waits for the reason to hear of the fact.
+                # Report the loss at once: to find its cause takes seconds.
                 self._post(ControllerLost(error))
             error = await self._cause(error, agent)
         if before is None or before.reason is not error.reason:

@@ -55,9 +55,9 @@ class Records:
                 self._path.replace(aside)
             self.drop()
             _log.error(
-                "%s What was in resolv.conf before is not known; the note is kept as %s. "
+                "%s cannot be read: %s. What resolv.conf said before is not known; the note is kept as %s. "
                 "Where names fail, connect to the network again, or write its name servers into /etc/resolv.conf.",
-                error.message, aside,
+                error.fields["path"], error.fields["why"], aside,
             )  # fmt: skip
             return None
 
@@ -145,9 +145,7 @@ def _put(path: Path, text: str, mode: int) -> None:
     _write(fresh, text, mode, os.O_EXCL)
     try:
         fresh.replace(path)
-        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        os.fsync(directory)
-        os.close(directory)
+        state_file.sync_directory(path.parent)
     except OSError as error:
         fresh.unlink()
         if error.errno != errno.EBUSY:
