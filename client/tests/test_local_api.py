@@ -492,8 +492,8 @@ async def test_an_error_is_json_for_a_program_with_the_same_exit_code(lab: Lab) 
 async def test_leaving_asks_first(lab: Lab) -> None:
     await culvert(lab.daemon, ALICE, "enroll", lab.link)
     assert (await culvert(lab.daemon, 0, "leave")).code == 2
-    # `script` gives the command a terminal.
-    typed = 'exec script -qec "$(printf "%q " "$@")" /dev/null'
+    # `script` gives the command a terminal and runs it with $SHELL, which need not understand bash's quoting.
+    typed = 'SHELL=$BASH exec script -qec "$(printf "%q " "$@")" /dev/null'
     bash = "exec bash -c '" + typed + '\' bash "$@"'
     declined = await culvert(lab.daemon, 0, "leave", stdin="no\n", under=bash)
     assert "its key is deleted" in declined.out

@@ -18,7 +18,7 @@ from culvert_service.rest.rate import MOST, AddressLimiter, Limiter, Rate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from .conftest import World, refused, running, settings_in
+from .conftest import World, refused, running, settings_in, until
 
 NOBODYS = "00000000-0000-4000-8000-000000000000"
 
@@ -216,7 +216,12 @@ async def test_a_device_that_loops_refused_calls_fills_neither_log_nor_database(
         streams = await asyncio.gather(*(anext(device.watch()) for _ in range(40)), return_exceptions=True)
         assert Reason.RATE_LIMITED in {one.reason for one in streams if isinstance(one, CulvertError)}
         assert (await refused(other.renew(NOBODYS, 1))).reason is Reason.TUNNEL_UNKNOWN
-        told = await world.rest("GET", f"/audit?actor={device.id}&outcome=denied&limit=500")
+        denied = f"/audit?actor={device.id}&outcome=denied&limit=500"
+        # The port counts its refusals and reports the count each second.
+        told = await until(
+            lambda: world.rest("GET", denied),
+            lambda lines: any(line["action"] == "device.call" for line in lines),
+        )
         by_action = Counter((line["action"], line["reason"]) for line in told)
         assert by_action["tunnel.open", "NAME_UNKNOWN"] == 20
         assert 1 <= by_action["tunnel.renew", "TUNNEL_UNKNOWN"] <= 2
