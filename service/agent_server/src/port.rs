@@ -17,7 +17,7 @@ use crate::news::Board;
 const PAUSE: Duration = Duration::from_millis(100);
 /// How often connections that have been silent for too long are closed.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// A peer that acknowledges nothing for so long is gone.
+/// The kernel closes the connection of a peer that acknowledges nothing, or takes no byte of an answer, for so long.
 pub const SILENCE: Duration = Duration::from_secs(20);
 /// Connections that the kernel completes before we take them; it has a limit of its own.
 const BACKLOG: i32 = 4096;

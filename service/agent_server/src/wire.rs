@@ -1,8 +1,8 @@
 //! The byte streams below hyper.
 //!
-//! `Wire` is the client's stream. It closes when the client takes no byte of an answer for 30 s. It replaces the empty
-//! answer that hyper itself gives to a malformed request by a problem+json answer. It reads on for a while after the last
-//! answer, so that a client that is still sending can read that answer.
+//! `Wire` is the client's stream. It replaces the empty answer that hyper itself gives to a malformed request by a
+//! problem+json answer. It reads on for a while after the last answer, so that a client that is still sending can read
+//! that answer.
 //! `Inward` is the stream to Python. It accepts an answer that arrives before the whole request was sent.
 
 use std::future::Future as _;
@@ -19,8 +19,6 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::Sleep;
 use tokio_rustls::server::TlsStream;
 
-/// How long an answer may wait until the client takes a byte.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// How long, and how many bytes, a client may continue to send after its connection's last answer. If bytes were left
 /// unread, the kernel would reset the connection, and the client could lose the answer (RFC 9112 section 9.6).
 const LINGER: Duration = Duration::from_secs(2);
@@ -32,7 +30,6 @@ const BARE_MAX: usize = 200;
 
 pub struct Wire {
     stream: TlsStream<TcpStream>,
-    stalled: Option<Pin<Box<Sleep>>>,
     /// The application has answered, and nothing was read since.
     answering: Arc<AtomicBool>,
     /// A whole response, head and body, after which the connection ends.
@@ -50,7 +47,6 @@ impl Wire {
     pub fn new(stream: TlsStream<TcpStream>, answering: Arc<AtomicBool>, malformed: Bytes) -> Self {
         Self {
             stream,
-            stalled: None,
             answering,
             malformed,
             instead: None,
@@ -81,22 +77,6 @@ impl Wire {
             && bytes.len() <= BARE_MAX
             && bytes.windows(NO_BODY.len()).any(|it| it == NO_BODY)
             && !self.answering.load(Ordering::Relaxed)
-    }
-
-    fn progress<T>(
-        &mut self,
-        context: &mut Context<'_>,
-        polled: Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        if polled.is_ready() {
-            self.stalled = None;
-            return polled;
-        }
-        let stalled = self
-            .stalled
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(PATIENCE)));
-        ready!(stalled.as_mut().poll(context));
-        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
@@ -134,21 +114,18 @@ impl AsyncWrite for Wire {
                 instead.advance(written);
             }
             self.instead = Some(instead);
-            ready!(self.progress(context, polled))?;
+            ready!(polled)?;
         }
-        let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.progress(context, polled)
+        Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let polled = Pin::new(&mut self.stream).poll_flush(context);
-        self.progress(context, polled)
+        Pin::new(&mut self.stream).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.lingers.is_none() {
-            let polled = Pin::new(&mut self.stream).poll_shutdown(context);
-            ready!(self.progress(context, polled))?;
+            ready!(Pin::new(&mut self.stream).poll_shutdown(context))?;
         }
         ready!(self.linger(context));
         Poll::Ready(Ok(()))
