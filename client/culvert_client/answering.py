@@ -1,4 +1,4 @@
-"""Asks the gateways of tunnels whether they answer, for as long as that is in doubt (core/silence.py)."""
+"""Asks gateways whether they answer, as long as that is in doubt (core/silence.py)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EVERY = 2.0
 
 
 class Answering:
-    """`post` takes what was found to the core; `reach` gives the address that stands for a host here (ways.py)."""
+    """`post` passes the results to the core. `reach` gives the address of a host in this network (ways.py)."""
 
     def __init__(
         self,
@@ -35,16 +35,16 @@ class Answering:
         self._now, self._reach = now, reach
 
     async def keep(self) -> None:
-        """Until no gateway is in doubt any more."""
+        """Ask again until no gateway is in doubt."""
         while doubtful := self._client.doubtful_gateways(self._now()):
             await self.ask(doubtful, through=False)
             await asyncio.sleep(EVERY)
 
     async def ask(self, gateways: Collection[str], *, through: bool) -> None:
-        """`through`: the resources, too, through those gateways' tunnels; that counts as use of a tunnel.
+        """`through`: also ping the resources through the gateways' tunnels, which counts as use of the tunnels.
 
-        A gateway that has never answered a ping here, and is online as the controller says, is not judged: pings may be
-        unwelcome there.
+        A gateway that has never answered a ping here, and that the controller reports as online, gets no verdict: a
+        firewall may drop pings.
         """
         known = {it.name: it for it in self._client.profile.gateways if it.name in gateways}
         judged = frozenset(
@@ -66,7 +66,7 @@ class Answering:
     def _inside(self, gateway: str) -> Iterable[Address]:
         for machine in self._client.machines.values():
             carried = machine.carried
-            # What is only for some ports carries no ping.
+            # A tunnel with port selectors carries no ping.
             if carried is not None and carried.tunnel.gateway == gateway and not carried.tunnel.selectors:
                 yield carried.tunnel.any_host
 

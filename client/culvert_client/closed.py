@@ -1,8 +1,8 @@
-"""What is blocked before the controller answers, from the files alone: nothing is written, and nothing is asked.
+"""What is blocked before the controller answers. It is read from the files; nothing is written and no server is asked.
 
 profile.json ─┬─ read ───────► its prefixes, public ones with the person's answers
-              ├─ not there ──► none, unless this computer is enrolled: then as unreadable
-              └─ unreadable ─► all private networks, but for the name servers and the controller
+              ├─ missing ────► none; on an enrolled computer as unreadable
+              └─ unreadable ─► all private networks except for the name servers and the controller
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from culvert_client.state_file import unreadable
 from culvert_client.system_dns.choice import name_servers
 from culvert_client.system_dns.resolv_conf import Records
 
-# What an intranet is made of (RFC 1918, RFC 6598, RFC 4193).
+# Private networks (RFC 1918, RFC 6598, RFC 4193).
 _INTRANETS: tuple[Network, ...] = (
     *map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")),
     IPv6Network("fc00::/7"),
@@ -34,7 +34,7 @@ _RESOLV_CONFS = ("etc/resolv.conf", "run/systemd/resolve/resolv.conf", "run/Netw
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """`profile` is what to block. `consent` is None from before persons were asked. `faults` name unreadable files."""
+    """`profile` is what to block. `consent` is None when the person was never asked. `faults` name unreadable files."""
 
     profile: Profile
     consent: Consent | None
@@ -43,7 +43,7 @@ class Kept:
 
 
 def kept(state: StateDir, state_dir: Path, allowed: tuple[Network, ...] = ()) -> Kept:
-    """Of one organisation, in the `state_dir` of all. `allowed` as in Consent."""
+    """For one organisation. `state_dir` is that of all organisations. `allowed` as in Consent."""
     faults: list[CulvertError] = []
     try:
         stored = state.profile()
@@ -59,7 +59,7 @@ def kept(state: StateDir, state_dir: Path, allowed: tuple[Network, ...] = ()) ->
         answers = already_agreed(profile) if consent is None else consent
     except CulvertError as error:
         faults.append(error)
-        # What may have been agreed to stays blocked. No tunnel carries it before the person is asked again.
+        # The networks that the person may have agreed to stay blocked until the person is asked again.
         answers, consent = already_agreed(profile), Consent()
     damaged = False
     try:
@@ -71,7 +71,7 @@ def kept(state: StateDir, state_dir: Path, allowed: tuple[Network, ...] = ()) ->
 
 
 def blocked_on_disk(state_dir: Path, allowed: tuple[Network, ...] = ()) -> frozenset[Network]:
-    """Of all organisations, and of what an earlier version left."""
+    """For all organisations, and for files of an earlier version."""
     try:
         found = [it for it in (state_dir / "organisations").iterdir() if it.name.isdecimal()]
     except FileNotFoundError:
@@ -93,9 +93,9 @@ def _unknown(state: StateDir, state_dir: Path) -> Profile:
 
 
 def _name_servers(root: Path, state_dir: Path) -> Iterable[Address]:
-    """The network's name servers, from files: without them the controller's name cannot be resolved.
+    """The network's name servers, from files. Without them the controller's name cannot be resolved.
 
-    A daemon that was killed has left what it had replaced in `state_dir`.
+    A killed daemon leaves its note of the replaced settings in `state_dir`.
     """
     texts: list[str] = []
     with suppress(CulvertError):

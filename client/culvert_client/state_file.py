@@ -2,8 +2,8 @@
 
  culvert-state 1 <SHA-256 of the content, hex>\\n<content>
 
-A file without that first line is from a version before it, and is its content. The second copy is written after the
-first, so that one of the two is whole at any moment. A file that cannot be read is never taken for a missing one.
+A file without that first line is from an earlier version, and is content as a whole. The second copy is written after the
+first, so that one of the two is whole at any moment. An unreadable file never counts as a missing one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def copy_of(path: Path) -> Path:
 
 
 def read(path: Path, parse: Callable[[bytes], Value]) -> Value | None:
-    """What the file says, or what its copy says. None when there is neither.
+    """The value of the file, or else of its copy. None when both are missing.
 
     `parse` raises ValueError for what it cannot read. Raises CulvertError STATE_UNREADABLE, which names the file.
     """
@@ -44,7 +44,7 @@ def read(path: Path, parse: Callable[[bytes], Value]) -> Value | None:
         except OSError as error:
             faults.append(unreadable(candidate, error.strerror or "it cannot be read"))
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
-            # Without the content: it may hold a secret.
+            # The content stays out of the message: it may hold a secret.
             why = str(error) if isinstance(error, NewerError) else "it is damaged"
             faults.append(unreadable(candidate, why))
         else:

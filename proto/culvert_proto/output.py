@@ -1,11 +1,11 @@
-"""A program's standard streams, so that no output fails on a character, and a failed write has an exit code of its own.
+"""A program's standard streams: no character makes output fail, and a failed write has its own exit code.
 
     with checked_output("culvert"):
         run_the_command()
 
-A character that the terminal's encoding lacks is spelt with ASCII. A write to standard output that fails raises OutputError
-where the text was printed, so that the program can still say what is lost; uncaught, it ends the program with EXIT_OUTPUT.
-A write to standard error that fails is ignored.
+A character that the terminal's encoding lacks is spelt in ASCII. A failed write to standard output raises OutputError where
+the text was printed, so that the program can still say what is lost. Uncaught, it ends the program with EXIT_OUTPUT.
+A failed write to standard error is ignored.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SPELLINGS = {
 
 
 class OutputError(Exception):
-    """Standard output cannot be written; what is printed from now on is dropped.
+    """Standard output cannot be written; later output is dropped.
 
     Not an OSError, because programs handle those as faults of files and sockets.
     """
@@ -46,8 +46,8 @@ class OutputError(Exception):
 
 @contextmanager
 def checked_output(program: str) -> Generator[None]:
-    """Replaces the standard streams for the block. Raises SystemExit with EXIT_OUTPUT where output is lost."""
-    if sys.stdout is not sys.__stdout__:  # somebody captures the output
+    """Replaces the standard streams for the block. Raises SystemExit with EXIT_OUTPUT when output is lost."""
+    if sys.stdout is not sys.__stdout__:  # a test captures the output
         yield
         return
     before = sys.stdin, sys.stdout, sys.stderr
@@ -59,7 +59,7 @@ def checked_output(program: str) -> Generator[None]:
         finally:
             sys.stdout.flush()
     except OutputError as error:
-        # A reader that has seen enough, as `head` does, is told nothing.
+        # A reader such as `head` stops when it has seen enough: that is no fault.
         if not error.reader_has_gone:
             print(
                 f"{program}: {_('The output cannot be written: {why}.').format(why=error)}", file=sys.stderr
@@ -71,7 +71,7 @@ def checked_output(program: str) -> Generator[None]:
 
 
 def require_output() -> None:
-    """Raises OutputError where standard output takes nothing: it is closed, its reader has gone, or the device is full."""
+    """Raises OutputError when standard output is closed, its reader has gone, or its device is full."""
     sys.stdout.flush()
     try:
         descriptor = sys.stdout.fileno()
@@ -84,14 +84,14 @@ def require_output() -> None:
     if any(event & (select.POLLERR | select.POLLNVAL) for _fd, event in poll.poll(0)):
         raise OutputError(errno.EPIPE)
     try:
-        # Of a device it asks the driver, and writes nothing.
+        # An empty write asks the device's driver, and writes nothing.
         os.write(descriptor, b"")
     except OSError as error:
         raise OutputError(error.errno or errno.EIO) from None
 
 
 class _Raw(io.RawIOBase):
-    """A descriptor; None is one that was closed before the program began."""
+    """Writes to a descriptor; None stands for one that was closed before the program began."""
 
     def __init__(self, descriptor: int | None, *, raises: bool) -> None:
         self._descriptor, self._raises, self._lost = descriptor, raises, False

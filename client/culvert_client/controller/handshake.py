@@ -1,11 +1,12 @@
-"""Why no TLS connection with the controller comes about: gRPC reports only that there is none.
+"""The reason why TLS with the controller fails: gRPC reports only that there is no connection.
 
-A handshake of our own with the same CA, certificate and key says whose check has failed:
+A second handshake, with the same CA, certificate and key, shows which check has failed:
 
   certificate of the controller ──► our check:      wrong CA, wrong name, expired
   certificate of this device ─────► an alert (RFC 8446 section 6.2), which in TLS 1.3 follows the handshake
 
-An alert before the controller has proven itself can be anybody's on the way, and is only told as a failed handshake.
+Anybody on the path can send an alert before the controller has proven its identity. Such an alert is reported only as
+a failed handshake.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from culvert_proto import CulvertError, Reason
 from culvert_client.controller.clock import clock_ahead
 from culvert_client.state_dir import Identity
 
-# Our tunables, in seconds. A clock that is a minute wrong makes no certificate of days invalid, but the one that it met.
+# Our tunables, in seconds. Certificates live for days: a clock that is wrong by less than a minute is not the cause.
 PATIENCE = 3.0
 CLOCK_TOLERANCE = 60
 
-# openssl/x509_vfy.h: the time of the check lies outside of a certificate's life; the name is another.
+# openssl/x509_vfy.h: the certificate is not valid yet, has expired, or has another name.
 _NOT_YET_VALID, _EXPIRED = 9, 10
 _WRONG_NAMES = frozenset({62, 63, 64})
 # RFC 9113 section 3.4: the preface and an empty SETTINGS frame, after which a server that accepts us sends its own.
@@ -35,13 +36,13 @@ _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 
 
 
 class _DeviceRefusedError(Exception):
-    """The controller, which has proven itself, ended the connection with this alert."""
+    """The controller had proven its identity, and ended the connection with this alert."""
 
 
 async def refusal(identity: Identity, device: str, reach: Callable[[str], str] = str) -> CulvertError | None:
-    """What is wrong with the TLS connection; None when there is nothing, or the network alone is at fault.
+    """The fault of the TLS connection. None when there is no fault, or when only the network is at fault.
 
-    `device` is this device's name; `reach` gives the address that stands for a host on this network (ways.py).
+    `device` is this device's name. `reach` gives the address of a host in this network (ways.py).
     """
     controller = identity.agent_address
     try:
@@ -68,7 +69,7 @@ async def _refused(identity: Identity, device: str, alert: str, reach: Callable[
     if alert == "certificate revoked":
         return CulvertError(Reason.DEVICE_REVOKED, device=device)
     if alert == "certificate expired":
-        # The controller says so by its own clock.
+        # The controller judges by its own clock.
         wrong = None if has_expired(identity) else await _wrong_clock(identity, reach)
         return wrong or CulvertError(Reason.CERTIFICATE_EXPIRED)
     return CulvertError(Reason.CERTIFICATE_REFUSED, controller=identity.agent_address, why=alert)
@@ -110,7 +111,7 @@ def _connect(identity: Identity, reach: Callable[[str], str]) -> None:
 
 
 def _show(context: ssl.SSLContext, identity: Identity) -> None:
-    """Python takes a key from a file alone: here one in memory, which nothing else can open."""
+    """Python reads a key only from a file: this one is in memory, and no other process can open it."""
     descriptor = os.memfd_create("culvert-identity", os.MFD_CLOEXEC)
     try:
         os.write(descriptor, identity.certificate_pem + b"\n" + identity.key_pem)

@@ -1,11 +1,11 @@
-"""What is remembered of the network's name servers: which is asked first, and whether TXT is worth a wait. Pure.
+"""What is remembered about the network's name servers: which one is asked first, and whether TXT is worth a wait. Pure.
 
-   in its place ──► silent, or slow three times in a row ──► behind the others, 5 s, then twice as long, at most 60 s
-        ▲                                                        │ its rest is over
-        └───── an answer in time ◄── one query goes to it and ◄──┘
-                                     to the first server at once
+   in its place ──► silent, or slow three times in a row ──► rests behind the others: 5 s, then twice as long, at most 60 s
+        ▲                                                        │ the rest is over
+        └───── an answer in time ◄── a query is sent both to it ◄┘
+                                     and to the first server
 
-So a dead server costs its patience once, and nothing while another one answers.
+So a dead server costs its patience once, and nothing more while another server answers.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class NameServers(Generic[Server]):
         self._slow: dict[Server, int] = {}
 
     def use(self, servers: Sequence[Server]) -> None:
-        """Takes other servers, and keeps what it remembers of those that stay."""
+        """Takes new servers, and keeps what is known about those that were there before."""
         self.servers = tuple(servers)
         self._resting = {it: record for it, record in self._resting.items() if it in self.servers}
         self._slow = {it: count for it, count in self._slow.items() if it in self.servers}
 
     def forget(self) -> None:
-        """The network is another one."""
+        """The computer is in another network."""
         self._resting.clear()
         self._slow.clear()
 
@@ -61,7 +61,7 @@ class NameServers(Generic[Server]):
         )
 
     def trial(self, now: float) -> Server | None:
-        """A server whose rest is over. It is named once: its next rest begins now, and an answer ends it."""
+        """A server whose rest is over. Its next rest begins with this call, and ends with its answer."""
         if not self._resting or len(self._resting) == len(self.servers):
             return None
         for server, record in self._resting.items():
@@ -91,7 +91,7 @@ class NameServers(Generic[Server]):
 
 
 class TxtSilence:
-    """Names whose TXT query had no answer although other queries had one: some networks drop TXT.
+    """Names whose TXT query had no answer while other queries were answered: some networks drop TXT.
 
     TXT only ever adds names (DESIGN D11), so a name whose TXT is not waited for loses nothing that the profile protects.
     """

@@ -1,9 +1,8 @@
 """Which gateways do not answer. Pure; times are `now` values of the client, in seconds.
 
-A tunnel is up when packets prove it. One that nobody uses proves nothing, and one that only sends gets no answer: so a
-gateway that may be silent is asked outside of the tunnel (answering.py), and one that does not answer is silent
-
-  until it answers, or a packet comes through a tunnel of it: that is authenticated, and counts more than any ping.
+Received packets prove that a tunnel works. An unused tunnel receives none, nor does one that only sends. So the client
+asks a doubtful gateway outside of the tunnel (answering.py). A gateway that does not answer counts as silent until it
+answers, or until a packet comes through one of its tunnels: that packet is authenticated, and proves more than a ping.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from culvert_client.core.machine import Machine
 from culvert_client.core.profile import Profile
 from culvert_client.core.tunnel_states import Carried
 
-# Our tunable, in seconds: longer than round trips, shorter than a person waits.
+# Our tunable, in seconds: longer than a round trip, shorter than a person waits.
 ANSWER_DUE = 2.0
 
 
@@ -29,16 +28,16 @@ class Silences:
             self._since.setdefault(gateway, now)
 
     def forget(self) -> None:
-        """This computer is somewhere else, or somebody else's."""
+        """The computer has another network or another owner."""
         self._since.clear()
 
     def forget_unused(self, machines: Mapping[str, Machine]) -> None:
-        """A gateway without a tunnel is not asked any more: its next tunnel begins without an old verdict."""
+        """A gateway without a tunnel is no longer asked, so its next tunnel must begin without an old verdict."""
         used = {carried.tunnel.gateway for carried in _carried(machines)}
         self._since = {gateway: since for gateway, since in self._since.items() if gateway in used}
 
     def counted(self, machines: Mapping[str, Machine]) -> None:
-        """The gateways of which packets have come since answer again."""
+        """Gateways that have sent a packet since then answer again."""
         for carried in _carried(machines):
             since = self._since.get(carried.tunnel.gateway)
             if since is not None and carried.heard_at is not None and carried.heard_at > since:

@@ -1,11 +1,11 @@
-"""A client of the name servers: own ids, a fresh port for each query, no answer believed that does not fit (RFC 5452).
+"""A client of the name servers: own ids, a new port for each query, and only matching answers are accepted (RFC 5452).
 
-   first round   each server over UDP, in the order of core/name_servers.py: the next one after the patience for the one
-                 before, at once after REFUSED, SERVFAIL, NOTIMP or an ICMP error
-   second round  each server again, over UDP and TCP: a long answer may have been lost in fragments
+   first round   each server over UDP, in the order of core/name_servers.py. The next server is asked when the patience for
+                 the previous one is over, or at once after REFUSED, SERVFAIL, NOTIMP or an ICMP error.
+   second round  each server again, over UDP and TCP: the fragments of a long answer may have been lost
    truncated     the whole answer is fetched over TCP
 
-The first answer counts, from whichever server. A failure is passed on when no server has anything better.
+The first answer counts, whichever server sends it. A failure is passed on only when no server has a better answer.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ PATIENCE = 0.5
 DEADLINE = 1.6
 TCP_TIMEOUT = 1.6
 TCP_AT_ONCE = 64
-"""Connections of second rounds: no flood of names takes all descriptors while the servers are silent."""
-# RFC 768: what its length field can say.
+"""Connections of second rounds. The limit keeps a flood of names from taking all descriptors while servers are silent."""
+# RFC 768: the largest value of the length field.
 LONGEST_DATAGRAM = 65535
 
-# As glibc's resolver: these say something of the server rather than of the name.
+# As in glibc's resolver: these codes describe the server, not the name.
 _FAILURES = frozenset({dns.rcode.SERVFAIL, dns.rcode.NOTIMP, dns.rcode.REFUSED})
 
 Done = Callable[[bytes | None], None]
 
 
 class Upstream:
-    """`servers` in order of preference. Without one, all is silent."""
+    """`servers` in order of preference. Without a server no query is answered."""
 
     def __init__(self, *servers: Endpoint, reach: Callable[[str], str] = str) -> None:
         self.known, self.reach = NameServers[Endpoint](servers), reach
         self._txt = TxtSilence()
         self.second_rounds = 0
-        """Their connections that are open now."""
+        """Open connections of second rounds."""
         self.answers = 0
-        """From all servers to all queries so far."""
+        """How many answers came so far, from all servers."""
 
     @property
     def servers(self) -> tuple[Endpoint, ...]:
         return self.known.servers
 
     def use(self, servers: tuple[Endpoint, ...]) -> bool:
-        """Whether they are others than before."""
+        """Returns whether the servers have changed."""
         if servers == self.servers:
             return False
         self.known.use(servers)
@@ -60,7 +60,7 @@ class Upstream:
         return True
 
     def moved(self) -> None:
-        """This computer is in another network: what was silent there may answer here."""
+        """The computer is in another network: a server that was silent before may answer now."""
         self.known.forget()
         self._txt.answered()
 
@@ -84,7 +84,7 @@ class Upstream:
         return None if reply is None else dns_wire.txt_says_yes(reply)
 
     async def needs_tunnel(self, fqdn: str) -> bool:
-        """As `says_tunnel`, for a query that waits: silence of TXT is remembered, and costs its wait once."""
+        """As `says_tunnel`, for a query that waits. Silence is remembered, so that it costs its wait once."""
         now = asyncio.get_running_loop().time
         if not self._txt.expects(fqdn, now()):
             return False
@@ -99,9 +99,9 @@ class Upstream:
 
 
 class Exchange:
-    """One query at the name servers. It takes no task and no turn of the loop: somebody's page waits."""
+    """One query to the name servers. It needs no task and no turn of the event loop, because a page waits for it."""
 
-    # What is received is copied out at once: one is enough, and making one for each costs more than all else here.
+    # One buffer for all: its content is copied out at once, and a buffer for each exchange would be the largest cost here.
     _buffer = bytearray(LONGEST_DATAGRAM)
 
     def __init__(self, upstream: Upstream, query: bytes, done: Done) -> None:
@@ -123,7 +123,7 @@ class Exchange:
         self._ask_next()
 
     def cancel(self) -> None:
-        """`done` is not called any more."""
+        """`done` will not be called."""
         if self._timer is not None:
             self._timer.cancel()
         for task in self._fetching.values():
@@ -148,7 +148,7 @@ class Exchange:
                     rest if is_last else min(self._patience, rest), self._ask_next
                 )
                 return
-        # Where all are silent none is better than another: it may be the query that they drop.
+        # When all servers are silent, the reason may be the query: no server is put behind the others.
         if self._failure is not None:
             for server in self._ends:
                 self._upstream.known.silent(server, self._loop.time())
@@ -186,14 +186,14 @@ class Exchange:
         except BlockingIOError:
             return
         except OSError:
-            # Its computer is there, and no name server.
+            # The computer answers with ICMP: no name server runs there.
             self._upstream.known.silent(server, self._loop.time())
             self._close(server)
             if not self._ends and not self._fetching:
                 self._ask_next()
             return
         reply = bytes(self._buffer[:size])
-        # A forged answer must not end the wait for the real one; nor do many of them hold up all others.
+        # A forged answer does not end the wait for the real one, and one datagram is read in each turn of the loop.
         if dns_wire.answers(reply, self._sent, self._id):
             self._heard(server)
             if dns_wire.is_truncated(reply):
@@ -203,7 +203,7 @@ class Exchange:
                 self._take(reply)
 
     def _heard(self, server: Endpoint) -> None:
-        """The server has answered; those that were asked before it and are silent are so no longer asked first."""
+        """The server has answered. Servers that were asked earlier and are still silent lose their place."""
         now = self._loop.time()
         self._upstream.answers += 1
         end = self._ends.get(server)
@@ -228,7 +228,7 @@ class Exchange:
         self._done(dns_wire.with_id(reply, dns_wire.id_of(self._query)) if reply is not None else None)
 
     def _fetch(self, server: Endpoint, *, whole: bool = False) -> None:
-        """Ask over TCP. `whole`: the server has a longer answer, so that its connection is not counted."""
+        """Ask over TCP. `whole`: the server has announced a longer answer; such connections are not counted."""
         if server in self._fetching or (not whole and self._upstream.second_rounds >= TCP_AT_ONCE):
             return
         if whole and self._timer is not None:
