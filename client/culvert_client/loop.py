@@ -35,6 +35,7 @@ from culvert_client.core.client_events import (
     QueryHeld,
     SaWorn,
     Stopping,
+    Woke,
 )
 from culvert_client.core.profile import Profile
 from culvert_client.core.union import Union, owner_of, parted
@@ -43,7 +44,7 @@ from culvert_client.enrolments import Enrolments
 from culvert_client.local.front import LIMITS, Front
 from culvert_client.local.servicer import LocalServicer
 from culvert_client.local.several import Several
-from culvert_client.moves import follow
+from culvert_client.moves import Sleep, follow
 from culvert_client.organisation import STOP_PATIENCE, Organisation
 from culvert_client.port_holder import holder_of
 from culvert_client.state_dir import StateDir
@@ -103,6 +104,7 @@ class Daemon:
         self._applying = asyncio.Lock()
         self._look, self._behind = asyncio.Event(), False
         self._changed = asyncio.Event()
+        self._sleep = Sleep()
         self.organisations = {
             number: Organisation(number, state, self) for number, state in enrolments.all().items()
         }
@@ -194,6 +196,7 @@ class Daemon:
         return several.united(profiles.values())
 
     def _is_open(self, fqdn: str) -> bool:
+        self.see_awake()
         of = self.organisations.get(several.of_name(self.profiles(), fqdn) or 0)
         return of is not None and of.client.is_open(fqdn)
 
@@ -364,3 +367,11 @@ class Daemon:
         for organisation in self._all():
             if (agent := organisation.connection.agent) is not None:
                 agent.reconnect()
+        # Its calls need the new connections.
+        if slept := self._sleep.take():
+            self._post_to_all(Woke(slept))
+
+    def see_awake(self) -> None:
+        """Call this before an answer that rests on an open tunnel: the tunnel may have been lost in a sleep."""
+        if self._sleep.is_news:
+            self._reconnect()

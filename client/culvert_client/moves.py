@@ -32,6 +32,22 @@ def slept() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
+class Sleep:
+    """Tells once of each sleep of this computer. `slept` as the function above."""
+
+    def __init__(self, slept: Callable[[], float] = slept) -> None:
+        self._slept, self._known = slept, slept()
+
+    @property
+    def is_news(self) -> bool:
+        return self._slept() - self._known >= SLEPT
+
+    def take(self) -> float:
+        """How long, in seconds; 0 when nothing has to be told."""
+        before, self._known = self._known, self._slept()
+        return slept if (slept := self._known - before) >= SLEPT else 0.0
+
+
 async def follow(
     moved: Callable[[], Awaitable[None]],
     reconnect: Callable[[], None],

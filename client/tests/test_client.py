@@ -30,6 +30,7 @@ from culvert_client.core.client_events import (
     PauseEnded,
     ProfileReceived,
     QueryHeld,
+    Reply,
     SaWorn,
     Settle,
     Stopping,
@@ -37,6 +38,7 @@ from culvert_client.core.client_events import (
     TunnelLost,
     TxtAnswered,
     UpstreamAnswered,
+    Woke,
 )
 from culvert_client.core.grant import Address, Sas, TunnelId, Usage
 from culvert_client.core.status import redacted
@@ -214,6 +216,52 @@ def test_an_old_socket_opens_its_tunnel_again_after_a_pause() -> None:
     world.post(PacketTrapped(WIKI_ADDRESS))
     [call] = world.take(Call)
     assert isinstance(call.command, on.OpenTunnel)
+
+
+def test_a_tunnel_whose_keys_its_gateway_lost_opens_again_unasked() -> None:
+    world = World()
+    world.ask(1, WIKI_ADDRESS)
+    world.open()
+    world.post(TunnelLost(TunnelId("t1"), CulvertError(Reason.SA_LOST, gateway="gw-berlin")))
+    assert world.take(Apply)[-1].desired.closed == (tunnel(),)
+    world.open()
+    assert world.status().tunnels[0].state == local_pb2.TUNNEL_STATE_UP
+    assert not world.status().HasField("last_error")
+
+
+@pytest.mark.parametrize("reason", [Reason.CLOSED_IDLE, Reason.CLOSED_BY_ADMIN, Reason.PEER_SILENT])
+def test_a_tunnel_that_the_controller_closed_stays_closed_until_it_is_wanted(reason: Reason) -> None:
+    world = World()
+    world.ask(1, WIKI_ADDRESS)
+    world.open()
+    world.post(TunnelLost(TunnelId("t1"), CulvertError(reason, why="maintenance", gateway="gw-berlin")))
+    assert world.take(Call) == []
+
+
+def test_after_a_sleep_a_name_is_answered_once_its_tunnel_is_open_again() -> None:
+    world = World()
+    world.ask(1, WIKI_ADDRESS)
+    world.open()
+    world.take(Reply)
+    world.post(Woke(60.0))
+    world.ask(2, WIKI_ADDRESS)
+    assert world.take(Reply) == []
+    world.open()
+    assert [it.query for it in world.take(Reply)] == [2]
+
+
+def test_a_tunnel_that_would_have_been_idle_in_a_sleep_is_closed() -> None:
+    world = World()
+    world.ask(1, WIKI_ADDRESS)
+    [call] = world.take(Call)
+    idle = replace(tunnel(), idle=300.0)
+    world.post(CallEnded(WIKI, on.TunnelOpened(call.command.call, idle, pair(), asked_at=world.now)))
+    world.settle_datapath()
+    world.post(Woke(300.0))
+    [call] = world.take(Call)
+    assert isinstance(call.command, on.CloseTunnel)
+    world.post(CallEnded(WIKI, on.CloseDone(call.command.call)))
+    assert world.take(Apply)[-1].desired.closed == (idle,)
 
 
 def test_stopping_closes_every_tunnel_and_opens_none() -> None:

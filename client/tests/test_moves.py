@@ -80,5 +80,15 @@ async def _wakes() -> None:
     following.cancel()
 
 
+def test_a_sleep_is_told_once_and_a_short_one_not() -> None:
+    asleep = 0.0
+    sleep = moves.Sleep(lambda: asleep)
+    asleep += moves.SLEPT - 1
+    assert (sleep.is_news, sleep.take()) == (False, 0.0)
+    asleep += moves.SLEPT
+    assert (sleep.is_news, sleep.take()) == (True, moves.SLEPT)
+    assert (sleep.is_news, sleep.take()) == (False, 0.0)
+
+
 def _ip(arguments: str) -> None:
     subprocess.run(["ip", *arguments.split()], check=True, capture_output=True)

@@ -58,6 +58,7 @@ from culvert_client.core.client_events import (
     TunnelMoves,
     TxtAnswered,
     UpstreamAnswered,
+    Woke,
 )  # fmt: skip
 from culvert_client.core.faults import AWAY, Faults
 from culvert_client.core.grant import Tunnel, TunnelId
@@ -266,6 +267,8 @@ class Client:
             case Moved():
                 self._silences.forget()
                 return []
+            case Woke(seconds):
+                return self._woke(seconds, now)
             case Enrolled():
                 return self._forget(now)
             case Left():
@@ -438,10 +441,28 @@ class Client:
 
     def _tunnel_lost(self, tunnel_id: TunnelId, error: CulvertError, now: float) -> list[Command]:
         fqdn = self._name_of(tunnel_id)
+        was_up = fqdn is not None and self.machines[fqdn].is_up
         if fqdn is not None:
             self._faults.note(fqdn, error)
         # A name that is still opening may learn its tunnel's id only after this.
-        return self._to_tunnels(tunnel.ClosedByController(tunnel_id, error), now)
+        commands = self._to_tunnels(tunnel.ClosedByController(tunnel_id, error), now)
+        if fqdn is not None and was_up and error.reason is Reason.SA_LOST and not self._stopping:
+            # Nobody wanted it closed: a server may go on sending to a program that only listens.
+            commands += self._demand(UNASKED, fqdn, now)
+        return commands
+
+    def _woke(self, seconds: float, now: float) -> list[Command]:
+        """Closes what would have been idle meanwhile. What became of the other tunnels is not known: opens them again."""
+        commands: list[Command] = []
+        for fqdn, machine in list(self.machines.items()):
+            if (carried := machine.carried) is None or not machine.is_up:
+                continue
+            idle_at = carried.idle_at()
+            if idle_at is not None and idle_at <= now + seconds:
+                commands += self._to_tunnel(fqdn, tunnel.CloseRequested(Reason.CLOSED_IDLE), now)
+            else:
+                commands += self._to_tunnel(fqdn, tunnel.GatewayMoved(carried.tunnel.tunnel_id), now)
+        return commands
 
     def _sa_worn(self, tunnel_id: TunnelId, spi: int, now: float) -> list[Command]:
         fqdn = self._name_of(tunnel_id)

@@ -166,6 +166,13 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
+class Woke:
+    """This computer has slept for that long, in seconds. The clock of `now` stood still meanwhile."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Enrolled:
     """This computer has another identity now: nothing of the one before is valid."""
 
@@ -200,7 +207,7 @@ class Ticked:
 Event = (
     QueryHeld | UpstreamAnswered | TxtAnswered | NameSeen | AnswerSeen | PacketTrapped | OpenAsked | CloseAsked
     | GatewaySelected | CallEnded | Applied | ProfileReceived | ClaimsAnswered | ControllerLost | TunnelLost | TunnelMoves
-    | SaExpiring | SaWorn | CodeProven | Measured | GatewaysAsked | Moved | Enrolled | Left | PauseAsked
+    | SaExpiring | SaWorn | CodeProven | Measured | GatewaysAsked | Moved | Woke | Enrolled | Left | PauseAsked
     | PauseEnded | Stopping | Ticked
 )  # fmt: skip
 
