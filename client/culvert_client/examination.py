@@ -7,10 +7,13 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from ipaddress import ip_address
 
+import dns.rcode
 from cryptography import x509
 from culvert_proto import local_pb2
 
 from culvert_client.controller.clock import clock_ahead
+from culvert_client.controller.handshake import fault
+from culvert_client.core import dns_wire
 from culvert_client.core.grant import Address, Tunnel
 from culvert_client.core.profile import Profile
 from culvert_client.core.sealed import outer_length
@@ -31,20 +34,29 @@ async def examine(
     upstream: Upstream,
     reach: Callable[[str], str],
     *,
-    watches: bool,
+    probe: tuple[str, str] | None,
 ) -> local_pb2.ExamineResponse:
-    """`tunnels` as the datapath has them; `reach` gives the address that stands for a gateway's here (ways.py)."""
+    """`tunnels` as the datapath has them; `reach` gives the address that stands for a gateway's here (ways.py).
+
+    `probe` is a name and its address, which the stub alone knows; None when names are only watched.
+    """
     certificate = x509.load_pem_x509_certificate(identity.certificate_pem)
     gateways = [it for it in profile.gateways if it.online][:AT_MOST]
     carrying = [it for it in tunnels if it.remote_prefixes][:AT_MOST]
-    ahead, outside, inside, names = await asyncio.gather(
+    ahead, error, outside, inside, names = await asyncio.gather(
         clock_ahead(identity, reach),
+        fault(identity, profile.device_name, reach),
         _longest({it.name: (ip_address(reach(it.address)), LENGTHS) for it in gateways}),
         _longest({it.tunnel_id: (it.any_host, (it.mtu, *_shorter(it.mtu))) for it in carrying}),
         asyncio.gather(*(_ask(upstream, fqdn) for fqdn in _names(profile))),
     )
+    name, address = probe or ("", "")
     return local_pb2.ExamineResponse(
-        watches=watches,
+        watches=probe is None,
+        probe_name=name,
+        probe_address=address,
+        controller_error=error.to_proto() if error is not None else None,
+        protected_prefixes=map(str, profile.protected_prefixes),
         clock_ahead=ahead,
         certificate_from=round(certificate.not_valid_before_utc.timestamp()),
         certificate_until=round(certificate.not_valid_after_utc.timestamp()),
@@ -84,5 +96,14 @@ def _names(profile: Profile) -> list[str]:
 
 
 async def _ask(upstream: Upstream, fqdn: str) -> local_pb2.NameAnswer:
-    said = await upstream.says_tunnel(fqdn)
-    return local_pb2.NameAnswer(fqdn=fqdn, answered=said is not None, marked=bool(said))
+    query = dns_wire.query(fqdn, "TXT")
+    reply = await upstream.exchange(query) if query is not None else None
+    if reply is None:
+        return local_pb2.NameAnswer(fqdn=fqdn)
+    rcode = dns_wire.rcode_of(reply)
+    return local_pb2.NameAnswer(
+        fqdn=fqdn,
+        answered=True,
+        marked=dns_wire.txt_says_yes(reply),
+        rcode="" if rcode == dns.rcode.NOERROR else dns.rcode.to_text(dns.rcode.Rcode(rcode)),
+    )

@@ -86,7 +86,7 @@ class Daemon:
         self.upstream = Upstream(*filter(None, [settings.dns_upstream]), reach=self.ways.reach)
         self._system_dns = system_dns
         self.log = Log()
-        self._resolver = Resolver(
+        self.resolver = Resolver(
             self.upstream,
             self._profile,
             self._profile_beside,
@@ -96,7 +96,7 @@ class Daemon:
         )
         watches = settings.dns_mode is config.DnsMode.WATCH
         use = None if settings.dns_upstream else self._use
-        self._listener = Sniffer(self._post_dns, use) if watches else Listener(self._resolver, self)
+        self._listener = Sniffer(self._post_dns, use) if watches else Listener(self.resolver, self)
         self._front = front or Front(settings.socket)
         self._grpc = grpc.aio.server(options=LIMITS)
         self._tasks = Tasks()
@@ -166,7 +166,7 @@ class Daemon:
         if self._system_dns is not None:
             await self._system_dns.stop()
         await self._listener.close()
-        self._resolver.close()
+        self.resolver.close()
         await self._front.close()
         await self._grpc.stop(grace=0.2)
         await asyncio.gather(*(organisation.close() for organisation in self._all()))
@@ -227,7 +227,7 @@ class Daemon:
     # ── what they share ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def settle_query(self, query: int, error: CulvertError | None) -> None:
-        self._resolver.settle(query, error)
+        self.resolver.settle(query, error)
 
     def wish(self, organisation: Organisation, apply: Apply) -> None:
         self._wishes.put_nowait((organisation, apply))

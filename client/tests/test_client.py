@@ -40,6 +40,7 @@ from culvert_client.core.client_events import (
     UpstreamAnswered,
     Woke,
 )
+from culvert_client.core.faults import REFUSAL_AGE
 from culvert_client.core.grant import Address, Sas, TunnelId, Usage
 from culvert_client.core.status import redacted
 from culvert_proto import CulvertError, Reason, local_pb2
@@ -127,6 +128,37 @@ def test_a_tunnel_closed_by_an_administrator_says_why() -> None:
     world.post(TunnelLost(TunnelId("t1"), CulvertError(Reason.CLOSED_BY_ADMIN, why="maintenance")))
     assert world.status().tunnels == []
     assert world.status().last_error.reason == Reason.CLOSED_BY_ADMIN
+
+
+def test_a_refusal_is_forgotten_when_it_is_old_and_says_when_it_was() -> None:
+    world = World()
+    world.now = 5.0
+    world.ask(1, WIKI_ADDRESS, fqdn="wikki.corp.example")
+    world.refuse(CulvertError(Reason.NAME_UNKNOWN, name="wikki.corp.example"), fqdn="wikki.corp.example")
+    status = world.status()
+    assert (status.last_error.reason, status.last_error_at) == (Reason.NAME_UNKNOWN, round(EPOCH) + 5)
+    world.now = 5.0 + REFUSAL_AGE - 1
+    world.post(Ticked())
+    assert world.status().HasField("last_error")
+    assert world.client.deadline() == 5.0 + REFUSAL_AGE
+    world.now = 5.0 + REFUSAL_AGE
+    world.post(Ticked())
+    assert not world.status().HasField("last_error")
+    assert world.client.deadline() is None
+
+
+def test_what_goes_on_is_not_forgotten_and_says_since_when() -> None:
+    world = World()
+    world.now = 5.0
+    world.post(ControllerLost(UNREACHABLE))
+    world.now = 5.0 + 2 * REFUSAL_AGE
+    world.post(ControllerLost(UNREACHABLE))
+    world.post(Ticked())
+    status = world.status()
+    assert (status.last_error.reason, status.last_error_at) == (
+        Reason.CONTROLLER_UNREACHABLE,
+        round(EPOCH) + 5,
+    )
 
 
 def test_the_state_follows_the_code() -> None:

@@ -24,6 +24,7 @@ def _part(status: local_pb2.Status, of: local_pb2.Organisation) -> local_pb2.Sta
         selected_gateway=of.selected_gateway,
         resources=[it for it in status.resources if it.organisation == of.name],
         last_error=of.last_error if of.HasField("last_error") else None,
+        last_error_at=of.last_error_at,
         clicks=[it for it in status.clicks if it.organisation == of.name],
         version=status.version,
         datapath=status.datapath,

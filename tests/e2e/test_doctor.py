@@ -1,12 +1,19 @@
-"""`culvert doctor` on a laptop whose every hop is well."""
+"""`culvert doctor` on a laptop whose every hop is well, and on laptops where one is not."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import socket
+import time
 
+import dns.flags
+import dns.message
+import dns.rcode
 import pytest
 from culvert_lab import parts
-from culvert_lab.office import Office
+from culvert_lab.office import CULVERT, Office
+from culvert_lab.topology import Site
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)]
 
@@ -30,3 +37,49 @@ async def _hops(office: Office) -> set[str]:
     assert [it for it in found if not it["good"]] == []
     assert ended.code == 0
     return {it["hop"] for it in found}
+
+
+async def test_a_bridge_of_this_computer_inside_a_protected_network_is_told(office: Office) -> None:
+    """Where no resource is: as containers have them."""
+    for argv in (
+        "ip link add br-containers type bridge",
+        "ip address add 10.20.99.1/24 dev br-containers",
+        "ip link set br-containers up",
+    ):
+        await office.lab.run(Site.LAPTOP, argv.split())
+    try:
+        assert "10.20.99.0/24" in (await _wrong(office))["addresses"]
+    finally:
+        await office.lab.run(Site.LAPTOP, ["ip", "link", "delete", "br-containers"])
+
+
+async def test_another_resolver_that_denies_the_canary_is_not_taken_for_the_stub(office: Office) -> None:
+    denying = asyncio.create_task(office.lab.inside(Site.LAPTOP).run(_deny_all, 20.0))
+    await asyncio.sleep(0.2)
+    around = (
+        'echo nameserver 127.0.0.9 >/tmp/around && mount --bind /tmp/around /etc/resolv.conf && exec "$@"'
+    )
+    wrong = await _wrong(office, "unshare", "--mount", "sh", "-c", around, "sh")
+    assert "around culvertd" in wrong["DNS path"]
+    denying.cancel()
+
+
+def _deny_all(seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.9", 53))
+        server.settimeout(0.5)
+        while time.monotonic() < deadline:
+            try:
+                query, asker = server.recvfrom(4096)
+            except TimeoutError:
+                continue
+            answer = dns.message.make_response(dns.message.from_wire(query))
+            answer.flags |= dns.flags.RA
+            answer.set_rcode(dns.rcode.NXDOMAIN)
+            server.sendto(answer.to_wire(), asker)
+
+
+async def _wrong(office: Office, *prefix: str) -> dict[str, str]:
+    ended = await office.lab.run(Site.LAPTOP, [*prefix, CULVERT, "doctor", "--json"], seconds=30.0)
+    return {it["hop"]: it["what"] for it in json.loads(ended.stdout) if not it["good"]}

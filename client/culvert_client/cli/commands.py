@@ -305,14 +305,15 @@ def report(
 
 def _verdicts(context: typer.Context) -> list[tuple[str, Verdict]]:
     """Each with the name of the organisation that it is about, where there are several."""
-    seen, found = observation.see(), list[tuple[str, Verdict]]()
+    here, found = observation.see(), list[tuple[str, Verdict]]()
     for organisation, status in parts(status_of(context)):
-        examined = None
+        seen = here
         # The daemon tells others nothing, and there is nothing to tell before.
-        if status.user:
+        if status.user and status.state != local_pb2.STATE_NOT_ENROLLED:
             request = local_pb2.ExamineRequest(organisation=organisation)
             examined = link_of(context).ask(lambda daemon, it=request: daemon.Examine(it))
-        judged = verdicts(status, replace(seen, examined=examined), time.time())
+            seen = replace(here, examined=examined, asks_stub=observation.asks_stub(examined))
+        judged = verdicts(status, seen, time.time())
         found += [(organisation, verdict) for verdict in judged]
     return found
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network, ip_network
 
-from culvert_proto import CulvertError, local_pb2
+from culvert_proto import CulvertError, Reason, local_pb2
 
 from culvert_client.cli import hops
 from culvert_client.cli.language import _
@@ -19,11 +19,13 @@ Interface = IPv4Interface | IPv6Interface
 @dataclass(frozen=True, slots=True)
 class Seen:
     """`canary` is whether the system's resolver knows Firefox's canary, which the stub denies; None when it is silent.
-    `interfaces` are this computer's addresses by device, without our own devices. `examined` is None where the daemon
-    tells the caller nothing."""
+    `asks_stub`: whether it gave the answer that the stub alone gives. `interfaces` are this computer's addresses by device,
+    without our own devices. `version` is this program's. `examined` is None where the daemon tells the caller nothing."""
 
     canary: bool | None
+    asks_stub: bool
     interfaces: Mapping[str, Sequence[Interface]]
+    version: str
     examined: local_pb2.ExamineResponse | None = None
 
 
@@ -33,31 +35,27 @@ _UNANSWERED = 10
 
 def verdicts(status: local_pb2.Status, seen: Seen, now: float) -> Iterator[Verdict]:
     """`now` in Unix seconds. What the caller may not see is not judged."""
-    yield Verdict(
-        "daemon",
-        True,
-        _("culvertd {version} runs; packets go the {datapath} way.").format(
-            version=status.version, datapath=status.datapath
-        ),
-    )
+    yield _daemon(status, seen.version)
     examined = seen.examined
-    yield hops.watch_mode(seen.canary) if examined and examined.watches else _dns_path(seen.canary)
-    if status.state == local_pb2.STATE_NOT_ENROLLED:
+    if examined is not None:
+        yield hops.watch_mode(seen.canary) if examined.watches else _dns_path(seen.canary, seen.asks_stub)
+    error = CulvertError.from_proto(status.last_error) if status.HasField("last_error") else None
+    if error is not None and error.reason is Reason.STATE_UNREADABLE:
+        yield Verdict("state", False, error.message, error.remedy)
+        error = None
+    elif status.state == local_pb2.STATE_NOT_ENROLLED:
         yield Verdict(
             "enrolment",
             False,
             _("This computer is not enrolled."),
             _("Open your invitation: culvert enroll."),
         )
+    if status.state == local_pb2.STATE_NOT_ENROLLED:
         return
-    if status.state == local_pb2.STATE_OFFLINE:
-        error = CulvertError.from_proto(status.last_error)
-        said = error.message or _("The controller cannot be reached.")
-        yield Verdict("controller", False, said, error.remedy)
-    elif status.state == local_pb2.STATE_PAUSED:
+    if status.state == local_pb2.STATE_PAUSED:
         yield Verdict("pause", False, _("Culvert is paused: it opens no tunnel."), "culvert resume")
-    else:
-        yield Verdict("controller", True, _("{controller} answers.").format(controller=status.controller))
+    if examined is not None or status.state == local_pb2.STATE_OFFLINE:
+        yield _controller(status, examined, error)
     if examined is not None:
         yield hops.clock(examined)
         yield hops.certificate(examined, now)
@@ -72,11 +70,10 @@ def verdicts(status: local_pb2.Status, seen: Seen, now: float) -> Iterator[Verdi
         )
     else:
         yield Verdict("code", False, _("No valid code."), _("Enter one: culvert code."))
-    yield _gateways(status)
+    yield from _gateways(status)
     if examined is not None:
         yield from hops.mtu(examined)
-    yield from _collisions(status, seen.interfaces)
-    if examined is not None:
+        yield from _collisions(status, examined, seen.interfaces)
         yield from hops.txt(examined)
     if status.awaiting_prefixes:
         waiting = _("{prefixes} are public and wait for your answer.")
@@ -87,17 +84,34 @@ def verdicts(status: local_pb2.Status, seen: Seen, now: float) -> Iterator[Verdi
             _("Look at them and decide: culvert agree."),
         )
     yield from _drops(status)
-    if status.HasField("last_error") and status.state != local_pb2.STATE_OFFLINE:
-        error = CulvertError.from_proto(status.last_error)
-        yield Verdict("last refusal", False, error.message, error.remedy)
+    if error is not None and status.state != local_pb2.STATE_OFFLINE:
+        yield _last_refusal(error, status.last_error_at, now)
 
 
-def _dns_path(canary: bool | None) -> Verdict:
+def _daemon(status: local_pb2.Status, version: str) -> Verdict:
+    if status.version != version:
+        said = _("culvertd {version} runs, and this is culvert {own}.")
+        return Verdict(
+            "daemon",
+            False,
+            said.format(version=status.version, own=version),
+            _("Restart culvertd: it was updated while it ran."),
+        )
+    return Verdict(
+        "daemon",
+        True,
+        _("culvertd {version} runs; packets go the {datapath} way.").format(
+            version=status.version, datapath=status.datapath
+        ),
+    )
+
+
+def _dns_path(canary: bool | None, asks_stub: bool) -> Verdict:
     if canary is None:
         return Verdict(
             "DNS path", False, _("The system's name service does not answer."), _("Restart culvertd.")
         )
-    if canary:
+    if not asks_stub:
         return Verdict(
             "DNS path",
             False,
@@ -107,38 +121,90 @@ def _dns_path(canary: bool | None) -> Verdict:
     return Verdict("DNS path", True, _("Names are asked through culvertd."))
 
 
-def _gateways(status: local_pb2.Status) -> Verdict:
-    online = [gateway.name for gateway in status.gateways if gateway.online]
-    if not online:
-        return Verdict("gateway", False, _("No gateway is online."), _("Tell your administrator."))
-    if status.selected_gateway and status.selected_gateway not in online:
-        return Verdict(
+def _controller(
+    status: local_pb2.Status, examined: local_pb2.ExamineResponse | None, error: CulvertError | None
+) -> Verdict:
+    """`error` is the status's; a connection that is there may be dead, so that a new one counts more."""
+    fault = error if status.state == local_pb2.STATE_OFFLINE else None
+    if fault is None and examined is not None and examined.HasField("controller_error"):
+        fault = CulvertError.from_proto(examined.controller_error)
+    if fault is None and status.state == local_pb2.STATE_OFFLINE:
+        fault = CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=status.controller)
+    if fault is not None:
+        return Verdict("controller", False, fault.message, fault.remedy)
+    return Verdict("controller", True, _("{controller} answers.").format(controller=status.controller))
+
+
+def _last_refusal(error: CulvertError, at: int, now: float) -> Verdict:
+    """`at` in Unix seconds, 0 when it is not known."""
+    if not at:
+        return Verdict("last refusal", False, error.message, error.remedy)
+    said = _("{message} That was {minutes} min ago.")
+    minutes = max(0, int(now - at) // 60)
+    return Verdict("last refusal", False, said.format(message=error.message, minutes=minutes), error.remedy)
+
+
+def _gateways(status: local_pb2.Status) -> Iterator[Verdict]:
+    silent = {it.gateway for it in status.tunnels if it.state == local_pb2.TUNNEL_STATE_SILENT}
+    for gateway in sorted(silent):
+        said = _("{gateway} does not answer this computer.").format(gateway=gateway)
+        yield Verdict("gateway", False, said, _("Try another network, or tell your administrator."))
+    online = [gateway.name for gateway in status.gateways if gateway.online and gateway.name not in silent]
+    if status.selected_gateway and status.selected_gateway not in (*online, *silent):
+        yield Verdict(
             "gateway",
             False,
             _("{gateway}, which you chose, is offline.").format(gateway=status.selected_gateway),
             "culvert use auto",
         )
-    return Verdict("gateway", True, _("Online: {gateways}.").format(gateways=", ".join(online)))
+    elif online:
+        yield Verdict("gateway", True, _("Online: {gateways}.").format(gateways=", ".join(online)))
+    elif not silent:
+        yield Verdict("gateway", False, _("No gateway is online."), _("Tell your administrator."))
 
 
-def _collisions(status: local_pb2.Status, interfaces: Mapping[str, Sequence[Interface]]) -> Iterator[Verdict]:
+def _collisions(
+    status: local_pb2.Status,
+    examined: local_pb2.ExamineResponse,
+    interfaces: Mapping[str, Sequence[Interface]],
+) -> Iterator[Verdict]:
     found = False
+    for prefix in _networks(examined.protected_prefixes):
+        for device, own in _shared(prefix, interfaces):
+            found = True
+            said = _("{prefix}, which tunnels alone may reach, has {own} in it, the network behind {device}.")
+            yield Verdict(
+                "addresses",
+                False,
+                said.format(prefix=prefix, own=own.network, device=device),
+                _("Parts of both cannot be reached from here. Use another network, or renumber that one."),
+            )
     for resource in status.resources:
         for prefix in _networks(resource.addresses):
-            for device, addresses in interfaces.items():
-                if any(own.version == prefix.version and own.network.overlaps(prefix) for own in addresses):
-                    found = True
-                    said = _("{name} ({prefix}) lies in the network behind {device}.")
-                    yield Verdict(
-                        "addresses",
-                        False,
-                        said.format(name=resource.fqdn, prefix=prefix, device=device),
-                        _(
-                            "While its tunnel is up, that part of your network cannot be reached. Use another network."
-                        ),
-                    )
+            for device, _own in _shared(prefix, interfaces):
+                found = True
+                said = _("{name} ({prefix}) lies in the network behind {device}.")
+                yield Verdict(
+                    "addresses",
+                    False,
+                    said.format(name=resource.fqdn, prefix=prefix, device=device),
+                    _(
+                        "While its tunnel is up, that part of your network cannot be reached. Use another network."
+                    ),
+                )
     if not found:
-        yield Verdict("addresses", True, _("No resource lies in a network that this computer is in."))
+        said = _("Nothing that tunnels reach lies in a network that this computer is in.")
+        yield Verdict("addresses", True, said)
+
+
+def _shared(
+    prefix: IPv4Network | IPv6Network, interfaces: Mapping[str, Sequence[Interface]]
+) -> Iterator[tuple[str, Interface]]:
+    """The devices with a network that has addresses of the prefix."""
+    for device, addresses in interfaces.items():
+        for own in addresses:
+            if own.version == prefix.version and own.network.overlaps(prefix):
+                yield device, own
 
 
 def _networks(texts: Iterable[str]) -> Iterator[IPv4Network | IPv6Network]:

@@ -99,10 +99,16 @@ def mtu(seen: local_pb2.ExamineResponse) -> Iterator[Verdict]:
 
 def txt(seen: local_pb2.ExamineResponse) -> Iterator[Verdict]:
     silent = [name.fqdn for name in seen.names if not name.answered]
-    bare = [name.fqdn for name in seen.names if name.answered and not name.marked]
+    failed = {name.rcode for name in seen.names if name.answered and name.rcode}
+    bare = [name.fqdn for name in seen.names if name.answered and not name.rcode and not name.marked]
     if silent:
         what = _("The name server does not answer for {names}.").format(names=", ".join(silent))
         yield Verdict("TXT", False, what, _("Try another network, or tell your administrator."))
+    for rcode in sorted(failed):
+        names = ", ".join(name.fqdn for name in seen.names if name.rcode == rcode)
+        what = _("The name server answers {rcode} for {names}.").format(rcode=rcode, names=names)
+        remedy = _("These pages cannot open. Try another network, or tell your administrator.")
+        yield Verdict("TXT", False, what, remedy)
     if bare:
         yield Verdict(
             "TXT",
@@ -114,7 +120,7 @@ def txt(seen: local_pb2.ExamineResponse) -> Iterator[Verdict]:
                 "The tunnel opens all the same. Tell your administrator: the zone, or a resolver on the way, lacks TXT."
             ),
         )
-    if seen.names and not silent and not bare:
+    if seen.names and not silent and not failed and not bare:
         yield Verdict("TXT", True, _("The name server marks every name that was asked for."))
 
 

@@ -8,6 +8,7 @@ import re
 import socket
 import zipfile
 from collections import defaultdict
+from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 
@@ -17,12 +18,22 @@ from google.protobuf import json_format
 from culvert_client.cli.diagnosis import Interface, Seen
 
 CANARY = "use-application-dns.net"
-# Not a network: what is only ours, and loopback.
-_NO_NETWORK = ("culvert", "lo")
+_OURS = "culvert"
+"""What our devices' names begin with."""
+_LOOPBACK = "lo"
 
 
 def see() -> Seen:
-    return Seen(_canary(), _interfaces())
+    return Seen(_canary(), asks_stub=False, interfaces=_interfaces(), version=version("culvert-client"))
+
+
+def asks_stub(examined: local_pb2.ExamineResponse) -> bool:
+    """Whether the system's name service gives the answer that the stub alone gives."""
+    try:
+        found = socket.getaddrinfo(examined.probe_name, 443, socket.AF_INET, socket.SOCK_STREAM)
+    except (socket.gaierror, UnicodeError):
+        return False
+    return [it[4][0] for it in found] == [examined.probe_address]
 
 
 def write_report(target: int, status: local_pb2.Status, verdicts: str) -> None:
@@ -59,6 +70,6 @@ def _interfaces() -> dict[str, list[Interface]]:
     with RouteSocket() as netlink:
         for index, address in netlink.addresses():
             device = socket.if_indextoname(index)
-            if not device.startswith(_NO_NETWORK):
+            if device != _LOOPBACK and not device.startswith(_OURS):
                 found[device].append(address)
     return found

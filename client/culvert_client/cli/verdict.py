@@ -3,13 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+Hop = Literal[
+    "daemon",
+    "state",
+    "DNS path",
+    "watch mode",
+    "enrolment",
+    "controller",
+    "pause",
+    "clock",
+    "certificate",
+    "rest",
+    "code",
+    "gateway",
+    "MTU",
+    "addresses",
+    "TXT",
+    "public networks",
+    "packets",
+    "last refusal",
+]
+"""In English, the same in every language; shown translated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`hop` is a name in English that stays the same in every language, to be shown translated."""
-
-    hop: str
+    hop: Hop
     good: bool
     what: str
     remedy: str = ""

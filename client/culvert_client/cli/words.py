@@ -89,7 +89,8 @@ def _say_one(status: local_pb2.Status) -> None:
         _say_click(opened)
     if status.HasField("last_error"):
         error = CulvertError.from_proto(status.last_error)
-        say_error(error.message, error.remedy)
+        when = f" ({_ago(time.time() - status.last_error_at)})" if status.last_error_at else ""
+        say_error(error.message + when, error.remedy)
 
 
 def say_carried(enrolled: local_pb2.EnrollResponse) -> None:
@@ -215,7 +216,11 @@ def _heard(tunnel: local_pb2.Tunnel, now: float) -> str:
     """When a packet came through it last. `now` in Unix seconds."""
     if not tunnel.heard_ms:
         return _("none yet")
-    seconds = max(0, round(now - tunnel.heard_ms / 1e3))
+    return _ago(now - tunnel.heard_ms / 1e3)
+
+
+def _ago(time_since: float) -> str:
+    seconds = max(0, round(time_since))
     if seconds < 120:
         return _("{n} s ago").format(n=seconds)
     return _("{n} min ago").format(n=seconds // 60)

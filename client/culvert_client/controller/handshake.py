@@ -44,6 +44,22 @@ async def refusal(identity: Identity, device: str, reach: Callable[[str], str] =
 
     `device` is this device's name. `reach` gives the address of a host in this network (ways.py).
     """
+    try:
+        return await _refusal(identity, device, reach)
+    except (OSError, ValueError):
+        return None
+
+
+async def fault(identity: Identity, device: str, reach: Callable[[str], str] = str) -> CulvertError | None:
+    """As `refusal`, and CONTROLLER_UNREACHABLE when the network is at fault."""
+    try:
+        return await _refusal(identity, device, reach)
+    except (OSError, ValueError):
+        return CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=identity.agent_address)
+
+
+async def _refusal(identity: Identity, device: str, reach: Callable[[str], str]) -> CulvertError | None:
+    """Raises OSError when the network is at fault, ValueError for an address without a port."""
     controller = identity.agent_address
     try:
         await asyncio.to_thread(_connect, identity, reach)
@@ -57,11 +73,9 @@ async def refusal(identity: Identity, device: str, reach: Callable[[str], str] =
     except _DeviceRefusedError as error:
         return await _refused(identity, device, str(error), reach)
     except ssl.SSLEOFError:
-        return None
+        raise
     except ssl.SSLError as error:
         return CulvertError(Reason.HANDSHAKE_REFUSED, controller=controller, why=_said(error))
-    except (OSError, ValueError):
-        return None
     return None
 
 

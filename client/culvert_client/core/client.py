@@ -60,7 +60,7 @@ from culvert_client.core.client_events import (
     UpstreamAnswered,
     Woke,
 )  # fmt: skip
-from culvert_client.core.faults import AWAY, Faults
+from culvert_client.core.faults import AWAY, CONTROLLER, DATAPATH, Fault, Faults
 from culvert_client.core.grant import Tunnel, TunnelId
 from culvert_client.core.holds import Demanded, Failed, Holds, Outcome, Replied
 from culvert_client.core.machine import Machine
@@ -71,8 +71,6 @@ from culvert_client.core.tunnel_states import Closed, Closing, Opening
 
 # The controller shuts this device out: its tunnels are gone on the gateways.
 SHUT_OUT = frozenset({Reason.DEVICE_REVOKED, Reason.CERTIFICATE_UNKNOWN})
-_CONTROLLER = "controller"
-_DATAPATH = "datapath"
 
 
 class Client:
@@ -121,9 +119,10 @@ class Client:
         self._silent: frozenset[str] = frozenset()
 
     @property
-    def last_error(self) -> CulvertError | None:
-        """The newest refusal or fault that nothing has cured since."""
-        return self._faults.newest
+    def last_fault(self) -> Fault | None:
+        """The newest refusal or fault that nothing has cured since; while the controller is away, why it is."""
+        away = self._faults.of(CONTROLLER) if not self.connected else None
+        return away or self._faults.newest
 
     @property
     def is_quiet(self) -> bool:
@@ -170,7 +169,7 @@ class Client:
         commands = self._handle(event, now)
         for fqdn in [fqdn for fqdn, machine in self.machines.items() if isinstance(machine.state, Closed)]:
             del self.machines[fqdn]
-        self._tell_silences()
+        self._tell_silences(now)
         commands += self._applies.tell(self._desired(), now)
         kept = self._held_tunnels()
         if kept != self._kept:
@@ -183,6 +182,7 @@ class Client:
         times = [
             self._holds.deadline(),
             self._applies.deadline(),
+            self._faults.deadline(),
             *(it.deadline() for it in self.machines.values()),
         ]
         return min((at for at in times if at is not None), default=None)
@@ -230,7 +230,7 @@ class Client:
             case ProfileReceived(profile):
                 self.profile, self.connected, self.controller_error = profile, True, None
                 self.unreadable = None
-                self._faults.cure(_CONTROLLER)
+                self._faults.cure(CONTROLLER)
                 self._faults.controller_back()
                 return self._to_tunnels(tunnel.ControllerBack(), now)
             case ClaimsAnswered(profile):
@@ -287,15 +287,16 @@ class Client:
                 self._stopping = True
                 return self._to_tunnels(tunnel.CloseRequested(Reason.CLOSED_BY_USER), now)
             case Ticked():
+                self._faults.forget_old(now)
                 commands = self._follow(self._holds.expire(now), now)
                 return commands + self._to_tunnels(tunnel.Tick(), now)
 
-    def _tell_silences(self) -> None:
+    def _tell_silences(self, now: float) -> None:
         self._silences.forget_unused(self.machines)
         silent = frozenset(fqdn for fqdn in self.machines if self.is_silent(fqdn))
         for fqdn in silent - self._silent:
             if (error := self.silence(fqdn)) is not None:
-                self._faults.note(fqdn, error)
+                self._faults.note(fqdn, error, now)
         for fqdn in self._silent - silent:
             self._faults.answers_again(fqdn)
         self._silent = silent
@@ -352,7 +353,7 @@ class Client:
                     commands.append(Reply(query))
                 case Failed(query, fqdn, error):
                     name = self.profile.tunnel_of(fqdn)
-                    self._faults.note(name, error)
+                    self._faults.note(name, error, now)
                     # Of a browser's three questions (A, AAAA, HTTPS) another one may still be answered.
                     if not self._waits(name):
                         self.clicks.end(name, error)
@@ -377,7 +378,7 @@ class Client:
         return commands
 
     def _refuse(self, fqdn: str, queries: frozenset[int], error: CulvertError, now: float) -> list[Command]:
-        self._faults.note(fqdn, error)
+        self._faults.note(fqdn, error, now)
         commands: list[Command] = [
             Settle(-query, fqdn, error) for query in sorted(queries) if self._asked.pop(query, None)
         ]
@@ -428,7 +429,7 @@ class Client:
             case tunnel.Renewed():
                 self._faults.cure(ended.fqdn)
             case tunnel.Failed(error=error):
-                self._faults.note(ended.fqdn, error)
+                self._faults.note(ended.fqdn, error, now)
             case _:
                 pass
         return commands + self._to_tunnel(ended.fqdn, ended.event, now)
@@ -443,7 +444,7 @@ class Client:
         fqdn = self._name_of(tunnel_id)
         was_up = fqdn is not None and self.machines[fqdn].is_up
         if fqdn is not None:
-            self._faults.note(fqdn, error)
+            self._faults.note(fqdn, error, now)
         # A name that is still opening may learn its tunnel's id only after this.
         commands = self._to_tunnels(tunnel.ClosedByController(tunnel_id, error), now)
         if fqdn is not None and was_up and error.reason is Reason.SA_LOST and not self._stopping:
@@ -474,7 +475,7 @@ class Client:
 
     def _controller_lost(self, error: CulvertError, now: float) -> list[Command]:
         self.connected, self.controller_error = False, error
-        self._faults.note(_CONTROLLER, error)
+        self._faults.note(CONTROLLER, error, now)
         if error.reason not in SHUT_OUT:
             return []
         return [
@@ -513,8 +514,8 @@ class Client:
 
     def _datapath_answered(self, number: int, error: CulvertError | None, now: float) -> list[Command]:
         if error is None:
-            self._faults.cure(_DATAPATH)
+            self._faults.cure(DATAPATH)
         else:
-            self._faults.note(_DATAPATH, error)
+            self._faults.note(DATAPATH, error, now)
         told = self._applies.answered(number, error, now)
         return [command for fqdn, event in told for command in self._to_tunnel(fqdn, event, now)]

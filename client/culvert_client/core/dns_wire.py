@@ -379,6 +379,17 @@ def refusal(query: bytes, rcode: dns.rcode.Rcode, error: CulvertError | None = N
         return _HEADER.pack(id_of(query), flags, 0, 0, 0, 0)
 
 
+def host_answer(query: bytes, address: str) -> bytes:
+    """An answer in which the name has this IPv4 address and no other record; it is not to be kept."""
+    message = dns.message.make_response(
+        dns.message.from_wire(query, ignore_trailing=True), recursion_available=True
+    )
+    asked = message.question[0]
+    if asked.rdtype == dns.rdatatype.A:
+        message.answer.append(dns.rrset.from_text(asked.name, 0, asked.rdclass, asked.rdtype, address))
+    return message.to_wire()
+
+
 _EDE = {
     Reason.DNS_UPSTREAM_FAILED: dns.edns.EDECode.NO_REACHABLE_AUTHORITY,
     Reason.CONTROLLER_UNREACHABLE: dns.edns.EDECode.NETWORK_ERROR,

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from culvert_proto import CulvertError, Reason
+
+CONTROLLER, DATAPATH = "controller", "datapath"
+"""What a fault can be about besides a name."""
+REFUSAL_AGE = 600.0
+"""Our tunable, in seconds: how long what a demand was refused with is shown."""
 
 _CODE = frozenset(
     {Reason.CODE_NEEDED, Reason.CODE_TOO_OLD, Reason.CODE_WRONG, Reason.CODE_USED, Reason.CODE_LOCKED}
@@ -25,27 +32,47 @@ AWAY = frozenset(
 """Why there is no connection with the controller: none holds for any name once the controller answers."""
 
 
+# What goes on until something cures it. All else is the answer to one demand, which is over.
+_LASTING = _CODE | AWAY | {Reason.CONSENT_NEEDED, Reason.GATEWAY_SILENT}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """`at` in seconds, as the client's `now`."""
+
+    error: CulvertError
+    at: float
+
+
 class Faults:
-    """`about` is a name, or what this computer has one of: the controller, the datapath."""
+    """`about` is a name, CONTROLLER or DATAPATH."""
 
     def __init__(self) -> None:
-        self._errors: dict[str, CulvertError] = {}
+        self._faults: dict[str, Fault] = {}
 
     @property
-    def newest(self) -> CulvertError | None:
-        return next(reversed(self._errors.values()), None)
+    def newest(self) -> Fault | None:
+        return next(reversed(self._faults.values()), None)
 
-    def note(self, about: str, error: CulvertError) -> None:
-        self._errors.pop(about, None)
-        if error.reason not in _WANTED:
-            self._errors[about] = error
+    def of(self, about: str) -> Fault | None:
+        return self._faults.get(about)
+
+    def note(self, about: str, error: CulvertError, now: float) -> None:
+        before = self._faults.pop(about, None)
+        if error.reason in _WANTED:
+            return
+        fault = Fault(error, now)
+        if before is not None and before.error.reason is error.reason and not _ages(about, fault):
+            # It has not ended since.
+            fault = Fault(error, before.at)
+        self._faults[about] = fault
 
     def cure(self, about: str) -> None:
-        self._errors.pop(about, None)
+        self._faults.pop(about, None)
 
     def answers_again(self, about: str) -> None:
-        error = self._errors.get(about)
-        if error is not None and error.reason is Reason.GATEWAY_SILENT:
+        fault = self._faults.get(about)
+        if fault is not None and fault.error.reason is Reason.GATEWAY_SILENT:
             self.cure(about)
 
     def code_proven(self) -> None:
@@ -57,5 +84,21 @@ class Faults:
     def controller_back(self) -> None:
         self._forget(AWAY)
 
+    def deadline(self) -> float | None:
+        """When the next refusal is too old."""
+        ageing = (it.at for about, it in self._faults.items() if _ages(about, it))
+        return min((at + REFUSAL_AGE for at in ageing), default=None)
+
+    def forget_old(self, now: float) -> None:
+        self._faults = {
+            about: it
+            for about, it in self._faults.items()
+            if not _ages(about, it) or now < it.at + REFUSAL_AGE
+        }
+
     def _forget(self, reasons: frozenset[Reason]) -> None:
-        self._errors = {about: it for about, it in self._errors.items() if it.reason not in reasons}
+        self._faults = {about: it for about, it in self._faults.items() if it.error.reason not in reasons}
+
+
+def _ages(about: str, fault: Fault) -> bool:
+    return about not in (CONTROLLER, DATAPATH) and fault.error.reason not in _LASTING

@@ -47,6 +47,7 @@ def merged(statuses: Sequence[tuple[str, local_pb2.Status]]) -> local_pb2.Status
         selected_gateway=lead.selected_gateway,
         resources=_of_all((name, status.resources) for name, status in statuses),
         last_error=failed.last_error if failed is not None else None,
+        last_error_at=failed.last_error_at if failed is not None else 0,
         clicks=sorted(
             _of_all((name, status.clicks) for name, status in statuses),
             key=lambda click: click.started_us,
@@ -81,6 +82,7 @@ def _organisation(name: str, status: local_pb2.Status) -> local_pb2.Organisation
         code_valid_until=status.code_valid_until,
         selected_gateway=status.selected_gateway,
         last_error=status.last_error if status.HasField("last_error") else None,
+        last_error_at=status.last_error_at,
         paused_until=status.paused_until,
         awaiting_prefixes=status.awaiting_prefixes,
         declined_prefixes=status.declined_prefixes,

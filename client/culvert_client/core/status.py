@@ -35,10 +35,9 @@ def status_of(
 
     `round_trips` in seconds, by gateway.
     """
-    profile, error = client.profile, client.last_error
-    if not client.connected and client.controller_error is not None:
-        error = client.controller_error
-    error = client.unreadable or error
+    profile, fault = client.profile, client.last_fault
+    error = client.unreadable or (fault.error if fault is not None else None)
+    told_at = round(epoch + fault.at) if fault is not None and client.unreadable is None else 0
     return local_pb2.Status(
         state=_state(client, enrolled=controller is not None, unix_now=epoch + now),
         user=profile.user,
@@ -60,6 +59,7 @@ def status_of(
             local_pb2.Resource(name=r.name, fqdn=r.fqdn, addresses=r.addresses) for r in profile.resources
         ],
         last_error=error.to_proto() if error else None,
+        last_error_at=told_at,
         clicks=[_click(click, epoch) for click in client.clicks.newest()],
         version=version,
         datapath=datapath,

@@ -28,6 +28,7 @@ from culvert_client.enrolments import Enrolments
 from culvert_client.examination import examine
 from culvert_client.organisation import LOOK_AGAIN, Organisation
 from culvert_client.state_dir import Identity, StateDir
+from culvert_client.stub.resolver import Resolver
 from culvert_client.stub.upstream import Upstream
 from culvert_client.ways import Ways
 
@@ -44,6 +45,7 @@ class Daemon(Protocol):
     upstream: Upstream
     ways: Ways
     log: Log
+    resolver: Resolver
     organisations: dict[int, Organisation]
 
     @property
@@ -109,8 +111,9 @@ class Several:
         sas = Desired(frozenset(), tuple(it for it in held if it is not None))
         up = [it.tunnel for it in self._daemon.ways.over(sas).tunnels]
         watches = self._daemon.settings.dns_mode is DnsMode.WATCH
+        probe = None if watches else self._daemon.resolver.new_probe()
         upstream, reach = self._daemon.upstream, self._daemon.ways.reach
-        return await examine(identity, of.client.profile, up, upstream, reach, watches=watches)
+        return await examine(identity, of.client.profile, up, upstream, reach, probe=probe)
 
     # ── tunnels ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import secrets
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from ipaddress import IPv6Network
+from ipaddress import IPv4Address, IPv6Network
 
 import dns.rcode
 from culvert_proto import CulvertError, Reason
@@ -21,6 +23,11 @@ from culvert_client.core.client_events import Event, QueryHeld, UpstreamAnswered
 from culvert_client.core.dns_wire import Kind, Question
 from culvert_client.core.profile import Profile
 from culvert_client.stub.upstream import Exchange, Upstream
+
+# Our tunable: more persons than look at one computer at once.
+_PROBES = 16
+# RFC 2544: addresses of no host. The least one, and how many there are.
+_PROBE_ADDRESSES = IPv4Address("198.18.0.1"), 2**17 - 2
 
 Answer = Callable[[bytes | None], None]
 """Is called once, with the answer's bytes; with None for what deserves none."""
@@ -57,12 +64,25 @@ class Resolver:
         self._numbers = itertools.count(1)
         self._held: dict[int, _Held] = {}
         self._asking: dict[int, Exchange] = {}
+        self._probes: OrderedDict[str, str] = OrderedDict()
+
+    def new_probe(self) -> tuple[str, str]:
+        """A name below the canary, which every way to the stub leads here, and the address that it has from now on."""
+        first, count = _PROBE_ADDRESSES
+        name, address = f"{secrets.token_hex(8)}.{dns_wire.CANARY}", str(first + secrets.randbelow(count))
+        self._probes[name] = address
+        if len(self._probes) > _PROBES:
+            self._probes.popitem(last=False)
+        return name, address
 
     def sort(self, query: bytes) -> Question:
         return dns_wire.classify(query, self._profile())
 
     def resolve(self, query: bytes, question: Question, answer: Answer) -> None:
         """`question` is the result of `sort` for this query."""
+        if question.fqdn in self._probes:
+            answer(dns_wire.host_answer(query, self._probes[question.fqdn]))
+            return
         match question.kind:
             case Kind.DROP:
                 answer(None)

@@ -161,6 +161,7 @@ class Status(_message.Message):
     DROPS_FIELD_NUMBER: _builtins.int
     AWAITING_PREFIXES_FIELD_NUMBER: _builtins.int
     DECLINED_PREFIXES_FIELD_NUMBER: _builtins.int
+    LAST_ERROR_AT_FIELD_NUMBER: _builtins.int
     state: Global___State.ValueType
     user: _builtins.str
     device_name: _builtins.str
@@ -174,6 +175,8 @@ class Status(_message.Message):
     """The datapath in use: "kernel" (Linux's IPsec) or "userspace" (ours)."""
     paused_until: _builtins.int
     """Unix seconds; 0 when not paused."""
+    last_error_at: _builtins.int
+    """When last_error came about, in Unix seconds; 0 when that is not known. Refusals of a demand are forgotten after ten minutes."""
     @_builtins.property
     def tunnels(self) -> _containers.RepeatedCompositeFieldContainer[Global___Tunnel]: ...
     @_builtins.property
@@ -227,10 +230,11 @@ class Status(_message.Message):
         drops: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         awaiting_prefixes: _abc.Iterable[_builtins.str] | None = ...,
         declined_prefixes: _abc.Iterable[_builtins.str] | None = ...,
+        last_error_at: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "last_error", b"last_error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "awaiting_prefixes", b"awaiting_prefixes", "clicks", b"clicks", "code_valid_until", b"code_valid_until", "controller", b"controller", "datapath", b"datapath", "declined_prefixes", b"declined_prefixes", "device_name", b"device_name", "drops", b"drops", "gateways", b"gateways", "last_error", b"last_error", "organisations", b"organisations", "paused_until", b"paused_until", "resources", b"resources", "selected_gateway", b"selected_gateway", "state", b"state", "tunnels", b"tunnels", "user", b"user", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "awaiting_prefixes", b"awaiting_prefixes", "clicks", b"clicks", "code_valid_until", b"code_valid_until", "controller", b"controller", "datapath", b"datapath", "declined_prefixes", b"declined_prefixes", "device_name", b"device_name", "drops", b"drops", "gateways", b"gateways", "last_error", b"last_error", "last_error_at", b"last_error_at", "organisations", b"organisations", "paused_until", b"paused_until", "resources", b"resources", "selected_gateway", b"selected_gateway", "state", b"state", "tunnels", b"tunnels", "user", b"user", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__last_error: _TypeAlias = _typing.Literal["last_error"]  # noqa: Y015
     _WhichOneofArgType__last_error: _TypeAlias = _typing.Literal["_last_error", b"_last_error"]  # noqa: Y015
@@ -255,6 +259,7 @@ class Organisation(_message.Message):
     PAUSED_UNTIL_FIELD_NUMBER: _builtins.int
     AWAITING_PREFIXES_FIELD_NUMBER: _builtins.int
     DECLINED_PREFIXES_FIELD_NUMBER: _builtins.int
+    LAST_ERROR_AT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Its controller, as a person tells it apart: "vpn.corp.example". What belongs to it has this as its organisation."""
     state: Global___State.ValueType
@@ -266,6 +271,7 @@ class Organisation(_message.Message):
     """As in Status."""
     selected_gateway: _builtins.str
     paused_until: _builtins.int
+    last_error_at: _builtins.int
     @_builtins.property
     def last_error(self) -> _error_pb2.Error: ...
     @_builtins.property
@@ -286,10 +292,11 @@ class Organisation(_message.Message):
         paused_until: _builtins.int = ...,
         awaiting_prefixes: _abc.Iterable[_builtins.str] | None = ...,
         declined_prefixes: _abc.Iterable[_builtins.str] | None = ...,
+        last_error_at: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "last_error", b"last_error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "awaiting_prefixes", b"awaiting_prefixes", "code_valid_until", b"code_valid_until", "controller", b"controller", "declined_prefixes", b"declined_prefixes", "device_name", b"device_name", "last_error", b"last_error", "name", b"name", "paused_until", b"paused_until", "selected_gateway", b"selected_gateway", "state", b"state", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "awaiting_prefixes", b"awaiting_prefixes", "code_valid_until", b"code_valid_until", "controller", b"controller", "declined_prefixes", b"declined_prefixes", "device_name", b"device_name", "last_error", b"last_error", "last_error_at", b"last_error_at", "name", b"name", "paused_until", b"paused_until", "selected_gateway", b"selected_gateway", "state", b"state", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__last_error: _TypeAlias = _typing.Literal["last_error"]  # noqa: Y015
     _WhichOneofArgType__last_error: _TypeAlias = _typing.Literal["_last_error", b"_last_error"]  # noqa: Y015
@@ -1096,6 +1103,10 @@ class ExamineResponse(_message.Message):
     GATEWAYS_FIELD_NUMBER: _builtins.int
     TUNNELS_FIELD_NUMBER: _builtins.int
     NAMES_FIELD_NUMBER: _builtins.int
+    PROTECTED_PREFIXES_FIELD_NUMBER: _builtins.int
+    CONTROLLER_ERROR_FIELD_NUMBER: _builtins.int
+    PROBE_NAME_FIELD_NUMBER: _builtins.int
+    PROBE_ADDRESS_FIELD_NUMBER: _builtins.int
     watches: _builtins.bool
     """The daemon looks at names as they pass, and the system asks its name servers itself."""
     clock_ahead: _builtins.int
@@ -1103,6 +1114,9 @@ class ExamineResponse(_message.Message):
     certificate_from: _builtins.int
     """The device certificate's, in Unix seconds."""
     certificate_until: _builtins.int
+    probe_name: _builtins.str
+    """A name whose address the stub alone knows. Empty where names are only watched."""
+    probe_address: _builtins.str
     @_builtins.property
     def gateways(self) -> _containers.RepeatedCompositeFieldContainer[Global___GatewayPath]:
         """Gateways that are online."""
@@ -1113,6 +1127,14 @@ class ExamineResponse(_message.Message):
 
     @_builtins.property
     def names(self) -> _containers.RepeatedCompositeFieldContainer[Global___NameAnswer]: ...
+    @_builtins.property
+    def protected_prefixes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Networks that tunnels alone may reach."""
+
+    @_builtins.property
+    def controller_error(self) -> _error_pb2.Error:
+        """What a new connection with the controller fails with; absent when it accepts this device."""
+
     def __init__(
         self,
         *,
@@ -1123,14 +1145,23 @@ class ExamineResponse(_message.Message):
         gateways: _abc.Iterable[Global___GatewayPath] | None = ...,
         tunnels: _abc.Iterable[Global___TunnelPath] | None = ...,
         names: _abc.Iterable[Global___NameAnswer] | None = ...,
+        protected_prefixes: _abc.Iterable[_builtins.str] | None = ...,
+        controller_error: _error_pb2.Error | None = ...,
+        probe_name: _builtins.str = ...,
+        probe_address: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_clock_ahead", b"_clock_ahead", "clock_ahead", b"clock_ahead"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_clock_ahead", b"_clock_ahead", "_controller_error", b"_controller_error", "clock_ahead", b"clock_ahead", "controller_error", b"controller_error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_clock_ahead", b"_clock_ahead", "certificate_from", b"certificate_from", "certificate_until", b"certificate_until", "clock_ahead", b"clock_ahead", "gateways", b"gateways", "names", b"names", "tunnels", b"tunnels", "watches", b"watches"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_clock_ahead", b"_clock_ahead", "_controller_error", b"_controller_error", "certificate_from", b"certificate_from", "certificate_until", b"certificate_until", "clock_ahead", b"clock_ahead", "controller_error", b"controller_error", "gateways", b"gateways", "names", b"names", "probe_address", b"probe_address", "probe_name", b"probe_name", "protected_prefixes", b"protected_prefixes", "tunnels", b"tunnels", "watches", b"watches"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__clock_ahead: _TypeAlias = _typing.Literal["clock_ahead"]  # noqa: Y015
     _WhichOneofArgType__clock_ahead: _TypeAlias = _typing.Literal["_clock_ahead", b"_clock_ahead"]  # noqa: Y015
+    _WhichOneofReturnType__controller_error: _TypeAlias = _typing.Literal["controller_error"]  # noqa: Y015
+    _WhichOneofArgType__controller_error: _TypeAlias = _typing.Literal["_controller_error", b"_controller_error"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__clock_ahead) -> _WhichOneofReturnType__clock_ahead | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__controller_error) -> _WhichOneofReturnType__controller_error | None: ...
 
 Global___ExamineResponse: _TypeAlias = ExamineResponse  # noqa: Y015
 
@@ -1199,21 +1230,25 @@ class NameAnswer(_message.Message):
     FQDN_FIELD_NUMBER: _builtins.int
     ANSWERED_FIELD_NUMBER: _builtins.int
     MARKED_FIELD_NUMBER: _builtins.int
+    RCODE_FIELD_NUMBER: _builtins.int
     fqdn: _builtins.str
     answered: _builtins.bool
-    """It has answered."""
+    """It has answered, be it with an error."""
     marked: _builtins.bool
     """Its TXT says that the name needs a tunnel."""
+    rcode: _builtins.str
+    """The error of its answer (RFC 1035 section 4.1.1), as "REFUSED" or "NXDOMAIN"; empty without one."""
     def __init__(
         self,
         *,
         fqdn: _builtins.str = ...,
         answered: _builtins.bool = ...,
         marked: _builtins.bool = ...,
+        rcode: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered", b"answered", "fqdn", b"fqdn", "marked", b"marked"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered", b"answered", "fqdn", b"fqdn", "marked", b"marked", "rcode", b"rcode"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
