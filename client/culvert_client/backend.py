@@ -110,6 +110,8 @@ class _Backend(Generic[Inner]):
 
     async def moved(self) -> None:
         await _on(self._thread, self._nudge)
+        # The network here may have addresses that a closed tunnel keeps.
+        self._thread.submit(self._repair)
 
     def _nudge(self) -> None:
         for tunnel in self._state.tunnels if self._state is not None else ():

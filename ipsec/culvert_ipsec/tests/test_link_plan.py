@@ -72,6 +72,16 @@ def test_a_closed_tunnel_keeps_its_address_and_the_source_of_what_is_blocked() -
     assert wanted(replace(closed, blocked=frozenset())).routes == {}
 
 
+def test_a_kept_address_is_left_to_a_network_that_has_it_and_its_prefix_stays_blocked() -> None:
+    both = replace(state(str(HOST), inner=str(B)), closed=(ClosedTunnel(str(A), ("10.20.7.0/24",)),))
+    link = wanted(both)
+    assert (link.addresses, link.kept) == ({A, B}, {A})
+    spared = link.spared([ip_network(f"{A}/24", strict=False)])
+    assert (spared.addresses, spared.kept) == ({B}, frozenset())
+    # An open tunnel's own address is not given up: the tunnel would carry nothing.
+    assert spared.routes == {SITE: None, ip_network("10.20.7.0/24"): None, HOST: B}
+
+
 def test_an_open_tunnel_over_a_closed_ones_prefix_carries_from_its_own_address() -> None:
     both = replace(state(str(SITE), inner=str(B)), closed=(ClosedTunnel(str(A), (str(HOST),)),))
     assert wanted(both).routes == {SITE: B}

@@ -143,6 +143,47 @@ def test_a_session_goes_on_when_its_closed_tunnel_opens_again(ends: tuple[End, E
     assert fresh.getsockname()[0] == a.inner
 
 
+def test_a_kept_address_that_another_network_gives_is_given_up_and_tunnels_open_all_the_same(
+    ends: tuple[End, End],
+) -> None:
+    a, b = ends
+    opened = replace(a.state, blocked=frozenset({"10.20.0.0/16"}))
+    lan = ["ip", "-n", a.namespace, "link", "add", "lan", "type", "veth", "peer", "lan2"]
+    subprocess.run(lan, check=True)
+
+    def given(address: str) -> None:
+        ip = ["ip", "-n", a.namespace]
+        subprocess.run([*ip, "address", "replace", address, "dev", "lan"], check=True)
+        subprocess.run([*ip, "link", "set", "lan", "up"], check=True)
+
+    def devices(address: str) -> str:
+        listing = ["ip", "-n", a.namespace, "route", "show", "table", "local", address]
+        return subprocess.run(listing, capture_output=True, text=True, check=True).stdout
+
+    # As by DHCP: the address that the closed tunnel keeps, and a network that one lies in.
+    given("10.99.7.7/24")
+    given("10.99.8.1/24")
+    closed = tuple(ClosedTunnel(it, ("10.20.7.0/24",)) for it in ("10.99.7.7", "10.99.8.9"))
+    a.state = replace(opened, closed=closed)
+    a.apply()
+    assert "tun0" not in devices("10.99.7.7")
+    assert not devices("10.99.8.9")
+    sink, source = udp_socket(b, b.inner, 9000), udp_socket(a, a.inner)
+    source.sendto(b"carried", (b.inner, 9000))
+    assert sink.recv(100) == b"carried"
+    tap = wiretap(b)
+    with entered(a.namespace), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as blocked:
+        blocked.sendto(b"secret", ("10.20.7.1", 9))
+    eventually(lambda: a.datapath.counters().no_policy == 1)
+    assert heard(tap) == []
+    # Once the network is left, sessions find their address again.
+    subprocess.run(["ip", "-n", a.namespace, "link", "del", "lan"], check=True)
+    with entered(a.namespace):
+        a.datapath.repair()
+    assert "tun0" in devices("10.99.7.7")
+    assert "tun0" in devices("10.99.8.9")
+
+
 SIXES = {"a": "fd00:99::2", "b": "fd00:20::10"}
 
 

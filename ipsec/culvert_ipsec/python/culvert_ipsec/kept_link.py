@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from culvert_ipsec.datapath import DatapathError
 from culvert_ipsec.link import KernelLink, remove_rules_and_walls
-from culvert_ipsec.link_plan import Link, steps
+from culvert_ipsec.link_plan import Link, Network, steps
 from culvert_ipsec.rtnetlink import RouteSocket
 
 
@@ -13,24 +14,27 @@ class KeptLink:
     def __init__(self, tun_name: str) -> None:
         self._tun_name = tun_name
         self._netlink: RouteSocket | None = None
+        self._wanted: Link | None = None
         self._known: Link | None = None
+        self._others: frozenset[Network] = frozenset()
 
     def bring_to(self, link: Link) -> None:
         device = KernelLink(self._opened(), self._tun_name)
-        link = link.of(device.families())
+        self._wanted = link = link.of(device.families())
         known, self._known = self._known, None
         if known is not None:
             try:
-                _take(device, known, link)
-            except OSError:
+                _take(device, known, link.spared(self._others))
+            except (OSError, DatapathError):
                 known = None
         if known is None:
-            _take(device, device.observe(), link)
-        self._known = link
+            self._others = device.networks_of_others()
+            _take(device, device.observe(), link.spared(self._others))
+        self._known = link.spared(self._others)
 
     def repair(self) -> None:
-        """Put back what other programs have changed since `bring_to`."""
-        if (link := self._known) is not None:
+        """Put back what other programs have changed since `bring_to`, and make room for the networks of other devices."""
+        if (link := self._wanted) is not None:
             self._known = None
             self.bring_to(link)
 

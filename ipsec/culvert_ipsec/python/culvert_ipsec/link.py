@@ -63,6 +63,10 @@ class KernelLink:
             walls=_walls(self._netlink),
         )
 
+    def networks_of_others(self) -> frozenset[Network]:
+        """The networks that the other devices of this computer are in, by their addresses."""
+        return frozenset(it.network for index, it in self._netlink.addresses() if index != self._index)
+
     def take(self, step: Step) -> None:
         match step:
             case SetLink(mtu):

@@ -12,7 +12,7 @@ lose to it, e.g. to a home network that uses the same prefix.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from culvert_ipsec.datapath import DatapathError
@@ -41,6 +41,8 @@ class Link:
     rules: frozenset[int]
     walls: frozenset[Network] = frozenset()
     """Routes to nowhere, which outlive the device: what may not go out in clear does not when the datapath is gone."""
+    kept: frozenset[Address] = frozenset()
+    """Those of the addresses that only closed tunnels have."""
 
     def of(self, families: Collection[int]) -> Link:
         """What of it there is on a host that knows these IP versions."""
@@ -51,6 +53,17 @@ class Link:
             {prefix: source for prefix, source in self.routes.items() if prefix.version in families},
             frozenset(version for version in self.rules if version in families),
             frozenset(prefix for prefix in self.walls if prefix.version in families),
+            frozenset(address for address in self.kept if address.version in families),
+        )
+
+    def spared(self, networks: Iterable[Network]) -> Link:
+        """Without the kept addresses that lie in a network of another device: they are that network's to give."""
+        given_up = {address for network in networks for address in self.kept if address in network}
+        return replace(
+            self,
+            addresses=self.addresses - given_up,
+            kept=self.kept - given_up,
+            routes={prefix: None if it in given_up else it for prefix, it in self.routes.items()},
         )
 
 
@@ -118,6 +131,8 @@ def wanted(state: DatapathState) -> Link:
         addresses.update(inner.values())
         prefixes = map(_network, tunnel.remote_prefixes)
         routes |= {prefix: inner.get(prefix.version) for prefix in prefixes}
+    in_use = {_address(it) for it in state.inner_addresses}
+    in_use.update(address for tunnel in state.tunnels for address in _inner(tunnel).values())
     for tunnel in state.tunnels:
         outer = _address(tunnel.outer_address)
         if any(outer in prefix for prefix in routes):
@@ -127,7 +142,7 @@ def wanted(state: DatapathState) -> Link:
             )
     rules = frozenset(prefix.version for prefix in routes)
     walls = frozenset(_network(prefix) for prefix in state.blocked)
-    return Link(state.mtu, True, frozenset(addresses), routes, rules, walls)
+    return Link(state.mtu, True, frozenset(addresses), routes, rules, walls, frozenset(addresses - in_use))
 
 
 def steps(observed: Link, desired: Link) -> Iterator[Step]:
