@@ -137,6 +137,8 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_GATEWAY_SILENT: _Reason.ValueType  # 147
     """A tunnel is up, and its gateway does not answer."""
     REASON_STATE_UNREADABLE: _Reason.ValueType  # 160
+    REASON_NAME_NOT_OFFERED: _Reason.ValueType  # 170
+    """What the person may open has no such name; whether anything else has it is not told."""
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
     """A typed refusal or fault. Numbers are stable for ever; a client that meets an unknown one shows the texts it was sent.
@@ -253,6 +255,8 @@ REASON_HANDSHAKE_REFUSED: Reason.ValueType  # 146
 REASON_GATEWAY_SILENT: Reason.ValueType  # 147
 """A tunnel is up, and its gateway does not answer."""
 REASON_STATE_UNREADABLE: Reason.ValueType  # 160
+REASON_NAME_NOT_OFFERED: Reason.ValueType  # 170
+"""What the person may open has no such name; whether anything else has it is not told."""
 Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 @_typing.final
