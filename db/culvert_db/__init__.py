@@ -15,7 +15,15 @@ from culvert_db.base import Base
 from culvert_db.dns import DnsLease, DnsRecord, DnsState, DnsZone, DnsZoneResource, DnsZoneStatus
 from culvert_db.engine import Sessions, create_engine, create_sessions
 from culvert_db.idempotency import IdempotencyKey
-from culvert_db.identity import Device, DeviceState, Invitation, RecoveryCode, Totp, User
+from culvert_db.identity import (
+    Device,
+    DeviceState,
+    Invitation,
+    RecoveryCode,
+    RenewalChallenge,
+    Totp,
+    User,
+)
 from culvert_db.migrate import MigrationError, upgrade, upgrade_apart
 from culvert_db.network import Gateway, Resource, ResourceGateway
 from culvert_db.ownership import ControllerName, GatewayHealth, GatewayLease, GatewaySample, LiveController
@@ -91,6 +99,7 @@ __all__ = [
     "Push",
     "PushKind",
     "RecoveryCode",
+    "RenewalChallenge",
     "Resource",
     "ResourceGateway",
     "Role",

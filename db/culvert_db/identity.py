@@ -73,6 +73,12 @@ class Device(Base):
         """The device whose certificate this is: the one that it has, or the next."""
         return or_(cls.fingerprint == fingerprint, cls.next_fingerprint == fingerprint)
 
+    def expires_at(self, fingerprint: bytes) -> datetime.datetime:
+        """When that certificate ends, of the two that it may show."""
+        if fingerprint == self.next_fingerprint and self.next_expires_at is not None:
+            return self.next_expires_at
+        return self.certificate_expires_at
+
 
 class Invitation(Base):
     """A one-time right to enrol a device. Only the token's SHA-256 is kept."""
@@ -116,3 +122,12 @@ class RecoveryCode(Base):
         ForeignKey("devices.id", ondelete="CASCADE"), primary_key=True
     )
     code_hash: Mapped[bytes] = mapped_column(primary_key=True)
+
+
+class RenewalChallenge(Base):
+    """The SHA-256 of a challenge that a late renewal has used (identity/late_renewal.py). It goes when it would be over."""
+
+    __tablename__ = "renewal_challenges"
+
+    digest: Mapped[bytes] = mapped_column(primary_key=True)
+    expires_at: Mapped[datetime.datetime]

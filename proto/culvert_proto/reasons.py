@@ -43,7 +43,6 @@ class Reason(enum.IntEnum):
     OIDC_UNKNOWN = error_pb2.REASON_OIDC_UNKNOWN
     NO_POLICY = error_pb2.REASON_NO_POLICY
     NAME_UNKNOWN = error_pb2.REASON_NAME_UNKNOWN
-    NAME_NOT_OFFERED = error_pb2.REASON_NAME_NOT_OFFERED
     TUNNEL_UNKNOWN = error_pb2.REASON_TUNNEL_UNKNOWN
     GENERATION_STALE = error_pb2.REASON_GENERATION_STALE
     REQUEST_INVALID = error_pb2.REASON_REQUEST_INVALID
@@ -110,6 +109,7 @@ class Reason(enum.IntEnum):
     EXPORTS_UNDER_WAY = error_pb2.REASON_EXPORTS_UNDER_WAY
     CERTIFICATE_EXPIRED = error_pb2.REASON_CERTIFICATE_EXPIRED
     CERTIFICATE_REFUSED = error_pb2.REASON_CERTIFICATE_REFUSED
+    RENEWAL_TOO_LATE = error_pb2.REASON_RENEWAL_TOO_LATE
     CLOCK_WRONG = error_pb2.REASON_CLOCK_WRONG
     CONTROLLER_CA_UNKNOWN = error_pb2.REASON_CONTROLLER_CA_UNKNOWN
     CONTROLLER_NAME_WRONG = error_pb2.REASON_CONTROLLER_NAME_WRONG
@@ -273,12 +273,6 @@ CATALOGUE: dict[Reason, Entry] = {
     Reason.NAME_UNKNOWN: Entry(
         "No resource has the name {name}.",
         "Check the spelling; your administrator can add it.",
-        _G.NOT_FOUND,
-        _H.NOT_FOUND,
-    ),
-    Reason.NAME_NOT_OFFERED: Entry(
-        "No resource that you may open has the name {name}.",
-        "Check the spelling. If it is right, ask your administrator for access.",
         _G.NOT_FOUND,
         _H.NOT_FOUND,
     ),
@@ -461,9 +455,15 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.CERTIFICATE_EXPIRED: Entry(
         "This computer's certificate has expired.",
-        "Ask your administrator for a new invitation and enrol again. Tunnels that are up stay up.",
+        "Type the six digits that your authenticator shows into the tray, or run culvert code: that renews it.",
         _G.UNAUTHENTICATED,
         _H.UNAUTHORIZED,
+    ),
+    Reason.RENEWAL_TOO_LATE: Entry(
+        "This computer's certificate expired too long ago: the controller renews it for {days} days after its end.",
+        "Ask your administrator for a new invitation and enrol again.",
+        _G.PERMISSION_DENIED,
+        _H.FORBIDDEN,
     ),
     Reason.CERTIFICATE_REFUSED: Entry(
         "The controller {controller} refuses this computer's certificate: {why}.",

@@ -88,6 +88,8 @@ class Settings(BaseSettings):
     p4runtime_role: str = Field(default="", pattern=r"^[a-z0-9._-]{0,64}$")
     # Every policy asks for a device that an administrator has approved, not only those that say so.
     device_approval: bool = False
+    # A certificate that has expired is renewed for so long after its end, by its key and a code; 0: never.
+    late_renewal_days: int = Field(default=30, ge=0, le=3650)
     # REST calls of one administrator or API token; calls without either, of one IPv4 address or IPv6 /64. The burst is ten
     # seconds' worth.
     rest_calls_per_second: float = Field(default=100, gt=0)

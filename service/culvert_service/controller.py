@@ -67,6 +67,7 @@ from culvert_service.identity import endpoints as identity_endpoints
 from culvert_service.identity.authenticators import Authenticators
 from culvert_service.identity.denials import Denials
 from culvert_service.identity.invitations import Invitations
+from culvert_service.identity.late_renewal import Challenges, LateRenewal
 from culvert_service.identity.people import People
 from culvert_service.identity.renewal import Renewal
 from culvert_service.identity.revocations import Revocations
@@ -314,11 +315,22 @@ class Controller:
             )
         )
         authenticators = Authenticators(sessions, master_key, self._pushes, denials, now)
+        renewal = Renewal(sessions, self._infrastructure, self._device_authority, denials, now)
+        late_renewal = LateRenewal(
+            sessions,
+            renewal,
+            authenticators,
+            denials,
+            self._refusals,
+            Challenges(master_key.derived("late renewal")),
+            datetime.timedelta(days=settings.late_renewal_days),
+            now,
+        )
         self._servicer = AgentServicer(
             sessions,
             self._identity,
             authenticators,
-            Renewal(sessions, self._infrastructure, self._device_authority, denials, now),
+            renewal,
             self._tunnels,
             self._fleet,
             self._hub,
@@ -382,7 +394,7 @@ class Controller:
                 live_endpoints.router(self._live, access),
             ],
             public=[
-                identity_endpoints.public_router(self._identity),
+                identity_endpoints.public_router(self._identity, late_renewal),
                 admin_endpoints.public_router(admins, access),
                 account_endpoints.public_router(
                     access, account, OwnCredentials(sessions, now), Notices(sessions)

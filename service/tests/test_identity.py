@@ -201,10 +201,10 @@ async def test_an_unknown_device_cannot_be_revoked(world: World) -> None:
     assert (answer.status_code, answer.json()["reason"]) == (404, "NOT_FOUND")
 
 
-async def test_a_certificate_that_expires_on_an_open_connection_is_unknown(world: World) -> None:
+async def test_a_certificate_that_expires_on_an_open_connection_is_told_so(world: World) -> None:
     device = await world.enrol()
     await device.prove()
     async with world.sessions.begin() as session:
         past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=1)
         await session.execute(update(culvert_db.Device).values(certificate_expires_at=past))
-    assert (await refused(device.open())).reason is Reason.CERTIFICATE_UNKNOWN
+    assert (await refused(device.open())).reason is Reason.CERTIFICATE_EXPIRED

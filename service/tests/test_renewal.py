@@ -84,7 +84,7 @@ async def test_the_next_certificate_lasts_longer_than_the_first(world: World) ->
     past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=1)
     async with world.sessions.begin() as session:
         await session.execute(update(culvert_db.Device).values(certificate_expires_at=past))
-    assert (await refused(renew(device, csr))).reason is Reason.CERTIFICATE_UNKNOWN
+    assert (await refused(renew(device, csr))).reason is Reason.CERTIFICATE_EXPIRED
     # It slept from the renewal until after the first one's end.
     await anext(after.watch())
     await after.prove()

@@ -45,6 +45,8 @@ async def test_the_admin_token_is_asked_for_everywhere_but_where_there_can_be_no
         "/readyz",
         "/api/v1/ca",
         "/api/v1/enrolments",
+        "/api/v1/renewals",
+        "/api/v1/renewals/challenge",
         "/api/v1/setup",
         "/api/v1/session",
     }

@@ -30,5 +30,7 @@ class ControllerOut(BaseModel):
     protected_prefixes: list[str]
     # Every policy asks for an approved device.
     device_approval: bool
+    # For how long after its end a certificate is renewed by its key and a code; 0: never.
+    late_renewal_days: int
     oidc_issuer: str | None
     certificates: list[CertificateOut]

@@ -46,6 +46,7 @@ class About:
             managed_zones=list(self._managed_zones.names),
             protected_prefixes=list(settings.protected_prefixes),
             device_approval=settings.device_approval,
+            late_renewal_days=settings.late_renewal_days,
             oidc_issuer=settings.oidc_issuer,
             certificates=list(self._certificates()),
         )

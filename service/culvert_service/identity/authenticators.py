@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from culvert_db import DeviceState, Sessions, Totp
+from culvert_db import Device, DeviceState, Sessions, Totp
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -56,32 +56,44 @@ class Authenticators:
         """Raises CulvertError CODE_WRONG, CODE_USED or CODE_LOCKED."""
         now = self._now()
         async with self._sessions.begin() as session:
-            device = admitted(await repository.device_by_fingerprint(session, fingerprint), now)
-            row = await repository.totp_for_update(session, device.id)
-            if row is None:
-                raise CulvertError(Reason.CERTIFICATE_UNKNOWN)
-            told: dict[str, Detail] = {"user": device.user.name}
-            verdict, left = await self._judge(session, row, code, now)
-            if left is not None:
-                told["recovery_codes_left"] = left
-            if isinstance(verdict, totp.Proven | totp.Wrong):
-                row.last_used_step, row.drift_steps = verdict.guard.last_used_step, verdict.guard.drift
-                row.failures, row.locked_until = verdict.guard.failures, verdict.guard.locked_until
-            until = now + totp.WINDOW
-            if isinstance(verdict, totp.Proven):
-                device.code_proven_at, device.code_valid_until = now, until
-            why = _refusal(verdict)
-            actor = audit.by_device(device.id)
-            line: Line | None = Line("device.prove", f"device/{device.id}", told, actor=actor)
-            if why is not None:
-                line = self._denials.line(fingerprint, line, why)
-            if line is not None:
-                audit.tell(session, line)
+            found = await repository.device_by_fingerprint(session, fingerprint)
+            device = admitted(found, fingerprint, now)
+            judged = await self.judge(session, fingerprint, device, code, "device.prove")
         # Raised after the commit: a wrong guess counts.
-        if why is not None:
-            raise why
+        if isinstance(judged, CulvertError):
+            raise judged
         await self._pushes.tell_elsewhere(device.id, ProfileChanged())
-        return Proof(until, left)
+        return judged
+
+    async def judge(
+        self, session: AsyncSession, fingerprint: bytes, device: Device, code: str, action: str
+    ) -> Proof | CulvertError:
+        """Within the caller's transaction, which has to be committed for a refusal too. `device` comes with its user.
+
+        `action` is the line's in the audit log. The refusals are CODE_WRONG, CODE_USED and CODE_LOCKED. Raises CulvertError
+        CERTIFICATE_UNKNOWN.
+        """
+        now = self._now()
+        row = await repository.totp_for_update(session, device.id)
+        if row is None:
+            raise CulvertError(Reason.CERTIFICATE_UNKNOWN)
+        told: dict[str, Detail] = {"user": device.user.name}
+        verdict, left = await self._judge(session, row, code, now)
+        if left is not None:
+            told["recovery_codes_left"] = left
+        if isinstance(verdict, totp.Proven | totp.Wrong):
+            row.last_used_step, row.drift_steps = verdict.guard.last_used_step, verdict.guard.drift
+            row.failures, row.locked_until = verdict.guard.failures, verdict.guard.locked_until
+        until = now + totp.WINDOW
+        if isinstance(verdict, totp.Proven):
+            device.code_proven_at, device.code_valid_until = now, until
+        why = _refusal(verdict)
+        line: Line | None = Line(action, f"device/{device.id}", told, actor=audit.by_device(device.id))
+        if why is not None:
+            line = self._denials.line(fingerprint, line, why)
+        if line is not None:
+            audit.tell(session, line)
+        return why or Proof(until, left)
 
     async def replace(self, device_id: uuid.UUID, enforce: Enforce) -> AuthenticatorOut:
         """A new secret and new recovery codes; the old ones and the proven code end, and what rested on it is closed.

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Path, Response, status
 
 from culvert_service.identity.authenticators import Authenticators
 from culvert_service.identity.invitations import Invitations
+from culvert_service.identity.late_renewal import LateRenewal
 from culvert_service.identity.people import People
 from culvert_service.identity.schemas import (
     AuthenticatorOut,
@@ -18,6 +19,9 @@ from culvert_service.identity.schemas import (
     InvitationIn,
     InvitationOut,
     OpenInvitationOut,
+    RenewalChallengeOut,
+    RenewalIn,
+    RenewalOut,
     RevokedOut,
     UserChange,
     UserIn,
@@ -138,8 +142,8 @@ def router(
     return routes
 
 
-def public_router(identity: Identity) -> APIRouter:
-    """For a computer that has an invitation and nothing else."""
+def public_router(identity: Identity, late_renewal: LateRenewal) -> APIRouter:
+    """For a computer that has an invitation and nothing else, or whose certificate has expired."""
     routes = APIRouter(tags=["enrolment"])
 
     @routes.post(
@@ -148,5 +152,21 @@ def public_router(identity: Identity) -> APIRouter:
     async def enrol(asked: EnrolmentIn) -> EnrolmentOut:
         return await identity.enrol(asked)
 
-    _ = enrol
+    @routes.post(
+        "/renewals/challenge",
+        status_code=status.HTTP_201_CREATED,
+        summary="Ask for what the key of an expired certificate has to sign",
+    )
+    async def challenge() -> RenewalChallengeOut:
+        return late_renewal.challenge()
+
+    @routes.post(
+        "/renewals",
+        status_code=status.HTTP_201_CREATED,
+        summary="Renew a certificate that has expired, by its key and a code",
+    )
+    async def renew(asked: RenewalIn) -> RenewalOut:
+        return await late_renewal.renew(asked)
+
+    _ = (enrol, challenge, renew)
     return routes

@@ -11,7 +11,9 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from culvert_db import Sessions
+from cryptography.hazmat.primitives.asymmetric import ec
+from culvert_db import Device, Sessions
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
@@ -47,7 +49,7 @@ class Renewal:
         self._now = now
 
     async def renew(self, fingerprint: bytes, csr_pem: str) -> Renewed:
-        """Raises CulvertError CERTIFICATE_UNKNOWN, DEVICE_REVOKED or CSR_INVALID."""
+        """Raises CulvertError as `admitted`, or CSR_INVALID."""
         async with self._denials.telling(fingerprint, "device.renew"):
             return await self._renew(fingerprint, csr_pem)
 
@@ -56,15 +58,18 @@ class Renewal:
         async with self._sessions.begin() as session:
             # Who has shown the next one has it: only one that nobody has shown is replaced.
             await repository.take_next_certificate(session, fingerprint)
-            device = admitted(await repository.device_to_renew(session, fingerprint), self._now())
-            issued = self._devices.issue_device(public_key, str(device.id))
-            device.next_fingerprint, device.next_serial = issued.fingerprint, issued.serial
-            device.next_expires_at = issued.expires_at
-            told: dict[str, Detail] = {
-                "serial": issued.serial,
-                "expires": issued.expires_at.date().isoformat(),
-            }
-            line = Line("device.renew", f"device/{device.id}", told, actor=audit.by_device(device.id))
-            audit.tell(session, line)
-        _log.info("certificate renewed", extra={"device": str(device.id), "serial": issued.serial})
+            found = await repository.device_to_renew(session, fingerprint)
+            device = admitted(found, fingerprint, self._now())
+            renewed = self.issue(session, device, public_key)
+        _log.info("certificate renewed", extra={"device": str(device.id)})
+        return renewed
+
+    def issue(self, session: AsyncSession, device: Device, public_key: ec.EllipticCurvePublicKey) -> Renewed:
+        """The next certificate of a device that this transaction holds."""
+        issued = self._devices.issue_device(public_key, str(device.id))
+        device.next_fingerprint, device.next_serial = issued.fingerprint, issued.serial
+        device.next_expires_at = issued.expires_at
+        told: dict[str, Detail] = {"serial": issued.serial, "expires": issued.expires_at.date().isoformat()}
+        line = Line("device.renew", f"device/{device.id}", told, actor=audit.by_device(device.id))
+        audit.tell(session, line)
         return Renewed(issued.pem.decode(), self._infrastructure.pem.decode())

@@ -13,6 +13,7 @@ from culvert_db import (
     Direct,
     Invitation,
     RecoveryCode,
+    RenewalChallenge,
     Statement,
     Totp,
     Tunnel,
@@ -22,6 +23,7 @@ from culvert_db import (
     from_json,
 )
 from sqlalchemy import LargeBinary, bindparam, delete, func, or_, select, update
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager
 
@@ -158,8 +160,18 @@ async def held(session: Direct, fingerprint: bytes) -> Device | None:
 
 
 async def device_to_renew(session: AsyncSession, fingerprint: bytes) -> Device | None:
-    """Held alone until this transaction ends; without its user."""
-    return await session.scalar(select(Device).where(Device.shows(fingerprint)).with_for_update())
+    """With its user. Held alone until this transaction ends."""
+    query = select(Device).join(Device.user).options(contains_eager(Device.user))
+    return await session.scalar(query.where(Device.shows(fingerprint)).with_for_update(of=Device))
+
+
+async def use_challenge(
+    session: AsyncSession, digest: bytes, expires_at: datetime.datetime, now: datetime.datetime
+) -> bool:
+    """False where it was used before. Of two at once, one gets it."""
+    await session.execute(delete(RenewalChallenge).where(RenewalChallenge.expires_at <= now))
+    made = insert(RenewalChallenge).values(digest=digest, expires_at=expires_at).on_conflict_do_nothing()
+    return await session.scalar(made.returning(RenewalChallenge.digest)) is not None
 
 
 async def revoke(session: AsyncSession, device_id: uuid.UUID, now: datetime.datetime) -> Device | None:

@@ -83,6 +83,37 @@ class EnrolmentOut(BaseModel):
     recovery_codes: list[str]
 
 
+class RenewalChallengeOut(BaseModel):
+    """Of this controller; good once, until `expires_at`."""
+
+    challenge: str
+    expires_at: datetime
+
+
+class RenewalIn(BaseModel):
+    """By a device whose certificate has expired. The signature by that certificate's key proves the device, the code proves
+    the person. Without a code the answer is CODE_NEEDED where a code would renew the certificate.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    challenge: Annotated[str, Field(max_length=200)]
+    certificate_pem: Annotated[str, Field(max_length=8192)]
+    # As of an enrolment, for a fresh key.
+    csr_pem: str
+    # ECDSA with SHA-256 over culvert_proto.late_renewal.statement; DER, in base64.
+    signature: Annotated[str, Field(max_length=200)]
+    code: Annotated[SecretStr, Field(max_length=40)] = SecretStr("")
+
+
+class RenewalOut(BaseModel):
+    certificate_pem: str
+    ca_pem: str
+    code_valid_until: datetime
+    # Where one was used up.
+    recovery_codes_left: int | None
+
+
 class DeviceOut(BaseModel):
     id: uuid.UUID
     name: str

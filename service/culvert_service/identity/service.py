@@ -188,7 +188,8 @@ class Identity:
         now = self._now()
         async with self._sessions.begin() as session:
             await repository.take_next_certificate(session, fingerprint)
-            device = admitted(await repository.device_by_fingerprint(session, fingerprint), now)
+            found = await repository.device_by_fingerprint(session, fingerprint)
+            device = admitted(found, fingerprint, now)
             device.last_seen_at, device.last_seen_address = now, address
             self._presence.began(device)
             said = client_version[:_VERSION_LENGTH], dict(posture)
@@ -198,9 +199,10 @@ class Identity:
         return device
 
     async def known(self, fingerprint: bytes) -> Device:
-        """The device behind a certificate. Raises CulvertError CERTIFICATE_UNKNOWN or DEVICE_REVOKED."""
+        """The device behind a certificate. Raises CulvertError as `admitted`."""
         async with self._sessions() as session:
-            return admitted(await repository.device_by_fingerprint(session, fingerprint), self._now())
+            found = await repository.device_by_fingerprint(session, fingerprint)
+            return admitted(found, fingerprint, self._now())
 
     def _device_out(self, device: Device, denied: DeniedOut | None = None) -> DeviceOut:
         return DeviceOut(
@@ -221,12 +223,21 @@ class Identity:
         )
 
 
-def admitted(device: Device | None, now: datetime.datetime) -> Device:
-    """Raises CulvertError CERTIFICATE_UNKNOWN or DEVICE_REVOKED.
+def admitted(device: Device | None, fingerprint: bytes, now: datetime.datetime) -> Device:
+    """The device that shows this certificate. Raises CulvertError CERTIFICATE_UNKNOWN, DEVICE_REVOKED or
+    CERTIFICATE_EXPIRED.
 
     A certificate may expire on a connection that was made before: the handshake has not seen that.
     """
-    if device is None or device.certificate_expires_at <= now:
+    device = known(device)
+    if device.expires_at(fingerprint) <= now:
+        raise CulvertError(Reason.CERTIFICATE_EXPIRED)
+    return device
+
+
+def known(device: Device | None) -> Device:
+    """Raises CulvertError CERTIFICATE_UNKNOWN or DEVICE_REVOKED."""
+    if device is None:
         raise CulvertError(Reason.CERTIFICATE_UNKNOWN)
     if device.state is DeviceState.REVOKED:
         raise CulvertError(Reason.DEVICE_REVOKED, device=device.name)

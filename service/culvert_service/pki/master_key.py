@@ -35,15 +35,15 @@ class MasterKey:
 
     def password(self, purpose: str) -> str:
         """A password derived from the master key and the purpose: the same at every controller with this key."""
-        derived = HKDF(hashes.SHA256(), 32, salt=None, info=f"password of {purpose}".encode()).derive(
-            self._key
-        )
-        return base64.urlsafe_b64encode(derived).decode().rstrip("=")
+        return base64.urlsafe_b64encode(self.derived(f"password of {purpose}")).decode().rstrip("=")
 
     def signing_key(self, context: str) -> Ed25519PrivateKey:
         """A signing key derived from the master key and the context: the same at every controller with this key."""
-        derived = HKDF(hashes.SHA256(), 32, salt=None, info=context.encode()).derive(self._key)
-        return Ed25519PrivateKey.from_private_bytes(derived)
+        return Ed25519PrivateKey.from_private_bytes(self.derived(context))
+
+    def derived(self, context: str) -> bytes:
+        """A key of 32 bytes for one purpose, derived from the master key: the same at every controller with this key."""
+        return HKDF(hashes.SHA256(), 32, salt=None, info=context.encode()).derive(self._key)
 
     def seal(self, secret: bytes, context: str) -> bytes:
         nonce = os.urandom(_NONCE)

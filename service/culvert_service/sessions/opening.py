@@ -147,7 +147,7 @@ class Opening:
     async def _attempt(self, request: OpenRequest, timeline: Timeline, failed: set[str]) -> Opened:
         async with direct(self._sessions) as session:
             facts = await open_facts(session, request.fingerprint, request.fqdn)
-            device = admitted(facts.device, self._now())
+            device = admitted(facts.device, request.fingerprint, self._now())
             permit = self._decide(request, facts, device, failed)
             timeline.decided()
             existing = await records.locked(session, facts.tunnel_id) if facts.tunnel_id else None

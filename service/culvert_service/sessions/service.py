@@ -131,7 +131,8 @@ class Tunnels:
     async def close_by_device(self, fingerprint: bytes, tunnel_id: uuid.UUID, why: CulvertError) -> None:
         """A tunnel that is closed already is fine; another device's is TUNNEL_UNKNOWN."""
         async with self._sessions.begin() as session:
-            device = admitted(await identity.device_by_fingerprint(session, fingerprint), self._now())
+            found = await identity.device_by_fingerprint(session, fingerprint)
+            device = admitted(found, fingerprint, self._now())
             record = await records.locked(session, tunnel_id)
             if record is not None and record.device_id != device.id:
                 raise CulvertError(Reason.TUNNEL_UNKNOWN)
@@ -394,7 +395,7 @@ class Tunnels:
     async def _own(self, session: Direct, fingerprint: bytes, tunnel_id: uuid.UUID) -> TunnelRecord:
         found = await records.owned(session, fingerprint, tunnel_id)
         device = found[0] if found else await identity.held(session, fingerprint)
-        admitted(device, self._now())
+        admitted(device, fingerprint, self._now())
         if found is None or found[1].leaving:
             raise CulvertError(Reason.TUNNEL_UNKNOWN)
         return found[1]

@@ -848,6 +848,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/renewals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Renew a certificate that has expired, by its key and a code */
+        post: operations["renew_api_v1_renewals_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/renewals/challenge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Ask for what the key of an expired certificate has to sign */
+        post: operations["challenge_api_v1_renewals_challenge_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/resources": {
         parameters: {
             query?: never;
@@ -1673,6 +1707,8 @@ export interface components {
             database: "embedded" | "external";
             /** Device Approval */
             device_approval: boolean;
+            /** Late Renewal Days */
+            late_renewal_days: number;
             /** Managed Zones */
             managed_zones: string[];
             /** Name */
@@ -2659,6 +2695,54 @@ export interface components {
              * @default 3600
              */
             soft_seconds?: number;
+        };
+        /**
+         * RenewalChallengeOut
+         * @description Of this controller; good once, until `expires_at`.
+         */
+        RenewalChallengeOut: {
+            /** Challenge */
+            challenge: string;
+            /**
+             * Expires At
+             * Format: date-time
+             */
+            expires_at: string;
+        };
+        /**
+         * RenewalIn
+         * @description By a device whose certificate has expired. The signature by that certificate's key proves the device, the code proves
+         *     the person. Without a code the answer is CODE_NEEDED where a code would renew the certificate.
+         */
+        RenewalIn: {
+            /** Certificate Pem */
+            certificate_pem: string;
+            /** Challenge */
+            challenge: string;
+            /**
+             * Code
+             * Format: password
+             * @default
+             */
+            code?: string;
+            /** Csr Pem */
+            csr_pem: string;
+            /** Signature */
+            signature: string;
+        };
+        /** RenewalOut */
+        RenewalOut: {
+            /** Ca Pem */
+            ca_pem: string;
+            /** Certificate Pem */
+            certificate_pem: string;
+            /**
+             * Code Valid Until
+             * Format: date-time
+             */
+            code_valid_until: string;
+            /** Recovery Codes Left */
+            recovery_codes_left: number | null;
         };
         /**
          * Requirement
@@ -5609,6 +5693,70 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["EffectOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    renew_api_v1_renewals_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RenewalIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RenewalOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    challenge_api_v1_renewals_challenge_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RenewalChallengeOut"];
                 };
             };
             /** @description Default Response */

@@ -34,6 +34,12 @@ export function ControllerFacts() {
     ["Managed zones", it.managed_zones.join(", ") || "none"],
     ["Protected prefixes", it.protected_prefixes.join(", ") || "none"],
     ["Approval of devices", it.device_approval ? "asked for by every policy" : "where a policy asks for it"],
+    [
+      "Expired certificates",
+      it.late_renewal_days > 0
+        ? `renewed by a code for ${String(it.late_renewal_days)} days after their end`
+        : "never renewed: the device is enrolled again",
+    ],
   ];
   return (
     <Stack>

@@ -136,9 +136,9 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_HANDSHAKE_REFUSED: _Reason.ValueType  # 146
     REASON_GATEWAY_SILENT: _Reason.ValueType  # 147
     """A tunnel is up, and its gateway does not answer."""
+    REASON_RENEWAL_TOO_LATE: _Reason.ValueType  # 150
+    """A certificate that ended longer ago than the controller renews it."""
     REASON_STATE_UNREADABLE: _Reason.ValueType  # 160
-    REASON_NAME_NOT_OFFERED: _Reason.ValueType  # 170
-    """What the person may open has no such name; whether anything else has it is not told."""
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
     """A typed refusal or fault. Numbers are stable for ever; a client that meets an unknown one shows the texts it was sent.
@@ -254,9 +254,9 @@ REASON_CONTROLLER_CERTIFICATE_EXPIRED: Reason.ValueType  # 145
 REASON_HANDSHAKE_REFUSED: Reason.ValueType  # 146
 REASON_GATEWAY_SILENT: Reason.ValueType  # 147
 """A tunnel is up, and its gateway does not answer."""
+REASON_RENEWAL_TOO_LATE: Reason.ValueType  # 150
+"""A certificate that ended longer ago than the controller renews it."""
 REASON_STATE_UNREADABLE: Reason.ValueType  # 160
-REASON_NAME_NOT_OFFERED: Reason.ValueType  # 170
-"""What the person may open has no such name; whether anything else has it is not told."""
 Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 @_typing.final

@@ -1,0 +1,184 @@
+"""The next certificate of a device that was off longer than its certificate lives (culvert_proto/late_renewal.py).
+
+challenge ─► certificate ─► its key's signature ─► request ─► the device's last one, not revoked ─► not too late ─► code
+ └──────── refusals of a stranger, by address ────────────┘    └──────── refusals of the device, by certificate ────────┘
+
+The fingerprint in the database says that the certificate is ours, also after the CA that signed it has gone.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime
+import hashlib
+import hmac
+import logging
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from culvert_db import ActorKind, Sessions
+from culvert_proto import CulvertError, Reason
+from culvert_proto.late_renewal import statement
+
+from culvert_service.audit.log import Actor, Line, acting
+from culvert_service.audit.refusals import Refusals
+from culvert_service.identity import repository
+from culvert_service.identity.authenticators import Authenticators, Proof
+from culvert_service.identity.denials import Denials
+from culvert_service.identity.renewal import Renewal, Renewed
+from culvert_service.identity.schemas import RenewalChallengeOut, RenewalIn, RenewalOut
+from culvert_service.identity.service import known
+from culvert_service.pki import request
+
+_log = logging.getLogger(__name__)
+
+_ACTION = "device.renew-late"
+_CHALLENGE_LIFE = datetime.timedelta(minutes=2)
+_NONCE, _MOMENT = 16, 8
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    digest: bytes
+    expires_at: datetime.datetime
+
+
+class Challenges:
+    """Nothing is kept of those that are given: `key`, which every controller of the database has, authenticates them."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def make(self, expires_at: datetime.datetime) -> str:
+        moment = round(expires_at.timestamp()).to_bytes(_MOMENT, "big")
+        said = secrets.token_bytes(_NONCE) + moment
+        return base64.urlsafe_b64encode(said + self._tag(said)).decode()
+
+    def read(self, text: str, now: datetime.datetime) -> Challenge:
+        """Raises CulvertError REQUEST_INVALID where it is not ours, or over."""
+        try:
+            whole = base64.b64decode(text, altchars=b"-_", validate=True)
+        except (ValueError, binascii.Error):
+            raise _invalid("the challenge is not this controller's") from None
+        said, tag = whole[: _NONCE + _MOMENT], whole[_NONCE + _MOMENT :]
+        if not hmac.compare_digest(tag, self._tag(said)):
+            raise _invalid("the challenge is not this controller's")
+        expires_at = datetime.datetime.fromtimestamp(int.from_bytes(said[_NONCE:], "big"), datetime.UTC)
+        if expires_at <= now:
+            raise _invalid("the challenge is over")
+        return Challenge(hashlib.sha256(whole).digest(), expires_at)
+
+    def _tag(self, said: bytes) -> bytes:
+        return hmac.digest(self._key, said, "sha256")
+
+
+@dataclass(frozen=True, slots=True)
+class _Proven:
+    """What a request has proven without the database: the key of the certificate with this fingerprint has signed it."""
+
+    fingerprint: bytes
+    challenge: Challenge
+    next_key: ec.EllipticCurvePublicKey
+
+
+class LateRenewal:
+    """`bound`: for how long after its end a certificate is renewed."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        renewal: Renewal,
+        authenticators: Authenticators,
+        denials: Denials,
+        refusals: Refusals,
+        challenges: Challenges,
+        bound: datetime.timedelta,
+        now: Callable[[], datetime.datetime],
+    ) -> None:
+        self._sessions = sessions
+        self._renewal = renewal
+        self._authenticators = authenticators
+        self._denials = denials
+        self._refusals = refusals
+        self._challenges = challenges
+        self._bound = bound
+        self._now = now
+
+    def challenge(self) -> RenewalChallengeOut:
+        expires_at = self._now() + _CHALLENGE_LIFE
+        return RenewalChallengeOut(challenge=self._challenges.make(expires_at), expires_at=expires_at)
+
+    async def renew(self, asked: RenewalIn) -> RenewalOut:
+        """Raises CulvertError REQUEST_INVALID, CSR_INVALID, CERTIFICATE_UNKNOWN, DEVICE_REVOKED, RENEWAL_TOO_LATE,
+        CODE_NEEDED, or as a code is refused.
+        """
+        acting.set(replace(acting.get(), kind=ActorKind.DEVICE))
+        try:
+            proven = self._proven(asked)
+            async with self._sessions() as session:
+                if await repository.device_by_fingerprint(session, proven.fingerprint) is None:
+                    raise CulvertError(Reason.CERTIFICATE_UNKNOWN)
+        except CulvertError as error:
+            await self._refusals.of_stranger(Line(_ACTION, "device/unknown"), error)
+            raise
+        acting.set(Actor(ActorKind.DEVICE, f"sha256:{proven.fingerprint.hex()}", acting.get().source))
+        async with self._denials.telling(proven.fingerprint, _ACTION):
+            made = await self._renew(proven, asked.code.get_secret_value())
+        # Raised after the commit and told with it: a wrong guess counts.
+        if isinstance(made, CulvertError):
+            raise made
+        renewed, proof = made
+        return RenewalOut(
+            certificate_pem=renewed.certificate_pem,
+            ca_pem=renewed.ca_pem,
+            code_valid_until=proof.until,
+            recovery_codes_left=proof.recovery_codes_left,
+        )
+
+    def _proven(self, asked: RenewalIn) -> _Proven:
+        challenge = self._challenges.read(asked.challenge, self._now())
+        try:
+            certificate = x509.load_pem_x509_certificate(asked.certificate_pem.encode())
+            key = certificate.public_key()
+        except (ValueError, TypeError, UnsupportedAlgorithm):
+            raise _invalid("certificate_pem is no certificate") from None
+        if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
+            raise _invalid("certificate_pem is no device's certificate")
+        signed = statement(asked.challenge, asked.certificate_pem, asked.csr_pem)
+        try:
+            signature = base64.b64decode(asked.signature, validate=True)
+            key.verify(signature, signed, ec.ECDSA(hashes.SHA256()))
+        except (ValueError, binascii.Error, InvalidSignature):
+            raise _invalid("the signature is not by the certificate's key") from None
+        return _Proven(certificate.fingerprint(hashes.SHA256()), challenge, request.public_key(asked.csr_pem))
+
+    async def _renew(self, proven: _Proven, code: str) -> tuple[Renewed, Proof] | CulvertError:
+        now, fingerprint = self._now(), proven.fingerprint
+        async with self._sessions.begin() as session:
+            # Who has shown the next one has it, as where it is shown in a handshake.
+            await repository.take_next_certificate(session, fingerprint)
+            device = known(await repository.device_to_renew(session, fingerprint))
+            ended_at = device.expires_at(fingerprint)
+            if ended_at <= now and ended_at + self._bound <= now:
+                raise CulvertError(Reason.RENEWAL_TOO_LATE, days=self._bound.days)
+            if not code:
+                raise CulvertError(Reason.CODE_NEEDED)
+            used = proven.challenge
+            if not await repository.use_challenge(session, used.digest, used.expires_at, now):
+                raise _invalid("the challenge has been used")
+            judged = await self._authenticators.judge(session, fingerprint, device, code, _ACTION)
+            if isinstance(judged, CulvertError):
+                return judged
+            renewed = self._renewal.issue(session, device, proven.next_key)
+        _log.info("expired certificate renewed", extra={"device": str(device.id)})
+        return renewed, judged
+
+
+def _invalid(why: str) -> CulvertError:
+    return CulvertError(Reason.REQUEST_INVALID, why=why)
