@@ -9,10 +9,11 @@ from ipaddress import ip_address
 
 import dns.rcode
 from cryptography import x509
-from culvert_proto import local_pb2
+from culvert_proto import Reason, local_pb2
 
 from culvert_client.controller.clock import clock_ahead
 from culvert_client.controller.handshake import fault
+from culvert_client.controller.renewal import why_not_late
 from culvert_client.core import dns_wire
 from culvert_client.core.grant import Address, Tunnel
 from culvert_client.core.profile import Profile
@@ -50,6 +51,8 @@ async def examine(
         _longest({it.tunnel_id: (it.any_host, (it.mtu, *_shorter(it.mtu))) for it in carrying}),
         asyncio.gather(*(_ask(upstream, fqdn) for fqdn in _names(profile))),
     )
+    if error is not None and error.reason is Reason.CERTIFICATE_EXPIRED:
+        error = await why_not_late(identity, reach) or error
     name, address = probe or ("", "")
     return local_pb2.ExamineResponse(
         watches=probe is None,

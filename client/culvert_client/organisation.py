@@ -219,20 +219,11 @@ class Organisation:
 
     async def open_tunnel(self, name: str) -> str:
         """The name whose tunnel is up, and whose gateway answers as far as can be told. Raises CulvertError."""
-        self.connection.check()
         self._host.see_awake()
-        for fqdn in self.client.profile.fqdns_of(name):
-            try:
-                return await self._open(fqdn)
-            except CulvertError as error:
-                if error.reason is not Reason.NAME_UNKNOWN or self.client.profile.fqdn_of(name) is not None:
-                    raise
-        raise CulvertError(Reason.NAME_NOT_OFFERED, name=name)
-
-    async def _open(self, name: str) -> str:
-        if self.client.is_silent(name):
+        known = self.client.profile.fqdn_of(name)
+        if known is not None and self.client.is_silent(known):
             # It may answer again by now.
-            await self._ask_gateway(name)
+            await self._ask_gateway(known)
         fqdn = await self.requests.open_tunnel(name)
         await self._ask_gateway(fqdn)
         if (silence := self.client.silence(fqdn)) is not None:
@@ -323,13 +314,28 @@ class Organisation:
         )
 
     async def prove_code(self, code: str) -> local_pb2.SubmitCodeResponse:
-        """Raises CulvertError."""
+        """Renews a certificate that has expired, too. Raises CulvertError."""
         agent, _ = self.connection.check()
         check_code(code)
-        proof = await agent.prove_code(code)
+        if self.connection.has_expired:
+            return await self._renew_late(code)
+        try:
+            proof = await agent.prove_code(code)
+        except CulvertError as error:
+            if error.reason is not Reason.CERTIFICATE_EXPIRED:
+                raise
+            return await self._renew_late(code)
         self.post(CodeProven(proof.code_valid_until))
         left = proof.recovery_codes_left if proof.HasField("recovery_codes_left") else None
         return local_pb2.SubmitCodeResponse(code_valid_until=proof.code_valid_until, recovery_codes_left=left)
+
+    async def _renew_late(self, code: str) -> local_pb2.SubmitCodeResponse:
+        renewed = await self.connection.renew_late(code)
+        until, left = renewed.code_valid_until, renewed.recovery_codes_left
+        self.post(CodeProven(until))
+        # The person reads that tunnels can be opened.
+        await self._host.until(lambda: self.client.connected, ENROLMENT_PATIENCE)
+        return local_pb2.SubmitCodeResponse(code_valid_until=until, recovery_codes_left=left)
 
     async def answer_claims(self, prefixes: Sequence[str], *, agreed: bool) -> None:
         """Applies the person's answer about public networks. Raises CulvertError, and then changes nothing."""

@@ -25,7 +25,7 @@ CODE = "123456"
 
 
 class Controller(agent_pb2_grpc.AgentServiceServicer):
-    """One device, one gateway. `refusal` is what every OpenTunnel ends with, while it is set; `refusals` that of a name."""
+    """One device, one gateway. `refusal` is what every OpenTunnel ends with, while it is set."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -38,7 +38,6 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
             resources=[agent_pb2.Resource(name="wiki", fqdn="wiki.corp.example", addresses=["10.20.0.10"])],
         )
         self.refusal: CulvertError | None = None
-        self.refusals: dict[str, CulvertError] = {}
         self.prefixes = ["10.20.0.10/32"]
         self.inner_address, self.outer_address = "10.99.0.2", "198.51.100.2"
         self.first_spi = 1000
@@ -90,9 +89,8 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
     ) -> agent_pb2.OpenTunnelResponse:
         self.calls.append(f"open {request.fqdn}")
         self.distances = {it.name: it.rtt_us for it in request.distances}
-        refusal = self.refusals.get(request.fqdn, self.refusal)
-        if refusal is not None:
-            raise refusal
+        if self.refusal is not None:
+            raise self.refusal
         if not self.profile.code_valid_until:
             raise CulvertError(Reason.CODE_NEEDED)
         self._opened += 1

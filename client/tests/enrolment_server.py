@@ -1,4 +1,4 @@
-"""A small real HTTPS server that answers enrolments, and remembers every byte of body that it was sent."""
+"""A small real HTTPS server that answers enrolments and late renewals, and remembers each body that it was sent."""
 
 from __future__ import annotations
 
@@ -41,17 +41,18 @@ def enrolment_server(
     shown: Authority | None = None,
     address: str = "127.0.0.1",
     ahead: int = 0,
+    renewals: Answer = lambda _: (404, {"reason": "NOT_FOUND"}),
 ) -> Generator[Enrolments]:
     """`issuer` signs the server's certificate, which is for `address`; `shown` is the CA that the server claims to have.
 
-    Its clock is `ahead`, in seconds.
+    Its clock is `ahead`, in seconds. `renewals` answers both calls of a late renewal; the one for a challenge has no body.
     """
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
             server.bodies.append(body)
-            status, document = answer(body)
+            status, document = (renewals if self.path.startswith("/api/v1/renewals") else answer)(body)
             content = json.dumps(document).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(content)))

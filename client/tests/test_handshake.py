@@ -9,6 +9,7 @@ import ssl
 import threading
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from cryptography import x509
@@ -18,7 +19,7 @@ from culvert_agent_server import Limits, Server, Shown
 from culvert_client.controller.enrolment import key_pem, request_pem
 from culvert_client.controller.handshake import refusal
 from culvert_client.state_dir import Identity
-from culvert_proto import Reason, local_pb2
+from culvert_proto import Reason, agent_pb2_grpc, local_pb2
 
 from .enrolment_server import accepts, enrolment_server
 from .pki import Authority
@@ -30,10 +31,16 @@ LIMITS = Limits(1024, 100.0, (8, "", b""), (8, "", b""))
 
 
 @contextlib.asynccontextmanager
-async def front(chain: tuple[bytes, bytes], devices: Authority) -> AsyncGenerator[Server]:
-    """The controller's own front, without a method."""
+async def front(
+    chain: tuple[bytes, bytes],
+    devices: Authority,
+    servicer: agent_pb2_grpc.AgentServiceServicer | None = None,
+) -> AsyncGenerator[Server]:
+    """The controller's own front; without a servicer it has no method."""
     certificate, key = chain
     server = Server("127.0.0.1", 0, Shown(certificate, key, devices.pem), LIMITS, handshake_seconds=5)
+    if servicer is not None:
+        agent_pb2_grpc.add_AgentServiceServicer_to_server(servicer, cast("Any", server))
     server.start()
     try:
         yield server

@@ -106,10 +106,12 @@ def recovery_codes(left: int) -> Notice:
 
 
 def _has_own_notice(error: CulvertError) -> bool:
-    return error.reason is Reason.CODE_NEEDED
+    return error.reason in (Reason.CODE_NEEDED, Reason.CERTIFICATE_EXPIRED)
 
 
 def _code(status: Status, now: float) -> str:
+    if _expired(status) is not None:
+        return "expired"
     if code_needed(status, now):
         return "needed"
     return "ending" if code_ends_soon(status, now) else "valid"
@@ -118,12 +120,23 @@ def _code(status: Status, now: float) -> str:
 def _ask_for_code(status: Status, organisation: str, now: float) -> Notice:
     text = tr("Type the six digits that your authenticator shows.")
     command, kind = EnterCode(organisation), NoticeKind.CODE
+    if (expired := _expired(status)) is not None:
+        title = named(expired.message, organisation)
+        return Notice(title, expired.remedy, warning=True, command=command, kind=kind)
     if code_needed(status, now):
         title = named(tr("A code is needed"), organisation)
         return Notice(title, text, warning=True, command=command, kind=kind)
     left = duration(status.code_valid_until - now)
     title = named(tr("Your code ends in {duration}", duration=left), organisation)
     return Notice(title, text, command=command, kind=kind)
+
+
+def _expired(status: Status) -> CulvertError | None:
+    """A code is needed because the certificate has expired."""
+    if status.state != local_pb2.STATE_NEEDS_CODE or not status.HasField("last_error"):
+        return None
+    error = CulvertError.from_proto(status.last_error)
+    return error if error.reason is Reason.CERTIFICATE_EXPIRED else None
 
 
 def _ask_about_claims(status: Status, organisation: str) -> Notice:

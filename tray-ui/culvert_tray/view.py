@@ -83,7 +83,8 @@ def code_needed(status: Status, now: float) -> bool:
 def code_ends_soon(status: Status, now: float) -> bool:
     if status.state == local_pb2.STATE_PAUSED:
         return False
-    return is_enrolled(status) and not is_redacted(status) and status.code_valid_until - now <= EXPIRY_AHEAD
+    ends_soon = status.state == local_pb2.STATE_NEEDS_CODE or status.code_valid_until - now <= EXPIRY_AHEAD
+    return is_enrolled(status) and not is_redacted(status) and ends_soon
 
 
 def duration(seconds: float) -> str:

@@ -36,6 +36,13 @@ def tunnel(name: str, state: local_pb2.TunnelState.ValueType, *, now: float = NO
     )  # fmt: skip
 
 
+def expired() -> local_pb2.Status:
+    """The certificate has expired, though the last code has not."""
+    found = status(local_pb2.STATE_NEEDS_CODE)
+    found.last_error.CopyFrom(CulvertError(Reason.CERTIFICATE_EXPIRED).to_proto())
+    return found
+
+
 def opening(name: str) -> local_pb2.Tunnel:
     """As the daemon shows a tunnel that the controller has not granted yet."""
     return local_pb2.Tunnel(fqdn=f"{name}.corp.example", state=local_pb2.TUNNEL_STATE_OPENING)

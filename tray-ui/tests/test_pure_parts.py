@@ -322,6 +322,20 @@ def test_a_needed_code_is_told_once_with_a_way_to_type_it() -> None:
     assert [n.title for n in _observe(soon)[0]] == ["Your code ends in 10 min"]
 
 
+def test_an_expired_certificate_asks_for_a_code_and_says_why() -> None:
+    needed, expired = statuses.status(local_pb2.STATE_NEEDS_CODE, code_seconds=0), statuses.expired()
+    told = _observe(needed, expired, expired)
+    assert [[(n.title, n.command) for n in notices] for notices in told] == [
+        [("A code is needed", EnterCode())],
+        [("This computer's certificate has expired.", EnterCode())],
+        [],
+    ]
+    shown = menu(expired, NOW)
+    assert _heading(shown) == "A code is needed"
+    assert EnterCode() in [it.command for it in _actions(shown)]
+    assert any("certificate has expired" in it.text for it in shown if isinstance(it, Label))
+
+
 def test_public_networks_that_wait_are_told_once_with_a_way_to_decide() -> None:
     asking, more = statuses.asking(), statuses.asking()
     more.awaiting_prefixes.append("9.9.9.0/24")

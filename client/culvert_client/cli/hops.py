@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from culvert_proto import local_pb2
+from culvert_proto import CulvertError, Reason, local_pb2
 
 from culvert_client.cli.language import _
 from culvert_client.cli.verdict import Verdict
@@ -40,12 +40,11 @@ def clock(seen: local_pb2.ExamineResponse) -> Verdict:
 def certificate(seen: local_pb2.ExamineResponse, now: float) -> Verdict:
     left, life = seen.certificate_until - now, seen.certificate_until - seen.certificate_from
     if left <= 0:
-        return Verdict(
-            "certificate",
-            False,
-            _("This computer's certificate has expired."),
-            _("If the clock is right: ask your administrator for a new invitation, and enrol again."),
-        )
+        # The controller's own word about it, where there is one, says whether a code helps.
+        told = CulvertError.from_proto(seen.controller_error)
+        if told.reason is not Reason.RENEWAL_TOO_LATE:
+            told = CulvertError(Reason.CERTIFICATE_EXPIRED)
+        return Verdict("certificate", False, told.message, told.remedy)
     if now < seen.certificate_from:
         return Verdict(
             "certificate", False, _("This computer's certificate is not valid yet."), _("Set the clock.")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-import ssl
 import time
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
-from culvert_client.controller.https import HttpsConnection
+from culvert_client.controller.https import HttpsConnection, trusting
 from culvert_client.state_dir import Identity
 
 # Our tunable, in seconds.
@@ -31,8 +30,7 @@ async def clock_ahead(identity: Identity, reach: Callable[[str], str] = str) -> 
 
 
 def _ask(identity: Identity, reach: Callable[[str], str]) -> int:
-    context = ssl.create_default_context(cadata=identity.ca_pem.decode())
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context = trusting(identity.ca_pem)
     context.verify_flags |= _NO_CHECK_TIME
     address = urlsplit(identity.controller)
     host = address.hostname or ""

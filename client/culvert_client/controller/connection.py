@@ -1,8 +1,8 @@
 """Who this device is to its controller, and what goes on under that identity: the stream of events, the renewal.
 
-enrolled ─► take ─► connect ─► Agent ─┬─ watch ─► events
-                       ▲              └─ renewal ─► the next certificate
-                       └────────────────────────────────┘
+enrolled ─► take ─► connect ─► Agent ─┬─ watch ─► events, or: the certificate has expired ─┐
+                       ▲              └─ renewal ─► the next certificate                   │
+                       └────────────────────────────────┘◄──────────── renewal by a code ──┘
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 from culvert_proto import CulvertError, Reason, agent_pb2
 
 from culvert_client.controller.agent import Agent
-from culvert_client.controller.handshake import refusal
+from culvert_client.controller.handshake import has_expired, refusal
 from culvert_client.controller.messages import Neighbourhood, accepted_profile, event_from
 from culvert_client.controller.portal import stands_before
-from culvert_client.controller.renewal import REST, keep_renewed
+from culvert_client.controller.renewal import REST, LateRenewal, keep_renewed, renew_late, why_not_late
 from culvert_client.core.client import Client
 from culvert_client.core.client_events import ControllerLost, Enrolled, Event, ProfileReceived, Ticked
 from culvert_client.core.faults import AWAY
@@ -27,7 +27,18 @@ from culvert_client.state_dir import Identity, StateDir
 log = logging.getLogger("culvertd")
 
 # What only a controller that has proven itself can say.
-_PROVEN = frozenset({Reason.CERTIFICATE_EXPIRED, Reason.CERTIFICATE_REFUSED, Reason.DEVICE_REVOKED})
+_PROVEN = frozenset(
+    {
+        Reason.CERTIFICATE_EXPIRED,
+        Reason.CERTIFICATE_REFUSED,
+        Reason.CERTIFICATE_UNKNOWN,
+        Reason.DEVICE_REVOKED,
+        Reason.RENEWAL_TOO_LATE,
+    }
+)
+
+# Our tunable, in seconds: how soon the controller is asked again whether a code renews an expired certificate.
+ASK_AGAIN = 600.0
 
 Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
@@ -54,9 +65,13 @@ class Connection:
         self._version, self._neighbourhood, self._reach = version, neighbourhood, reach
         self._portal_probe = portal_probe
         self._tasks: list[asyncio.Task[None]] = []
+        self._renewing = asyncio.Lock()
+        # When the controller said whether a code renews an expired certificate, and why it does not.
+        self._late: tuple[float, CulvertError | None] | None = None
 
     def open(self, rest: float = 0.0) -> None:
         """`rest`: seconds in which no certificate is asked for."""
+        self._late = None
         if self.identity is not None:
             self.agent = Agent(self.identity, self._version, self._reach)
             renewal = keep_renewed(self.agent, self.identity, self._renewed, rest)
@@ -81,6 +96,24 @@ class Connection:
         if self.agent is None or self.identity is None:
             raise CulvertError(Reason.NOT_ENROLLED)
         return self.agent, self.identity
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether a code has to renew the certificate first."""
+        if self.identity is None or self._client.connected:
+            return False
+        return self._client.needs_late_renewal or has_expired(self.identity)
+
+    async def renew_late(self, code: str) -> LateRenewal:
+        """Raises CulvertError; then nothing has changed here. Raises OSError when the state directory cannot be written."""
+        async with self._renewing:
+            agent, identity = self.check()
+            renewed = await renew_late(identity, code, self._reach)
+            self._tasks[1].cancel()
+            self._renewed(renewed.identity)
+            await agent.close()
+        log.info("the expired certificate is renewed")
+        return renewed
 
     def _renewed(self, identity: Identity) -> None:
         # Kept before it is shown: then the one before is over.
@@ -113,7 +146,7 @@ class Connection:
     async def _lost(self, error: CulvertError, agent: Agent) -> ControllerLost:
         before = self._client.controller_error
         if error.reason is Reason.CONTROLLER_UNREACHABLE:
-            if before is None or before.reason not in AWAY or before.reason is error.reason:
+            if before is None or before.reason not in AWAY | _PROVEN or before.reason is error.reason:
                 # Report the loss at once: to find its cause takes seconds.
                 self._post(ControllerLost(error))
             error = await self._cause(error, agent)
@@ -136,4 +169,10 @@ class Connection:
     async def _refusal(self, agent: Agent) -> CulvertError | None:
         if self.identity is None:
             return None
-        return await refusal(self.identity, self._client.profile.device_name, agent.reach)
+        refused = await refusal(self.identity, self._client.profile.device_name, agent.reach)
+        if refused is None or refused.reason is not Reason.CERTIFICATE_EXPIRED:
+            return refused
+        now = asyncio.get_running_loop().time()
+        if self._late is None or now - self._late[0] > ASK_AGAIN:
+            self._late = now, await why_not_late(self.identity, agent.reach)
+        return self._late[1] or refused

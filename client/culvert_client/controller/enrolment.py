@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from http.client import HTTPException
-from typing import Any, cast
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from culvert_proto import CulvertError, Reason, error_pb2, local_pb2
+from culvert_proto import CulvertError, Reason, local_pb2
 
-from culvert_client.controller.https import TIMEOUT, HttpsConnection, post_json
+from culvert_client.controller.https import TIMEOUT, HttpsConnection, post
 from culvert_client.controller.trust import trust, untrusted
 from culvert_client.core.invitation import Invitation
 from culvert_client.state_dir import Identity
@@ -47,15 +44,16 @@ async def enrol(
     reached = reach(invitation.host)
     context, ca_der = await trust(invitation, reached)
     key = ec.generate_private_key(ec.SECP256R1())
-    answer = await _post(
-        invitation,
-        HttpsConnection(invitation.host, invitation.port, reached, context, TIMEOUT),
-        {
-            "token": invitation.token,
-            "device_name": device_name,
-            "csr_pem": request_pem(key, device_name),
-        },
-    )
+    connection = HttpsConnection(invitation.host, invitation.port, reached, context, TIMEOUT)
+    body = {
+        "token": invitation.token,
+        "device_name": device_name,
+        "csr_pem": request_pem(key, device_name),
+    }
+    try:
+        answer = await post(invitation.controller, connection, PATH, body)
+    except ssl.SSLCertVerificationError:
+        raise untrusted(invitation) from None
     try:
         certificate_pem, ca_pem = answer["certificate_pem"].encode(), answer["ca_pem"].encode()
         certificate, ca = (
@@ -97,46 +95,4 @@ def request_pem(key: ec.EllipticCurvePrivateKey, name: str) -> str:
 def key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-
-
-async def _post(invitation: Invitation, connection: HttpsConnection, body: dict[str, str]) -> dict[str, Any]:
-    try:
-        response = await post_json(connection, PATH, body)
-    except ssl.SSLCertVerificationError:
-        raise untrusted(invitation) from None
-    except TimeoutError:
-        raise CulvertError(Reason.TIMEOUT, what=f"The answer of {invitation.controller}") from None
-    except (OSError, HTTPException):
-        raise CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=invitation.controller) from None
-    try:
-        answer: object = json.loads(response.body)
-    except ValueError:
-        raise CulvertError(Reason.INTERNAL) from None
-    if not isinstance(answer, dict):
-        raise CulvertError(Reason.INTERNAL)
-    document = cast("dict[str, Any]", answer)
-    if response.is_success:
-        return document
-    raise _refusal(document)
-
-
-def _texts(value: object) -> dict[str, str]:
-    """A JSON object's members that are texts."""
-    members = cast("dict[str, object]", value) if isinstance(value, dict) else {}
-    return {name: text for name, text in members.items() if isinstance(text, str)}
-
-
-def _refusal(problem: dict[str, Any]) -> CulvertError:
-    """From an RFC 9457 problem document; `reason` is a name of the catalogue."""
-    name = str(problem.get("reason", "")).removeprefix("REASON_")
-    if name not in Reason.__members__:
-        return CulvertError(Reason.INTERNAL)
-    return CulvertError.from_proto(
-        error_pb2.Error(
-            reason=error_pb2.Reason.ValueType(Reason[name]),
-            message=str(problem.get("detail") or problem.get("title") or ""),
-            remedy=str(problem.get("remedy") or ""),
-            fields=_texts(problem.get("fields")),
-        )
     )

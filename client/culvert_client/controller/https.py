@@ -1,4 +1,7 @@
-"""One request over HTTPS. What is made once in a device's life is not worth the memory of an HTTP library in the daemon."""
+"""One request over HTTPS to the controller's REST API, and its answer or refusal.
+
+A request that is made once in a device's life is not worth the memory of an HTTP library in the daemon.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,10 @@ import json
 import socket
 import ssl
 from dataclasses import dataclass
+from http.client import HTTPException
+from typing import Any, cast
+
+from culvert_proto import CulvertError, Reason, error_pb2
 
 TIMEOUT = 15.0
 """Seconds, for all of it."""
@@ -39,16 +46,68 @@ class HttpsConnection(http.client.HTTPSConnection):
         self.sock = self._trust.wrap_socket(plain, server_hostname=self.host)
 
 
-async def post_json(connection: HttpsConnection, path: str, body: dict[str, str]) -> Answer:
-    """And hang up. Raises ssl.SSLCertVerificationError, TimeoutError, OSError, http.client.HTTPException."""
-    async with asyncio.timeout(TIMEOUT):
-        return await asyncio.to_thread(_post, connection, path, json.dumps(body))
+def trusting(ca_pem: bytes) -> ssl.SSLContext:
+    """Of the controller's own CA alone."""
+    context = ssl.create_default_context(cadata=ca_pem.decode())
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    return context
 
 
-def _post(connection: HttpsConnection, path: str, body: str) -> Answer:
+async def post(
+    controller: str, connection: HttpsConnection, path: str, body: dict[str, str] | None
+) -> dict[str, Any]:
+    """The answer's JSON object. `controller` is its name in errors.
+
+    Raises ssl.SSLCertVerificationError, and CulvertError: the controller's refusal, TIMEOUT or CONTROLLER_UNREACHABLE.
+    """
+    try:
+        async with asyncio.timeout(TIMEOUT):
+            answer = await asyncio.to_thread(
+                _post, connection, path, None if body is None else json.dumps(body)
+            )
+    except ssl.SSLCertVerificationError:
+        raise
+    except TimeoutError:
+        raise CulvertError(Reason.TIMEOUT, what=f"The answer of {controller}") from None
+    except (OSError, HTTPException):
+        raise CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=controller) from None
+    try:
+        document: object = json.loads(answer.body)
+    except ValueError:
+        raise CulvertError(Reason.INTERNAL) from None
+    if not isinstance(document, dict):
+        raise CulvertError(Reason.INTERNAL)
+    members = cast("dict[str, Any]", document)
+    if answer.is_success:
+        return members
+    raise _refusal(members)
+
+
+def _post(connection: HttpsConnection, path: str, body: str | None) -> Answer:
     try:
         connection.request("POST", path, body, {"Content-Type": "application/json"})
         response = connection.getresponse()
         return Answer(response.status, response.read(LONGEST_ANSWER))
     finally:
         connection.close()
+
+
+def _texts(value: object) -> dict[str, str]:
+    """A JSON object's members that are texts."""
+    members = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+    return {name: text for name, text in members.items() if isinstance(text, str)}
+
+
+def _refusal(problem: dict[str, Any]) -> CulvertError:
+    """From an RFC 9457 problem document; `reason` is a name of the catalogue."""
+    name = str(problem.get("reason", "")).removeprefix("REASON_")
+    if name not in Reason.__members__:
+        return CulvertError(Reason.INTERNAL)
+    return CulvertError.from_proto(
+        error_pb2.Error(
+            reason=error_pb2.Reason.ValueType(Reason[name]),
+            message=str(problem.get("detail") or problem.get("title") or ""),
+            remedy=str(problem.get("remedy") or ""),
+            fields=_texts(problem.get("fields")),
+        )
+    )

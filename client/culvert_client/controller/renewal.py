@@ -1,20 +1,33 @@
-"""Renewal of this device's certificate: at half of its life, with a key that is made for it (DESIGN D14)."""
+"""Renewal of this device's certificate with a key that is made for it (DESIGN D14).
+
+at half of its life           RenewCertificate, by itself
+once it has expired           POST /renewals, signed by the expired certificate's key, with a code of the person
+longer ago than the bound     only by a new enrolment
+"""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import datetime
 import logging
 import random
+import ssl
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlsplit
 
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from culvert_proto import CulvertError, Reason
+from culvert_proto.late_renewal import statement
 
 from culvert_client.controller.agent import CALL_TIMEOUT, Agent
 from culvert_client.controller.enrolment import key_pem, request_pem
+from culvert_client.controller.https import TIMEOUT, HttpsConnection, post, trusting
 from culvert_client.state_dir import Identity
 
 log = logging.getLogger("culvertd")
@@ -27,6 +40,10 @@ RETRY_CAP = 3600.0
 REST = 3600.0
 # The clock may jump, and stands still while the computer sleeps.
 LOOK_AGAIN = 60.0
+
+_RENEWALS = "/api/v1/renewals"
+# Neither another code nor another try changes these.
+_FINAL = frozenset({Reason.RENEWAL_TOO_LATE, Reason.DEVICE_REVOKED, Reason.CERTIFICATE_UNKNOWN})
 
 
 def renew_at(certificate_pem: bytes, spread: float) -> datetime.datetime:
@@ -65,16 +82,84 @@ async def renew(agent: Agent, identity: Identity) -> Identity:
     """Raises CulvertError; then the identity is as good as before."""
     key = ec.generate_private_key(ec.SECP256R1())
     answer = await agent.renew_certificate(request_pem(key, identity.device_id))
+    return _next(identity, key, answer.certificate_pem, answer.ca_pem)
+
+
+@dataclass(frozen=True, slots=True)
+class LateRenewal:
+    """`recovery_codes_left` where one was used up."""
+
+    identity: Identity
+    code_valid_until: int
+    recovery_codes_left: int | None
+
+
+async def renew_late(identity: Identity, code: str, reach: Callable[[str], str]) -> LateRenewal:
+    """Renew a certificate that has expired. `reach` gives the address that stands for a host on this network (ways.py).
+
+    Raises CulvertError; then the identity is as good as before. Without a code it is CODE_NEEDED where a code would do.
+    """
+    key = ec.generate_private_key(ec.SECP256R1())
+    challenge = _text(await _post(identity, f"{_RENEWALS}/challenge", None, reach), "challenge")
+    said = {
+        "challenge": challenge,
+        "certificate_pem": identity.certificate_pem.decode(),
+        "csr_pem": request_pem(key, identity.device_id),
+    }
+    current = load_pem_private_key(identity.key_pem, password=None)
+    if not isinstance(current, ec.EllipticCurvePrivateKey):
+        raise CulvertError(Reason.INTERNAL)
+    signature = current.sign(statement(**said), ec.ECDSA(hashes.SHA256()))
+    body = said | {"signature": base64.b64encode(signature).decode(), "code": code}
+    answer = await _post(identity, _RENEWALS, body, reach)
+    left = answer.get("recovery_codes_left")
     try:
-        certificate = x509.load_pem_x509_certificate(answer.certificate_pem.encode())
-        trusted = x509.load_pem_x509_certificates(answer.ca_pem.encode())
+        until = datetime.datetime.fromisoformat(_text(answer, "code_valid_until"))
+    except ValueError:
+        raise CulvertError(Reason.INTERNAL) from None
+    renewed = _next(identity, key, _text(answer, "certificate_pem"), _text(answer, "ca_pem"))
+    return LateRenewal(renewed, round(until.timestamp()), left if isinstance(left, int) else None)
+
+
+async def why_not_late(identity: Identity, reach: Callable[[str], str]) -> CulvertError | None:
+    """The controller's word why no code can renew the certificate. None when a code can, or the controller did not say."""
+    try:
+        await renew_late(identity, "", reach)
+    except CulvertError as error:
+        if error.reason in _FINAL:
+            return error
+        # A controller from before it could renew late.
+        return CulvertError(Reason.RENEWAL_TOO_LATE, days=0) if error.reason is Reason.NOT_FOUND else None
+    return None
+
+
+async def _post(
+    identity: Identity, path: str, body: dict[str, str] | None, reach: Callable[[str], str]
+) -> dict[str, Any]:
+    address = urlsplit(identity.controller)
+    host = address.hostname or ""
+    connection = HttpsConnection(host, address.port, reach(host), trusting(identity.ca_pem), TIMEOUT)
+    try:
+        return await post(identity.controller, connection, path, body)
+    except ssl.SSLCertVerificationError:
+        raise CulvertError(Reason.CONTROLLER_CA_UNKNOWN, controller=identity.controller) from None
+
+
+def _text(answer: dict[str, Any], name: str) -> str:
+    value = answer.get(name)
+    if not isinstance(value, str):
+        raise CulvertError(Reason.INTERNAL)
+    return value
+
+
+def _next(identity: Identity, key: ec.EllipticCurvePrivateKey, certificate_pem: str, ca_pem: str) -> Identity:
+    try:
+        certificate = x509.load_pem_x509_certificate(certificate_pem.encode())
+        trusted = x509.load_pem_x509_certificates(ca_pem.encode())
     except ValueError:
         raise CulvertError(Reason.INTERNAL) from None
     if certificate.public_key() != key.public_key() or not trusted:
         raise CulvertError(Reason.INTERNAL)
     return replace(
-        identity,
-        certificate_pem=answer.certificate_pem.encode(),
-        ca_pem=answer.ca_pem.encode(),
-        key_pem=key_pem(key),
+        identity, certificate_pem=certificate_pem.encode(), ca_pem=ca_pem.encode(), key_pem=key_pem(key)
     )

@@ -125,6 +125,12 @@ class Client:
         return away or self._faults.newest
 
     @property
+    def needs_late_renewal(self) -> bool:
+        """Whether this computer's certificate has expired, and a code renews it."""
+        error = self.controller_error
+        return error is not None and error.reason is Reason.CERTIFICATE_EXPIRED
+
+    @property
     def is_quiet(self) -> bool:
         """Whether nothing is left to close or to apply."""
         return not self.machines and self.is_applied
@@ -319,7 +325,7 @@ class Client:
     def _open_asked(self, request: int, name: str, now: float) -> list[Command]:
         fqdn = self.profile.fqdn_of(name)
         if fqdn is None:
-            return [Settle(request, name, CulvertError(Reason.NAME_NOT_OFFERED, name=name))]
+            return [Settle(request, name, CulvertError(Reason.NAME_UNKNOWN, name=name))]
         if (silence := self.silence(fqdn)) is not None:
             return [Settle(request, fqdn, silence)]
         self._asked[-request] = fqdn

@@ -22,6 +22,7 @@ AWAY = frozenset(
         Reason.CAPTIVE_PORTAL,
         Reason.CERTIFICATE_EXPIRED,
         Reason.CERTIFICATE_REFUSED,
+        Reason.RENEWAL_TOO_LATE,
         Reason.CLOCK_WRONG,
         Reason.CONTROLLER_CA_UNKNOWN,
         Reason.CONTROLLER_NAME_WRONG,

@@ -83,7 +83,7 @@ def _state(client: Client, *, enrolled: bool, unix_now: float) -> local_pb2.Stat
     if client.paused_until:
         return local_pb2.STATE_PAUSED
     if not client.connected:
-        return local_pb2.STATE_OFFLINE
+        return local_pb2.STATE_NEEDS_CODE if client.needs_late_renewal else local_pb2.STATE_OFFLINE
     if client.profile.code_valid_until <= unix_now:
         return local_pb2.STATE_NEEDS_CODE
     machines = client.machines.values()

@@ -9,7 +9,6 @@ from culvert_ipsec.counters import Counters, FlowCounters, TunnelCounters
 from culvert_ipsec.datapath import Datapath, DatapathError, SoftLimit
 from culvert_ipsec.desired import ClosedTunnel, DatapathState, InboundSa, Limits, OutboundSa, TunnelState
 from culvert_ipsec.kernel import Kernel, remove_leftovers
-from culvert_ipsec.lost_sockets import end_lost
 from culvert_ipsec.nudge import nudge
 from culvert_ipsec.offloads import Offloads
 from culvert_ipsec.selector import Selector
@@ -33,7 +32,6 @@ __all__ = [
     "TunnelState",
     "Userspace",
     "clean_up",
-    "end_lost",
     "nudge",
     "remove_leftovers",
 ]
