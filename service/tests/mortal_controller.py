@@ -52,15 +52,16 @@ class Fuse:
 
 
 def _mined(fuse: Fuse, *, reconciling: bool) -> None:
-    """Steps of what a device has asked for burn the fuse, and of what it is asked for, of what an administrator changes, of
-    closes, of keys between gateways, and where they are wanted those of reconciliations; what else the controller does by
-    itself has no fixed number.
+    """Have the steps of these burn the fuse: calls of devices and administrators, closes, pushes that a device moves, keys
+    between gateways, key-encryption keys, and reconciliations where they are wanted. The other work of a controller has no
+    fixed number of steps.
     """
     import finsy
     from culvert_db import ActorKind, Direct
     from culvert_service.agent.servicer import AgentServicer
     from culvert_service.audit.log import acting
     from culvert_service.gateway_state import GatewayState
+    from culvert_service.gateways.kek_rotation import KekRotation
     from culvert_service.rest.access import Access
     from culvert_service.sessions import failover
     from culvert_service.sessions.service import Tunnels
@@ -86,7 +87,13 @@ def _mined(fuse: Fuse, *, reconciling: bool) -> None:
 
         return counts
 
-    of_its_own: list[tuple[type, str]] = [(Keying, "_go_on"), (Tunnels, "close"), (Tunnels, "_close_due")]
+    of_its_own: list[tuple[type, str]] = [
+        (KekRotation, "check"),
+        (KekRotation, "_go_on"),
+        (Keying, "_go_on"),
+        (Tunnels, "close"),
+        (Tunnels, "_close_due"),
+    ]
     for owner, name in of_its_own + [(GatewayState, "reconcile")] * reconciling:
         setattr(owner, name, counting(getattr(owner, name)))
 
@@ -135,12 +142,14 @@ def _mined(fuse: Fuse, *, reconciling: bool) -> None:
 def main() -> None:
     from culvert_db import log
     from culvert_service.config import Settings
+    from culvert_service.gateways import kek_rotation
     from culvert_service.sessions import outages, records, silence
 
     # Nobody waits seconds at each step.
     records.ABANDONED = datetime.timedelta()
     silence.IDLE_MARGIN = 0.0
     outages.GONE_SECONDS, outages.UNKNOWN_SECONDS = 0.5, 1.0
+    kek_rotation.LOOK_SECONDS, kek_rotation.AGAIN_SECONDS, kek_rotation.SETTLE_SECONDS = 0.2, 0.5, 0.5
     from culvert_service.controller import serve
 
     _mined(Fuse(Path(sys.argv[1])), reconciling="reconciling" in sys.argv)

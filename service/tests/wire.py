@@ -38,8 +38,9 @@ async def laid() -> AsyncGenerator[Wires]:
     near, far = (f"cvw{number}", f"cvl{number}"), (f"cvx{number}", f"cvy{number}")
     for one, other in zip(near, far, strict=True):
         await ip("link", "add", one, "type", "veth", "peer", "name", other)
-        for name in (one, other):
-            await ip("link", "set", name, "up")
+        # A far end gets each packet by itself, not several in one frame for its kernel to segment.
+        await ip("link", "set", one, "up", "gso_max_segs", "1")
+        await ip("link", "set", other, "up")
     ends: list[socket.socket] = []
     for name in far:
         end = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800))

@@ -12,10 +12,12 @@ A thief of the previous KEK who has read the tables cannot open keys that are wr
 from __future__ import annotations
 
 import asyncio
-import datetime
+import heapq
 import logging
+import math
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from culvert_db import Gateway, Sessions
 from culvert_proto import CulvertError, Reason
@@ -37,18 +39,26 @@ from culvert_service.pki.master_key import MasterKey
 _log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
-# The most SAs that one round renews, and the time after which the renewal of an SA is asked for again.
-_BATCH = 200
-_AGAIN_SECONDS = 5.0
-# A tunnel whose device has not renewed within this time is closed. It opens again with fresh keys.
-PATIENCE = datetime.timedelta(minutes=5)
+# The most SAs whose renewal one round asks for, and the time after which the renewal of an SA is asked for again.
+BATCH = 200
+AGAIN_SECONDS = 5.0
+# A tunnel whose device has not renewed within this time of the first request is closed. It opens again with fresh keys.
+PATIENCE_SECONDS = 300.0
 # Within this time, a write with a key under the previous KEK has ended: link.WRITE_SECONDS, after waiting for its turn.
-_SETTLE_SECONDS = 5.0
+SETTLE_SECONDS = 5.0
 
 # Starts the renewal of an SA, as at a soft limit.
 Renew = Callable[[Link, int], Awaitable[None]]
 # Closes the tunnels of devices that use these SAs.
 Close = Callable[[Link, Collection[int], CulvertError], Awaitable[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """When the renewal of an SA was first and last asked for, on the monotonic clock."""
+
+    first: float
+    last: float
 
 
 class KekRotation:
@@ -68,8 +78,9 @@ class KekRotation:
         self._close = close
         # Another controller wraps keys for this gateway when it has the other end of a tunnel between gateways. It reads
         # the new KEK from the row within a lease.
-        self._settle_seconds = max(_SETTLE_SECONDS, 2 * lease_seconds)
-        self._asked: dict[tuple[int, int], float] = {}
+        self._settle_seconds = max(SETTLE_SECONDS, 2 * lease_seconds)
+        # By gateway, and there by SA.
+        self._asked: dict[int, dict[int, _Asked]] = {}
         self._rounds = Periodic("key-encryption keys", self._round, LOOK_SECONDS)
 
     def start(self) -> None:
@@ -141,18 +152,16 @@ class KekRotation:
         return await asyncio.to_thread(_wrapped_otherwise, found, link.config.key_wrap)
 
     async def _renew_some(self, link: Link, left: Collection[int]) -> None:
-        since, now = link.config.rekeying_since, time.monotonic()
-        assert since is not None
+        now = time.monotonic()
+        known = self._asked.get(link.config.id, {})
+        asked = self._asked[link.config.id] = {sa: known[sa] for sa in left if sa in known}
         with audit.controller_acts():
-            async with self._sessions() as session:
-                late = await clock(session) - since >= PATIENCE
+            late = {sa for sa, at in asked.items() if now - at.first >= PATIENCE_SECONDS}
             if late:
                 why = CulvertError(Reason.TUNNEL_OUTDATED, what=f"the gateway {link.name}")
-                await self._close(link, left, why)
-            self._asked = {key: at for key, at in self._asked.items() if now - at < _AGAIN_SECONDS}
-            due = [sa for sa in sorted(left) if (link.config.id, sa) not in self._asked]
-            for sa in due[:_BATCH]:
-                self._asked[link.config.id, sa] = now
+                await self._close(link, late, why)
+            for sa in _due(left, asked, now):
+                asked[sa] = _Asked(asked[sa].first if sa in asked else now, now)
                 await self._renew(link, sa)
 
     async def _finish(self, link: Link) -> None:
@@ -164,7 +173,9 @@ class KekRotation:
         with audit.controller_acts():
             async with self._sessions.begin() as session:
                 row = await self._locked(session, link)
-                if row is None or config_of(row, self._master_key).key_wrap.fingerprint != present:
+                if row is None or row.rekeying_since is None:
+                    return
+                if config_of(row, self._master_key).key_wrap.fingerprint != present:
                     return
                 row.rekeying_since = None
                 changed = config_of(row, self._master_key)
@@ -172,6 +183,7 @@ class KekRotation:
                 await ownership_rows.tell(session)
         link.take_keys(changed)
         link.sas_to_rekey = None
+        self._asked.pop(link.config.id, None)
         _log.info("the key-encryption key before is forgotten", extra={"gateway": link.name})
 
     async def _locked(self, session: AsyncSession, link: Link) -> Gateway | None:
@@ -181,6 +193,13 @@ class KekRotation:
 
 def _rotates(link: Link) -> bool:
     return link.config.next_key_wrap is not None or link.config.rekeying_since is not None
+
+
+def _due(left: Collection[int], asked: Mapping[int, _Asked], now: float) -> Sequence[int]:
+    """Those that were asked for the longest time ago: SAs that nobody renews must not delay the others."""
+    last = {sa: asked[sa].last if sa in asked else -math.inf for sa in left}
+    due = [sa for sa, at in last.items() if now - at >= AGAIN_SECONDS]
+    return heapq.nsmallest(BATCH, due, key=lambda sa: (last[sa], sa))
 
 
 def _wrapped_otherwise(found: Sequence[Entry], wrap: KeyWrap) -> set[int]:
