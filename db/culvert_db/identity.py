@@ -81,7 +81,10 @@ class Device(Base):
 
 
 class Invitation(Base):
-    """A one-time right to enrol a device. Only the token's SHA-256 is kept."""
+    """A one-time right to enrol a device. Only the token's SHA-256 is kept.
+
+    For some minutes the device that it has enrolled may ask again, as its answer may have been lost.
+    """
 
     __tablename__ = "invitations"
 
@@ -92,6 +95,9 @@ class Invitation(Base):
     invited_by: Mapped[str | None]
     expires_at: Mapped[datetime.datetime]
     used_at: Mapped[datetime.datetime | None]
+    # What it has enrolled, and the SHA-256 of that device's public key (SubjectPublicKeyInfo).
+    device_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("devices.id", ondelete="SET NULL"))
+    key_hash: Mapped[bytes | None]
     created_at: Mapped[CreatedAt]
 
     user: Mapped[User] = relationship(lazy="raise")

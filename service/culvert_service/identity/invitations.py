@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Callable
 from urllib.parse import urlencode
 
-from culvert_db import Invitation, Sessions, User
+from culvert_db import Device, Invitation, Sessions, User
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -21,6 +21,8 @@ from culvert_service.rest.page import Page
 
 _LIFETIME = datetime.timedelta(days=7)
 _TOKEN_BYTES = 32
+# For how long a used invitation answers the device that it has enrolled once more.
+_REPEATS = datetime.timedelta(minutes=10)
 
 
 class Invitations:
@@ -85,6 +87,18 @@ class Invitations:
 async def use(session: AsyncSession, token: str, now: datetime.datetime) -> User | None:
     """Whose it is; None when it is not good (any more)."""
     return await repository.use_invitation(session, _hash(token), now)
+
+
+async def note_enrolled(session: AsyncSession, token: str, device: Device, key_hash: bytes) -> None:
+    """For `enrolled_lately`."""
+    await repository.note_enrolled(session, _hash(token), device.id, key_hash)
+
+
+async def enrolled_lately(
+    session: AsyncSession, token: str, key_hash: bytes, now: datetime.datetime
+) -> Device | None:
+    """The device with this key that the invitation has enrolled, which may have lost the answer. Held alone."""
+    return await repository.enrolled_since(session, _hash(token), key_hash, now - _REPEATS)
 
 
 def _hash(token: str) -> bytes:

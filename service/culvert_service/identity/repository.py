@@ -95,6 +95,36 @@ async def use_invitation(session: AsyncSession, token_hash: bytes, now: datetime
     return await session.get(User, user_id) if user_id is not None else None
 
 
+async def note_enrolled(
+    session: AsyncSession, token_hash: bytes, device_id: uuid.UUID, key_hash: bytes
+) -> None:
+    which = Invitation.token_hash == token_hash
+    await session.execute(update(Invitation).where(which).values(device_id=device_id, key_hash=key_hash))
+
+
+async def enrolled_since(
+    session: AsyncSession, token_hash: bytes, key_hash: bytes, since: datetime.datetime
+) -> Device | None:
+    """The device that this invitation has enrolled for this key since then, held alone; None once its person has proven a
+    code: they have what was shown.
+    """
+    query = (
+        select(Device)
+        .join(Invitation, Invitation.device_id == Device.id)
+        .join(Device.user)
+        .options(contains_eager(Device.user))
+        .where(
+            Invitation.token_hash == token_hash,
+            Invitation.key_hash == key_hash,
+            Invitation.used_at > since,
+            Device.state != DeviceState.REVOKED,
+            Device.code_proven_at.is_(None),
+        )
+        .with_for_update(of=Device)
+    )
+    return await session.scalar(query)
+
+
 # Who was never seen was seen before all others.
 _NEVER = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 DEVICE_ORDERS: dict[str, Order[Device]] = {

@@ -75,7 +75,10 @@ class Identity:
         self._now = now
 
     async def enrol(self, asked: EnrolmentIn) -> EnrolmentOut:
-        """Raises CulvertError CSR_INVALID (the invitation stays good) or INVITATION_INVALID."""
+        """Where the answer was lost, the same device may ask again with the same key, and gets a new authenticator.
+
+        Raises CulvertError CSR_INVALID (the invitation stays good) or INVITATION_INVALID.
+        """
         device_id = uuid.uuid4()
         try:
             return await self._enrol(asked, device_id)
@@ -86,29 +89,37 @@ class Identity:
 
     async def _enrol(self, asked: EnrolmentIn, device_id: uuid.UUID) -> EnrolmentOut:
         public_key = request.public_key(asked.csr_pem)
+        key_hash = request.key_hash(public_key)
+        token, now = asked.token.get_secret_value(), self._now()
         async with self._sessions.begin() as session:
-            token = asked.token.get_secret_value()
-            user = await invitations.use(session, token, self._now())
-            if user is None:
+            user = await invitations.use(session, token, now)
+            again = None if user else await invitations.enrolled_lately(session, token, key_hash, now)
+            if user is None and again is None:
                 raise CulvertError(Reason.INVITATION_INVALID)
-            issued = self._devices.issue_device(public_key, str(device_id))
-            device = Device(
-                id=device_id,
-                user=user,
-                name=asked.device_name,
-                fingerprint=issued.fingerprint,
-                certificate_serial=issued.serial,
-                certificate_expires_at=issued.expires_at,
-            )
+            issued = self._devices.issue_device(public_key, str(again.id if again else device_id))
+            if again is not None:
+                device = again
+                # What the lost answer held is void.
+                await repository.forget_authenticator(session, device.id)
+                device.next_fingerprint = device.next_serial = device.next_expires_at = None
+            else:
+                device = Device(id=device_id, user=user)
+            device.name = asked.device_name
+            device.fingerprint, device.certificate_serial = issued.fingerprint, issued.serial
+            device.certificate_expires_at = issued.expires_at
             session.add(device)
             await session.flush()
+            await invitations.note_enrolled(session, token, device, key_hash)
             made = issue(session, self._master_key, device)
-            named: dict[str, Detail] = {"name": asked.device_name, "user": user.name}
-            audit.tell(session, Line("device.enrol", f"device/{device_id}", named, actor=_invited(user.name)))
-        _log.info("device enrolled", extra={"device": str(device_id), "user": user.name})
+            named: dict[str, Detail] = {"name": device.name, "user": device.user.name}
+            if again is not None:
+                named["again"] = True
+            actor = _invited(device.user.name)
+            audit.tell(session, Line("device.enrol", f"device/{device.id}", named, actor=actor))
+        _log.info("device enrolled", extra={"device": str(device.id), "user": device.user.name})
         return EnrolmentOut(
-            device_id=device_id,
-            user=user.name,
+            device_id=device.id,
+            user=device.user.name,
             certificate_pem=issued.pem.decode(),
             ca_pem=self._infrastructure.pem.decode(),
             agent_address=self._agent_address,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from culvert_proto import CulvertError, Reason
 
@@ -25,3 +28,9 @@ def public_key(csr_pem: str) -> ec.EllipticCurvePublicKey:
     if not signed:
         raise CulvertError(Reason.CSR_INVALID, why="its signature is wrong")
     return key
+
+
+def key_hash(key: ec.EllipticCurvePublicKey) -> bytes:
+    """SHA-256 of its SubjectPublicKeyInfo (RFC 5280, section 4.1.2.7)."""
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    return hashlib.sha256(key.public_bytes(serialization.Encoding.DER, form)).digest()
