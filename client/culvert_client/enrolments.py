@@ -1,19 +1,32 @@
 """The organisations that this computer is enrolled with: a directory for each, numbered in the order of enrolment.
 
-organisations/1/   a StateDir; one that is being made, or that goes, begins with a dot and does not count
+organisations/1/  a StateDir; one that is being made, or that goes, begins with a dot and does not count
+enrolling         the key of the last enrolment and the SHA-256 of its invitation: where the answer is lost, the same key
+                  asks again. It goes with the first code, with a refusal of the invitation, and at a start after AGAIN.
 
 A state directory for one organisation has at its top what 1/ has: it is copied, and only then removed.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
+import time
 from pathlib import Path
 
-from culvert_client.state_dir import KEPT, Identity, StateDir
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from culvert_proto import CulvertError
+
+from culvert_client import state_file
+from culvert_client.state_dir import KEPT, Identity, StateDir, key_pem
 from culvert_client.state_file import copy_of, remove, sync_directory, write_private
 
 _FIRST = 1
+
+# Our tunable, in seconds. The controller answers again for ten minutes; a clock may be wrong by some.
+AGAIN = 3600.0
 
 
 class Enrolments:
@@ -26,7 +39,30 @@ class Enrolments:
         self._path.mkdir(mode=0o700, exist_ok=True)
         for left in self._path.glob(".*"):
             shutil.rmtree(left)
+        self._enrolling = path / "enrolling"
+        if self._enrolling.exists() and time.time() - self._enrolling.stat().st_mtime > AGAIN:
+            self.forget_key()
         self._take_over(path)
+
+    def key_for(self, token: str) -> ec.EllipticCurvePrivateKey:
+        """The same again for the same invitation. It is on the disk when this returns. Raises OSError."""
+        digest = hashlib.sha256(token.encode()).hexdigest()
+        try:
+            kept = state_file.read(self._enrolling, lambda stored: _kept_key(stored, digest))
+        except CulvertError:
+            # Another key is as good where the controller has not answered, and the invitation is lost where it has.
+            kept = None
+        if kept is not None:
+            return kept
+        key = ec.generate_private_key(ec.SECP256R1())
+        self.forget_key()
+        content = json.dumps({"invitation": digest, "key": key_pem(key).decode()})
+        state_file.write(self._enrolling, content.encode())
+        return key
+
+    def forget_key(self) -> None:
+        """The person has what the enrolment showed, or the invitation is no good."""
+        remove(self._enrolling)
 
     def all(self) -> dict[int, StateDir]:
         """By number, in order; at least one, which is empty when this computer is not enrolled."""
@@ -83,3 +119,14 @@ class Enrolments:
             (self._path / str(number)).rename(self._path / f".gone-{number}")
         fresh.rename(self._path / str(number))
         sync_directory(self._path)
+
+
+def _kept_key(stored: bytes, digest: str) -> ec.EllipticCurvePrivateKey | None:
+    """None where it is another invitation's. Raises ValueError."""
+    kept: dict[str, str] = json.loads(stored)
+    if kept["invitation"] != digest:
+        return None
+    key = load_pem_private_key(kept["key"].encode(), password=None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ValueError
+    return key

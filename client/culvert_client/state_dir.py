@@ -23,6 +23,8 @@ from typing import Any
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from culvert_proto import agent_pb2
 from google.protobuf import json_format
@@ -204,3 +206,9 @@ def _consent(content: bytes) -> Consent:
     stored: dict[str, Any] = json.loads(content)
     agreed, declined = (frozenset(map(ip_network, stored[name])) for name in ("agreed", "declined"))
     return Consent(agreed, declined)
+
+
+def key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )

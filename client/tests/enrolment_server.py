@@ -57,7 +57,9 @@ def enrolment_server(
             self.send_response(status)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
-            self.wfile.write(content)
+            # The client may have been killed meanwhile.
+            with contextlib.suppress(OSError):
+                self.wfile.write(content)
 
         def do_HEAD(self) -> None:
             self.send_response(200)

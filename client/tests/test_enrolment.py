@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from culvert_client.controller.clock import clock_ahead
 from culvert_client.controller.enrolment import Enrolment, enrol
 from culvert_client.core.invitation import parse_invitation
@@ -19,7 +20,9 @@ from .pki import Authority
 
 
 async def enrol_with(link: str) -> Enrolment:
-    return await enrol(parse_invitation(link), device_name="laptop", owner=1000)
+    return await enrol(
+        parse_invitation(link), ec.generate_private_key(ec.SECP256R1()), device_name="laptop", owner=1000
+    )
 
 
 async def test_the_key_is_made_here_and_certified(tmp_path: Path) -> None:
@@ -48,14 +51,22 @@ async def test_behind_a_translator_the_certificate_is_still_the_controllers(tmp_
 
     with enrolment_server(tmp_path, ours, accepts(ours, devices, "x:1"), address=named) as server:
         invitation = parse_invitation(server.link(ours))
-        enrolled = await enrol(invitation, device_name="laptop", owner=1000, reach=reach)
+        enrolled = await enrol(
+            invitation, ec.generate_private_key(ec.SECP256R1()), device_name="laptop", owner=1000, reach=reach
+        )
         assert await clock_ahead(enrolled.identity, reach) in (-1, 0, 1)
     assert asked == [named, named]
     with enrolment_server(tmp_path, ours, accepts(ours, devices, "x:1")) as server:
         server.address = named
         invitation = parse_invitation(server.link(ours))
         with pytest.raises(CulvertError) as refused:
-            await enrol(invitation, device_name="laptop", owner=1000, reach=reach)
+            await enrol(
+                invitation,
+                ec.generate_private_key(ec.SECP256R1()),
+                device_name="laptop",
+                owner=1000,
+                reach=reach,
+            )
         assert server.bodies == []
     assert refused.value.reason is Reason.CONTROLLER_UNTRUSTED
 

@@ -16,9 +16,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from culvert_agent_server import Limits, Server, Shown
-from culvert_client.controller.enrolment import key_pem, request_pem
+from culvert_client.controller.enrolment import request_pem
 from culvert_client.controller.handshake import refusal
-from culvert_client.state_dir import Identity
+from culvert_client.state_dir import Identity, key_pem
 from culvert_proto import Reason, agent_pb2_grpc, local_pb2
 
 from .enrolment_server import accepts, enrolment_server

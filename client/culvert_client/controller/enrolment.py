@@ -16,7 +16,7 @@ from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_client.controller.https import TIMEOUT, HttpsConnection, post
 from culvert_client.controller.trust import trust, untrusted
 from culvert_client.core.invitation import Invitation
-from culvert_client.state_dir import Identity
+from culvert_client.state_dir import Identity, key_pem
 
 PATH = "/api/v1/enrolments"
 
@@ -35,15 +35,19 @@ class Enrolment:
 
 
 async def enrol(
-    invitation: Invitation, *, device_name: str, owner: int, reach: Callable[[str], str] = str
+    invitation: Invitation,
+    key: ec.EllipticCurvePrivateKey,
+    *,
+    device_name: str,
+    owner: int,
+    reach: Callable[[str], str] = str,
 ) -> Enrolment:
-    """Raises CulvertError; then nothing has changed on this computer.
+    """`key` is the device's. Raises CulvertError; then nothing has changed on this computer.
 
     `reach` gives the address that stands for a host on this network (ways.py).
     """
     reached = reach(invitation.host)
     context, ca_der = await trust(invitation, reached)
-    key = ec.generate_private_key(ec.SECP256R1())
     connection = HttpsConnection(invitation.host, invitation.port, reached, context, TIMEOUT)
     body = {
         "token": invitation.token,
@@ -90,9 +94,3 @@ def request_pem(key: ec.EllipticCurvePrivateKey, name: str) -> str:
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
     request = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
     return request.public_bytes(serialization.Encoding.PEM).decode()
-
-
-def key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )

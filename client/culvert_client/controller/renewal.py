@@ -26,9 +26,9 @@ from culvert_proto import CulvertError, Reason
 from culvert_proto.late_renewal import statement
 
 from culvert_client.controller.agent import CALL_TIMEOUT, Agent
-from culvert_client.controller.enrolment import key_pem, request_pem
+from culvert_client.controller.enrolment import request_pem
 from culvert_client.controller.https import TIMEOUT, HttpsConnection, post, trusting
-from culvert_client.state_dir import Identity
+from culvert_client.state_dir import Identity, key_pem
 
 log = logging.getLogger("culvertd")
 

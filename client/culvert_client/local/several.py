@@ -160,7 +160,9 @@ class Several:
     # ── who this computer is ────────────────────────────────────────────────────────────────────────────────────────────
 
     async def submit_code(self, code: str, organisation: str, uid: int) -> local_pb2.SubmitCodeResponse:
-        return await self._one(self._mine(uid, Act.CODE), organisation).prove_code(code)
+        proven = await self._one(self._mine(uid, Act.CODE), organisation).prove_code(code)
+        self._enrolments.forget_key()
+        return proven
 
     async def enroll(self, link: str, device_name: str, uid: int) -> local_pb2.EnrollResponse:
         return await self._to_the_end(self._enroll(link, device_name, uid))
@@ -186,7 +188,14 @@ class Several:
             if of is not None and not (uid == ROOT_UID if _is_lost(of) else may(uid, Act.ENROLL, of.owner)):
                 raise CulvertError(Reason.LOCAL_PERMISSION, what=Act.ENROLL.value)
             name, reach = device_name or socket.gethostname(), self._daemon.ways.reach
-            enrolment = await enrol(invitation, device_name=name, owner=uid, reach=reach)
+            # Kept before it is shown to the controller: a lost answer can be asked for again.
+            key = self._enrolments.key_for(invitation.token)
+            try:
+                enrolment = await enrol(invitation, key, device_name=name, owner=uid, reach=reach)
+            except CulvertError as error:
+                if error.reason is Reason.INVITATION_INVALID:
+                    self._enrolments.forget_key()
+                raise
             if of is None:
                 of = self._added(enrolment.identity)
             else:
@@ -207,6 +216,7 @@ class Several:
             if len(self._all()) == 1:
                 of.connection.check()
             name = of.name
+            self._enrolments.forget_key()
             await of.leave()
             self._daemon.forget(of)
             try:
