@@ -7,12 +7,24 @@ import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+# Bytes: more than a bundle's certificates and keys.
+_ROOM = 1 << 16
+
 
 def write(path: Path, data: bytes) -> None:
     """Replaces the file."""
     fresh = _fresh(path, data)
     fresh.replace(path)
     sync_directory(path.parent)
+
+
+def check_writable(directory: Path) -> None:
+    """Whether files can be made there, before something is made that is shown once; makes the directory.
+
+    Raises OSError.
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _fresh(directory / "room", b"\0" * _ROOM).unlink()
 
 
 def write_all(directory: Path, files: Mapping[str, bytes]) -> None:
@@ -38,10 +50,15 @@ def read_or_make(path: Path, make: Callable[[], bytes]) -> bytes:
 
 def _fresh(path: Path, data: bytes) -> Path:
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        # On a full disk what is half written would stay.
+        fresh.unlink(missing_ok=True)
+        raise
     return fresh
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime
+import os
+import subprocess
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from culvert_db.embedded import EmbeddedPostgres
 from culvert_service.config import ConfigurationError
-from culvert_service.operation import administration
+from culvert_service.operation import administration, commands
 from culvert_service.operation.commands import doctor
 from culvert_service.operation.rest_client import CallRefusedError
 from sqlalchemy import text
@@ -38,6 +41,30 @@ async def findings(world: World, capsys: pytest.CaptureFixture[str], *, well: bo
     capsys.readouterr()
     assert await doctor(world.settings) == well
     return [line for line in capsys.readouterr().out.splitlines() if not line.endswith(" ok")]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Generator[Path]:
+    if os.geteuid() != 0:
+        pytest.skip("only root mounts a disk")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "culvert-test", str(disk)], check=True)
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+async def test_no_key_is_made_that_cannot_be_kept(world: World, tmp_path: Path, small_disk: Path) -> None:
+    await world.add_gateway("gw-berlin", free_port())
+    (tmp_path / "file").write_text("")
+    for target in (tmp_path / "file" / "bundle", small_disk / "bundle"):
+        with pytest.raises(OSError, match=r"Not a directory|No space left"):
+            await administration.write_bundle(world.settings, "gw-berlin", target)
+        with pytest.raises(OSError, match=r"Not a directory|No space left"):
+            await commands.issue_reader(world.settings, target)
+    assert list((small_disk / "bundle").iterdir()) == []
+    for action in ("gateway.bundle", "gateway.reader"):
+        assert await world.rest("GET", f"/audit?action={action}") == [], action
 
 
 async def test_a_first_set_up(world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

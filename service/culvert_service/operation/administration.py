@@ -75,7 +75,8 @@ async def add_gateway(settings: Settings, description: Path) -> None:
 
 
 async def write_bundle(settings: Settings, name: str, directory: Path) -> None:
-    """Files as sluice takes them, mode 0600."""
+    """Files as sluice takes them, mode 0600. Raises OSError before a bundle is made that could not be kept."""
+    private_files.check_writable(directory)
     bundle = await call(settings, "POST", f"{_gateway(name)}/bundle")
     private_files.write_all(
         directory,

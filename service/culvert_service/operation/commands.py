@@ -72,6 +72,7 @@ async def rotate_gateway_ca(settings: Settings) -> None:
 
 
 async def issue_reader(settings: Settings, directory: Path) -> None:
+    private_files.check_writable(directory)
     async with controller.reading(settings) as sessions, sessions.begin() as session:
         audit.tell(session, Line("gateway.reader", "ca/infrastructure"))
     ca = Authority.load(settings.state_dir, "infrastructure")
