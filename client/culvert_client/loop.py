@@ -29,10 +29,12 @@ from culvert_client.core.client_events import (
     Apply,
     Desired,
     Event,
+    Fail,
     Measured,
     NameSeen,
     PacketTrapped,
     QueryHeld,
+    Reply,
     SaWorn,
     Stopping,
     Woke,
@@ -226,8 +228,8 @@ class Daemon:
 
     # ── what they share ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def settle_query(self, query: int, error: CulvertError | None) -> None:
-        self.resolver.settle(query, error)
+    def settle_query(self, settled: Reply | Fail) -> None:
+        self.resolver.settle(settled)
 
     def wish(self, organisation: Organisation, apply: Apply) -> None:
         self._wishes.put_nowait((organisation, apply))

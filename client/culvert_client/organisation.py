@@ -86,7 +86,7 @@ class Host(Protocol):
     upstream: Upstream
     log: Log
 
-    def settle_query(self, query: int, error: CulvertError | None) -> None: ...
+    def settle_query(self, settled: Reply | Fail) -> None: ...
     def wish(self, organisation: Organisation, apply: Apply) -> None: ...
     def others(self, organisation: Organisation) -> Sequence[Organisation]: ...
     def claims_changed(self, organisation: Organisation) -> None: ...
@@ -188,11 +188,11 @@ class Organisation:
         match command:
             case AskTxt(fqdn):
                 self._tasks.start(self._ask_txt(fqdn))
-            case Reply(query):
-                self._host.settle_query(query, None)
-            case Fail(query, _, error):
+            case Reply():
+                self._host.settle_query(command)
+            case Fail(error=error):
                 log.info("refused: %s", error)
-                self._host.settle_query(query, error)
+                self._host.settle_query(command)
             case Call():
                 self._tasks.start(self._end(self._begin(command)))
             case Apply():
@@ -264,7 +264,7 @@ class Organisation:
         self.post(PauseEnded())
 
     async def _ask_txt(self, fqdn: str) -> None:
-        self.post(TxtAnswered(fqdn, await self._host.upstream.needs_tunnel(fqdn)))
+        self.post(TxtAnswered(fqdn, await self._host.upstream.expected_mark(fqdn)))
 
     # ── controller ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -25,7 +25,7 @@ CODE = "123456"
 
 
 class Controller(agent_pb2_grpc.AgentServiceServicer):
-    """One device, one gateway. `refusal` is what every OpenTunnel ends with, while it is set."""
+    """One device, one gateway. `refusal` is what every OpenTunnel ends with, while it is set; `refusals` those of names."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -38,8 +38,12 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
             resources=[agent_pb2.Resource(name="wiki", fqdn="wiki.corp.example", addresses=["10.20.0.10"])],
         )
         self.refusal: CulvertError | None = None
+        self.refusals: dict[str, CulvertError] = {}
         self.prefixes = ["10.20.0.10/32"]
+        # Of names that have others.
+        self.prefixes_of: dict[str, list[str]] = {}
         self.inner_address, self.outer_address = "10.99.0.2", "198.51.100.2"
+        self.inner_address6 = ""
         self.first_spi = 1000
         self.recovery_codes = ["abcd-efgh-ijkl-mn23", "abcd-efgh-ijkl-mn24"]
         self.renewal: Callable[[str], Awaitable[agent_pb2.RenewCertificateResponse]] = _refuses_renewal
@@ -87,12 +91,14 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
     async def OpenTunnel(
         self, request: agent_pb2.OpenTunnelRequest, _: Context
     ) -> agent_pb2.OpenTunnelResponse:
-        self.calls.append(f"open {request.fqdn}")
+        self.calls.append(f"open {request.fqdn}" + (f" for {request.asked}" if request.asked else ""))
         self.distances = {it.name: it.rtt_us for it in request.distances}
         if self.refusal is not None:
             raise self.refusal
         if not self.profile.code_valid_until:
             raise CulvertError(Reason.CODE_NEEDED)
+        if request.fqdn in self.refusals:
+            raise self.refusals[request.fqdn]
         self._opened += 1
         tunnel_id = f"t{self._opened}"
         self.open[tunnel_id] = 1
@@ -103,7 +109,8 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
                 fqdn=request.fqdn,
                 gateway=self.profile.gateways[0],
                 inner_address=self.inner_address,
-                remote_prefixes=self.prefixes,
+                inner_address6=self.inner_address6,
+                remote_prefixes=self.prefixes_of.get(request.fqdn, self.prefixes),
                 outer_address=self.outer_address,
                 outer_port=4500,
                 inner_mtu=1438,

@@ -108,8 +108,7 @@ async def running(
         dns_mode=dns_mode,
         state_dir=directory / "state",
         socket=directory / "run" / "culvertd.sock",
-        dns_listen=Endpoint("127.0.0.1", free_port()),
-        **others,
+        **{"dns_listen": Endpoint("127.0.0.1", free_port())} | others,
     )
     datapath = RememberingDatapath()
     daemon = Daemon(settings, Enrolments(settings.state_dir), datapath)

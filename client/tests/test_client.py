@@ -375,7 +375,7 @@ def test_a_click_has_every_step_in_its_order_and_place() -> None:
     world.now = 10.0
     world.post(QueryHeld(1, WIKI))
     world.now = 10.001
-    world.post(TxtAnswered(WIKI, says_yes=True))
+    world.post(TxtAnswered(WIKI, marked=WIKI))
     [call] = world.take(Call)
     opened = on.TunnelOpened(
         call.command.call, tunnel(), pair(), asked_at=10.0, decided=0.002, programmed=0.006

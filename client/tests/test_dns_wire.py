@@ -16,7 +16,7 @@ import dns.rdataclass
 import dns.rdatatype
 import dns.rrset
 import pytest
-from culvert_client.core import dns_wire
+from culvert_client.core import dns_answer, dns_wire
 from culvert_client.core.dns_wire import Kind, Question
 from culvert_proto import CulvertError, Reason
 from hypothesis import example, given
@@ -101,14 +101,14 @@ def test_addresses_beside_an_answer_are_removed_and_the_rest_is_kept() -> None:
         (message.additional, "x.corp.example", "TXT", "x"),
     ):
         section.append(dns.rrset.from_text(dns.name.from_text(owner), 60, "IN", kind, text))
-    wire = dns_wire.detached(message.to_wire())
+    wire = dns_answer.detached(message.to_wire())
     assert wire is not None
     left = dns.message.from_wire(wire)
     assert (left.id, left.edns, left.answer, left.authority) == (7, 0, message.answer, message.authority)
     assert [it.rdtype for it in left.additional] == [dns.rdatatype.TXT]
     plain = answer(WIKI, "MX", (WIKI, "MX", "10 mail.corp.example."))
-    assert dns_wire.detached(plain) == plain
-    assert dns_wire.detached(plain[:-3]) is None
+    assert dns_answer.detached(plain) == plain
+    assert dns_answer.detached(plain[:-3]) is None
 
 
 def test_only_the_answer_to_the_very_query_is_believed() -> None:
@@ -134,7 +134,7 @@ def test_only_the_answer_to_the_very_query_is_believed() -> None:
     ],
 )
 def test_txt_says_yes_for_the_name_itself(wire: bytes, says_yes: bool) -> None:
-    assert dns_wire.txt_says_yes(wire) is says_yes
+    assert dns_wire.marked_in(wire) == (WIKI if says_yes else None)
 
 
 def test_a_refusal_says_why_to_those_who_understand_it() -> None:
@@ -162,8 +162,8 @@ def test_a_long_answer_is_cut_to_the_records_that_fit_a_small_buffer() -> None:
 def test_no_bytes_break_a_reader(wire: bytes) -> None:
     question = dns_wire.classify(wire, PROFILE)
     dns_wire.addresses_in(wire)
-    dns_wire.detached(wire)
-    dns_wire.txt_says_yes(wire)
+    dns_answer.detached(wire)
+    dns_wire.marked_in(wire)
     dns_wire.answers(wire, query(WIKI), 7)
     if question.kind is not Kind.DROP:
         assert dns_wire.refusal(wire, dns.rcode.SERVFAIL, ERROR)[:2] == wire[:2]
@@ -192,4 +192,4 @@ def test_no_flipped_byte_in_an_answer_hides_an_address_or_breaks_a_reader(data: 
     for position in data.draw(st.lists(st.integers(0, len(wire) - 1), max_size=6)):
         wire[position] = data.draw(st.integers(0, 255))
     assert (dns_wire.addresses_in(bytes(wire)) or set()) >= _read_by_dnspython(bytes(wire))
-    dns_wire.txt_says_yes(bytes(wire))
+    dns_wire.marked_in(bytes(wire))

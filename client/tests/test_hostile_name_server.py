@@ -103,7 +103,8 @@ async def daemon_behind(lab: Lab, lie: Lie, name: str) -> AsyncGenerator[Running
 async def test_a_foreign_name_does_not_lead_into_the_intranet(tmp_path: Path, kind: str, lie: Lie) -> None:
     async with daemon_behind(Lab(tmp_path), lie, EVIL) as daemon:
         answer = await daemon.ask(EVIL, kind)
-        assert answer.rcode() == dns.rcode.SERVFAIL
+        assert answer.rcode() == dns.rcode.NOERROR
+        assert given(answer) <= {"203.0.113.5"}
         assert "is no name of the intranet" in why(answer)
         assert [it.code for it in answer.extended_errors()] == [dns.edns.EDECode.BLOCKED]
         assert given(await daemon.ask("www.example.org")) == {"203.0.113.80"}
@@ -115,7 +116,7 @@ async def test_no_type_leads_a_known_name_past_its_tunnel(tmp_path: Path, kind: 
     lie = records((WIKI, shown, "1 . ipv4hint=203.0.113.66"))
     async with daemon_behind(Lab(tmp_path), lie, WIKI) as daemon:
         answer = await daemon.ask(WIKI, kind)
-        assert answer.rcode() == dns.rcode.SERVFAIL
+        assert (answer.rcode(), given(answer)) == (dns.rcode.NOERROR, set())
         assert "203.0.113.66" in why(answer)
 
 
@@ -137,7 +138,7 @@ async def test_a_service_names_its_hosts_and_not_their_addresses(
 
 
 @pytest.mark.parametrize("name", [WIKI, EVIL])
-@pytest.mark.parametrize("lie", [loops, cut, promises, drowns])
+@pytest.mark.parametrize("lie", [loops, cut, promises])
 async def test_nonsense_is_refused_and_names_go_on(tmp_path: Path, lie: Lie, name: str) -> None:
     async with daemon_behind(Lab(tmp_path), lie, name) as daemon:
         answer = await daemon.ask(name)
@@ -147,19 +148,27 @@ async def test_nonsense_is_refused_and_names_go_on(tmp_path: Path, lie: Lie, nam
         assert given(await daemon.ask("www.example.org")) == {"203.0.113.80"}
 
 
+@pytest.mark.parametrize(("name", "left"), [(WIKI, {"10.20.0.10"}), (EVIL, {"203.0.113.66"})])
+async def test_of_very_many_addresses_the_right_ones_are_given(
+    tmp_path: Path, name: str, left: set[str]
+) -> None:
+    async with daemon_behind(Lab(tmp_path), drowns, name) as daemon:
+        assert given(await daemon.ask(name)) == left
+
+
 async def test_names_that_lead_to_each_other_end(tmp_path: Path) -> None:
     circle = records((WIKI, "CNAME", "a.corp.example."), ("a.corp.example", "CNAME", f"{WIKI}."))
     async with daemon_behind(Lab(tmp_path), circle, WIKI) as daemon:
         assert given(await daemon.ask(WIKI)) == set()
 
 
-async def test_a_lie_about_a_known_name_is_refused_and_its_tunnel_carries_no_more_for_it(
+async def test_a_lie_about_a_known_name_is_left_out_and_its_tunnel_carries_no_more_for_it(
     tmp_path: Path,
 ) -> None:
     lie = records((WIKI, "A", "203.0.113.66"))
     async with daemon_behind(Lab(tmp_path), lie, WIKI) as daemon:
         answer = await daemon.ask(WIKI)
-        assert answer.rcode() == dns.rcode.SERVFAIL
+        assert (answer.rcode(), given(answer)) == (dns.rcode.NOERROR, set())
         assert "203.0.113.66" in why(answer)
         for sas in daemon.datapath.applied[-1].tunnels:
             assert [str(it) for it in sas.tunnel.remote_prefixes] == ["10.20.0.10/32"]

@@ -9,7 +9,6 @@ from collections.abc import AsyncGenerator, Generator
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 
-import dns.rcode
 import pytest
 from culvert_client.core.client_events import PacketTrapped
 from culvert_proto import CulvertError, Reason, agent_pb2, local_pb2
@@ -146,7 +145,7 @@ async def test_names_of_both_open_at_once_and_one_goes_on_without_the_other(two:
                 (BETA, two.beta.name),
                 (WIKI, two.acme.name),
             ]
-            assert (await daemon.ask("trap.beta.example")).rcode() == dns.rcode.SERVFAIL
+            assert given(await daemon.ask("trap.beta.example")) == set()
             both_call_it_so = await refused(daemon.local.OpenTunnel(local_pb2.OpenTunnelRequest(name="wiki")))
             assert both_call_it_so.reason is Reason.ORGANISATION_UNCLEAR
         lost = await daemon.until(lambda it: two.beta.of(it).state == GONE)

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from ipaddress import ip_address
 
 import pytest
 from culvert_client.core import tunnel_events as on
 from culvert_client.core.client_events import (
+    AnswerSeen,
     AskTxt,
     Call,
     CallEnded,
+    NameSeen,
+    PacketTrapped,
+    PauseAsked,
     QueryHeld,
+    Reply,
     Ticked,
     TxtAnswered,
     UpstreamAnswered,
 )
+from culvert_client.core.profile import Resource
 from culvert_proto import CulvertError, Reason
 
-from .granted import WIKI, WIKI_ADDRESS, pair, tunnel
+from .granted import PROFILE, WIKI, WIKI_ADDRESS, pair, tunnel
 from .world import World
 
 NO_POLICY = CulvertError(Reason.NO_POLICY, user="alice", name="wiki", owner="bob")
@@ -59,7 +66,7 @@ def test_a_browsers_three_queries_open_one_tunnel_and_ask_txt_once() -> None:
 def test_a_stripped_txt_does_not_lead_to_cleartext() -> None:
     world = World()
     world.ask(1, WIKI_ADDRESS)
-    world.post(TxtAnswered(WIKI, says_yes=False))
+    world.post(TxtAnswered(WIKI, marked=""))
     assert world.verdicts() == {}
     world.refuse(NO_POLICY)
     assert world.verdicts() == {1: Reason.NO_POLICY}
@@ -69,7 +76,7 @@ def test_txt_adds_a_name_that_the_profile_does_not_know_yet() -> None:
     world = World()
     world.post(QueryHeld(1, "new.corp.example"))
     assert world.take(Call) == []
-    world.post(TxtAnswered("new.corp.example", says_yes=True))
+    world.post(TxtAnswered("new.corp.example", marked="new.corp.example"))
     world.open("new.corp.example")
     world.post(UpstreamAnswered(1, frozenset({WIKI_ADDRESS})))
     assert world.verdicts() == {1: None}
@@ -79,7 +86,7 @@ def test_a_public_name_inside_the_zone_is_released_without_a_tunnel() -> None:
     world = World()
     world.ask(1, ip_address("192.0.2.80"), fqdn="www.corp.example")
     assert world.verdicts() == {}
-    world.post(TxtAnswered("www.corp.example", says_yes=False))
+    world.post(TxtAnswered("www.corp.example", marked=""))
     assert world.verdicts() == {1: None}
     assert world.take(Call) == []
     assert world.status().clicks == []
@@ -88,19 +95,34 @@ def test_a_public_name_inside_the_zone_is_released_without_a_tunnel() -> None:
 def test_an_unknown_name_with_a_protected_address_is_never_released_without_a_tunnel() -> None:
     world = World()
     world.ask(1, ip_address("10.20.9.9"), fqdn="x.corp.example")
-    world.post(TxtAnswered("x.corp.example", says_yes=False))
+    world.post(TxtAnswered("x.corp.example", marked=""))
     assert world.verdicts() == {}
     world.refuse(CulvertError(Reason.NAME_UNKNOWN, name="x"), fqdn="x.corp.example")
     assert world.verdicts() == {1: Reason.NAME_UNKNOWN}
 
 
 @pytest.mark.parametrize("hostile", ["203.0.113.66", "10.20.0.99", "2001:db8::1"])
-def test_an_address_that_the_tunnel_does_not_carry_is_refused(hostile: str) -> None:
+@pytest.mark.parametrize("beside", [True, False])
+def test_an_address_that_the_tunnel_does_not_carry_is_left_out(hostile: str, *, beside: bool) -> None:
     world = World()
-    world.ask(1, WIKI_ADDRESS, ip_address(hostile))
+    world.ask(1, *([WIKI_ADDRESS] if beside else []), ip_address(hostile))
     world.open()
-    assert world.verdicts() == {1: Reason.NO_POLICY}
-    assert hostile in world.status().last_error.message
+    [reply] = world.take(Reply)
+    assert reply.without == {ip_address(hostile)}
+    assert reply.error is not None
+    assert reply.error.reason is Reason.NO_POLICY
+    assert hostile in reply.error.message
+
+
+def test_an_address_of_a_family_that_the_tunnel_carries_is_a_fault_to_show_and_one_of_the_other_is_not() -> (
+    None
+):
+    world = World()
+    world.ask(1, ip_address("2001:db8::1"))
+    world.open()
+    assert not world.status().HasField("last_error")
+    world.ask(2, ip_address("10.20.0.99"))
+    assert "10.20.0.99" in world.status().last_error.message
 
 
 def test_an_answer_is_held_for_two_seconds_at_most() -> None:
@@ -136,3 +158,94 @@ def test_keys_that_the_datapath_refuses_release_nothing() -> None:
     assert world.verdicts() == {1: Reason.DATAPATH_FAILED}
     [close] = world.take(Call)
     assert isinstance(close.command, on.CloseTunnel)
+
+
+# ── names that stand for others ─────────────────────────────────────────────────────────────────────────────────────────
+
+ALIAS, GIT, GIT_ADDRESS = "alias.corp.example", "git.corp.example", ip_address("10.20.0.11")
+WITH_GIT = replace(PROFILE, resources=(*PROFILE.resources, Resource("git", GIT, ("10.20.0.11",))))
+
+
+def test_an_alias_of_a_known_name_with_an_address_outside_of_its_tunnel_gives_no_address() -> None:
+    world = World()
+    world.post(QueryHeld(1, ALIAS))
+    world.post(TxtAnswered(ALIAS, marked=""))
+    world.post(UpstreamAnswered(1, frozenset({ip_address("203.0.113.66")}), (WIKI, "evil.example.org")))
+    world.open()
+    [reply] = world.take(Reply)
+    assert reply.without == {ip_address("203.0.113.66")}
+
+
+def test_while_paused_an_alias_of_a_known_name_leads_to_no_address_outside_of_what_is_protected() -> None:
+    world = World()
+    world.post(PauseAsked(1 << 40))
+    world.post(QueryHeld(1, ALIAS))
+    world.post(UpstreamAnswered(1, frozenset({ip_address("203.0.113.66")}), (WIKI,)))
+    assert world.verdicts() == {1: Reason.PAUSED}
+
+
+def test_a_name_whose_own_tunnel_carries_the_answer_needs_no_other_one() -> None:
+    world = World(WITH_GIT)
+    world.post(QueryHeld(1, WIKI))
+    world.post(UpstreamAnswered(1, frozenset({WIKI_ADDRESS}), (GIT,)))
+    world.open()
+    assert world.verdicts() == {1: None}
+    assert world.take(Call) == []
+
+
+def test_an_answer_demands_two_tunnels_at_most_however_many_known_names_it_goes_through() -> None:
+    names = [f"n{number}.corp.example" for number in range(20)]
+    resources = tuple(Resource(name, name, ()) for name in names)
+    world = World(replace(PROFILE, resources=(*PROFILE.resources, *resources)))
+    world.post(QueryHeld(1, WIKI))
+    world.post(UpstreamAnswered(1, frozenset({GIT_ADDRESS}), tuple(names)))
+    [first] = world.take(Call)
+    world.post(CallEnded(WIKI, on.TunnelOpened(first.command.call, tunnel(), pair())))
+    world.settle_datapath()
+    [second] = world.take(Call)
+    assert (first.fqdn, second.fqdn, second.asked) == (WIKI, names[-1], WIKI)
+    world.post(CallEnded(names[-1], on.Failed(second.command.call, NO_POLICY)))
+    assert world.verdicts() == {1: Reason.NO_POLICY}
+    assert world.take(Call) == []
+
+
+def test_a_name_that_is_refused_itself_is_given_when_the_name_that_it_stands_for_is_permitted() -> None:
+    world = World(WITH_GIT)
+    world.post(QueryHeld(1, WIKI))
+    world.refuse(NO_POLICY)
+    world.post(UpstreamAnswered(1, frozenset({GIT_ADDRESS}), (GIT,)))
+    [call] = world.take(Call)
+    git = tunnel("t2", GIT, prefix="10.20.0.11/32")
+    world.post(CallEnded(GIT, on.TunnelOpened(call.command.call, git, pair())))
+    world.settle_datapath()
+    assert world.verdicts() == {1: None}
+
+
+def test_a_mark_at_a_name_outside_of_the_zones_demands_nothing() -> None:
+    world = World()
+    world.post(QueryHeld(1, ALIAS))
+    world.post(TxtAnswered(ALIAS, marked="evil.example.org"))
+    world.post(UpstreamAnswered(1, frozenset({ip_address("203.0.113.66")}), ("evil.example.org",)))
+    assert world.take(Call) == []
+    assert world.verdicts() == {1: None}
+
+
+def test_a_name_seen_on_its_way_and_a_packet_open_the_tunnel_of_the_name_that_is_reached() -> None:
+    world = World()
+    world.post(NameSeen(ALIAS))
+    world.post(TxtAnswered(ALIAS, marked=WIKI))
+    assert [(it.fqdn, it.asked) for it in world.take(Call)] == [(WIKI, ALIAS)]
+    world = World(replace(PROFILE, resources=(Resource("wiki", WIKI, ()),)))
+    world.post(AnswerSeen(ALIAS, frozenset({WIKI_ADDRESS}), (WIKI,)))
+    world.post(PacketTrapped(WIKI_ADDRESS))
+    assert [it.fqdn for it in world.take(Call)] == [WIKI]
+
+
+def test_names_without_an_address_leave_nothing_behind() -> None:
+    world = World()
+    for number in range(100):
+        name = f"absent{number}.corp.example"
+        world.ask(number, fqdn=name)
+        world.post(TxtAnswered(name, marked=""))
+    assert len(world.verdicts()) == 100
+    assert not world.client.clicks._running  # pyright: ignore[reportPrivateUsage]

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import random
-import shutil
 import socket
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from culvert_client.stub import listener
 from culvert_client.stub.socket_owner import SocketOwner
 from culvert_client.stub.upstream import Upstream
 
+from .bind import serving_zones
 from .name_server import Answer, Records, from_records, name_server, respond, truncated
 from .running import free_port, running
 
@@ -180,16 +180,16 @@ async def test_txt_that_nobody_answers_is_waited_for_once() -> None:
     async with name_server(answer) as (endpoint, _):
         upstream = Upstream(endpoint)
         # Silence about everything is not remembered.
-        assert not await upstream.needs_tunnel(WIKI)
+        assert not await upstream.expected_mark(WIKI)
         assert kinds == ["TXT"] * 2
         for _ in range(5):
-            txt = asyncio.create_task(upstream.needs_tunnel(WIKI))
+            txt = asyncio.create_task(upstream.expected_mark(WIKI))
             await asyncio.sleep(0)
             assert addresses(await upstream.exchange(QUERY)) == {"10.20.0.10"}
             await txt
         assert kinds.count("TXT") == 4
         upstream.moved()
-        assert not await upstream.needs_tunnel(WIKI)
+        assert not await upstream.expected_mark(WIKI)
         assert kinds.count("TXT") == 6
 
 
@@ -314,10 +314,7 @@ def test_the_kernel_tells_the_uid_of_the_socket_that_asks(
     assert owner.uid_of(family, kind, *ends) is None
 
 
-ZONE = f"""$TTL 60
-@ SOA ns hostmaster 1 3600 600 86400 60
-@ NS ns
-ns A 127.0.0.1
+ZONE = f"""
 wiki A 10.20.0.10
 wiki TXT "ipsec-tunneling:yes"
 www A 203.0.113.80
@@ -327,41 +324,16 @@ big TXT {" ".join(f'"{number:0200}"' for number in range(12))}
 
 @pytest.fixture
 def bind(tmp_path: Path) -> Generator[Endpoint]:
-    named = shutil.which("named")
-    assert named is not None, "BIND 9 is not installed: run make setup-test"
-    port = free_port()
-    (tmp_path / "zone").write_text(ZONE)
-    (tmp_path / "named.conf").write_text(f"""
-        options {{ directory "{tmp_path}"; pid-file none; session-keyfile none; recursion no; dnssec-validation no;
-                   listen-on port {port} {{ 127.0.0.1; }}; listen-on-v6 {{ none; }}; }};
-        controls {{ }};
-        zone "corp.example" {{ type primary; file "zone"; }};
-    """)
-    with subprocess.Popen([named, "-g", "-c", tmp_path / "named.conf"], stderr=subprocess.DEVNULL) as process:
-        try:
-            # It listens before it has read its zones.
-            while not _serves(port):
-                assert process.poll() is None
-                time.sleep(0.1)
-            yield Endpoint("127.0.0.1", port)
-        finally:
-            process.terminate()
-
-
-def _serves(port: int) -> bool:
-    query = dns.message.make_query("corp.example", "SOA")
-    try:
-        return bool(dns.query.udp(query, "127.0.0.1", timeout=1, port=port).answer)
-    except (dns.exception.DNSException, OSError):
-        return False
+    with serving_zones(tmp_path, {"corp.example": ZONE}) as endpoint:
+        yield endpoint
 
 
 @pytest.mark.slow
 async def test_bind_is_asked_and_its_answers_pass_untouched(bind: Endpoint, tmp_path: Path) -> None:
     upstream = Upstream(bind)
-    assert await upstream.says_tunnel(WIKI)
-    assert not await upstream.says_tunnel("www.corp.example")
-    assert not await upstream.says_tunnel("absent.corp.example")
+    assert await upstream.mark(WIKI) == WIKI
+    assert not await upstream.mark("www.corp.example")
+    assert not await upstream.mark("absent.corp.example")
     async with running(tmp_path, bind) as daemon:
         listen = daemon.settings.dns_listen
         for name, kind in (

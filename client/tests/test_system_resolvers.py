@@ -8,6 +8,7 @@ A name that resolves on the first way resolves on the second one.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -38,14 +39,18 @@ TABLE = {
     "nxdomain good good": False,
 }
 
+# The addresses of a name, of IPv4 or, with "any" behind it, of both families.
 ASKER = """
 #include <netdb.h>
 #include <stdio.h>
-int main(int count, char **names) {
-    struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found;
-    int failed = getaddrinfo(names[1], 0, &hints, &found), addresses = 0;
-    for (; !failed && found; found = found->ai_next) addresses++;
-    printf("%d\\n", addresses);
+int main(int count, char **words) {
+    struct addrinfo hints = {.ai_family = count > 2 ? AF_UNSPEC : AF_INET, .ai_socktype = SOCK_STREAM}, *found;
+    char text[64];
+    int failed = getaddrinfo(words[1], 0, &hints, &found);
+    for (; !failed && found; found = found->ai_next) {
+        getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof text, 0, 0, NI_NUMERICHOST);
+        puts(text);
+    }
     return 0;
 }
 """
@@ -123,7 +128,7 @@ async def ask(asker, servers):
     with open(resolv_conf, "w") as file:
         file.write("".join(f"nameserver {it}\\n" for it in servers) + "options timeout:2 attempts:1\\n")
     process = await asyncio.create_subprocess_exec(asker, "www.example.org", stdout=subprocess.PIPE)
-    return int((await process.communicate())[0])
+    return len((await process.communicate())[0].split())
 
 async def main():
     for line in sys.stdin:
@@ -135,18 +140,24 @@ asyncio.run(main())
 """
 
 
-def test_names_that_resolve_without_the_stub_resolve_through_it(tmp_path: Path) -> None:
+@pytest.fixture
+def askers(tmp_path: Path) -> list[Path]:
+    """A program for each library, named as the library."""
     compilers = {
         name: path for name, it in (("glibc", "cc"), ("musl", "musl-gcc")) if (path := shutil.which(it))
     }
     if len(compilers) < 2:
         pytest.skip("needs a C compiler for each library (packages gcc, musl-tools)")
-    source, resolv_conf = tmp_path / "asker.c", tmp_path / "resolv.conf"
+    source = tmp_path / "asker.c"
     source.write_text(ASKER)
-    resolv_conf.touch()
     for name, compiler in compilers.items():
         subprocess.run([compiler, source, "-o", tmp_path / name], check=True)
-    askers = [tmp_path / name for name in compilers]
+    return [tmp_path / name for name in compilers]
+
+
+def test_names_that_resolve_without_the_stub_resolve_through_it(tmp_path: Path, askers: list[Path]) -> None:
+    resolv_conf = tmp_path / "resolv.conf"
+    resolv_conf.touch()
     ended = subprocess.run(
         ["unshare", "--net", "--mount", sys.executable, "-c", SITE, resolv_conf, *askers],
         input="".join(f"{it}\n" for it in TABLE),
@@ -160,10 +171,87 @@ def test_names_that_resolve_without_the_stub_resolve_through_it(tmp_path: Path) 
         zip(TABLE, ([int(it) for it in row.split()] for row in ended.stdout.splitlines()), strict=True)
     )
     for behaviours, resolves in TABLE.items():
-        for library, alone, through in zip(
-            compilers, rows[behaviours][::2], rows[behaviours][1::2], strict=True
-        ):
-            assert (through > 0) == resolves, (behaviours, library, rows[behaviours])
+        for asker, alone, through in zip(askers, rows[behaviours][::2], rows[behaviours][1::2], strict=True):
+            assert (through > 0) == resolves, (behaviours, asker.name, rows[behaviours])
             # musl asks every server at once, and so may take the second one's word.
             if behaviours != "nxdomain good good":
-                assert not alone or through, (behaviours, library, rows[behaviours])
+                assert not alone or through, (behaviours, asker.name, rows[behaviours])
+
+
+# ── one family without the other ────────────────────────────────────────────────────────────────────────────────────────
+
+V4, V6 = "10.20.0.10", "2001:db8:20::10"
+# What the tunnel carries, what the zone has, and what programs get.
+FAMILIES = [
+    ([V4], [V4, V6], [V4]),
+    ([V6], [V4, V6], [V6]),
+    ([V4, V6], [V4, V6], [V4, V6]),
+    ([V4, V6], ["10.20.0.99", V6], [V6]),
+    ([V4], [V4, "10.20.0.99"], [V4]),
+    # The resource has no record of its own: the name is another one's alias.
+    ([V4], ["wiki2", V4, V6], [V4]),
+]
+
+ONE_NAME = """
+import asyncio, json, subprocess, sys
+from ipaddress import ip_network
+from pathlib import Path
+from client.tests.bind import serving_zones
+from client.tests.controller import CODE
+from client.tests.running import running
+from client.tests.test_daemon import Lab, given
+from culvert_client.config import Endpoint
+from culvert_proto import local_pb2
+
+directory, carried, zone, *askers = sys.argv[1:]
+subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+(Path(directory) / "resolv.conf").write_text("nameserver 127.0.0.1\\noptions timeout:2 attempts:1\\n")
+subprocess.run(["mount", "--bind", Path(directory) / "resolv.conf", "/etc/resolv.conf"], check=True)
+
+async def main():
+    lab = Lab(Path(directory))
+    lab.controller.prefixes = [str(ip_network(it)) for it in json.loads(carried)]
+    lab.controller.inner_address6 = "2001:db8:99::2"
+    lab.controller.profile.protected_prefixes.append("2001:db8:20::/48")
+    with serving_zones(Path(directory), {"corp.example": zone}) as bind:
+        async with lab.serving(), running(lab.directory, bind, dns_listen=Endpoint("127.0.0.1", 53)) as daemon:
+            await lab.enroll(daemon)
+            await daemon.local.SubmitCode(local_pb2.SubmitCodeRequest(code=CODE))
+            found = []
+            for asker in askers:
+                process = await asyncio.create_subprocess_exec(
+                    asker, "wiki.corp.example", "any", stdout=subprocess.PIPE)
+                found.append((await process.communicate())[0].decode().split())
+            hints = await daemon.ask("wiki.corp.example", "HTTPS")
+            print(json.dumps([*found, sorted(given(hints))]))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(("carried", "zone", "given"), FAMILIES)
+def test_what_the_tunnel_carries_of_a_name_is_given_whatever_else_the_zone_has(
+    tmp_path: Path, askers: list[Path], carried: list[str], zone: list[str], given: list[str]
+) -> None:
+    *alias, owner = ["wiki", "wiki2"] if "wiki2" in zone else ["wiki"]
+    addresses = [it for it in zone if it != "wiki2"]
+    records = [f"{it} CNAME {owner}" for it in alias]
+    records += [f"{owner} {'AAAA' if ':' in it else 'A'} {it}" for it in addresses]
+    hints = {kind: ",".join(it for it in addresses if (":" in it) == (kind == 6)) for kind in (4, 6)}
+    records.append(
+        f"{owner} HTTPS 1 . " + " ".join(f"ipv{kind}hint={texts}" for kind, texts in hints.items() if texts)
+    )
+    words = [tmp_path, json.dumps(carried), "".join(f"{it}\n" for it in records), *askers]
+    ended = subprocess.run(
+        ["unshare", "--net", "--mount", sys.executable, "-c", ONE_NAME, *words],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert ended.returncode == 0, ended.stderr
+    *found, hinted = json.loads(ended.stdout)
+    for asker, addresses in zip(askers, found, strict=True):
+        assert sorted(addresses) == sorted(given), asker.name
+    assert hinted == sorted(given)

@@ -91,13 +91,13 @@ def test_a_seen_name_that_the_profile_does_not_know_is_looked_up() -> None:
     for name in ("new.corp.example", "new.corp.example", "www.example.org"):
         world.post(NameSeen(name))
     assert [it.fqdn for it in world.take(AskTxt)] == ["new.corp.example"]
-    world.post(TxtAnswered("www.example.org", says_yes=True))
+    world.post(TxtAnswered("www.example.org", marked="www.example.org"))
     assert world.take(Call) == []
-    world.post(TxtAnswered("new.corp.example", says_yes=True))
+    world.post(TxtAnswered("new.corp.example", marked="new.corp.example"))
     world.open("new.corp.example")
     world.now = 60.0
     world.post(NameSeen("plain.corp.example"))
-    world.post(TxtAnswered("plain.corp.example", says_yes=False))
+    world.post(TxtAnswered("plain.corp.example", marked=""))
     assert world.take(Call) == []
 
 

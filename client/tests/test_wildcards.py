@@ -14,11 +14,11 @@ from culvert_client.core.client_events import (
     CloseAsked,
     OpenAsked,
     ProfileReceived,
+    Reply,
     Settle,
     TxtAnswered,
 )
 from culvert_client.core.profile import Resource
-from culvert_proto import Reason
 
 from .granted import PROFILE, pair, tunnel
 from .world import World
@@ -48,7 +48,7 @@ def test_many_names_share_one_tunnel_and_each_answer_is_checked() -> None:
     world.ask(3, THERE, fqdn="c.dev.corp.example")
     world.ask(4, ELSEWHERE, fqdn="d.dev.corp.example")
     assert world.take(Call) == []
-    assert world.verdicts() == {3: None, 4: Reason.NO_POLICY}
+    assert {it.query: it.without for it in world.take(Reply)} == {3: frozenset(), 4: {ELSEWHERE}}
     assert [it.fqdn for it in world.status().tunnels] == ["*.dev.corp.example"]
     assert [next(step.name for step in click.steps) for click in world.status().clicks] == ["query"]
 
@@ -68,7 +68,7 @@ def test_a_name_that_was_opened_before_its_resource_was_known_hands_the_tunnel_o
     world = World()
     world.ask(1, THERE, fqdn="a.dev.corp.example")
     world.take(AskTxt)
-    world.post(TxtAnswered("a.dev.corp.example", says_yes=True))
+    world.post(TxtAnswered("a.dev.corp.example", marked="a.dev.corp.example"))
     world.open("a.dev.corp.example")
     world.post(ProfileReceived(WITH_DEV))
     world.ask(2, THERE, fqdn="b.dev.corp.example")

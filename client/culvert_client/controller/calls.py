@@ -68,7 +68,11 @@ def begin(
     match call.command:
         case tunnel.OpenTunnel():
             request = agent_pb2.OpenTunnelRequest(
-                fqdn=call.fqdn, gateway=call.gateway, udp_port=udp_port, distances=distances
+                fqdn=call.fqdn,
+                gateway=call.gateway,
+                udp_port=udp_port,
+                distances=distances,
+                asked=call.asked,
             )
             event = opened(agent.open_tunnel(request))
         case tunnel.RenewSa(_, tunnel_id, generation):

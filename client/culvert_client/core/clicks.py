@@ -45,6 +45,11 @@ class Clicks:
         if name == "request" and click not in self._shown:
             self._shown.appendleft(click)
 
+    def goes_on_as(self, fqdn: str, name: str) -> None:
+        """The line of a name that stands for another one is that of the other's tunnel. It shows the asked name."""
+        if fqdn != name and (click := self._running.pop(fqdn, None)) is not None:
+            self._running.setdefault(name, click)
+
     def end(self, fqdn: str, error: CulvertError | None = None) -> None:
         click = self._running.pop(fqdn, None)
         if click is not None:

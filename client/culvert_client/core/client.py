@@ -109,6 +109,8 @@ class Client:
         self._triggers = Triggers()
         # Requests of persons wait beside DNS queries, under negative numbers.
         self._asked: dict[int, str] = {}
+        # By tunnel: the name that a program asked for, where it is another one.
+        self._asked_as: dict[str, str] = {}
         self._faults = Faults()
         self._applies = Applies()
         self._kept: Mapping[str, TunnelId] = dict(leftovers or {})
@@ -175,6 +177,7 @@ class Client:
         commands = self._handle(event, now)
         for fqdn in [fqdn for fqdn, machine in self.machines.items() if isinstance(machine.state, Closed)]:
             del self.machines[fqdn]
+            self._asked_as.pop(fqdn, None)
         self._tell_silences(now)
         commands += self._applies.tell(self._desired(), now)
         kept = self._held_tunnels()
@@ -211,12 +214,12 @@ class Client:
         match event:
             case QueryHeld(query, fqdn):
                 return self._query_held(query, fqdn, now)
-            case UpstreamAnswered(query, addresses):
-                return self._follow(self._holds.answered(query, addresses, self.profile), now)
-            case TxtAnswered(fqdn, says_yes):
+            case UpstreamAnswered(query, addresses, aliases):
+                return self._follow(self._holds.answered(query, addresses, aliases, self.profile), now)
+            case TxtAnswered(fqdn, marked):
                 self.clicks.step(self.profile.tunnel_of(fqdn), "txt", now)
-                held = self._holds.txt(fqdn, says_yes, self.profile)
-                return self._follow([*held, *self._triggers.txt(fqdn, says_yes, now)], now)
+                held = self._holds.txt(fqdn, marked, self.profile)
+                return self._follow([*held, *self._triggers.txt(fqdn, marked, self.profile, now)], now)
             case NameSeen() | PacketTrapped() if self.paused_until:
                 return []
             case NameSeen() | AnswerSeen() | PacketTrapped():
@@ -331,13 +334,15 @@ class Client:
         self._asked[-request] = fqdn
         return self._demand(-request, fqdn, now)
 
-    def _demand(self, query: int, fqdn: str, now: float) -> list[Command]:
+    def _demand(self, query: int, fqdn: str, now: float, asked: str = "") -> list[Command]:
+        """`asked` stands for the tunnel's name."""
         if self._stopping or self.paused_until:
             reason = Reason.CLOSED_BY_USER if self._stopping else Reason.PAUSED
             return self._refuse(fqdn, frozenset({query}), CulvertError(reason), now)
         if query != UNASKED:
             self._triggers.wanted_again(fqdn)
         self.machines.setdefault(fqdn, Machine(self._calls))
+        self._asked_as[fqdn] = asked
         return self._to_tunnel(fqdn, tunnel.Demand(query), now)
 
     def _follow(self, outcomes: Sequence[Outcome | AskTxt], now: float) -> list[Command]:
@@ -346,19 +351,24 @@ class Client:
             match outcome:
                 case AskTxt():
                     commands.append(outcome)
-                case Demanded(query, fqdn):
-                    commands += self._demand(query, self.profile.tunnel_of(fqdn), now)
-                case Replied(query, fqdn, addresses):
-                    name = self.profile.tunnel_of(fqdn)
+                case Demanded(query, fqdn, asked):
+                    name, own = self.profile.tunnel_of(fqdn), self.profile.tunnel_of(asked)
+                    self.clicks.goes_on_as(own, name)
+                    commands += self._demand(query, name, now, asked if own != name else "")
+                case Replied(query, carrier, addresses, without, error, is_misled):
+                    name = self.profile.tunnel_of(carrier)
                     if addresses:
-                        self._triggers.learn(fqdn, addresses, self.profile)
+                        self._triggers.learn(carrier, addresses, self.profile)
                         self.clicks.step(name, "released", now)
+                    if error is not None and is_misled:
+                        self._faults.note(name, error, now)
                     machine = self.machines.get(name)
-                    if addresses or (machine and machine.is_up and not self._waits(name)):
+                    is_over = machine is None or machine.is_up
+                    if addresses or (is_over and not self._waits(name)):
                         self.clicks.end(name)
-                    commands.append(Reply(query))
-                case Failed(query, fqdn, error):
-                    name = self.profile.tunnel_of(fqdn)
+                    commands.append(Reply(query, without, error))
+                case Failed(query, fqdn, error, carrier):
+                    name = self.profile.tunnel_of(carrier)
                     self._faults.note(name, error, now)
                     # Of a browser's three questions (A, AAAA, HTTPS) another one may still be answered.
                     if not self._waits(name):
@@ -368,7 +378,7 @@ class Client:
 
     def _waits(self, name: str) -> bool:
         """Whether an answer is held for the tunnel of that name."""
-        return any(self.profile.tunnel_of(fqdn) == name for fqdn in self._holds.names())
+        return any(self.profile.tunnel_of(fqdn) == name for fqdn in self._holds.carriers())
 
     def _release(self, fqdn: str, queries: frozenset[int], now: float) -> list[Command]:
         carried = self.machines[fqdn].carried
@@ -412,9 +422,11 @@ class Client:
                 case tunnel.Refuse(queries, error):
                     commands += self._refuse(fqdn, queries, error, now)
                 case _:
+                    asked = ""
                     if isinstance(command, tunnel.OpenTunnel):
                         self.clicks.step(fqdn, "request", now, starts=True)
-                    commands.append(Call(fqdn, self.gateway, command))
+                        asked = self._asked_as.get(fqdn, "")
+                    commands.append(Call(fqdn, self.gateway, command, asked))
         return commands
 
     def _call_ended(self, ended: CallEnded, now: float) -> list[Command]:

@@ -22,16 +22,20 @@ class QueryHeld:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamAnswered:
-    """`addresses` None: the name server was silent, or what it said is malformed."""
+    """`addresses` None: the name server was silent, or what it said is malformed. `aliases`: the names that the asked one
+    stands for, in order (RFC 1035 section 3.6.2)."""
 
     query: int
     addresses: frozenset[Address] | None
+    aliases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TxtAnswered:
+    """`marked`: the name with the mark, `fqdn` or one that it stands for; empty when there is none."""
+
     fqdn: str
-    says_yes: bool
+    marked: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +47,11 @@ class NameSeen:
 
 @dataclass(frozen=True, slots=True)
 class AnswerSeen:
-    """What another name server has answered to a program."""
+    """What another name server has answered to a program. `aliases` as of UpstreamAnswered."""
 
     fqdn: str
     addresses: frozenset[Address]
+    aliases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +237,11 @@ class AskTxt:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
+    """Release the answer, without the addresses in `without`; `error` says why they are left out."""
+
     query: int
+    without: frozenset[Address] = frozenset()
+    error: CulvertError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,11 +253,13 @@ class Fail:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Ask the controller. `gateway` is the one that the person pinned."""
+    """Ask the controller. `gateway` is the one that the person pinned. `asked`: the name that a program asked for, where it
+    is another one that stands for `fqdn`."""
 
     fqdn: str
     gateway: str
     command: tunnel.OpenTunnel | tunnel.RenewSa | tunnel.ActivateSa | tunnel.CloseTunnel
+    asked: str = ""
 
 
 @dataclass(frozen=True, slots=True)

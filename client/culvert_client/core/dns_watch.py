@@ -51,8 +51,8 @@ class DnsWatch:
         if leaves or src_port != DNS_PORT or not dns_wire.is_answer(message) or key not in self._asked:
             return None
         del self._asked[key]
-        addresses = dns_wire.addresses_in(message)
-        return AnswerSeen(fqdn, addresses) if addresses else None
+        found = dns_wire.found_in(message)
+        return AnswerSeen(fqdn, found.addresses, found.aliases) if found and found.addresses else None
 
 
 def _datagram(packet: bytes) -> tuple[bytes, bytes, int, int, bytes] | None:

@@ -6,12 +6,13 @@ import enum
 import functools
 import struct
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any
 
 import dns.edns
 import dns.exception
 import dns.message
+import dns.name
 import dns.opcode
 import dns.rcode
 import dns.rdata
@@ -68,7 +69,10 @@ def treatment(rdtype: int) -> Treatment:
 
 # For these types, addresses in the additional section count as well (RFC 9460 section 5).
 _WITH_ADDITIONAL = frozenset({_T.HTTPS, _T.SVCB, _T.ANY})
-_WITH_ADDRESSES = frozenset({_T.A, _T.AAAA, _T.HTTPS, _T.SVCB})
+WITH_ADDRESSES = frozenset({_T.A, _T.AAAA, _T.HTTPS, _T.SVCB})
+_ALIASES = frozenset({_T.CNAME, _T.DNAME})
+MOST_ALIASES = 16
+"""Our tunable: names that are followed behind the asked one. BIND follows 11."""
 
 _HEADER = struct.Struct("!HHHHHH")
 # RFC 1035 section 4.1.3: type, class, TTL and length of a record, behind its name.
@@ -81,7 +85,7 @@ _LONGEST_LABEL = 63
 _TYPE_AND_CLASS = 4
 _ALWAYS_FITS = 512
 # What dnspython raises on bytes that are no message; the last three escape from rdata of rare types.
-_MALFORMED = (dns.exception.DNSException, ValueError, struct.error, IndexError)
+MALFORMED = (dns.exception.DNSException, ValueError, struct.error, IndexError)
 
 
 class Kind(enum.Enum):
@@ -157,7 +161,7 @@ def question_of(wire: bytes) -> dns.rrset.RRset | None:
     """The message's only question."""
     try:
         message = dns.message.from_wire(wire, question_only=True, ignore_trailing=True)
-    except _MALFORMED:
+    except MALFORMED:
         return None
     return message.question[0] if len(message.question) == 1 else None
 
@@ -242,7 +246,7 @@ def _size_at(query: bytes) -> int | None:
             if rdtype == _T.OPT:
                 found = parser.current - _RECORD.size + 2
             parser.get_bytes(length)
-    except _MALFORMED:
+    except MALFORMED:
         return None
     return found
 
@@ -255,32 +259,83 @@ def id_of(message: bytes) -> int:
     return int.from_bytes(message[:2], "big")
 
 
-def addresses_in(reply: bytes) -> frozenset[Address] | None:
-    """Every address that the asker could connect to after this answer, whatever name it stands under. None when malformed.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What an answer leads to: every address that the asker could connect to, whatever name it stands under; and the names
+    that CNAME and DNAME records lead to from the asked name, in order.
+
+    `names_hosts`: the answer may name other hosts and have their addresses, because HTTPS, SVCB or ANY was asked.
+    """
+
+    addresses: frozenset[Address] = frozenset()
+    aliases: tuple[str, ...] = ()
+    names_hosts: bool = False
+
+
+def found_in(reply: bytes) -> Found | None:
+    """None when malformed.
 
     For HTTPS and SVCB, hints and the additional section count too. Other records are skipped by their length, because
     parsing them would take most of the time.
     """
     found: set[Address] = set()
+    asked: dns.name.Name | None = None
+    targets: dict[tuple[int, dns.name.Name], dns.name.Name] = {}
     try:
         parser: Any = dns.wire.Parser(reply)
         _, _, questions, answers, authorities, additional = parser.get_struct(_HEADER.format)
         beside = False
         for _ in range(questions):
-            parser.get_name(decompress=True)
+            asked = parser.get_name(decompress=True)
             rdtype, _ = parser.get_struct("!HH")
             beside = beside or rdtype in _WITH_ADDITIONAL
         for number in range(answers + authorities + additional):
-            parser.get_name(decompress=True)
+            owner: dns.name.Name = parser.get_name(decompress=True)
             rdtype, rdclass, _, length = parser.get_struct("!HHIH")
             with parser.restrict_to(length):
                 leads = number < answers or (beside and number >= answers + authorities)
                 if leads and rdclass == dns.rdataclass.IN:
-                    found |= _addresses(rdtype, parser)
+                    if rdtype in _ALIASES and number < answers:
+                        targets.setdefault((rdtype, owner), parser.get_name(decompress=True))
+                    else:
+                        found |= _addresses(rdtype, parser)
                 parser.get_remaining()
-    except _MALFORMED:
+    except MALFORMED:
         return None
-    return frozenset(found)
+    aliases = _followed(asked, targets) if asked is not None and targets else []
+    return Found(frozenset(found), tuple(canonical(it.to_text()) for it in aliases), beside)
+
+
+def addresses_in(reply: bytes) -> frozenset[Address] | None:
+    """Those of `found_in`. None when malformed."""
+    found = found_in(reply)
+    return None if found is None else found.addresses
+
+
+def _followed(
+    name: dns.name.Name, targets: dict[tuple[int, dns.name.Name], dns.name.Name]
+) -> list[dns.name.Name]:
+    """The names behind an alias. It ends where the records lead back, and after MOST_ALIASES."""
+    chain = [name]
+    while len(chain) <= MOST_ALIASES:
+        target = targets.get((_T.CNAME, name)) or _redirected(name, targets)
+        if target is None or target in chain:
+            break
+        chain.append(name := target)
+    return chain[1:]
+
+
+def _redirected(
+    name: dns.name.Name, targets: dict[tuple[int, dns.name.Name], dns.name.Name]
+) -> dns.name.Name | None:
+    """As a DNAME record above the name says (RFC 6672 section 2.2)."""
+    for (rdtype, owner), target in targets.items():
+        if rdtype == _T.DNAME and name != owner and name.is_subdomain(owner):
+            try:
+                return name.relativize(owner).concatenate(target)
+            except dns.name.NameTooLong:
+                return None
+    return None
 
 
 def _addresses(rdtype: int, parser: Any) -> set[Address]:
@@ -288,77 +343,48 @@ def _addresses(rdtype: int, parser: Any) -> set[Address]:
         case dns.rdatatype.A:
             return {IPv4Address(parser.get_remaining())}
         case dns.rdatatype.AAAA:
-            return {_unmapped(IPv6Address(parser.get_remaining()))}
+            return {unmapped(IPv6Address(parser.get_remaining()))}
         case dns.rdatatype.HTTPS | dns.rdatatype.SVCB:
-            rdata: Any = dns.rdata.from_wire_parser(dns.rdataclass.IN, rdtype, parser)
-            hints = (getattr(it, "addresses", ()) for it in rdata.params.values())
-            return {_unmapped(ip_address(text)) for texts in hints for text in texts}
+            return hints_of(dns.rdata.from_wire_parser(dns.rdataclass.IN, rdtype, parser))
         case _:
             return set()
 
 
-def rebinds(reply: bytes, fqdn: str, profile: Profile) -> CulvertError | None:
-    """Why the answer for a name outside of the zones must not be given: a web page under it would reach the intranet."""
-    addresses = addresses_in(reply)
-    if addresses is None:
-        return CulvertError(Reason.DNS_UPSTREAM_FAILED, name=fqdn)
-    inside = sorted(map(str, filter(profile.protects, addresses)))
-    return CulvertError(Reason.DNS_REBINDING, name=fqdn, address=inside[0]) if inside else None
-
-
-def detached(reply: bytes) -> bytes | None:
-    """The answer without addresses in its additional section. None when malformed."""
-    try:
-        message = dns.message.from_wire(reply, ignore_trailing=True)
-        kept = [it for it in message.additional if it.rdtype not in _WITH_ADDRESSES]
-        if len(kept) == len(message.additional):
-            return reply
-        message.additional = kept
-        return message.to_wire()
-    except _MALFORMED:
-        return None
-
-
-def without(reply: bytes, prefix: IPv6Network) -> bytes:
-    """The answer without the IPv6 addresses in a prefix; as it is when malformed.
-
-    A DNS64 (RFC 6147) makes such addresses out of IPv4 ones: they lead to the network's translator, past every tunnel.
-    """
-    try:
-        message = dns.message.from_wire(reply, ignore_trailing=True)
-    except _MALFORMED:
-        return reply
-    before = len(message.answer)
-    message.answer = [it for it in message.answer if not _is_inside(it, prefix)]
-    return reply if len(message.answer) == before else message.to_wire()
-
-
-def _is_inside(rrset: dns.rrset.RRset, prefix: IPv6Network) -> bool:
-    return rrset.rdtype == dns.rdatatype.AAAA and all(
-        IPv6Address(it.address) in prefix for it in _rdata(rrset)
-    )
+def hints_of(rdata: Any) -> set[Address]:
+    """RFC 9460 section 7.3."""
+    hints = (getattr(it, "addresses", ()) for it in rdata.params.values())
+    return {unmapped(ip_address(text)) for texts in hints for text in texts}
 
 
 def query(fqdn: str, kind: str) -> bytes | None:
     try:
         return dns.message.make_query(fqdn, kind, use_edns=0, payload=OWN_SIZE).to_wire()
-    except _MALFORMED:
+    except MALFORMED:
         return None
 
 
-def txt_says_yes(reply: bytes) -> bool:
-    """Whether the answer holds the mark at the very name that was asked."""
+def marked_in(reply: bytes) -> str | None:
+    """The name at which the answer holds the mark: the asked one, or the one that it stands for."""
+    found = found_in(reply)
     try:
         message = dns.message.from_wire(reply, ignore_trailing=True)
-        name = message.question[0].name
-        return any(
-            b"".join(rdata.strings) == TXT_MARK
+        names = [canonical(message.question[0].name.to_text()), *(found.aliases if found else ())]
+        marked = {
+            canonical(rrset.name.to_text())
             for rrset in message.answer
-            if rrset.rdtype == dns.rdatatype.TXT and rrset.name == name
+            if rrset.rdtype == dns.rdatatype.TXT
             for rdata in _rdata(rrset)
-        )
-    except _MALFORMED:
-        return False
+            if b"".join(rdata.strings) == TXT_MARK
+        }
+    except MALFORMED:
+        return None
+    return next((name for name in names if name in marked), None)
+
+
+def explained(error: CulvertError) -> dns.edns.EDEOption:
+    return dns.edns.EDEOption(
+        _EDE.get(error.reason, dns.edns.EDECode.OTHER), f"{error.message} {error.remedy}"
+    )
 
 
 def refusal(query: bytes, rcode: dns.rcode.Rcode, error: CulvertError | None = None) -> bytes:
@@ -369,12 +395,9 @@ def refusal(query: bytes, rcode: dns.rcode.Rcode, error: CulvertError | None = N
         )
         message.set_rcode(rcode)
         if error is not None and message.edns >= 0:
-            option = dns.edns.EDEOption(
-                _EDE.get(error.reason, dns.edns.EDECode.OTHER), f"{error.message} {error.remedy}"
-            )
-            message.use_edns(0, payload=OWN_SIZE, options=[option])
+            message.use_edns(0, payload=OWN_SIZE, options=[explained(error)])
         return message.to_wire()
-    except _MALFORMED:
+    except MALFORMED:
         flags = _QR | (_HEADER.unpack_from(query)[1] & 0x7900) | rcode
         return _HEADER.pack(id_of(query), flags, 0, 0, 0, 0)
 
@@ -430,7 +453,7 @@ def fitted(reply: bytes, query: bytes) -> bytes:
                 ends.append(parser.current)
             if rdtype == _T.OPT:
                 opt = reply[start : parser.current]
-    except _MALFORMED:
+    except MALFORMED:
         return refusal(query, dns.rcode.SERVFAIL)
     # Names in a record point backwards alone, so that a message may end behind each of them (RFC 1035 section 4.1.4).
     kept = sum(end + len(opt) <= room for end in ends) - 1
@@ -443,7 +466,7 @@ def fitted(reply: bytes, query: bytes) -> bytes:
 def _buffer_of(query: bytes) -> int:
     try:
         message = dns.message.from_wire(query, ignore_trailing=True)
-    except _MALFORMED:
+    except MALFORMED:
         return _ALWAYS_FITS
     return max(_ALWAYS_FITS, message.payload) if message.edns >= 0 else _ALWAYS_FITS
 
@@ -453,6 +476,6 @@ def _rdata(rrset: dns.rrset.RRset) -> list[Any]:
     return list(rrset) if rrset.rdclass == dns.rdataclass.IN else []
 
 
-def _unmapped(address: Address) -> Address:
+def unmapped(address: Address) -> Address:
     # A system connects to the IPv4 address inside ::ffff:0:0/96.
     return address.ipv4_mapped or address if isinstance(address, IPv6Address) else address

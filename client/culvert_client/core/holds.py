@@ -1,20 +1,27 @@
 """Which DNS answers wait for a tunnel, and for how long.
 
    query held ──► needs a tunnel?
-                    │  yes: the profile knows the name, or TXT says so, or the answer points into a protected prefix
+                    │  yes: the profile knows the name or one that it stands for, or TXT says so, or the answer points
+                    │       into a protected prefix
                     │  no:  TXT says nothing and the answer points elsewhere
                     ▼
-        yes: Demanded ─► tunnel up, every address of the answer inside it ─────► Replied
-                         refused, silent for 2 s, or an address outside of it ─► Failed (SERVFAIL)
+        yes: Demanded ─► tunnel up ──────────────► Replied, without the addresses that it does not carry
+                         refused, silent for 2 s ─► Failed (SERVFAIL)
         no, or an answer without addresses: Replied as it is
         paused: Replied as it is, but Failed where a name of the profile would lead to an address that is not protected
 
 TXT only ever adds names (DESIGN D11): one that is stripped or silent opens nothing that the profile protects.
+
+A name that is a resource's opens its own tunnel. When that does not carry the answer, or the name is no resource's, it may
+stand for others (CNAME, DNAME): then the tunnel of the name that is reached is demanded. So an answer opens two tunnels at
+most, however long its chain is, and each only as policy permits for that tunnel's own name.
+
+An address that no tunnel carries is left out, and the rest of the answer stays (dns_answer.py).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from culvert_proto import CulvertError, Reason
 
@@ -27,30 +34,61 @@ HELD_AT_MOST = 2.0
 
 @dataclass(slots=True)
 class Hold:
-    """`addresses` is None until the name server has answered."""
+    """`addresses` is None until the name server has answered. Each name of `demanded` ends in a tunnel or a refusal."""
 
     fqdn: str
     until: float
     answered: bool = False
     addresses: frozenset[Address] | None = None
-    demanded: bool = False
-    tunnel: Tunnel | None = None
-    refused: CulvertError | None = None
+    aliases: tuple[str, ...] = ()
+    demanded: list[str] = field(default_factory=list[str])
+    tunnels: list[Tunnel] = field(default_factory=list[Tunnel])
+    refusals: list[CulvertError] = field(default_factory=list[CulvertError])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The asked name, then those that it stands for."""
+        return (self.fqdn, *self.aliases)
+
+    @property
+    def waits(self) -> bool:
+        return len(self.tunnels) + len(self.refusals) < len(self.demanded)
+
+    @property
+    def uncarried(self) -> frozenset[Address]:
+        """The addresses that no tunnel carries so far."""
+        return frozenset(
+            it for it in self.addresses or () if not any(tunnel.covers(it) for tunnel in self.tunnels)
+        )
+
+    @property
+    def carrier(self) -> str:
+        """The name whose tunnel was demanded last, else the asked one."""
+        return self.demanded[-1] if self.demanded else self.fqdn
 
 
 @dataclass(frozen=True, slots=True)
 class Demanded:
+    """`asked` stands for `fqdn`, or is the same."""
+
     query: int
     fqdn: str
+    asked: str
 
 
 @dataclass(frozen=True, slots=True)
 class Replied:
-    """Release the name server's answer, which holds these addresses."""
+    """Release the name server's answer with these addresses, without the others, for which `error` is the reason.
+
+    `carrier` as of Hold. `is_misled`: addresses are left out of a family that the tunnel does carry.
+    """
 
     query: int
-    fqdn: str
+    carrier: str
     addresses: frozenset[Address]
+    without: frozenset[Address] = frozenset()
+    error: CulvertError | None = None
+    is_misled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +96,7 @@ class Failed:
     query: int
     fqdn: str
     error: CulvertError
+    carrier: str
 
 
 Outcome = Demanded | Replied | Failed
@@ -72,8 +111,8 @@ class Holds:
     def __init__(self, *, passing: bool = False) -> None:
         self.passing = passing
         self._holds: dict[int, Hold] = {}
-        # What TXT says for the names that are held; None while it is being asked.
-        self._txt: dict[str, bool | None] = {}
+        # The name with TXT's mark, for the names that are held: empty when there is none, None while it is being asked.
+        self._txt: dict[str, str | None] = {}
 
     def hold(self, query: int, fqdn: str, profile: Profile, now: float) -> list[Outcome]:
         self._holds[query] = Hold(fqdn, now + HELD_AT_MOST)
@@ -86,29 +125,31 @@ class Holds:
         self._txt[fqdn] = None
         return True
 
-    def txt(self, fqdn: str, says_yes: bool, profile: Profile) -> list[Outcome]:
+    def txt(self, fqdn: str, marked: str, profile: Profile) -> list[Outcome]:
         if not self.holds(fqdn):
             self._txt.pop(fqdn, None)
             return []
-        self._txt[fqdn] = says_yes
+        self._txt[fqdn] = marked
         return self._advance_all([q for q, hold in self._holds.items() if hold.fqdn == fqdn], profile)
 
-    def answered(self, query: int, addresses: frozenset[Address] | None, profile: Profile) -> list[Outcome]:
+    def answered(
+        self, query: int, addresses: frozenset[Address] | None, aliases: tuple[str, ...], profile: Profile
+    ) -> list[Outcome]:
         """`addresses` None: the name server was silent, or what it said is malformed."""
         hold = self._holds.get(query)
         if hold is None:
             return []
-        hold.answered, hold.addresses = True, addresses
+        hold.answered, hold.addresses, hold.aliases = True, addresses, aliases
         return self._advance(query, profile)
 
     def opened(self, queries: frozenset[int], tunnel: Tunnel, profile: Profile) -> list[Outcome]:
         for hold in self._found(queries):
-            hold.tunnel = tunnel
+            hold.tunnels.append(tunnel)
         return self._advance_all(queries, profile)
 
     def refused(self, queries: frozenset[int], error: CulvertError, profile: Profile) -> list[Outcome]:
         for hold in self._found(queries):
-            hold.refused = error
+            hold.refusals.append(error)
         return self._advance_all(queries, profile)
 
     def expire(self, now: float) -> list[Outcome]:
@@ -118,9 +159,9 @@ class Holds:
     def holds(self, fqdn: str) -> bool:
         return any(hold.fqdn == fqdn for hold in self._holds.values())
 
-    def names(self) -> frozenset[str]:
-        """What is held."""
-        return frozenset(hold.fqdn for hold in self._holds.values())
+    def carriers(self) -> frozenset[str]:
+        """The names whose tunnels are waited for; a name that is held and waits for none yet is among them."""
+        return frozenset(name for hold in self._holds.values() for name in hold.demanded or [hold.fqdn])
 
     def deadline(self) -> float | None:
         return min((hold.until for hold in self._holds.values()), default=None)
@@ -140,47 +181,76 @@ class Holds:
         if self.passing:
             return self._pass(query, hold, profile)
         needs = self._needs_tunnel(hold, profile)
-        outcomes: list[Outcome] = []
-        if needs and not hold.demanded:
-            hold.demanded = True
-            outcomes.append(Demanded(query, hold.fqdn))
         if needs is None:
-            return outcomes
+            return []
         if hold.addresses is not None and not (needs and hold.addresses):
-            return [*outcomes, self._reply(query)]
-        if hold.refused is not None:
-            return [*outcomes, self._fail(query, hold.refused)]
-        if hold.tunnel is not None and hold.addresses is not None:
-            stray = [
-                address for address in sorted(hold.addresses, key=str) if not hold.tunnel.covers(address)
-            ]
-            return [
-                *outcomes,
-                self._fail(query, _stray(hold, profile, stray[0])) if stray else self._reply(query),
-            ]
-        return outcomes
+            return [*self._demand(query, hold, profile, needs=needs), self._reply(query)]
+        outcomes = self._demand(query, hold, profile, needs=needs)
+        if hold.addresses is None or hold.waits:
+            return outcomes
+        if hold.refusals and hold.uncarried == hold.addresses:
+            return [self._fail(query, hold.refusals[-1])]
+        return [self._reply_carried(query, hold, profile)]
+
+    def _demand(self, query: int, hold: Hold, profile: Profile, *, needs: bool) -> list[Outcome]:
+        name = self._to_demand(hold, profile) if needs and not hold.waits else None
+        if name is None:
+            return []
+        hold.demanded.append(name)
+        return [Demanded(query, name, hold.fqdn)]
+
+    def _to_demand(self, hold: Hold, profile: Profile) -> str | None:
+        """The name whose tunnel is wanted next."""
+        reached = profile.reached(hold.names)
+        if hold.demanded:
+            before = map(profile.tunnel_of, hold.demanded)
+            is_new = profile.knows(reached) and profile.tunnel_of(reached) not in before
+            return reached if is_new and hold.uncarried else None
+        if profile.knows(hold.fqdn):
+            return hold.fqdn
+        return reached if profile.knows(reached) else self._mark(hold, profile) or reached
+
+    def _mark(self, hold: Hold, profile: Profile) -> str:
+        """The name with TXT's mark; empty outside of the zones, where it means nothing."""
+        marked = self._txt.get(hold.fqdn)
+        return marked if marked and profile.manages(marked) else ""
 
     def _pass(self, query: int, hold: Hold, profile: Profile) -> list[Outcome]:
         if hold.addresses is None:
             return []
         # What is protected is blocked. An address that somebody else made up for such a name would not be.
-        leaves = profile.knows(hold.fqdn) and not all(map(profile.protects, hold.addresses))
+        leaves = any(map(profile.knows, hold.names)) and not all(map(profile.protects, hold.addresses))
         return [self._fail(query, CulvertError(Reason.PAUSED)) if leaves else self._reply(query)]
 
     def _needs_tunnel(self, hold: Hold, profile: Profile) -> bool | None:
-        says_yes = self._txt.get(hold.fqdn)
-        if says_yes or profile.knows(hold.fqdn):
+        if self._mark(hold, profile) or any(map(profile.knows, hold.names)):
             return True
         if hold.addresses is not None and any(map(profile.protects, hold.addresses)):
             return True
-        return None if says_yes is None or hold.addresses is None else False
+        return None if self._txt.get(hold.fqdn) is None or hold.addresses is None else False
 
     def _reply(self, query: int) -> Replied:
         hold = self._remove(query)
-        return Replied(query, hold.fqdn, hold.addresses or frozenset())
+        return Replied(query, hold.carrier, hold.addresses or frozenset())
+
+    def _reply_carried(self, query: int, hold: Hold, profile: Profile) -> Replied:
+        uncarried = hold.uncarried
+        if not uncarried:
+            return self._reply(query)
+        self._remove(query)
+        families = {prefix.version for it in hold.tunnels for prefix in it.remote_prefixes}
+        return Replied(
+            query,
+            hold.carrier,
+            (hold.addresses or frozenset()) - uncarried,
+            uncarried,
+            _uncarried(hold, profile, min(uncarried, key=str)),
+            is_misled=any(it.version in families for it in uncarried),
+        )
 
     def _fail(self, query: int, error: CulvertError) -> Failed:
-        return Failed(query, self._remove(query).fqdn, error)
+        hold = self._remove(query)
+        return Failed(query, hold.fqdn, error, hold.carrier)
 
     def _remove(self, query: int) -> Hold:
         hold = self._holds.pop(query)
@@ -190,10 +260,11 @@ class Holds:
 
     def _late(self, hold: Hold) -> CulvertError:
         if not hold.answered:
-            return CulvertError(Reason.DNS_UPSTREAM_FAILED, name=hold.fqdn)
-        return CulvertError(Reason.TIMEOUT, what=f"The tunnel for {hold.fqdn}")
+            failed = CulvertError(Reason.DNS_UPSTREAM_FAILED, name=hold.fqdn)
+            return hold.refusals[-1] if hold.refusals else failed
+        return CulvertError(Reason.TIMEOUT, what=f"The tunnel for {hold.carrier}")
 
 
-def _stray(hold: Hold, profile: Profile, address: Address) -> CulvertError:
+def _uncarried(hold: Hold, profile: Profile, address: Address) -> CulvertError:
     name = f"{address}, which DNS gives for {hold.fqdn}"
     return CulvertError(Reason.NO_POLICY, user=profile.user, name=name, owner="your administrator")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import dns.exception
@@ -63,6 +64,13 @@ class Profile:
     def knows(self, fqdn: str) -> bool:
         """Whether the name is a resource's, so that it needs a tunnel whatever DNS says."""
         return self.tunnel_of(fqdn) in self._tunnels
+
+    def reached(self, names: Sequence[str]) -> str:
+        """Of a name and those that it stands for, in order: the last one that the profile knows, else the last one inside a
+        managed zone. Policy is about this one."""
+        known = [name for name in names if self.knows(name)]
+        managed = known or [name for name in names if self.manages(name)]
+        return (managed or names)[-1]
 
     def tunnel_of(self, fqdn: str) -> str:
         """The name of the tunnel that carries a name: its resource's, of several the nearest one's."""

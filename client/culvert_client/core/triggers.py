@@ -65,9 +65,9 @@ class Triggers:
                 if asks:
                     _put(self._asking, fqdn, None)
                 return [AskTxt(fqdn)] if asks else []
-            case AnswerSeen(fqdn, addresses):
+            case AnswerSeen(fqdn, addresses, aliases):
                 if profile.manages(fqdn):
-                    self.learn(fqdn, addresses, profile)
+                    self.learn(profile.reached((fqdn, *aliases)), addresses, profile)
                 return []
             case PacketTrapped(address):
                 name = self._name_of(address, profile)
@@ -75,12 +75,14 @@ class Triggers:
                     return []
                 return self._demanded(name, now)
 
-    def txt(self, fqdn: str, says_yes: bool, now: float) -> list[Demanded]:
+    def txt(self, fqdn: str, marked: str, profile: Profile, now: float) -> list[Demanded]:
         """TXT has answered, perhaps to somebody else's question."""
         if fqdn not in self._asking:
             return []
         del self._asking[fqdn]
-        return self._demanded(fqdn, now) if says_yes else []
+        if not profile.manages(marked):
+            return []
+        return self._demanded(profile.tunnel_of(marked), now, asked=fqdn)
 
     def closed_by_person(self, names: Iterable[str], now: float) -> None:
         self._closed = {name: until for name, until in self._closed.items() if until > now}
@@ -106,8 +108,8 @@ class Triggers:
         fqdn = self._learned.get(address)
         return None if fqdn is None else profile.tunnel_of(fqdn)
 
-    def _demanded(self, name: str, now: float) -> list[Demanded]:
-        return [Demanded(UNASKED, name)] if self._admits(name, now) else []
+    def _demanded(self, name: str, now: float, asked: str = "") -> list[Demanded]:
+        return [Demanded(UNASKED, name, asked or name)] if self._admits(name, now) else []
 
     def _admits(self, about: str, now: float) -> bool:
         self._tokens = min(BURST, self._tokens + (now - self._filled_at) * REFILL)

@@ -18,8 +18,8 @@ from ipaddress import IPv4Address, IPv6Network
 import dns.rcode
 from culvert_proto import CulvertError, Reason
 
-from culvert_client.core import dns_wire
-from culvert_client.core.client_events import Event, QueryHeld, UpstreamAnswered
+from culvert_client.core import dns_answer, dns_wire
+from culvert_client.core.client_events import Event, Fail, QueryHeld, Reply, UpstreamAnswered
 from culvert_client.core.dns_wire import Kind, Question
 from culvert_client.core.profile import Profile
 from culvert_client.stub.upstream import Exchange, Upstream
@@ -108,20 +108,25 @@ class Resolver:
                     self._post(QueryHeld(number, fqdn))
                     asyncio.get_running_loop().call_soon(self._ask_held, number)
 
-    def settle(self, number: int, error: CulvertError | None) -> None:
+    def settle(self, settled: Reply | Fail) -> None:
         """Release the answer of a held query, or refuse it with the error."""
-        held = self._held.pop(number, None)
+        held = self._held.pop(settled.query, None)
         if held is None:
             return
-        reply = held.reply if error is None else None
-        beside = self._profile_beside(held.fqdn)
-        if reply is not None and beside.protected_prefixes:
-            # Nor may one organisation's names lead into another's network.
-            error = dns_wire.rebinds(reply, held.fqdn, beside)
-            reply = reply if error is None else None
-        held.answer(reply if reply is not None else _failed(held.query, error or _silent(held.fqdn)))
-        if (asking := self._asking.pop(number, None)) is not None:
+        reply = self._released(held, settled) if isinstance(settled, Reply) else settled.error
+        held.answer(_failed(held.query, reply) if isinstance(reply, CulvertError) else reply)
+        if (asking := self._asking.pop(settled.query, None)) is not None:
             asking.cancel()
+
+    def _released(self, held: _Held, settled: Reply) -> bytes | CulvertError:
+        reply = held.reply
+        if reply is not None and settled.without:
+            reply = dns_answer.without(reply, settled.without, settled.error)
+        if reply is None:
+            return _silent(held.fqdn)
+        beside = self._profile_beside(held.fqdn)
+        # Nor may one organisation's names lead into another's network.
+        return dns_answer.screened(reply, held.fqdn, beside) if beside.protected_prefixes else reply
 
     def close(self) -> None:
         """Whoever waits gets no answer."""
@@ -141,21 +146,32 @@ class Resolver:
         self._asking[number] = self._upstream.begin(query, answered)
 
     def _forwarded(self, query: bytes, question: Question, answer: Answer, reply: bytes | None) -> None:
-        error: CulvertError | None = None
+        found: bytes | CulvertError | None = reply
         if reply is not None and question.kind is Kind.SCREEN:
-            error = dns_wire.rebinds(reply, question.fqdn, self._profile())
+            found = dns_answer.screened(reply, question.fqdn, self._profile())
         if reply is not None and question.kind is Kind.DETACH:
-            reply = dns_wire.detached(reply)
-        if reply is None:
-            error = _silent(question.fqdn)
-        answer(reply if error is None else _failed(query, error))
+            found = dns_answer.detached(reply)
+        if found is None:
+            found = _silent(question.fqdn)
+        answer(_failed(query, found) if isinstance(found, CulvertError) else found)
 
     def _answered(self, number: int, reply: bytes | None) -> None:
-        prefix = self._translator()
-        if reply is not None and prefix is not None:
-            reply = dns_wire.without(reply, prefix)
-        self._held[number].reply = reply
-        self._post(UpstreamAnswered(number, None if reply is None else dns_wire.addresses_in(reply)))
+        if reply is not None and (prefix := self._translator()) is not None:
+            # A DNS64 (RFC 6147) makes such addresses out of IPv4 ones: they lead to the network's translator, past every
+            # tunnel.
+            made_up = {it for it in dns_wire.addresses_in(reply) or () if it in prefix}
+            reply = dns_answer.without(reply, made_up)
+        held = self._held[number]
+        found = dns_wire.found_in(reply) if reply is not None else None
+        if reply is not None and found is not None and found.names_hosts:
+            reply = dns_answer.with_own_addresses(reply, (held.fqdn, *found.aliases))
+            found = dns_wire.found_in(reply) if reply is not None else None
+        held.reply = reply
+        self._post(
+            UpstreamAnswered(number, None)
+            if found is None
+            else UpstreamAnswered(number, found.addresses, found.aliases)
+        )
 
 
 def _silent(fqdn: str) -> CulvertError:

@@ -77,25 +77,26 @@ class Upstream:
         finally:
             exchange.cancel()
 
-    async def says_tunnel(self, fqdn: str) -> bool | None:
-        """Whether TXT says that the name needs a tunnel; None when the servers are silent. TXT only ever adds names."""
+    async def mark(self, fqdn: str) -> str | None:
+        """The name at which TXT says that it needs a tunnel: this one, or one that it stands for; empty when there is none.
+        None when the servers are silent. TXT only ever adds names."""
         query = dns_wire.query(fqdn, "TXT")
         reply = await self.exchange(query) if query is not None else None
-        return None if reply is None else dns_wire.txt_says_yes(reply)
+        return None if reply is None else dns_wire.marked_in(reply) or ""
 
-    async def needs_tunnel(self, fqdn: str) -> bool:
-        """As `says_tunnel`, for a query that waits. Silence is remembered, so that it costs its wait once."""
+    async def expected_mark(self, fqdn: str) -> str:
+        """As `mark`, for a query that waits. Silence is remembered, so that it costs its wait once."""
         now = asyncio.get_running_loop().time
         if not self._txt.expects(fqdn, now()):
-            return False
+            return ""
         answers = self.answers
-        said = await self.says_tunnel(fqdn)
-        if said is not None:
+        mark = await self.mark(fqdn)
+        if mark is not None:
             self._txt.answered()
         elif self.answers != answers:
             # Servers that are silent about everything may answer TXT when they come back.
             self._txt.silent(fqdn, now())
-        return bool(said)
+        return mark or ""
 
 
 class Exchange:

@@ -387,11 +387,16 @@ class OpenTunnelRequest(_message.Message):
     GATEWAY_FIELD_NUMBER: _builtins.int
     UDP_PORT_FIELD_NUMBER: _builtins.int
     DISTANCES_FIELD_NUMBER: _builtins.int
+    ASKED_FIELD_NUMBER: _builtins.int
     fqdn: _builtins.str
     gateway: _builtins.str
     """Gateway that the person pinned; empty for automatic."""
     udp_port: _builtins.int
     """UDP port from which this device sends ESP (RFC 3948). The address is the one that the controller sees."""
+    asked: _builtins.str
+    """The name that a program asked for, where it stands for fqdn (a CNAME record, say); else empty. It is recorded, and decides
+    nothing.
+    """
     @_builtins.property
     def distances(self) -> _containers.RepeatedCompositeFieldContainer[Global___GatewayDistance]:
         """Those whose round trip is known: where a resource's gateways have weights, near ones are tried first."""
@@ -403,10 +408,11 @@ class OpenTunnelRequest(_message.Message):
         gateway: _builtins.str = ...,
         udp_port: _builtins.int = ...,
         distances: _abc.Iterable[Global___GatewayDistance] | None = ...,
+        asked: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["distances", b"distances", "fqdn", b"fqdn", "gateway", b"gateway", "udp_port", b"udp_port"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["asked", b"asked", "distances", b"distances", "fqdn", b"fqdn", "gateway", b"gateway", "udp_port", b"udp_port"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

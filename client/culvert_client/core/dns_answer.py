@@ -1,0 +1,174 @@
+"""What of an answer is passed on: addresses that no tunnel carries, or that belong to other hosts, are left out.
+
+The rest of the answer stays. One family or one address must not take the name from programs that use another one: musl's
+resolver gives a name up when one of its two queries, A and AAAA, fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from ipaddress import ip_address
+from typing import Any, cast
+
+import dns.edns
+import dns.flags
+import dns.message
+import dns.rdataclass
+import dns.rrset
+from culvert_proto import CulvertError, Reason
+from dns.rdatatype import RdataType
+from dns.rdtypes.svcbbase import ParamKey
+
+from culvert_client.core.dns_wire import (
+    MALFORMED,
+    WITH_ADDRESSES,
+    addresses_in,
+    explained,
+    hints_of,
+    unmapped,
+)
+from culvert_client.core.grant import Address
+from culvert_client.core.profile import Profile, canonical
+
+_HINTS = frozenset({ParamKey.IPV4HINT, ParamKey.IPV6HINT})
+# RFC 9460: their owner names the service, and their target the host.
+_SERVICES = frozenset({RdataType.HTTPS, RdataType.SVCB})
+
+
+def screened(reply: bytes, fqdn: str, profile: Profile) -> bytes | CulvertError:
+    """The answer for a name outside of the zones, without protected addresses: a web page of that name would reach the
+    intranet."""
+    addresses = addresses_in(reply)
+    if addresses is None:
+        return CulvertError(Reason.DNS_UPSTREAM_FAILED, name=fqdn)
+    inside = sorted(filter(profile.protects, addresses), key=str)
+    if not inside:
+        return reply
+    error = CulvertError(Reason.DNS_REBINDING, name=fqdn, address=inside[0])
+    return without(reply, frozenset(inside), error) or error
+
+
+def detached(reply: bytes) -> bytes | None:
+    """The answer without addresses in its additional section. None when malformed."""
+    try:
+        message = dns.message.from_wire(reply, ignore_trailing=True)
+        kept = [it for it in message.additional if it.rdtype not in WITH_ADDRESSES]
+        if len(kept) == len(message.additional):
+            return reply
+        message.additional = kept
+        return message.to_wire()
+    except MALFORMED:
+        return None
+
+
+def with_own_addresses(reply: bytes, names: Collection[str]) -> bytes | None:
+    """The answer to HTTPS, SVCB or ANY for the first of these names, which stands for the others, without the addresses of
+    other hosts: programs resolve the hosts that it names (RFC 9460 section 3), and those answers are held on their own.
+
+    None when malformed.
+    """
+    names = {*names, ""}
+    try:
+        message = dns.message.from_wire(reply, ignore_trailing=True)
+        return _rewritten(
+            reply,
+            message,
+            [(it, [_of_host(rdata, names) for rdata in _records(it)]) for it in message.answer],
+            [
+                (it, _records(it))
+                for it in message.additional
+                if it.rdtype not in WITH_ADDRESSES or canonical(it.name.to_text()) in names
+            ],
+        )
+    except MALFORMED:
+        return None
+
+
+def _of_host(rdata: Any, names: Collection[str]) -> Any:
+    """The record, without hints when its host has none of these names."""
+    is_service = rdata.rdtype in _SERVICES and rdata.rdclass == dns.rdataclass.IN
+    return _hinting(rdata, set()) if is_service and canonical(rdata.target.to_text()) not in names else rdata
+
+
+def without(reply: bytes, addresses: Collection[Address], error: CulvertError | None = None) -> bytes | None:
+    """The answer without the records and hints of these addresses. An asker that speaks EDNS is told why (RFC 8914).
+
+    None when malformed.
+    """
+    try:
+        message = dns.message.from_wire(reply, ignore_trailing=True)
+        answer, additional = (
+            [(it, [_avoiding(rdata, addresses) for rdata in _records(it)]) for it in section]
+            for section in (message.answer, message.additional)
+        )
+        left = _rewritten(reply, message, answer, additional, error)
+    except MALFORMED:
+        return None
+    # What is read here in another way than above fails closed.
+    remaining = addresses_in(left)
+    return left if remaining is not None and remaining.isdisjoint(addresses) else None
+
+
+def _avoiding(rdata: Any, addresses: Collection[Address]) -> Any:
+    if rdata.rdclass != dns.rdataclass.IN:
+        return rdata
+    match rdata.rdtype:
+        case RdataType.A | RdataType.AAAA:
+            return None if unmapped(ip_address(rdata.address)) in addresses else rdata
+        case RdataType.HTTPS | RdataType.SVCB:
+            return _hinting(rdata, hints_of(rdata).difference(addresses))
+        case _:
+            return rdata
+
+
+def _hinting(rdata: Any, addresses: Collection[Address]) -> Any:
+    """The record with those of its hints alone. None when programs must have the others (RFC 9460 section 8)."""
+    if hints_of(rdata).issubset(addresses):
+        return rdata
+    params: dict[Any, Any] = {}
+    for key, param in rdata.params.items():
+        if key in _HINTS:
+            kept = [text for text in param.addresses if unmapped(ip_address(text)) in addresses]
+            if kept:
+                params[key] = type(param)(kept)
+        else:
+            params[key] = param
+    mandatory = params.get(ParamKey.MANDATORY)
+    if mandatory is not None and not params.keys() >= set(mandatory.keys):
+        return None
+    return rdata.replace(params=params)
+
+
+_Records = list[tuple[dns.rrset.RRset, list[Any]]]
+
+
+def _rewritten(
+    reply: bytes,
+    message: dns.message.Message,
+    answer: _Records,
+    additional: _Records,
+    error: CulvertError | None = None,
+) -> bytes:
+    """The message with these records of its record sets, None among them left out; `reply` when they are all of them."""
+    changed = {(it.name, it.rdtype) for it, records in (*answer, *additional) if _records(it) != records}
+    if not changed and len(additional) == len(message.additional):
+        return reply
+    # A signature does not fit what was changed; AD speaks of the whole answer (RFC 4035 section 3.2.3).
+    message.answer, message.additional = (
+        [
+            dns.rrset.from_rdata_list(it.name, it.ttl, kept)
+            for it, records in section
+            if (kept := [rdata for rdata in records if rdata is not None])
+            and not (it.rdtype == RdataType.RRSIG and (it.name, it.covers) in changed)
+        ]
+        for section in (answer, additional)
+    )
+    message.flags &= ~dns.flags.AD
+    if error is not None and message.edns >= 0:
+        options: list[dns.edns.Option] = [*cast("Any", message).options, explained(error)]
+        message.use_edns(message.edns, message.ednsflags, message.payload, options=options)
+    return message.to_wire()
+
+
+def _records(rrset: dns.rrset.RRset) -> list[Any]:
+    return list(rrset)
