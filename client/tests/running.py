@@ -103,12 +103,13 @@ async def running(
     directory: Path, upstream: Endpoint, dns_mode: DnsMode = DnsMode.STUB, **others: Any
 ) -> AsyncGenerator[Running]:
     """`others` are further settings. Stops the daemon as SIGTERM does when the block ends."""
+    others.setdefault("dns_listen", Endpoint("127.0.0.1", free_port()))
     settings = Config(
         dns_upstream=upstream,
         dns_mode=dns_mode,
         state_dir=directory / "state",
         socket=directory / "run" / "culvertd.sock",
-        **{"dns_listen": Endpoint("127.0.0.1", free_port())} | others,
+        **others,
     )
     datapath = RememberingDatapath()
     daemon = Daemon(settings, Enrolments(settings.state_dir), datapath)

@@ -14,10 +14,8 @@ from collections.abc import AsyncGenerator, Callable, Collection, Generator
 from pathlib import Path
 
 import dns.asyncquery
-import dns.exception
 import dns.flags
 import dns.message
-import dns.query
 import dns.rcode
 import pytest
 from culvert_client.config import Endpoint

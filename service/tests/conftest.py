@@ -109,8 +109,11 @@ class Device:
         fqdn: str = "wiki.corp.example",
         gateway: str = "",
         distances: Sequence[agent_pb2.GatewayDistance] = (),
+        asked: str = "",
     ) -> agent_pb2.OpenTunnelResponse:
-        request = agent_pb2.OpenTunnelRequest(fqdn=fqdn, gateway=gateway, udp_port=4500, distances=distances)
+        request = agent_pb2.OpenTunnelRequest(
+            fqdn=fqdn, gateway=gateway, udp_port=4500, distances=distances, asked=asked
+        )
         opened = await self.call(self.stub.OpenTunnel(request))
         _meet(opened.sas)
         return opened

@@ -126,6 +126,22 @@ async def test_each_change_and_decision_is_told_with_who_why_and_from_where(
 
 
 @slow
+async def test_an_opening_and_a_refusal_tell_the_asked_name_beside_the_one_that_it_stands_for(
+    world: World, switch: Switch
+) -> None:
+    device = await world.enrol()
+    await refused(device.open(asked="Alias.corp.example."))
+    await device.prove()
+    await device.open(asked="Alias.corp.example.")
+    invalid = await refused(device.open(asked="x" * 254))
+    assert invalid.reason is Reason.REQUEST_INVALID
+    told = await log(world, action="tunnel.open")
+    assert [line["details"].get("asked") for line in told] == ["alias.corp.example"] * 2
+    assert told[0]["details"]["name"] == "wiki.corp.example"
+    assert told[1]["object"] == "name/wiki.corp.example"
+
+
+@slow
 async def test_what_permissions_rest_on_is_told_with_what_it_closes(world: World, switch: Switch) -> None:
     device = await world.enrol()
     await device.prove()

@@ -200,9 +200,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     ) -> agent_pb2.OpenTunnelResponse:
         if not 0 < request.udp_port <= _PORT_MAX:
             raise CulvertError(Reason.REQUEST_INVALID, why="udp_port is not a port")
-        name = request.fqdn.rstrip(".").lower()
-        if len(name) > NAME_MAX or not name.isprintable():
-            raise CulvertError(Reason.REQUEST_INVALID, why="fqdn is not a name")
+        name, asked = _name("fqdn", request.fqdn), _name("asked", request.asked)
         opened = await self._tunnels.open(
             OpenRequest(
                 who.fingerprint,
@@ -212,6 +210,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
                 request.udp_port,
                 failed,
                 messages.distances(request.distances),
+                asked,
             )
         )
         return agent_pb2.OpenTunnelResponse(
@@ -257,6 +256,13 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             self._protected_prefixes,
             self._now(),
         )
+
+
+def _name(field: str, text: str) -> str:
+    name = text.rstrip(".").lower()
+    if len(name) > NAME_MAX or not name.isprintable():
+        raise CulvertError(Reason.REQUEST_INVALID, why=f"{field} is not a name")
+    return name
 
 
 def _tunnel_id(text: str) -> uuid.UUID:

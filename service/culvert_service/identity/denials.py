@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -10,6 +10,7 @@ from culvert_db import Sessions
 from culvert_proto import CulvertError, Reason
 
 from culvert_service.audit import log as audit
+from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Line
 from culvert_service.audit.refusals import Refusals, refused
 from culvert_service.identity import repository
@@ -29,21 +30,31 @@ class Denials:
 
     @asynccontextmanager
     async def telling(
-        self, fingerprint: bytes, action: str, about: str | None = None
+        self,
+        fingerprint: bytes,
+        action: str,
+        about: str | None = None,
+        details: Mapping[str, Detail] | None = None,
     ) -> AsyncGenerator[None]:
-        """Around what may be refused; `about` is the line's object, by default the device."""
+        """Around what may be refused; `about` is the line's object, by default the device. Empty details are left out."""
         try:
             yield
         except CulvertError as error:
             # An outage is no decision, and without the database there is no log to write to.
             if error.reason is not Reason.DATABASE_DOWN:
-                await self.tell(fingerprint, action, error, about)
+                await self.tell(fingerprint, action, error, about, details)
             raise
 
     async def tell(
-        self, fingerprint: bytes, action: str, why: CulvertError, about: str | None = None
+        self,
+        fingerprint: bytes,
+        action: str,
+        why: CulvertError,
+        about: str | None = None,
+        details: Mapping[str, Detail] | None = None,
     ) -> None:
-        line = self.line(fingerprint, Line(action, about or _certificate(fingerprint)), why)
+        told = {name: it for name, it in (details or {}).items() if it}
+        line = self.line(fingerprint, Line(action, about or _certificate(fingerprint), told), why)
         if line is None:
             return
         async with self._sessions.begin() as session:

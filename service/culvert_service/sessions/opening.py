@@ -53,8 +53,10 @@ Now = Callable[[], datetime.datetime]
 
 @dataclass(frozen=True, slots=True)
 class OpenRequest:
-    """Two equal requests at once share one answer, however far the device found the gateways. `without`: gateways that have
-    been tried already."""
+    """Two equal requests at once share one answer, however far the device found the gateways, and whatever name stood for
+    this one. `without`: gateways that have been tried already. `asked`: the name that a program asked for, where it stands
+    for `fqdn`; it decides nothing.
+    """
 
     fingerprint: bytes
     fqdn: str
@@ -63,6 +65,7 @@ class OpenRequest:
     peer_port: int
     without: frozenset[str] = frozenset()
     distances: Mapping[str, Distance] = field(default_factory=dict[str, Distance], compare=False)
+    asked: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +175,8 @@ class Opening:
                 "gateway": job.tunnel.gateway,
                 "address": job.tunnel.inner.address,
             }
+            if request.asked:
+                told["asked"] = request.asked
             if job.tunnel.inner.address6 is not None:
                 told["address6"] = job.tunnel.inner.address6
             if job.replaced is not None:

@@ -273,7 +273,9 @@ class Tunnels:
         timeline = Timeline()
         async with (
             self._turns,
-            self._denials.telling(request.fingerprint, "tunnel.open", f"name/{request.fqdn}"),
+            self._denials.telling(
+                request.fingerprint, "tunnel.open", f"name/{request.fqdn}", {"asked": request.asked}
+            ),
         ):
             opened = await self._opening.open(request, timeline)
         tunnel = opened.tunnel
