@@ -133,7 +133,7 @@ def test_only_the_answer_to_the_very_query_is_believed() -> None:
         (b"garbage", False),
     ],
 )
-def test_txt_says_yes_for_the_name_itself(wire: bytes, says_yes: bool) -> None:
+def test_the_mark_counts_at_the_asked_name(wire: bytes, says_yes: bool) -> None:
     assert dns_wire.marked_in(wire) == (WIKI if says_yes else None)
 
 
