@@ -14,7 +14,6 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -124,6 +123,11 @@ class Tray(QObject):
             if isinstance(dialog, DetailsDialog) and not isinstance(self._view, Down):
                 organisation, _, tunnel_id = key.partition(" ")
                 dialog.show_rows(details(self._view, tunnel_id, now, organisation))
+        if not isinstance(self._view, Down):
+            self._notifications.close_ended(lambda cause: notices.holds(cause, self._view, now))
+            self._early = (
+                [it for it in self._early if self._holds(it, now)] if self._early is not None else None
+            )
         self._memory, news = notices.observe(self._memory, self._view, now)
         for notice in news:
             if notice.kind not in self._preferences.muted:
@@ -156,6 +160,9 @@ class Tray(QObject):
             self._icon.showMessage(notice.title, notice.text, kind)
         self._window.show_notice(notice)
 
+    def _holds(self, notice: Notice, now: float) -> bool:
+        return notice.cause is None or notices.holds(notice.cause, self._view, now)
+
     def _notice_clicked(self, command: commands.Command | None) -> None:
         self._do(command or commands.ShowWindow())
 
@@ -164,9 +171,7 @@ class Tray(QObject):
 
     def _code_answered(self, answer: Answer | Refusal, organisation: str) -> None:
         if isinstance(answer, CulvertError):
-            # With the field once more.
-            again = commands.EnterCode(organisation)
-            self._tell(replace(notices.refused(answer, organisation), command=again))
+            self._tell(notices.wrong_code(answer, self._view, organisation, time.time()))
         elif isinstance(answer, local_pb2.SubmitCodeResponse):
             self._tell_recovery_codes(answer)
         else:
@@ -199,6 +204,9 @@ class Tray(QObject):
             self._app.quit()
 
     def _do(self, command: commands.Command) -> None:
+        # A person opens the window to read the answer.
+        if not isinstance(command, commands.ShowWindow):
+            self._window.clicked()
         match command:
             case commands.OpenPage(fqdn):
                 self._daemon.open_tunnel(fqdn, self._opened)
@@ -287,9 +295,9 @@ class Tray(QObject):
     def _answered(self, answer: Answer | Refusal) -> None:
         if isinstance(answer, CulvertError):
             self._memory = notices.told(self._memory, answer)
-            self._tell(notices.refused(answer))
+            self._tell(notices.answer(answer))
         elif isinstance(answer, Down):
-            self._tell(Notice(answer.message, answer.remedy, warning=True))
+            self._tell(notices.down(answer))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -2,6 +2,8 @@
 
 A tunnel is announced the first time that its resource comes up, then never again. A refusal is told once until it
 changes or is got past. What was so before the tray started is not news, except that a code or an answer is needed.
+
+A notice ends when its cause does, wherever it is shown. One that answers a click ends with the next click.
 """
 
 from __future__ import annotations
@@ -10,35 +12,79 @@ from dataclasses import dataclass, replace
 
 from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.organisations import parts
+from culvert_proto.shown import clock
 
 from culvert_tray.commands import AnswerClaims, Command, EnterCode
 from culvert_tray.preferences import NoticeKind
 from culvert_tray.translation import plural, tr
-from culvert_tray.view import Down, Status, View, code_ends_soon, code_needed, duration, is_up, named
+from culvert_tray.view import Down, Status, View, code_ends_soon, code_needed, is_up, named
+
+# Our tunable, in seconds: what comes and goes within this time is one piece of news.
+FLAPPING = 300.0
+_COME_AND_GO = (local_pb2.STATE_OFFLINE, local_pb2.STATE_GATEWAY_SILENT)
+
+
+@dataclass(frozen=True, slots=True)
+class TunnelUp:
+    fqdn: str
+    gateway: str
+
+
+@dataclass(frozen=True, slots=True)
+class CodeWanted:
+    """`needed`: none is valid any more."""
+
+    organisation: str
+    needed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimsWait:
+    organisation: str
+    prefixes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """`what` is the refusal but for its numbers, such as seconds that pass."""
+
+    what: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonDown:
+    pass
+
+
+Cause = TunnelUp | CodeWanted | ClaimsWait | Refused | DaemonDown
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """`command` is what a click on it does; `kind` is None for the answer to a click, which is always told."""
+    """`command` is what a click on it does; `kind` is None for the answer to a click, which is always told. `cause` is None
+    for what ends with the next click alone."""
 
     title: str
     text: str
     warning: bool = False
     command: Command | None = None
     kind: NoticeKind | None = None
+    cause: Cause | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """`refusals` are the texts last told; `codes` what was last told of each organisation's code that is not valid;
-    `claims` the organisations and public networks that were last told as waiting."""
+    """`refusals` are those last told; `codes` what was last told of each organisation's code that is not valid; `claims`
+    the organisations and public networks that were last told as waiting; `flapping` when each refusal was told that
+    comes and goes, in Unix seconds."""
 
     started: bool = False
     announced: frozenset[str] = frozenset()
     gateways: frozenset[tuple[str, str]] = frozenset()
-    refusals: frozenset[str] = frozenset()
+    refusals: frozenset[Refused] = frozenset()
     codes: frozenset[tuple[str, str]] = frozenset()
     claims: frozenset[tuple[str, str]] = frozenset()
+    flapping: frozenset[tuple[Refused, float]] = frozenset()
 
 
 def observe(memory: Memory, view: View, now: float) -> tuple[Memory, tuple[Notice, ...]]:
@@ -51,6 +97,7 @@ def observe(memory: Memory, view: View, now: float) -> tuple[Memory, tuple[Notic
             tr("{name} is open", name=name),
             tr("Through {gateway}, end to end encrypted to the gateway.", gateway=up[name]),
             kind=NoticeKind.OPENED,
+            cause=TunnelUp(name, up[name]),
         )
         for name in sorted(up.keys() - memory.announced)
         if memory.started
@@ -60,6 +107,7 @@ def observe(memory: Memory, view: View, now: float) -> tuple[Memory, tuple[Notic
             tr("{name} goes through {gateway} now", name=name, gateway=up[name]),
             tr("{gateway} went out of service.", gateway=before),
             kind=NoticeKind.FAILED_OVER,
+            cause=TunnelUp(name, up[name]),
         )
         for name, before in sorted(memory.gateways)
         if up.get(name, before) != before
@@ -71,29 +119,74 @@ def observe(memory: Memory, view: View, now: float) -> tuple[Memory, tuple[Notic
     asking = {of for of, _prefix in claims - memory.claims}
     notices += [_ask_about_claims(part, of) for of, part in parts(view) if of in asking]
     errors = {
-        str(error): (of, error)
+        _cause(error): (of, part.state, error)
         for of, part in parts(view)
         if part.HasField("last_error") and (error := CulvertError.from_proto(part.last_error))
     }
-    for text, (of, error) in errors.items():
-        if memory.started and text not in memory.refusals and not _has_own_notice(error):
+    flapping = {cause: at for cause, at in memory.flapping if now - at < FLAPPING}
+    for cause, (of, state, error) in errors.items():
+        if memory.started and cause not in memory.refusals | flapping.keys() and not _has_own_notice(error):
             notices.append(replace(refused(error, of), kind=NoticeKind.DENIED))
+            if state in _COME_AND_GO:
+                flapping[cause] = now
     gateways = frozenset(up.items()) | {
         it for it in memory.gateways if it[0] in {t.fqdn for t in view.tunnels} - up.keys()
     }
     told_now = Memory(
-        True, memory.announced | up.keys(), gateways, frozenset(errors), frozenset(codes), frozenset(claims)
+        True,
+        memory.announced | up.keys(),
+        gateways,
+        frozenset(errors),
+        frozenset(codes),
+        frozenset(claims),
+        frozenset(flapping.items()),
     )
     return told_now, tuple(notices)
 
 
+def holds(cause: Cause, view: View, now: float) -> bool:
+    """Whether what was told is still so. `now` in Unix seconds. Without the daemon only its absence is."""
+    if isinstance(view, Down) or isinstance(cause, DaemonDown):
+        return isinstance(view, Down) and isinstance(cause, DaemonDown)
+    match cause:
+        case TunnelUp(fqdn, gateway):
+            return any(is_up(it) and (it.fqdn, it.gateway) == (fqdn, gateway) for it in view.tunnels)
+        case CodeWanted(organisation, needed):
+            state = "needed" if needed else "ending"
+            return any(of == organisation and _code(part, now) == state for of, part in parts(view))
+        case ClaimsWait(organisation, prefixes):
+            waiting = {of: tuple(part.awaiting_prefixes) for of, part in parts(view)}
+            return waiting.get(organisation) == prefixes
+        case Refused():
+            errors = (part.last_error for _, part in parts(view) if part.HasField("last_error"))
+            return any(_cause(CulvertError.from_proto(it)) == cause for it in errors)
+
+
 def told(memory: Memory, error: CulvertError) -> Memory:
     """The person has been shown this refusal as the answer to a click: the status will repeat it."""
-    return replace(memory, refusals=memory.refusals | {str(error)})
+    return replace(memory, refusals=memory.refusals | {_cause(error)})
 
 
 def refused(error: CulvertError, organisation: str = "") -> Notice:
-    return Notice(named(error.message, organisation), error.remedy, warning=True)
+    return Notice(named(error.message, organisation), error.remedy, warning=True, cause=_cause(error))
+
+
+def answer(error: CulvertError, organisation: str = "") -> Notice:
+    """The answer to a click. The status need not repeat it: it ends with the next click."""
+    return replace(refused(error, organisation), cause=None)
+
+
+def wrong_code(error: CulvertError, view: View, organisation: str, now: float) -> Notice:
+    """With the field to type it in once more, for as long as a code is asked for."""
+    states = (
+        [] if isinstance(view, Down) else [_code(part, now) for of, part in parts(view) if of == organisation]
+    )
+    cause = CodeWanted(organisation, needed="needed" in states)
+    return replace(refused(error, organisation), command=EnterCode(organisation), cause=cause)
+
+
+def down(view: Down) -> Notice:
+    return Notice(view.message, view.remedy, warning=True, cause=DaemonDown())
 
 
 def recovery_codes(left: int) -> Notice:
@@ -103,6 +196,15 @@ def recovery_codes(left: int) -> Notice:
         return Notice(tr("That was the last recovery code"), text, warning=True)
     text = tr("Each works once, as a code. A new authenticator from your administrator brings new ones.")
     return Notice(plural("%n recovery code is left", "%n recovery codes are left", left), text)
+
+
+def _cause(error: CulvertError) -> Refused:
+    fields = (f"{name} {value}" for name, value in sorted(error.fields.items()) if not _is_number(value))
+    return Refused((error.reason.name, *fields))
+
+
+def _is_number(value: object) -> bool:
+    return str(value).replace(".", "", 1).isdigit()
 
 
 def _has_own_notice(error: CulvertError) -> bool:
@@ -122,13 +224,16 @@ def _ask_for_code(status: Status, organisation: str, now: float) -> Notice:
     command, kind = EnterCode(organisation), NoticeKind.CODE
     if (expired := _expired(status)) is not None:
         title = named(expired.message, organisation)
-        return Notice(title, expired.remedy, warning=True, command=command, kind=kind)
+        cause = _cause(expired)
+        return Notice(title, expired.remedy, warning=True, command=command, kind=kind, cause=cause)
     if code_needed(status, now):
         title = named(tr("A code is needed"), organisation)
-        return Notice(title, text, warning=True, command=command, kind=kind)
-    left = duration(status.code_valid_until - now)
-    title = named(tr("Your code ends in {duration}", duration=left), organisation)
-    return Notice(title, text, command=command, kind=kind)
+        cause = CodeWanted(organisation, needed=True)
+        return Notice(title, text, warning=True, command=command, kind=kind, cause=cause)
+    # As a time of day: the notice stays while minutes pass.
+    title = named(tr("Your code ends at {time}", time=clock(status.code_valid_until, now)), organisation)
+    cause = CodeWanted(organisation, needed=False)
+    return Notice(title, text, command=command, kind=kind, cause=cause)
 
 
 def _expired(status: Status) -> CulvertError | None:
@@ -142,5 +247,9 @@ def _expired(status: Status) -> CulvertError | None:
 def _ask_about_claims(status: Status, organisation: str) -> Notice:
     title = named(tr("Public networks wait for your answer"), organisation)
     return Notice(
-        title, ", ".join(status.awaiting_prefixes), warning=True, command=AnswerClaims(organisation)
+        title,
+        ", ".join(status.awaiting_prefixes),
+        warning=True,
+        command=AnswerClaims(organisation),
+        cause=ClaimsWait(organisation, tuple(status.awaiting_prefixes)),
     )

@@ -19,8 +19,8 @@ from PyQt6.QtDBus import (
     QDBusServiceWatcher,
 )
 
-from culvert_tray.commands import Command, EnterCode
-from culvert_tray.notices import Notice
+from culvert_tray.commands import EnterCode
+from culvert_tray.notices import Cause, Notice
 from culvert_tray.signals import connect
 from culvert_tray.single import NAME
 from culvert_tray.translation import tr
@@ -40,7 +40,10 @@ class Notifications(QObject):
 
     def __init__(self) -> None:
         super().__init__()
-        self._shown: dict[int, Command | None] = {}
+        self._shown: dict[int, Notice] = {}
+        # Asked for, and without a number yet; those that ended meanwhile are closed when it comes.
+        self._coming: list[Notice] = []
+        self._ended: list[Notice] = []
         self._offers: frozenset[str] | None = None
         self._bus = QDBusConnection.sessionBus()
         for signal, slot in (
@@ -84,10 +87,40 @@ class Notifications(QObject):
             hints,
             _STAYS if asks_for_code else _DESKTOP_DECIDES,
         ]
-        self._call("Notify", arguments, lambda answer: self._shown.update({int(answer): notice.command}))
+        self._coming.append(notice)
+
+        def shown(number: int) -> None:
+            if notice in self._coming:
+                self._coming.remove(notice)
+            if notice in self._ended:
+                self._ended.remove(notice)
+                self._close(number)
+            else:
+                self._shown[number] = notice
+
+        self._call("Notify", arguments, lambda answer: shown(int(answer)))
+
+    def close_ended(self, holds: Callable[[Cause], bool]) -> None:
+        """Take those off the screen whose cause does not hold any more."""
+        self._ended += [
+            it
+            for it in self._coming
+            if it not in self._ended and it.cause is not None and not holds(it.cause)
+        ]
+        over = [number for number, it in self._shown.items() if it.cause is not None and not holds(it.cause)]
+        for number in over:
+            del self._shown[number]
+            self._close(number)
+
+    def _close(self, number: int) -> None:
+        arguments: list[object] = [QDBusArgument(number, QMetaType.Type.UInt.value)]
+        self._call("CloseNotification", arguments, lambda _: None)
 
     def _ask_what_it_offers(self) -> None:
+        """Of a server that is new: what the one before showed is gone."""
         self._offers = None
+        for before in (self._shown, self._coming, self._ended):
+            before.clear()
 
         def told(answer: list[str]) -> None:
             self._offers = frozenset(map(str, answer))
@@ -111,12 +144,13 @@ class Notifications(QObject):
     def _invoked(self, message: QDBusMessage) -> None:
         number, action = message.arguments()
         if number in self._shown and action != "inline-reply":
-            self.clicked.emit(self._shown[number])
+            self.clicked.emit(self._shown[number].command)
 
     @pyqtSlot(QDBusMessage)  # pyright: ignore[reportUntypedFunctionDecorator]
     def _replied(self, message: QDBusMessage) -> None:
         number, text = message.arguments()
-        command = self._shown.get(number)
+        notice = self._shown.get(number)
+        command = notice.command if notice is not None else None
         if isinstance(command, EnterCode):
             self.replied.emit(str(text), command.organisation)
 

@@ -14,7 +14,7 @@ from PyQt6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QTabWidget, QVBoxL
 from culvert_tray import menu as menus
 from culvert_tray.commands import Command, Page
 from culvert_tray.menu import Action, Heading, Label, Menu, Submenu
-from culvert_tray.notices import Notice
+from culvert_tray.notices import Notice, holds
 from culvert_tray.pages import AboutPage, ActivityPage, DiagnosticsPage, ResourcesPage, TunnelsPage
 from culvert_tray.preferences import Preferences
 from culvert_tray.signals import connect
@@ -33,8 +33,9 @@ class StatusWindow(QWidget):
         self._closed = closed
         self.setWindowTitle("Culvert")
         self._head = _Head(dispatch)
-        self._notice = _label("")
-        self._notice.hide()
+        self._notice: Notice | None = None
+        self._notice_text = _label("")
+        self._notice_text.hide()
         self._resources, self._tunnels = ResourcesPage(dispatch), TunnelsPage(dispatch)
         self._activity, self.diagnostics = ActivityPage(dispatch), DiagnosticsPage(dispatch)
         self._about = AboutPage(version("culvert-tray"))
@@ -53,7 +54,7 @@ class StatusWindow(QWidget):
         layout = QVBoxLayout(self)
         layout.addWidget(self._head)
         layout.addWidget(self._tabs, 1)
-        layout.addWidget(self._notice)
+        layout.addWidget(self._notice_text)
         self.resize(720, 560)
         self._tabs.setFocus()
 
@@ -66,13 +67,23 @@ class StatusWindow(QWidget):
         self._tunnels.show_view(status, now)
         self._activity.show_view(activities, preferences, now)
         self._about.show_view(status)
+        cause = self._notice.cause if self._notice is not None else None
+        # It may hold again when the daemon is back.
+        self._notice_text.setVisible(self._notice is not None and (cause is None or holds(cause, view, now)))
 
     def show_page(self, page: Page) -> None:
         self._tabs.setCurrentWidget(self._pages[page])
 
     def show_notice(self, notice: Notice) -> None:
-        self._notice.setText(f"{notice.title}\n{notice.text}")
-        self._notice.show()
+        self._notice = notice
+        self._notice_text.setText(f"{notice.title}\n{notice.text}".strip())
+        self._notice_text.show()
+
+    def clicked(self) -> None:
+        """The person has asked for something else: the answer to the click before is over."""
+        if self._notice is not None and self._notice.cause is None:
+            self._notice = None
+            self._notice_text.hide()
 
     def closeEvent(self, a0: QCloseEvent | None) -> None:  # noqa: N802  Qt's name
         super().closeEvent(a0)

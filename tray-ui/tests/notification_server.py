@@ -46,6 +46,11 @@ class Server(QDBusAbstractAdaptor):
         QTimer.singleShot(300, lambda: self._person(number, actions))  # pyright: ignore[reportUnknownMemberType]
         return number
 
+    @pyqtSlot("uint")  # pyright: ignore[reportUntypedFunctionDecorator]
+    def CloseNotification(self, number: int) -> None:  # noqa: N802
+        print(json.dumps({"closed": number}), flush=True)
+        self.NotificationClosed.emit(number, 3)
+
     def _person(self, number: int, actions: list[str]) -> None:
         if "inline-reply" not in actions:
             self.ActionInvoked.emit(number, "code" if "code" in actions else "default")

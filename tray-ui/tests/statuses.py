@@ -55,6 +55,13 @@ def connected(*, now: float = NOW) -> local_pb2.Status:
     return found
 
 
+def through(gateway: str, *, now: float = NOW) -> local_pb2.Status:
+    """Connected, the first tunnel by this gateway."""
+    found = connected(now=now)
+    found.tunnels[0].gateway = gateway
+    return found
+
+
 def silent(*, now: float = NOW) -> local_pb2.Status:
     """Two tunnels whose gateway does not answer."""
     found = status(local_pb2.STATE_GATEWAY_SILENT, now=now)

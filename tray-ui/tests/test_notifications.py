@@ -111,3 +111,15 @@ def test_a_server_that_knows_markup_is_not_fooled(
     status.last_error.remedy = "<b>Call & pay</b>"
     canned.show(status)
     wait_until(lambda: [it["text"] for it in shown()] == ["&lt;b>Call &amp; pay&lt;/b>"], "not escaped")
+
+
+def test_a_notice_leaves_the_screen_when_its_cause_ends(
+    desktop: Desktop, canned: CannedDaemon, start_tray: Start, serve: Serve
+) -> None:
+    shown = serve("actions,body,inline-reply")
+    _needs_code(canned)
+    start_tray(desktop)
+    wait_until(lambda: [it.get("title") for it in shown()] == ["A code is needed"], "not asked")
+    # As by the command line: the person never looked at the notice.
+    canned.show(statuses.status(local_pb2.STATE_READY, now=time.time()))
+    wait_until(lambda: shown()[1:] == [{"closed": 1}], "the notice stays")

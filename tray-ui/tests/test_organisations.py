@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from culvert_proto import CulvertError, Reason, local_pb2
+from culvert_proto.shown import clock
 from culvert_tray.commands import EnterCode, OpenPage, Page, SelectGateway, ShowDetails, ShowWindow
 from culvert_tray.details import details
 from culvert_tray.menu import Action, Heading, Label, Menu, Submenu, menu
@@ -97,5 +98,5 @@ def test_a_code_is_asked_for_by_name_and_each_refusal_is_told_once() -> None:
     assert [it.title for it in second] == [f"{error.message} · {BETA}"]
     status.organisations[0].code_valid_until = int(NOW + 60)
     memory, third = observe(memory, status, NOW)
-    assert [it.title for it in third] == [f"Your code ends in 1 min · {CORP}"]
+    assert [it.title for it in third] == [f"Your code ends at {clock(NOW + 60, NOW)} · {CORP}"]
     assert observe(memory, status, NOW)[1] == ()

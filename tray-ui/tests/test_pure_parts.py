@@ -6,7 +6,7 @@ import itertools
 from datetime import UTC, datetime
 
 import pytest
-from culvert_proto import local_pb2
+from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.shown import clock
 from culvert_tray.commands import (
     AnswerClaims,
@@ -27,7 +27,7 @@ from culvert_tray.daemon import retry_wait
 from culvert_tray.details import details, size
 from culvert_tray.icon import IconKind, icon_kind
 from culvert_tray.menu import Action, Heading, Label, Menu, Submenu, menu
-from culvert_tray.notices import Memory, Notice, observe
+from culvert_tray.notices import FLAPPING, Memory, Notice, Refused, down, holds, observe
 from culvert_tray.pause import PauseLength
 from culvert_tray.preferences import NoticeKind, Preferences
 from culvert_tray.view import View, awaiting, duration, not_running
@@ -319,7 +319,7 @@ def test_a_needed_code_is_told_once_with_a_way_to_type_it() -> None:
     assert [(n.title, n.command) for n in first] == [("A code is needed", EnterCode())]
     assert second == ()
     soon = statuses.status(local_pb2.STATE_READY, code_seconds=600)
-    assert [n.title for n in _observe(soon)[0]] == ["Your code ends in 10 min"]
+    assert [n.title for n in _observe(soon)[0]] == [f"Your code ends at {clock(NOW + 600, NOW)}"]
 
 
 def test_an_expired_certificate_asks_for_a_code_and_says_why() -> None:
@@ -358,7 +358,78 @@ def test_a_denial_is_told_with_reason_and_remedy_until_it_is_got_past() -> None:
         "Ask bob@corp.example, who owns it.",
         warning=True,
         kind=NoticeKind.DENIED,
+        cause=Refused(("NO_POLICY", "name git.corp.example", "owner bob@corp.example", "user alice")),
     )
+
+
+ENDED: dict[str, tuple[list[View], View]] = {
+    "a tunnel is open": (
+        [statuses.status(local_pb2.STATE_READY), statuses.connected()],
+        statuses.status(local_pb2.STATE_READY),
+    ),
+    "a tunnel goes another way": (
+        [statuses.connected(), statuses.through("gw-paris")],
+        statuses.connected(),
+    ),
+    "a code is needed": (
+        [statuses.status(local_pb2.STATE_NEEDS_CODE, code_seconds=0)],
+        statuses.connected(),
+    ),
+    "a code ends soon, and then has ended": (
+        [statuses.status(local_pb2.STATE_READY, code_seconds=600)],
+        statuses.status(local_pb2.STATE_NEEDS_CODE, code_seconds=0),
+    ),
+    "networks wait": ([statuses.asking()], statuses.status(local_pb2.STATE_READY)),
+    "a refusal": (
+        [statuses.status(local_pb2.STATE_READY), statuses.denied()],
+        statuses.status(local_pb2.STATE_READY),
+    ),
+    "another refusal": ([statuses.connected(), statuses.silent()], statuses.denied()),
+}
+
+
+@pytest.mark.parametrize("what", ENDED)
+def test_a_notice_ends_with_its_cause_and_not_before(what: str) -> None:
+    before, after = ENDED[what]
+    told = _observe(*before)[-1]
+    assert told
+    for notice in told:
+        assert notice.cause is not None
+        assert holds(notice.cause, before[-1], NOW)
+        # It holds again when the daemon is back: without it nothing is known.
+        assert not holds(notice.cause, not_running(), NOW)
+        assert not holds(notice.cause, after, NOW)
+
+
+def test_the_absence_of_the_daemon_ends_when_it_is_back() -> None:
+    told = down(not_running())
+    assert told.cause is not None
+    assert holds(told.cause, not_running(), NOW)
+    assert not holds(told.cause, statuses.connected(), NOW)
+
+
+def test_a_refusal_whose_numbers_change_is_told_once() -> None:
+    views: list[View] = [statuses.status(local_pb2.STATE_READY)]
+    for seconds in ("90", "75", "60"):
+        offline = statuses.status(local_pb2.STATE_OFFLINE)
+        offline.last_error.CopyFrom(CulvertError(Reason.CLOCK_WRONG, seconds=seconds).to_proto())
+        views.append(offline)
+    assert [len(notices) for notices in _observe(*views)] == [0, 1, 0, 0]
+
+
+def test_a_gateway_that_comes_and_goes_is_told_once_in_a_while() -> None:
+    memory, told = Memory(), list[int]()
+    for at, view in [
+        (0, statuses.connected()),
+        (1, statuses.silent()),
+        (2, statuses.connected()),
+        (3, statuses.silent()),
+        (4, statuses.connected()),
+        (2 + FLAPPING, statuses.silent()),
+    ]:
+        memory, notices = observe(memory, view, NOW + at)
+        told.append(len(notices))
+    assert told == [0, 1, 0, 0, 0, 1]
 
 
 def test_details_of_a_tunnel_and_of_one_that_is_gone() -> None:

@@ -167,3 +167,35 @@ def test_without_the_daemon_the_window_says_so(
     _window(bare)
     _wait_for(bare, "The Culvert daemon is not running")
     bare.screenshot(SCREENS / "window-off.png")
+
+
+def test_a_notice_leaves_the_window_when_its_cause_ends(
+    bare: Desktop, canned: CannedDaemon, start_tray: Start
+) -> None:
+    # The tunnels are up from the start: no notice about them takes this one's place.
+    status = statuses.connected(now=time.time())
+    status.state, status.code_valid_until = local_pb2.STATE_NEEDS_CODE, 0
+    canned.show(status)
+    start_tray(bare, "--window")
+    _window(bare)
+    _wait_for(bare, "A code is needed\n")
+    bare.screenshot(SCREENS / "window-notice.png")
+    canned.show(statuses.connected(now=time.time()))
+    _wait_for(bare, "Connected — 2 tunnels up")
+    wait_until(lambda: not any("A code is needed" in node.name for node in _nodes(bare)), "the notice stays")
+    bare.screenshot(SCREENS / "window-notice-over.png")
+
+
+def test_the_answer_to_a_click_goes_with_the_next_click(
+    bare: Desktop, canned: CannedDaemon, start_tray: Start
+) -> None:
+    canned.show(statuses.status(local_pb2.STATE_READY, now=time.time()))
+    start_tray(bare, "--window")
+    _window(bare)
+    bare.key("slash")
+    bare.type("git")
+    bare.key("Return")
+    _wait_for(bare, "No policy lets alice reach")
+    bare.screenshot(SCREENS / "window-answer.png")
+    bare.key("alt+f")
+    wait_until(lambda: not any("No policy" in node.name for node in _nodes(bare)), "the answer stays")

@@ -393,8 +393,8 @@
         <translation>Die sechs Ziffern aus der Authenticator-App eingeben.</translation>
     </message>
     <message>
-        <source>Your code ends in {duration}</source>
-        <translation>Der Code gilt noch {duration}</translation>
+        <source>Your code ends at {time}</source>
+        <translation>Der Code gilt bis {time}</translation>
     </message>
     <message>
         <source>{name} is open</source>
