@@ -165,6 +165,10 @@ def to_ipsec(desired: Desired, settings: Config) -> culvert_ipsec.DatapathState:
         blocked=frozenset(map(str, desired.blocked)),
         tunnels=tuple(map(_tunnel, desired.tunnels)),
         closed=tuple(map(_closed, desired.closed)),
+        on_link=tuple(
+            culvert_ipsec.OnLink(str(it.prefix), it.index, str(it.source) if it.source else None)
+            for it in desired.on_link
+        ),
     )
 
 

@@ -59,7 +59,6 @@ async def examine(
         probe_name=name,
         probe_address=address,
         controller_error=error.to_proto() if error is not None else None,
-        protected_prefixes=map(str, profile.protected_prefixes),
         clock_ahead=ahead,
         certificate_from=round(certificate.not_valid_before_utc.timestamp()),
         certificate_until=round(certificate.not_valid_after_utc.timestamp()),

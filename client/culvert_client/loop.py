@@ -23,6 +23,7 @@ from culvert_client import config
 from culvert_client.config import Endpoint
 from culvert_client.core import several
 from culvert_client.core.activity import Log
+from culvert_client.core.claims import LocalNetwork
 from culvert_client.core.client_events import (
     AnswerSeen,
     Applied,
@@ -39,6 +40,7 @@ from culvert_client.core.client_events import (
     Stopping,
     Woke,
 )
+from culvert_client.core.local_networks import Shared, share
 from culvert_client.core.profile import Profile
 from culvert_client.core.union import Union, owner_of, parted
 from culvert_client.datapath import Datapath
@@ -53,8 +55,9 @@ from culvert_client.state_dir import StateDir
 from culvert_client.stub.listener import Listener
 from culvert_client.stub.resolver import Resolver
 from culvert_client.stub.upstream import Upstream
-from culvert_client.system_dns import SystemDns
+from culvert_client.system_dns import SystemDns, resolved
 from culvert_client.tasks import Tasks
+from culvert_client.uplinks import local_networks
 from culvert_client.watch.sniffer import Sniffer
 from culvert_client.ways import Ways
 
@@ -114,6 +117,8 @@ class Daemon:
         self._union = Union(
             {number: Desired(frozenset(it.protected_prefixes)) for number, it in self.profiles().items()}
         )
+        self._networks: frozenset[LocalNetwork] = frozenset()
+        self._shared = Shared()
         self._several = Several(self, enrolments, path.name)
 
     async def run(self, stopped: asyncio.Event) -> None:
@@ -139,7 +144,8 @@ class Daemon:
             self._tasks.start(self._measure_forever())
             for organisation in self._all():
                 organisation.measure()
-            self._tasks.start(follow(self._moved, self._reconnect))
+            self._tasks.start(follow(self._moved, self._reconnect, changed_here=self._look_at_networks))
+            await self._look_at_networks()
             # What was imported stays for ever: looking through all of it again would fall into the first click.
             gc.collect()
             gc.freeze()
@@ -298,7 +304,8 @@ class Daemon:
 
     async def _apply(self, union: Union) -> CulvertError | None:
         try:
-            await self._datapath.apply(self.ways.over(union.whole))
+            shared = self._share(union)
+            await self._datapath.apply(self.ways.over(shared.desired))
         except CulvertError as error:
             log.error("%s", error)
             return error
@@ -306,7 +313,38 @@ class Daemon:
             # Whoever waits for this must hear of it, and the next one must be tried.
             log.exception("the datapath failed")
             return CulvertError(Reason.INTERNAL)
+        self._tell_of_networks(shared)
         return None
+
+    def _share(self, union: Union) -> Shared:
+        resources = (it for profile in self.profiles().values() for it in profile.resources)
+        return share(union.whole, (prefix for it in resources for prefix in it.prefixes), self._networks)
+
+    def _tell_of_networks(self, shared: Shared) -> None:
+        before, self._shared = self._shared, shared
+        for text in shared.texts:
+            if text not in before.texts:
+                log.warning("%s", text)
+        if before.texts != shared.texts:
+            self.changed()
+
+    @property
+    def warnings(self) -> Sequence[CulvertError]:
+        """What is the matter with this computer's networks."""
+        return self._shared.warnings
+
+    async def _look_at_networks(self) -> None:
+        """Lets this computer's own networks stay reachable where that leaks nothing. Until then they are blocked."""
+        self._networks = await asyncio.to_thread(local_networks, {self.settings.tun_name, resolved.LINK})
+        await self._share_anew()
+
+    async def _share_anew(self) -> None:
+        async with self._applying:
+            # The kernel removes a route with its device, so those that are there may have to be made again.
+            anew = self._shared.desired.on_link or not self._share(self._union).is_as(self._shared)
+            if anew and await self._apply(self._union) is not None:
+                self._behind = True
+                self._look.set()
 
     async def _measure_forever(self) -> None:
         rest, known = MEASURE_EVERY, Measured({}, {}, {})
@@ -349,7 +387,8 @@ class Daemon:
             self._look.set()
 
     def claims_changed(self, organisation: Organisation) -> None:
-        """What was refused because of this one may be good now."""
+        """What was refused because of this one may be good now, and its resources may lie in this computer's networks."""
+        self._tasks.start(self._share_anew())
         for other in self.others(organisation):
             agent, error = other.connection.agent, other.client.controller_error
             if agent is not None and error is not None and error.reason is Reason.ORGANISATIONS_COLLIDE:

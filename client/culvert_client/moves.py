@@ -52,8 +52,10 @@ async def follow(
     moved: Callable[[], Awaitable[None]],
     reconnect: Callable[[], None],
     slept: Callable[[], float] = slept,
+    changed_here: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
-    """For ever: after each move and each sleep `reconnect` is called, then `moved`, twice. Raises OSError."""
+    """For ever: after each move and each sleep `reconnect` is called, then `moved`, twice; `changed_here` first, after each
+    change of this computer's devices, addresses and routes. Raises OSError."""
     loop, changed = asyncio.get_running_loop(), asyncio.Event()
     with socket.socket(
         socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.NETLINK_ROUTE
@@ -81,6 +83,8 @@ async def follow(
                 _drain(events)
                 loop.add_reader(events, heard)
                 now = await asyncio.to_thread(uplinks)
+                if changed_here is not None:
+                    await changed_here()
                 # Our own routes and addresses change nothing of it.
                 if now != Uplinks() and (woke or now != here):
                     log.info("this computer has slept" if woke else "the network has changed")

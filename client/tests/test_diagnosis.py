@@ -28,7 +28,6 @@ def examined() -> local_pb2.ExamineResponse:
             local_pb2.TunnelPath(fqdn=WIKI, gateway="gw-berlin", mtu=1438, outer=1500, answered=1438),
         ],
         names=[local_pb2.NameAnswer(fqdn=WIKI, answered=True, marked=True)],
-        protected_prefixes=["10.20.0.0/16", "fd00:20::/32"],
     )
 
 
@@ -151,13 +150,17 @@ def _narrow_path(case: Case) -> None:
     case.examined.gateways[0].mtu = 1400
 
 
-def _bridge_in_a_protected_prefix(case: Case) -> None:
+def _network_in_a_protected_prefix(reason: Reason) -> Callable[[Case], None]:
     """No resource lies in it."""
-    case.interfaces["docker0"] = [ip_interface("10.20.99.1/24")]
+
+    def broken(case: Case) -> None:
+        error = CulvertError(reason, network="10.20.99.0/24", device="docker0", prefix="10.20.0.0/16")
+        case.status.warnings.append(error.to_proto())
+
+    return broken
 
 
 def _home_network_of_a_resource(case: Case) -> None:
-    del case.examined.protected_prefixes[:]
     case.interfaces["wlan0"] = [ip_interface("10.20.0.7/16")]
 
 
@@ -205,7 +208,8 @@ BROKEN: list[tuple[Hop, Callable[[Case], None], str]] = [
     ("gateway", _chosen_is_offline, "gw-rome"),
     ("gateway", _silent_gateway, "gw-berlin does not answer"),
     ("MTU", _narrow_path, "1400"),
-    ("addresses", _bridge_in_a_protected_prefix, "10.20.99.0/24"),
+    ("addresses", _network_in_a_protected_prefix(Reason.LOCAL_NETWORK_OPEN), "10.20.99.0/24"),
+    ("addresses", _network_in_a_protected_prefix(Reason.LOCAL_NETWORK_BLOCKED), "10.20.99.0/24"),
     ("addresses", _home_network_of_a_resource, WIKI),
     ("TXT", _answers("REFUSED"), "REFUSED"),
     ("TXT", _answers("NXDOMAIN"), "NXDOMAIN"),

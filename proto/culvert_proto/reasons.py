@@ -117,6 +117,8 @@ class Reason(enum.IntEnum):
     HANDSHAKE_REFUSED = error_pb2.REASON_HANDSHAKE_REFUSED
     GATEWAY_SILENT = error_pb2.REASON_GATEWAY_SILENT
     STATE_UNREADABLE = error_pb2.REASON_STATE_UNREADABLE
+    LOCAL_NETWORK_OPEN = error_pb2.REASON_LOCAL_NETWORK_OPEN
+    LOCAL_NETWORK_BLOCKED = error_pb2.REASON_LOCAL_NETWORK_BLOCKED
 
 
 @dataclass(frozen=True, slots=True)
@@ -654,6 +656,20 @@ CATALOGUE: dict[Reason, Entry] = {
     Reason.ADDRESS_COLLISION: Entry(
         "{prefix}, which the controller protects, collides with {what}.",
         "Use another network, or ask your administrator to protect less. What was agreed before stays in force.",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
+    ),
+    Reason.LOCAL_NETWORK_OPEN: Entry(
+        "{network} on {device} is a network that this computer made itself, inside the protected network {prefix}. "
+        "It stays reachable without a tunnel.",
+        "Addresses of the intranet in it are reached only where a resource names them. Give {device} another network.",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
+    ),
+    Reason.LOCAL_NETWORK_BLOCKED: Entry(
+        "{network} on {device} overlaps with what is protected: {prefix}. "
+        "Addresses in both are reached through tunnels alone.",
+        "Give {device} another network, use another network, or ask your administrator to protect less.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
     ),

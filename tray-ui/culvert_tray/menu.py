@@ -1,7 +1,7 @@
 """The menu as comparable data, a pure function of the view. Tray menu and window both render it; neither decides anything.
 
 Heading     status in words
-Label…      who, how long the code is good, the last refusal with its remedy
+Label…      who, how long the code is good, the last refusal with its remedy; what is the matter with this computer
 Action      Enrol this computer… | Enter code now… | Public networks wait for your answer…
 ─
 Submenu…    each tunnel: Open · Copy address · Details… · Close
@@ -141,7 +141,9 @@ def head(view: View, now: float) -> Menu:
     heading = Heading(_headline(view, now), icon_kind(view, now))
     if isinstance(view, Down):
         return (heading, Label(view.remedy)) if view.remedy else (heading,)
-    return (heading, *(entry for of, part in parts(view) for entry in _person(part, of, now)))
+    persons = (entry for of, part in parts(view) for entry in _person(part, of, now))
+    warnings = map(CulvertError.from_proto, view.warnings)
+    return (heading, *persons, *(entry for it in warnings for entry in _error(it)))
 
 
 def controls(view: Status) -> Menu:
@@ -215,9 +217,12 @@ def _person(status: Status, organisation: str, now: float) -> Menu:
         waiting = named(tr("Public networks wait for your answer…"), organisation)
         entries.append(Action(waiting, AnswerClaims(organisation)))
     if status.HasField("last_error") and not _said_already(status):
-        error = CulvertError.from_proto(status.last_error)
-        entries += [Label(f"⚠ {error.message}"), Label(error.remedy)]
+        entries += _error(CulvertError.from_proto(status.last_error))
     return tuple(entries)
+
+
+def _error(error: CulvertError) -> Menu:
+    return (Label(f"⚠ {error.message}"), Label(error.remedy))
 
 
 def _said_already(status: Status) -> bool:

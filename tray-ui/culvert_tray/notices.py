@@ -1,7 +1,8 @@
 """What the person is told without asking: pure, from one view to the next.
 
 A tunnel is announced the first time that its resource comes up, then never again. A refusal is told once until it
-changes or is got past. What was so before the tray started is not news, except that a code or an answer is needed.
+changes or is got past. What was so before the tray started is not news, except warnings, and that a code or an answer is
+needed.
 
 A notice ends when its cause does, wherever it is shown. One that answers a click ends with the next click.
 """
@@ -76,7 +77,7 @@ class Notice:
 class Memory:
     """`refusals` are those last told; `codes` what was last told of each organisation's code that is not valid; `claims`
     the organisations and public networks that were last told as waiting; `flapping` when each refusal was told that
-    comes and goes, in Unix seconds."""
+    comes and goes, in Unix seconds; `warnings` those last told."""
 
     started: bool = False
     announced: frozenset[str] = frozenset()
@@ -85,6 +86,7 @@ class Memory:
     codes: frozenset[tuple[str, str]] = frozenset()
     claims: frozenset[tuple[str, str]] = frozenset()
     flapping: frozenset[tuple[Refused, float]] = frozenset()
+    warnings: frozenset[Refused] = frozenset()
 
 
 def observe(memory: Memory, view: View, now: float) -> tuple[Memory, tuple[Notice, ...]]:
@@ -129,6 +131,8 @@ def observe(memory: Memory, view: View, now: float) -> tuple[Memory, tuple[Notic
             notices.append(replace(refused(error, of), kind=NoticeKind.DENIED))
             if state in _COME_AND_GO:
                 flapping[cause] = now
+    warnings = {_cause(it): it for it in map(CulvertError.from_proto, view.warnings)}
+    notices += [refused(it) for cause, it in warnings.items() if cause not in memory.warnings]
     gateways = frozenset(up.items()) | {
         it for it in memory.gateways if it[0] in {t.fqdn for t in view.tunnels} - up.keys()
     }
@@ -140,6 +144,7 @@ def observe(memory: Memory, view: View, now: float) -> tuple[Memory, tuple[Notic
         frozenset(codes),
         frozenset(claims),
         frozenset(flapping.items()),
+        frozenset(warnings),
     )
     return told_now, tuple(notices)
 
@@ -158,7 +163,8 @@ def holds(cause: Cause, view: View, now: float) -> bool:
             waiting = {of: tuple(part.awaiting_prefixes) for of, part in parts(view)}
             return waiting.get(organisation) == prefixes
         case Refused():
-            errors = (part.last_error for _, part in parts(view) if part.HasField("last_error"))
+            errors = [part.last_error for _, part in parts(view) if part.HasField("last_error")]
+            errors += view.warnings
             return any(_cause(CulvertError.from_proto(it)) == cause for it in errors)
 
 

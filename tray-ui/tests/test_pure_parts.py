@@ -432,6 +432,24 @@ def test_a_gateway_that_comes_and_goes_is_told_once_in_a_while() -> None:
     assert told == [0, 1, 0, 0, 0, 1]
 
 
+def test_a_warning_about_this_computer_is_told_once_and_shown_as_long_as_it_lasts() -> None:
+    ready = statuses.status(local_pb2.STATE_READY)
+    warned = statuses.status(local_pb2.STATE_READY)
+    error = CulvertError(
+        Reason.LOCAL_NETWORK_OPEN, network="10.20.9.0/24", device="br0", prefix="10.20.0.0/16"
+    )
+    warned.warnings.append(error.to_proto())
+    first, second, cured, again = _observe(warned, warned, ready, warned)
+    assert [(it.title, it.text, it.warning) for it in first] == [(error.message, error.remedy, True)]
+    assert (second, cured, again) == ((), (), first)
+    assert Label(f"⚠ {error.message}") in menu(warned, NOW)
+    assert Label(error.remedy) in menu(warned, NOW)
+    assert Label(error.remedy) not in menu(ready, NOW)
+    cause = first[0].cause
+    assert cause is not None
+    assert (holds(cause, warned, NOW), holds(cause, ready, NOW)) == (True, False)
+
+
 def test_details_of_a_tunnel_and_of_one_that_is_gone() -> None:
     rows = dict(details(statuses.connected(), "t-wiki", NOW))
     assert rows["Received"] == "1.2 MB in 812 packets"

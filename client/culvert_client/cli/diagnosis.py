@@ -29,6 +29,7 @@ class Seen:
     examined: local_pb2.ExamineResponse | None = None
 
 
+_COLLISIONS = (Reason.LOCAL_NETWORK_OPEN, Reason.LOCAL_NETWORK_BLOCKED)
 # Our tunable: packets of which at least one should have been answered.
 _UNANSWERED = 10
 
@@ -73,7 +74,7 @@ def verdicts(status: local_pb2.Status, seen: Seen, now: float) -> Iterator[Verdi
     yield from _gateways(status)
     if examined is not None:
         yield from hops.mtu(examined)
-        yield from _collisions(status, examined, seen.interfaces)
+        yield from _collisions(status, seen.interfaces)
         yield from hops.txt(examined)
     if status.awaiting_prefixes:
         waiting = _("{prefixes} are public and wait for your answer.")
@@ -163,22 +164,12 @@ def _gateways(status: local_pb2.Status) -> Iterator[Verdict]:
         yield Verdict("gateway", False, _("No gateway is online."), _("Tell your administrator."))
 
 
-def _collisions(
-    status: local_pb2.Status,
-    examined: local_pb2.ExamineResponse,
-    interfaces: Mapping[str, Sequence[Interface]],
-) -> Iterator[Verdict]:
-    found = False
-    for prefix in _networks(examined.protected_prefixes):
-        for device, own in _shared(prefix, interfaces):
-            found = True
-            said = _("{prefix}, which tunnels alone may reach, has {own} in it, the network behind {device}.")
-            yield Verdict(
-                "addresses",
-                False,
-                said.format(prefix=prefix, own=own.network, device=device),
-                _("Parts of both cannot be reached from here. Use another network, or renumber that one."),
-            )
+def _collisions(status: local_pb2.Status, interfaces: Mapping[str, Sequence[Interface]]) -> Iterator[Verdict]:
+    warnings = map(CulvertError.from_proto, status.warnings)
+    collisions = [it for it in warnings if it.reason in _COLLISIONS]
+    for error in collisions:
+        yield Verdict("addresses", False, error.message, error.remedy)
+    found = bool(collisions)
     for resource in status.resources:
         for prefix in _networks(resource.addresses):
             for device, _own in _shared(prefix, interfaces):

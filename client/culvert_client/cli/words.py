@@ -50,6 +50,9 @@ def say_status(status: local_pb2.Status) -> None:
         if organisation:
             out.print(organisation, style="bold", markup=False)
         _say_one(part)
+    for warning in map(CulvertError.from_proto, status.warnings):
+        out.print(f"! {warning.message}", style="yellow", markup=False)
+        out.print(f"  {warning.remedy}", markup=False)
 
 
 def _say_one(status: local_pb2.Status) -> None:

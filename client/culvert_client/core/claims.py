@@ -49,6 +49,20 @@ class Surroundings:
     name_servers: frozenset[Address] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class LocalNetwork:
+    """Where the main routing table leads over `device`, without the default routes. `index` is the device's.
+
+    `own`: this computer made the network itself, and it is on link.
+    """
+
+    prefix: Network
+    device: str
+    index: int
+    source: Address | None
+    own: bool
+
+
 def is_public(prefix: Network) -> bool:
     """Whether an address of the prefix may be routed on the Internet."""
     return not any(holds(private, prefix) for private in _PRIVATE)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from ipaddress import ip_network
 
 import dns.exception
 import dns.name
@@ -26,6 +27,15 @@ class Resource:
     name: str
     fqdn: str
     addresses: tuple[str, ...]
+
+    @property
+    def prefixes(self) -> Iterator[Network]:
+        for text in self.addresses:
+            try:
+                yield ip_network(text, strict=False)
+            except ValueError:
+                # What is no address carries no packets either.
+                continue
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,8 @@ class Daemon(Protocol):
 
     @property
     def next_change(self) -> asyncio.Event: ...
+    @property
+    def warnings(self) -> Sequence[CulvertError]: ...
     def add(self, number: int, state: StateDir) -> Organisation: ...
     def forget(self, organisation: Organisation) -> None: ...
     def claims_changed(self, organisation: Organisation) -> None: ...
@@ -68,7 +70,10 @@ class Several:
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def status(self, uid: int) -> local_pb2.Status:
-        return merged([(it.name, self._shown(it, uid)) for it in self._all()])
+        status = merged([(it.name, self._shown(it, uid)) for it in self._all()])
+        if any(role_of(uid, it.owner) >= Role.OWNER for it in self._all()):
+            status.warnings.extend(it.to_proto() for it in self._daemon.warnings)
+        return status
 
     async def statuses(self, uid: int) -> AsyncIterator[local_pb2.Status]:
         """The status now, then after each change, at most 5 a second."""

@@ -4,13 +4,24 @@ from dataclasses import replace
 from ipaddress import ip_address, ip_network
 
 import pytest
-from culvert_ipsec import ClosedTunnel, DatapathError, DatapathState, InboundSa, OutboundSa, TunnelState
+from culvert_ipsec import (
+    ClosedTunnel,
+    DatapathError,
+    DatapathState,
+    InboundSa,
+    OnLink,
+    OutboundSa,
+    TunnelState,
+)
 from culvert_ipsec.link_plan import (
     AddAddress,
+    AddOnLink,
     AddRule,
     AddWall,
     Link,
+    OnLinkRoute,
     RemoveAddress,
+    RemoveOnLink,
     RemoveRoute,
     RemoveWall,
     ReplaceRoute,
@@ -88,6 +99,20 @@ def test_an_open_tunnel_over_a_closed_ones_prefix_carries_from_its_own_address()
     assert wanted(both).addresses == {A, B}
 
 
+def test_a_network_of_the_computers_own_is_reached_over_its_device_unless_it_is_blocked_itself() -> None:
+    bridge = OnLink("10.20.9.0/24", 7, "10.20.9.1")
+    own = OnLinkRoute(ip_network("10.20.9.0/24"), 7, ip_address("10.20.9.1"))
+    before, after = wanted(state()), wanted(replace(state(), on_link=(bridge,)))
+    assert list(steps(before, after)) == [AddOnLink(own)]
+    assert list(steps(after, before)) == [RemoveOnLink(own)]
+    # No moment has both routes, or neither.
+    tunnel = wanted(replace(state("10.20.9.0/24"), on_link=(bridge,)))
+    assert list(steps(after, tunnel)) == [AddAddress(A), RemoveOnLink(own), ReplaceRoute(own.prefix, A)]
+    assert list(steps(tunnel, after)) == [RemoveRoute(own.prefix), AddOnLink(own), RemoveAddress(A)]
+    blocked = replace(state(), blocked=frozenset({"10.20.9.0/24"}), on_link=(bridge,))
+    assert wanted(blocked).on_link == frozenset()
+
+
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
@@ -112,6 +137,7 @@ def test_no_key_in_a_repr() -> None:
 
 def apply(link: Link, step: Step) -> Link:
     """What the kernel does; it also takes the routes of an address that goes."""
+    on_link = set(link.on_link)
     mtu, up, addresses, routes, rules, walls = (
         link.mtu,
         link.up,
@@ -139,18 +165,34 @@ def apply(link: Link, step: Step) -> Link:
             walls.add(prefix)
         case RemoveWall(prefix):
             walls.remove(prefix)
-    return Link(mtu, up, frozenset(addresses), routes, frozenset(rules), frozenset(walls))
+        case AddOnLink(route):
+            # One table has one route to a prefix.
+            assert route.prefix not in routes
+            on_link.add(route)
+        case RemoveOnLink(route):
+            on_link.remove(route)
+    assert not routes.keys() & {it.prefix for it in on_link}
+    return Link(
+        mtu, up, frozenset(addresses), routes, frozenset(rules), frozenset(walls), on_link=frozenset(on_link)
+    )
 
 
 prefixes = st.sampled_from(["10.20.0.0/16", "10.20.0.10/32", "10.30.0.0/24", "fd00::/8"])
 
 
 def link_of(
-    tunnels: list[tuple[str, str]], closed: list[tuple[str, str]], blocked: set[str], mtu: int
+    tunnels: list[tuple[str, str]],
+    closed: list[tuple[str, str]],
+    blocked: set[str],
+    mtu: int,
+    on_link: set[tuple[str, int]],
 ) -> Link:
     states = [TunnelState(str(at), inner, (to,), "198.51.100.2") for at, (inner, to) in enumerate(tunnels)]
     resting = tuple(ClosedTunnel(inner, (to,)) for inner, to in closed)
-    return wanted(DatapathState("tun0", 4500, mtu, frozenset(), frozenset(blocked), tuple(states), resting))
+    own = tuple(OnLink(prefix, device) for prefix, device in dict(sorted(on_link)).items())
+    return wanted(
+        DatapathState("tun0", 4500, mtu, frozenset(), frozenset(blocked), tuple(states), resting, own)
+    )
 
 
 links = st.builds(
@@ -159,6 +201,7 @@ links = st.builds(
     st.lists(st.tuples(st.sampled_from([str(A), str(B)]), prefixes), max_size=3),
     st.sets(prefixes),
     st.sampled_from([1400, 1438]),
+    st.sets(st.tuples(prefixes, st.sampled_from([7, 8]))),
 )
 
 
@@ -172,5 +215,6 @@ def test_steps_lead_from_any_state_to_any_other_and_never_unroute_what_stays(
         assert before.routes.keys() & after.routes.keys() <= link.routes.keys()
         assert before.walls & after.walls <= link.walls
     assert link.routes == dict(after.routes)
+    assert link.on_link == after.on_link
     assert (link.mtu, link.up, link.addresses) == (after.mtu, True, after.addresses)
     assert list(steps(link, after)) == []

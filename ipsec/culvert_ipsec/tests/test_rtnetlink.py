@@ -18,7 +18,6 @@ from culvert_ipsec.rtnetlink import (
     LOCAL,
     LOCAL_TABLE,
     MAIN_TABLE,
-    Device,
     Route,
     RouteSocket,
     Rule,
@@ -67,7 +66,9 @@ def test_routes_and_addresses_are_read_as_they_were_put(
     netlink: RouteSocket, address: str, prefix: str
 ) -> None:
     wire, own = socket.if_nametoindex("wire"), ip_address(address)
-    assert netlink.device(wire) == Device(1400, up=True)
+    seen = netlink.device(wire)
+    assert (seen.mtu, seen.up, seen.index, seen.name, seen.kind) == (1400, True, wire, "wire", "veth")
+    assert seen in netlink.devices()
     netlink.put_address(wire, own)
     netlink.put_address(wire, own)
     assert (wire, ip_interface(address)) in netlink.addresses()

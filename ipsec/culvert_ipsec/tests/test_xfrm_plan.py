@@ -6,7 +6,7 @@ from dataclasses import replace
 from ipaddress import IPv4Address, ip_network
 
 import pytest
-from culvert_ipsec import DatapathState, InboundSa, OutboundSa, Selector, TunnelState
+from culvert_ipsec import DatapathState, InboundSa, OnLink, OutboundSa, Selector, TunnelState
 from culvert_ipsec.datapath import DatapathError
 from culvert_ipsec.xfrm_plan import (
     TRAP,
@@ -71,6 +71,22 @@ def test_a_tunnel_before_what_blocks() -> None:
     assert block.traffic.src == ip_network("0.0.0.0/0")
 
 
+def test_a_network_of_the_computers_own_passes_and_what_is_blocked_in_it_does_not() -> None:
+    host = "10.20.9.66/32"
+    state = replace(
+        STATE,
+        blocked=STATE.blocked | {host},
+        on_link=(OnLink("10.20.9.0/24", 7), OnLink("10.20.0.0/16", 8)),
+    )
+    policies = [it for it in of(state).policies.values() if it.traffic.src == ip_network("0.0.0.0/0")]
+    by_priority = sorted(policies, key=lambda it: it.priority)
+    assert [(str(it.traffic.dst), it.template) for it in by_priority] == [
+        (host, TRAP),
+        ("10.20.9.0/24", None),
+        ("10.20.0.0/16", TRAP),
+    ]
+
+
 def test_inbound_comes_first_and_nothing_goes_before_the_policy_has_changed() -> None:
     first, second = of(STATE), of(replace(STATE, tunnels=(REKEYED,)))
     assert [type(step) for step in comes(Wanted(), first)] == [AddSa, AddSa, PutPolicy, PutPolicy, PutPolicy]
@@ -79,6 +95,7 @@ def test_inbound_comes_first_and_nothing_goes_before_the_policy_has_changed() ->
     steps = list(comes(first, second))
     assert [step.sa.spi for step in steps if isinstance(step, AddSa)] == [0x1002, 0x2002]
     (switch,) = (step.policy for step in steps if isinstance(step, PutPolicy))
+    assert switch.template is not None
     assert switch.template.spi == 0x2002
     assert list(goes(first, second)) == []
     assert list(lingers(first, second)) == [(GATEWAY, 0x2001)]
@@ -100,7 +117,7 @@ def test_without_an_outbound_sa_nothing_goes_out() -> None:
     (spi,) = {
         it.template.spi
         for it in of(state).policies.values()
-        if it.direction is Direction.OUT and it.template != TRAP
+        if it.direction is Direction.OUT and it.template is not None and it.template != TRAP
     }
     assert (GATEWAY, spi) not in of(state).sas
 
@@ -114,7 +131,7 @@ def test_of_two_tunnels_for_the_same_packet_the_first_carries_it() -> None:
     spis = {
         it.traffic.protocol: it.template.spi
         for it in policies
-        if it.direction is Direction.OUT and it.template != TRAP
+        if it.direction is Direction.OUT and it.template is not None and it.template != TRAP
     }
     assert spis == {0: 0x2001, 6: 0x3001}
 

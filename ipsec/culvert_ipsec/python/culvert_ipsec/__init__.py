@@ -7,7 +7,15 @@ TUN and UDP.
 from culvert_ipsec.cleaning import clean_up
 from culvert_ipsec.counters import Counters, FlowCounters, TunnelCounters
 from culvert_ipsec.datapath import Datapath, DatapathError, SoftLimit
-from culvert_ipsec.desired import ClosedTunnel, DatapathState, InboundSa, Limits, OutboundSa, TunnelState
+from culvert_ipsec.desired import (
+    ClosedTunnel,
+    DatapathState,
+    InboundSa,
+    Limits,
+    OnLink,
+    OutboundSa,
+    TunnelState,
+)
 from culvert_ipsec.kernel import Kernel, remove_leftovers
 from culvert_ipsec.nudge import nudge
 from culvert_ipsec.offloads import Offloads
@@ -25,6 +33,7 @@ __all__ = [
     "Kernel",
     "Limits",
     "Offloads",
+    "OnLink",
     "OutboundSa",
     "Selector",
     "SoftLimit",

@@ -88,11 +88,25 @@ class ClosedTunnel:
 
 
 @dataclass(frozen=True, slots=True)
+class OnLink:
+    """A network on one of this computer's own devices that stays reachable in clear although it lies in what is blocked.
+
+    `device` is the device's index; `source` is the address to send from, None for the kernel's choice. Only packets that
+    leave over this device are let through: when the device goes down, the network is blocked like what is around it.
+    """
+
+    prefix: str
+    device: int
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DatapathState:
     """The whole state. `mtu` is in bytes of inner packet.
 
-    `blocked` prefixes are routed to the TUN device, so that nothing leaks to them while no tunnel carries it. An SA that
-    was there before, with the same SPI and key, keeps its sequence number and its replay window.
+    `blocked` prefixes are routed to the TUN device, so that nothing leaks to them while no tunnel carries it. Of prefixes
+    that hold one another the longest counts, and before one of `on_link` what a tunnel or `blocked` names. An SA that was
+    there before, with the same SPI and key, keeps its sequence number and its replay window.
     """
 
     tun_name: str
@@ -102,3 +116,4 @@ class DatapathState:
     blocked: frozenset[str] = frozenset()
     tunnels: tuple[TunnelState, ...] = ()
     closed: tuple[ClosedTunnel, ...] = ()
+    on_link: tuple[OnLink, ...] = ()

@@ -136,7 +136,7 @@ class Kernel:
             return
         try:
             self._link.repair()
-            present = {(way, traffic) for _, way, traffic in self._xfrm.policies(INDICES)}
+            present = {(way, traffic) for _, way, traffic, _ in self._xfrm.policies(INDICES)}
             for policy in list(self._known.policies.values()):
                 if policy.name not in present:
                     self._put(policy)
@@ -226,7 +226,7 @@ class Kernel:
     def _sweep(self) -> None:
         """Remove the outbound SAs that policies have left before this."""
         templates = [policy.template for policy in self._known.policies.values()]
-        used = {(template.dst, template.spi) for template in templates}
+        used = {(template.dst, template.spi) for template in templates if template is not None}
         outbound = [name for name, owner in self._known.owners.items() if not owner.inbound]
         self._take([RemoveSa(name) for name in outbound if name not in used], {})
 
@@ -309,8 +309,8 @@ def remove_leftovers() -> None:
 def _remove_tunnels(xfrm: XfrmSocket) -> dict[int, Traffic]:
     """Our tunnels' policies, then our SAs; returns the policies that block, by index."""
     blocking: dict[int, Traffic] = {}
-    for index, direction, traffic in xfrm.policies(INDICES):
-        if direction is Direction.OUT and traffic == block(traffic.dst).traffic:
+    for index, direction, traffic, needs_sa in xfrm.policies(INDICES):
+        if needs_sa and direction is Direction.OUT and traffic == block(traffic.dst).traffic:
             blocking[index] = traffic
         else:
             xfrm.remove_policy(direction, traffic)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
@@ -13,19 +14,22 @@ from culvert_ipsec.link_plan import (
     ROUTE_TABLE,
     RULE_PRIORITY,
     AddAddress,
+    AddOnLink,
     Address,
     AddRule,
     AddWall,
     Link,
     Network,
+    OnLinkRoute,
     RemoveAddress,
+    RemoveOnLink,
     RemoveRoute,
     RemoveWall,
     ReplaceRoute,
     SetLink,
     Step,
 )
-from culvert_ipsec.rtnetlink import BLACKHOLE, LOCAL, LOCAL_TABLE, Route, RouteSocket, Rule
+from culvert_ipsec.rtnetlink import BLACKHOLE, LOCAL, LOCAL_TABLE, UNICAST, Route, RouteSocket, Rule
 
 _VERSIONS = (4, 6)
 # The worse one, so that the device carries the prefix while it is there.
@@ -61,6 +65,7 @@ class KernelLink:
             routes=self._routes(),
             rules=_rules(self._netlink),
             walls=_walls(self._netlink),
+            on_link=frozenset(it for it in _on_link(self._netlink) if it.device != self._index),
         )
 
     def networks_of_others(self) -> frozenset[Network]:
@@ -84,6 +89,12 @@ class KernelLink:
                 self._netlink.replace_route(Route(prefix, ROUTE_TABLE, device=self._index, source=source))
             case RemoveRoute(prefix):
                 self._netlink.remove_route(Route(prefix, ROUTE_TABLE, device=self._index))
+            case AddOnLink(route):
+                # Its device may have gone meanwhile: then the network is blocked, and all else goes on.
+                with suppress(OSError):
+                    self._netlink.replace_route(_route_on_link(route))
+            case RemoveOnLink(route):
+                _remove_on_link(self._netlink, route)
             case AddWall(prefix):
                 self._netlink.replace_route(_wall(prefix))
             case RemoveWall(prefix):
@@ -160,6 +171,8 @@ def remove_rules_and_walls(netlink: RouteSocket) -> None:
     """Take away what outlives the device. Raises OSError."""
     for prefix in _walls(netlink):
         netlink.remove_route(_wall(prefix))
+    for route in _on_link(netlink):
+        _remove_on_link(netlink, route)
     for version in _rules(netlink):
         # Another program's clean-up may have been faster.
         with suppress(FileNotFoundError):
@@ -177,6 +190,29 @@ def _walls(netlink: RouteSocket) -> frozenset[Network]:
         for route in netlink.routes(version, ROUTE_TABLE)
         if route.kind == BLACKHOLE
     )
+
+
+def _on_link(netlink: RouteSocket) -> frozenset[OnLinkRoute]:
+    """Those over the TUN device included."""
+    return frozenset(
+        OnLinkRoute(route.prefix, route.device, route.source)
+        for version in _VERSIONS
+        for route in netlink.routes(version, ROUTE_TABLE)
+        if route.kind == UNICAST and route.device is not None
+    )
+
+
+def _route_on_link(route: OnLinkRoute) -> Route:
+    return Route(route.prefix, ROUTE_TABLE, device=route.device, source=route.source)
+
+
+def _remove_on_link(netlink: RouteSocket, route: OnLinkRoute) -> None:
+    try:
+        netlink.remove_route(_route_on_link(route))
+    except OSError as error:
+        # The kernel has removed it with its device.
+        if error.errno not in (errno.ESRCH, errno.ENODEV):
+            raise
 
 
 def _wall(prefix: Network) -> Route:

@@ -6,7 +6,9 @@
  kernel ────────► observed  ► Link ─┘
 ```
 Our routes live in a table of their own, looked up before the main one: they neither replace what others put there nor
-lose to it, e.g. to a home network that uses the same prefix.
+lose to it, e.g. to a home network that uses the same prefix. A network of this computer's own that shall stay reachable
+has a route there, too, over its own device: with a way back into the main table, its packets would leave by the default
+route as soon as the device is gone.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from culvert_ipsec.datapath import DatapathError
-from culvert_ipsec.desired import ClosedTunnel, DatapathState, TunnelState
+from culvert_ipsec.desired import ClosedTunnel, DatapathState, OnLink, TunnelState
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -28,6 +30,15 @@ RULE_PRIORITY = 4500
 # What the datapath has room for; the least that every IPv4 host takes (RFC 791).
 MAX_MTU = 9000
 MIN_MTU = 576
+
+
+@dataclass(frozen=True, slots=True)
+class OnLinkRoute:
+    """Over another device than the TUN device; `device` is its index."""
+
+    prefix: Network
+    device: int
+    source: Address | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +54,7 @@ class Link:
     """Routes to nowhere, which outlive the device: what may not go out in clear does not when the datapath is gone."""
     kept: frozenset[Address] = frozenset()
     """Those of the addresses that only closed tunnels have."""
+    on_link: frozenset[OnLinkRoute] = frozenset()
 
     def of(self, families: Collection[int]) -> Link:
         """What of it there is on a host that knows these IP versions."""
@@ -54,6 +66,7 @@ class Link:
             frozenset(version for version in self.rules if version in families),
             frozenset(prefix for prefix in self.walls if prefix.version in families),
             frozenset(address for address in self.kept if address.version in families),
+            frozenset(it for it in self.on_link if it.prefix.version in families),
         )
 
     def spared(self, networks: Iterable[Network]) -> Link:
@@ -108,7 +121,28 @@ class RemoveWall:
     prefix: Network
 
 
-Step = SetLink | AddAddress | RemoveAddress | AddRule | ReplaceRoute | RemoveRoute | AddWall | RemoveWall
+@dataclass(frozen=True, slots=True)
+class AddOnLink:
+    route: OnLinkRoute
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveOnLink:
+    route: OnLinkRoute
+
+
+Step = (
+    SetLink
+    | AddAddress
+    | RemoveAddress
+    | AddRule
+    | ReplaceRoute
+    | RemoveRoute
+    | AddWall
+    | RemoveWall
+    | AddOnLink
+    | RemoveOnLink
+)
 
 
 def wanted(state: DatapathState) -> Link:
@@ -142,7 +176,9 @@ def wanted(state: DatapathState) -> Link:
             )
     rules = frozenset(prefix.version for prefix in routes)
     walls = frozenset(_network(prefix) for prefix in state.blocked)
-    return Link(state.mtu, True, frozenset(addresses), routes, rules, walls, frozenset(addresses - in_use))
+    kept = frozenset(addresses - in_use)
+    on_link = frozenset(it for it in map(_on_link, state.on_link) if it.prefix not in routes)
+    return Link(state.mtu, True, frozenset(addresses), routes, rules, walls, kept, on_link)
 
 
 def steps(observed: Link, desired: Link) -> Iterator[Step]:
@@ -155,11 +191,16 @@ def steps(observed: Link, desired: Link) -> Iterator[Step]:
         yield AddWall(prefix)
     for version in sorted(desired.rules - observed.rules):
         yield AddRule(version)
+    # Before a route of the TUN device takes its place.
+    for route in sorted(observed.on_link - desired.on_link, key=str):
+        yield RemoveOnLink(route)
     for prefix, source in desired.routes.items():
         if prefix not in observed.routes or observed.routes[prefix] != source:
             yield ReplaceRoute(prefix, source)
     for prefix in observed.routes.keys() - desired.routes.keys():
         yield RemoveRoute(prefix)
+    for route in sorted(desired.on_link - observed.on_link, key=str):
+        yield AddOnLink(route)
     for prefix in sorted(observed.walls - desired.walls, key=str):
         yield RemoveWall(prefix)
     for address in sorted(observed.addresses - desired.addresses, key=str):
@@ -183,6 +224,10 @@ class _Cover:
 
 def _leading(prefix: Network, length: int) -> int:
     return int(prefix.network_address) >> (prefix.max_prefixlen - length)
+
+
+def _on_link(given: OnLink) -> OnLinkRoute:
+    return OnLinkRoute(_network(given.prefix), given.device, _address(given.source) if given.source else None)
 
 
 def _inner(tunnel: TunnelState | ClosedTunnel) -> dict[int, Address]:

@@ -33,15 +33,25 @@ UNICAST, LOCAL, BLACKHOLE = 1, 2, 6
 _SCOPES = {LOCAL: 254}
 _STATIC = 4
 # linux/if.h, linux/if_addr.h, linux/fib_rules.h
-_IFF_UP, _IFA_F_NODAD, _TO_TABLE = 0x1, 0x02, 1
+_IFF_UP, _IFA_F_NODAD, _IFA_F_PERMANENT, _TO_TABLE = 0x1, 0x02, 0x80, 1
 
 Interface = IPv4Interface | IPv6Interface
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
+    """`kind` names the driver of a device that software made ("bridge", "veth"; ip-link(8)); it is empty for hardware,
+    and for some others. `master` is the index of the bridge or bond that it is a port of. `peer` is the index of the device
+    that it is joined to or built on, `peer_is_here` whether that one is in this network namespace."""
+
     mtu: int
     up: bool
+    index: int = 0
+    name: str = ""
+    kind: str = ""
+    master: int | None = None
+    peer: int | None = None
+    peer_is_here: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +84,12 @@ class RouteSocket(NetlinkSocket):
 
     def device(self, index: int) -> Device:
         (data,) = self.request(rtnl.RTM_GETLINK, _payload(ifinfmsg, {"index": index}))
-        read = _read(ifinfmsg, data)
-        return Device(read.get_attr("IFLA_MTU"), bool(read["flags"] & _IFF_UP))
+        return _device(_read(ifinfmsg, data))
+
+    def devices(self) -> list[Device]:
+        return [
+            _device(_read(ifinfmsg, data)) for data in self.dump(rtnl.RTM_GETLINK, _payload(ifinfmsg, {}))
+        ]
 
     def bring_up(self, index: int, *, mtu: int | None = None, segments: int | None = None) -> None:
         """`segments`: the most of one super-frame."""
@@ -93,6 +107,15 @@ class RouteSocket(NetlinkSocket):
             if (own := read.get_attr("IFA_LOCAL") or read.get_attr("IFA_ADDRESS"))
         ]
 
+    def leased(self) -> frozenset[int]:
+        """The indices of devices with an address that ends unless it is renewed: from DHCP, or from a router."""
+        return frozenset(
+            read["index"]
+            for version in FAMILIES
+            for read in self._dump(ifaddrmsg, rtnl.RTM_GETADDR, version)
+            if not (read.get_attr("IFA_FLAGS") or read["flags"]) & _IFA_F_PERMANENT
+        )
+
     def put_address(self, index: int, address: Address) -> None:
         """Alone, without a network around it; usable at once."""
         self.request(rtnl.RTM_NEWADDR, _address(index, address), NLM_F_CREATE | NLM_F_REPLACE)
@@ -100,9 +123,14 @@ class RouteSocket(NetlinkSocket):
     def remove_address(self, index: int, address: Address) -> None:
         self.request(rtnl.RTM_DELADDR, _address(index, address))
 
-    def routes(self, version: int, table: int) -> list[Route]:
+    def routes(self, version: int, table: int | None) -> list[Route]:
+        """Of one table, or with None of all."""
         reads = self._dump(rtmsg, rtnl.RTM_GETROUTE, version)
-        return [_route(version, table, read) for read in reads if read.get_attr("RTA_TABLE") == table]
+        return [
+            _route(version, its, read)
+            for read in reads
+            if (its := read.get_attr("RTA_TABLE")) == table or table is None
+        ]
 
     def add_route(self, route: Route) -> None:
         """Raises OSError(EEXIST) where there is one of its prefix and metric."""
@@ -139,6 +167,20 @@ class RouteSocket(NetlinkSocket):
             return []
         # Some kinds are then listed of all families.
         return [read for read in found if read["family"] == family]
+
+
+def _device(read: Any) -> Device:
+    made_by = read.get_attr("IFLA_LINKINFO")
+    return Device(
+        read.get_attr("IFLA_MTU"),
+        bool(read["flags"] & _IFF_UP),
+        read["index"],
+        read.get_attr("IFLA_IFNAME") or "",
+        (made_by and made_by.get_attr("IFLA_INFO_KIND")) or "",
+        read.get_attr("IFLA_MASTER"),
+        read.get_attr("IFLA_LINK") or None,
+        read.get_attr("IFLA_LINK_NETNSID") is None,
+    )
 
 
 def _address(index: int, address: Address) -> bytes:

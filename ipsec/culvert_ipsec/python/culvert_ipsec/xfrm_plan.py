@@ -4,6 +4,7 @@
              out: own address ─► prefix   one SA, by its SPI   ┐ a tunnel's, before what blocks
              in:  prefix ─► own address   any SA of the tunnel ┘
              out: anywhere ─► blocked     an SA that never comes: nothing passes, and the kernel tells of it (ACQUIRE)
+             out: anywhere ─► on link     no SA: passes in clear; of this and what blocks the longest prefix counts
 ```
 A policy that is replaced changes the SA of every packet in one step, those of open connections included (RFC 9061 D.2):
 inbound SAs in ─► outbound SA in ─► policies ─► … ─► policies out ─► SAs out. Only the outbound SA that a policy has just
@@ -110,6 +111,10 @@ def wanted(
     for text in state.blocked:
         policy = block(ip_network(text))
         policies[policy.name] = policy
+    for network in state.on_link:
+        policy = _let_through(ip_network(network.prefix))
+        # What is blocked stays blocked.
+        policies.setdefault(policy.name, policy)
     return Wanted(sas, owners, policies)
 
 
@@ -117,6 +122,12 @@ def block(prefix: Network) -> Policy:
     """Nothing goes there, by whatever route, unless a tunnel carries it."""
     traffic = Traffic(_EVERYTHING[prefix.version], prefix)
     return Policy(Direction.OUT, traffic, _priority(BLOCK_PRIORITY, prefix), TRAP)
+
+
+def _let_through(prefix: Network) -> Policy:
+    """A network of this computer's own: its packets pass in clear, over the device that its route names."""
+    traffic = Traffic(_EVERYTHING[prefix.version], prefix)
+    return Policy(Direction.OUT, traffic, _priority(BLOCK_PRIORITY, prefix), None)
 
 
 def comes(known: Wanted, desired: Wanted) -> Iterator[Step]:

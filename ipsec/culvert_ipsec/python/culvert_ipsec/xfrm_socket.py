@@ -57,10 +57,13 @@ class XfrmSocket(NetlinkSocket):
     def remove_policy(self, direction: Direction, traffic: Traffic) -> None:
         self._tell(Kind.DELPOLICY, wire.policy_id(direction, traffic))
 
-    def policies(self, mine: range) -> list[tuple[int, Direction, Traffic]]:
-        """Those whose index is one of ours, with it."""
-        read = (wire.read_policy(body, mine) for body, _ in self._all(Kind.GETPOLICY, Kind.NEWPOLICY))
-        return [found for found in read if found is not None]
+    def policies(self, mine: range) -> list[tuple[int, Direction, Traffic, bool]]:
+        """Those whose index is one of ours, with it; last whether packets need an SA."""
+        return [
+            (*found, "XFRMA_TMPL" in attributes)
+            for body, attributes in self._all(Kind.GETPOLICY, Kind.NEWPOLICY)
+            if (found := wire.read_policy(body, mine)) is not None
+        ]
 
     def _tell(
         self, kind: Kind, body: bytes, attributes: dict[str, bytes] | None = None, flags: int = 0

@@ -92,12 +92,13 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Of several that match, the lowest `priority` counts. Without the SA that the template wants nothing passes."""
+    """Of several that match, the lowest `priority` counts. Without the SA that the template wants nothing passes; without
+    a template everything passes in clear."""
 
     direction: Direction
     traffic: Traffic
     priority: int
-    template: Template
+    template: Template | None
 
     @property
     def name(self) -> tuple[Direction, Traffic]:

@@ -203,7 +203,7 @@ def policy(wanted: Policy, index: int) -> tuple[bytes, dict[str, bytes]]:
         0,
         0,
     )
-    return body, {"XFRMA_TMPL": template(wanted.template)}
+    return body, {} if wanted.template is None else {"XFRMA_TMPL": template(wanted.template)}
 
 
 def policy_id(direction: Direction, traffic: Traffic) -> bytes:

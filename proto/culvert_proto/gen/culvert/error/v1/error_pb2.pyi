@@ -139,6 +139,9 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_RENEWAL_TOO_LATE: _Reason.ValueType  # 150
     """A certificate that ended longer ago than the controller renews it."""
     REASON_STATE_UNREADABLE: _Reason.ValueType  # 160
+    REASON_LOCAL_NETWORK_OPEN: _Reason.ValueType  # 180
+    """What is the matter with a computer's own networks, as long as it lasts."""
+    REASON_LOCAL_NETWORK_BLOCKED: _Reason.ValueType  # 181
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
     """A typed refusal or fault. Numbers are stable for ever; a client that meets an unknown one shows the texts it was sent.
@@ -257,6 +260,9 @@ REASON_GATEWAY_SILENT: Reason.ValueType  # 147
 REASON_RENEWAL_TOO_LATE: Reason.ValueType  # 150
 """A certificate that ended longer ago than the controller renews it."""
 REASON_STATE_UNREADABLE: Reason.ValueType  # 160
+REASON_LOCAL_NETWORK_OPEN: Reason.ValueType  # 180
+"""What is the matter with a computer's own networks, as long as it lasts."""
+REASON_LOCAL_NETWORK_BLOCKED: Reason.ValueType  # 181
 Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 @_typing.final

@@ -162,6 +162,7 @@ class Status(_message.Message):
     AWAITING_PREFIXES_FIELD_NUMBER: _builtins.int
     DECLINED_PREFIXES_FIELD_NUMBER: _builtins.int
     LAST_ERROR_AT_FIELD_NUMBER: _builtins.int
+    WARNINGS_FIELD_NUMBER: _builtins.int
     state: Global___State.ValueType
     user: _builtins.str
     device_name: _builtins.str
@@ -209,6 +210,10 @@ class Status(_message.Message):
 
     @_builtins.property
     def declined_prefixes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def warnings(self) -> _containers.RepeatedCompositeFieldContainer[_error_pb2.Error]:
+        """What is the matter with this computer's own networks, whatever the organisation. For owners and root."""
+
     def __init__(
         self,
         *,
@@ -231,10 +236,11 @@ class Status(_message.Message):
         awaiting_prefixes: _abc.Iterable[_builtins.str] | None = ...,
         declined_prefixes: _abc.Iterable[_builtins.str] | None = ...,
         last_error_at: _builtins.int = ...,
+        warnings: _abc.Iterable[_error_pb2.Error] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "last_error", b"last_error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "awaiting_prefixes", b"awaiting_prefixes", "clicks", b"clicks", "code_valid_until", b"code_valid_until", "controller", b"controller", "datapath", b"datapath", "declined_prefixes", b"declined_prefixes", "device_name", b"device_name", "drops", b"drops", "gateways", b"gateways", "last_error", b"last_error", "last_error_at", b"last_error_at", "organisations", b"organisations", "paused_until", b"paused_until", "resources", b"resources", "selected_gateway", b"selected_gateway", "state", b"state", "tunnels", b"tunnels", "user", b"user", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "awaiting_prefixes", b"awaiting_prefixes", "clicks", b"clicks", "code_valid_until", b"code_valid_until", "controller", b"controller", "datapath", b"datapath", "declined_prefixes", b"declined_prefixes", "device_name", b"device_name", "drops", b"drops", "gateways", b"gateways", "last_error", b"last_error", "last_error_at", b"last_error_at", "organisations", b"organisations", "paused_until", b"paused_until", "resources", b"resources", "selected_gateway", b"selected_gateway", "state", b"state", "tunnels", b"tunnels", "user", b"user", "version", b"version", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__last_error: _TypeAlias = _typing.Literal["last_error"]  # noqa: Y015
     _WhichOneofArgType__last_error: _TypeAlias = _typing.Literal["_last_error", b"_last_error"]  # noqa: Y015
@@ -1103,7 +1109,6 @@ class ExamineResponse(_message.Message):
     GATEWAYS_FIELD_NUMBER: _builtins.int
     TUNNELS_FIELD_NUMBER: _builtins.int
     NAMES_FIELD_NUMBER: _builtins.int
-    PROTECTED_PREFIXES_FIELD_NUMBER: _builtins.int
     CONTROLLER_ERROR_FIELD_NUMBER: _builtins.int
     PROBE_NAME_FIELD_NUMBER: _builtins.int
     PROBE_ADDRESS_FIELD_NUMBER: _builtins.int
@@ -1128,10 +1133,6 @@ class ExamineResponse(_message.Message):
     @_builtins.property
     def names(self) -> _containers.RepeatedCompositeFieldContainer[Global___NameAnswer]: ...
     @_builtins.property
-    def protected_prefixes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Networks that tunnels alone may reach."""
-
-    @_builtins.property
     def controller_error(self) -> _error_pb2.Error:
         """What a new connection with the controller fails with; absent when it accepts this device."""
 
@@ -1145,14 +1146,13 @@ class ExamineResponse(_message.Message):
         gateways: _abc.Iterable[Global___GatewayPath] | None = ...,
         tunnels: _abc.Iterable[Global___TunnelPath] | None = ...,
         names: _abc.Iterable[Global___NameAnswer] | None = ...,
-        protected_prefixes: _abc.Iterable[_builtins.str] | None = ...,
         controller_error: _error_pb2.Error | None = ...,
         probe_name: _builtins.str = ...,
         probe_address: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_clock_ahead", b"_clock_ahead", "_controller_error", b"_controller_error", "clock_ahead", b"clock_ahead", "controller_error", b"controller_error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_clock_ahead", b"_clock_ahead", "_controller_error", b"_controller_error", "certificate_from", b"certificate_from", "certificate_until", b"certificate_until", "clock_ahead", b"clock_ahead", "controller_error", b"controller_error", "gateways", b"gateways", "names", b"names", "probe_address", b"probe_address", "probe_name", b"probe_name", "protected_prefixes", b"protected_prefixes", "tunnels", b"tunnels", "watches", b"watches"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_clock_ahead", b"_clock_ahead", "_controller_error", b"_controller_error", "certificate_from", b"certificate_from", "certificate_until", b"certificate_until", "clock_ahead", b"clock_ahead", "controller_error", b"controller_error", "gateways", b"gateways", "names", b"names", "probe_address", b"probe_address", "probe_name", b"probe_name", "tunnels", b"tunnels", "watches", b"watches"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__clock_ahead: _TypeAlias = _typing.Literal["clock_ahead"]  # noqa: Y015
     _WhichOneofArgType__clock_ahead: _TypeAlias = _typing.Literal["_clock_ahead", b"_clock_ahead"]  # noqa: Y015

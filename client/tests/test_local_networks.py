@@ -1,0 +1,258 @@
+"""This computer's own networks inside of what is protected: what stays reachable, what is blocked, and what is said."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from ipaddress import ip_network
+from pathlib import Path
+
+import pytest
+from culvert_client.core.claims import LocalNetwork
+from culvert_client.core.client_events import Desired
+from culvert_client.core.local_networks import MOST_NAMED, MOST_TOLD, share
+from culvert_proto import CulvertError, Reason
+
+DESIRED = Desired(frozenset({ip_network("10.20.0.0/16"), ip_network("fd20::/32")}))
+
+
+def network(prefix: str, *, own: bool = True) -> LocalNetwork:
+    return LocalNetwork(ip_network(prefix), "br0", 7, None, own)
+
+
+def said(*warnings: CulvertError) -> list[tuple[Reason, str, str]]:
+    return [(it.reason, it.fields["network"], it.fields["prefix"]) for it in warnings]
+
+
+OPEN, BLOCKED = Reason.LOCAL_NETWORK_OPEN, Reason.LOCAL_NETWORK_BLOCKED
+
+
+@pytest.mark.parametrize(
+    ("prefix", "own", "warning"),
+    [
+        ("10.20.9.0/24", True, (OPEN, "10.20.9.0/24", "10.20.0.0/16")),
+        ("fd20:0:9::/64", True, (OPEN, "fd20:0:9::/64", "fd20::/32")),
+        # What came from outside could be meant to receive what is for the intranet.
+        ("10.20.9.0/24", False, (BLOCKED, "10.20.9.0/24", "10.20.0.0/16")),
+        # Nothing of the intranet would be protected.
+        ("10.20.0.0/16", True, (BLOCKED, "10.20.0.0/16", "10.20.0.0/16")),
+        ("10.0.0.0/8", True, (BLOCKED, "10.0.0.0/8", "10.20.0.0/16")),
+        ("10.21.0.0/16", True, None),
+        ("192.0.2.0/24", False, None),
+    ],
+)
+def test_a_network_stays_reachable_if_it_is_the_computers_own_and_smaller_than_what_is_protected(
+    prefix: str, own: bool, warning: tuple[Reason, str, str] | None
+) -> None:
+    local = network(prefix, own=own)
+    shared = share(DESIRED, [], [local])
+    assert said(*shared.warnings) == ([warning] if warning else [])
+    spared = warning is not None and warning[0] is OPEN
+    assert shared.desired == (replace(DESIRED, on_link=(local,)) if spared else DESIRED)
+
+
+def test_what_a_resource_names_inside_of_it_stays_protected() -> None:
+    local = network("10.20.9.0/24")
+    wiki, site, elsewhere = map(ip_network, ("10.20.9.66/32", "10.20.0.0/16", "10.30.0.1/32"))
+    shared = share(DESIRED, [wiki, site, elsewhere], [local])
+    assert shared.desired.blocked == DESIRED.blocked | {wiki}
+    assert shared.desired.on_link == (local,)
+    assert said(*shared.warnings) == [
+        (OPEN, "10.20.9.0/24", "10.20.0.0/16"),
+        (BLOCKED, "10.20.9.0/24", "10.20.9.66/32"),
+    ]
+    whole = share(DESIRED, [local.prefix], [local])
+    assert whole.desired == DESIRED
+    assert said(*whole.warnings) == [(BLOCKED, "10.20.9.0/24", "10.20.9.0/24")]
+
+
+def test_no_number_of_networks_or_resources_fills_the_status() -> None:
+    many = [network(f"10.20.{number}.0/24") for number in range(MOST_TOLD + 4)]
+    shared = share(DESIRED, [], many)
+    assert (len(shared.desired.on_link), len(shared.warnings)) == (MOST_TOLD + 4, MOST_TOLD)
+    resources = [ip_network(f"10.20.9.{number}") for number in range(100)]
+    shared = share(DESIRED, resources, [network("10.20.9.0/24")])
+    assert shared.desired.blocked == DESIRED.blocked | set(resources)
+    assert len(shared.warnings[1].fields["prefix"].split(", ")) == MOST_NAMED + 1
+
+
+# ── real bridges, real packets ──────────────────────────────────────────────────────────────────────────────────────────
+
+# isp ── wan ┐
+#            ├─ this computer ─ br0 ─ box, a container behind address translation
+# lan ── nic ┘
+# The provider has every protected address, too: what leaks is answered.
+COMPUTER = """
+set -eu
+mount -t tmpfs none /run/netns
+ip link set lo up
+for name in isp lan box; do ip netns add $name; ip -n $name link set lo up; done
+ip link add wan type veth peer name there netns isp
+ip link add wire type veth peer name wire netns lan
+ip -n isp address add dev there 198.51.100.1/24
+ip -n isp address add dev there 10.20.30.1/24
+ip -n isp address add dev lo 203.0.113.5/32
+for address in 10.20.0.10 10.20.9.5 10.20.9.66; do ip -n isp address add dev lo $address/32; done
+ip -n isp link set there up
+ip -n lan link set wire up
+ip -n lan address add dev wire 10.20.40.1/24
+ip address add dev wan 198.51.100.10/24
+ip link set wan up
+ip link set wire up
+ip route add default via 198.51.100.1
+ip link add name br0 type bridge
+ip address add dev br0 10.20.9.1/24
+ip link set br0 up
+ip link add port type veth peer name eth0 netns box
+ip link set port master br0 up
+ip -n box address add dev eth0 10.20.9.5/24
+ip -n box address add dev eth0 10.20.9.66/24
+ip -n box link set eth0 up
+ip -n box route add default via 10.20.9.1
+echo 1 > /proc/sys/net/ipv4/ip_forward
+echo 1 > /proc/sys/net/ipv4/conf/all/rp_filter
+for it in /proc/sys/net/ipv4/conf/*/rp_filter; do echo 1 > $it; done
+nft 'add table ip nat'
+nft 'add chain ip nat out { type nat hook postrouting priority 100 ; }'
+nft 'add rule ip nat out ip saddr 10.20.9.0/24 oifname != br0 masquerade'
+exec "$@"
+"""
+LIFE = """
+import ipaddress, signal, socket, subprocess, sys, time
+here, client, datapath = sys.argv[1:]
+sys.path.insert(0, client)
+# No tunnel is opened here: what counts of the kernel's IPsec are its policies, whatever ciphers it has.
+main = "from culvert_ipsec import Kernel; Kernel._probe = lambda _: None; from culvert_client.daemon import main; main()"
+daemon = [sys.executable, "-c", main, "--state-dir", f"{here}/state", "--socket", f"{here}/sock",
+          "--datapath", datapath, "--dns-upstream", "127.0.0.9", "--dns-listen", "127.0.0.1:5353"]
+protected = ipaddress.ip_network("10.20.0.0/16")
+taps = []
+for device in ("wan", "wire"):
+    tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+    tap.bind((device, 3))
+    tap.setblocking(False)
+    taps.append(tap)
+
+def leaked():
+    found = []
+    for tap in taps:
+        while True:
+            try:
+                frame, address = tap.recvfrom(65536)
+            except BlockingIOError:
+                break
+            # What a network's neighbours ask is answered; only what this computer sends counts.
+            if address[2] == socket.PACKET_OUTGOING and frame[12:14] == b"\\x08\\x00":
+                to = ipaddress.ip_address(frame[30:34])
+                if to in protected:
+                    found.append(str(to))
+    return found
+
+def run(*command, check=True):
+    return subprocess.run(command, capture_output=True, text=True, check=check).stdout
+
+def reaches(address, at=None):
+    inside = ["ip", "netns", "exec", at] if at else []
+    return subprocess.run([*inside, "ping", "-n", "-c1", "-W1", address], capture_output=True).returncode == 0
+
+def until(condition):
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, (status(), run("ip", "route", "show", "table", "4500"))
+        time.sleep(0.05)
+
+def status():
+    return run(sys.executable, "-c", "from culvert_client.cli import app; app()", "--socket", f"{here}/sock", "status")
+
+def start():
+    process = subprocess.Popen(daemon, stderr=subprocess.PIPE, text=True)
+    for line in process.stderr:
+        print(line, end="", file=sys.stderr)
+        if "ready" in line:
+            return process
+    raise AssertionError("not ready")
+
+assert reaches("10.20.9.5") and reaches("203.0.113.5", "box") and reaches("203.0.113.5")
+assert reaches("10.20.0.10"), "the provider answers what leaks"
+leaked()
+process = start()
+
+# The container is reached, and reaches this computer and the Internet.
+until(lambda: reaches("10.20.9.5"))
+assert reaches("10.20.9.1", "box") and reaches("203.0.113.5", "box")
+assert "10.20.9.0/24 on br0 is a network that this computer made itself" in status()
+# What is protected is reached by neither, and a resource's address inside of the bridge's network is still a resource's.
+assert not reaches("10.20.0.10") and not reaches("10.20.0.10", "box") and not reaches("10.20.9.66")
+assert "overlaps with what is protected: 10.20.9.66/32" in status()
+
+# A bridge that goes away takes nothing with it into the provider's network, and one that comes back is reached again.
+run("ip", "link", "set", "br0", "down")
+assert not reaches("10.20.9.5")
+run("ip", "link", "set", "br0", "up")
+until(lambda: reaches("10.20.9.5"))
+
+# Networks that come while the daemon runs: an own one, and those of others.
+run("ip", "link", "add", "name", "br1", "type", "bridge")
+run("ip", "address", "add", "dev", "br1", "10.20.8.1/24")
+run("ip", "link", "set", "br1", "up")
+until(lambda: "dev br1" in run("ip", "route", "get", "10.20.8.2"))
+# As a hostile network would give it out, and as a second card, tethering or another VPN has it.
+run("ip", "address", "add", "dev", "wan", "10.20.30.7/24", "valid_lft", "3600", "preferred_lft", "3600")
+run("ip", "link", "add", "name", "nic", "link", "wire", "type", "macvlan")
+run("ip", "address", "add", "dev", "nic", "10.20.40.7/24")
+run("ip", "link", "set", "nic", "up")
+run("ip", "tuntap", "add", "vpn0", "mode", "tun")
+run("ip", "link", "set", "vpn0", "up")
+run("ip", "route", "add", "10.20.50.0/24", "dev", "vpn0")
+for network, address in (("10.20.30.0/24 on wan", "10.20.30.1"), ("10.20.40.0/24 on nic", "10.20.40.1"),
+                         ("10.20.50.0/24 on vpn0", "10.20.50.1")):
+    until(lambda: f"{network} overlaps with what is protected: 10.20.0.0/16" in status())
+    assert not reaches(address)
+    assert "dev culvert0" in run("ip", "route", "get", address), network
+assert "br1" in status() and "dev br1" in run("ip", "route", "get", "10.20.8.2")
+# A bridge is no longer this computer's own with a card as its port, or with an address from outside.
+run("ip", "link", "set", "nic", "master", "br0")
+until(lambda: not reaches("10.20.9.5"))
+run("ip", "link", "set", "nic", "nomaster")
+until(lambda: reaches("10.20.9.5"))
+run("ip", "address", "add", "dev", "br1", "10.20.7.9/24", "valid_lft", "3600", "preferred_lft", "3600")
+until(lambda: "dev culvert0" in run("ip", "route", "get", "10.20.8.2"))
+run("ip", "link", "del", "br1")
+until(lambda: "br1" not in status())
+
+# A killed daemon leaves both as they were: what is protected blocked, what is on link reachable.
+process.kill()
+process.wait()
+assert reaches("10.20.9.5") and not reaches("10.20.0.10") and not reaches("10.20.9.66")
+process = start()
+until(lambda: reaches("10.20.9.5"))
+run("ip", "link", "del", "br0")
+assert not reaches("10.20.9.5")
+assert leaked() == [], "in clear"
+process.send_signal(signal.SIGTERM)
+assert process.wait(30) == 0
+assert run("ip", "route", "show", "table", "4500", check=False) == ""
+print("done")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes namespaces: needs root")
+@pytest.mark.parametrize("datapath", ["userspace", "kernel"])
+def test_containers_go_on_and_nothing_protected_leaves_in_clear(tmp_path: Path, datapath: str) -> None:
+    (tmp_path / "state").mkdir()
+    wiki = {"fqdn": "wiki.corp.example", "addresses": ["10.20.9.66"]}
+    profile = {"protected_prefixes": ["10.20.0.0/16"], "resources": [wiki]}
+    (tmp_path / "state/profile.json").write_text(json.dumps(profile))
+    alone = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    life = [sys.executable, "-c", LIFE, str(tmp_path), str(Path(__file__).parents[1]), datapath]
+    ended = subprocess.run(
+        [*alone, "sh", "-c", COMPUTER, "sh", *life], capture_output=True, text=True, check=False, timeout=300
+    )
+    if datapath == "kernel" and "has no IPsec" in ended.stderr:
+        pytest.skip("this kernel has no IPsec")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.endswith("done\n")
