@@ -219,11 +219,20 @@ class Organisation:
 
     async def open_tunnel(self, name: str) -> str:
         """The name whose tunnel is up, and whose gateway answers as far as can be told. Raises CulvertError."""
+        self.connection.check()
         self._host.see_awake()
-        known = self.client.profile.fqdn_of(name)
-        if known is not None and self.client.is_silent(known):
+        for fqdn in self.client.profile.fqdns_of(name):
+            try:
+                return await self._open(fqdn)
+            except CulvertError as error:
+                if error.reason is not Reason.NAME_UNKNOWN or self.client.profile.fqdn_of(name) is not None:
+                    raise
+        raise CulvertError(Reason.NAME_NOT_OFFERED, name=name)
+
+    async def _open(self, name: str) -> str:
+        if self.client.is_silent(name):
             # It may answer again by now.
-            await self._ask_gateway(known)
+            await self._ask_gateway(name)
         fqdn = await self.requests.open_tunnel(name)
         await self._ask_gateway(fqdn)
         if (silence := self.client.silence(fqdn)) is not None:

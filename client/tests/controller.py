@@ -93,12 +93,11 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
     ) -> agent_pb2.OpenTunnelResponse:
         self.calls.append(f"open {request.fqdn}" + (f" for {request.asked}" if request.asked else ""))
         self.distances = {it.name: it.rtt_us for it in request.distances}
-        if self.refusal is not None:
-            raise self.refusal
+        refusal = self.refusals.get(request.fqdn, self.refusal)
+        if refusal is not None:
+            raise refusal
         if not self.profile.code_valid_until:
             raise CulvertError(Reason.CODE_NEEDED)
-        if request.fqdn in self.refusals:
-            raise self.refusals[request.fqdn]
         self._opened += 1
         tunnel_id = f"t{self._opened}"
         self.open[tunnel_id] = 1

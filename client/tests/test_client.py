@@ -185,12 +185,13 @@ def test_a_person_opens_a_resource_by_either_name(name: str) -> None:
     assert world.status().clicks[0].steps[0].name == "request"
 
 
-def test_a_name_outside_every_zone_is_unknown() -> None:
+def test_a_name_outside_every_zone_is_asked_of_nobody() -> None:
     world = World()
     world.post(OpenAsked(7, "www.example.com"))
     [settle] = world.take(Settle)
     assert settle.error is not None
-    assert settle.error.reason is Reason.NAME_UNKNOWN
+    assert settle.error.reason is Reason.NAME_NOT_OFFERED
+    assert world.take(Call) == []
 
 
 def test_a_pinned_gateway_is_asked_for() -> None:

@@ -239,6 +239,49 @@ async def test_a_refusal_reaches_dns_and_the_person_in_the_same_words(
         assert (await daemon.ask(WIKI)).rcode() == dns.rcode.NOERROR
 
 
+NOT_ALLOWED = CulvertError(Reason.NO_POLICY, user="alice", name="pay.lab.example", owner="bob")
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "asked"),
+    [
+        ("pay", NOT_ALLOWED, ["pay.corp.example", "pay.lab.example"]),
+        ("PAY", NOT_ALLOWED, ["pay.corp.example", "pay.lab.example"]),
+        ("pay.lab.example", NOT_ALLOWED, ["pay.lab.example"]),
+        ("wikki", CulvertError(Reason.NAME_NOT_OFFERED, name="wikki"), ["wikki.corp.example", "wikki.lab.example"]),
+        ("wikki.lab.example", CulvertError(Reason.NAME_UNKNOWN, name="wikki.lab.example"), ["wikki.lab.example"]),
+        ("pay.bank.example", CulvertError(Reason.NAME_NOT_OFFERED, name="pay.bank.example"), []),
+        ("", CulvertError(Reason.NAME_NOT_OFFERED, name=""), []),
+    ],
+)  # fmt: skip
+async def test_a_name_without_permission_is_not_called_a_wrong_spelling(
+    lab: Lab, name: str, said: CulvertError, asked: list[str]
+) -> None:
+    lab.controller.profile.managed_zones.append("lab.example")
+    async with lab.serving() as controller, lab.daemon() as daemon:
+        await lab.enroll(daemon)
+        await daemon.local.SubmitCode(local_pb2.SubmitCodeRequest(code=CODE))
+        controller.refusals = {
+            "pay.lab.example": NOT_ALLOWED,
+            **{
+                it: CulvertError(Reason.NAME_UNKNOWN, name=it)
+                for it in ("pay.corp.example", "wikki.corp.example", "wikki.lab.example")
+            },
+        }
+        told = await refused(daemon.local.OpenTunnel(local_pb2.OpenTunnelRequest(name=name)))
+        assert (told.reason, told.message, told.remedy) == (said.reason, said.message, said.remedy)
+        assert controller.calls == [f"open {it}" for it in asked]
+
+
+async def test_a_short_name_in_a_managed_zone_opens_what_the_profile_does_not_name(lab: Lab) -> None:
+    async with lab.serving() as controller, lab.daemon() as daemon:
+        await lab.enroll(daemon)
+        await daemon.local.SubmitCode(local_pb2.SubmitCodeRequest(code=CODE))
+        answer = await daemon.local.OpenTunnel(local_pb2.OpenTunnelRequest(name="new"))
+        assert answer.tunnel.fqdn == "new.corp.example"
+        assert controller.calls == ["open new.corp.example"]
+
+
 async def test_keys_that_cannot_be_installed_release_nothing_and_a_retry_works(lab: Lab) -> None:
     async with lab.serving() as controller, lab.daemon() as daemon:
         await lab.enroll(daemon)

@@ -471,7 +471,7 @@ async def test_every_character_set_shows_the_secret_and_the_status(lab: Lab, enc
 async def test_an_error_is_json_for_a_program_with_the_same_exit_code(lab: Lab) -> None:
     await culvert(lab.daemon, ALICE, "enroll", lab.link)
     for arguments, code, reason in [
-        (("open", "nowhere"), 3, "NAME_UNKNOWN"),
+        (("open", "nowhere.example"), 3, "NAME_NOT_OFFERED"),
         (("code", "000000"), 3, "CODE_WRONG"),
         (("close",), 2, "USAGE"),
         (("pause", "abc"), 2, "USAGE"),

@@ -43,6 +43,7 @@ class Reason(enum.IntEnum):
     OIDC_UNKNOWN = error_pb2.REASON_OIDC_UNKNOWN
     NO_POLICY = error_pb2.REASON_NO_POLICY
     NAME_UNKNOWN = error_pb2.REASON_NAME_UNKNOWN
+    NAME_NOT_OFFERED = error_pb2.REASON_NAME_NOT_OFFERED
     TUNNEL_UNKNOWN = error_pb2.REASON_TUNNEL_UNKNOWN
     GENERATION_STALE = error_pb2.REASON_GENERATION_STALE
     REQUEST_INVALID = error_pb2.REASON_REQUEST_INVALID
@@ -275,6 +276,12 @@ CATALOGUE: dict[Reason, Entry] = {
     Reason.NAME_UNKNOWN: Entry(
         "No resource has the name {name}.",
         "Check the spelling; your administrator can add it.",
+        _G.NOT_FOUND,
+        _H.NOT_FOUND,
+    ),
+    Reason.NAME_NOT_OFFERED: Entry(
+        "No resource that you may open has the name {name}.",
+        "Check the spelling. If it is right, ask your administrator for access.",
         _G.NOT_FOUND,
         _H.NOT_FOUND,
     ),

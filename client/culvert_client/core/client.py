@@ -328,7 +328,7 @@ class Client:
     def _open_asked(self, request: int, name: str, now: float) -> list[Command]:
         fqdn = self.profile.fqdn_of(name)
         if fqdn is None:
-            return [Settle(request, name, CulvertError(Reason.NAME_UNKNOWN, name=name))]
+            return [Settle(request, name, CulvertError(Reason.NAME_NOT_OFFERED, name=name))]
         if (silence := self.silence(fqdn)) is not None:
             return [Settle(request, fqdn, silence)]
         self._asked[-request] = fqdn

@@ -12,6 +12,9 @@ import dns.name
 
 from culvert_client.core.grant import Address, Network
 
+ZONES_SEARCHED = 8
+"""Our tunable: the controller is asked once in each for a name that the profile does not have."""
+
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
@@ -101,6 +104,18 @@ class Profile:
             if wanted == canonical(resource.name):
                 return resource.fqdn
         return self.tunnel_of(wanted) if self.knows(wanted) or self.manages(wanted) else None
+
+    def fqdns_of(self, name: str) -> tuple[str, ...]:
+        """As `fqdn_of`; where that knows nothing, a name without a dot is looked for in each managed zone.
+
+        The profile names only what may be opened: the controller says whether the name is another's.
+        """
+        fqdn, label = self.fqdn_of(name), canonical(name)
+        if fqdn is not None:
+            return (fqdn,)
+        if not label or "." in label:
+            return ()
+        return tuple(f"{label}.{canonical(zone)}" for zone in self.managed_zones[:ZONES_SEARCHED])
 
     def with_code(self, valid_until: int) -> Profile:
         return replace(self, code_valid_until=valid_until)

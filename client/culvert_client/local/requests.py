@@ -69,7 +69,7 @@ class Requests:
         self._check_enrolled()
         fqdn = None if name is None else self._client.profile.fqdn_of(name)
         if name is not None and fqdn is None:
-            raise CulvertError(Reason.NAME_UNKNOWN, name=name)
+            raise CulvertError(Reason.NAME_NOT_OFFERED, name=name)
         machines = self._client.machines
         closed = [it for it, machine in machines.items() if machine.is_up and fqdn in (None, it)]
         self._post(CloseAsked(fqdn))

@@ -139,6 +139,8 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_RENEWAL_TOO_LATE: _Reason.ValueType  # 150
     """A certificate that ended longer ago than the controller renews it."""
     REASON_STATE_UNREADABLE: _Reason.ValueType  # 160
+    REASON_NAME_NOT_OFFERED: _Reason.ValueType  # 170
+    """What the person may open has no such name; whether anything else has it is not told."""
     REASON_LOCAL_NETWORK_OPEN: _Reason.ValueType  # 180
     """What is the matter with a computer's own networks, as long as it lasts."""
     REASON_LOCAL_NETWORK_BLOCKED: _Reason.ValueType  # 181
@@ -260,6 +262,8 @@ REASON_GATEWAY_SILENT: Reason.ValueType  # 147
 REASON_RENEWAL_TOO_LATE: Reason.ValueType  # 150
 """A certificate that ended longer ago than the controller renews it."""
 REASON_STATE_UNREADABLE: Reason.ValueType  # 160
+REASON_NAME_NOT_OFFERED: Reason.ValueType  # 170
+"""What the person may open has no such name; whether anything else has it is not told."""
 REASON_LOCAL_NETWORK_OPEN: Reason.ValueType  # 180
 """What is the matter with a computer's own networks, as long as it lasts."""
 REASON_LOCAL_NETWORK_BLOCKED: Reason.ValueType  # 181
