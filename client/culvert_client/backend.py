@@ -62,6 +62,7 @@ class _Backend(Generic[Inner]):
         self._settings, self._thread, self._inner = settings, thread, inner
         self._listens: asyncio.TimerHandle | None = None
         self._state: culvert_ipsec.DatapathState | None = None
+        self._carried: frozenset[tuple[str | None, str | None, tuple[str, ...]]] = frozenset()
 
     def on_soft_limit(self, told: Callable[[SaWorn], None]) -> None:
         def take() -> None:
@@ -91,6 +92,22 @@ class _Backend(Generic[Inner]):
             self._inner.repair()
         except culvert_ipsec.DatapathError as error:
             _log.warning("the tunnel device could not be checked: %s", error)
+        self._end_lost_sockets()
+
+    def _end_lost_sockets(self) -> None:
+        tunnels = self._state.tunnels if self._state is not None else ()
+        before = self._carried
+        self._carried = frozenset((it.inner_address, it.inner_address6, it.remote_prefixes) for it in tunnels)
+        # A renewal changes nothing of it, and to list all sockets takes time.
+        if self._carried <= before:
+            return
+        try:
+            ended = culvert_ipsec.end_lost(tunnels, self._settings.tun_name)
+        except OSError as error:
+            _log.warning("sockets that no tunnel carries could not be ended: %s", error)
+            return
+        if ended:
+            _log.info("%s sockets had another address than their tunnel, and were ended", ended)
 
     async def measure(self) -> Measured:
         counters = await _on(self._thread, self._counters)

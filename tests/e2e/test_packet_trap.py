@@ -14,8 +14,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module"), pytest
 
 async def test_a_connection_to_the_address_alone_opens_the_tunnel_for_the_next(office: Office) -> None:
     assert not (await laptop.status(office.lab)).tunnels
-    # The connection that opens the tunnel has another source address than the tunnel's, so another one has to be begun.
-    trying = ["--connect-timeout", "1", "--retry", "5", "--retry-delay", "1"]
+    # The connection that opens the tunnel has another source address than the tunnel: it ends, and curl begins another one.
+    trying = ["--connect-timeout", "20", "--retry", "5", "--retry-all-errors"]
     argv = ["curl", "-sS", *trying, "-H", f"Host: {net.WIKI_NAME}", f"http://{net.WIKI_ADDRESS}/"]
     page = await office.lab.run(Site.LAPTOP, argv)
     assert page.code == 0, page.stderr

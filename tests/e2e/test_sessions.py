@@ -1,4 +1,4 @@
-"""A TCP session that a program keeps: it goes on, whatever becomes of the tunnel below it."""
+"""A TCP session that a program keeps: it goes on, or fails at once, whatever becomes of the tunnel below it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import dns.message
 import dns.query
 import pytest
 import pytest_asyncio
-from culvert_lab import homes, laptop, parts
+from culvert_lab import homes, laptop, parts, spare
 from culvert_lab import topology as net
 from culvert_lab.office import Office
 from culvert_lab.process import Running
@@ -214,6 +214,22 @@ async def test_the_first_click_after_a_sleep_in_which_the_gateway_restarted_work
         await restart(office, "gateway-click")
         sleeper.wake_up(60.0)
         assert await office.lab.inside(Site.LAPTOP).run(click) == 0
+
+
+# ── move ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_session_fails_at_once_when_another_gateway_has_taken_over(office: Office) -> None:
+    """There the laptop has another address, so the session cannot go on."""
+    other = await spare.start(office.lab, office.joined.admin)
+    async with opened(office, "moves", gateways=[spare.NAME, parts.GATEWAY]):
+        async with session(office) as kept:
+            await other.stop()
+            with pytest.raises(ConnectionAbortedError):
+                await asyncio.to_thread(kept.near.recv, 100)
+        # The program tries again.
+        async with session(office) as kept:
+            await kept.typed()
 
 
 def _ip(arguments: str) -> None:

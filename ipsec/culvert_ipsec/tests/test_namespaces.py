@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import select
 import socket
 import struct
@@ -14,7 +15,16 @@ from dataclasses import replace
 from ipaddress import ip_address
 
 import pytest
-from culvert_ipsec import ClosedTunnel, DatapathError, InboundSa, Limits, OutboundSa, Selector, Userspace
+from culvert_ipsec import (
+    ClosedTunnel,
+    DatapathError,
+    InboundSa,
+    Limits,
+    OutboundSa,
+    Selector,
+    Userspace,
+    end_lost,
+)
 from culvert_ipsec.esp import Outbound
 from scapy.layers.inet import IP, UDP
 
@@ -182,6 +192,45 @@ def test_a_kept_address_that_another_network_gives_is_given_up_and_tunnels_open_
         a.datapath.repair()
     assert "tun0" in devices("10.99.7.7")
     assert "tun0" in devices("10.99.8.9")
+
+
+def test_sockets_with_another_address_than_their_tunnels_end_at_once_and_no_others(
+    ends: tuple[End, End],
+) -> None:
+    a, b = ends
+    opened = replace(a.state, blocked=frozenset({"10.20.0.0/16"}), inner_addresses=frozenset())
+    with entered(a.namespace):
+        a.datapath.apply(replace(opened, tunnels=()))
+
+    def connected(family: int, kind: int, host: str, device: str = "") -> socket.socket:
+        with entered(a.namespace):
+            made = socket.socket(family, kind | socket.SOCK_NONBLOCK)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode())
+        made.connect_ex((host, 8080))
+        return made
+
+    v4, v6, tcp, udp = socket.AF_INET, socket.AF_INET6, socket.SOCK_STREAM, socket.SOCK_DGRAM
+    kinds = [(v4, tcp), (v6, tcp), (v4, udp), (v6, udp)]
+    host = {v4: b.inner, v6: f"::ffff:{b.inner}"}
+    before = [connected(family, kind, host[family]) for family, kind in kinds]
+    elsewhere = [
+        connected(v4, udp, "10.20.7.1"),
+        connected(v4, udp, b.outer),
+        connected(v4, udp, b.inner, "wire"),
+    ]
+    with entered(a.namespace):
+        a.datapath.apply(opened)
+    after = [connected(family, kind, host[family]) for family, kind in kinds]
+    with entered(a.namespace):
+        assert end_lost(opened.tunnels, "tun0") == len(before)
+        assert end_lost(opened.tunnels, "tun0") == 0
+
+    def error(of: socket.socket) -> int:
+        return of.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+
+    assert [error(it) for it in before] == [errno.ECONNABORTED] * len(before)
+    # The peer has no server: what is refused has come through the tunnel.
+    assert {error(it) for it in (*after, *elsewhere)} <= {0, errno.ECONNREFUSED}
 
 
 SIXES = {"a": "fd00:99::2", "b": "fd00:20::10"}

@@ -17,6 +17,7 @@ from culvert_ipsec.desired import (
     TunnelState,
 )
 from culvert_ipsec.kernel import Kernel, remove_leftovers
+from culvert_ipsec.lost_sockets import end_lost
 from culvert_ipsec.nudge import nudge
 from culvert_ipsec.offloads import Offloads
 from culvert_ipsec.selector import Selector
@@ -41,6 +42,7 @@ __all__ = [
     "TunnelState",
     "Userspace",
     "clean_up",
+    "end_lost",
     "nudge",
     "remove_leftovers",
 ]
