@@ -379,8 +379,11 @@ async def test_a_refusal_says_what_happened_and_what_to_do(lab: Lab) -> None:
         "The code is wrong.",
         "Check that your authenticator's clock is right, wait for the next code and type that.",
     ]
-    unknown = await culvert(lab.daemon, ALICE, "open", "nowhere")
-    assert (unknown.code, unknown.err.splitlines()[0]) == (3, "No resource has the name nowhere.")
+    unknown = await culvert(lab.daemon, ALICE, "open", "nowhere.example")
+    assert (unknown.code, unknown.err.splitlines()[0]) == (
+        3,
+        "No resource that you may open has the name nowhere.example.",
+    )
 
 
 async def test_the_secret_can_go_to_a_file_that_only_its_owner_reads(lab: Lab, place: Path) -> None:
