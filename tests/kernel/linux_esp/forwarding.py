@@ -86,8 +86,12 @@ class Outside:
         text = self._stream.read()
         *lines, self._partial = (self._partial + text).split("\n")
         for line in lines:
+            data: dict[str, Any] = json.loads(line)
+            if data["outcome"] == "skipped" and "wasxfail" not in data:
+                # JSON has no tuples: pytest wants the place and the reason of a skipped test as one.
+                data["longrepr"] = tuple(data["longrepr"])
             report = self._session.config.hook.pytest_report_from_serializable(
-                config=self._session.config, data=json.loads(line)
+                config=self._session.config, data=data
             )
             self._reports[report.nodeid].append(report)
         return bool(text)
