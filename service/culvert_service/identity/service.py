@@ -109,7 +109,9 @@ class Identity:
             device.certificate_expires_at = issued.expires_at
             session.add(device)
             await session.flush()
-            await invitations.note_enrolled(session, token, device, key_hash)
+            if again is None:
+                # A known invitation's row stays unwritten: a request that waits for the device may have locked the row.
+                await invitations.note_enrolled(session, token, device, key_hash)
             made = issue(session, self._master_key, device)
             named: dict[str, Detail] = {"name": device.name, "user": device.user.name}
             if again is not None:
