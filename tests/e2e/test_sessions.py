@@ -193,7 +193,7 @@ async def test_a_session_goes_on_after_a_sleep_in_which_the_gateway_restarted(of
         sleeper.fall_asleep()
         await restart(office, "gateway-asleep")
         sleeper.wake_up(60.0)
-        # Of the server alone, as when mail arrives.
+        # Only the server sends, as when mail arrives.
         await kept.pushed()
         await kept.typed()
 

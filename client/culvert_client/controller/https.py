@@ -47,7 +47,7 @@ class HttpsConnection(http.client.HTTPSConnection):
 
 
 def trusting(ca_pem: bytes) -> ssl.SSLContext:
-    """Of the controller's own CA alone."""
+    """Trusts only the controller's own CA."""
     context = ssl.create_default_context(cadata=ca_pem.decode())
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     return context

@@ -466,7 +466,7 @@ class Client:
         # A name that is still opening may learn its tunnel's id only after this.
         commands = self._to_tunnels(tunnel.ClosedByController(tunnel_id, error), now)
         if fqdn is not None and was_up and error.reason is Reason.SA_LOST and not self._stopping:
-            # Nobody wanted it closed: a server may go on sending to a program that only listens.
+            # The person did not close it: a server may go on sending to a program that only listens.
             commands += self._demand(UNASKED, fqdn, now)
         return commands
 

@@ -161,7 +161,7 @@ class LateRenewal:
     async def _renew(self, proven: _Proven, code: str) -> tuple[Renewed, Proof] | CulvertError:
         now, fingerprint = self._now(), proven.fingerprint
         async with self._sessions.begin() as session:
-            # Who has shown the next one has it, as where it is shown in a handshake.
+            # A device that shows its next certificate has received it, as in a handshake.
             await repository.take_next_certificate(session, fingerprint)
             device = known(await repository.device_to_renew(session, fingerprint))
             ended_at = device.expires_at(fingerprint)
