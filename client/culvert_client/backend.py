@@ -98,7 +98,7 @@ class _Backend(Generic[Inner]):
         tunnels = self._state.tunnels if self._state is not None else ()
         before = self._carried
         self._carried = frozenset((it.inner_address, it.inner_address6, it.remote_prefixes) for it in tunnels)
-        # A renewal changes nothing of it, and to list all sockets takes time.
+        # A renewal of keys changes none of these, and listing all sockets takes time.
         if self._carried <= before:
             return
         try:

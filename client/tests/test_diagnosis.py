@@ -298,3 +298,10 @@ def test_in_watch_mode_names_need_not_reach_the_stub() -> None:
     case = Case()
     case.examined.watches, case.canary, case.asks_stub = True, True, False
     assert [it.hop for it in case.verdicts() if not it.good] == []
+
+
+def test_a_device_with_two_addresses_in_a_resources_network_is_named_once() -> None:
+    case = Case()
+    case.interfaces["wlan0"] = [ip_interface("10.20.0.7/16"), ip_interface("10.20.0.8/16")]
+    said = [it.what for it in case.verdicts() if it.hop == "addresses"]
+    assert len(said) == len(set(said)) > 0

@@ -41,7 +41,7 @@ class Notifications(QObject):
     def __init__(self) -> None:
         super().__init__()
         self._shown: dict[int, Notice] = {}
-        # Asked for, and without a number yet; those that ended meanwhile are closed when it comes.
+        # Notices that have no number yet. A notice that ended meanwhile is closed when its number comes.
         self._coming: list[Notice] = []
         self._ended: list[Notice] = []
         self._offers: frozenset[str] | None = None
@@ -117,7 +117,7 @@ class Notifications(QObject):
         self._call("CloseNotification", arguments, lambda _: None)
 
     def _ask_what_it_offers(self) -> None:
-        """Of a server that is new: what the one before showed is gone."""
+        """Asks a new server. The notices of the previous server are gone."""
         self._offers = None
         for before in (self._shown, self._coming, self._ended):
             before.clear()

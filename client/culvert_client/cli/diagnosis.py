@@ -172,7 +172,7 @@ def _collisions(status: local_pb2.Status, interfaces: Mapping[str, Sequence[Inte
     found = bool(collisions)
     for resource in status.resources:
         for prefix in _networks(resource.addresses):
-            for device, _own in _shared(prefix, interfaces):
+            for device in (it for it, own in interfaces.items() if _in_network(prefix, own)):
                 found = True
                 said = _("{name} ({prefix}) lies in the network behind {device}.")
                 yield Verdict(
@@ -188,14 +188,9 @@ def _collisions(status: local_pb2.Status, interfaces: Mapping[str, Sequence[Inte
         yield Verdict("addresses", True, said)
 
 
-def _shared(
-    prefix: IPv4Network | IPv6Network, interfaces: Mapping[str, Sequence[Interface]]
-) -> Iterator[tuple[str, Interface]]:
-    """The devices with a network that has addresses of the prefix."""
-    for device, addresses in interfaces.items():
-        for own in addresses:
-            if own.version == prefix.version and own.network.overlaps(prefix):
-                yield device, own
+def _in_network(prefix: IPv4Network | IPv6Network, own: Iterable[Interface]) -> bool:
+    """Whether a network of these addresses has addresses of the prefix."""
+    return any(it.version == prefix.version and it.network.overlaps(prefix) for it in own)
 
 
 def _networks(texts: Iterable[str]) -> Iterator[IPv4Network | IPv6Network]:

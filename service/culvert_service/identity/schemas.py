@@ -110,7 +110,7 @@ class RenewalOut(BaseModel):
     certificate_pem: str
     ca_pem: str
     code_valid_until: datetime
-    # Where one was used up.
+    # Only when a recovery code was used.
     recovery_codes_left: int | None
 
 

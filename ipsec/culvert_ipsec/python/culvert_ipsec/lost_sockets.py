@@ -31,7 +31,7 @@ _STATE = struct.Struct("=BBBB")
 _IDENTITY = struct.Struct("=4s16s16sI8s")
 # ESTABLISHED, SYN_SENT, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK, CLOSING; a connected UDP socket is the first.
 _STATES = sum(1 << state for state in (1, 2, 4, 5, 8, 9, 11))
-# What the kernel says where it lacks the listing or the ending, and of a socket that has ended by itself.
+# Errors of a kernel that cannot list or end sockets.
 _LACKING = (errno.EOPNOTSUPP, errno.ENOENT, errno.EINVAL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT)
 
 

@@ -124,7 +124,7 @@ class RouteSocket(NetlinkSocket):
         self.request(rtnl.RTM_DELADDR, _address(index, address))
 
     def routes(self, version: int, table: int | None) -> list[Route]:
-        """Of one table, or with None of all."""
+        """The routes of one table, or of all tables with None."""
         reads = self._dump(rtmsg, rtnl.RTM_GETROUTE, version)
         return [
             _route(version, its, read)
