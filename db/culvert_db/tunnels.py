@@ -82,6 +82,7 @@ class Tunnel(Base):
         CheckConstraint("peer_port BETWEEN 0 AND 65535", name="peer_port_is_a_port"),
         CheckConstraint("endpoint BETWEEN 0 AND 65535", name="endpoint_exists"),
         CheckConstraint("generation >= 1", name="generation_counts_from_1"),
+        CheckConstraint("path_mtu BETWEEN 1280 AND 65535", name="path_mtu_is_useful"),
     )
 
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
@@ -94,6 +95,8 @@ class Tunnel(Base):
     # from then on as the gateway has authenticated them.
     peer_address: Mapped[str] = mapped_column(INET)
     peer_port: Mapped[int]
+    # Bytes of the largest IP packet that passes between that address and the gateway, as the device has told last.
+    path_mtu: Mapped[int | None]
     # Where the gateway keeps the peer that it has authenticated.
     endpoint: Mapped[int]
     opened_at: Mapped[CreatedAt]

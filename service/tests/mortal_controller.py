@@ -135,7 +135,7 @@ def _mined(fuse: Fuse, *, reconciling: bool) -> None:
 
         return answered
 
-    for name in ("OpenTunnel", "RenewSa", "ActivateSa", "CloseTunnel"):
+    for name in ("OpenTunnel", "RenewSa", "ActivateSa", "SetPathMtu", "CloseTunnel"):
         setattr(AgentServicer, name, answering(getattr(AgentServicer, name)))
 
 

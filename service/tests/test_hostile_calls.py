@@ -20,7 +20,7 @@ from .test_faults import consistent, opens
 pytestmark = pytest.mark.slow
 
 SERVICE = "/culvert.agent.v1.AgentService"
-CALLS = ("OpenTunnel", "RenewSa", "ActivateSa", "CloseTunnel", "ProveCode", "RenewCertificate")
+CALLS = ("OpenTunnel", "RenewSa", "ActivateSa", "SetPathMtu", "CloseTunnel", "ProveCode", "RenewCertificate")
 TOO_LONG = 1 << 20
 NOBODYS = "00000000-0000-4000-8000-000000000000"
 
@@ -86,6 +86,7 @@ async def test_whatever_a_message_says_its_refusal_is_typed(world: World, device
         requests += [
             (stub.RenewSa, agent_pb2.RenewSaRequest(tunnel_id=text, generation=1)),
             (stub.ActivateSa, agent_pb2.ActivateSaRequest(tunnel_id=text, generation=1)),
+            (stub.SetPathMtu, agent_pb2.SetPathMtuRequest(tunnel_id=text, mtu=1400)),
         ]
         if text != NOBODYS:
             requests.append((stub.CloseTunnel, agent_pb2.CloseTunnelRequest(tunnel_id=text, reason=reason)))

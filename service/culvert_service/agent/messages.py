@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Iterable, Sequence
 
 from culvert_db import Device, Resource
-from culvert_proto import agent_pb2
+from culvert_proto import CulvertError, Reason, agent_pb2
 
 from culvert_service.decision.nearness import Distance
 from culvert_service.gateways.fleet import Standing
@@ -17,6 +17,9 @@ from culvert_service.gateways.tunnel_entries import ESP_IN_UDP_PORT, REPLAY_WIND
 from culvert_service.resources.target import hosts
 from culvert_service.sessions.grant import GrantedPair, GrantedTunnel
 from culvert_service.watch.hub import GatewayMoved, SaExpiring, TunnelClosed
+
+# Bytes of IP packet: from what IPv6 needs (RFC 8200 section 5).
+_PATH_MTUS = range(1280, 1 << 16)
 
 
 def sa_pair(pair: GrantedPair, drain: datetime.timedelta) -> agent_pb2.SaPair:
@@ -41,14 +44,29 @@ def tunnel(granted: GrantedTunnel) -> agent_pb2.Tunnel:
         outer_address=granted.gateway_address,
         outer_port=ESP_IN_UDP_PORT,
         idle_seconds=granted.idle_seconds,
-        inner_mtu=granted.inner_mtu,
+        inner_mtu=granted.site_mtu,
         precedence=precedence(granted.id),
+        path_mtu=granted.path_mtu or 0,
     )
 
 
 def distances(told: Iterable[agent_pb2.GatewayDistance]) -> dict[str, Distance]:
     """By name; of what is no round trip nothing."""
     return {it.name: Distance(it.rtt_us / 1e6, it.in_use) for it in told if it.rtt_us}
+
+
+def path_mtus(told: Iterable[agent_pb2.GatewayDistance]) -> dict[str, int]:
+    """By the gateway's name, of those that are known. Raises CulvertError REQUEST_INVALID."""
+    return {it.name: path_mtu(it.path_mtu) for it in told if it.path_mtu}
+
+
+def path_mtu(told: int) -> int:
+    """Raises CulvertError REQUEST_INVALID."""
+    if told not in _PATH_MTUS:
+        raise CulvertError(
+            Reason.REQUEST_INVALID, why=f"a path MTU is between {_PATH_MTUS[0]} and {_PATH_MTUS[-1]}"
+        )
+    return told
 
 
 def profile(

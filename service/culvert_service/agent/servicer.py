@@ -158,6 +158,16 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             return await self._handover.ask(elsewhere.gateway, who, request, agent_pb2.ActivateSaResponse)
 
     @unary
+    async def SetPathMtu(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, request: agent_pb2.SetPathMtuRequest, context: Context
+    ) -> agent_pb2.SetPathMtuResponse:
+        who = caller.who(context)
+        try:
+            return await repeated(lambda: self._set_path_mtu(who, request))
+        except ElsewhereError as elsewhere:
+            return await self._handover.ask(elsewhere.gateway, who, request, agent_pb2.SetPathMtuResponse)
+
+    @unary
     async def CloseTunnel(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.CloseTunnelRequest, context: Context
     ) -> agent_pb2.CloseTunnelResponse:
@@ -184,6 +194,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             **serving(agent_pb2.OpenTunnelRequest, self._open),
             **serving(agent_pb2.RenewSaRequest, self._renew),
             **serving(agent_pb2.ActivateSaRequest, self._activate),
+            **serving(agent_pb2.SetPathMtuRequest, self._set_path_mtu),
         }
 
     async def limited(self, fingerprint: bytes, address: str, count: int) -> None:
@@ -210,6 +221,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
                 request.udp_port,
                 failed,
                 messages.distances(request.distances),
+                messages.path_mtus(request.distances),
                 asked,
             )
         )
@@ -232,6 +244,13 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def _activate(self, who: Who, request: agent_pb2.ActivateSaRequest) -> agent_pb2.ActivateSaResponse:
         await self._tunnels.activate(who.fingerprint, _tunnel_id(request.tunnel_id), request.generation)
         return agent_pb2.ActivateSaResponse()
+
+    async def _set_path_mtu(
+        self, who: Who, request: agent_pb2.SetPathMtuRequest
+    ) -> agent_pb2.SetPathMtuResponse:
+        mtu = messages.path_mtu(request.mtu)
+        await self._tunnels.set_path_mtu(who.fingerprint, _tunnel_id(request.tunnel_id), mtu)
+        return agent_pb2.SetPathMtuResponse()
 
     async def _seen(self, who: Who, request: agent_pb2.WatchRequest) -> uuid.UUID:
         async with self._stream_turns, self._denials.telling(who.fingerprint, "device.watch"):

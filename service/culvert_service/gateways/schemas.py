@@ -65,8 +65,9 @@ Port = Annotated[int, Field(ge=1, le=511)]
 Vlan = Annotated[int, Field(ge=0, le=4094)]
 # The network's own address, and in IPv4 that of all hosts, are nobody's.
 _POOL_MIN = 4
-# Bytes of IP packet. Whatever is around it, 1280 have to be left inside of a tunnel (RFC 8200 section 5).
-WanMtu = Annotated[int, Field(ge=1400, le=9216)]
+# Bytes of IP packet: no less than IPv6 needs (RFC 8200 section 5). Below 1364, fewer are left inside of a tunnel than IPv6
+# needs there (docs/decisions, 34).
+WanMtu = Annotated[int, Field(ge=1280, le=9216)]
 LanMtu = Annotated[int, Field(ge=1280, le=9216)]
 
 

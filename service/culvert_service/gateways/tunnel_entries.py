@@ -83,12 +83,22 @@ class Path:
     link_mtu: int = 1500
     lan_mtu: int = 1500
     inner_address6: str | None = None
+    # Of the packets between the gateway and the device, as the device has measured; None when it has told nothing.
+    path_mtu: int | None = None
+
+    @property
+    def site_mtu(self) -> int:
+        """Bytes of the largest inner packet that the gateway's own links let through."""
+        return self._inner_mtu(self.link_mtu)
 
     @property
     def inner_mtu(self) -> int:
         """Bytes of the largest packet that goes the whole way."""
+        return self._inner_mtu(min(self.link_mtu, self.path_mtu or self.link_mtu))
+
+    def _inner_mtu(self, outer: int) -> int:
         family = mapped.family(self.gateway_address)
-        sealed = inner_mtu(self.suite, link_mtu=self.link_mtu, outer_family=family, udp=self.peer_port != 0)
+        sealed = inner_mtu(self.suite, link_mtu=outer, outer_family=family, udp=self.peer_port != 0)
         return min(sealed, self.lan_mtu)
 
     @property
@@ -147,10 +157,6 @@ def pair_entries(path: Course, pair: Pair, keys: WrappedKeys | None = None) -> t
         shared | {"sa_id": into.sa_id, "slot": into.slot, "replay_window": REPLAY_WINDOW},
         wrapped_key=keys and keys.to_gateway,
     )
-    permitted = [{"sa_id": into.sa_id, **match} for match in path.inward()]
-    spd_in = [
-        entry("spd_in", match, "permit", {"inner_mtu": path.inner_mtu}, priority=1) for match in permitted
-    ]
     sad_out = entry(
         "sad_out",
         {"sa_id": out.sa_id},
@@ -161,7 +167,15 @@ def pair_entries(path: Course, pair: Pair, keys: WrappedKeys | None = None) -> t
         | {"sport": ESP_IN_UDP_PORT if path.peer_port else 0, "dport": path.peer_port},
         wrapped_key=keys and keys.to_device,
     )
-    return sad_in, *spd_in, sad_out
+    return sad_in, *inward_policy(path, pair), sad_out
+
+
+def inward_policy(path: Course, pair: Pair) -> tuple[Entry, ...]:
+    """spd_in of one generation."""
+    sa_id, params = pair.to_gateway.sa_id, {"inner_mtu": path.inner_mtu}
+    return tuple(
+        entry("spd_in", {"sa_id": sa_id, **match}, "permit", params, priority=1) for match in path.inward()
+    )
 
 
 def sa_keys(path: Path, pair: Pair) -> tuple[EntryKey, EntryKey]:

@@ -61,7 +61,8 @@ class GrantedTunnel:
     inner: Inner
     remote_prefixes: tuple[str, ...]
     selectors: tuple[Selector, ...]
-    inner_mtu: int
+    site_mtu: int
+    path_mtu: int | None
     pair: GrantedPair
 
 

@@ -10,7 +10,7 @@ import datetime
 import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from asyncpg.exceptions import IntegrityConstraintViolationError
 from culvert_db import Device, Direct, Sessions, Tunnel, TunnelState
@@ -53,9 +53,9 @@ Now = Callable[[], datetime.datetime]
 
 @dataclass(frozen=True, slots=True)
 class OpenRequest:
-    """Two equal requests at once share one answer, however far the device found the gateways, and whatever name stood for
-    this one. `without`: gateways that have been tried already. `asked`: the name that a program asked for, where it stands
-    for `fqdn`; it decides nothing.
+    """Two equal requests at once share one answer, whatever the device has measured of the gateways, and whatever name
+    stood for this one. `path_mtus`: as of Tunnel, by gateway. `without`: gateways that have been tried already.
+    `asked`: the name that a program asked for, where it stands for `fqdn`; it decides nothing.
     """
 
     fingerprint: bytes
@@ -65,6 +65,7 @@ class OpenRequest:
     peer_port: int
     without: frozenset[str] = frozenset()
     distances: Mapping[str, Distance] = field(default_factory=dict[str, Distance], compare=False)
+    path_mtus: Mapping[str, int] = field(default_factory=dict[str, int], compare=False)
     asked: str = field(default="", compare=False)
 
 
@@ -256,6 +257,7 @@ class Opening:
             peer_port=request.peer_port,
             permitted_until=until,
             policy_version=facts.version,
+            path_mtu=request.path_mtus.get(gateway.name),
             moved_from=replaced.gateway if replaced and replaced.gateway != gateway.name else None,
         )
         match await repository.insert_tunnel(session, tunnel, resource.version, gateway.version):
@@ -275,6 +277,7 @@ class Opening:
             tunnel.endpoint,
             Shape.of(resource, gateway),
             inner,
+            tunnel.path_mtu,
         )
         keys = PairKeys.new(path.suite)
         granted = GrantedTunnel(
@@ -287,7 +290,8 @@ class Opening:
             inner,
             path.remote_prefixes,
             path.carried,
-            path.inner_mtu,
+            path.site_mtu,
+            path.path_mtu,
             GrantedPair.of(pair, keys, path),
         )
         # One request: nothing is sent into a tunnel that no device has yet, so the order among them matters to nobody.
@@ -331,6 +335,10 @@ class Opening:
         assert step.drain is not None
         # Under a tag of its own: where the gateway saw the device before says nothing about where it is now.
         pair = await allocate_pair(session, existing.id, existing.device_id, link, step.install, draw_tag())
+        path = replace(
+            existing.path.seen_from(request.peer_address, request.peer_port),
+            path_mtu=request.path_mtus.get(existing.gateway, existing.path.path_mtu),
+        )
         await repository.delete_generations(session, existing.id, step.remove)
         await repository.drain_generation(session, existing.id, step.drain, self._drain)
         await repository.update_tunnel(
@@ -340,13 +348,16 @@ class Opening:
             state=TunnelState.UP,
             peer_address=request.peer_address,
             peer_port=request.peer_port,
+            path_mtu=path.path_mtu,
             permitted_until=permitted_until,
             policy_version=policy_version,
             led_away=False,
         )
-        path = existing.path.seen_from(request.peer_address, request.peer_port)
         keys = PairKeys.new(path.suite)
-        switch = modifies(policy_entries(path, pair.to_device.sa_id), existing.policy())
+        switch = [
+            *existing.refitted(path, without=step.remove),
+            *modifies(policy_entries(path, pair.to_device.sa_id), existing.policy()),
+        ]
         granted = _granted(existing, path, GrantedPair.of(pair, keys, path))
         leftovers = [update for gone in step.remove for update in remove_pair(path, existing.pairs[gone])]
         batches = [install_pair(path, pair, keys.wrapped(link.config.key_wrap)), switch]
@@ -364,7 +375,8 @@ def _granted(tunnel: TunnelRecord, path: Path, pair: GrantedPair) -> GrantedTunn
         Inner(path.inner_address, path.inner_address6),
         path.remote_prefixes,
         path.carried,
-        path.inner_mtu,
+        path.site_mtu,
+        path.path_mtu,
         pair,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from culvert_proto import CulvertError, Reason
 
 from culvert_service.gateways import mapped
 from culvert_service.gateways.diff import DesiredTunnel
-from culvert_service.gateways.entry import Entry, Update, deletes
+from culvert_service.gateways.entry import Entry, Update, deletes, modifies
 from culvert_service.gateways.limits import Limits, hard
 from culvert_service.gateways.record import site_of
 from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Slot, Spi, Tag
@@ -23,6 +23,7 @@ from culvert_service.gateways.suite import Suite
 from culvert_service.gateways.tunnel_entries import (
     Pair,
     Path,
+    inward_policy,
     pair_entries,
     policy_entries,
     remove_pair,
@@ -102,6 +103,17 @@ class TunnelRecord:
         """Its spd_out entries now."""
         return policy_entries(self.path, self.pairs[self.session.current].to_device.sa_id)
 
+    def refitted(self, path: Path, *, without: Collection[int] = ()) -> list[Update]:
+        """Its inbound policies for the largest packet of `path`, but for those of the generations in `without`."""
+        if path.inner_mtu == self.path.inner_mtu:
+            return []
+        pairs = [pair for generation, pair in self.pairs.items() if generation not in without]
+        return [
+            update
+            for pair in pairs
+            for update in modifies(inward_policy(path, pair), inward_policy(self.path, pair))
+        ]
+
     def removal(self) -> list[list[Update]]:
         """Everything that it has on its gateway: first what sends traffic into it."""
         pairs = [update for pair in self.pairs.values() for update in remove_pair(self.path, pair)]
@@ -146,7 +158,15 @@ def parse(
         shape.fqdn,
         shape.idle_seconds,
         shape.gateway,
-        path_of(number, tunnel["peer_address"], tunnel["peer_port"], tunnel["endpoint"], shape, inner),
+        path_of(
+            number,
+            tunnel["peer_address"],
+            tunnel["peer_port"],
+            tunnel["endpoint"],
+            shape,
+            inner,
+            tunnel["path_mtu"],
+        ),
         Session(current, renewing, draining),
         {generation: _pair(generation, sas) for generation in sorted(generations)},
         made_at + datetime.timedelta(seconds=life) if made_at else None,
@@ -156,7 +176,13 @@ def parse(
 
 
 def path_of(
-    tunnel_id: uuid.UUID, peer_address: str, peer_port: int, endpoint: int, shape: Shape, inner: Inner
+    tunnel_id: uuid.UUID,
+    peer_address: str,
+    peer_port: int,
+    endpoint: int,
+    shape: Shape,
+    inner: Inner,
+    path_mtu: int | None,
 ) -> Path:
     """Raises CulvertError GATEWAY_REFUSED when the gateway has no outer address of the peer's family."""
     site = shape.site
@@ -178,6 +204,7 @@ def path_of(
         site.wan.mtu,
         site.lan.mtu,
         inner.address6,
+        path_mtu,
     )
 
 

@@ -242,6 +242,7 @@ async def insert_tunnel(
         "generation": tunnel.generation,
         "peer_address": tunnel.peer_address,
         "peer_port": tunnel.peer_port,
+        "path_mtu": tunnel.path_mtu,
         "permitted_until": tunnel.permitted_until,
         "policy_version": tunnel.policy_version,
         "moved_from": tunnel.moved_from,

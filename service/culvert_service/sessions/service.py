@@ -8,6 +8,7 @@ import logging
 import uuid
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from culvert_db import Direct, SecurityAssociation, Sessions, Tunnel, TunnelState
@@ -105,7 +106,7 @@ class Tunnels:
     async def open(self, request: OpenRequest) -> Opened:
         """Idempotent for a device and a name; equal requests at once share one answer.
 
-        Raises CulvertError, or, as `renew` and `activate`, ElsewhereError when the gateway is another controller's.
+        Raises CulvertError, or, as whatever changes a tunnel, ElsewhereError when the gateway is another controller's.
         """
         task = self._in_flight.get(request)
         if task is None:
@@ -127,6 +128,11 @@ class Tunnels:
         await asyncio.shield(
             self._spawn(self._telling(fingerprint, "tunnel.activate", tunnel_id, activating))
         )
+
+    async def set_path_mtu(self, fingerprint: bytes, tunnel_id: uuid.UUID, mtu: int) -> None:
+        """The gateway's policies hold to it. Idempotent."""
+        setting = self._set_path_mtu(fingerprint, tunnel_id, mtu)
+        await asyncio.shield(self._spawn(self._telling(fingerprint, "tunnel.path_mtu", tunnel_id, setting)))
 
     async def close_by_device(self, fingerprint: bytes, tunnel_id: uuid.UUID, why: CulvertError) -> None:
         """A tunnel that is closed already is fine; another device's is TUNNEL_UNKNOWN."""
@@ -354,6 +360,20 @@ class Tunnels:
             await program_and_commit(session, link, [switch])
         self._drain_later(tunnel_id, link.name, step.drain)
         _log.info("tunnel switched", extra={"tunnel": str(tunnel_id), "generation": generation})
+
+    async def _set_path_mtu(self, fingerprint: bytes, tunnel_id: uuid.UUID, mtu: int) -> None:
+        async with self._turns, direct(self._sessions) as session:
+            record = await self._own(session, fingerprint, tunnel_id)
+            path = replace(record.path, path_mtu=mtu)
+            if path == record.path:
+                return
+            link = self._online(record.gateway)
+            sa_id = record.pairs[record.session.current].to_device.sa_id
+            policy = policy_entries(path, sa_id)
+            changes = [*record.refitted(path), *modifies(policy, record.policy())]
+            await repository.update_tunnel(session, record.id, path_mtu=mtu)
+            await program_and_commit(session, link, [changes] if policy != record.policy() else [])
+        _log.info("tunnel refitted", extra={"tunnel": str(tunnel_id), "inner_mtu": path.inner_mtu})
 
     async def _drain(self, tunnel_id: uuid.UUID, gateway: str, generation: int) -> None:
         await asyncio.sleep(self.drain.total_seconds())

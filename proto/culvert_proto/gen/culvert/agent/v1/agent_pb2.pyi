@@ -9,6 +9,7 @@ Between a device's daemon and the controller, over gRPC with client certificates
     │ OpenTunnel(fqdn) ─────────────────────► │  decides, programs the gateway, answers with one SA pair
     │ RenewSa(tunnel) ──────────────────────► │  gateway inbound on, answers with the next pair
     │ ActivateSa(tunnel, generation) ───────► │  gateway outbound moves; old pair is deleted after the drain
+    │ SetPathMtu(tunnel, mtu) ──────────────► │  gateway sends no longer packets into the tunnel
     │ CloseTunnel(tunnel) ──────────────────► │
     │ RenewCertificate(request) ────────────► │  at half of the certificate's life
 
@@ -399,7 +400,7 @@ class OpenTunnelRequest(_message.Message):
     """
     @_builtins.property
     def distances(self) -> _containers.RepeatedCompositeFieldContainer[Global___GatewayDistance]:
-        """Those whose round trip is known: where a resource's gateways have weights, near ones are tried first."""
+        """Where a resource's gateways have weights, near ones are tried first, by the round trips that are known."""
 
     def __init__(
         self,
@@ -425,21 +426,25 @@ class GatewayDistance(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     RTT_US_FIELD_NUMBER: _builtins.int
     IN_USE_FIELD_NUMBER: _builtins.int
+    PATH_MTU_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     rtt_us: _builtins.int
-    """Microseconds, above 0."""
+    """Microseconds; 0: not known."""
     in_use: _builtins.bool
     """A tunnel of this device leads there."""
+    path_mtu: _builtins.int
+    """As in SetPathMtuRequest, for a tunnel that is opened there; 0: not known."""
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
         rtt_us: _builtins.int = ...,
         in_use: _builtins.bool = ...,
+        path_mtu: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["in_use", b"in_use", "name", b"name", "rtt_us", b"rtt_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["in_use", b"in_use", "name", b"name", "path_mtu", b"path_mtu", "rtt_us", b"rtt_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -493,6 +498,7 @@ class Tunnel(_message.Message):
     INNER_ADDRESS6_FIELD_NUMBER: _builtins.int
     SELECTORS_FIELD_NUMBER: _builtins.int
     PRECEDENCE_FIELD_NUMBER: _builtins.int
+    PATH_MTU_FIELD_NUMBER: _builtins.int
     tunnel_id: _builtins.str
     resource: _builtins.str
     fqdn: _builtins.str
@@ -505,13 +511,15 @@ class Tunnel(_message.Message):
     idle_seconds: _builtins.int
     """The device closes the tunnel after this long without a packet."""
     inner_mtu: _builtins.int
-    """Largest inner packet in bytes (RFC 4301 section 8)."""
+    """Largest inner packet in bytes that the site allows (RFC 4301 section 8). The path to it may allow less: path_mtu."""
     inner_address6: _builtins.str
     """The same for IPv6; empty when no IPv6 goes through this tunnel."""
     precedence: _builtins.int
     """Of two tunnels of a device that could carry a packet, the one with the longer prefix for it does, at both ends
     (RFC 4301 section 4.4.1); of equally long ones, the one where this is higher.
     """
+    path_mtu: _builtins.int
+    """What the device has told of this tunnel's path last, as in SetPathMtuRequest; 0: nothing."""
     @_builtins.property
     def gateway(self) -> Global___Gateway: ...
     @_builtins.property
@@ -538,10 +546,11 @@ class Tunnel(_message.Message):
         inner_address6: _builtins.str = ...,
         selectors: _abc.Iterable[Global___Selector] | None = ...,
         precedence: _builtins.int = ...,
+        path_mtu: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["gateway", b"gateway"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["fqdn", b"fqdn", "gateway", b"gateway", "idle_seconds", b"idle_seconds", "inner_address", b"inner_address", "inner_address6", b"inner_address6", "inner_mtu", b"inner_mtu", "outer_address", b"outer_address", "outer_port", b"outer_port", "precedence", b"precedence", "remote_prefixes", b"remote_prefixes", "resource", b"resource", "selectors", b"selectors", "tunnel_id", b"tunnel_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fqdn", b"fqdn", "gateway", b"gateway", "idle_seconds", b"idle_seconds", "inner_address", b"inner_address", "inner_address6", b"inner_address6", "inner_mtu", b"inner_mtu", "outer_address", b"outer_address", "outer_port", b"outer_port", "path_mtu", b"path_mtu", "precedence", b"precedence", "remote_prefixes", b"remote_prefixes", "resource", b"resource", "selectors", b"selectors", "tunnel_id", b"tunnel_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -767,6 +776,46 @@ class ActivateSaResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ActivateSaResponse: _TypeAlias = ActivateSaResponse  # noqa: Y015
+
+@_typing.final
+class SetPathMtuRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TUNNEL_ID_FIELD_NUMBER: _builtins.int
+    MTU_FIELD_NUMBER: _builtins.int
+    tunnel_id: _builtins.str
+    mtu: _builtins.int
+    """Bytes of the largest IP packet, outer headers included, that passes both ways between the device and the gateway; 1280 to
+    65535. A path that is even narrower counts as 1280.
+    """
+    def __init__(
+        self,
+        *,
+        tunnel_id: _builtins.str = ...,
+        mtu: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["mtu", b"mtu", "tunnel_id", b"tunnel_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetPathMtuRequest: _TypeAlias = SetPathMtuRequest  # noqa: Y015
+
+@_typing.final
+class SetPathMtuResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetPathMtuResponse: _TypeAlias = SetPathMtuResponse  # noqa: Y015
 
 @_typing.final
 class CloseTunnelRequest(_message.Message):

@@ -60,6 +60,11 @@ class AgentServiceStub:
                 request_serializer=culvert_dot_agent_dot_v1_dot_agent__pb2.ActivateSaRequest.SerializeToString,
                 response_deserializer=culvert_dot_agent_dot_v1_dot_agent__pb2.ActivateSaResponse.FromString,
                 _registered_method=True)
+        self.SetPathMtu = channel.unary_unary(
+                '/culvert.agent.v1.AgentService/SetPathMtu',
+                request_serializer=culvert_dot_agent_dot_v1_dot_agent__pb2.SetPathMtuRequest.SerializeToString,
+                response_deserializer=culvert_dot_agent_dot_v1_dot_agent__pb2.SetPathMtuResponse.FromString,
+                _registered_method=True)
         self.CloseTunnel = channel.unary_unary(
                 '/culvert.agent.v1.AgentService/CloseTunnel',
                 request_serializer=culvert_dot_agent_dot_v1_dot_agent__pb2.CloseTunnelRequest.SerializeToString,
@@ -111,6 +116,13 @@ class AgentServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetPathMtu(self, request, context):
+        """Tells which packets pass between the device and the tunnel's gateway. The gateway's policies hold to it when this returns.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def CloseTunnel(self, request, context):
         """Closes a tunnel. Closing one that is closed already is not an error.
         """
@@ -153,6 +165,11 @@ def add_AgentServiceServicer_to_server(servicer, server):
                     servicer.ActivateSa,
                     request_deserializer=culvert_dot_agent_dot_v1_dot_agent__pb2.ActivateSaRequest.FromString,
                     response_serializer=culvert_dot_agent_dot_v1_dot_agent__pb2.ActivateSaResponse.SerializeToString,
+            ),
+            'SetPathMtu': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetPathMtu,
+                    request_deserializer=culvert_dot_agent_dot_v1_dot_agent__pb2.SetPathMtuRequest.FromString,
+                    response_serializer=culvert_dot_agent_dot_v1_dot_agent__pb2.SetPathMtuResponse.SerializeToString,
             ),
             'CloseTunnel': grpc.unary_unary_rpc_method_handler(
                     servicer.CloseTunnel,
@@ -301,6 +318,33 @@ class AgentService:
             '/culvert.agent.v1.AgentService/ActivateSa',
             culvert_dot_agent_dot_v1_dot_agent__pb2.ActivateSaRequest.SerializeToString,
             culvert_dot_agent_dot_v1_dot_agent__pb2.ActivateSaResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetPathMtu(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/culvert.agent.v1.AgentService/SetPathMtu',
+            culvert_dot_agent_dot_v1_dot_agent__pb2.SetPathMtuRequest.SerializeToString,
+            culvert_dot_agent_dot_v1_dot_agent__pb2.SetPathMtuResponse.FromString,
             options,
             channel_credentials,
             insecure,

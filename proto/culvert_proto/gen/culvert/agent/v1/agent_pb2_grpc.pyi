@@ -9,6 +9,7 @@ Between a device's daemon and the controller, over gRPC with client certificates
     │ OpenTunnel(fqdn) ─────────────────────► │  decides, programs the gateway, answers with one SA pair
     │ RenewSa(tunnel) ──────────────────────► │  gateway inbound on, answers with the next pair
     │ ActivateSa(tunnel, generation) ───────► │  gateway outbound moves; old pair is deleted after the drain
+    │ SetPathMtu(tunnel, mtu) ──────────────► │  gateway sends no longer packets into the tunnel
     │ CloseTunnel(tunnel) ──────────────────► │
     │ RenewCertificate(request) ────────────► │  at half of the certificate's life
 
@@ -55,6 +56,8 @@ class AgentServiceStub:
     """Makes the next SA pair of a tunnel: the gateway can decrypt with it when this returns (RFC 9061 appendix D.2)."""
     ActivateSa: _grpc.UnaryUnaryMultiCallable[_agent_pb2.ActivateSaRequest, _agent_pb2.ActivateSaResponse]
     """Moves the gateway's outbound traffic to the pair of this generation. Call when the device can decrypt with it."""
+    SetPathMtu: _grpc.UnaryUnaryMultiCallable[_agent_pb2.SetPathMtuRequest, _agent_pb2.SetPathMtuResponse]
+    """Tells which packets pass between the device and the tunnel's gateway. The gateway's policies hold to it when this returns."""
     CloseTunnel: _grpc.UnaryUnaryMultiCallable[_agent_pb2.CloseTunnelRequest, _agent_pb2.CloseTunnelResponse]
     """Closes a tunnel. Closing one that is closed already is not an error."""
     RenewCertificate: _grpc.UnaryUnaryMultiCallable[_agent_pb2.RenewCertificateRequest, _agent_pb2.RenewCertificateResponse]
@@ -77,6 +80,8 @@ class AgentServiceAsyncStub(AgentServiceStub):
     """Makes the next SA pair of a tunnel: the gateway can decrypt with it when this returns (RFC 9061 appendix D.2)."""
     ActivateSa: _aio.UnaryUnaryMultiCallable[_agent_pb2.ActivateSaRequest, _agent_pb2.ActivateSaResponse]  # type: ignore[assignment]
     """Moves the gateway's outbound traffic to the pair of this generation. Call when the device can decrypt with it."""
+    SetPathMtu: _aio.UnaryUnaryMultiCallable[_agent_pb2.SetPathMtuRequest, _agent_pb2.SetPathMtuResponse]  # type: ignore[assignment]
+    """Tells which packets pass between the device and the tunnel's gateway. The gateway's policies hold to it when this returns."""
     CloseTunnel: _aio.UnaryUnaryMultiCallable[_agent_pb2.CloseTunnelRequest, _agent_pb2.CloseTunnelResponse]  # type: ignore[assignment]
     """Closes a tunnel. Closing one that is closed already is not an error."""
     RenewCertificate: _aio.UnaryUnaryMultiCallable[_agent_pb2.RenewCertificateRequest, _agent_pb2.RenewCertificateResponse]  # type: ignore[assignment]
@@ -126,6 +131,14 @@ class AgentServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_agent_pb2.ActivateSaResponse, _abc.Awaitable[_agent_pb2.ActivateSaResponse]]:
         """Moves the gateway's outbound traffic to the pair of this generation. Call when the device can decrypt with it."""
+
+    @_abc_1.abstractmethod
+    def SetPathMtu(
+        self,
+        request: _agent_pb2.SetPathMtuRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_agent_pb2.SetPathMtuResponse, _abc.Awaitable[_agent_pb2.SetPathMtuResponse]]:
+        """Tells which packets pass between the device and the tunnel's gateway. The gateway's policies hold to it when this returns."""
 
     @_abc_1.abstractmethod
     def CloseTunnel(
