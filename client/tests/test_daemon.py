@@ -251,7 +251,9 @@ NOT_ALLOWED = CulvertError(Reason.NO_POLICY, user="alice", name="pay.lab.example
         ("wikki", CulvertError(Reason.NAME_NOT_OFFERED, name="wikki"), ["wikki.corp.example", "wikki.lab.example"]),
         ("wikki.lab.example", CulvertError(Reason.NAME_UNKNOWN, name="wikki.lab.example"), ["wikki.lab.example"]),
         ("pay.bank.example", CulvertError(Reason.NAME_NOT_OFFERED, name="pay.bank.example"), []),
-        ("", CulvertError(Reason.NAME_NOT_OFFERED, name=""), []),
+        ("Pay.Lab.Example.", NOT_ALLOWED, ["pay.lab.example"]),
+        ("", CulvertError(Reason.REQUEST_INVALID, why="the name is empty"), []),
+        ("😀.example", CulvertError(Reason.REQUEST_INVALID, why="the character “😀” (U+1F600) cannot stand in a name"), []),
     ],
 )  # fmt: skip
 async def test_a_name_without_permission_is_not_called_a_wrong_spelling(

@@ -6,7 +6,8 @@ A resource `wiki.corp.example` at 10.20.0.10 is three records:
     wiki.corp.example                 TXT "ipsec-tunneling:yes"           to the client: this name needs a tunnel
     _culvert-owner.wiki.corp.example  TXT "heritage=culvert,instance=ID"  to us: these records are ours
 
-Names are lower case, absolute and without the trailing dot. RDATA is in presentation format (RFC 1035 §5.1).
+Names are canonical (`culvert_proto.dns_name`): lower-case A-labels without the final dot.
+RDATA is in presentation format (RFC 1035 §5.1).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 
 import dns.exception
 import dns.name
+from culvert_proto import dns_name
 
 TUNNEL_MARK = '"ipsec-tunneling:yes"'
 OWNER_LABEL = "_culvert-owner"
@@ -57,11 +59,11 @@ def rrtype(address: Address) -> str:
 def parse_name(text: str) -> str | None:
     """The name in our form, or None when it, or the owner name beside it, can't be a DNS name (RFC 1035 §2.3.4)."""
     try:
-        absolute = dns.name.from_text(text.strip().lower(), dns.name.root)
-        dns.name.from_text(OWNER_LABEL, absolute)
-    except (dns.exception.DNSException, UnicodeError):
+        name = dns_name.parse(text)
+        dns.name.from_text(owner_name(name))
+    except (dns_name.NameInvalidError, dns.exception.DNSException):
         return None
-    return absolute.to_text(omit_final_dot=True) if absolute != dns.name.root else None
+    return name
 
 
 def zone_of(name: str, zones: Sequence[str]) -> str | None:

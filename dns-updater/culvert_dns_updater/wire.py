@@ -15,6 +15,7 @@ import dns.update
 import dns.xfr
 import dns.zone
 from culvert_proto import CulvertError, Reason
+from culvert_proto.dns_name import canonical
 
 from culvert_dns_updater.diff import Add, Change, DeleteRecord, DeleteRrset, NameFree, RrsetIs
 from culvert_dns_updater.records import Rrset, ZoneContent
@@ -78,7 +79,7 @@ def decode(zone: dns.zone.Zone) -> ZoneContent:
         if rtype not in _DNSSEC_TYPES:
             records = cast(Iterable[dns.rdata.Rdata], rdataset)
             rdata = frozenset(record.to_text() for record in records)
-            owner = name.to_text(omit_final_dot=True).lower()
+            owner = canonical(name.to_text())
             content.setdefault(owner, {})[rtype] = Rrset(rdataset.ttl, rdata)
     return content
 

@@ -39,6 +39,8 @@ def test_the_wait_is_bounded_and_grows(failures: int, chance: float) -> None:
 
 def test_names_take_one_form() -> None:
     assert parse_name("Wiki.Corp.Example.") == "wiki.corp.example"
+    # Not as IDNA 2003 has it: "strasse" is another name.
+    assert parse_name("Straße.example") == "xn--strae-oqa.example"
     assert parse_name("a..b") is None
     assert parse_name(".") is None
     assert parse_name("x" * 64 + ".example") is None

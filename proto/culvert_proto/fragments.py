@@ -78,6 +78,15 @@ FRAGMENTS = (
     "The address {address}",
     "The SA number {number}",
     "neither a name nor all is given",
+    # dns_name.py
+    "the name is empty",
+    "a part between dots is empty",
+    "a name has at most 253 characters as DNS writes it, and each part between dots at most 63",
+    "each part of a name begins and ends with a letter or a digit",
+    "the character {character} cannot stand in a name",
+    "the character {character} cannot stand at this place of a name",
+    "a part of a name mixes letters that are written from the right with others",
+    "a part that begins with xn-- is not the encoding of a valid name",
     # invitations
     "the invitation link cannot be read, {why}",
     "it is too long",

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Self
 from urllib.parse import urlsplit
 
+from culvert_proto import dns_name
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
@@ -31,10 +32,6 @@ class ConfigurationError(Exception):
 
 def _split(value: object) -> object:
     return [part for part in value.replace(",", " ").split() if part] if isinstance(value, str) else value
-
-
-def _zone(value: str) -> str:
-    return value.strip().rstrip(".").lower()
 
 
 def _prefix(value: str) -> str:
@@ -59,7 +56,9 @@ def _issuer(value: str) -> str:
 Listen = Annotated[str, AfterValidator(_listen)]
 # In the environment, lists are separated by commas or spaces.
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
-Zones = Annotated[tuple[Annotated[str, AfterValidator(_zone)], ...], NoDecode, BeforeValidator(_split)]
+Zones = Annotated[
+    tuple[Annotated[str, AfterValidator(dns_name.parse)], ...], NoDecode, BeforeValidator(_split)
+]
 Prefixes = Annotated[tuple[Annotated[str, AfterValidator(_prefix)], ...], NoDecode, BeforeValidator(_split)]
 
 

@@ -13,6 +13,7 @@ from ipaddress import ip_address, ip_network
 from typing import Protocol, TypeVar
 
 from culvert_proto import CulvertError, Reason, agent_pb2
+from culvert_proto.dns_name import canonical
 
 from culvert_client.controller.agent import Agent
 from culvert_client.controller.surroundings import surroundings
@@ -28,7 +29,6 @@ from culvert_client.core.claims import (
 from culvert_client.core.client_events import SaExpiring, TunnelLost, TunnelMoves
 from culvert_client.core.consent import Consent
 from culvert_client.core.neighbours import NOBODY, Beside, check_pair, check_profile, check_tunnel
-from culvert_client.core.profile import canonical
 from culvert_client.core.suite import LEGACY, Suite
 
 # Of each suite: bytes of key material, in the order of its RFC.

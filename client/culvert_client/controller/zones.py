@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import dns.exception
 import dns.name
 from culvert_proto import CulvertError, Reason
+from culvert_proto.dns_name import canonical
 
 if TYPE_CHECKING:
     from publicsuffixlist import PublicSuffixList
@@ -45,7 +46,8 @@ def _with_many_owners(zones: frozenset[str]) -> str | None:
 
 def _has_many_owners(zone: str, suffixes: PublicSuffixList) -> bool:
     try:
-        name = dns.name.from_text(zone).to_text(omit_final_dot=True).lower()
+        name = canonical(zone)
+        dns.name.from_text(name)
     except (dns.exception.DNSException, UnicodeError):
         return True
     if name == _EVERYBODYS:

@@ -16,6 +16,7 @@ import dns.message
 import dns.rdataclass
 import dns.rrset
 from culvert_proto import CulvertError, Reason
+from culvert_proto.dns_name import canonical
 from dns.rdatatype import RdataType
 from dns.rdtypes.svcbbase import ParamKey
 
@@ -28,7 +29,7 @@ from culvert_client.core.dns_wire import (
     unmapped,
 )
 from culvert_client.core.grant import Address
-from culvert_client.core.profile import Profile, canonical
+from culvert_client.core.profile import Profile
 
 _HINTS = frozenset({ParamKey.IPV4HINT, ParamKey.IPV6HINT})
 # RFC 9460: their owner names the service, and their target the host.

@@ -6,10 +6,10 @@ import struct
 from collections import OrderedDict
 
 import dns.rdataclass
+from culvert_proto.dns_name import canonical
 
 from culvert_client.core import dns_wire
 from culvert_client.core.client_events import AnswerSeen, NameSeen
-from culvert_client.core.profile import canonical
 
 DNS_PORT = 53
 ASKED_AT_MOST = 512

@@ -21,9 +21,10 @@ import dns.rdatatype
 import dns.rrset
 import dns.wire
 from culvert_proto import CulvertError, Reason
+from culvert_proto.dns_name import canonical
 
 from culvert_client.core.grant import Address
-from culvert_client.core.profile import Profile, canonical
+from culvert_client.core.profile import Profile
 
 # Firefox asks this name before it goes around the system's resolver; NXDOMAIN keeps it with us.
 CANARY = "use-application-dns.net"

@@ -9,6 +9,7 @@ from ipaddress import ip_network
 
 import dns.exception
 import dns.name
+from culvert_proto.dns_name import canonical
 
 from culvert_client.core.grant import Address, Network
 
@@ -119,11 +120,6 @@ class Profile:
 
     def with_code(self, valid_until: int) -> Profile:
         return replace(self, code_valid_until=valid_until)
-
-
-def canonical(fqdn: str) -> str:
-    """Lower case, without the final dot: the one spelling under which names are compared."""
-    return fqdn.strip().rstrip(".").lower()
 
 
 @functools.lru_cache(maxsize=1024)

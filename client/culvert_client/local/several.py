@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
-from culvert_proto import CulvertError, Reason, local_pb2
+from culvert_proto import CulvertError, Reason, dns_name, local_pb2
 
 from culvert_client.config import Config, DnsMode
 from culvert_client.controller.enrolment import enrol
@@ -123,7 +123,8 @@ class Several:
     # ── tunnels ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def open_tunnel(self, name: str, uid: int) -> local_pb2.Tunnel:
-        of = self._meant(self._mine(uid, Act.OPEN), name)
+        mine, name = self._mine(uid, Act.OPEN), _canonical(name)
+        of = self._meant(mine, name)
         fqdn = await of.open_tunnel(name)
         shown = (tunnel for tunnel in self._status_of(of).tunnels if tunnel.fqdn == fqdn)
         opened = next(shown, local_pb2.Tunnel(fqdn=fqdn))
@@ -134,6 +135,7 @@ class Several:
         """How many were closed; None closes all."""
         mine = self._mine(uid, Act.CLOSE)
         if name is not None:
+            name = _canonical(name)
             return await self._meant(mine, name).requests.close_tunnel(name)
         return sum(await asyncio.gather(*(it.requests.close_tunnel(None) for it in mine)))
 
@@ -288,6 +290,14 @@ class Several:
 
     def _status_of(self, of: Organisation) -> local_pb2.Status:
         return of.status(epoch=self._epoch, datapath=self._datapath)
+
+
+def _canonical(name: str) -> str:
+    """Raises CulvertError REQUEST_INVALID."""
+    try:
+        return dns_name.parse(name, wildcard=True)
+    except dns_name.NameInvalidError as error:
+        raise CulvertError(Reason.REQUEST_INVALID, why=error) from None
 
 
 def _is_lost(of: Organisation) -> bool:

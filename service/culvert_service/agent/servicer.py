@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from culvert_agent_server import Context
 from culvert_db import Sessions
-from culvert_proto import CulvertError, Reason, agent_pb2, agent_pb2_grpc, error_pb2
+from culvert_proto import CulvertError, Reason, agent_pb2, agent_pb2_grpc, dns_name, error_pb2
 from culvert_proto.grpc_errors import stream, unary
 
 from culvert_service.agent import caller, messages
@@ -25,7 +25,6 @@ from culvert_service.identity.denials import Denials
 from culvert_service.identity.renewal import Renewal
 from culvert_service.identity.service import Identity, Now
 from culvert_service.resources import repository as resources
-from culvert_service.resources.name import NAME_MAX
 from culvert_service.sessions.opening import OpenRequest
 from culvert_service.sessions.service import Tunnels
 from culvert_service.watch.hub import GatewayMoved, Hub, Message, ProfileChanged, SaExpiring, TunnelClosed
@@ -278,8 +277,8 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
 
 
 def _name(field: str, text: str) -> str:
-    name = text.rstrip(".").lower()
-    if len(name) > NAME_MAX or not name.isprintable():
+    name = dns_name.canonical(text)
+    if len(name) > dns_name.NAME_MAX or not name.isprintable():
         raise CulvertError(Reason.REQUEST_INVALID, why=f"{field} is not a name")
     return name
 

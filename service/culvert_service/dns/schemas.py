@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 from datetime import datetime
 from typing import Annotated, Literal
 
 from culvert_db import DnsState
+from culvert_proto import dns_name
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
-
-_LABEL = re.compile(r"^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?$")
-# RFC 1035 §2.3.4, less the length octets.
-_NAME_MAX = 253
-
-
-def _origin(value: str) -> str:
-    name = value.strip().rstrip(".").lower()
-    if len(name) > _NAME_MAX or not all(_LABEL.match(label) for label in name.split(".")):
-        raise ValueError("must be a DNS name such as corp.example")
-    return name
 
 
 def _server(value: str) -> str:
     try:
         return str(ipaddress.ip_address(value.strip()))
     except ValueError:
-        return _origin(value)
+        return dns_name.parse(value)
 
 
 Slug = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
@@ -51,7 +40,7 @@ class ZoneChange(BaseModel):
 
 class ZoneIn(ZoneChange):
     name: Slug
-    origin: Annotated[str, AfterValidator(_origin)]
+    origin: Annotated[str, AfterValidator(dns_name.parse)]
     # Of several zones of one origin; the server tells them apart by the key or the port.
     view: Annotated[str, Field(pattern=r"^[a-z0-9-]{0,63}$")] = ""
     # Tells our records from another Culvert's in the same zone.

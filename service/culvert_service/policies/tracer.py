@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Sequence
 
 from culvert_db import Gateway, ResourceGateway, Sessions
-from culvert_proto import CulvertError, Reason
+from culvert_proto import CulvertError, Reason, dns_name
 
 from culvert_service.decision import facts
 from culvert_service.decision.conditions import Check, Denial
@@ -36,8 +36,10 @@ class Tracer:
     async def trace(
         self, user: str, name: str, device_id: uuid.UUID | None, address: str | None, gateway: str
     ) -> list[TraceOut]:
-        """For each device of the person. Without `address`, where it was seen last. Raises CulvertError NOT_FOUND."""
-        fqdn = name.rstrip(".").lower()
+        """For each device of the person. Without `address`, where it was seen last. Raises CulvertError NOT_FOUND or
+        REQUEST_INVALID.
+        """
+        fqdn = _asked(name)
         async with self._sessions() as session:
             if await repository.user(session, user) is None:
                 raise CulvertError(Reason.NOT_FOUND, what=f"The user {user}")
@@ -65,6 +67,13 @@ class Tracer:
     def _fact(self, gateway: Gateway, weight: int | None) -> GatewayFact:
         online = self._online(gateway.name)
         return GatewayFact(gateway.name, online, gateway.draining_since is not None, weight)
+
+
+def _asked(name: str) -> str:
+    try:
+        return dns_name.parse(name)
+    except dns_name.NameInvalidError as error:
+        raise CulvertError(Reason.REQUEST_INVALID, why=f"name: {error}") from None
 
 
 def _out(device_id: uuid.UUID, device: str, address: str | None, decision: Decision) -> TraceOut:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from culvert_db import Sessions
 from culvert_proto import CulvertError, Reason
+from culvert_proto.dns_name import WILDCARD
 
 from culvert_service.resources import effect_repository as repository
 from culvert_service.resources import target
-from culvert_service.resources.name import WILDCARD
 from culvert_service.resources.schemas import PreviewOut, PublishedOut, ResourceIn, UseOut
 from culvert_service.resources.service import Resources
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
-WILDCARD = "*."
-# RFC 1035 section 2.3.4.
-NAME_MAX = 253
-_LABEL = re.compile(r"^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?$")
+from culvert_proto import dns_name
+from culvert_proto.dns_name import NAME_MAX, WILDCARD
 
 
 def parse(text: str) -> str:
     """The one spelling of a resource's name. Raises ValueError."""
-    name = text.strip().rstrip(".").lower()
-    labels = name.removeprefix(WILDCARD).split(".")
-    if len(name) > NAME_MAX or len(labels) < 2 or not all(map(_LABEL.match, labels)):
+    name = dns_name.parse(text, wildcard=True)
+    if "." not in name.removeprefix(WILDCARD):
         raise ValueError("must be a full DNS name such as wiki.corp.example, or *.corp.example for all below")
     return name
 

@@ -1,0 +1,173 @@
+"""One spelling of each DNS name: what is stored, compared, signed and sent, and what a person reads (decision 35).
+
+The canonical spelling is the one in the DNS: lower-case A-labels (RFC 5890) without the final dot. `bücher.corp.example`,
+`BÜCHER.Corp.Example.` and `xn--bcher-kva.corp.example` are one name. The mapping is that of UTS #46, as in browsers; the
+rules for labels are those of IDNA 2008, so `ß` and `ς` are letters of their own. Pure.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import idna
+
+WILDCARD = "*."
+"""Before a suffix: every name below it (RFC 4592)."""
+# RFC 1035 section 2.3.4, less the length octets.
+NAME_MAX, LABEL_MAX = 253, 63
+
+_A_LABEL = "xn--"
+_ASCII_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9])?")
+_STRANGE = re.compile(r"[^a-z0-9_-]")
+_WITH_A_LABELS = re.compile(r"(?<![\w.*-])(?:[a-z0-9_*-]+\.)*xn--[a-z0-9-]+(?:\.[a-z0-9_-]+)*")
+# Letters that have a form of their own in the Latin script, without a mark that could be taken off.
+_LATIN = frozenset("ßæœøðþđħŋ")
+_JAPANESE = frozenset({"CJK", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"})
+_KOREAN = frozenset({"HANGUL", "CJK"})
+
+TOO_LONG = "a name has at most 253 characters as DNS writes it, and each part between dots at most 63"
+EMPTY = "the name is empty"
+EMPTY_PART = "a part between dots is empty"
+ENDS = "each part of a name begins and ends with a letter or a digit"
+CHARACTER = "the character {character} cannot stand in a name"
+PLACE = "the character {character} cannot stand at this place of a name"
+DIRECTION = "a part of a name mixes letters that are written from the right with others"
+ENCODING = "a part that begins with xn-- is not the encoding of a valid name"
+
+
+class NameInvalidError(ValueError):
+    """The text is no DNS name. `str(error)` says why, as a part of a sentence."""
+
+
+def parse(text: str, *, wildcard: bool = False) -> str:
+    """The canonical spelling of what a person, a file or a program gave as a name. Raises NameInvalidError.
+
+    Labels may have underscores (RFC 8552). With `wildcard` the first one may be `*`.
+    """
+    name = _mapped(text.strip()).removesuffix(".")
+    if not name:
+        raise NameInvalidError(EMPTY)
+    star = WILDCARD if wildcard and name.startswith(WILDCARD) else ""
+    encoded = star + ".".join(map(_label, name.removeprefix(star).split(".")))
+    if len(encoded) > NAME_MAX:
+        raise NameInvalidError(TOO_LONG)
+    return encoded
+
+
+def canonical(text: str) -> str:
+    """As `parse`, of any text: what is no name is compared in lower case."""
+    if text.isascii():
+        # What the DNS carries is ASCII already, and each query comes through here.
+        return text.strip().rstrip(".").lower()
+    try:
+        return parse(text, wildcard=True)
+    except NameInvalidError:
+        return searched(text)
+
+
+def searched(text: str) -> str:
+    """What a person types to search for a part of a name, as it stands in `unicode`."""
+    return unicodedata.normalize("NFKC", text).strip().lower().removesuffix(".")
+
+
+def unicode(name: str) -> str:
+    """A canonical name with U-labels. An A-label that encodes nothing valid stays."""
+    return ".".join(map(_u_label, name.split("."))) if _A_LABEL in name else name
+
+
+def shown(text: str) -> str:
+    """A text for a person: each canonical name in it with U-labels, as far as nobody can be deceived by them.
+
+    A label of Latin letters is shown as it is written. One of another script could pass for Latin ("аррӏе"): the name
+    in the DNS stands beside it. A label that mixes scripts is shown as in the DNS alone.
+    """
+    return _WITH_A_LABELS.sub(lambda found: _shown(found[0]), text) if _A_LABEL in text else text
+
+
+@functools.lru_cache(maxsize=1024)
+def _shown(name: str) -> str:
+    labels = list(map(_u_label, name.split(".")))
+    if any(label.startswith(_A_LABEL) or _mixes_scripts(label) for label in labels):
+        return name
+    spoken = ".".join(labels)
+    return spoken if all(map(_is_plain, spoken)) else f"{spoken} ({name})"
+
+
+def _is_plain(letter: str) -> bool:
+    """ASCII, or a Latin letter that nobody takes for an ASCII one."""
+    return letter.isascii() or letter in _LATIN or unicodedata.normalize("NFD", letter)[0].isascii()
+
+
+def _mixes_scripts(label: str) -> bool:
+    """Unicode's names begin with the script; digits of ASCII, hyphens and marks belong to each."""
+    letters = (it for it in label if it.isalpha() or (it.isnumeric() and not it.isascii()))
+    scripts = {unicodedata.name(it, "?").partition(" ")[0] for it in letters}
+    return len(scripts) > 1 and not scripts <= _JAPANESE and not scripts <= _KOREAN
+
+
+def _mapped(text: str) -> str:
+    if text.isascii():
+        return text.lower()
+    import idna
+
+    try:
+        return idna.uts46_remap(text, std3_rules=False)
+    except idna.IDNAError as error:
+        raise _invalid(error) from None
+
+
+def _label(label: str) -> str:
+    if label.isascii():
+        _check_ascii(label)
+        if not label.startswith(_A_LABEL):
+            return label
+    import idna
+
+    try:
+        return idna.alabel(label).decode("ascii")
+    except idna.IDNAError as error:
+        raise (NameInvalidError(ENCODING) if label.isascii() else _invalid(error)) from None
+
+
+def _check_ascii(label: str) -> None:
+    if not label:
+        raise NameInvalidError(EMPTY_PART)
+    if len(label) > LABEL_MAX:
+        raise NameInvalidError(TOO_LONG)
+    if found := _STRANGE.search(label):
+        raise NameInvalidError(CHARACTER.format(character=_named(found[0])))
+    if not _ASCII_LABEL.fullmatch(label):
+        raise NameInvalidError(ENDS)
+
+
+def _invalid(error: idna.IDNAError) -> NameInvalidError:
+    code = error.code or ""
+    if code.endswith("_too_long"):
+        return NameInvalidError(TOO_LONG)
+    if code.startswith("bidi_"):
+        return NameInvalidError(DIRECTION)
+    if error.codepoint is None:
+        return NameInvalidError(ENDS)
+    isolated = code in ("contextj", "contexto", "leading_combiner")
+    sentence = PLACE if isolated else CHARACTER
+    return NameInvalidError(sentence.format(character=_named(chr(error.codepoint))))
+
+
+def _named(character: str) -> str:
+    number = f"U+{ord(character):04X}"
+    return f"“{character}” ({number})" if character.isprintable() and not character.isspace() else number
+
+
+def _u_label(label: str) -> str:
+    if not label.startswith(_A_LABEL):
+        return label
+    import idna
+
+    try:
+        return idna.ulabel(label)
+    except idna.IDNAError:
+        return label

@@ -1,0 +1,88 @@
+"""One name in whatever spelling, over REST and from devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from .conftest import World
+from .switch import Switch
+
+pytestmark = pytest.mark.slow
+
+NAME = "xn--bcher-kva.corp.example"
+SPELLINGS = ("bücher.corp.example", "BÜCHER.Corp.Example.", "bu\u0308cher.corp.example", NAME, NAME.upper())
+
+
+def resource(name: str, fqdn: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "fqdn": fqdn,
+        "address": "10.20.0.10",
+        "gateways": ["gw-berlin"],
+        "users": ["alice"],
+        "owner": "bob@corp.example",
+    }
+
+
+async def test_one_name_is_one_resource_in_every_spelling(world: World, switch: Switch) -> None:
+    await world.rest("POST", "/resources", resource("books", "BÜCHER.Corp.Example."))
+    assert (await world.rest("GET", "/resources/books"))["fqdn"] == NAME
+    for spelling in SPELLINGS:
+        answer = await world.admin.post("/api/v1/resources", json=resource("again", spelling))
+        assert (answer.status_code, answer.json()["reason"]) == (409, "ALREADY_EXISTS"), answer.text
+        assert answer.json()["errors"][0]["pointer"] == "/fqdn"
+    device = await world.enrol()
+    await device.prove()
+    [tunnel] = {(await device.open(spelling)).tunnel.tunnel_id for spelling in SPELLINGS}
+    for spelling in SPELLINGS:
+        query = {"user": "alice", "name": spelling}
+        answer = await world.admin.get("/api/v1/access", params=query)
+        assert [(one["verdict"], one["device_id"]) for one in answer.json()] == [("permit", device.id)]
+    [line, *_] = await world.rest("GET", "/audit?action=tunnel.open&limit=5")
+    assert (line["object"], line["details"]["name"]) == (f"tunnel/{tunnel}", NAME)
+
+
+@pytest.mark.parametrize(
+    ("fqdn", "why"),
+    [
+        ("😀.corp.example", "the character “😀” (U+1F600) cannot stand in a name"),
+        (f"{'ü' * 60}.corp.example", "each part between dots at most 63"),
+        ("a..corp.example", "a part between dots is empty"),
+        ("אb.corp.example", "a part of a name mixes letters that are written from the right with others"),
+        ("xn--bcher.corp.example", "a part that begins with xn-- is not the encoding of a valid name"),
+    ],
+)
+async def test_what_is_no_name_is_refused_with_the_cause(
+    world: World, switch: Switch, fqdn: str, why: str
+) -> None:
+    answer = await world.admin.post("/api/v1/resources", json=resource("books", fqdn))
+    told = answer.json()
+    assert (answer.status_code, told["reason"], told["errors"][0]["pointer"]) == (
+        422,
+        "REQUEST_INVALID",
+        "/fqdn",
+    )
+    assert why in told["detail"]
+    assert told["remedy"]
+    traced = await world.admin.get("/api/v1/access", params={"user": "alice", "name": fqdn})
+    assert (traced.status_code, traced.json()["reason"]) == (422, "REQUEST_INVALID")
+    assert why in traced.json()["detail"]
+
+
+async def test_one_origin_is_one_zone_in_every_spelling(world: World) -> None:
+    zone = {"name": "books", "origin": "BÜCHER.Example.", "server": "ns.BÜCHER.example.", "key": "k"}
+    made = await world.rest("POST", "/dns/zones", zone)
+    assert (made["origin"], made["server"]) == ("xn--bcher-kva.example", "ns.xn--bcher-kva.example")
+    for spelling in ("bücher.example", "xn--bcher-kva.example."):
+        answer = await world.admin.post(
+            "/api/v1/dns/zones", json=zone | {"name": "again", "origin": spelling}
+        )
+        assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (409, "/origin")
+    answer = await world.admin.post("/api/v1/dns/zones", json=zone | {"name": "star", "origin": "*.example"})
+    assert answer.status_code == 422
+    # Its names are managed in each spelling.
+    await world.add_gateway("gw-berlin", 1)
+    await world.rest("POST", "/resources", resource("books", "Wiki.bücher.example"))
+    assert (await world.rest("GET", "/resources/books"))["fqdn"] == "wiki.xn--bcher-kva.example"
