@@ -139,7 +139,7 @@ class Daemon:
             await self._grpc.start()
             await self._front.open(self)
             if self._system_dns is not None:
-                await self._system_dns.start(lambda: self._profile().managed_zones, self._use)
+                await self._system_dns.start(lambda: self._profile().managed_zones, self._use, self.changed)
             self._tasks.start(self._look_around_forever())
             self._tasks.start(self._measure_forever())
             for organisation in self._all():
@@ -330,8 +330,8 @@ class Daemon:
 
     @property
     def warnings(self) -> Sequence[CulvertError]:
-        """What is the matter with this computer's networks."""
-        return self._shared.warnings
+        """What is the matter with this computer's networks and its name service."""
+        return (*(self._system_dns.warnings if self._system_dns else ()), *self._shared.warnings)
 
     async def _look_at_networks(self) -> None:
         """Lets this computer's own networks stay reachable where that leaks nothing. Until then they are blocked."""

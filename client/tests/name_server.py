@@ -53,7 +53,7 @@ class _Server(asyncio.DatagramProtocol):
 
 @contextlib.asynccontextmanager
 async def name_server(
-    answer: Answer, over_tcp: Callable[[bytes], bytes] | None = None, port: int = 0
+    answer: Answer, over_tcp: Callable[[bytes], bytes] | None = None, port: int = 0, host: str = "127.0.0.1"
 ) -> AsyncGenerator[tuple[Endpoint, list[bytes]]]:
     """Where it listens, and the queries that it got over UDP."""
 
@@ -67,12 +67,12 @@ async def name_server(
     asked: list[bytes] = []
     loop = asyncio.get_running_loop()
     transport, _ = await loop.create_datagram_endpoint(
-        lambda: _Server(answer, asked), local_addr=("127.0.0.1", port)
+        lambda: _Server(answer, asked), local_addr=(host, port)
     )
     port = transport.get_extra_info("sockname")[1]
-    server = await asyncio.start_server(on_connection, "127.0.0.1", port) if over_tcp is not None else None
+    server = await asyncio.start_server(on_connection, host, port) if over_tcp is not None else None
     try:
-        yield Endpoint("127.0.0.1", port), asked
+        yield Endpoint(host, port), asked
     finally:
         transport.close()
         if server is not None:

@@ -160,6 +160,16 @@ def _network_in_a_protected_prefix(reason: Reason) -> Callable[[Case], None]:
     return broken
 
 
+def _other_settings(reason: Reason) -> Callable[[Case], None]:
+    """At the moment of the look names come to the stub."""
+
+    def broken(case: Case) -> None:
+        error = CulvertError(reason, what="/etc/resolv.conf (dhcpcd)", why="/etc/resolv.conf (immutable)")
+        case.status.warnings.append(error.to_proto())
+
+    return broken
+
+
 def _home_network_of_a_resource(case: Case) -> None:
     case.interfaces["wlan0"] = [ip_interface("10.20.0.7/16")]
 
@@ -195,6 +205,8 @@ BROKEN: list[tuple[Hop, Callable[[Case], None], str]] = [
     ("DNS path", _around_the_stub, "around culvertd"),
     ("DNS path", _knows_the_canary, "around culvertd"),
     ("DNS path", _no_name_service, "does not answer"),
+    ("DNS path", _other_settings(Reason.DNS_SETTINGS_CONTESTED), "/etc/resolv.conf (dhcpcd)"),
+    ("DNS path", _other_settings(Reason.DNS_SETTINGS_FAILED), "/etc/resolv.conf (immutable)"),
     ("watch mode", _watched_in_vain, "does not answer"),
     ("enrolment", _not_enrolled, "not enrolled"),
     ("controller", _offline, "c.example"),

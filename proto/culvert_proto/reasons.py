@@ -120,6 +120,8 @@ class Reason(enum.IntEnum):
     STATE_UNREADABLE = error_pb2.REASON_STATE_UNREADABLE
     LOCAL_NETWORK_OPEN = error_pb2.REASON_LOCAL_NETWORK_OPEN
     LOCAL_NETWORK_BLOCKED = error_pb2.REASON_LOCAL_NETWORK_BLOCKED
+    DNS_SETTINGS_CONTESTED = error_pb2.REASON_DNS_SETTINGS_CONTESTED
+    DNS_SETTINGS_FAILED = error_pb2.REASON_DNS_SETTINGS_FAILED
 
 
 @dataclass(frozen=True, slots=True)
@@ -677,6 +679,18 @@ CATALOGUE: dict[Reason, Entry] = {
         "{network} on {device} overlaps with what is protected: {prefix}. "
         "Addresses in both are reached through tunnels alone.",
         "Give {device} another network, use another network, or ask your administrator to protect less.",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
+    ),
+    Reason.DNS_SETTINGS_CONTESTED: Entry(
+        "Another program keeps changing this computer's name service: {what}. Names of the intranet may not be found.",
+        "Tell that program to leave the name service alone, or end it. Culvert tries again once a minute.",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
+    ),
+    Reason.DNS_SETTINGS_FAILED: Entry(
+        "Culvert cannot set this computer's name service: {why}. Names of the intranet may not be found.",
+        "Remove what keeps Culvert from it, as an immutable file or a stopped service. Culvert tries again by itself.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
     ),

@@ -30,6 +30,7 @@ class Seen:
 
 
 _COLLISIONS = (Reason.LOCAL_NETWORK_OPEN, Reason.LOCAL_NETWORK_BLOCKED)
+_NAME_SERVICE = (Reason.DNS_SETTINGS_CONTESTED, Reason.DNS_SETTINGS_FAILED)
 # Our tunable: packets of which at least one should have been answered.
 _UNANSWERED = 10
 
@@ -39,7 +40,10 @@ def verdicts(status: local_pb2.Status, seen: Seen, now: float) -> Iterator[Verdi
     yield _daemon(status, seen.version)
     examined = seen.examined
     if examined is not None:
-        yield hops.watch_mode(seen.canary) if examined.watches else _dns_path(seen.canary, seen.asks_stub)
+        if examined.watches:
+            yield hops.watch_mode(seen.canary)
+        else:
+            yield from _dns_path(status, seen.canary, seen.asks_stub)
     error = CulvertError.from_proto(status.last_error) if status.HasField("last_error") else None
     if error is not None and error.reason is Reason.STATE_UNREADABLE:
         yield Verdict("state", False, error.message, error.remedy)
@@ -107,19 +111,26 @@ def _daemon(status: local_pb2.Status, version: str) -> Verdict:
     )
 
 
-def _dns_path(canary: bool | None, asks_stub: bool) -> Verdict:
+def _dns_path(status: local_pb2.Status, canary: bool | None, asks_stub: bool) -> Iterator[Verdict]:
+    warnings = map(CulvertError.from_proto, status.warnings)
+    changed = [it for it in warnings if it.reason in _NAME_SERVICE]
+    for error in changed:
+        yield Verdict("DNS path", False, error.message, error.remedy)
+    if changed:
+        return
     if canary is None:
-        return Verdict(
+        yield Verdict(
             "DNS path", False, _("The system's name service does not answer."), _("Restart culvertd.")
         )
-    if not asks_stub:
-        return Verdict(
+    elif not asks_stub:
+        yield Verdict(
             "DNS path",
             False,
             _("Names are asked around culvertd."),
             _("Restart culvertd, or see dns_upstream in its settings."),
         )
-    return Verdict("DNS path", True, _("Names are asked through culvertd."))
+    else:
+        yield Verdict("DNS path", True, _("Names are asked through culvertd."))
 
 
 def _controller(

@@ -40,8 +40,9 @@ async def call(
     signature: str = "",
     body: Sequence[Any] = (),
 ) -> list[Any]:
-    """Raises OSError when the other side refuses or does not answer."""
-    from dbus_fast import Message, MessageType
+    """Raises OSError when the other side does not run, refuses or does not answer. The bus does not start it: what an
+    administrator has stopped stays stopped."""
+    from dbus_fast import Message, MessageFlag, MessageType
 
     message = Message(
         destination=destination,
@@ -50,6 +51,7 @@ async def call(
         member=member,
         signature=signature,
         body=list(body),
+        flags=MessageFlag.NO_AUTOSTART,
     )
     try:
         async with asyncio.timeout(PATIENCE):

@@ -19,6 +19,11 @@ def leave_alone(run: Path) -> None:
     file.write_text(_LEAVE_ALONE)
 
 
+def leaves_alone(run: Path) -> bool:
+    """Whether it is still told so."""
+    return _file(run).exists()
+
+
 def take_back(run: Path) -> None:
     _file(run).unlink(missing_ok=True)
 

@@ -12,9 +12,12 @@ import os
 import socket
 import struct
 from collections.abc import Iterable
+from contextlib import suppress
 from ipaddress import ip_address
+from pathlib import Path
 
 from culvert_ipsec.rtnetlink import RouteSocket
+from culvert_proto.dns_name import canonical
 
 from culvert_client.config import DNS_PORT, Endpoint
 from culvert_client.system_dns.bus import call, system_bus
@@ -30,6 +33,9 @@ _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
 _ADDRESS = ip_address("169.254.45.53")
 
 _PATH, _MANAGER = "/org/freedesktop/resolve1", "org.freedesktop.resolve1.Manager"
+_LINK, _PROPERTIES = "org.freedesktop.resolve1.Link", "org.freedesktop.DBus.Properties"
+# SD_RESOLVED_DNS in resolved's ScopesMask: it asks the link's servers.
+_ASKED = 1
 
 
 class RoutedLink:
@@ -51,6 +57,13 @@ class RoutedLink:
         except OSError as error:
             raise OSError(f"{LINK} cannot be brought up: {error}") from error
 
+    @property
+    def exists(self) -> bool:
+        """Whether the device is still there: root can delete it."""
+        with suppress(OSError):
+            return socket.if_nametoindex(LINK) == self.index
+        return False
+
     def _bring_up(self) -> None:
         with RouteSocket() as netlink:
             netlink.bring_up(self.index)
@@ -64,10 +77,7 @@ class RoutedLink:
 
 async def route(link: int, stub: Endpoint, zones: Iterable[str]) -> None:
     """Tell resolved the whole of what it shall know of the link (org.freedesktop.resolve1(5)). Raises OSError."""
-    address = ip_address(stub.host)
-    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
-    packed = bytes(address.packed)
-    domains = [[zone, True] for zone in sorted({*zones, CANARY})]
+    family, packed = _packed(stub)
     if stub.port == DNS_PORT:
         servers = ("SetLinkDNS", "ia(iay)", [link, [[family, packed]]])
     else:
@@ -75,7 +85,7 @@ async def route(link: int, stub: Endpoint, zones: Iterable[str]) -> None:
     async with system_bus() as bus:
         for member, signature, body in (
             servers,
-            ("SetLinkDomains", "ia(sb)", [link, domains]),
+            ("SetLinkDomains", "ia(sb)", [link, [list(it) for it in _domains(zones)]]),
             ("SetLinkDefaultRoute", "ib", [link, False]),
             ("SetLinkLLMNR", "is", [link, "no"]),
             ("SetLinkMulticastDNS", "is", [link, "no"]),
@@ -86,3 +96,35 @@ async def route(link: int, stub: Endpoint, zones: Iterable[str]) -> None:
             ("FlushCaches", "", []),
         ):
             await call(bus, RESOLVED_NAME, _PATH, _MANAGER, member, signature, body)
+
+
+async def is_routed(link: int, stub: Endpoint, zones: Iterable[str]) -> bool:
+    """Whether resolved sends the names to the stub, as `route` told it. Raises OSError where it does not run."""
+    async with system_bus() as bus:
+        try:
+            [path] = await call(bus, RESOLVED_NAME, _PATH, _MANAGER, "GetLink", "i", [link])
+            [found] = await call(bus, RESOLVED_NAME, path, _PROPERTIES, "GetAll", "s", [_LINK])
+            known = {name: it.value for name, it in found.items()}
+            return (
+                [tuple(it) for it in known["DNS"]] == [_packed(stub)]
+                and {(canonical(name), only) for name, only in known["Domains"]} == set(_domains(zones))
+                and not known["DefaultRoute"]
+                and bool(known["ScopesMask"] & _ASKED)
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise OSError(f"systemd-resolved says nothing of {LINK} that can be read: {error!r}") from error
+
+
+def uplinks(run: Path) -> Path:
+    """The file with the servers that it asks itself."""
+    return run / "systemd/resolve/resolv.conf"
+
+
+def _packed(stub: Endpoint) -> tuple[int, bytes]:
+    address = ip_address(stub.host)
+    return (socket.AF_INET if address.version == 4 else socket.AF_INET6), bytes(address.packed)
+
+
+def _domains(zones: Iterable[str]) -> list[tuple[str, bool]]:
+    """Each with True where it only says which names go to the link."""
+    return [(zone, True) for zone in sorted({*map(canonical, zones), CANARY})]

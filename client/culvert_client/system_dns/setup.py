@@ -1,6 +1,7 @@
 """Points the system's name service at the stub, follows it while others change it, and undoes it.
 
 start                     ─► undo what a crash left ─► choose ─► note on disk ─► change
+every two seconds         ─► changed by another program ─► choose ─► note on disk ─► change, as often as contest.py says
 stop, culvertd --cleanup  ─► undo ─► note dropped
 """
 
@@ -11,15 +12,27 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
+from culvert_proto import CulvertError, Reason
+
 from culvert_client.config import DNS_PORT, Endpoint
 from culvert_client.system_dns import network_manager, resolvconf, resolved
 from culvert_client.system_dns.bus import names_on_bus
-from culvert_client.system_dns.choice import Facts, Way, choose, upstreams
+from culvert_client.system_dns.choice import (
+    RESOLVED_NAME,
+    RESOLVED_STUBS,
+    Facts,
+    Way,
+    author,
+    choose,
+    name_servers,
+    upstreams,
+)
+from culvert_client.system_dns.contest import Contest
 from culvert_client.system_dns.resolv_conf import Record, Records, ResolvConf
 
-# Our tunables: seconds between two looks, and how often another program's file is replaced before it has its way.
+# Our tunables, in seconds: between two looks, and how long what fails may be a service that is starting anew.
 LOOK_EVERY = 2.0
-MOST_REPLACED = 10
+STARTING = 6.0
 
 _log = logging.getLogger("culvertd")
 
@@ -29,47 +42,61 @@ class SystemDns:
 
     def __init__(self, stub: Endpoint, state_dir: Path, root: Path = Path("/")) -> None:
         self._stub, self._state_dir, self._root, self._run = stub, state_dir, root, root / "run"
+        self.warnings: tuple[CulvertError, ...] = ()
+        """What keeps names from coming to the stub, as long as it lasts."""
         self._records = Records(state_dir)
         self._file = ResolvConf(root / "etc/resolv.conf")
         self._record: Record | None = None
         self._link: resolved.RoutedLink | None = None
         self._keeping: asyncio.Task[None] | None = None
-        self._routed: tuple[str, ...] = ()
-        self._replaced = 0
+        self._contest = Contest()
+        self._rival, self._failure = "", ""
+        self._fails_since = 0.0
 
     async def start(
-        self, zones: Callable[[], tuple[str, ...]], found: Callable[[tuple[Endpoint, ...]], None]
+        self,
+        zones: Callable[[], tuple[str, ...]],
+        found: Callable[[tuple[Endpoint, ...]], None],
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`zones` gives the managed ones; `found` is told which name servers to forward to, now and when they change.
+        """`zones` gives the managed ones; `found` is told which name servers to forward to, now and when they change;
+        `changed` is called when `warnings` are others than before.
 
         Raises OSError, and has changed nothing then.
         """
         await clean_up(self._state_dir, self._root)
-        facts = Facts(
-            self._file.text(), self._file.target, await names_on_bus(), await resolvconf.installed()
-        )
-        way = choose(facts)
-        if self._stub.port != DNS_PORT and way is not Way.RESOLVED:
-            raise OSError(f"the stub must listen on port {DNS_PORT}: resolv.conf names no other")
-        self._record = Record(way, self._file.look())
-        self._records.keep(self._record)
+        record = self._record = self._recorded(choose(await self._facts()))
         # Asked while nothing is changed yet.
         known = self.name_servers()
         found(known)
         try:
-            await self._change(self._record, zones())
+            await self._change(record, zones())
         except BaseException:
             await self.stop()
             raise
-        self._keeping = asyncio.create_task(self._keep(zones, found, known))
-        _log.info("names are asked through %s", way.value)
+        self._keeping = asyncio.create_task(self._keep(zones, found, known, changed))
+        _log.info("names are asked through %s", record.way.value)
+
+    async def _facts(self) -> Facts:
+        return Facts(self._file.text(), self._file.target, await names_on_bus(), await resolvconf.installed())
+
+    def _recorded(self, way: Way) -> Record:
+        """What is there now is on disk before the first change. Raises OSError."""
+        if self._stub.port != DNS_PORT and way is not Way.RESOLVED:
+            raise OSError(f"the stub must listen on port {DNS_PORT}: resolv.conf names no other")
+        record = Record(way, self._file.look())
+        self._records.keep(record)
+        return record
 
     async def _change(self, record: Record, zones: tuple[str, ...]) -> None:
+        """A second call puts back what another program has changed."""
         match record.way:
             case Way.RESOLVED:
-                self._link = resolved.RoutedLink()
+                if self._link is None or not self._link.exists:
+                    self._close_link()
+                    self._link = resolved.RoutedLink()
                 await self._link.bring_up()
-                await self._route(zones)
+                await resolved.route(self._link.index, self._stub, zones)
             case Way.RESOLVCONF | Way.OPENRESOLV:
                 await resolvconf.add(record.way, self._stub.host)
             case Way.NETWORK_MANAGER:
@@ -85,60 +112,141 @@ class SystemDns:
         way, before = self._record.way, self._record.before
         match way:
             case Way.RESOLVED:
-                sources = [self._run / "systemd/resolve/resolv.conf"]
+                sources = [resolved.uplinks(self._run)]
             case Way.NETWORK_MANAGER:
                 sources = network_manager.sources(self._run)
             case Way.RESOLVCONF | Way.OPENRESOLV:
                 sources = resolvconf.sources(way, self._run)
             case Way.FILE:
-                sources = []
+                # Resolved, where it runs, reads the file that leads to the stub: asked itself, it would ask the stub.
+                sources = [resolved.uplinks(self._run)] if self._leads_to_resolved() else []
         found = upstreams(map(_text, sources), self._stub.host)
         return found or upstreams([self._file.text(before)], self._stub.host)
-
-    async def _route(self, zones: tuple[str, ...]) -> None:
-        if self._link is not None:
-            await resolved.route(self._link.index, self._stub, zones)
-            self._routed = zones
 
     async def _keep(
         self,
         zones: Callable[[], tuple[str, ...]],
         found: Callable[[tuple[Endpoint, ...]], None],
         known: tuple[Endpoint, ...],
+        changed: Callable[[], None],
     ) -> None:
+        routed = zones()
         while True:
             await asyncio.sleep(LOOK_EVERY)
             try:
-                self._defend()
-                # Between two networks there is none: the last ones are as good as any.
-                if (now := self.name_servers()) and now != known:
-                    known = now
-                    found(now)
-                if zones() != self._routed:
-                    await self._route(zones())
+                routed = await self._look(routed, zones())
             except OSError as error:
-                _log.warning("the system's DNS: %s", error)
+                self._fails(str(error))
+            if self._tell():
+                changed()
+            # Between two networks there is none: the last ones are as good as any.
+            if (now := self.name_servers()) and now != known:
+                known = now
+                found(now)
 
-    def _defend(self) -> None:
-        """A DHCP client wrote a file of its own: that is what was there before, and ours goes over it."""
-        record = self._record
-        if record is None or record.way not in (Way.FILE, Way.NETWORK_MANAGER) or not self._file.is_foreign():
-            return
-        if self._replaced == MOST_REPLACED:
-            _log.warning("another program keeps writing resolv.conf; it is left alone now")
-        self._replaced += 1
-        if self._replaced <= MOST_REPLACED:
-            self._record = Record(record.way, self._file.look())
-            self._records.keep(self._record)
-            self._file.point_at(self._stub.host, self._record.before)
+    async def _look(self, routed: tuple[str, ...], zones: tuple[str, ...]) -> tuple[str, ...]:
+        """Returns the zones that resolved knows now. Raises OSError."""
+        assert self._record is not None
+        now = asyncio.get_running_loop().time()
+        if not await self._is_undone(routed):
+            self._contest.stand(now)
+            self._failure = ""
+            if routed != zones and self._record.way is Way.RESOLVED:
+                await self._change(self._record, zones)
+            return zones
+        self._rival = self._place()
+        if not self._contest.may_put_back(now):
+            return routed
+        _log.info("another program has changed the system's DNS: %s. It is put back.", self._rival)
+        await self._put_back(zones)
+        self._contest.put_back()
+        self._failure = ""
+        return zones
+
+    async def _is_undone(self, zones: tuple[str, ...]) -> bool:
+        """Whether names go around the stub. Raises OSError."""
+        assert self._record is not None
+        servers = name_servers(self._file.text())
+        match self._record.way:
+            case Way.RESOLVED:
+                if not RESOLVED_STUBS.issuperset(servers) or self._link is None or not self._link.exists:
+                    return True
+                return not await resolved.is_routed(self._link.index, self._stub, zones)
+            case Way.RESOLVCONF | Way.OPENRESOLV:
+                return servers[:1] != [self._stub.host]
+            case Way.NETWORK_MANAGER:
+                return servers != [self._stub.host] or not network_manager.leaves_alone(self._run)
+            case Way.FILE:
+                return servers != [self._stub.host] or await self._is_resolved_back()
+
+    async def _is_resolved_back(self) -> bool:
+        """It was stopped when its file was replaced, and runs again."""
+        return self._leads_to_resolved() and RESOLVED_NAME in await names_on_bus()
+
+    def _leads_to_resolved(self) -> bool:
+        assert self._record is not None
+        servers = name_servers(self._file.text(self._record.before))
+        return bool(servers) and RESOLVED_STUBS.issuperset(servers)
+
+    async def _put_back(self, zones: tuple[str, ...]) -> None:
+        """What another program wrote is what was there before, and it may be another one that has the say now."""
+        assert self._record is not None
+        before = self._record.way
+        if before is Way.FILE and not self._file.is_foreign() and await self._is_resolved_back():
+            await clean_up(self._state_dir, self._root)
+        servers = name_servers(self._file.text())
+        # A resolved that is starting anew is not on the bus.
+        kept = before is Way.RESOLVED and RESOLVED_STUBS.issuperset(servers)
+        way = choose(await self._facts()) if self._file.is_foreign() and not kept else before
+        if way is not before:
+            self._close_link()
+            await clean_up(self._state_dir, self._root)
+            _log.info("names are asked through %s from now on", way.value)
+        if way is not before or self._file.is_foreign():
+            self._record = self._recorded(way)
+        await self._change(self._record, zones)
+
+    def _fails(self, why: str) -> None:
+        """It lasts until the settings are found as they should be, or are put back."""
+        if not self._failure:
+            self._fails_since = asyncio.get_running_loop().time()
+        self._failure = why
+
+    def _tell(self) -> bool:
+        """Whether the warnings are others now."""
+        warnings: tuple[CulvertError, ...] = ()
+        if self._failure:
+            if asyncio.get_running_loop().time() - self._fails_since >= STARTING:
+                warnings = (CulvertError(Reason.DNS_SETTINGS_FAILED, why=self._failure),)
+        elif self._contest.is_fought:
+            warnings = (CulvertError(Reason.DNS_SETTINGS_CONTESTED, what=self._rival),)
+        if list(map(str, warnings)) == list(map(str, self.warnings)):
+            return False
+        for warning in warnings or ["names come to culvertd again"]:
+            _log.warning("the system's DNS: %s", warning)
+        self.warnings = warnings
+        return True
+
+    def _place(self) -> str:
+        """Where the settings are, and the program that has changed them as far as the file names it."""
+        assert self._record is not None
+        text, target = self._file.text(), self._file.target
+        by = author(Facts(text, target))
+        if self._record.way is Way.RESOLVED and RESOLVED_STUBS.issuperset(name_servers(text)):
+            return f"{resolved.LINK} (systemd-resolved)"
+        return f"/etc/resolv.conf ({by})" if by else "/etc/resolv.conf"
+
+    def _close_link(self) -> None:
+        if self._link is not None:
+            self._link.close()
+            self._link = None
 
     async def stop(self) -> None:
         """What could not be put back is noted on disk still, for `clean_up`."""
         if self._keeping is not None:
             self._keeping.cancel()
-        if self._link is not None:
-            self._link.close()
-            self._link = None
+            await asyncio.wait([self._keeping])
+        self._close_link()
         try:
             await clean_up(self._state_dir, self._root)
         except OSError as error:
