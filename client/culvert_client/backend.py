@@ -26,6 +26,8 @@ MTU_WITHOUT_TUNNEL = 1438
 TRAPPED_EVERY = 0.05
 # RFC 3948 section 4, in seconds.
 KEEPALIVE_EVERY = 20.0
+# Our tunable, in seconds: how often the log says that other programs remove what keeps prefixes blocked.
+REMOVAL_TOLD_EVERY = 60.0
 
 Value = TypeVar("Value")
 Inner = TypeVar("Inner", culvert_ipsec.Kernel, culvert_ipsec.Userspace)
@@ -63,6 +65,7 @@ class _Backend(Generic[Inner]):
         self._listens: asyncio.TimerHandle | None = None
         self._state: culvert_ipsec.DatapathState | None = None
         self._carried: frozenset[tuple[str | None, str | None, tuple[str, ...]]] = frozenset()
+        self._removal_told = -REMOVAL_TOLD_EVERY
 
     def on_soft_limit(self, told: Callable[[SaWorn], None]) -> None:
         def take() -> None:
@@ -87,9 +90,15 @@ class _Backend(Generic[Inner]):
         await _on(self._thread, lambda: self._inner.apply(state))
         self._thread.submit(self._repair)
 
+    async def repair(self) -> None:
+        await _on(self._thread, self._repair)
+
     def _repair(self) -> None:
         try:
-            self._inner.repair()
+            removed, now = self._inner.repair(), time.monotonic()
+            if removed and now - self._removal_told >= REMOVAL_TOLD_EVERY:
+                self._removal_told = now
+                _log.warning("another program had removed Culvert's routes or routing rules; they are back")
         except culvert_ipsec.DatapathError as error:
             _log.warning("the tunnel device could not be checked: %s", error)
         self._end_lost_sockets()

@@ -23,6 +23,10 @@ class Datapath(Protocol):
         """Bring the whole datapath to this state. Idempotent. Raises CulvertError(DATAPATH_FAILED)."""
         ...
 
+    async def repair(self) -> None:
+        """Put back what other programs have removed of the state."""
+        ...
+
     async def measure(self) -> Measured: ...
 
     async def moved(self) -> None:

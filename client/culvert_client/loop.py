@@ -144,7 +144,7 @@ class Daemon:
             self._tasks.start(self._measure_forever())
             for organisation in self._all():
                 organisation.measure()
-            self._tasks.start(follow(self._moved, self._reconnect, changed_here=self._look_at_networks))
+            self._tasks.start(follow(self._moved, self._reconnect, changed_here=self._changed_here))
             await self._look_at_networks()
             # What was imported stays for ever: looking through all of it again would fall into the first click.
             gc.collect()
@@ -332,6 +332,10 @@ class Daemon:
     def warnings(self) -> Sequence[CulvertError]:
         """What is the matter with this computer's networks and its name service."""
         return (*(self._system_dns.warnings if self._system_dns else ()), *self._shared.warnings)
+
+    async def _changed_here(self) -> None:
+        await self._look_at_networks()
+        await self._datapath.repair()
 
     async def _look_at_networks(self) -> None:
         """Lets this computer's own networks stay reachable where that leaks nothing. Until then they are blocked."""

@@ -15,8 +15,8 @@ from culvert_proto import CulvertError
 
 from culvert_client.uplinks import Uplinks, uplinks
 
-# linux/rtnetlink.h: links, IPv4 and IPv6 addresses and routes.
-_GROUPS = 0x1 | 0x10 | 0x40 | 0x100 | 0x400
+# linux/rtnetlink.h: links; IPv4 addresses, routes and rules; IPv6 addresses, routes and rules.
+_GROUPS = 0x1 | 0x10 | 0x40 | 0x80 | 0x100 | 0x400 | 0x40000
 # Our tunables, in seconds: a move is many changes within a moment, and the second nudge is for a first one that was lost;
 # a shorter sleep is none.
 SETTLED = 0.03
@@ -55,7 +55,7 @@ async def follow(
     changed_here: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
     """For ever: after each move and each sleep `reconnect` is called, then `moved`, twice; `changed_here` first, after each
-    change of this computer's devices, addresses and routes. Raises OSError."""
+    change of this computer's devices, addresses, routes and rules. Raises OSError."""
     loop, changed = asyncio.get_running_loop(), asyncio.Event()
     with socket.socket(
         socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.NETLINK_ROUTE

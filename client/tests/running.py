@@ -44,6 +44,9 @@ class RememberingDatapath:
             raise CulvertError(Reason.DATAPATH_FAILED, why="refused")
         self.applied.append(desired)
 
+    async def repair(self) -> None:
+        pass
+
     async def moved(self) -> None:
         self.moves += 1
 

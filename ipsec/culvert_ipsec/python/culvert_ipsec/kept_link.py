@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from culvert_ipsec.datapath import DatapathError
 from culvert_ipsec.link import KernelLink, remove_rules_and_walls
-from culvert_ipsec.link_plan import Link, Network, steps
+from culvert_ipsec.link_plan import AddRule, AddWall, Link, Network, ReplaceRoute, steps
 from culvert_ipsec.rtnetlink import RouteSocket
 
 
@@ -32,11 +32,19 @@ class KeptLink:
             _take(device, device.observe(), link.spared(self._others))
         self._known = link.spared(self._others)
 
-    def repair(self) -> None:
-        """Put back what other programs have changed since `bring_to`, and make room for the networks of other devices."""
-        if (link := self._wanted) is not None:
-            self._known = None
-            self.bring_to(link)
+    def repair(self) -> bool:
+        """Put back what other programs have changed since `bring_to`, and make room for the networks of other devices.
+
+        Returns whether a rule or a route had been removed.
+        """
+        if (link := self._wanted) is None:
+            return False
+        device = KernelLink(self._opened(), self._tun_name)
+        self._known, self._others = None, device.networks_of_others()
+        desired = link.spared(self._others)
+        taken = _take(device, device.observe(), desired)
+        self._known = desired
+        return taken
 
     def close(self) -> None:
         """Take away what outlives the device."""
@@ -52,6 +60,10 @@ class KeptLink:
         return self._netlink
 
 
-def _take(device: KernelLink, observed: Link, desired: Link) -> None:
+def _take(device: KernelLink, observed: Link, desired: Link) -> bool:
+    """Whether a rule or a route was missing."""
+    missing = False
     for step in steps(observed, desired):
         device.take(step)
+        missing = missing or isinstance(step, AddRule | AddWall | ReplaceRoute)
+    return missing

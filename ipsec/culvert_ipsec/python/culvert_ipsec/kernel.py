@@ -130,18 +130,22 @@ class Kernel:
         self._sad.keep_counts(reqids.keys())
         self._flows = {owner: flow for owner, flow in self._flows.items() if owner.tunnel_id in reqids}
 
-    def repair(self) -> None:
-        """Put back what other programs have changed of the device, its routes and the policies. Raises DatapathError."""
+    def repair(self) -> bool:
+        """Put back what other programs have changed of the device, its routes and the policies.
+
+        Returns whether a rule or a route had been removed. Raises DatapathError.
+        """
         if self._desired is None:
-            return
+            return False
         try:
-            self._link.repair()
+            missing = self._link.repair()
             present = {(way, traffic) for _, way, traffic, _ in self._xfrm.policies(INDICES)}
             for policy in list(self._known.policies.values()):
                 if policy.name not in present:
                     self._put(policy)
         except OSError as error:
             raise DatapathError(f"The system refused the tunnel's device or policies: {error}.") from error
+        return missing
 
     def follow(self) -> None:
         """Move the tunnels to the address from which their gateways are reached now. Raises DatapathError."""

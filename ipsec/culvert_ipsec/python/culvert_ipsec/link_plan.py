@@ -5,8 +5,8 @@
                                     ├─► steps() ─► addresses in, rule, routes in ─► routes out, addresses out
  kernel ────────► observed  ► Link ─┘
 ```
-Our routes live in a table of their own, looked up before the main one: they neither replace what others put there nor
-lose to it, e.g. to a home network that uses the same prefix. A network of this computer's own that shall stay reachable
+Our routes live in a table of their own, looked up before the main one and before other VPNs' tables: they neither replace what
+others put there nor lose to it, e.g. to a home network that uses the same prefix. A network of this computer's own that shall stay reachable
 has a route there, too, over its own device: with a way back into the main table, its packets would leave by the default
 route as soon as the device is gone.
 """
@@ -24,8 +24,9 @@ Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
 ROUTE_TABLE = 4500
-RULE_PRIORITY = 4500
-"""After the kernel's local table (0), before the main one (32766)."""
+RULE_PRIORITY = 45
+"""After the kernel's local table (0), before the rules of other VPNs for their own tables: NetBird's begin at 100,
+strongSwan's is 220. Their default route would take what is protected."""
 
 # What the datapath has room for; the least that every IPv4 host takes (RFC 791).
 MAX_MTU = 9000

@@ -27,11 +27,13 @@ from culvert_ipsec.link_plan import Address, Network
 from culvert_ipsec.netlink import HEADER_LENGTH, NetlinkSocket
 
 FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
-# linux/rtnetlink.h: RT_TABLE_*, RTN_*, RT_SCOPE_*, RTPROT_STATIC.
+# linux/rtnetlink.h: RT_TABLE_*, RTN_*, RT_SCOPE_*.
 MAIN_TABLE, LOCAL_TABLE = 254, 255
 UNICAST, LOCAL, BLACKHOLE = 1, 2, 6
 _SCOPES = {LOCAL: 254}
-_STATIC = 4
+# RTPROT_KERNEL: systemd-networkd removes the routes and rules of every other protocol that it did not make itself, each time
+# it sets up a device (networkd.conf(5), ManageForeignRoutes= and ManageForeignRoutingPolicyRules=).
+_KEPT_BY_OTHERS, _OF_ANY_PROTOCOL = 2, 0
 # linux/if.h, linux/if_addr.h, linux/fib_rules.h
 _IFF_UP, _IFA_F_NODAD, _IFA_F_PERMANENT, _TO_TABLE = 0x1, 0x02, 0x80, 1
 
@@ -134,14 +136,14 @@ class RouteSocket(NetlinkSocket):
 
     def add_route(self, route: Route) -> None:
         """Raises OSError(EEXIST) where there is one of its prefix and metric."""
-        self.request(rtnl.RTM_NEWROUTE, _route_payload(route), NLM_F_CREATE | NLM_F_EXCL)
+        self.request(rtnl.RTM_NEWROUTE, _route_payload(route, _KEPT_BY_OTHERS), NLM_F_CREATE | NLM_F_EXCL)
 
     def replace_route(self, route: Route) -> None:
-        self.request(rtnl.RTM_NEWROUTE, _route_payload(route), NLM_F_CREATE | NLM_F_REPLACE)
+        self.request(rtnl.RTM_NEWROUTE, _route_payload(route, _KEPT_BY_OTHERS), NLM_F_CREATE | NLM_F_REPLACE)
 
     def remove_route(self, route: Route) -> None:
         """What it leaves out may be anything."""
-        self.request(rtnl.RTM_DELROUTE, _route_payload(route))
+        self.request(rtnl.RTM_DELROUTE, _route_payload(route, _OF_ANY_PROTOCOL))
 
     def rules(self, version: int) -> list[Rule]:
         reads = self._dump(fibmsg, rtnl.RTM_GETRULE, version)
@@ -151,10 +153,10 @@ class RouteSocket(NetlinkSocket):
 
     def add_rule(self, rule: Rule) -> None:
         """Raises OSError(EEXIST) where there is one like it."""
-        self.request(rtnl.RTM_NEWRULE, _rule_payload(rule), NLM_F_CREATE | NLM_F_EXCL)
+        self.request(rtnl.RTM_NEWRULE, _rule_payload(rule, _KEPT_BY_OTHERS), NLM_F_CREATE | NLM_F_EXCL)
 
     def remove_rule(self, rule: Rule) -> None:
-        self.request(rtnl.RTM_DELRULE, _rule_payload(rule))
+        self.request(rtnl.RTM_DELRULE, _rule_payload(rule, _OF_ANY_PROTOCOL))
 
     def _dump(self, message: type[nlmsg], kind: int, version: int) -> list[Any]:
         """Those of an IP version; none of one that the kernel does not know."""
@@ -206,11 +208,11 @@ def _route(version: int, table: int, read: Any) -> Route:
     )
 
 
-def _route_payload(route: Route) -> bytes:
+def _route_payload(route: Route, protocol: int) -> bytes:
     fields = {
         "family": FAMILIES[route.prefix.version],
         "dst_len": route.prefix.prefixlen,
-        "proto": _STATIC,
+        "proto": protocol,
         "type": route.kind,
         "scope": _SCOPES.get(route.kind, 0),
     }
@@ -225,9 +227,10 @@ def _route_payload(route: Route) -> bytes:
     return _payload(rtmsg, fields, attributes)
 
 
-def _rule_payload(rule: Rule) -> bytes:
+def _rule_payload(rule: Rule, protocol: int) -> bytes:
     fields = {"family": FAMILIES[rule.version], "action": _TO_TABLE}
-    return _payload(fibmsg, fields, {"FRA_PRIORITY": rule.priority, "FRA_TABLE": rule.table})
+    attributes = {"FRA_PRIORITY": rule.priority, "FRA_TABLE": rule.table, "FRA_PROTOCOL": protocol}
+    return _payload(fibmsg, fields, attributes)
 
 
 def _payload(

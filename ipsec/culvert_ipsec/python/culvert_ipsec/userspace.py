@@ -70,15 +70,15 @@ class Userspace:
         except OSError as error:
             raise DatapathError(f"The system refused the tunnel's device or routes: {error}.") from error
 
-    def repair(self) -> None:
+    def repair(self) -> bool:
         """Put back what other programs have changed of the device and its routes, and let the trap know what tunnels carry.
 
-        Raises DatapathError. `apply` starts from what it left last time, because reading it all back takes most of the time
+        Returns whether a rule or a route had been removed. Raises DatapathError. `apply` starts from what it left last time, because reading it all back takes most of the time
         that a DNS answer would wait for. Call this after it, when nobody waits.
         """
         try:
             self.trap.leave_to_tunnels(self._carried)
-            self._link.repair()
+            return self._link.repair()
         except OSError as error:
             raise DatapathError(f"The system refused the tunnel's device or routes: {error}.") from error
 
