@@ -20,7 +20,8 @@ NETWORKD = Path("/lib/systemd/systemd-networkd")
 COMPUTER = """
 set -eu
 mount -t tmpfs none /run
-mkdir -p /run/netns /run/dbus /run/systemd/network /run/systemd/netif/links /run/systemd/netif/leases /run/systemd/netif/lldp
+mkdir -p /run/netns /run/dbus /run/systemd/network
+for name in links leases lldp; do mkdir -p /run/systemd/netif/$name; done
 chown -R systemd-network /run/systemd/netif
 # Of this network namespace. Where it cannot be written, networkd does not wait for udev.
 mount -t sysfs -o ro none /sys

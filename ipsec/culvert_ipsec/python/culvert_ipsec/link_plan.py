@@ -5,10 +5,10 @@
                                     ├─► steps() ─► addresses in, rule, routes in ─► routes out, addresses out
  kernel ────────► observed  ► Link ─┘
 ```
-Our routes live in a table of their own, looked up before the main one and before other VPNs' tables: they neither replace what
-others put there nor lose to it, e.g. to a home network that uses the same prefix. A network of this computer's own that shall stay reachable
-has a route there, too, over its own device: with a way back into the main table, its packets would leave by the default
-route as soon as the device is gone.
+Our routes live in a table of their own, looked up before the main one and before other VPNs' tables: they neither replace
+what others put there nor lose to it, e.g. to a home network that uses the same prefix. A network of this computer's own
+that shall stay reachable has a route there, too, over its own device: with a way back into the main table, its packets
+would leave by the default route as soon as the device is gone.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 MAIN_TABLE, LOCAL_TABLE = 254, 255
 UNICAST, LOCAL, BLACKHOLE = 1, 2, 6
 _SCOPES = {LOCAL: 254}
-# RTPROT_KERNEL: systemd-networkd removes the routes and rules of every other protocol that it did not make itself, each time
-# it sets up a device (networkd.conf(5), ManageForeignRoutes= and ManageForeignRoutingPolicyRules=).
+# RTPROT_KERNEL: each time systemd-networkd sets up a device, it removes the routes and rules of every other protocol that
+# it did not make itself (networkd.conf(5), ManageForeignRoutes= and ManageForeignRoutingPolicyRules=).
 _KEPT_BY_OTHERS, _OF_ANY_PROTOCOL = 2, 0
 # linux/if.h, linux/if_addr.h, linux/fib_rules.h
 _IFF_UP, _IFA_F_NODAD, _IFA_F_PERMANENT, _TO_TABLE = 0x1, 0x02, 0x80, 1

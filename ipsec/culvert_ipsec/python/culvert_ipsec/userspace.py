@@ -73,8 +73,9 @@ class Userspace:
     def repair(self) -> bool:
         """Put back what other programs have changed of the device and its routes, and let the trap know what tunnels carry.
 
-        Returns whether a rule or a route had been removed. Raises DatapathError. `apply` starts from what it left last time, because reading it all back takes most of the time
-        that a DNS answer would wait for. Call this after it, when nobody waits.
+        Returns whether a rule or a route had been removed. Raises DatapathError. `apply` starts from what it left last time,
+        because reading it all back takes most of the time that a DNS answer would wait for. Call this after it, when nobody
+        waits.
         """
         try:
             self.trap.leave_to_tunnels(self._carried)
