@@ -14,7 +14,7 @@ import grpc.aio
 import pytest
 from exchange_entries import CPU_PORT, IDS, config, delete, forward, insert, modify
 from finsy.proto import p4r
-from gateway_authority import Authority
+from gateway_authority import CLIENT, Authority
 from gateway_wires import Wire
 from inventory_entries import EVERYTHING, generation, observed, texts, updates
 from inventory_entries import config as inventory
@@ -22,10 +22,12 @@ from numbered_flow import open_wire
 from raw_client import Code, RawClient
 from resident import Resident
 from sluice_rig import Sluice
+from test_readers import READER_NAME
 
 pytestmark = pytest.mark.slow
 
 BUDGET = 1024  # MiB: what requests and answers that are under way hold together (src/intake.rs)
+READERS_BUDGET = 256  # MiB of these: for clients that only read
 SLACK = 192  # MiB: what the allocator keeps, and where the reckoning is rough
 MANY = 12 << 20
 _UNLIMITED = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
@@ -158,6 +160,42 @@ class TestRequests:
         assert texts(await observed(client)) == texts(want)
 
 
+class TestReaders:
+    @pytest.fixture
+    def arguments(self, arguments: dict[str, str], infrastructure: Authority) -> dict[str, str]:
+        infrastructure.issue("reader", READER_NAME, CLIENT)
+        return {**arguments, "--reader-name": READER_NAME}
+
+    async def test_answers_that_no_reader_takes_leave_the_rest_to_the_controller(
+        self, client: RawClient, resident: Resident, address: str, infrastructure: Authority
+    ) -> None:
+        await client.push("VERIFY_AND_COMMIT", inventory())
+        want = generation(0)
+        await client.write(*updates(await observed(client), want))
+        request = p4r.ReadRequest(device_id=1, entities=EVERYTHING * 10)
+
+        def reader() -> RawClient:
+            # Or gRPC would take many MiB ahead of its application.
+            options = [*_OWN_CONNECTION, ("grpc.http2.bdp_probe", 0)]
+            return RawClient(address, infrastructure, options=options, certificate="reader")
+
+        with resident.growing_at_most(READERS_BUDGET + SLACK):
+            async with contextlib.AsyncExitStack() as stack:
+                greedy = [await stack.enter_async_context(reader()) for _ in range(4)]
+                calls = [one.stub.Read(request) for one in greedy for _ in range(16)]
+                for call in calls:
+                    stack.callback(call.cancel)
+                # Of an answer the first message is taken, and all of it is held until the client has taken the last.
+                answers = [asyncio.ensure_future(call.read()) for call in calls]
+                answered, _ = await asyncio.wait(answers, timeout=30, return_when=asyncio.FIRST_EXCEPTION)
+                refusals = [it.exception() for it in answered if it.exception()]
+                assert "requests and answers of readers that are under way" in str(refusals)
+                assert texts(await observed(client)) == texts(want)
+        async with reader() as last, asyncio.timeout(10):
+            # Those that are gone have given their part back.
+            assert texts(await observed(last)) == texts(want)
+
+
 class TestStreams:
     async def test_thousands_of_streams_that_nobody_reads(
         self, client: RawClient, resident: Resident, wan: Wire, address: str, infrastructure: Authority
@@ -207,7 +245,7 @@ class TestStreams:
                     await channel.stub.Capabilities(p4r.CapabilitiesRequest(), timeout=3)
                 # A connection that has to go closes its socket a moment after its place is given away.
                 async with asyncio.timeout(10):
-                    while descriptors(sluice) - before != 223:
+                    while descriptors(sluice) - before != 223:  # noqa: ASYNC110  there is no event to wait for
                         await asyncio.sleep(0.05)
         await client.bid(2)
 

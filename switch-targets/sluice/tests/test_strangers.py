@@ -8,8 +8,9 @@ import resource
 import socket
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -172,6 +173,19 @@ class TestReaders:
             refusal = await reader.refused(reader.bytes_call("Read")(bytes((1 << 20) + 1)))
             assert refusal[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
             assert "longer than 1048576 bytes" in refusal[1]
+
+    async def test_a_readers_request_that_does_not_end_is_refused(
+        self, address: str, infrastructure: Authority
+    ) -> None:
+        async def endless() -> AsyncGenerator[bytes]:
+            yield b""
+            await asyncio.Event().wait()
+
+        async with RawClient(address, infrastructure, certificate="reader") as reader, asyncio.timeout(60):
+            channel: Any = reader.channel
+            call = channel.stream_unary("/p4.v1.P4Runtime/Read")(endless())
+            refusal = await reader.refused(call)
+            assert refusal == (grpc.StatusCode.DEADLINE_EXCEEDED, "the request took too long to come")
 
 
 class TestMetrics:
