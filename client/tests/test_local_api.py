@@ -156,6 +156,34 @@ async def test_the_shell_completes_what_the_daemon_knows(lab: Lab) -> None:
     assert await offered(socket.with_name("nobody.sock"), "open w") == (set(), "")
 
 
+async def test_a_name_is_typed_and_read_as_people_write_it(lab: Lab) -> None:
+    name, alike = "xn--bcher-kva.corp.example", "xn--e1awd7f.corp.example"
+    lab.controller.profile.resources.add(name="books", fqdn=name, addresses=["10.20.0.10"])
+    lab.controller.profile.resources.add(name="alike", fqdn=alike, addresses=["10.20.0.11"])
+    await culvert(lab.daemon, ALICE, "enroll", lab.link)
+    await culvert(lab.daemon, ALICE, "code", stdin=CODE)
+    for spelling in ("BÜCHER.Corp.Example.", "bu\u0308cher.corp.example", name.upper(), "books"):
+        opened = await culvert(lab.daemon, ALICE, "open", spelling)
+        assert opened == Ended(0, "bücher.corp.example is open through gw-berlin.\n", "")
+    assert lab.controller.calls == [f"open {name}"]
+    for command in ("resources", "status"):
+        assert "bücher.corp.example" in (await culvert(lab.daemon, ALICE, command)).out
+    # In Cyrillic, and alike "epic".
+    assert f"еріс.corp.example ({alike})" in (await culvert(lab.daemon, ALICE, "resources")).out
+    assert "bücher.corp.example is open through" in (await culvert(lab.daemon, ALICE, "log")).out
+    # A program reads the one that the DNS has.
+    assert (
+        json.loads((await culvert(lab.daemon, ALICE, "status", "--json")).out)["tunnels"][0]["fqdn"] == name
+    )
+    for typed in ("open bü", "open xn--b", "close bü"):
+        names, _ = await offered(lab.daemon.settings.socket, typed)
+        assert names <= {"bücher.corp.example", name}
+        assert names, typed
+    assert (await culvert(lab.daemon, ALICE, "close", "Bücher.corp.example.")).code == 0
+    wrong = await culvert(lab.daemon, ALICE, "open", "😀.corp.example", language="de_DE.UTF-8")
+    assert "das Zeichen “😀” (U+1F600) ist in Namen nicht zulässig" in wrong.err
+
+
 async def test_the_socket_is_for_all_and_what_is_behind_it_for_root(daemon: Running) -> None:
     assert stat.S_IMODE(daemon.settings.socket.stat().st_mode) == 0o666
     private = daemon.settings.socket.with_name("culvertd.sock.d")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from culvert_proto import CulvertError, local_pb2
+from culvert_proto.dns_name import shown
 from culvert_proto.language import words as _
 
 
 def said(one: local_pb2.Activity) -> str:
     """One sentence or more, after the organisation's name where there are several."""
     of_all = one.kind in (local_pb2.ACTIVITY_KIND_PAUSED, local_pb2.ACTIVITY_KIND_RESUMED)
-    return f"{one.organisation}: {_happened(one)}" if one.organisation and not of_all else _happened(one)
+    happened = shown(_happened(one))
+    return f"{one.organisation}: {happened}" if one.organisation and not of_all else happened
 
 
 def _happened(one: local_pb2.Activity) -> str:

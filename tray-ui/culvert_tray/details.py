@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from culvert_proto import local_pb2
+from culvert_proto.dns_name import shown
 from culvert_proto.shown import decimal
 
 from culvert_tray.translation import later, plural, tr
@@ -28,7 +29,7 @@ def details(
     t = found[0]
     drops = ", ".join(f"{cause} {count}" for cause, count in sorted(t.drops.items()) if count)
     return (
-        (tr("Resource"), t.fqdn),
+        (tr("Resource"), shown(t.fqdn)),
         *([(tr("Organisation"), t.organisation)] if t.organisation else []),
         (tr("State"), state(t)),
         (tr("Gateway"), t.gateway),

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import segno
 from culvert_proto import local_pb2
+from culvert_proto.dns_name import shown
 from PyQt6.QtCore import QRegularExpression, Qt
 from PyQt6.QtGui import (
     QColor,
@@ -60,7 +61,7 @@ class _Problem(QLabel):
         self.hide()
 
     def tell(self, refusal: Refusal) -> None:
-        self.setText(f"⚠ {refusal.message}\n{refusal.remedy}")
+        self.setText(f"⚠ {shown(refusal.message)}\n{refusal.remedy}")
         self.show()
         # A wrapped text needs more height than the dialog had.
         if (window := self.window()) is not None:

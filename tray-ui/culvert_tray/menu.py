@@ -20,6 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from culvert_proto import CulvertError, Reason, local_pb2
+from culvert_proto.dns_name import shown
 from culvert_proto.organisations import parts
 from culvert_proto.shown import clock, round_trip
 
@@ -167,7 +168,7 @@ def _headline(view: View, now: float) -> str:
             )
             return f"{offline}, {tunnels}" if up else offline
         case local_pb2.STATE_CONNECTING:
-            opening = [t.fqdn for t in view.tunnels if t.state == local_pb2.TUNNEL_STATE_OPENING]
+            opening = [shown(t.fqdn) for t in view.tunnels if t.state == local_pb2.TUNNEL_STATE_OPENING]
             return tr("Connecting to {name}…", name=opening[0]) if len(opening) == 1 else tr("Connecting…")
         case local_pb2.STATE_UNSPECIFIED:
             return tr("Starting…")
@@ -222,7 +223,7 @@ def _person(status: Status, organisation: str, now: float) -> Menu:
 
 
 def _error(error: CulvertError) -> Menu:
-    return (Label(f"⚠ {error.message}"), Label(error.remedy))
+    return (Label(f"⚠ {shown(error.message)}"), Label(error.remedy))
 
 
 def _said_already(status: Status) -> bool:
@@ -251,7 +252,7 @@ def _tunnel(tunnel: Tunnel) -> Submenu:
         entries.append(Action(tr("Details…"), ShowDetails(tunnel.tunnel_id, tunnel.organisation)))
     if tunnel.state != local_pb2.TUNNEL_STATE_CLOSING:
         entries.append(Action(tr("Close"), CloseTunnel(tunnel.fqdn)))
-    texts = (tunnel.fqdn, tunnel.organisation, tunnel.gateway, words.get(tunnel.state, ""))
+    texts = (shown(tunnel.fqdn), tunnel.organisation, tunnel.gateway, words.get(tunnel.state, ""))
     return Submenu(" · ".join(filter(None, texts)), tuple(entries))
 
 
@@ -272,12 +273,12 @@ def _resources(status: Status, now: float, preferences: Preferences) -> Menu:
         return ()
     names = sorted(whose.keys() - {tunnel.fqdn for tunnel in status.tunnels})
     used = at_hand(preferences, names, MOST_INLINE)
-    shown: list[Entry] = [
-        Action(named(tr("Open {name}", name=name), whose[name]), OpenPage(name))
+    offered: list[Entry] = [
+        Action(named(tr("Open {name}", name=shown(name)), whose[name]), OpenPage(name))
         for name in used or names[:MOST_INLINE]
     ]
     every = Action(tr("All resources…"), ShowWindow(Page.RESOURCES))
-    return (Submenu(tr("Recent and favourites") if used else tr("Resources"), (*shown, every)),)
+    return (Submenu(tr("Recent and favourites") if used else tr("Resources"), (*offered, every)),)
 
 
 def _gateways(status: Status) -> Menu:
@@ -299,8 +300,8 @@ def _gateways_of(status: Status, organisation: str) -> Menu:
         for gateway in status.gateways
     ]
     automatic = Action(tr("Automatic"), SelectGateway("", organisation), checked=not pinned)
-    shown = tr("Gateway · {name}", name=pinned or tr("automatic"))
-    return (Submenu(named(shown, organisation), (automatic, *each)),)
+    chosen = tr("Gateway · {name}", name=pinned or tr("automatic"))
+    return (Submenu(named(chosen, organisation), (automatic, *each)),)
 
 
 def _away(gateway: local_pb2.Gateway) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from culvert_proto import CulvertError, Reason, local_pb2
+from culvert_proto.dns_name import shown
 from culvert_proto.organisations import parts
 from culvert_proto.shown import clock
 
@@ -96,7 +97,7 @@ def observe(memory: Memory, view: View, now: float) -> tuple[Memory, tuple[Notic
     up = {tunnel.fqdn: tunnel.gateway for tunnel in view.tunnels if is_up(tunnel)}
     notices = [
         Notice(
-            tr("{name} is open", name=name),
+            tr("{name} is open", name=shown(name)),
             tr("Through {gateway}, end to end encrypted to the gateway.", gateway=up[name]),
             kind=NoticeKind.OPENED,
             cause=TunnelUp(name, up[name]),
@@ -106,7 +107,7 @@ def observe(memory: Memory, view: View, now: float) -> tuple[Memory, tuple[Notic
     ]
     notices += [
         Notice(
-            tr("{name} goes through {gateway} now", name=name, gateway=up[name]),
+            tr("{name} goes through {gateway} now", name=shown(name), gateway=up[name]),
             tr("{gateway} went out of service.", gateway=before),
             kind=NoticeKind.FAILED_OVER,
             cause=TunnelUp(name, up[name]),
@@ -174,7 +175,7 @@ def told(memory: Memory, error: CulvertError) -> Memory:
 
 
 def refused(error: CulvertError, organisation: str = "") -> Notice:
-    return Notice(named(error.message, organisation), error.remedy, warning=True, cause=_cause(error))
+    return Notice(named(shown(error.message), organisation), error.remedy, warning=True, cause=_cause(error))
 
 
 def answer(error: CulvertError, organisation: str = "") -> Notice:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from culvert_proto import local_pb2
 from culvert_proto.activity import said
+from culvert_proto.dns_name import searched, shown
 from culvert_proto.shown import clock
 
 from culvert_tray.details import size, state
@@ -36,7 +37,7 @@ ACTIVITY_COLUMNS = (later("When"), later("What"))
 
 def resource_rows(status: Status, typed: str, preferences: Preferences) -> tuple[Row, ...]:
     """Favourites first. Each word that is typed has to be somewhere in a row."""
-    words = typed.casefold().split()
+    words = searched(typed).casefold().split()
     gateways = {tunnel.fqdn: tunnel.gateway or tr("opening…") for tunnel in status.tunnels}
     rows = [
         Row(
@@ -44,7 +45,7 @@ def resource_rows(status: Status, typed: str, preferences: Preferences) -> tuple
             (
                 "★" if it.fqdn in preferences.favourites else "",
                 it.name,
-                it.fqdn,
+                shown(it.fqdn),
                 ", ".join(it.addresses),
                 gateways.get(it.fqdn, ""),
                 *filter(None, [it.organisation]),
@@ -52,7 +53,7 @@ def resource_rows(status: Status, typed: str, preferences: Preferences) -> tuple
         )
         for it in status.resources
     ]
-    found = (row for row in rows if all(word in " ".join(row.cells).casefold() for word in words))
+    found = (row for row in rows if all(word in " ".join((*row.cells, row.key)).casefold() for word in words))
     return tuple(sorted(found, key=lambda row: (row.cells[0] == "", row.cells[2])))
 
 
@@ -62,7 +63,7 @@ def tunnel_rows(status: Status, now: float) -> tuple[Row, ...]:
         Row(
             it.fqdn,
             (
-                it.fqdn,
+                shown(it.fqdn),
                 it.gateway,
                 state(it),
                 it.inner_address,

@@ -41,6 +41,19 @@ def test_resources_are_searched_by_every_word_and_favourites_come_first(typed: s
     assert [row.cells[1] for row in rows] == found
 
 
+@pytest.mark.parametrize(
+    "typed", ["bücher", "BÜCH", "bu\u0308cher", "xn--bcher", "Bücher.Corp.Example.", "books"]
+)
+def test_a_name_is_found_and_shown_as_people_write_it(typed: str) -> None:
+    name = "xn--bcher-kva.corp.example"
+    status = statuses.connected()
+    status.resources.append(local_pb2.Resource(name="books", fqdn=name, addresses=["10.20.0.99"]))
+    status.tunnels[0].fqdn = name
+    [row] = resource_rows(status, typed, Preferences())
+    assert (row.key, row.cells[2], row.cells[4]) == (name, "bücher.corp.example", "gw-berlin")
+    assert tunnel_rows(status, NOW)[0].cells[0] == "bücher.corp.example"
+
+
 def test_a_tunnel_is_a_row_also_before_it_has_anything() -> None:
     status = statuses.connected()
     status.tunnels.append(statuses.opening("mail"))

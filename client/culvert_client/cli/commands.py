@@ -15,6 +15,7 @@ from typing import Annotated
 import segno
 import typer
 from culvert_proto import local_pb2
+from culvert_proto.dns_name import shown
 from culvert_proto.organisations import parts
 from culvert_proto.output import EXIT_OUTPUT, OutputError, require_output
 from google.protobuf import json_format
@@ -215,7 +216,7 @@ def open_name(
         say_json(answer)
         return
     told = _("{name} is open through {gateway}.")
-    words.out.print(told.format(name=answer.tunnel.fqdn, gateway=answer.tunnel.gateway), markup=False)
+    words.out.print(told.format(name=shown(answer.tunnel.fqdn), gateway=answer.tunnel.gateway), markup=False)
 
 
 @app.command(help=_("Close the tunnel of a name, or all."))

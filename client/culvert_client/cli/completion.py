@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import typer
 from culvert_proto import local_pb2
+from culvert_proto.dns_name import searched, unicode
 
 from culvert_client.cli.daemon_link import DaemonLink
 
@@ -14,13 +15,13 @@ from culvert_client.cli.daemon_link import DaemonLink
 def resource(context: typer.Context, incomplete: str) -> list[str]:
     """Names in DNS; or the short ones, where none begins so."""
     plain = [it for it in _status(context).resources if not it.fqdn.startswith("*.")]
-    return _beginning(incomplete, (it.fqdn for it in plain)) or _beginning(
+    return _beginning_name(incomplete, [it.fqdn for it in plain]) or _beginning(
         incomplete, (it.name for it in plain)
     )
 
 
 def tunnel(context: typer.Context, incomplete: str) -> list[str]:
-    return _beginning(incomplete, (it.fqdn for it in _status(context).tunnels))
+    return _beginning_name(incomplete, [it.fqdn for it in _status(context).tunnels])
 
 
 def gateway(context: typer.Context, incomplete: str) -> list[str]:
@@ -33,6 +34,11 @@ def organisation(context: typer.Context, incomplete: str) -> list[str]:
 
 def awaiting(context: typer.Context, incomplete: str) -> list[str]:
     return _beginning(incomplete, _status(context).awaiting_prefixes)
+
+
+def _beginning_name(incomplete: str, names: Sequence[str]) -> list[str]:
+    """As people write them; or as the DNS does, where none begins so."""
+    return _beginning(searched(incomplete), map(unicode, names)) or _beginning(incomplete, names)
 
 
 def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:

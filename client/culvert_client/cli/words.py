@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 
 from culvert_proto import CulvertError, Reason, local_pb2
+from culvert_proto.dns_name import shown
 from culvert_proto.organisations import parts
 from culvert_proto.shown import clock, decimal, round_trip
 from rich.console import Console
@@ -40,7 +41,7 @@ _DATAPATHS = {"kernel": _("the kernel's IPsec"), "userspace": _("Culvert's own I
 
 
 def say_error(what: str, remedy: str) -> None:
-    err.print(what, style="red", markup=False)
+    err.print(shown(what), style="red", markup=False)
     if remedy:
         err.print(remedy, markup=False)
 
@@ -51,7 +52,7 @@ def say_status(status: local_pb2.Status) -> None:
             out.print(organisation, style="bold", markup=False)
         _say_one(part)
     for warning in map(CulvertError.from_proto, status.warnings):
-        out.print(f"! {warning.message}", style="yellow", markup=False)
+        out.print(f"! {shown(warning.message)}", style="yellow", markup=False)
         out.print(f"  {warning.remedy}", markup=False)
 
 
@@ -99,7 +100,7 @@ def _say_one(status: local_pb2.Status) -> None:
 def say_carried(enrolled: local_pb2.EnrollResponse) -> None:
     if enrolled.zones:
         told = _("Names that may need a tunnel: those under {zones}")
-        out.print(told.format(zones=", ".join(enrolled.zones)), markup=False)
+        out.print(told.format(zones=", ".join(map(shown, enrolled.zones))), markup=False)
     if enrolled.prefixes:
         told = _("Networks that tunnels alone may reach: {prefixes}")
         out.print(told.format(prefixes=", ".join(enrolled.prefixes)), markup=False)
@@ -131,7 +132,7 @@ def say_tunnels(status: local_pb2.Status) -> None:
     )
     for tunnel in status.tunnels:
         table.add_row(
-            tunnel.fqdn,
+            shown(tunnel.fqdn),
             tunnel.gateway,
             _TUNNEL_STATES.get(tunnel.state, _("unknown")),
             _heard(tunnel, time.time()),
@@ -150,7 +151,7 @@ def say_resources(status: local_pb2.Status) -> None:
     table = _table(_("RESOURCE"), _("NAME"), _("ADDRESSES"), *_whose(status.resources))
     for resource in status.resources:
         whose = filter(None, [resource.organisation])
-        table.add_row(resource.name, resource.fqdn, ", ".join(resource.addresses), *whose)
+        table.add_row(resource.name, shown(resource.fqdn), ", ".join(resource.addresses), *whose)
     out.print(table)
 
 
@@ -174,7 +175,7 @@ def say_gateways(status: local_pb2.Status) -> None:
 def say_verdicts(verdicts: list[tuple[str, Verdict]]) -> None:
     for organisation, verdict in verdicts:
         mark, colour = ("✓", "green") if verdict.good else ("✗", "red")
-        out.print(f"{mark} {title(organisation, verdict)}: {verdict.what}", style=colour, markup=False)
+        out.print(f"{mark} {title(organisation, verdict)}: {shown(verdict.what)}", style=colour, markup=False)
         if verdict.remedy:
             out.print(f"  {verdict.remedy}", markup=False)
 
@@ -193,7 +194,7 @@ def say_recovery_codes(left: int) -> None:
 
 def _say_click(click: local_pb2.Click) -> None:
     steps = " → ".join(f"{step.name} {decimal(step.at_us / 1e3, 1)}" for step in click.steps)
-    out.print(_("Last opened {name}, ms: {steps}").format(name=click.fqdn, steps=steps), markup=False)
+    out.print(_("Last opened {name}, ms: {steps}").format(name=shown(click.fqdn), steps=steps), markup=False)
 
 
 def _code(status: local_pb2.Status) -> str:
