@@ -98,6 +98,7 @@ class Daemon:
             self._is_open,
             self._post_dns,
             lambda: self.ways.translator,
+            lambda label: several.full_name(self.profiles(), label),
         )
         watches = settings.dns_mode is config.DnsMode.WATCH
         use = None if settings.dns_upstream else self._use

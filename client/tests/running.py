@@ -18,6 +18,7 @@ from culvert_client.config import Config, DnsMode, Endpoint
 from culvert_client.core.client_events import Desired, Measured, PacketTrapped, SaWorn
 from culvert_client.enrolments import Enrolments
 from culvert_client.loop import Daemon
+from culvert_client.system_dns import SystemDns
 from culvert_proto import CulvertError, Reason, local_pb2, local_pb2_grpc
 
 
@@ -103,7 +104,11 @@ FIRST = Path("organisations/1")
 
 @contextlib.asynccontextmanager
 async def running(
-    directory: Path, upstream: Endpoint, dns_mode: DnsMode = DnsMode.STUB, **others: Any
+    directory: Path,
+    upstream: Endpoint,
+    dns_mode: DnsMode = DnsMode.STUB,
+    system_dns: SystemDns | None = None,
+    **others: Any,
 ) -> AsyncGenerator[Running]:
     """`others` are further settings. Stops the daemon as SIGTERM does when the block ends."""
     others.setdefault("dns_listen", Endpoint("127.0.0.1", free_port()))
@@ -115,7 +120,7 @@ async def running(
         **others,
     )
     datapath = RememberingDatapath()
-    daemon = Daemon(settings, Enrolments(settings.state_dir), datapath)
+    daemon = Daemon(settings, Enrolments(settings.state_dir), datapath, system_dns)
     stopped = asyncio.Event()
     task = asyncio.create_task(daemon.run(stopped))
     async with asyncio.timeout(30):

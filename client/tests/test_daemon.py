@@ -373,3 +373,12 @@ def test_the_last_look_before_a_deadline_is_as_close_as_ever() -> None:
         rest = until_measured(rest, passed=False, due_in=left)
     assert left <= MEASURE_EVERY
     assert until_measured(2.0, passed=False, due_in=-1.0) == MEASURE_EVERY
+
+
+async def test_a_name_without_a_dot_is_refused_with_the_reason_as_the_full_one_is(lab: Lab) -> None:
+    async with lab.serving(), lab.daemon() as daemon:
+        await lab.enroll(daemon)
+        answer = await daemon.ask("wiki")
+        assert answer.rcode() == dns.rcode.SERVFAIL
+        assert "code is needed" in why(answer)
+        assert [str(it.name) for it in answer.question] == ["wiki."]

@@ -56,7 +56,7 @@ def answer(name: str, rdtype: str, *records: tuple[str, str, str], section: str 
         (query("corp.example.org", "SVCB"), Question(Kind.SCREEN, "corp.example.org")),
         (query("corp.example.org", "SRV"), Question(Kind.DETACH, "corp.example.org")),
         (query("corp.example.org", "TXT"), Question(Kind.FORWARD, "corp.example.org")),
-        (query("use-application-dns.net"), Question(Kind.CANARY)),
+        (query("use-application-dns.net"), Question(Kind.NO_NAME)),
         (query(WIKI)[:11], Question(Kind.DROP)),
         (query(WIKI)[:20], Question(Kind.FORMAT_ERROR)),
         (answer(WIKI, "A"), Question(Kind.DROP)),

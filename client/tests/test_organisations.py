@@ -9,8 +9,11 @@ from collections.abc import AsyncGenerator, Generator
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 
+import dns.message
+import dns.rcode
 import pytest
 from culvert_client.core.client_events import PacketTrapped
+from culvert_client.core.short_names import SEARCHED
 from culvert_proto import CulvertError, Reason, agent_pb2, local_pb2
 
 from .controller import CODE, Controller, serving
@@ -277,3 +280,38 @@ async def test_what_one_wants_and_cannot_have_costs_the_other_nothing(two: Two) 
         await daemon.local.CloseTunnel(local_pb2.CloseTunnelRequest(name=WIKI))
         assert given(await daemon.ask(WIKI)) == {"10.20.0.10"}
         assert carried(daemon) == {WIKI}
+
+
+async def test_a_name_without_a_dot_is_the_first_ones_and_no_other_zone_is_asked(two: Two) -> None:
+    resources = two.beta.controller.profile.resources
+    resources.add(name="notes", fqdn="notes.beta.example", addresses=["10.30.0.11"])
+    resources.add(name="all", fqdn="*.beta.example", addresses=["10.30.0.12"])
+    two.beta.controller.prefixes = ["10.30.0.0/24"]
+    records = RECORDS | {("notes.beta.example", "A"): ["10.30.0.11"], ("word", "A"): ["203.0.113.80"]}
+    async with (
+        name_server(from_records(records)) as (upstream, asked),
+        two.acme.serving() as acme,
+        two.beta.serving() as other,
+        running(two.directory, upstream) as daemon,
+    ):
+        await two.acme.enroll(daemon)
+        await two.beta.enroll(daemon)
+        for it in (two.acme, two.beta):
+            await daemon.until(lambda status, it=it: it.of(status).state == local_pb2.STATE_NEEDS_CODE)
+            await it.prove(daemon)
+        for name, address, full in (
+            ("wiki", "10.20.0.10", WIKI),
+            ("NOTES", "10.30.0.11", "notes.beta.example"),
+            (f"Wiki.{SEARCHED}", "10.20.0.10", WIKI),
+        ):
+            answer = await daemon.ask(name)
+            assert given(answer) == {address}
+            # The question is the asker's, letter by letter.
+            assert [str(it.name) for it in answer.question] == [f"{name}."]
+            assert str(answer.answer[0]) == f"{name}. {answer.answer[0].ttl} IN CNAME {full}."
+        assert (acme.calls, other.calls) == ([f"open {WIKI}"], ["open notes.beta.example"])
+        assert given(await daemon.ask("word")) == {"203.0.113.80"}
+        assert (await daemon.ask(f"word.{SEARCHED}")).rcode() == dns.rcode.NXDOMAIN
+        names = {str(dns.message.from_wire(it).question[0].name) for it in asked}
+        # The last one is how a network's NAT64 is found.
+        assert names == {f"{WIKI}.", "notes.beta.example.", "word.", "ipv4only.arpa."}

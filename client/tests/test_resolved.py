@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import subprocess
 import tempfile
@@ -11,13 +12,18 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from unittest.mock import patch
 
+import dns.message
+import dns.rcode
 import pytest
 from culvert_client.config import DNS_PORT, Endpoint
 from culvert_client.system_dns import SystemDns, contest, setup
-from culvert_proto import Reason
+from culvert_proto import Reason, local_pb2
 
-from .name_server import from_records, name_server
+from .controller import CODE
+from .name_server import Answer, Records, from_records, name_server, respond
 from .real_resolved import Resolved, inside
+from .running import running
+from .test_daemon import Lab
 
 pytestmark = [
     pytest.mark.slow,
@@ -223,3 +229,60 @@ async def _has_told(it: Machine, reasons: list[Reason]) -> bool:
 
 def test_a_program_that_fights_is_told_of_and_the_end_of_the_fight_as_well() -> None:
     inside("test_resolved", "fight")
+
+
+# ── names without a dot ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def short(programs: str, directory: str, *askers: str) -> None:
+    """Prints what resolved and each program find for such names, and what the network was asked."""
+
+    async def life() -> None:
+        lab, state = Lab(Path(directory)), Path(directory, "state")
+        records = {("nas.lan.example", "A"): [IN_NETWORK], (WIKI, "A"): [AT_STUB]}
+        async with (
+            Resolved(programs, NETWORK.host) as resolved,
+            name_server(_only(records), host=NETWORK.host, port=NETWORK.port) as (_, asked),
+            lab.serving(),
+            running(lab.directory, NETWORK, dns_listen=STUB, system_dns=SystemDns(STUB, state)) as daemon,
+        ):
+            await lab.enroll(daemon)
+            await daemon.local.SubmitCode(local_pb2.SubmitCodeRequest(code=CODE))
+            async with asyncio.timeout(30):
+                while await resolved.addresses("wiki") != [AT_STUB]:
+                    await asyncio.sleep(0.1)
+            found = {name: [await resolved.addresses(name)] for name in ("wiki", "nas", "word")}
+            for asker in askers:
+                for name, all_found in found.items():
+                    process = await asyncio.create_subprocess_exec(asker, name, stdout=subprocess.PIPE)
+                    all_found.append((await process.communicate())[0].decode().split())
+            names = {str(dns.message.from_wire(it).question[0].name) for it in asked}
+            print(json.dumps([found, sorted(it for it in names if it.startswith("word"))]))
+
+    asyncio.run(life())
+
+
+def _only(records: Records) -> Answer:
+    """As `from_records`; other names do not exist, and resolved looks on in another domain."""
+
+    def answer(query: bytes) -> list[bytes]:
+        message = dns.message.from_wire(respond(query, records))
+        if not any((str(message.question[0].name).rstrip("."), kind) in records for kind in ("A", "AAAA")):
+            message.set_rcode(dns.rcode.NXDOMAIN)
+        return [message.to_wire()]
+
+    return answer
+
+
+def test_a_name_without_a_dot_is_found_and_no_word_leaves_for_the_zones(
+    tmp_path: Path, askers: list[Path]
+) -> None:
+    found, words = json.loads(inside("test_resolved", "short", tmp_path, *askers))
+    everywhere = 1 + len(askers)
+    assert found == {
+        "wiki": [[AT_STUB]] * everywhere,
+        "nas": [[IN_NETWORK]] * everywhere,
+        "word": [[]] * everywhere,
+    }
+    # As without Culvert: with the person's own search list.
+    assert words == ["word.lan.example."]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -38,22 +37,6 @@ TABLE = {
     "refused refused refused": False,
     "nxdomain good good": False,
 }
-
-# The addresses of a name, of IPv4 or, with "any" behind it, of both families.
-ASKER = """
-#include <netdb.h>
-#include <stdio.h>
-int main(int count, char **words) {
-    struct addrinfo hints = {.ai_family = count > 2 ? AF_UNSPEC : AF_INET, .ai_socktype = SOCK_STREAM}, *found;
-    char text[64];
-    int failed = getaddrinfo(words[1], 0, &hints, &found);
-    for (; !failed && found; found = found->ai_next) {
-        getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof text, 0, 0, NI_NUMERICHOST);
-        puts(text);
-    }
-    return 0;
-}
-"""
 
 SITE = """
 import asyncio, contextlib, socket, struct, subprocess, sys
@@ -140,21 +123,6 @@ asyncio.run(main())
 """
 
 
-@pytest.fixture
-def askers(tmp_path: Path) -> list[Path]:
-    """A program for each library, named as the library."""
-    compilers = {
-        name: path for name, it in (("glibc", "cc"), ("musl", "musl-gcc")) if (path := shutil.which(it))
-    }
-    if len(compilers) < 2:
-        pytest.skip("needs a C compiler for each library (packages gcc, musl-tools)")
-    source = tmp_path / "asker.c"
-    source.write_text(ASKER)
-    for name, compiler in compilers.items():
-        subprocess.run([compiler, source, "-o", tmp_path / name], check=True)
-    return [tmp_path / name for name in compilers]
-
-
 def test_names_that_resolve_without_the_stub_resolve_through_it(tmp_path: Path, askers: list[Path]) -> None:
     resolv_conf = tmp_path / "resolv.conf"
     resolv_conf.touch()
@@ -203,9 +171,9 @@ from client.tests.test_daemon import Lab, given
 from culvert_client.config import Endpoint
 from culvert_proto import local_pb2
 
-directory, carried, zone, *askers = sys.argv[1:]
+directory, asked, carried, zone, *askers = sys.argv[1:]
 subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-(Path(directory) / "resolv.conf").write_text("nameserver 127.0.0.1\\noptions timeout:2 attempts:1\\n")
+(Path(directory) / "resolv.conf").write_text("nameserver 127.0.0.1\\nsearch lan.example\\noptions timeout:2 attempts:1\\n")
 subprocess.run(["mount", "--bind", Path(directory) / "resolv.conf", "/etc/resolv.conf"], check=True)
 
 async def main():
@@ -213,16 +181,16 @@ async def main():
     lab.controller.prefixes = [str(ip_network(it)) for it in json.loads(carried)]
     lab.controller.inner_address6 = "2001:db8:99::2"
     lab.controller.profile.protected_prefixes.append("2001:db8:20::/48")
-    with serving_zones(Path(directory), {"corp.example": zone}) as bind:
+    with serving_zones(Path(directory), {"corp.example": zone, "lan.example": ""}) as bind:
         async with lab.serving(), running(lab.directory, bind, dns_listen=Endpoint("127.0.0.1", 53)) as daemon:
             await lab.enroll(daemon)
             await daemon.local.SubmitCode(local_pb2.SubmitCodeRequest(code=CODE))
             found = []
             for asker in askers:
                 process = await asyncio.create_subprocess_exec(
-                    asker, "wiki.corp.example", "any", stdout=subprocess.PIPE)
+                    asker, asked, "any", stdout=subprocess.PIPE)
                 found.append((await process.communicate())[0].decode().split())
-            hints = await daemon.ask("wiki.corp.example", "HTTPS")
+            hints = await daemon.ask(asked, "HTTPS")
             print(json.dumps([*found, sorted(given(hints))]))
 
 asyncio.run(main())
@@ -241,7 +209,25 @@ def test_what_the_tunnel_carries_of_a_name_is_given_whatever_else_the_zone_has(
     records.append(
         f"{owner} HTTPS 1 . " + " ".join(f"ipv{kind}hint={texts}" for kind, texts in hints.items() if texts)
     )
-    words = [tmp_path, json.dumps(carried), "".join(f"{it}\n" for it in records), *askers]
+    *found, hinted = _found(tmp_path, "wiki.corp.example", carried, records, askers)
+    for asker, addresses in zip(askers, found, strict=True):
+        assert sorted(addresses) == sorted(given), asker.name
+    assert hinted == sorted(given)
+
+
+@pytest.mark.parametrize("asked", ["wiki", "WiKi"])
+def test_a_name_without_a_dot_is_the_resources(tmp_path: Path, askers: list[Path], asked: str) -> None:
+    """Behind the search list of resolv.conf, which has no such name."""
+    hints = f"wiki HTTPS 1 . ipv4hint={V4}"
+    found = _found(tmp_path, asked, [V4], [f"wiki A {V4}", hints], askers)
+    assert found == [[V4]] * (len(askers) + 1)
+
+
+def _found(
+    directory: Path, asked: str, carried: list[str], records: list[str], askers: list[Path]
+) -> list[list[str]]:
+    """The addresses that each program finds, then those of an HTTPS answer."""
+    words = [directory, asked, json.dumps(carried), "".join(f"{it}\n" for it in records), *askers]
     ended = subprocess.run(
         ["unshare", "--net", "--mount", sys.executable, "-c", ONE_NAME, *words],
         cwd=Path(__file__).parents[2],
@@ -251,7 +237,4 @@ def test_what_the_tunnel_carries_of_a_name_is_given_whatever_else_the_zone_has(
         timeout=120,
     )
     assert ended.returncode == 0, ended.stderr
-    *found, hinted = json.loads(ended.stdout)
-    for asker, addresses in zip(askers, found, strict=True):
-        assert sorted(addresses) == sorted(given), asker.name
-    assert hinted == sorted(given)
+    return json.loads(ended.stdout)

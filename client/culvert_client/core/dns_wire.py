@@ -95,7 +95,8 @@ class Kind(enum.Enum):
     DROP = enum.auto()
     FORMAT_ERROR = enum.auto()
     NOT_IMPLEMENTED = enum.auto()
-    CANARY = enum.auto()
+    # Answered with NXDOMAIN: Firefox's canary, and what the stub alone has names below.
+    NO_NAME = enum.auto()
     FORWARD = enum.auto()
     # As FORWARD, but the answer must have no protected address.
     SCREEN = enum.auto()
@@ -106,8 +107,11 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Question:
+    """`full` is the query for `fqdn` where the query itself is for a name without a dot (core/short_names.py)."""
+
     kind: Kind
     fqdn: str = ""
+    full: bytes = b""
 
 
 def classify(wire: bytes, profile: Profile) -> Question:
@@ -125,7 +129,7 @@ def classify(wire: bytes, profile: Profile) -> Question:
         return Question(Kind.FORMAT_ERROR)
     fqdn, rdclass, rdtype = found
     if fqdn == CANARY:
-        return Question(Kind.CANARY)
+        return Question(Kind.NO_NAME)
     # Class ANY (RFC 1035 section 3.2.5) brings records of class IN too.
     if rdclass not in (dns.rdataclass.IN, dns.rdataclass.ANY):
         return Question(Kind.FORWARD, fqdn)
@@ -250,6 +254,15 @@ def _size_at(query: bytes) -> int | None:
     except MALFORMED:
         return None
     return found
+
+
+def renamed(query: bytes, name: bytes) -> bytes | None:
+    """The query for another name, which is given as the DNS has it. None where its own name is not written out."""
+    asked = _question_bytes(query)
+    if asked is None:
+        return None
+    rest = _HEADER.size + len(asked) - _TYPE_AND_CLASS
+    return query[: _HEADER.size] + name + query[rest:]
 
 
 def with_id(message: bytes, query_id: int) -> bytes:

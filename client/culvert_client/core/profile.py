@@ -106,6 +106,12 @@ class Profile:
                 return resource.fqdn
         return self.tunnel_of(wanted) if self.knows(wanted) or self.manages(wanted) else None
 
+    def full_name(self, label: str) -> str | None:
+        """The resource's name that a name without a dot stands for, directly inside a managed zone, of several in the first
+        one. A wildcard gives none: each word that is typed would be such a name."""
+        names = (f"{label}.{zone}" for zone in self.managed_zones)
+        return next((it for it in names if it in self._tunnels), None)
+
     def fqdns_of(self, name: str) -> tuple[str, ...]:
         """As `fqdn_of`; where that knows nothing, a name without a dot is looked for in each managed zone.
 

@@ -28,6 +28,12 @@ def of_name(profiles: Mapping[int, Profile], fqdn: str) -> int | None:
     return next(managing, next(knowing, None))
 
 
+def full_name(profiles: Mapping[int, Profile], label: str) -> str | None:
+    """As `Profile.full_name`; the organisation that was enrolled first has the name."""
+    names = (it.full_name(label) for it in profiles.values())
+    return next((it for it in names if it is not None), None)
+
+
 def of_address(profiles: Mapping[int, Profile], address: Address) -> int | None:
     return next((number for number, it in profiles.items() if it.protects(address)), None)
 

@@ -12,13 +12,13 @@ import itertools
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv6Network
 
 import dns.rcode
 from culvert_proto import CulvertError, Reason
 
-from culvert_client.core import dns_answer, dns_wire
+from culvert_client.core import dns_answer, dns_wire, short_names
 from culvert_client.core.client_events import Event, Fail, QueryHeld, Reply, UpstreamAnswered
 from culvert_client.core.dns_wire import Kind, Question
 from culvert_client.core.profile import Profile
@@ -45,7 +45,7 @@ class Resolver:
     """`post` takes what happened to the client; the client's verdict on a held query comes back through `settle`.
 
     `profile` is of all organisations, `profile_beside` of those that a name does not belong to. `is_open`: a name's tunnel.
-    `translator` is the prefix of the network's NAT64, where there is one.
+    `translator` is the prefix of the network's NAT64, where there is one. `full_name`: of a name without a dot.
     """
 
     def __init__(
@@ -56,10 +56,11 @@ class Resolver:
         is_open: Callable[[str], bool],
         post: Callable[[Event], None],
         translator: Callable[[], IPv6Network | None] = lambda: None,
+        full_name: Callable[[str], str | None] = lambda _: None,
     ) -> None:
         self._upstream, self._translator = upstream, translator
         self._profile, self._profile_beside = profile, profile_beside
-        self._is_open = is_open
+        self._is_open, self._full_name = is_open, full_name
         self._post = post
         self._numbers = itertools.count(1)
         self._held: dict[int, _Held] = {}
@@ -76,10 +77,26 @@ class Resolver:
         return name, address
 
     def sort(self, query: bytes) -> Question:
-        return dns_wire.classify(query, self._profile())
+        profile = self._profile()
+        question = dns_wire.classify(query, profile)
+        label = short_names.label_of(question.fqdn)
+        if not label or profile.manages(question.fqdn):
+            return question
+        if (fqdn := self._full_name(label)) is not None:
+            full = short_names.in_full(query, fqdn)
+            if full is not None:
+                return replace(dns_wire.classify(full, profile), full=full)
+        return Question(Kind.NO_NAME) if short_names.is_searched(question.fqdn) else question
 
     def resolve(self, query: bytes, question: Question, answer: Answer) -> None:
         """`question` is the result of `sort` for this query."""
+        if question.full:
+            self.resolve(
+                question.full,
+                replace(question, full=b""),
+                lambda reply: answer(short_names.as_asked(reply, query)),
+            )
+            return
         if question.fqdn in self._probes:
             answer(dns_wire.host_answer(query, self._probes[question.fqdn]))
             return
@@ -90,7 +107,7 @@ class Resolver:
                 answer(dns_wire.refusal(query, dns.rcode.FORMERR))
             case Kind.NOT_IMPLEMENTED:
                 answer(dns_wire.refusal(query, dns.rcode.NOTIMP))
-            case Kind.CANARY:
+            case Kind.NO_NAME:
                 answer(dns_wire.refusal(query, dns.rcode.NXDOMAIN))
             case Kind.FORWARD | Kind.SCREEN | Kind.DETACH:
                 self._ask(

@@ -20,6 +20,7 @@ from culvert_ipsec.rtnetlink import RouteSocket
 from culvert_proto.dns_name import canonical
 
 from culvert_client.config import DNS_PORT, Endpoint
+from culvert_client.core.short_names import SEARCHED
 from culvert_client.system_dns.bus import call, system_bus
 from culvert_client.system_dns.choice import RESOLVED_NAME
 
@@ -126,5 +127,7 @@ def _packed(stub: Endpoint) -> tuple[int, bytes]:
 
 
 def _domains(zones: Iterable[str]) -> list[tuple[str, bool]]:
-    """Each with True where it only says which names go to the link."""
-    return [(zone, True) for zone in sorted({*map(canonical, zones), CANARY})]
+    """Each with False where it is a search domain, too."""
+    names = set(map(canonical, zones))
+    searched = [(SEARCHED, False)] if names else []
+    return [(name, True) for name in sorted({*names, CANARY} - {SEARCHED})] + searched
