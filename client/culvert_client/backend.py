@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Generic, TypeVar
@@ -19,6 +19,7 @@ from culvert_proto import CulvertError, Reason
 from culvert_client.config import Config, DatapathChoice
 from culvert_client.core.client_events import Desired, Measured, PacketTrapped, SaWorn
 from culvert_client.core.grant import Limits, Sa, Sas, Tunnel, TunnelId, Usage
+from culvert_client.port_holder import holder_of
 
 # Inner packets of GCM-16 over UDP on a 1500-byte link (RFC 4301 section 8), while no tunnel says otherwise.
 MTU_WITHOUT_TUNNEL = 1438
@@ -35,19 +36,44 @@ Inner = TypeVar("Inner", culvert_ipsec.Kernel, culvert_ipsec.Userspace)
 _log = logging.getLogger(__name__)
 
 
-async def open_datapath(settings: Config) -> Userspace | Kernel:
-    """Raises CulvertError when the interface or the port is not to be had, or the kernel cannot do what it must."""
+async def open_datapath(settings: Config, tell: Callable[[str], None]) -> Userspace | Kernel:
+    """Tells why the kernel's IPsec is not used, where it may be. Raises CulvertError: what is in the way."""
     thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="datapath")
     legacy = sorted(suite.value for suite in settings.legacy_suites)
     if settings.datapath is not DatapathChoice.USERSPACE:
         try:
             create_kernel = partial(culvert_ipsec.Kernel.create, settings.tun_name, settings.udp_port, legacy)
-            return Kernel(settings, thread, await _on(thread, create_kernel))
+            return Kernel(settings, thread, await _opened(thread, create_kernel, settings))
         except CulvertError as error:
             if settings.datapath is DatapathChoice.KERNEL:
                 raise
-            _log.info("the kernel's IPsec is not used: %s", error.__cause__)
-    return Userspace(settings, thread, await _on(thread, partial(_create_userspace, settings, legacy)))
+            tell(f"the kernel's IPsec is not used: {error.__cause__}")
+    create_userspace = partial(_create_userspace, settings, legacy)
+    return Userspace(settings, thread, await _opened(thread, create_userspace, settings))
+
+
+async def _opened(thread: ThreadPoolExecutor, create: Callable[[], Value], settings: Config) -> Value:
+    try:
+        return await asyncio.get_running_loop().run_in_executor(thread, create)
+    except culvert_ipsec.NotOpenedError as error:
+        raise await asyncio.to_thread(_obstacle, error, settings) from error
+    except culvert_ipsec.DatapathError as error:
+        raise CulvertError(Reason.DATAPATH_FAILED, why=error) from error
+
+
+def _obstacle(error: culvert_ipsec.NotOpenedError, settings: Config) -> CulvertError:
+    match error.obstacle:
+        case culvert_ipsec.Obstacle.PORT_TAKEN:
+            holder = holder_of(settings.udp_port) or "Another program"
+            return CulvertError(Reason.UDP_PORT_TAKEN, what=holder, port=settings.udp_port)
+        case culvert_ipsec.Obstacle.NAME_TAKEN:
+            return CulvertError(Reason.TUN_NAME_TAKEN, device=settings.tun_name)
+        case culvert_ipsec.Obstacle.NO_TUN:
+            return CulvertError(Reason.TUN_MISSING)
+        case culvert_ipsec.Obstacle.FORBIDDEN:
+            return CulvertError(Reason.TUN_FORBIDDEN, device=settings.tun_name)
+        case culvert_ipsec.Obstacle.OTHER:
+            return CulvertError(Reason.DATAPATH_FAILED, why=error)
 
 
 def _create_userspace(settings: Config, legacy: list[str]) -> culvert_ipsec.Userspace:
@@ -64,6 +90,8 @@ class _Backend(Generic[Inner]):
         self._settings, self._thread, self._inner = settings, thread, inner
         self._listens: asyncio.TimerHandle | None = None
         self._state: culvert_ipsec.DatapathState | None = None
+        self._repair_waits = False
+        self._tell_gone: Callable[[], object] = lambda: None
         self._carried: frozenset[tuple[str | None, str | None, tuple[str, ...]]] = frozenset()
         self._removal_told = -REMOVAL_TOLD_EVERY
 
@@ -85,20 +113,43 @@ class _Backend(Generic[Inner]):
 
         loop.add_reader(trap, take)
 
+    def on_gone(self, told: Callable[[], Coroutine[object, object, None]]) -> None:
+        """Call `told` on the loop when another program has removed the device. What else it removes is put back at once."""
+        loop, removals = asyncio.get_running_loop(), self._inner.removals
+        self._tell_gone = lambda: asyncio.run_coroutine_threadsafe(told(), loop)
+
+        def take() -> None:
+            if removals.take() and not self._repair_waits:
+                self._repair_waits = True
+                self._thread.submit(self._repair)
+
+        loop.add_reader(removals, take)
+
     async def apply(self, desired: Desired) -> None:
         state = self._state = to_ipsec(desired, self._settings)
-        await _on(self._thread, lambda: self._inner.apply(state))
+        try:
+            await _on(self._thread, lambda: self._inner.apply(state))
+        except CulvertError as error:
+            if isinstance(error.__cause__, culvert_ipsec.DeviceGoneError):
+                self._tell_gone()
+            raise
         self._thread.submit(self._repair)
 
     async def repair(self) -> None:
         await _on(self._thread, self._repair)
 
     def _repair(self) -> None:
+        self._repair_waits = False
         try:
-            removed, now = self._inner.repair(), time.monotonic()
-            if removed and now - self._removal_told >= REMOVAL_TOLD_EVERY:
+            changed, now = self._inner.repair(), time.monotonic()
+            if changed and now - self._removal_told >= REMOVAL_TOLD_EVERY:
                 self._removal_told = now
-                _log.warning("another program had removed Culvert's routes or routing rules; they are back")
+                _log.warning(
+                    "another program had changed Culvert's device, routes or rules; they are as before"
+                )
+        except culvert_ipsec.DeviceGoneError:
+            self._tell_gone()
+            return
         except culvert_ipsec.DatapathError as error:
             _log.warning("the tunnel device could not be checked: %s", error)
         self._end_lost_sockets()
@@ -143,13 +194,14 @@ class _Backend(Generic[Inner]):
         for tunnel in self._state.tunnels if self._state is not None else ():
             culvert_ipsec.nudge(tunnel)
 
-    async def close(self) -> None:
+    async def close(self, *, unblock: bool = True) -> None:
         loop = asyncio.get_running_loop()
+        loop.remove_reader(self._inner.removals)
         loop.remove_reader(self._inner.fileno())
         loop.remove_reader(self._inner.trap)
         if self._listens is not None:
             self._listens.cancel()
-        await _on(self._thread, self._inner.close)
+        await _on(self._thread, partial(self._inner.close, unblock=unblock))
         self._thread.shutdown()
 
 

@@ -1,4 +1,4 @@
-"""culvertd: reads its configuration, opens the datapath, and runs the loop until it is told to stop."""
+"""culvertd: reads its configuration, blocks what is protected, and runs the loop until it is told to stop."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ from culvert_proto.output import checked_output
 from culvert_proto.private_memory import keep_memory_private
 
 from culvert_client import config
-from culvert_client.backend import open_datapath
 from culvert_client.closed import blocked_on_disk
-from culvert_client.core.client_events import Desired
 from culvert_client.enrolments import Enrolments
 from culvert_client.local.front import AnotherDaemonError, Front
 from culvert_client.loop import Daemon
 from culvert_client.memory import keep_small
+from culvert_client.reopening import Reopening
 from culvert_client.system_dns import SystemDns, clean_up
 
 _log = logging.getLogger("culvertd")
@@ -49,9 +48,9 @@ async def _serve(settings: config.Config) -> None:
         raise
     except OSError as error:
         _log.error("the local socket cannot be used: %s", error)
-    path = await open_datapath(settings)
+    path = Reopening(settings)
     # From what can be read: what is protected is blocked whatever the rest of the start comes to.
-    await path.apply(Desired(blocked_on_disk(settings.state_dir, settings.public_prefixes)))
+    await path.block(blocked_on_disk(settings.state_dir, settings.public_prefixes))
     enrolments = Enrolments(settings.state_dir)
     untouched = settings.dns_upstream or settings.dns_mode is config.DnsMode.WATCH
     dns = None if untouched else SystemDns(settings.dns_listen, settings.state_dir)

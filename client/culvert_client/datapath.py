@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from culvert_proto import CulvertError
+
 from culvert_client.core.client_events import Desired, Measured, PacketTrapped, SaWorn
 
 
 class Datapath(Protocol):
-    name: str
+    @property
+    def name(self) -> str:
+        """Empty while none is open."""
+        ...
 
     def on_soft_limit(self, told: Callable[[SaWorn], None]) -> None:
         """Call `told` on the loop, once for each SA that comes near a limit."""
@@ -19,8 +24,12 @@ class Datapath(Protocol):
         """Call `told` on the loop for packets that no tunnel carries; of many to one address at times only once."""
         ...
 
+    def on_lost(self, told: Callable[[CulvertError], None]) -> None:
+        """Call `told` on the loop when the tunnels are gone. What is protected stays blocked, and `apply` opens it anew."""
+        ...
+
     async def apply(self, desired: Desired) -> None:
-        """Bring the whole datapath to this state. Idempotent. Raises CulvertError(DATAPATH_FAILED)."""
+        """Bring the whole datapath to this state, idempotent. `blocked` is blocked also when this raises CulvertError."""
         ...
 
     async def repair(self) -> None:

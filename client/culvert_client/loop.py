@@ -38,6 +38,7 @@ from culvert_client.core.client_events import (
     Reply,
     SaWorn,
     Stopping,
+    TunnelLost,
     Woke,
 )
 from culvert_client.core.local_networks import Shared, share
@@ -120,13 +121,15 @@ class Daemon:
         )
         self._networks: frozenset[LocalNetwork] = frozenset()
         self._shared = Shared()
-        self._several = Several(self, enrolments, path.name)
+        self._several = Several(self, enrolments)
+        self.blocked_by: CulvertError | None = None
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Until `stopped` is set. Raises OSError when a port or a socket is taken."""
         self._front.claim()
         self._datapath.on_soft_limit(self._worn)
         self._datapath.on_trapped(self._trapped)
+        self._datapath.on_lost(self._lost)
         self._tasks.start(self._apply_forever())
         for organisation in self._all():
             organisation.start()
@@ -308,14 +311,42 @@ class Daemon:
             shared = self._share(union)
             await self._datapath.apply(self.ways.over(shared.desired))
         except CulvertError as error:
-            log.error("%s", error)
+            self._refused(error)
             return error
         except Exception:
             # Whoever waits for this must hear of it, and the next one must be tried.
             log.exception("the datapath failed")
             return CulvertError(Reason.INTERNAL)
         self._tell_of_networks(shared)
+        if self.blocked_by is not None:
+            log.info("tunnels can be opened now")
+            self.blocked_by = None
+            self.changed()
         return None
+
+    def _refused(self, error: CulvertError) -> None:
+        # The same obstacle again, some seconds later, is no news.
+        if self.blocked_by is None or str(self.blocked_by) != str(error):
+            log.error("%s", error)
+        self.blocked_by = None if self._datapath.name else error
+        self.changed()
+
+    @property
+    def datapath(self) -> str:
+        """The name of the one in use; empty while none is."""
+        return self._datapath.name
+
+    def _lost(self, error: CulvertError) -> None:
+        for it in self._all():
+            for tunnel_id in it.client.tunnels_up():
+                it.post(TunnelLost(tunnel_id, error))
+        self._tasks.start(self._apply_anew())
+
+    async def _apply_anew(self) -> None:
+        async with self._applying:
+            if await self._apply(self._union) is not None:
+                self._behind = True
+                self._look.set()
 
     def _share(self, union: Union) -> Shared:
         resources = (it for profile in self.profiles().values() for it in profile.resources)

@@ -7,7 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 
-from culvert_ipsec.rtnetlink import MAIN_TABLE, UNICAST, Device, Route, RouteSocket
+from culvert_ipsec.link_plan import MAIN_TABLE
+from culvert_ipsec.rtnetlink import UNICAST, Device, Route, RouteSocket
 
 from culvert_client.core.claims import LocalNetwork
 

@@ -33,6 +33,9 @@ class RememberingDatapath:
     def on_soft_limit(self, told: Callable[[SaWorn], None]) -> None:
         self.worn = told
 
+    def on_lost(self, told: Callable[[CulvertError], None]) -> None:
+        self.lost = told
+
     def on_trapped(self, told: Callable[[PacketTrapped], None]) -> None:
         self.trapped = told
 

@@ -26,7 +26,7 @@ def test_where_the_kernel_cannot_ours_carries_and_the_one_asked_for_is_not_repla
 async def _opened(choice: DatapathChoice) -> str | Reason:
     settings = Config(dns_upstream=Endpoint("192.0.2.53", 53), tun_name="choice0", datapath=choice)
     try:
-        path = await open_datapath(settings)
+        path = await open_datapath(settings, print)
     except CulvertError as error:
         return error.reason
     await path.close()

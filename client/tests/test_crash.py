@@ -13,6 +13,7 @@ import pytest
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(os.geteuid() != 0, reason="makes namespaces: needs root"),
+    pytest.mark.timeout(300),
 ]
 
 # Runs with a network and an /etc of its own; every claim is one of the C library's resolver or of the kernel's routing.

@@ -76,6 +76,13 @@ def _unreadable(case: Case) -> None:
     case.fail(Reason.STATE_UNREADABLE, path="/var/lib/culvert/profile.json", why="it is damaged")
 
 
+def _port_taken(case: Case) -> None:
+    case.status.state = local_pb2.STATE_BLOCKED
+    case.status.datapath = ""
+    error = CulvertError(Reason.UDP_PORT_TAKEN, what="charon (process 812)", port=4500)
+    case.status.warnings.append(error.to_proto())
+
+
 def _identity_lost(case: Case) -> None:
     _unreadable(case)
     case.status.state = local_pb2.STATE_NOT_ENROLLED
@@ -200,6 +207,7 @@ def _refused(case: Case) -> None:
 
 BROKEN: list[tuple[Hop, Callable[[Case], None], str]] = [
     ("daemon", _updated, "this is culvert 2"),
+    ("datapath", _port_taken, "charon (process 812) has UDP port 4500"),
     ("state", _unreadable, "profile.json cannot be read"),
     ("state", _identity_lost, "profile.json cannot be read"),
     ("DNS path", _around_the_stub, "around culvertd"),

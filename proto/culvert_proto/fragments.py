@@ -44,6 +44,8 @@ FRAGMENTS = (
     "it has no free endpoints",
     "it has no IPv6 address, but this device has",
     # client
+    "Another program",
+    "{name} (process {number})",
     "The answer of the Culvert daemon",
     "The answer of {peer}",
     "The tunnel for {name}",

@@ -122,6 +122,11 @@ class Reason(enum.IntEnum):
     LOCAL_NETWORK_BLOCKED = error_pb2.REASON_LOCAL_NETWORK_BLOCKED
     DNS_SETTINGS_CONTESTED = error_pb2.REASON_DNS_SETTINGS_CONTESTED
     DNS_SETTINGS_FAILED = error_pb2.REASON_DNS_SETTINGS_FAILED
+    UDP_PORT_TAKEN = error_pb2.REASON_UDP_PORT_TAKEN
+    TUN_NAME_TAKEN = error_pb2.REASON_TUN_NAME_TAKEN
+    TUN_MISSING = error_pb2.REASON_TUN_MISSING
+    TUN_FORBIDDEN = error_pb2.REASON_TUN_FORBIDDEN
+    TUN_LOST = error_pb2.REASON_TUN_LOST
 
 
 @dataclass(frozen=True, slots=True)
@@ -547,6 +552,36 @@ CATALOGUE: dict[Reason, Entry] = {
         "Restart the daemon; if it lasts, tell your administrator.",
         _G.INTERNAL,
         _H.INTERNAL_SERVER_ERROR,
+    ),
+    Reason.UDP_PORT_TAKEN: Entry(
+        "{what} has UDP port {port}, which tunnels need. Protected addresses stay blocked.",
+        "Stop it (sudo ss -unlp sport = :{port} shows it), or set udp_port in /etc/culvert/culvertd.toml to another port.",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
+    ),
+    Reason.TUN_NAME_TAKEN: Entry(
+        "A network device of another program is named {device}, as Culvert's own. Protected addresses stay blocked.",
+        "Stop that program, or set tun_name in /etc/culvert/culvertd.toml to another name.",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
+    ),
+    Reason.TUN_MISSING: Entry(
+        "This computer has no /dev/net/tun, which tunnels need. Protected addresses stay blocked.",
+        "Load the kernel's module: sudo modprobe tun",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
+    ),
+    Reason.TUN_FORBIDDEN: Entry(
+        "The Culvert daemon may not make the network device {device}. Protected addresses stay blocked.",
+        "Start it with: sudo systemctl start culvertd. In a container, it needs CAP_NET_ADMIN and /dev/net/tun.",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
+    ),
+    Reason.TUN_LOST: Entry(
+        "Another program removed the network device {device}, and with it all tunnels. Protected addresses stay blocked.",
+        "Nothing to do: Culvert makes the device again, and opens the tunnels again.",
+        _G.ABORTED,
+        _H.GONE,
     ),
     Reason.DNS_UPSTREAM_FAILED: Entry(
         "The name server did not answer for {name}.",

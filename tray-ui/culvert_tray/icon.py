@@ -1,4 +1,4 @@
-"""Which of the seven icons a view gets. Shape and colour both differ, so that neither alone has to carry the meaning.
+"""Which of the eight icons a view gets. Shape and colour both differ, so that neither alone has to carry the meaning.
 
 off         grey arch, struck through     the daemon does not answer, or Culvert is paused
 ready       blue open arch                enrolled, nothing up
@@ -7,6 +7,7 @@ connected   green full arch, check        at least one tunnel carries packets
 needs you   orange disc, "!"              enrol, or type a code (now, or within half an hour)
 offline     red diamond, cross            there is no connection with the controller
 silent      yellow triangle, one dash     tunnels are up, and no gateway of them answers
+blocked     magenta octagon, padlock      no tunnel can be opened before something is mended on this computer
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class IconKind(Enum):
     NEEDS_YOU = "needs-you"
     OFFLINE = "offline"
     SILENT = "silent"
+    BLOCKED = "blocked"
 
     @property
     def path(self) -> Path:
@@ -41,6 +43,8 @@ def icon_kind(view: View, now: float) -> IconKind:
         return IconKind.OFF
     if view.state == local_pb2.STATE_OFFLINE:
         return IconKind.OFFLINE
+    if view.state == local_pb2.STATE_BLOCKED:
+        return IconKind.BLOCKED
     if view.state == local_pb2.STATE_CONNECTING:
         return IconKind.CONNECTING
     if view.state in (local_pb2.STATE_NOT_ENROLLED, local_pb2.STATE_NEEDS_CODE) or code_ends_soon(view, now):

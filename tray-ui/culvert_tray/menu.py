@@ -71,6 +71,7 @@ _OPENS_NOTHING = (
     local_pb2.STATE_NEEDS_CODE,
     local_pb2.STATE_OFFLINE,
     local_pb2.STATE_PAUSED,
+    local_pb2.STATE_BLOCKED,
 )
 
 
@@ -78,6 +79,7 @@ _OPENS_NOTHING = (
 _OUT_OF_USE = {
     local_pb2.STATE_OFFLINE: later("Offline — controller cannot be reached"),
     local_pb2.STATE_NOT_ENROLLED: later("This computer is not enrolled"),
+    local_pb2.STATE_BLOCKED: later("Blocked — no tunnel can be opened"),
 }
 
 
@@ -172,6 +174,8 @@ def _headline(view: View, now: float) -> str:
             return tr("Connecting to {name}…", name=opening[0]) if len(opening) == 1 else tr("Connecting…")
         case local_pb2.STATE_UNSPECIFIED:
             return tr("Starting…")
+        case local_pb2.STATE_BLOCKED:
+            return tr("Blocked — no tunnel can be opened")
         case local_pb2.STATE_PAUSED:
             until = view.paused_until
             return tr("Paused until {time}", time=clock(until, now)) if until else tr("Paused")

@@ -99,6 +99,14 @@ def two_organisations(*, now: float = NOW) -> local_pb2.Status:
     return found
 
 
+def blocked(*, now: float = NOW) -> local_pb2.Status:
+    """Another program has the port that tunnels need."""
+    found = status(local_pb2.STATE_BLOCKED, now=now)
+    error = CulvertError(Reason.UDP_PORT_TAKEN, what="charon (process 812)", port=4500)
+    found.warnings.append(error.to_proto())
+    return found
+
+
 def asking(*, now: float = NOW) -> local_pb2.Status:
     """The organisation wants to carry public networks."""
     found = status(local_pb2.STATE_READY, now=now)

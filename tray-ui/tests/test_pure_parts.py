@@ -538,5 +538,6 @@ def test_each_state_has_its_own_icon() -> None:
         statuses.status(local_pb2.STATE_NEEDS_CODE, code_seconds=0),
         offline,
         statuses.silent(),
+        statuses.blocked(),
     ]
     assert [icon_kind(seen, NOW) for seen in views] == list(IconKind)

@@ -38,6 +38,9 @@ _UNANSWERED = 10
 def verdicts(status: local_pb2.Status, seen: Seen, now: float) -> Iterator[Verdict]:
     """`now` in Unix seconds. What the caller may not see is not judged."""
     yield _daemon(status, seen.version)
+    for warning in map(CulvertError.from_proto, status.warnings):
+        if warning.reason not in _COLLISIONS + _NAME_SERVICE:
+            yield Verdict("datapath", False, warning.message, warning.remedy)
     examined = seen.examined
     if examined is not None:
         if examined.watches:
@@ -102,6 +105,8 @@ def _daemon(status: local_pb2.Status, version: str) -> Verdict:
             said.format(version=status.version, own=version),
             _("Restart culvertd: it was updated while it ran."),
         )
+    if not status.datapath:
+        return Verdict("daemon", True, _("culvertd {version} runs.").format(version=status.version))
     return Verdict(
         "daemon",
         True,

@@ -7,6 +7,7 @@ from typing import Literal
 
 Hop = Literal[
     "daemon",
+    "datapath",
     "state",
     "DNS path",
     "watch mode",

@@ -27,6 +27,7 @@ _STATES: dict[local_pb2.State.ValueType, tuple[str, str]] = {
     local_pb2.STATE_OFFLINE: (_("The controller cannot be reached"), "red"),
     local_pb2.STATE_PAUSED: (_("Paused"), "yellow"),
     local_pb2.STATE_GATEWAY_SILENT: (_("The gateway does not answer"), "red"),
+    local_pb2.STATE_BLOCKED: (_("Blocked: no tunnel can be opened"), "red"),
 }
 _TUNNEL_STATES: dict[local_pb2.TunnelState.ValueType, str] = {
     local_pb2.TUNNEL_STATE_OPENING: _("opening"),

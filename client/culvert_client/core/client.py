@@ -71,6 +71,7 @@ from culvert_client.core.tunnel_states import Closed, Closing, Opening
 
 # The controller shuts this device out: its tunnels are gone on the gateways.
 SHUT_OUT = frozenset({Reason.DEVICE_REVOKED, Reason.CERTIFICATE_UNKNOWN})
+_OPENED_AGAIN = frozenset({Reason.SA_LOST, Reason.TUN_LOST})
 
 
 class Client:
@@ -167,6 +168,10 @@ class Client:
     def doubtful_gateways(self, now: float) -> frozenset[str]:
         """To be asked whether they answer."""
         return self._silences.doubtful(self.machines, self.profile, now)
+
+    def tunnels_up(self) -> tuple[TunnelId, ...]:
+        up = (it.carried for it in self.machines.values() if it.is_up)
+        return tuple(carried.tunnel.tunnel_id for carried in up if carried is not None)
 
     def gateways_in_use(self) -> frozenset[str]:
         """By tunnels that are up."""
@@ -465,7 +470,7 @@ class Client:
             self._faults.note(fqdn, error, now)
         # A name that is still opening may learn its tunnel's id only after this.
         commands = self._to_tunnels(tunnel.ClosedByController(tunnel_id, error), now)
-        if fqdn is not None and was_up and error.reason is Reason.SA_LOST and not self._stopping:
+        if fqdn is not None and was_up and error.reason in _OPENED_AGAIN and not self._stopping:
             # The person did not close it: a server may go on sending to a program that only listens.
             commands += self._demand(UNASKED, fqdn, now)
         return commands

@@ -22,6 +22,7 @@ _READINESS = (
     local_pb2.STATE_NEEDS_CODE,
     local_pb2.STATE_PAUSED,
     local_pb2.STATE_OFFLINE,
+    local_pb2.STATE_BLOCKED,
     local_pb2.STATE_NOT_ENROLLED,
 )
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
-from culvert_proto import CulvertError, Reason, dns_name, local_pb2
+from culvert_proto import CulvertError, Reason, dns_name, error_pb2, local_pb2
 
 from culvert_client.config import Config, DnsMode
 from culvert_client.controller.enrolment import enrol
@@ -47,7 +47,10 @@ class Daemon(Protocol):
     log: Log
     resolver: Resolver
     organisations: dict[int, Organisation]
+    blocked_by: CulvertError | None
 
+    @property
+    def datapath(self) -> str: ...
     @property
     def next_change(self) -> asyncio.Event: ...
     @property
@@ -61,8 +64,8 @@ class Several:
     """Each method but those that read raises CulvertError: LOCAL_PERMISSION where the uid may not with any organisation,
     ORGANISATION_UNCLEAR where it may with more than one and does not say which."""
 
-    def __init__(self, daemon: Daemon, enrolments: Enrolments, datapath: str) -> None:
-        self._daemon, self._enrolments, self._datapath = daemon, enrolments, datapath
+    def __init__(self, daemon: Daemon, enrolments: Enrolments) -> None:
+        self._daemon, self._enrolments = daemon, enrolments
         self._enrolling = asyncio.Lock()
         self._begun: set[asyncio.Task[Any]] = set()
         self._epoch = time.time() - time.monotonic()
@@ -73,6 +76,9 @@ class Several:
         status = merged([(it.name, self._shown(it, uid)) for it in self._all()])
         if any(role_of(uid, it.owner) >= Role.OWNER for it in self._all()):
             status.warnings.extend(it.to_proto() for it in self._daemon.warnings)
+        if (error := self._daemon.blocked_by) is not None:
+            # Of this computer, whoever asks.
+            _tell_blocked(status, error.to_proto())
         return status
 
     async def statuses(self, uid: int) -> AsyncIterator[local_pb2.Status]:
@@ -289,7 +295,17 @@ class Several:
         return status if role_of(uid, of.owner) >= Role.OWNER else redacted(status)
 
     def _status_of(self, of: Organisation) -> local_pb2.Status:
-        return of.status(epoch=self._epoch, datapath=self._datapath)
+        return of.status(epoch=self._epoch, datapath=self._daemon.datapath)
+
+
+def _tell_blocked(status: local_pb2.Status, error: error_pb2.Error) -> None:
+    if status.state != local_pb2.STATE_NOT_ENROLLED:
+        status.state = local_pb2.STATE_BLOCKED
+    status.warnings.insert(0, error)
+    for it in (status, *status.organisations):
+        if it.last_error == error:
+            it.ClearField("last_error")
+            it.ClearField("last_error_at")
 
 
 def _canonical(name: str) -> str:

@@ -14,6 +14,8 @@ from culvert_ipsec import (
     TunnelState,
 )
 from culvert_ipsec.link_plan import (
+    MAIN_TABLE,
+    ROUTE_TABLE,
     AddAddress,
     AddOnLink,
     AddRule,
@@ -27,6 +29,7 @@ from culvert_ipsec.link_plan import (
     ReplaceRoute,
     SetLink,
     Step,
+    Wall,
     steps,
     wanted,
 )
@@ -47,7 +50,8 @@ def test_a_new_tunnel_has_its_address_before_its_routes() -> None:
     assert list(steps(NEW, wanted(state(str(HOST))))) == [
         SetLink(1438),
         AddAddress(A),
-        AddWall(SITE),
+        AddWall(Wall(SITE, MAIN_TABLE)),
+        AddWall(Wall(SITE, ROUTE_TABLE)),
         AddRule(4),
         ReplaceRoute(SITE, None),
         ReplaceRoute(HOST, A),
@@ -161,10 +165,10 @@ def apply(link: Link, step: Step) -> Link:
             routes[prefix] = source
         case RemoveRoute(prefix):
             del routes[prefix]
-        case AddWall(prefix):
-            walls.add(prefix)
-        case RemoveWall(prefix):
-            walls.remove(prefix)
+        case AddWall(wall):
+            walls.add(wall)
+        case RemoveWall(wall):
+            walls.remove(wall)
         case AddOnLink(route):
             # One table has one route to a prefix.
             assert route.prefix not in routes

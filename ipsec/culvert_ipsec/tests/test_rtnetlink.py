@@ -12,12 +12,12 @@ from dataclasses import replace
 from ipaddress import ip_address, ip_interface, ip_network
 
 import pytest
+from culvert_ipsec.link_plan import MAIN_TABLE
 from culvert_ipsec.netlink import messages, opened
 from culvert_ipsec.rtnetlink import (
     BLACKHOLE,
     LOCAL,
     LOCAL_TABLE,
-    MAIN_TABLE,
     Route,
     RouteSocket,
     Rule,

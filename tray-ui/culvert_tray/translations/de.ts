@@ -237,6 +237,10 @@
         <translation>Dieser Computer ist nicht registriert</translation>
     </message>
     <message>
+        <source>Blocked — no tunnel can be opened</source>
+        <translation>Gesperrt — kein Tunnel lässt sich öffnen</translation>
+    </message>
+    <message>
         <source>{gateway} does not answer</source>
         <translation>{gateway} antwortet nicht</translation>
     </message>

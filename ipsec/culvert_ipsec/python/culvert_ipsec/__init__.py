@@ -4,9 +4,15 @@ A `Datapath` is given its whole state and makes the machine equal to it. `Kernel
 TUN and UDP.
 """
 
-from culvert_ipsec.cleaning import clean_up
 from culvert_ipsec.counters import Counters, FlowCounters, TunnelCounters
-from culvert_ipsec.datapath import Datapath, DatapathError, SoftLimit
+from culvert_ipsec.datapath import (
+    Datapath,
+    DatapathError,
+    DeviceGoneError,
+    NotOpenedError,
+    Obstacle,
+    SoftLimit,
+)
 from culvert_ipsec.desired import (
     ClosedTunnel,
     DatapathState,
@@ -22,6 +28,7 @@ from culvert_ipsec.nudge import nudge
 from culvert_ipsec.offloads import Offloads
 from culvert_ipsec.selector import Selector
 from culvert_ipsec.userspace import Userspace
+from culvert_ipsec.walls import block, clean_up
 
 __all__ = [
     "ClosedTunnel",
@@ -29,10 +36,13 @@ __all__ = [
     "Datapath",
     "DatapathError",
     "DatapathState",
+    "DeviceGoneError",
     "FlowCounters",
     "InboundSa",
     "Kernel",
     "Limits",
+    "NotOpenedError",
+    "Obstacle",
     "Offloads",
     "OnLink",
     "OutboundSa",
@@ -41,6 +51,7 @@ __all__ = [
     "TunnelCounters",
     "TunnelState",
     "Userspace",
+    "block",
     "clean_up",
     "end_lost",
     "nudge",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from typing import Protocol
@@ -12,6 +13,26 @@ from culvert_ipsec.desired import DatapathState
 
 class DatapathError(Exception):
     """The state could not be reached; the text says why and what to do. Applying again starts from what is there."""
+
+
+class Obstacle(enum.Enum):
+    """Why a datapath cannot be opened."""
+
+    PORT_TAKEN = "another socket has the UDP port"
+    NAME_TAKEN = "another device or program has the device's name"
+    NO_TUN = "the kernel offers no TUN devices"
+    FORBIDDEN = "a capability is missing"
+    OTHER = "other"
+
+
+class NotOpenedError(DatapathError):
+    def __init__(self, text: str, obstacle: Obstacle) -> None:
+        super().__init__(text)
+        self.obstacle = obstacle
+
+
+class DeviceGoneError(DatapathError):
+    """Another program removed or renamed the device. The datapath is of no more use: close it and open another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +56,23 @@ class Trap(Protocol):
         ...
 
 
+class Removals(Protocol):
+    """What keeps packets in, and other programs remove. `repair` puts it back."""
+
+    def fileno(self) -> int:
+        """A descriptor that is readable while something may have been removed."""
+        ...
+
+    def take(self) -> bool:
+        """Whether something may have been removed since the last call. Never waits."""
+        ...
+
+
 class Datapath(Protocol):
-    """After `close`, every method but `close` raises DatapathError, and `trap` is gone."""
+    """After `close`, every method but `close` raises DatapathError, and `trap` and `removals` are gone."""
 
     trap: Trap
+    removals: Removals
 
     def apply(self, desired: DatapathState) -> None:
         """Make `desired` the whole state; idempotent."""
@@ -54,6 +88,6 @@ class Datapath(Protocol):
         """Never waits."""
         ...
 
-    def close(self) -> None:
-        """Remove everything. A second call does nothing."""
+    def close(self, *, unblock: bool = True) -> None:
+        """Remove everything; unless `unblock`, what is blocked stays so. A second call does nothing."""
         ...

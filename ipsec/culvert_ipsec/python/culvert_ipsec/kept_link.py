@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
+import socket
+
 from culvert_ipsec.datapath import DatapathError
-from culvert_ipsec.link import KernelLink, remove_rules_and_walls
-from culvert_ipsec.link_plan import AddRule, AddWall, Link, Network, ReplaceRoute, steps
+from culvert_ipsec.link import KernelLink, families, gone, remove_rules_and_walls
+from culvert_ipsec.link_plan import AddRule, AddWall, Link, Network, ReplaceRoute, SetLink, steps
 from culvert_ipsec.rtnetlink import RouteSocket
 
 
 class KeptLink:
-    """Every method may raise OSError and DatapathError."""
+    """Every method may raise OSError and DatapathError. The device is there when this is made."""
 
     def __init__(self, tun_name: str) -> None:
         self._tun_name = tun_name
+        self._index = socket.if_nametoindex(tun_name)
         self._netlink: RouteSocket | None = None
         self._wanted: Link | None = None
         self._known: Link | None = None
         self._others: frozenset[Network] = frozenset()
 
     def bring_to(self, link: Link) -> None:
+        self._bring_to(link)
+
+    def repair(self) -> bool:
+        """Put back what other programs have changed since `bring_to`, and make room for the networks of other devices.
+
+        Tells whether something was missing of the device, the rules or what blocks.
+        """
+        if (link := self._wanted) is None:
+            return False
+        self._known = None
+        return self._bring_to(link)
+
+    def _bring_to(self, link: Link) -> bool:
         device = KernelLink(self._opened(), self._tun_name)
-        self._wanted = link = link.of(device.families())
+        if device.index != self._index:
+            # Another program's device has the name now.
+            raise gone(self._tun_name)
+        self._wanted = link = link.of(families())
         known, self._known = self._known, None
+        changed = False
         if known is not None:
             try:
                 _take(device, known, link.spared(self._others))
@@ -29,28 +49,20 @@ class KeptLink:
                 known = None
         if known is None:
             self._others = device.networks_of_others()
-            _take(device, device.observe(), link.spared(self._others))
+            changed = _take(device, device.observe(), link.spared(self._others))
         self._known = link.spared(self._others)
+        return changed
 
-    def repair(self) -> bool:
-        """Put back what other programs have changed since `bring_to`, and make room for the networks of other devices.
+    def port(self) -> int | None:
+        """The netlink port of its changes."""
+        return None if self._netlink is None else self._netlink.port
 
-        Returns whether a rule or a route had been removed.
-        """
-        if (link := self._wanted) is None:
-            return False
-        device = KernelLink(self._opened(), self._tun_name)
-        self._known, self._others = None, device.networks_of_others()
-        desired = link.spared(self._others)
-        taken = _take(device, device.observe(), desired)
-        self._known = desired
-        return taken
-
-    def close(self) -> None:
-        """Take away what outlives the device."""
+    def close(self, *, unblock: bool) -> None:
+        """With `unblock`, take away what outlives the device."""
         try:
             with self._opened() as netlink:
-                remove_rules_and_walls(netlink)
+                if unblock:
+                    remove_rules_and_walls(netlink)
         finally:
             self._netlink = None
 
@@ -61,9 +73,9 @@ class KeptLink:
 
 
 def _take(device: KernelLink, observed: Link, desired: Link) -> bool:
-    """Whether a rule or a route was missing."""
-    missing = False
+    """Whether something was missing of the device, the rules or what blocks."""
+    changed = False
     for step in steps(observed, desired):
         device.take(step)
-        missing = missing or isinstance(step, AddRule | AddWall | ReplaceRoute)
-    return missing
+        changed |= isinstance(step, SetLink | AddWall | AddRule | ReplaceRoute)
+    return changed

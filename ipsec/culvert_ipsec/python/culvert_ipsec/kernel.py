@@ -28,7 +28,8 @@ from culvert_ipsec.datapath import DatapathError, SoftLimit
 from culvert_ipsec.desired import MIN_REPLAY_WINDOW, UDP_ENCAPSULATION_PORT, DatapathState, Limits
 from culvert_ipsec.kept_link import KeptLink
 from culvert_ipsec.link_plan import wanted as wanted_link
-from culvert_ipsec.not_opened import why_not_opened
+from culvert_ipsec.not_opened import not_opened
+from culvert_ipsec.removals import RemovalWatch
 from culvert_ipsec.xfrm_acquires import Acquires
 from culvert_ipsec.xfrm_notices import Notices, soft_limit
 from culvert_ipsec.xfrm_plan import (
@@ -79,6 +80,8 @@ class Kernel:
         self._notices = stack.enter_context(Notices())
         self.trap = stack.enter_context(Acquires())
         self._link = KeptLink(tun_name)
+        self.removals = RemovalWatch(tun_name, self._link.port)
+        stack.callback(self.removals.close)
         self._sad = Sad(self._xfrm)
         self._drops = Drops()
         self._keepalives = 0
@@ -105,7 +108,7 @@ class Kernel:
             try:
                 made = cls(stack, tun_name, udp_port, suites)
             except OSError as error:
-                raise DatapathError(why_not_opened(error, tun_name, udp_port)) from error
+                raise not_opened(error, tun_name, udp_port) from error
             made._stack = stack.pop_all()
             return made
 
@@ -133,19 +136,19 @@ class Kernel:
     def repair(self) -> bool:
         """Put back what other programs have changed of the device, its routes and the policies.
 
-        Returns whether a rule or a route had been removed. Raises DatapathError.
+        Tells whether something was missing of the device, the rules or the routes that block. Raises DatapathError.
         """
         if self._desired is None:
             return False
         try:
-            missing = self._link.repair()
+            changed = self._link.repair()
             present = {(way, traffic) for _, way, traffic, _ in self._xfrm.policies(INDICES)}
             for policy in list(self._known.policies.values()):
                 if policy.name not in present:
                     self._put(policy)
+            return changed
         except OSError as error:
             raise DatapathError(f"The system refused the tunnel's device or policies: {error}.") from error
-        return missing
 
     def follow(self) -> None:
         """Move the tunnels to the address from which their gateways are reached now. Raises DatapathError."""
@@ -188,13 +191,14 @@ class Kernel:
         self._check_open()
         return self._notices.take(self._known.owners)
 
-    def close(self) -> None:
+    def close(self, *, unblock: bool = True) -> None:
         if self._closed:
             return
         self._closed = True
         try:
+            # The routes that block are there still.
             remove_leftovers()
-            self._link.close()
+            self._link.close(unblock=unblock)
         except OSError as error:
             raise DatapathError(f"The system kept the tunnels' policies or routes: {error}.") from error
         finally:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from ipaddress import ip_network
 from pathlib import Path
 
-from culvert_ipsec.datapath import DatapathError
+from culvert_ipsec.datapath import DatapathError, DeviceGoneError
 from culvert_ipsec.link_plan import (
+    MAIN_TABLE,
     ROUTE_TABLE,
     RULE_PRIORITY,
     AddAddress,
@@ -28,6 +29,8 @@ from culvert_ipsec.link_plan import (
     ReplaceRoute,
     SetLink,
     Step,
+    Wall,
+    walls_of,
 )
 from culvert_ipsec.rtnetlink import BLACKHOLE, LOCAL, LOCAL_TABLE, UNICAST, Route, RouteSocket, Rule
 
@@ -48,13 +51,11 @@ class KernelLink:
         try:
             self._index = socket.if_nametoindex(name)
         except OSError:
-            raise DatapathError(
-                f"The device {name} is gone: another program removed or renamed it."
-            ) from None
+            raise gone(name) from None
 
-    def families(self) -> frozenset[int]:
-        """The IP versions that the kernel knows."""
-        return frozenset({4, 6}) if _IPV6.exists() else frozenset({4})
+    @property
+    def index(self) -> int:
+        return self._index
 
     def observe(self) -> Link:
         device = self._netlink.device(self._index)
@@ -95,10 +96,10 @@ class KernelLink:
                     self._netlink.replace_route(_route_on_link(route))
             case RemoveOnLink(route):
                 _remove_on_link(self._netlink, route)
-            case AddWall(prefix):
-                self._netlink.replace_route(_wall(prefix))
-            case RemoveWall(prefix):
-                self._netlink.remove_route(_wall(prefix))
+            case AddWall(wall):
+                _build(self._netlink, wall)
+            case RemoveWall(wall):
+                self._netlink.remove_route(_route(wall))
 
     def _add_address(self, address: Address) -> None:
         if address.version == 6:
@@ -167,10 +168,35 @@ def _taken(address: Address) -> str:
     )
 
 
+def gone(name: str) -> DeviceGoneError:
+    return DeviceGoneError(f"The device {name} is gone: another program removed or renamed it.")
+
+
+def families() -> frozenset[int]:
+    """The IP versions that the kernel knows."""
+    return frozenset({4, 6}) if _IPV6.exists() else frozenset({4})
+
+
+def keep_walls(netlink: RouteSocket, prefixes: Iterable[Network]) -> None:
+    """Make walls for these and no others, with the rules that lead to them, whether there is a device or not.
+
+    Raises OSError.
+    """
+    known = families()
+    wanted = walls_of(it for it in prefixes if it.version in known)
+    there = _walls(netlink)
+    for wall in wanted - there:
+        _build(netlink, wall)
+    for version in {it.prefix.version for it in wanted} - _rules(netlink):
+        netlink.add_rule(_rule(version))
+    for wall in there - wanted:
+        netlink.remove_route(_route(wall))
+
+
 def remove_rules_and_walls(netlink: RouteSocket) -> None:
     """Take away what outlives the device. Raises OSError."""
-    for prefix in _walls(netlink):
-        netlink.remove_route(_wall(prefix))
+    for wall in _walls(netlink):
+        netlink.remove_route(_route(wall))
     for route in _on_link(netlink):
         _remove_on_link(netlink, route)
     for version in _rules(netlink):
@@ -183,12 +209,13 @@ def _rules(netlink: RouteSocket) -> frozenset[int]:
     return frozenset(version for version in _VERSIONS if _rule(version) in netlink.rules(version))
 
 
-def _walls(netlink: RouteSocket) -> frozenset[Network]:
+def _walls(netlink: RouteSocket) -> frozenset[Wall]:
     return frozenset(
-        route.prefix
+        Wall(route.prefix, route.table)
         for version in _VERSIONS
-        for route in netlink.routes(version, ROUTE_TABLE)
+        for route in netlink.routes(version, None)
         if route.kind == BLACKHOLE
+        and (route.table == ROUTE_TABLE or (route.table == MAIN_TABLE and route.metric == _WALL_METRIC))
     )
 
 
@@ -215,8 +242,17 @@ def _remove_on_link(netlink: RouteSocket, route: OnLinkRoute) -> None:
             raise
 
 
-def _wall(prefix: Network) -> Route:
-    return Route(prefix, ROUTE_TABLE, BLACKHOLE, metric=_WALL_METRIC)
+def _build(netlink: RouteSocket, wall: Wall) -> None:
+    if wall.table == ROUTE_TABLE:
+        netlink.replace_route(_route(wall))
+        return
+    # A route of that metric which another program has there stays.
+    with suppress(FileExistsError):
+        netlink.add_route(_route(wall))
+
+
+def _route(wall: Wall) -> Route:
+    return Route(wall.prefix, wall.table, BLACKHOLE, metric=_WALL_METRIC)
 
 
 def _rule(version: int) -> Rule:

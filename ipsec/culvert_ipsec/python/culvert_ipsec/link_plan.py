@@ -9,6 +9,9 @@ Our routes live in a table of their own, looked up before the main one and befor
 what others put there nor lose to it, e.g. to a home network that uses the same prefix. A network of this computer's own
 that shall stay reachable has a route there, too, over its own device: with a way back into the main table, its packets
 would leave by the default route as soon as the device is gone.
+
+A wall is a route to nowhere. Each stands in our table, where it outlives the device, and in the main one, where it outlives
+our rules and our table: another program may remove these.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import NamedTuple
 
 from culvert_ipsec.datapath import DatapathError
 from culvert_ipsec.desired import ClosedTunnel, DatapathState, OnLink, TunnelState
@@ -24,6 +28,8 @@ Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
 ROUTE_TABLE = 4500
+MAIN_TABLE = 254
+"""linux/rtnetlink.h"""
 RULE_PRIORITY = 45
 """After the kernel's local table (0), before the rules of other VPNs for their own tables: NetBird's begin at 100,
 strongSwan's is 220. Their default route would take what is protected."""
@@ -31,6 +37,11 @@ strongSwan's is 220. Their default route would take what is protected."""
 # What the datapath has room for; the least that every IPv4 host takes (RFC 791).
 MAX_MTU = 9000
 MIN_MTU = 576
+
+
+class Wall(NamedTuple):
+    prefix: Network
+    table: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +62,7 @@ class Link:
     addresses: frozenset[Address]
     routes: Mapping[Network, Address | None]
     rules: frozenset[int]
-    walls: frozenset[Network] = frozenset()
-    """Routes to nowhere, which outlive the device: what may not go out in clear does not when the datapath is gone."""
+    walls: frozenset[Wall] = frozenset()
     kept: frozenset[Address] = frozenset()
     """Those of the addresses that only closed tunnels have."""
     on_link: frozenset[OnLinkRoute] = frozenset()
@@ -65,7 +75,7 @@ class Link:
             frozenset(address for address in self.addresses if address.version in families),
             {prefix: source for prefix, source in self.routes.items() if prefix.version in families},
             frozenset(version for version in self.rules if version in families),
-            frozenset(prefix for prefix in self.walls if prefix.version in families),
+            frozenset(wall for wall in self.walls if wall.prefix.version in families),
             frozenset(address for address in self.kept if address.version in families),
             frozenset(it for it in self.on_link if it.prefix.version in families),
         )
@@ -114,12 +124,12 @@ class RemoveRoute:
 
 @dataclass(frozen=True, slots=True)
 class AddWall:
-    prefix: Network
+    wall: Wall
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveWall:
-    prefix: Network
+    wall: Wall
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +186,14 @@ def wanted(state: DatapathState) -> Link:
                 "packets would never leave. Take the address out of the protected prefixes."
             )
     rules = frozenset(prefix.version for prefix in routes)
-    walls = frozenset(_network(prefix) for prefix in state.blocked)
+    walls = walls_of(_network(prefix) for prefix in state.blocked)
     kept = frozenset(addresses - in_use)
     on_link = frozenset(it for it in map(_on_link, state.on_link) if it.prefix not in routes)
     return Link(state.mtu, True, frozenset(addresses), routes, rules, walls, kept, on_link)
+
+
+def walls_of(blocked: Iterable[Network]) -> frozenset[Wall]:
+    return frozenset(Wall(prefix, table) for prefix in blocked for table in (ROUTE_TABLE, MAIN_TABLE))
 
 
 def steps(observed: Link, desired: Link) -> Iterator[Step]:
@@ -188,8 +202,8 @@ def steps(observed: Link, desired: Link) -> Iterator[Step]:
         yield SetLink(desired.mtu)
     for address in sorted(desired.addresses - observed.addresses, key=str):
         yield AddAddress(address)
-    for prefix in sorted(desired.walls - observed.walls, key=str):
-        yield AddWall(prefix)
+    for wall in sorted(desired.walls - observed.walls, key=str):
+        yield AddWall(wall)
     for version in sorted(desired.rules - observed.rules):
         yield AddRule(version)
     # Before a route of the TUN device takes its place.
@@ -202,8 +216,8 @@ def steps(observed: Link, desired: Link) -> Iterator[Step]:
         yield RemoveRoute(prefix)
     for route in sorted(desired.on_link - observed.on_link, key=str):
         yield AddOnLink(route)
-    for prefix in sorted(observed.walls - desired.walls, key=str):
-        yield RemoveWall(prefix)
+    for wall in sorted(observed.walls - desired.walls, key=str):
+        yield RemoveWall(wall)
     for address in sorted(observed.addresses - desired.addresses, key=str):
         yield RemoveAddress(address)
 

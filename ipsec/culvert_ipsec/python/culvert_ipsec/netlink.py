@@ -62,6 +62,11 @@ class NetlinkSocket:
                 return [message.data for message in found[:-1]]
         raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
+    @property
+    def port(self) -> int:
+        """Under which the kernel tells others of what is changed through this socket."""
+        return self._socket.getsockname()[0]
+
     def close(self) -> None:
         self._socket.close()
 

@@ -28,7 +28,7 @@ from culvert_ipsec.netlink import HEADER_LENGTH, NetlinkSocket
 
 FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 # linux/rtnetlink.h: RT_TABLE_*, RTN_*, RT_SCOPE_*.
-MAIN_TABLE, LOCAL_TABLE = 254, 255
+LOCAL_TABLE = 255
 UNICAST, LOCAL, BLACKHOLE = 1, 2, 6
 _SCOPES = {LOCAL: 254}
 # RTPROT_KERNEL: each time systemd-networkd sets up a device, it removes the routes and rules of every other protocol that

@@ -12,9 +12,10 @@ from culvert_ipsec.datapath import DatapathError, SoftLimit
 from culvert_ipsec.desired import UDP_ENCAPSULATION_PORT, DatapathState
 from culvert_ipsec.kept_link import KeptLink
 from culvert_ipsec.link_plan import wanted
-from culvert_ipsec.not_opened import why_not_opened
+from culvert_ipsec.not_opened import not_opened
 from culvert_ipsec.offloads import Offloads
 from culvert_ipsec.packet_trap import Network, PacketTrap
+from culvert_ipsec.removals import RemovalWatch
 
 _CLOSED = "The datapath is closed."
 
@@ -32,6 +33,7 @@ class Userspace:
         self._tun_name = tun_name
         self._udp_port = udp_port
         self._link = KeptLink(tun_name)
+        self.removals = RemovalWatch(tun_name, self._link.port)
         self._carried: list[Network] = []
 
     @classmethod
@@ -54,7 +56,7 @@ class Userspace:
         except ValueError as error:
             raise DatapathError(f"The allowed suites are not known: {error}.") from error
         except OSError as error:
-            raise DatapathError(why_not_opened(error, tun_name, udp_port)) from error
+            raise not_opened(error, tun_name, udp_port) from error
 
     def apply(self, desired: DatapathState) -> None:
         if (desired.tun_name, desired.udp_port) != (self._tun_name, self._udp_port):
@@ -73,9 +75,10 @@ class Userspace:
     def repair(self) -> bool:
         """Put back what other programs have changed of the device and its routes, and let the trap know what tunnels carry.
 
-        Returns whether a rule or a route had been removed. Raises DatapathError. `apply` starts from what it left last time,
-        because reading it all back takes most of the time that a DNS answer would wait for. Call this after it, when nobody
-        waits.
+        Tells whether something was missing of the device, the rules or what blocks. Raises DatapathError.
+
+        `apply` starts from what it left last time, because reading it all back takes most of the time that a DNS answer
+        would wait for. Call this after it, when nobody waits.
         """
         try:
             self.trap.leave_to_tunnels(self._carried)
@@ -112,10 +115,11 @@ class Userspace:
         except OSError as error:
             raise DatapathError(_CLOSED) from error
 
-    def close(self) -> None:
+    def close(self, *, unblock: bool = True) -> None:
         self._native.close()
         self.trap.close()
+        self.removals.close()
         try:
-            self._link.close()
+            self._link.close(unblock=unblock)
         except OSError as error:
             raise DatapathError(f"The system kept the tunnel's routing rule: {error}.") from error

@@ -147,6 +147,12 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_DNS_SETTINGS_CONTESTED: _Reason.ValueType  # 190
     """Why a computer's names go around the stub, as long as it lasts."""
     REASON_DNS_SETTINGS_FAILED: _Reason.ValueType  # 191
+    REASON_UDP_PORT_TAKEN: _Reason.ValueType  # 193
+    """Why this computer can open no tunnel, whatever the organisation."""
+    REASON_TUN_NAME_TAKEN: _Reason.ValueType  # 194
+    REASON_TUN_MISSING: _Reason.ValueType  # 195
+    REASON_TUN_FORBIDDEN: _Reason.ValueType  # 196
+    REASON_TUN_LOST: _Reason.ValueType  # 197
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
     """A typed refusal or fault. Numbers are stable for ever; a client that meets an unknown one shows the texts it was sent.
@@ -273,6 +279,12 @@ REASON_LOCAL_NETWORK_BLOCKED: Reason.ValueType  # 181
 REASON_DNS_SETTINGS_CONTESTED: Reason.ValueType  # 190
 """Why a computer's names go around the stub, as long as it lasts."""
 REASON_DNS_SETTINGS_FAILED: Reason.ValueType  # 191
+REASON_UDP_PORT_TAKEN: Reason.ValueType  # 193
+"""Why this computer can open no tunnel, whatever the organisation."""
+REASON_TUN_NAME_TAKEN: Reason.ValueType  # 194
+REASON_TUN_MISSING: Reason.ValueType  # 195
+REASON_TUN_FORBIDDEN: Reason.ValueType  # 196
+REASON_TUN_LOST: Reason.ValueType  # 197
 Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 @_typing.final

@@ -42,6 +42,8 @@ class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_State.ValueType
     """Until paused_until no tunnel is opened."""
     STATE_GATEWAY_SILENT: _State.ValueType  # 8
     """Tunnels are up, and the gateway of none of them answers."""
+    STATE_BLOCKED: _State.ValueType  # 9
+    """No tunnel can be opened before the first of the warnings, or last_error, is mended. Protected prefixes are blocked."""
 
 class State(_State, metaclass=_StateEnumTypeWrapper): ...
 
@@ -59,6 +61,8 @@ STATE_PAUSED: State.ValueType  # 7
 """Until paused_until no tunnel is opened."""
 STATE_GATEWAY_SILENT: State.ValueType  # 8
 """Tunnels are up, and the gateway of none of them answers."""
+STATE_BLOCKED: State.ValueType  # 9
+"""No tunnel can be opened before the first of the warnings, or last_error, is mended. Protected prefixes are blocked."""
 Global___State: _TypeAlias = State  # noqa: Y015
 
 class _TunnelState:
@@ -212,7 +216,7 @@ class Status(_message.Message):
     def declined_prefixes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
     def warnings(self) -> _containers.RepeatedCompositeFieldContainer[_error_pb2.Error]:
-        """What is the matter with this computer's own networks, whatever the organisation. For owners and root."""
+        """What is the matter with this computer, whatever the organisation. What is about its own networks is for owners and root."""
 
     def __init__(
         self,

@@ -1,0 +1,128 @@
+"""The datapath, whether it is to be had or not: what is protected is blocked in any case.
+
+not open ── apply: block, then open ──┬─► open ── another program removes the device ──┐
+    ▲                                 └─► CulvertError, until what is in the way goes  │
+    └────── the keys are not used again, and what is blocked stays so ◄────────────────┘
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import culvert_ipsec
+from culvert_proto import CulvertError, Reason
+
+from culvert_client.backend import Kernel, Userspace, open_datapath
+from culvert_client.config import Config
+from culvert_client.core.client_events import Desired, Measured, PacketTrapped, SaWorn
+from culvert_client.core.grant import Network, Sas
+
+log = logging.getLogger("culvertd")
+
+
+class Reopening:
+    """Conforms to `datapath.Datapath`."""
+
+    def __init__(self, settings: Config) -> None:
+        self._settings = settings
+        self._inner: Userspace | Kernel | None = None
+        self._changing = asyncio.Lock()
+        self._hooks: list[Callable[[Userspace | Kernel], None]] = []
+        self._lost: Callable[[CulvertError], None] = lambda _: None
+        self._last = Desired()
+        self._told: str | None = None
+        # The SAs of a datapath that is gone. Another one would count their packets from 1 again (RFC 4106 section 3.1).
+        self._spent: frozenset[tuple[str, int]] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """Empty while none is open."""
+        return self._inner.name if self._inner is not None else ""
+
+    def on_soft_limit(self, told: Callable[[SaWorn], None]) -> None:
+        self._hook(lambda inner: inner.on_soft_limit(told))
+
+    def on_trapped(self, told: Callable[[PacketTrapped], None]) -> None:
+        self._hook(lambda inner: inner.on_trapped(told))
+
+    def on_lost(self, told: Callable[[CulvertError], None]) -> None:
+        self._lost = told
+
+    def _hook(self, hook: Callable[[Userspace | Kernel], None]) -> None:
+        self._hooks.append(hook)
+        if self._inner is not None:
+            hook(self._inner)
+
+    async def block(self, prefixes: Iterable[Network]) -> None:
+        """Without opening anything. Raises CulvertError where this process may not change routes."""
+        wanted = [str(it) for it in prefixes]
+        try:
+            await asyncio.to_thread(culvert_ipsec.block, wanted)
+        except culvert_ipsec.DatapathError as error:
+            if isinstance(error.__cause__, PermissionError):
+                device = self._settings.tun_name
+                raise CulvertError(Reason.TUN_FORBIDDEN, device=device) from error
+            raise CulvertError(Reason.DATAPATH_FAILED, why=error) from error
+
+    async def apply(self, desired: Desired) -> None:
+        async with self._changing:
+            inner = self._inner or await self._open(desired)
+            self._last = desired
+            fresh = tuple(it for it in desired.tunnels if not self._spent & _names(it))
+            self._spent &= frozenset(name for it in desired.tunnels for name in _names(it))
+            await inner.apply(replace(desired, tunnels=fresh))
+
+    async def _open(self, desired: Desired) -> Userspace | Kernel:
+        await self.block(desired.blocked)
+        inner = await open_datapath(self._settings, self._tell)
+        inner.on_gone(lambda: self._gone(inner))
+        for hook in self._hooks:
+            hook(inner)
+        self._inner, self._told = inner, None
+        return inner
+
+    def _tell(self, text: str) -> None:
+        if text != self._told:
+            self._told = text
+            log.info("%s", text)
+
+    async def _gone(self, inner: Userspace | Kernel) -> None:
+        async with self._changing:
+            if inner is not self._inner:
+                return
+            error = CulvertError(Reason.TUN_LOST, device=self._settings.tun_name)
+            log.error("%s", error)
+            self._inner = None
+            self._spent = frozenset(name for it in self._last.tunnels for name in _names(it))
+            try:
+                await inner.close(unblock=False)
+            except CulvertError as failed:
+                log.error("%s", failed)
+        self._lost(error)
+
+    async def measure(self) -> Measured:
+        return await self._inner.measure() if self._inner is not None else Measured({}, {}, {})
+
+    async def moved(self) -> None:
+        if self._inner is not None:
+            await self._inner.moved()
+
+    async def repair(self) -> None:
+        async with self._changing:
+            if self._inner is not None:
+                await self._inner.repair()
+
+    async def close(self) -> None:
+        async with self._changing:
+            inner, self._inner = self._inner, None
+            if inner is not None:
+                await inner.close()
+            else:
+                await asyncio.to_thread(culvert_ipsec.clean_up)
+
+
+def _names(sas: Sas) -> frozenset[tuple[str, int]]:
+    return frozenset((sas.tunnel.tunnel_id, it.spi) for it in (*sas.inbound, sas.outbound))

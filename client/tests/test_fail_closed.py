@@ -1,0 +1,165 @@
+"""No way to a datapath, or one that others take apart: nothing protected leaves in clear, and the person reads why."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import socket
+import struct
+import subprocess
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from culvert_client.state_dir import StateDir
+from culvert_proto import agent_pb2
+
+from .computer import ADDRESSES, ELSEWHERE, PROTECTED, Computer, computer
+from .test_state_damage import enrolled
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.geteuid() != 0, reason="makes namespaces: needs root"),
+    pytest.mark.timeout(240),
+]
+
+DATAPATHS = ("userspace", "kernel")
+# linux/if_tun.h
+TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 1, 0x1000
+
+
+@pytest.fixture
+def pc(tmp_path: Path) -> Generator[Computer]:
+    profile = agent_pb2.Profile(user="alice", protected_prefixes=list(map(str, PROTECTED)))
+    StateDir(enrolled(tmp_path)).keep_profile(profile)
+    with computer(tmp_path) as made:
+        yield made
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """`hides` is a script that takes /dev/net/tun from the daemon; `begins` returns how to end what it does."""
+
+    words: str
+    begins: Callable[[Computer], Callable[[], object]] = lambda _: lambda: None
+    hides: str = ""
+
+
+def _port(pc: Computer) -> Callable[[], object]:
+    def bound() -> socket.socket:
+        taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        taken.bind(("", 4500))
+        return taken
+
+    return pc.call(bound).close
+
+
+def _device(pc: Computer) -> Callable[[], object]:
+    pc.run("ip", "link", "add", "culvert0", "type", "bridge")
+    return lambda: pc.run("ip", "link", "del", "culvert0")
+
+
+def _tunnel(pc: Computer) -> Callable[[], object]:
+    def opened() -> int:
+        device = os.open("/dev/net/tun", os.O_RDWR)
+        fcntl.ioctl(device, TUNSETIFF, struct.pack("16sH22x", b"culvert0", IFF_TUN | IFF_NO_PI))
+        return device
+
+    device = pc.call(opened)
+    return lambda: os.close(device)
+
+
+OBSTACLES = {
+    "port": Obstacle(f"(process {os.getpid()}) has UDP port 4500, which tunnels need.", _port),
+    "device": Obstacle("A network device of another program is named culvert0", _device),
+    "tunnel": Obstacle("A network device of another program is named culvert0", _tunnel),
+    "no tun": Obstacle("sudo modprobe tun", hides="mount -t tmpfs none /dev/net"),
+    "tun forbidden": Obstacle(
+        "may not make the network device culvert0",
+        hides="mount -t tmpfs -o nodev none /dev/net; mknod /dev/net/tun c 10 200",
+    ),
+}
+
+
+@pytest.mark.parametrize("datapath", DATAPATHS)
+@pytest.mark.parametrize("name", OBSTACLES)
+def test_what_is_in_the_way_of_a_start_is_named_and_nothing_leaks(
+    pc: Computer, name: str, datapath: str
+) -> None:
+    obstacle = OBSTACLES[name]
+    ends = obstacle.begins(pc)
+    # With a device directory of its own.
+    alone = ["unshare", "--mount", "sh", "-euc", f'{obstacle.hides}\nexec "$@"', "sh"]
+    with pc.daemon("--datapath", datapath, under=alone) as daemon:
+        pc.until(lambda: obstacle.words in pc.said)
+        pc.until(lambda: "Blocked: no tunnel can be opened" in pc.status())
+        assert obstacle.words in pc.status()
+        with pc.sending():
+            pass
+        assert not any(map(pc.reaches, ADDRESSES))
+        assert pc.reaches(ELSEWHERE)
+        ends()
+        if obstacle.hides:
+            subprocess.run(["nsenter", "-t", str(daemon.pid), "-m", "umount", "/dev/net"], check=True)
+        pc.until(lambda: "Blocked" not in pc.status())
+        assert obstacle.words not in pc.status()
+        with pc.sending():
+            pass
+        assert pc.leaked() == []
+        daemon.send_signal(signal.SIGTERM)
+        assert daemon.wait(30) == 0
+    assert "Traceback" not in pc.said
+    # A stop that was asked for leaves nothing behind.
+    assert all(map(pc.reaches, ADDRESSES))
+
+
+def test_a_stop_while_something_is_in_the_way_leaves_nothing_behind(pc: Computer) -> None:
+    ends = _port(pc)
+    with pc.daemon() as daemon:
+        pc.until(lambda: "UDP port 4500" in pc.status())
+        daemon.send_signal(signal.SIGTERM)
+        assert daemon.wait(30) == 0
+    ends()
+    assert all(map(pc.reaches, ADDRESSES))
+    assert pc.run("ip", "route", "show", "table", "4500", check=False) == ""
+
+
+REMOVALS = {
+    "device": "ip link del culvert0",
+    "device and its name": "until printf 'link del culvert0\\nlink add culvert0 type bridge\\n' | ip -batch -; do :; done; "
+    "sleep 1; ip link del culvert0",
+    "device down": "ip link set culvert0 down",
+    "device renamed": "ip link set culvert0 down; ip link set culvert0 name other0",
+    "routes": "ip route flush table 4500; ip -6 route flush table 4500",
+    "rules": "ip rule del table 4500; ip -6 rule del table 4500",
+    "rules and routes": "ip route flush table 4500; ip rule del table 4500; ip -6 route flush table 4500; "
+    "ip -6 rule del table 4500",
+}
+
+
+@pytest.mark.parametrize("datapath", DATAPATHS)
+@pytest.mark.parametrize("removal", REMOVALS)
+def test_what_another_program_removes_is_put_back(pc: Computer, removal: str, datapath: str) -> None:
+    def shape() -> str:
+        routes = (pc.run("ip", it, "route", "show", "table", "4500", check=False) for it in ("-4", "-6"))
+        rules = (pc.run("ip", it, "rule") for it in ("-4", "-6"))
+        return "\n".join((*sorted("".join(routes).splitlines()), *rules))
+
+    with pc.daemon("--datapath", datapath) as daemon:
+        pc.until(lambda: "ready" in pc.said)
+        pc.until(lambda: shape().count("dev culvert0") == len(PROTECTED))
+        before = shape()
+        with pc.sending():
+            pc.run("sh", "-ec", REMOVALS[removal])
+            pc.until(lambda: shape() == before)
+        assert pc.leaked() == []
+        assert not any(map(pc.reaches, ADDRESSES))
+        assert pc.reaches(ELSEWHERE)
+        pc.until(lambda: "Blocked" not in pc.status())
+        daemon.send_signal(signal.SIGTERM)
+        assert daemon.wait(30) == 0
+    assert "another program" in pc.said.lower()
+    assert "Traceback" not in pc.said
+    assert all(map(pc.reaches, ADDRESSES))
