@@ -36,6 +36,17 @@ def test_a_unit_is_sound_and_confined(name: str, tmp_path: Path) -> None:
     assert "MemorySwapMax=0" in text
 
 
+@pytest.mark.parametrize("unit", sorted(UNITS.glob("*.service")), ids=lambda unit: unit.stem)
+def test_systemd_starts_a_part_again_for_as_long_as_it_fails(unit: Path) -> None:
+    """Its own limit ends the restarts for good, after seconds in which a disk was full or a port was taken."""
+    lines = unit.read_text().splitlines()
+    assert "Restart=on-failure" in lines
+    assert "StartLimitIntervalSec=0" in lines
+    [pause] = [int(line.partition("=")[2]) for line in lines if line.startswith("RestartSec=")]
+    # A part that can never start leaves the processor to others.
+    assert pause >= 2
+
+
 def test_the_controllers_unit_starts_it_with_options_that_exist() -> None:
     text = (UNITS / "culvert-controller.service").read_text()
     command = re.findall(r"^ExecStart=\S+ (\S+) --config \S+$", text, re.MULTILINE)

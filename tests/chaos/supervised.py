@@ -11,7 +11,7 @@ from culvert_lab.errors import LabError
 from culvert_lab.process import Running
 
 # RestartSec= of deploy/systemd.
-RESTART_SECONDS = {"controller": 1.0, "culvertd": 1.0, "gateway": 2.0}
+RESTART_SECONDS = {"controller": 3.0, "culvertd": 3.0, "gateway": 2.0}
 _POLL_SECONDS = 0.05
 
 # Starts the part; returns when it says that it is ready.
