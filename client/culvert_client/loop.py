@@ -21,6 +21,7 @@ from culvert_proto import CulvertError, Reason, local_pb2_grpc
 
 from culvert_client import config
 from culvert_client.config import Endpoint
+from culvert_client.controller.agent import CALL_TIMEOUT
 from culvert_client.core import several
 from culvert_client.core.activity import Log
 from culvert_client.core.claims import LocalNetwork
@@ -441,11 +442,13 @@ class Daemon:
             organisation.moved()
 
     def _reconnect(self) -> None:
+        slept = self._sleep.take()
         for organisation in self._all():
             if (agent := organisation.connection.agent) is not None:
-                agent.reconnect()
+                # The clock of a call's timeout stood still in the sleep, and the connection may be long dead.
+                agent.reconnect(0.0 if slept else CALL_TIMEOUT)
         # Its calls need the new connections.
-        if slept := self._sleep.take():
+        if slept:
             self._post_to_all(Woke(slept))
 
     def see_awake(self) -> None:

@@ -53,6 +53,9 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
         self.shown: list[bytes] = []
         # What those computers have said of themselves.
         self.said: list[dict[str, str]] = []
+        # While it is not set, tunnels are asked for as of a host that is gone.
+        self.answers = asyncio.Event()
+        self.answers.set()
         self.open: dict[str, int] = {}
         self.distances: dict[str, int] = {}
         self.calls: list[str] = []
@@ -92,6 +95,8 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
         self, request: agent_pb2.OpenTunnelRequest, _: Context
     ) -> agent_pb2.OpenTunnelResponse:
         self.calls.append(f"open {request.fqdn}" + (f" for {request.asked}" if request.asked else ""))
+        if not self.answers.is_set():
+            await asyncio.Event().wait()
         self.distances = {it.name: it.rtt_us for it in request.distances}
         refusal = self.refusals.get(request.fqdn, self.refusal)
         if refusal is not None:

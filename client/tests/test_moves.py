@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import dns.rcode
 import pytest
 from culvert_client import moves
 from culvert_lab import netns
+from culvert_proto import local_pb2
+
+from .controller import CODE
+from .test_daemon import WIKI, Lab, given
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    return Lab(tmp_path)
 
 
 def test_another_default_route_is_a_move_and_a_route_of_ours_is_none() -> None:
@@ -78,6 +90,28 @@ async def _wakes() -> None:
         await told.get()
         await told.get()
     following.cancel()
+
+
+async def test_a_call_that_waits_since_before_a_sleep_is_made_again(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection is dead without a word, and its timeout has not gone on in the sleep."""
+    asleep, read = 0.0, time.clock_gettime
+
+    def clock_gettime(clock: int) -> float:
+        return read(clock) + (asleep if clock == time.CLOCK_BOOTTIME else 0.0)
+
+    monkeypatch.setattr(time, "clock_gettime", clock_gettime)
+    async with lab.serving() as controller, lab.daemon() as daemon:
+        await lab.enroll(daemon)
+        await daemon.local.SubmitCode(local_pb2.SubmitCodeRequest(code=CODE))
+        controller.answers.clear()
+        assert (await daemon.ask(WIKI)).rcode() == dns.rcode.SERVFAIL
+        assert controller.calls == [f"open {WIKI}"]
+        controller.answers.set()
+        asleep += 60.0
+        assert given(await daemon.ask(WIKI)) == {"10.20.0.10"}
+        assert controller.calls == [f"open {WIKI}"] * 2
 
 
 def test_a_sleep_is_told_once_and_a_short_one_not() -> None:

@@ -53,6 +53,7 @@ class Agent:
             None
         )
         self._moved = asyncio.Event()
+        self._is_closed = False
         self._open()
 
     def _open(self) -> None:
@@ -70,9 +71,12 @@ class Agent:
         self._channel = grpc.aio.secure_channel(address, self._credentials, options=options)
         self._stub = agent_pb2_grpc.AgentServiceStub(self._channel)
 
-    def reconnect(self) -> None:
-        """This computer is somewhere else, and what it was connected by may be dead without a word."""
-        leaving = asyncio.create_task(self._channel.close(CALL_TIMEOUT))
+    def reconnect(self, patience: float = CALL_TIMEOUT) -> None:
+        """This computer is somewhere else, and what it was connected by may be dead without a word.
+
+        Calls under way have `patience` seconds; then they end with CONTROLLER_UNREACHABLE, and an opening is tried again.
+        """
+        leaving = asyncio.create_task(self._channel.close(patience))
         self._left.add(leaving)
         leaving.add_done_callback(self._left.discard)
         self._open()
@@ -82,6 +86,7 @@ class Agent:
 
     async def close(self, patience: float = 0) -> None:
         """Takes no new calls. Those under way have that long, in seconds."""
+        self._is_closed = True
         await self._channel.close(patience)
 
     async def watch(self) -> AsyncIterator[agent_pb2.WatchResponse | CulvertError]:
@@ -184,3 +189,9 @@ class Agent:
             return await call
         except grpc.aio.AioRpcError as error:
             raise from_rpc_error(error, peer=self.address) from None
+        except asyncio.CancelledError:
+            # gRPC cancels the calls of a channel that closes; whoever cancels the task itself means it.
+            task = asyncio.current_task()
+            if self._is_closed or (task and task.cancelling()):
+                raise
+            raise CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=self.address) from None
