@@ -212,20 +212,29 @@ class Gateway(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     ADDRESS_FIELD_NUMBER: _builtins.int
     ONLINE_FIELD_NUMBER: _builtins.int
+    INNER_ADDRESS_FIELD_NUMBER: _builtins.int
+    INNER_ADDRESS6_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     address: _builtins.str
     """Outer address, without a port."""
     online: _builtins.bool
+    inner_address: _builtins.str
+    """In a profile: the addresses that tunnels through this gateway will give the device, without a prefix length, as far as they
+    are allotted. With them, what a program sends before the tunnel is open has the tunnel's source address already.
+    """
+    inner_address6: _builtins.str
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
         address: _builtins.str = ...,
         online: _builtins.bool = ...,
+        inner_address: _builtins.str = ...,
+        inner_address6: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "name", b"name", "online", b"online"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "inner_address", b"inner_address", "inner_address6", b"inner_address6", "name", b"name", "online", b"online"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -238,6 +247,7 @@ class Resource(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     FQDN_FIELD_NUMBER: _builtins.int
     ADDRESSES_FIELD_NUMBER: _builtins.int
+    GATEWAYS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     fqdn: _builtins.str
     """One name, or "*." and a suffix: every name below it that no other resource is nearer to."""
@@ -245,16 +255,21 @@ class Resource(_message.Message):
     def addresses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Where the name leads to; none for a wildcard, whose names others publish."""
 
+    @_builtins.property
+    def gateways(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The gateways through which its tunnel may lead, in the order in which they are tried. A nearer one may come first."""
+
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
         fqdn: _builtins.str = ...,
         addresses: _abc.Iterable[_builtins.str] | None = ...,
+        gateways: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "fqdn", b"fqdn", "name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "fqdn", b"fqdn", "gateways", b"gateways", "name", b"name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -266,7 +281,12 @@ class TunnelClosed(_message.Message):
 
     TUNNEL_ID_FIELD_NUMBER: _builtins.int
     WHY_FIELD_NUMBER: _builtins.int
+    LAST_GENERATION_FIELD_NUMBER: _builtins.int
     tunnel_id: _builtins.str
+    last_generation: _builtins.int
+    """The last generation of keys that is over: the tunnel itself stays, and OpenTunnel gives newer keys. This message may arrive
+    after them. 0: all keys are over.
+    """
     @_builtins.property
     def why(self) -> _error_pb2.Error: ...
     def __init__(
@@ -274,10 +294,11 @@ class TunnelClosed(_message.Message):
         *,
         tunnel_id: _builtins.str = ...,
         why: _error_pb2.Error | None = ...,
+        last_generation: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["why", b"why"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["tunnel_id", b"tunnel_id", "why", b"why"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["last_generation", b"last_generation", "tunnel_id", b"tunnel_id", "why", b"why"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
