@@ -262,6 +262,25 @@ def test_a_tunnel_whose_keys_its_gateway_lost_opens_again_unasked() -> None:
     assert not world.status().HasField("last_error")
 
 
+@pytest.mark.parametrize("while_opening", [False, True])
+def test_a_late_message_about_lost_keys_ends_no_newer_ones(while_opening: bool) -> None:
+    """It may have waited at another controller, and each new stream begins with those of the last hour."""
+    world = World()
+    world.ask(1, WIKI_ADDRESS)
+    world.open()
+    lost = TunnelLost(TunnelId("t1"), CulvertError(Reason.SA_LOST, gateway="gw-berlin"), last_generation=1)
+    world.post(lost)
+    if while_opening:
+        world.post(lost)
+    [call] = world.take(Call)
+    world.post(CallEnded(WIKI, on.TunnelOpened(call.command.call, tunnel(), pair(2))))
+    world.settle_datapath()
+    world.post(lost)
+    assert world.take(Call) == []
+    assert world.status().tunnels[0].state == local_pb2.TUNNEL_STATE_UP
+    assert not world.status().HasField("last_error")
+
+
 @pytest.mark.parametrize("reason", [Reason.CLOSED_IDLE, Reason.CLOSED_BY_ADMIN, Reason.PEER_SILENT])
 def test_a_tunnel_that_the_controller_closed_stays_closed_until_it_is_wanted(reason: Reason) -> None:
     world = World()

@@ -203,6 +203,25 @@ def test_a_loss_of_another_tunnel_changes_nothing() -> None:
     assert machine.is_up
 
 
+def test_a_loss_of_earlier_keys_changes_nothing() -> None:
+    lost = on.ClosedByController(
+        TunnelId("t1"), CulvertError(Reason.SA_LOST, gateway="gw"), last_generation=1
+    )
+    machine = Machine(itertools.count(1))
+    call = call_of(machine.handle(on.Demand(1), 0.0))
+    installing = call_of(machine.handle(on.TunnelOpened(call, tunnel(), pair(2)), 0.1))
+    machine.handle(on.Installed(installing), 0.2)
+    assert machine.handle(lost, 1.0) == []
+    moving = call_of(machine.handle(on.GatewayMoved(TunnelId("t1")), 2.0))
+    assert machine.handle(lost, 2.1) == []
+    assert machine.desired() is not None
+    machine.handle(on.Failed(moving, CulvertError(Reason.NO_POLICY, user="a", name="w", owner="b")), 2.2)
+    machine.handle(on.CloseRequested(Reason.CLOSED_BY_USER), 3.0)
+    # The controller still has the tunnel: the answer to the call ends it here.
+    assert machine.handle(lost, 3.1) == []
+    assert isinstance(machine.state, Closing)
+
+
 @pytest.mark.parametrize("reason", [Reason.TUNNEL_UNKNOWN, Reason.SA_LOST])
 def test_a_renewal_of_what_the_controller_has_lost_ends_the_tunnel(reason: Reason) -> None:
     machine = up()

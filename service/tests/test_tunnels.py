@@ -278,6 +278,9 @@ async def test_a_gateway_that_forgot_everything_is_filled_again_and_fresh_keys_w
     # They are handed out once.
     again = await device.open()
     assert (again.sas.generation, len(switch.writes)) == (4, writes + 2)
+    # A stream that begins hears of it again: these keys are not meant.
+    late = (await next_event(device.watch(), "tunnel_closed")).tunnel_closed
+    assert (late.tunnel_id, late.last_generation) == (opened.tunnel.tunnel_id, 2)
 
 
 async def test_a_number_that_is_anothers_is_drawn_again_and_no_tunnel_ends(

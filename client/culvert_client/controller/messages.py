@@ -132,7 +132,8 @@ def event_from(message: agent_pb2.WatchResponse) -> TunnelLost | TunnelMoves | S
     match message.WhichOneof("event"):
         case "tunnel_closed":
             lost = message.tunnel_closed
-            return TunnelLost(grant.TunnelId(lost.tunnel_id), CulvertError.from_proto(lost.why))
+            why = CulvertError.from_proto(lost.why)
+            return TunnelLost(grant.TunnelId(lost.tunnel_id), why, lost.last_generation)
         case "sa_expiring":
             expiring = message.sa_expiring
             return SaExpiring(grant.TunnelId(expiring.tunnel_id), expiring.generation)

@@ -253,8 +253,8 @@ class Client:
                 return []
             case ControllerLost(error):
                 return self._controller_lost(error, now)
-            case TunnelLost(tunnel_id, error):
-                return self._tunnel_lost(tunnel_id, error, now)
+            case TunnelLost(tunnel_id, error, last_generation):
+                return self._tunnel_lost(tunnel.ClosedByController(tunnel_id, error, last_generation), now)
             case TunnelMoves(tunnel_id):
                 return self._to_tunnels(tunnel.GatewayMoved(tunnel_id), now, self._name_of(tunnel_id))
             case SaExpiring(tunnel_id, generation):
@@ -463,13 +463,16 @@ class Client:
         lost = tunnel.ClosedByController(tunnel_id, CulvertError(Reason.CLOSED_BY_USER))
         return [command for name in others for command in self._to_tunnel(name, lost, now)]
 
-    def _tunnel_lost(self, tunnel_id: TunnelId, error: CulvertError, now: float) -> list[Command]:
-        fqdn = self._name_of(tunnel_id)
+    def _tunnel_lost(self, lost: tunnel.ClosedByController, now: float) -> list[Command]:
+        fqdn, error = self._name_of(lost.tunnel_id), lost.error
         was_up = fqdn is not None and self.machines[fqdn].is_up
+        carried = self.machines[fqdn].carried if fqdn is not None else None
+        if carried is not None and not lost.ends(lost.tunnel_id, carried.pair.generation):
+            return []
         if fqdn is not None:
             self._faults.note(fqdn, error, now)
         # A name that is still opening may learn its tunnel's id only after this.
-        commands = self._to_tunnels(tunnel.ClosedByController(tunnel_id, error), now)
+        commands = self._to_tunnels(lost, now)
         if fqdn is not None and was_up and error.reason in _OPENED_AGAIN and not self._stopping:
             # The person did not close it: a server may go on sending to a program that only listens.
             commands += self._demand(UNASKED, fqdn, now)
@@ -501,16 +504,15 @@ class Client:
         self._faults.note(CONTROLLER, error, now)
         if error.reason not in SHUT_OUT:
             return []
-        return [
-            c for tunnel_id in self._held_tunnels().values() for c in self._tunnel_lost(tunnel_id, error, now)
-        ]
+        return self._all_lost(error, now)
+
+    def _all_lost(self, error: CulvertError, now: float) -> list[Command]:
+        lost = [tunnel.ClosedByController(it, error) for it in self._held_tunnels().values()]
+        return [command for it in lost for command in self._tunnel_lost(it, now)]
 
     def _forget(self, now: float) -> list[Command]:
         error = CulvertError(Reason.CLOSED_BY_USER)
-        commands = [
-            c for tunnel_id in self._held_tunnels().values() for c in self._tunnel_lost(tunnel_id, error, now)
-        ]
-        commands.append(self._paused(0))
+        commands = [*self._all_lost(error, now), self._paused(0)]
         # What was protected stays blocked until the new profile says otherwise.
         old = self.profile
         self.profile = Profile(managed_zones=old.managed_zones, protected_prefixes=old.protected_prefixes)

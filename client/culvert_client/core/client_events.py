@@ -117,8 +117,11 @@ class ControllerLost:
 
 @dataclass(frozen=True, slots=True)
 class TunnelLost:
+    """`last_generation` as of ClosedByController."""
+
     tunnel_id: TunnelId
     error: CulvertError
+    last_generation: int = 0
 
 
 @dataclass(frozen=True, slots=True)

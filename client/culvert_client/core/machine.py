@@ -196,7 +196,7 @@ def _demand_met(state: Keyed, event: Demand, now: float, _calls: Calls) -> Trans
 def _opened(state: Opening, event: TunnelOpened, now: float, calls: Calls) -> Transition:
     tunnel_id = event.tunnel.tunnel_id
     for loss in state.lost:
-        if loss.tunnel_id == tunnel_id:
+        if loss.ends(tunnel_id, event.pair.generation):
             return Closed(), refuse(state.waiting, loss.error)
     if state.cancelled is not None:
         return ask_to_close(tunnel_id, state.cancelled, calls, state.waiting)
@@ -235,11 +235,12 @@ def _close_keyed(state: Keyed, event: CloseRequested, _now: float, calls: Calls)
 
 
 def _lost(state: Keyed | Closing, event: ClosedByController, now: float, calls: Calls) -> Transition:
-    tunnel_id = state.tunnel_id if isinstance(state, Closing) else state.carried.tunnel.tunnel_id
-    if event.tunnel_id != tunnel_id:
-        return state, []
     if isinstance(state, Closing):
-        return _close_done(state, event, now, calls)
+        # A tunnel that has newer keys is there, and has yet to be closed.
+        over = event.tunnel_id == state.tunnel_id and not event.last_generation
+        return _close_done(state, event, now, calls) if over else (state, [])
+    if not event.ends(state.carried.tunnel.tunnel_id, state.carried.pair.generation):
+        return state, []
     return Closed(), refuse(state.waiting, event.error) if isinstance(state, Installing) else []
 
 

@@ -102,10 +102,12 @@ def _close(state: Moving, event: CloseRequested, _now: float, calls: Calls) -> T
 
 
 def _lost(state: Moving, event: ClosedByController, _now: float, _calls: Calls) -> Transition:
-    if state.call is not None:
+    it = state.carried
+    ends = event.ends(it.tunnel.tunnel_id, it.pair.generation)
+    if state.call is not None and (ends or event.tunnel_id != it.tunnel.tunnel_id):
         # It may be about what the answer will name.
         return Opening(state.call, state.waiting, lost=(event,)), []
-    if event.tunnel_id != state.carried.tunnel.tunnel_id:
+    if not ends:
         return state, []
     return Closed(), refuse(state.waiting, event.error)
 

@@ -71,8 +71,17 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class ClosedByController:
+    """`last_generation`: the last one whose keys are over, while the tunnel stays and has newer ones; 0: all are over."""
+
     tunnel_id: TunnelId
     error: CulvertError
+    last_generation: int = 0
+
+    def ends(self, tunnel_id: TunnelId, generation: int) -> bool:
+        """Whether the keys of this generation are over. The event may be older than they are."""
+        return self.tunnel_id == tunnel_id and (
+            not self.last_generation or generation <= self.last_generation
+        )
 
 
 @dataclass(frozen=True, slots=True)

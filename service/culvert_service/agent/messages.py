@@ -98,7 +98,9 @@ def profile(
 
 def tunnel_closed(event: TunnelClosed) -> agent_pb2.WatchResponse:
     return agent_pb2.WatchResponse(
-        tunnel_closed=agent_pb2.TunnelClosed(tunnel_id=str(event.tunnel_id), why=event.why.to_proto())
+        tunnel_closed=agent_pb2.TunnelClosed(
+            tunnel_id=str(event.tunnel_id), why=event.why.to_proto(), last_generation=event.last_generation
+        )
     )
 
 

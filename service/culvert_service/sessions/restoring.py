@@ -122,7 +122,10 @@ class Restoring:
             if not restored:
                 return []
             await rows.renumber(session, [(one.record.id, one.pair) for one in restored])
-            told = [(one.record.device_id, TunnelClosed(one.record.id, why)) for one in restored]
+            told = [
+                (one.record.device_id, TunnelClosed(one.record.id, why, one.pair.generation - 1))
+                for one in restored
+            ]
             await self._pushes.tell(session, told)
             audit.tell(
                 session, Line("gateway.restore", f"gateway/{link.name}", {"tunnels": len(restored)}, why)

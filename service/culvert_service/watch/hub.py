@@ -19,8 +19,11 @@ class ProfileChanged:
 
 @dataclass(frozen=True, slots=True)
 class TunnelClosed:
+    """`last_generation`: the last one whose keys are over, while the tunnel stays and has newer ones; 0: all are over."""
+
     tunnel_id: uuid.UUID
     why: CulvertError
+    last_generation: int = 0
 
 
 @dataclass(frozen=True, slots=True)

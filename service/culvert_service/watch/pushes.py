@@ -4,7 +4,7 @@
     └── after the commit ──► streams of this controller            └── a stream that begins ──► what was missed
 
 An id is drawn before its transaction commits, so a lower one may appear after a higher: a look goes back a little, and
-leaves out what was found before. To be told twice does no harm.
+leaves out what was found before. To be told twice, or late, does no harm: what has ended names its tunnel, and its keys.
 """
 
 from __future__ import annotations
