@@ -18,7 +18,7 @@ from culvert_proto import CulvertError, Reason
 
 from culvert_client.config import Config, DatapathChoice
 from culvert_client.core.client_events import Desired, Measured, PacketTrapped, SaWorn
-from culvert_client.core.grant import Limits, Sa, Sas, Tunnel, TunnelId, Usage
+from culvert_client.core.grant import Limits, Sa, Sas, Source, Tunnel, TunnelId, Usage
 from culvert_client.port_holder import holder_of
 
 # Inner packets of GCM-16 over UDP on a 1500-byte link (RFC 4301 section 8), while no tunnel says otherwise.
@@ -242,7 +242,7 @@ def to_ipsec(desired: Desired, settings: Config) -> culvert_ipsec.DatapathState:
         inner_addresses=frozenset(str(it) for sas in desired.tunnels for it in sas.tunnel.inner_addresses),
         blocked=frozenset(map(str, desired.blocked)),
         tunnels=tuple(map(_tunnel, desired.tunnels)),
-        closed=tuple(map(_closed, desired.closed)),
+        closed=tuple(map(_closed, (*desired.sources, *map(_source, desired.closed)))),
         on_link=tuple(
             culvert_ipsec.OnLink(str(it.prefix), it.index, str(it.source) if it.source else None)
             for it in desired.on_link
@@ -250,12 +250,12 @@ def to_ipsec(desired: Desired, settings: Config) -> culvert_ipsec.DatapathState:
     )
 
 
-def _closed(tunnel: Tunnel) -> culvert_ipsec.ClosedTunnel:
-    return culvert_ipsec.ClosedTunnel(
-        str(tunnel.inner_address),
-        tuple(map(str, tunnel.remote_prefixes)),
-        str(tunnel.inner_address6) if tunnel.inner_address6 else None,
-    )
+def _source(tunnel: Tunnel) -> Source:
+    return Source(tunnel.remote_prefixes, tunnel.inner_addresses)
+
+
+def _closed(source: Source) -> culvert_ipsec.ClosedTunnel:
+    return culvert_ipsec.ClosedTunnel(tuple(map(str, source.addresses)), tuple(map(str, source.prefixes)))
 
 
 def _tunnel(sas: Sas) -> culvert_ipsec.TunnelState:

@@ -247,7 +247,7 @@ def test_selectors_reach_the_datapath_and_nonsense_is_refused() -> None:
         culvert_ipsec.Selector("2001:db8:20::/64"),
     )
     state = to_ipsec(Desired(closed=(tunnel,)), load(["--dns-upstream", "192.0.2.53"]))
-    assert [(it.inner_address, it.inner_address6) for it in state.closed] == [("10.99.0.2", "2001:db8:99::2")]
+    assert [it.inner_addresses for it in state.closed] == [("10.99.0.2", "2001:db8:99::2")]
     assert state.closed[0].remote_prefixes == tuple(map(str, tunnel.remote_prefixes))
     for wrong in (
         agent_pb2.Selector(prefix="10.20.0.0/16", last_port=65535),

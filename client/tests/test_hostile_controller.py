@@ -66,6 +66,12 @@ def test_private_networks_may_be_claimed_whole_and_overlap(prefix: str) -> None:
         agent_pb2.Profile(gateways=[agent_pb2.Gateway(name="gw", address="nobody")]),
         agent_pb2.Profile(gateways=[agent_pb2.Gateway(name="gw", address="127.0.0.1")]),
         agent_pb2.Profile(gateways=[agent_pb2.Gateway(name="gw", address="fe80::1")]),
+        agent_pb2.Profile(
+            gateways=[agent_pb2.Gateway(name="gw", address="198.51.100.2", inner_address="127.0.0.1")]
+        ),
+        agent_pb2.Profile(
+            gateways=[agent_pb2.Gateway(name="gw", address="198.51.100.2", inner_address6="x")]
+        ),
         agent_pb2.Profile(resources=[agent_pb2.Resource(addresses=["10.20.0.10", "x"])]),
     ],
     ids=[
@@ -77,6 +83,8 @@ def test_private_networks_may_be_claimed_whole_and_overlap(prefix: str) -> None:
         "gateway",
         "gateway here",
         "gateway on the link",
+        "inner address here",
+        "inner address",
         "address",
     ],
 )

@@ -6,8 +6,16 @@ from dataclasses import replace
 from ipaddress import IPv4Network, ip_address, ip_network
 
 import pytest
+from culvert_client.core.claims import Surroundings
 from culvert_client.core.grant import Address, Sas, Spi
-from culvert_client.core.neighbours import Beside, Neighbour, check_pair, check_profile, check_tunnel
+from culvert_client.core.neighbours import (
+    Beside,
+    Neighbour,
+    check_pair,
+    check_profile,
+    check_tunnel,
+    without_taken_addresses,
+)
 from culvert_client.core.profile import Gateway, Profile, Resource
 from culvert_proto import CulvertError, Reason
 from hypothesis import given
@@ -104,6 +112,20 @@ def test_a_tunnel_takes_nothing_of_another(change: dict[str, object], what: str)
     with pytest.raises(CulvertError) as refused:
         check_tunnel(replace(MY_TUNNEL, **change), FIRST)  # pyright: ignore[reportArgumentType]
     collides(refused.value, what)
+
+
+@pytest.mark.parametrize(
+    "taken", ["192.0.2.10", "198.51.100.2", "10.99.0.2", "10.1.1.1", "10.1.1.2", "203.0.114.7"]
+)
+def test_no_address_of_a_host_that_is_needed_is_taken_before_a_tunnel(taken: str) -> None:
+    """Another's controller, gateway and tunnel; the own controller and a name server; a host of the Internet."""
+    here = Surroundings(
+        controller=frozenset({ip_address("10.1.1.1")}), name_servers=frozenset({ip_address("10.1.1.2")})
+    )
+    inner = tuple(map(ip_address, (taken, "fd99::2")))
+    gateway = Gateway("g", "192.0.2.99", online=True, inner_addresses=inner)
+    [left] = without_taken_addresses(replace(MINE, gateways=(gateway,)), here, FIRST).gateways
+    assert left.inner_addresses == inner[1:]
 
 
 def test_an_sa_number_is_one_organisations() -> None:

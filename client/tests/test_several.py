@@ -6,7 +6,7 @@ from dataclasses import replace
 from ipaddress import ip_address, ip_network
 
 from culvert_client.core.client_events import Desired, Measured
-from culvert_client.core.grant import Sas, TunnelId, Usage
+from culvert_client.core.grant import Sas, Source, TunnelId, Usage
 from culvert_client.core.merged_status import merged
 from culvert_client.core.profile import Profile, Resource
 from culvert_client.core.several import meant, of_address, of_name, united
@@ -61,6 +61,12 @@ def test_the_same_tunnel_id_of_two_is_two_tunnels() -> None:
     assert (union.whole.closed, union.without(1).whole.closed) == (first.closed, ())
     # No order of events changes what a tunnel is called, or its keys would begin anew.
     assert union.with_wish(1, Desired()).with_wish(1, first).whole == union.whole
+
+    # An address of the one in a network of the other would hide a host there.
+    inner = tuple(map(ip_address, ("10.30.0.2", "10.99.0.2")))
+    sourced = replace(first, sources=(Source((ip_network("10.20.0.0/16"),), inner),))
+    assert union.with_wish(1, sourced).whole.sources == (Source((ip_network("10.20.0.0/16"),), inner[1:]),)
+    assert union.with_wish(1, sourced).without(4).whole.sources == sourced.sources
 
     usage, drops = Usage(1), {"icv": 2}
     counted = Measured({ids[0]: usage, ids[1]: Usage(5)}, {ids[0]: drops}, {"icv": 3})

@@ -8,11 +8,11 @@ import uuid
 
 import pytest
 from culvert_db import Device, Gateway
-from culvert_proto import Reason
+from culvert_proto import Reason, agent_pb2
 from culvert_service.sessions import repository
 from sqlalchemy import select
 
-from .conftest import World, free_port, refused
+from .conftest import World, free_port, next_event, profile_that, refused, serving
 from .switch import Switch
 from .test_changes import change
 from .test_drain import proven
@@ -59,3 +59,59 @@ async def test_what_a_revoked_device_had_is_given_away_when_nothing_else_is_left
     await world.rest("POST", f"/devices/{devices[0].id}/revoke")
     assert (await devices[2].open()).tunnel.inner_address == opened[0]
     assert (await refused((await proven(world)).open())).reason is Reason.POOL_EXHAUSTED
+
+
+def told(profile: agent_pb2.Profile) -> dict[str, tuple[str, str]]:
+    """The device's addresses at each gateway."""
+    return {it.name: (it.inner_address, it.inner_address6) for it in profile.gateways if it.inner_address}
+
+
+async def test_a_profile_tells_the_addresses_that_tunnels_will_have(world: World, switch: Switch) -> None:
+    port, lan = free_port(), (await world.rest("GET", "/gateways/gw-berlin"))["lan"]
+    lan |= {"address6": "2001:db8:20::1", "prefix6": 64}
+    await world.add_gateway("gw-paris", port, number=2, pool6="2001:db8:99::/64", lan=lan)
+    async with serving(world, Switch(), "gw-paris", port):
+        await world.online("gw-paris")
+        await world.add_resource("mail", ["gw-paris", "gw-berlin"], address="10.20.0.10")
+        device = await proven(world)
+        events = device.watch()
+        profile = await profile_that(events, lambda it: len(it.resources) == 2)
+        assert {it.name: list(it.gateways) for it in profile.resources} == {
+            "mail": ["gw-paris", "gw-berlin"],
+            "wiki": ["gw-berlin"],
+        }
+        assert told(profile) == {"gw-berlin": ("10.99.1.1", ""), "gw-paris": ("10.99.2.1", "2001:db8:99::1")}
+        for name in ("wiki", "mail"):
+            tunnel = (await device.open(f"{name}.corp.example")).tunnel
+            assert told(profile)[tunnel.gateway.name] == (tunnel.inner_address, tunnel.inner_address6)
+    # Where its first gateway is offline, a resource is reached through the next.
+    profile = await profile_that(events, lambda it: not it.gateways[1].online)
+    assert {it.name: list(it.gateways) for it in profile.resources} == {
+        "mail": ["gw-berlin"],
+        "wiki": ["gw-berlin"],
+    }
+
+
+async def test_a_gateways_other_pool_is_told_to_devices_that_watch(world: World, switch: Switch) -> None:
+    device = await proven(world)
+    events = device.watch()
+    assert told((await next_event(events, "profile")).profile) == {"gw-berlin": ("10.99.1.1", "")}
+    await change(world, "/gateways/gw-berlin", pool="10.97.0.0/24")
+    await profile_that(events, lambda it: told(it) == {"gw-berlin": ("10.97.0.1", "")})
+
+
+async def test_half_of_a_pool_is_left_to_devices_that_open_tunnels(world: World, switch: Switch) -> None:
+    await change(world, "/gateways/gw-berlin", pool="10.99.1.0/29")
+    devices = [await proven(world) for _ in range(6)]
+    profiles = [(await next_event(device.watch(), "profile")).profile for device in devices]
+    assert [told(it).get("gw-berlin", ("", ""))[0] for it in profiles] == [
+        "10.99.1.1", "10.99.1.2", "10.99.1.3", "", "", "",
+    ]  # fmt: skip
+    given = [(await device.open()).tunnel.inner_address for device in reversed(devices)]
+    assert sorted(given) == [f"10.99.1.{number}" for number in range(1, 7)]
+
+
+async def test_devices_that_watch_at_once_are_told_different_addresses(world: World, switch: Switch) -> None:
+    devices = [await proven(world) for _ in range(8)]
+    events = await asyncio.gather(*(next_event(device.watch(), "profile") for device in devices))
+    assert len({told(it.profile)["gw-berlin"] for it in events}) == len(devices)

@@ -28,7 +28,14 @@ from culvert_client.core.claims import (
 )
 from culvert_client.core.client_events import SaExpiring, TunnelLost, TunnelMoves
 from culvert_client.core.consent import Consent
-from culvert_client.core.neighbours import NOBODY, Beside, check_pair, check_profile, check_tunnel
+from culvert_client.core.neighbours import (
+    NOBODY,
+    Beside,
+    check_pair,
+    check_profile,
+    check_tunnel,
+    without_taken_addresses,
+)
 from culvert_client.core.suite import LEGACY, Suite
 
 # Of each suite: bytes of key material, in the order of its RFC.
@@ -73,13 +80,8 @@ def profile_from(message: agent_pb2.Profile) -> profile.Profile:
             device_name=message.device_name,
             managed_zones=tuple(map(canonical, message.managed_zones)),
             protected_prefixes=tuple(map(ip_network, message.protected_prefixes)),
-            gateways=tuple(
-                profile.Gateway(g.name, str(ip_address(g.address)), g.online) for g in message.gateways
-            ),
-            resources=tuple(
-                profile.Resource(r.name, canonical(r.fqdn), tuple(map(_network_text, r.addresses)))
-                for r in message.resources
-            ),
+            gateways=tuple(map(_gateway, message.gateways)),
+            resources=tuple(map(_resource, message.resources)),
             code_valid_until=message.code_valid_until,
         ),
     )
@@ -88,7 +90,8 @@ def profile_from(message: agent_pb2.Profile) -> profile.Profile:
         if not zone:
             raise CulvertError(Reason.CONTROLLER_INVALID, why="it claims every name there is")
     for gateway in made.gateways:
-        check_host(ip_address(gateway.address))
+        for address in (ip_address(gateway.address), *gateway.inner_addresses):
+            check_host(address)
         if any(ip_address(gateway.address) in prefix for prefix in made.protected_prefixes):
             why = f"the gateway {gateway.name} has an address that tunnels alone may reach"
             raise CulvertError(Reason.CONTROLLER_INVALID, why=why)
@@ -105,7 +108,8 @@ async def accepted_profile(
     await asyncio.to_thread(check_zones, sorted({*made.managed_zones, *wildcards}))
     await check_claims(neighbourhood.consent.applied(made), agent, known, neighbourhood)
     # The person may have answered meanwhile.
-    return neighbourhood.consent.applied(made)
+    made = neighbourhood.consent.applied(made)
+    return without_taken_addresses(made, agent.surroundings, neighbourhood.beside())
 
 
 async def check_claims(
@@ -124,8 +128,12 @@ async def check_claims(
 
 
 def kept_profile(kept: agent_pb2.Profile | None) -> profile.Profile:
-    """The last one known; codes are asked of the controller again. Raises CulvertError CONTROLLER_INVALID."""
-    return profile.Profile() if kept is None else profile_from(kept).with_code(0)
+    """The last one known. Codes are asked of the controller again, and so are inner addresses: the controller or a name
+    server of this network may have one of them. Raises CulvertError CONTROLLER_INVALID.
+    """
+    if kept is None:
+        return profile.Profile()
+    return profile_from(kept).with_code(0).with_inner_addresses(lambda _: False)
 
 
 def event_from(message: agent_pb2.WatchResponse) -> TunnelLost | TunnelMoves | SaExpiring | None:
@@ -195,6 +203,17 @@ def pair_from(
             raise CulvertError(Reason.SUITE_LEGACY, suite=suite.value, where="this computer's configuration")
     check_pair(pair, beside)
     return pair
+
+
+def _gateway(message: agent_pb2.Gateway) -> profile.Gateway:
+    given = filter(None, (message.inner_address, message.inner_address6))
+    inner = tuple(map(ip_address, given))
+    return profile.Gateway(message.name, str(ip_address(message.address)), message.online, inner)
+
+
+def _resource(message: agent_pb2.Resource) -> profile.Resource:
+    addresses = tuple(map(_network_text, message.addresses))
+    return profile.Resource(message.name, canonical(message.fqdn), addresses, tuple(message.gateways))
 
 
 def _selector(message: agent_pb2.Selector, prefixes: Collection[str]) -> grant.Selector:

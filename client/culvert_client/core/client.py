@@ -66,6 +66,7 @@ from culvert_client.core.holds import Demanded, Failed, Holds, Outcome, Replied
 from culvert_client.core.machine import Machine
 from culvert_client.core.profile import Profile
 from culvert_client.core.silence import Silences
+from culvert_client.core.source_addresses import SourceAddresses
 from culvert_client.core.triggers import UNASKED, Triggers
 from culvert_client.core.tunnel_states import Closed, Closing, Opening
 
@@ -117,6 +118,7 @@ class Client:
         self._kept: Mapping[str, TunnelId] = dict(leftovers or {})
         # Each name's last tunnel, as long as the profile has the name and the gateway.
         self._last: dict[str, Tunnel] = {}
+        self._sources = SourceAddresses()
         self._stopping = False
         self._silences = Silences()
         self._silent: frozenset[str] = frozenset()
@@ -204,15 +206,21 @@ class Client:
     def _desired(self) -> Desired:
         found = {fqdn: sas for fqdn, it in self.machines.items() if (sas := it.desired()) is not None}
         last = self._last | {fqdn: sas.tunnel for fqdn, sas in found.items()}
-        gateways = {it.name for it in self.profile.gateways}
+        addresses = {it.name: it.inner_addresses for it in self.profile.gateways}
         self._last = {
-            fqdn: it for fqdn, it in last.items() if self.profile.knows(fqdn) and it.gateway in gateways
+            fqdn: it
+            for fqdn, it in last.items()
+            if self.profile.knows(fqdn)
+            and it.gateway in addresses
+            # The controller may give others there by now.
+            and (not addresses[it.gateway] or set(it.inner_addresses) <= set(addresses[it.gateway]))
         }
         closed = (it for fqdn, it in self._last.items() if fqdn not in found)
         return Desired(
             frozenset(self.profile.protected_prefixes),
             tuple(sorted(found.values(), key=lambda sas: sas.tunnel.precedence, reverse=True)),
             tuple(sorted(closed, key=lambda it: it.precedence, reverse=True)),
+            sources=self._sources.of(self.profile, self.gateway),
         )
 
     def _handle(self, event: Event, now: float) -> list[Command]:

@@ -9,7 +9,7 @@ from culvert_proto import CulvertError
 
 from culvert_client.core import tunnel_events as tunnel
 from culvert_client.core.claims import LocalNetwork
-from culvert_client.core.grant import Address, Network, Sas, Tunnel, TunnelId, Usage
+from culvert_client.core.grant import Address, Network, Sas, Source, Tunnel, TunnelId, Usage
 from culvert_client.core.profile import Profile
 
 
@@ -226,13 +226,15 @@ class Desired:
     """The datapath as it shall be. Traffic to `blocked` that no tunnel carries goes nowhere.
 
     `closed` are tunnels that may be opened again: their inner addresses stay this computer's own, for the sockets that
-    programs keep. `on_link` are networks of this computer's own inside `blocked`, reachable in clear.
+    programs keep. `sources` are the same for tunnels that were not open yet; a closed tunnel counts before them.
+    `on_link` are networks of this computer's own inside `blocked`, reachable in clear.
     """
 
     blocked: frozenset[Network] = frozenset()
     tunnels: tuple[Sas, ...] = ()
     closed: tuple[Tunnel, ...] = ()
     on_link: tuple[LocalNetwork, ...] = ()
+    sources: tuple[Source, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

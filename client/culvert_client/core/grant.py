@@ -93,6 +93,14 @@ class Tunnel:
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """This computer's addresses in packets to `prefixes` that no tunnel carries yet, at most one for each IP version."""
+
+    prefixes: tuple[Network, ...]
+    addresses: tuple[Address, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Sas:
     """What a tunnel needs in the datapath now; the newest inbound SA comes last."""
 

@@ -47,9 +47,9 @@ def share(desired: Desired, resources: Iterable[Network], networks: Iterable[Loc
     """`resources` are the prefixes that resources name."""
     carried = {prefix for sas in desired.tunnels for prefix in sas.tunnel.remote_prefixes}
     carried |= {prefix for tunnel in desired.closed for prefix in tunnel.remote_prefixes}
-    protected = _Nested(desired.blocked | carried)
+    protected = Nested(desired.blocked | carried)
     # What a resource names without protection is nobody's to block.
-    named = _Nested(it for it in resources if protected.equals(it) or protected.around(it))
+    named = Nested(it for it in resources if protected.equals(it) or protected.around(it))
     spared: list[LocalNetwork] = []
     kept: set[Network] = set()
     warnings: list[CulvertError] = []
@@ -69,7 +69,7 @@ def share(desired: Desired, resources: Iterable[Network], networks: Iterable[Loc
     return Shared(desired, tuple(warnings[:MOST_TOLD]))
 
 
-class _Nested:
+class Nested:
     """Prefixes, in a form that finds quickly those around another prefix and those inside it."""
 
     def __init__(self, prefixes: Iterable[Network]) -> None:
@@ -88,6 +88,10 @@ class _Nested:
             if version == prefix.version and length < prefix.prefixlen
         )
         return [self._known[it] for it in wider if it in self._known]
+
+    def narrowest(self, prefix: Network) -> Network | None:
+        """The one that holds it most closely, which may be itself."""
+        return prefix if self.equals(prefix) else next(reversed(self.around(prefix)), None)
 
     def inside(self, prefix: Network) -> list[Network]:
         """Those that it holds, itself included."""

@@ -18,6 +18,7 @@ from ipaddress import ip_address, ip_network
 
 from culvert_proto import CulvertError, Reason
 
+from culvert_client.core.claims import Surroundings, is_public
 from culvert_client.core.grant import Address, Network, SaPair, Sas, Tunnel
 from culvert_client.core.profile import Profile
 
@@ -70,6 +71,16 @@ def check_profile(profile: Profile, known: Profile, beside: Beside) -> None:
             raise _taken(f"The network {prefix}", beside, other)
         for gateway in _overlapping(gateways, [*other.networks(), *other.gateways()]):
             raise _taken(f"The gateway {gateway[0]}", beside, other)
+
+
+def without_taken_addresses(profile: Profile, here: Surroundings, beside: Beside) -> Profile:
+    """Without inner addresses that are public, or a host's that this computer must reach. No one is told: a tunnel that
+    would have such an address is refused when it opens, with the reason."""
+    hosts = _hosts([*here.controller, *here.name_servers])
+    taken = {*hosts, *(it for other in beside.others for it in other.others())}
+    return profile.with_inner_addresses(
+        lambda address: not is_public(ip_network(address)) and ip_network(address) not in taken
+    )
 
 
 def check_tunnel(tunnel: Tunnel, beside: Beside) -> None:

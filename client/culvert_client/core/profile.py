@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_network
 
@@ -19,18 +19,22 @@ ZONES_SEARCHED = 8
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
+    """`inner_addresses`: those that tunnels through it will give this computer, as far as that is known."""
+
     name: str
     address: str
     online: bool
+    inner_addresses: tuple[Address, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """`fqdn` is one name, or `*.` and a suffix for every name below it."""
+    """`fqdn` is one name, or `*.` and a suffix for every name below it. Its tunnel tries the `gateways` in this order."""
 
     name: str
     fqdn: str
     addresses: tuple[str, ...]
+    gateways: tuple[str, ...] = ()
 
     @property
     def prefixes(self) -> Iterator[Network]:
@@ -123,6 +127,14 @@ class Profile:
         if not label or "." in label:
             return ()
         return tuple(f"{label}.{canonical(zone)}" for zone in self.managed_zones[:ZONES_SEARCHED])
+
+    def with_inner_addresses(self, allows: Callable[[Address], bool]) -> Profile:
+        """Without the inner addresses that are not allowed."""
+
+        def less(gateway: Gateway) -> Gateway:
+            return replace(gateway, inner_addresses=tuple(filter(allows, gateway.inner_addresses)))
+
+        return replace(self, gateways=tuple(map(less, self.gateways)))
 
     def with_code(self, valid_until: int) -> Profile:
         return replace(self, code_valid_until=valid_until)

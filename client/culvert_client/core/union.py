@@ -6,12 +6,12 @@ what one wants ─► with_wish ─► the whole ─► applied ─► the union
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from culvert_client.core.client_events import Desired, Measured
-from culvert_client.core.grant import Network, Sas, TunnelId
+from culvert_client.core.grant import Network, Sas, Source, TunnelId
 
 Value = TypeVar("Value")
 
@@ -36,7 +36,15 @@ class Union:
             blocked,
             tuple(sas for it in self.parts.values() for sas in it.tunnels),
             tuple(tunnel for it in self.parts.values() for tunnel in it.closed),
+            sources=tuple(it for number in self.parts for it in self._sources(number)),
         )
+
+    def _sources(self, number: int) -> Iterator[Source]:
+        """Without addresses in what another one blocks: a host there would not be reached any more."""
+        others = [prefix for it in self.without(number).parts.values() for prefix in it.blocked]
+        for source in self.parts[number].sources:
+            free = tuple(it for it in source.addresses if not any(it in other for other in others))
+            yield replace(source, addresses=free)
 
 
 def owner_of(shared: TunnelId) -> tuple[int, TunnelId]:

@@ -80,7 +80,7 @@ def test_another_address_replaces_routes_before_the_old_one_goes() -> None:
 
 
 def test_a_closed_tunnel_keeps_its_address_and_the_source_of_what_is_blocked() -> None:
-    closed = replace(state(), closed=(ClosedTunnel(str(A), (str(HOST),)),))
+    closed = replace(state(), closed=(ClosedTunnel((str(A),), (str(HOST),)),))
     assert list(steps(wanted(state(str(HOST))), wanted(closed))) == []
     assert wanted(closed).routes == {SITE: None, HOST: A}
     # Where nothing is blocked, packets go where other routes lead.
@@ -88,7 +88,7 @@ def test_a_closed_tunnel_keeps_its_address_and_the_source_of_what_is_blocked() -
 
 
 def test_a_kept_address_is_left_to_a_network_that_has_it_and_its_prefix_stays_blocked() -> None:
-    both = replace(state(str(HOST), inner=str(B)), closed=(ClosedTunnel(str(A), ("10.20.7.0/24",)),))
+    both = replace(state(str(HOST), inner=str(B)), closed=(ClosedTunnel((str(A),), ("10.20.7.0/24",)),))
     link = wanted(both)
     assert (link.addresses, link.kept) == ({A, B}, {A})
     spared = link.spared([ip_network(f"{A}/24", strict=False)])
@@ -98,7 +98,7 @@ def test_a_kept_address_is_left_to_a_network_that_has_it_and_its_prefix_stays_bl
 
 
 def test_an_open_tunnel_over_a_closed_ones_prefix_carries_from_its_own_address() -> None:
-    both = replace(state(str(SITE), inner=str(B)), closed=(ClosedTunnel(str(A), (str(HOST),)),))
+    both = replace(state(str(SITE), inner=str(B)), closed=(ClosedTunnel((str(A),), (str(HOST),)),))
     assert wanted(both).routes == {SITE: B}
     assert wanted(both).addresses == {A, B}
 
@@ -192,7 +192,7 @@ def link_of(
     on_link: set[tuple[str, int]],
 ) -> Link:
     states = [TunnelState(str(at), inner, (to,), "198.51.100.2") for at, (inner, to) in enumerate(tunnels)]
-    resting = tuple(ClosedTunnel(inner, (to,)) for inner, to in closed)
+    resting = tuple(ClosedTunnel((inner,), (to,)) for inner, to in closed)
     own = tuple(OnLink(prefix, device) for prefix, device in dict(sorted(on_link)).items())
     return wanted(
         DatapathState("tun0", 4500, mtu, frozenset(), frozenset(blocked), tuple(states), resting, own)

@@ -132,7 +132,7 @@ def test_a_session_goes_on_when_its_closed_tunnel_opens_again(ends: tuple[End, E
     far, _ = listener.accept()
     far.settimeout(30)
     opened, tap = a.state, wiretap(a)
-    closed = ClosedTunnel(a.inner, opened.tunnels[0].remote_prefixes)
+    closed = ClosedTunnel((a.inner,), opened.tunnels[0].remote_prefixes)
     with entered(a.namespace):
         a.datapath.apply(replace(opened, tunnels=(), closed=(closed,)))
         a.datapath.repair()
@@ -173,7 +173,7 @@ def test_a_kept_address_that_another_network_gives_is_given_up_and_tunnels_open_
     # As by DHCP: the address that the closed tunnel keeps, and a network that one lies in.
     given("10.99.7.7/24")
     given("10.99.8.1/24")
-    closed = tuple(ClosedTunnel(it, ("10.20.7.0/24",)) for it in ("10.99.7.7", "10.99.8.9"))
+    closed = tuple(ClosedTunnel((it,), ("10.20.7.0/24",)) for it in ("10.99.7.7", "10.99.8.9"))
     a.state = replace(opened, closed=closed)
     a.apply()
     assert "tun0" not in devices("10.99.7.7")

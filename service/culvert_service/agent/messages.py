@@ -16,6 +16,8 @@ from culvert_service.gateways.suite import Suite
 from culvert_service.gateways.tunnel_entries import ESP_IN_UDP_PORT, REPLAY_WINDOW, precedence
 from culvert_service.resources.target import hosts
 from culvert_service.sessions.grant import GrantedPair, GrantedTunnel
+from culvert_service.sessions.inner_addresses import Allotment
+from culvert_service.sessions.pool import Inner
 from culvert_service.watch.hub import GatewayMoved, SaExpiring, TunnelClosed
 
 # Bytes of IP packet: from what IPv6 needs (RFC 8200 section 5).
@@ -73,6 +75,7 @@ def profile(
     device: Device,
     resources: Sequence[Resource],
     gateways: Sequence[Standing],
+    allotment: Allotment,
     managed_zones: Sequence[str],
     protected_prefixes: Sequence[str],
     now: datetime.datetime,
@@ -84,12 +87,14 @@ def profile(
         device_name=device.name,
         managed_zones=managed_zones,
         protected_prefixes=protected_prefixes,
-        gateways=[
-            agent_pb2.Gateway(name=one.config.name, address=one.config.site.address, online=one.online)
-            for one in gateways
-        ],
+        gateways=[_gateway(one, allotment.inner.get(one.config.name)) for one in gateways],
         resources=[
-            agent_pb2.Resource(name=one.name, fqdn=one.fqdn, addresses=hosts(one.targets))
+            agent_pb2.Resource(
+                name=one.name,
+                fqdn=one.fqdn,
+                addresses=hosts(one.targets),
+                gateways=allotment.gateways.get(one.id, ()),
+            )
             for one in resources
         ],
         code_valid_until=int(until.timestamp()) if until is not None and until > now else 0,
@@ -113,6 +118,16 @@ def gateway_moved(event: GatewayMoved) -> agent_pb2.WatchResponse:
 def sa_expiring(event: SaExpiring) -> agent_pb2.WatchResponse:
     return agent_pb2.WatchResponse(
         sa_expiring=agent_pb2.SaExpiring(tunnel_id=str(event.tunnel_id), generation=event.generation)
+    )
+
+
+def _gateway(standing: Standing, inner: Inner | None) -> agent_pb2.Gateway:
+    return agent_pb2.Gateway(
+        name=standing.config.name,
+        address=standing.config.site.address,
+        online=standing.online,
+        inner_address=inner.address if inner else "",
+        inner_address6=(inner.address6 if inner else None) or "",
     )
 
 

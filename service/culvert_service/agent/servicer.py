@@ -25,6 +25,7 @@ from culvert_service.identity.denials import Denials
 from culvert_service.identity.renewal import Renewal
 from culvert_service.identity.service import Identity, Now
 from culvert_service.resources import repository as resources
+from culvert_service.sessions.inner_addresses import InnerAddresses
 from culvert_service.sessions.opening import OpenRequest
 from culvert_service.sessions.service import Tunnels
 from culvert_service.watch.hub import GatewayMoved, Hub, Message, ProfileChanged, SaExpiring, TunnelClosed
@@ -63,6 +64,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         self._renewal = renewal
         self._tunnels = tunnels
         self._fleet = fleet
+        self._inner_addresses = InnerAddresses(sessions, fleet)
         self._hub = hub
         self._pushes = pushes
         self._handover = handover
@@ -266,10 +268,12 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             device = await self._identity.known(fingerprint)
             async with self._sessions() as session:
                 reachable = await resources.reachable_by(session, device.user_id)
+            allotment = await self._inner_addresses.of(device.id, reachable)
         return messages.profile(
             device,
             reachable,
             self._fleet.standings(),
+            allotment,
             self._managed_zones.names,
             self._protected_prefixes,
             self._now(),

@@ -13,6 +13,7 @@ nobody who comes at the wrong hour. Every step is kept, for whoever asks why.
 from __future__ import annotations
 
 import datetime
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -126,7 +127,7 @@ def _walk(
     permitted = _permitted(steps, asker, target, now)
     if isinstance(permitted, Denial):
         return permitted
-    serving = _in_turn(asker, gateways, pinned)
+    serving = in_turn(asker.device_id, gateways, pinned)
     steps += [Step(Check.GATEWAY, it.name, it.obstacle(), weight=it.weight) for it in serving]
     usable = tuple(gateway.name for gateway in serving if gateway.obstacle() is None)
     if usable:
@@ -135,7 +136,8 @@ def _walk(
     return next((obstacle for gateway in serving if (obstacle := gateway.obstacle())), none)
 
 
-def _in_turn(asker: Asker, gateways: Sequence[GatewayFact], pinned: str) -> list[GatewayFact]:
+def in_turn(device_id: uuid.UUID, gateways: Sequence[GatewayFact], pinned: str = "") -> list[GatewayFact]:
+    """In the order in which this device's tunnel tries them."""
     chosen = [gateway for gateway in gateways if gateway.name == pinned]
     if any(gateway.obstacle() is None for gateway in chosen):
         return chosen
@@ -144,7 +146,7 @@ def _in_turn(asker: Asker, gateways: Sequence[GatewayFact], pinned: str) -> list
         able = [it for it in others if it.weight and it.obstacle() is None]
         preferred = near({it.name: it.distance for it in able if it.distance})
         others.sort(
-            key=lambda it: (it.name in preferred, score(asker.device_id, it.name, it.weight or 0)),
+            key=lambda it: (it.name in preferred, score(device_id, it.name, it.weight or 0)),
             reverse=True,
         )
     return chosen + others

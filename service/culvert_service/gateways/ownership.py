@@ -36,7 +36,7 @@ Configure = Callable[[Gateway], GatewayConfig]
 
 
 class Ownership:
-    """`configure` parses a gateway's row; `changed` is called when a gateway came, went online or went offline."""
+    """`configure` parses a gateway's row; `changed` is called when a gateway came or changed, or went online or offline."""
 
     def __init__(
         self,
@@ -56,7 +56,8 @@ class Ownership:
         self._parsed: dict[int, tuple[dict[str, Any], GatewayConfig]] = {}
         self._outbid: dict[int, int] = {}
         self._told: dict[int, Report] = {}
-        self._online: dict[str, bool] = {}
+        # As devices were told of them last.
+        self._gateways: dict[str, tuple[GatewayConfig, bool, bool]] = {}
         self._gives_again = 0.0
         self.looks = Periodic("ownership", self.look, lease_seconds / 3)
         self._one_at_a_time = asyncio.Lock()
@@ -155,7 +156,7 @@ class Ownership:
         return known[1]
 
     def _tell_if_changed(self) -> None:
-        online = {standing.config.name: standing.online for standing in self._fleet.standings()}
-        if online != self._online:
-            self._online = online
+        now = {it.config.name: (it.config, it.online, it.draining) for it in self._fleet.standings()}
+        if now != self._gateways:
+            self._gateways = now
             self._changed()

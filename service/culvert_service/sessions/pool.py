@@ -21,6 +21,12 @@ class Inner:
             return False
         return _is_of(self.address, pool) and (pool6 is None or _is_of(self.address6 or "", pool6))
 
+    def leaves_half(self, pool: str, pool6: str | None) -> bool:
+        """Whether these are in the lower half of the pools."""
+        return _in_lower_half(self.address, pool) and (
+            pool6 is None or _in_lower_half(self.address6 or "", pool6)
+        )
+
 
 def free_address(pool: str, taken: Collection[str], skip: int = 0) -> str | None:
     """The lowest host address of the pool, of either family, that nobody has; or `skip` further, if there are so many."""
@@ -41,6 +47,11 @@ def address_after(pool: str, highest: str | None, skip: int = 0) -> str | None:
     except ipaddress.AddressValueError:
         return None
     return address if _is_of(address, pool) else None
+
+
+def _in_lower_half(address: str, pool: str) -> bool:
+    network = ipaddress.ip_network(pool)
+    return int(ipaddress.ip_address(address)) - int(network.network_address) < network.num_addresses // 2
 
 
 def _is_of(address: str, pool: str) -> bool:

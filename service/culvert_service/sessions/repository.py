@@ -177,17 +177,11 @@ async def assign_address(session: AsyncSession | Direct, gateway: Gateway, devic
     """
     released = False
     for lost in range(_TRIES):
-        standing = await _STANDING.rows(session, at_gateway=gateway.id, of_device=device_id)
-        [(mine, mine6, highest, highest6)] = standing
-        if mine:
-            return Inner(mine, mine6)
         # Who has lost an address to somebody faster stays out of the way of all the others who have, too.
         skip = secrets.randbelow(_SPREAD * lost + 1)
-        above = _both(
-            gateway,
-            address_after(gateway.pool, highest, skip),
-            address_after(gateway.pool6, highest6, skip) if gateway.pool6 else None,
-        )
+        mine, above = await _standing(session, gateway, device_id, skip)
+        if mine is not None:
+            return mine
         found = above or await _between(session, gateway, skip)
         if found is None:
             if released:
@@ -196,11 +190,46 @@ async def assign_address(session: AsyncSession | Direct, gateway: Gateway, devic
             await _RELEASE.run(session, at_gateway=gateway.id)
             released = True
             continue
-        values = {"gateway_id": gateway.id, "device_id": device_id}
         # Someone may have been faster: then look again.
-        if await _ASSIGN.row(session, **values, address=found.address, address6=found.address6):
+        if await _assigned(session, gateway, device_id, found):
             return found
     raise CulvertError(Reason.POOL_EXHAUSTED, gateway=gateway.name)
+
+
+async def assign_early(session: AsyncSession, gateway: Gateway, device_id: uuid.UUID) -> Inner | None:
+    """As `assign_address`, for a device that may never open a tunnel: devices that do have the upper half of the pools."""
+    for lost in range(_TRIES):
+        mine, above = await _standing(session, gateway, device_id, secrets.randbelow(_SPREAD * lost + 1))
+        if mine is not None:
+            return mine
+        if above is None or not above.leaves_half(gateway.pool, gateway.pool6):
+            return None
+        if await _assigned(session, gateway, device_id, above):
+            return above
+    return None
+
+
+async def _standing(
+    session: AsyncSession | Direct, gateway: Gateway, device_id: uuid.UUID, skip: int
+) -> tuple[Inner | None, Inner | None]:
+    """What the device has, and what follows the highest that anybody has."""
+    [(mine, mine6, highest, highest6)] = await _STANDING.rows(
+        session, at_gateway=gateway.id, of_device=device_id
+    )
+    above = _both(
+        gateway,
+        address_after(gateway.pool, highest, skip),
+        address_after(gateway.pool6, highest6, skip) if gateway.pool6 else None,
+    )
+    return Inner(mine, mine6) if mine else None, above
+
+
+async def _assigned(
+    session: AsyncSession | Direct, gateway: Gateway, device_id: uuid.UUID, inner: Inner
+) -> bool:
+    values = {"gateway_id": gateway.id, "device_id": device_id}
+    row = await _ASSIGN.row(session, **values, address=inner.address, address6=inner.address6)
+    return row is not None
 
 
 async def _between(session: AsyncSession | Direct, gateway: Gateway, skip: int) -> Inner | None:

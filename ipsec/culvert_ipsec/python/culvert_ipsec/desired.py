@@ -76,15 +76,15 @@ class TunnelState:
 
 @dataclass(frozen=True, slots=True)
 class ClosedTunnel:
-    """A tunnel that is closed and may be opened again, with the same inner addresses.
+    """A tunnel that is not open and may be, with these inner addresses, at most one for each IP version.
 
-    The addresses stay this computer's own, so that a socket that is bound to one goes on sending: its packets reach the
-    trap. What goes to a prefix of it that is blocked leaves from its inner address, and finds no tunnel.
+    The addresses are this computer's own, so that a socket that is bound to one goes on sending: its packets reach the
+    trap. What goes to a prefix of it that is blocked leaves from its inner address, and finds no tunnel. Of several
+    with the same prefix the last one counts.
     """
 
-    inner_address: str
+    inner_addresses: tuple[str, ...]
     remote_prefixes: tuple[str, ...]
-    inner_address6: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

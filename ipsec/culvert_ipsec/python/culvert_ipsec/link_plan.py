@@ -22,7 +22,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import NamedTuple
 
 from culvert_ipsec.datapath import DatapathError
-from culvert_ipsec.desired import ClosedTunnel, DatapathState, OnLink, TunnelState
+from culvert_ipsec.desired import DatapathState, OnLink, TunnelState
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -81,7 +81,7 @@ class Link:
         )
 
     def spared(self, networks: Iterable[Network]) -> Link:
-        """Without the kept addresses that lie in a network of another device: they are that network's to give."""
+        """Without the kept addresses that lie in these networks: hosts there must be reached."""
         given_up = {address for network in networks for address in self.kept if address in network}
         return replace(
             self,
@@ -165,7 +165,7 @@ def wanted(state: DatapathState) -> Link:
     blocked = _Cover(routes)
     carried = _Cover(_network(prefix) for tunnel in state.tunnels for prefix in tunnel.remote_prefixes)
     for closed in state.closed:
-        inner = _inner(closed)
+        inner = {address.version: address for address in map(_address, closed.inner_addresses)}
         addresses.update(inner.values())
         for prefix in map(_network, closed.remote_prefixes):
             # What is not blocked goes where other routes lead; what a wider tunnel carries leaves from that one's address.
@@ -189,7 +189,8 @@ def wanted(state: DatapathState) -> Link:
     walls = walls_of(_network(prefix) for prefix in state.blocked)
     kept = frozenset(addresses - in_use)
     on_link = frozenset(it for it in map(_on_link, state.on_link) if it.prefix not in routes)
-    return Link(state.mtu, True, frozenset(addresses), routes, rules, walls, kept, on_link)
+    link = Link(state.mtu, True, frozenset(addresses), routes, rules, walls, kept, on_link)
+    return link.spared(ip_network(_address(tunnel.outer_address)) for tunnel in state.tunnels)
 
 
 def walls_of(blocked: Iterable[Network]) -> frozenset[Wall]:
@@ -245,7 +246,7 @@ def _on_link(given: OnLink) -> OnLinkRoute:
     return OnLinkRoute(_network(given.prefix), given.device, _address(given.source) if given.source else None)
 
 
-def _inner(tunnel: TunnelState | ClosedTunnel) -> dict[int, Address]:
+def _inner(tunnel: TunnelState) -> dict[int, Address]:
     """Its inner addresses by IP version."""
     given = filter(None, (tunnel.inner_address, tunnel.inner_address6))
     return {address.version: address for address in map(_address, given)}
