@@ -89,6 +89,7 @@ class _Backend(Generic[Inner]):
     def __init__(self, settings: Config, thread: ThreadPoolExecutor, inner: Inner) -> None:
         self._settings, self._thread, self._inner = settings, thread, inner
         self._listens: asyncio.TimerHandle | None = None
+        self._tell_trapped: Callable[[PacketTrapped], None] | None = None
         self._state: culvert_ipsec.DatapathState | None = None
         self._repair_waits = False
         self._tell_gone: Callable[[], object] = lambda: None
@@ -108,10 +109,15 @@ class _Backend(Generic[Inner]):
         def take() -> None:
             loop.remove_reader(trap)
             self._listens = loop.call_later(TRAPPED_EVERY, loop.add_reader, trap, take)
-            for address in trap.take():
-                told(PacketTrapped(address))
+            self._take_trapped()
 
+        self._tell_trapped = told
         loop.add_reader(trap, take)
+
+    def _take_trapped(self) -> None:
+        if self._tell_trapped is not None:
+            for address in self._inner.trap.take():
+                self._tell_trapped(PacketTrapped(address))
 
     def on_gone(self, told: Callable[[], Coroutine[object, object, None]]) -> None:
         """Call `told` on the loop when another program has removed the device. What else it removes is put back at once."""
@@ -133,6 +139,8 @@ class _Backend(Generic[Inner]):
             if isinstance(error.__cause__, culvert_ipsec.DeviceGoneError):
                 self._tell_gone()
             raise
+        # The datapath has read what waited there, so that the reader is not called for it.
+        self._take_trapped()
         self._thread.submit(self._repair)
 
     async def repair(self) -> None:

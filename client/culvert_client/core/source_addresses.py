@@ -22,12 +22,13 @@ class SourceAddresses:
 
     def __init__(self) -> None:
         self._profile = Profile()
-        self._pinned = ""
+        self._pinned: str = ""
         self._sources: tuple[Source, ...] = ()
 
     def of(self, profile: Profile, pinned: str) -> tuple[Source, ...]:
         if profile is not self._profile or pinned != self._pinned:
-            self._profile, self._pinned, self._sources = profile, pinned, sources(profile, pinned)
+            self._profile, self._pinned = profile, pinned
+            self._sources = sources(profile, pinned)
         return self._sources
 
 

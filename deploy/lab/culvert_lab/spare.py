@@ -1,4 +1,6 @@
-"""A second gateway beside the first, on the same wires, with addresses of its own: where tunnels go when that one dies."""
+"""A second gateway beside the first, on the same wires, with addresses of its own: where tunnels go when that one dies, and
+where there is IPv6 inside.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,10 @@ from culvert_lab.process import Running
 from culvert_lab.topology import Site
 
 NAME = "gw-paris"
-POOL = "10.99.1.0/24"
+POOL, POOL6 = "10.99.1.0/24", "fd99:1::/64"
+WIKI_ADDRESS6, PREFIX6 = "fd20::10", "fd20::/64"
 _PORT = net.P4RUNTIME_PORT + 1
-_LAN = "10.20.0.2"
+_LAN, _LAN6 = "10.20.0.2", "fd20::2"
 
 
 async def start(lab: Lab, admin: Admin) -> Running:
@@ -28,21 +31,29 @@ async def start(lab: Lab, admin: Admin) -> Running:
             "p4runtime": f"{net.MANAGEMENT_GATEWAY}:{_PORT}",
             "device_id": 1,
             "pool": POOL,
+            "pool6": POOL6,
             "wan": {"port": 1, "mac": "02:00:00:00:01:03", "next_hop_mac": net.ROUTER_GATEWAY_MAC},
             "lan": {
                 "port": 2,
                 "mac": "02:00:00:00:02:03",
                 "address": _LAN,
                 "prefix": net.PROTECTED_PREFIX,
-                "neighbours": {net.WIKI_ADDRESS: net.WIKI_MAC},
+                "address6": _LAN6,
+                "prefix6": PREFIX6,
+                "neighbours": {net.WIKI_ADDRESS: net.WIKI_MAC, WIKI_ADDRESS6: net.WIKI_MAC},
             },
         },
     )
     await parts.lay_out_bundle(lab, admin, NAME, NAME)
     program = await lab.start(NAME, Site.GATEWAY, target.argv, env=target.env)
     await program.ready(target.ready)
-    routed = await lab.run(Site.INTRANET, ["ip", "route", "add", POOL, "via", _LAN])
-    if routed.code != 0:
-        raise StepError(routed.stderr)
+    for arguments in (
+        f"route add {POOL} via {_LAN}",
+        f"address add {WIKI_ADDRESS6}/64 dev eth0 nodad",
+        f"route add {POOL6} via {_LAN6}",
+    ):
+        done = await lab.run(Site.INTRANET, ["ip", *arguments.split()])
+        if done.code != 0:
+            raise StepError(done.stderr)
     await admin.until(f"/gateways/{NAME}", lambda it: it["state"] == "online", f"{NAME} online")
     return program

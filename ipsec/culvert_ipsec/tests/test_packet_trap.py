@@ -9,7 +9,8 @@ from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 import pytest
-from culvert_ipsec.packet_trap import Address, Instruction, Network, destination, filter_of
+from culvert_ipsec import ClosedTunnel
+from culvert_ipsec.packet_trap import Address, Instruction, Network, PacketTrap, filter_of, flow_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,7 +80,9 @@ def test_what_a_tunnel_carries_is_left_to_it_and_all_else_is_told(
     program = list(filter_of(prefixes))
     assert takes(program, packet_to(address)) is not carried
     assert not takes(program, packet_to(address), TO_US)
-    assert destination(packet_to(address)) == address
+    flow = flow_of(packet_to(address))
+    assert flow is not None
+    assert flow.destination == address
 
 
 def test_a_filter_stays_one_that_the_kernel_takes() -> None:
@@ -91,8 +94,8 @@ def test_a_filter_stays_one_that_the_kernel_takes() -> None:
 
 
 @pytest.mark.parametrize("junk", [b"", b"\x45", bytes(40), b"\x60" + bytes(20), b"\xf0" + bytes(39)])
-def test_what_is_no_packet_has_no_destination(junk: bytes) -> None:
-    assert destination(junk) is None
+def test_what_is_no_packet_is_of_no_flow(junk: bytes) -> None:
+    assert flow_of(junk) is None
 
 
 @pytest.mark.slow
@@ -118,3 +121,57 @@ def test_a_packet_that_finds_no_tunnel_is_told_once_and_one_that_is_carried_neve
         a.datapath.repair()
         sender.sendto(b"knock", (b.inner, 9))
         assert trap.take() == {ip_address(b.inner)}
+
+
+@pytest.mark.slow
+def test_the_first_packet_of_a_flow_is_sent_when_its_tunnel_opens(ends: tuple[End, End]) -> None:
+    a, b = ends
+    there = b.inner, 9000
+    sink, carried = _udp(b, there), a.state
+    closed = replace(carried, tunnels=(), blocked=frozenset({"10.20.0.0/16"}))
+    # The third flow leaves from an address that the tunnel does not carry.
+    flows = [_udp(a, (a.inner, 0)), _udp(a, (a.inner, 0)), _udp(a, (a.outer, 0))]
+    for _ in range(2):
+        with entered(a.namespace):
+            a.datapath.apply(
+                replace(closed, closed=(ClosedTunnel((a.inner,), carried.tunnels[0].remote_prefixes),))
+            )
+            a.datapath.repair()
+        for number, flow in enumerate(flows):
+            for text in (b"first", b"second"):
+                flow.sendto(text + bytes([number]), there)
+        with entered(a.namespace):
+            a.datapath.apply(carried)
+        flows[0].sendto(b"later", there)
+        assert {sink.recv(100), sink.recv(100)} == {b"first\0", b"first\1"}
+        assert sink.recv(100) == b"later"
+
+
+@pytest.mark.slow
+def test_what_was_held_too_long_is_sent_no_more_and_of_a_flood_a_part_is_held(ends: tuple[End, End]) -> None:
+    a, b = ends
+    there, now = (b.inner, 9000), 0.0
+    sink, closed = _udp(b, there), ClosedTunnel((a.inner,), a.state.tunnels[0].remote_prefixes)
+    with entered(a.namespace):
+        a.datapath.trap.close()
+        trap = a.datapath.trap = PacketTrap("tun0", lambda: now)
+        a.datapath.apply(replace(a.state, tunnels=(), blocked=frozenset({"10.20.0.0/16"}), closed=(closed,)))
+        old, *flows = [_udp(a, (a.inner, 0)) for _ in range(101)]
+        old.sendto(b"old", there)
+        trap.take()
+        now += 3.0
+        for at in range(0, 100, 20):
+            for flow in flows[at : at + 20]:
+                flow.sendto(b"new", there)
+            trap.take()
+        a.datapath.apply(a.state)
+        old.sendto(b"end", there)
+    assert list(iter(lambda: sink.recv(100), b"end")) == [b"new"] * 64
+
+
+def _udp(end: End, address: tuple[str, int]) -> socket.socket:
+    with entered(end.namespace):
+        made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    made.settimeout(20)
+    made.bind(address)
+    return made

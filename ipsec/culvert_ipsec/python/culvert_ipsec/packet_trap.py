@@ -2,9 +2,11 @@
 
 ```
  program ─► route: device culvert0 ─┬─► ESP, or dropped
-                                    └─► filter: leaves, and no tunnel has its destination ─► here: the destination
+                ▲                   └─► filter: leaves, and no tunnel has its destination ─► here: the destination
+                └── first packet of a flow, when its tunnel is open ◄───────────────── held, for a moment
 ```
-The filter runs in the kernel (socket(7), SO_ATTACH_FILTER), so what a tunnel carries costs no wake-up.
+The filter runs in the kernel (socket(7), SO_ATTACH_FILTER), so what a tunnel carries costs no wake-up. A program that sends
+one datagram, or begins a connection, need not send it again.
 """
 
 from __future__ import annotations
@@ -12,42 +14,79 @@ from __future__ import annotations
 import ctypes
 import socket
 import struct
-from collections.abc import Iterable, Iterator
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Self
+
+from culvert_ipsec.desired import TunnelState
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
 # linux/if_ether.h, linux/if_packet.h, asm-generic/socket.h
-_ALL_PROTOCOLS = 3
+_ALL_PROTOCOLS, _ETHERTYPE = 3, {4: 0x0800, 6: 0x86DD}
 _OUTGOING = 4
 _SO_ATTACH_FILTER = 26
+_SOL_PACKET, _PACKET_VNET_HDR = 263, 15
+# linux/virtio_net.h, struct virtio_net_hdr: which checksum has yet to be computed.
+_OFFLOADS = 10
 # linux/filter.h
 _INSTRUCTION = struct.Struct("=HBBI")
 _LOAD_WORD, _LOAD_BYTE, _AND, _SHIFT_RIGHT = 0x20, 0x30, 0x54, 0x74
 _JUMP, _JUMP_IF_EQUAL, _RETURN = 0x05, 0x15, 0x06
 _PACKET_TYPE = 0xFFFFF004
-# Where destinations stand: RFC 791, RFC 8200.
+# Where destinations stand, and how long headers are: RFC 791, RFC 8200.
 _DESTINATION = {4: (16, 4), 6: (24, 16)}
-# Our tunables, in bytes and packets: an IPv6 header; memory for a burst; the filter that every kernel takes.
-_HEADER = 40
+_IPV6_HEADER, _PORTS = 40, 4
+# Our tunables, in bytes and packets: memory for a burst; the filter that every kernel takes.
 _MEMORY = 1 << 15
 _AT_ONCE = 256
 _LONGEST = 2000
+# The same of held packets, and seconds: a sender has given up or sent again by then.
+_HELD_LONGEST = 2048
+_HELD_FLOWS = 64
+_HELD_FOR = 2.0
 
 Instruction = tuple[int, int, int, int]
 """Code, instructions to skip when true, when false, operand."""
-_TAKE: Instruction = (_RETURN, 0, 0, _HEADER)
+_TAKE: Instruction = (_RETURN, 0, 0, _HELD_LONGEST + 1)
 _LEAVE: Instruction = (_RETURN, 0, 0, 0)
 
 
-class PacketTrap:
-    """Needs CAP_NET_RAW. Raises OSError."""
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """`ports`: the first bytes behind the IP header, where TCP and UDP have them."""
 
-    def __init__(self, device: str) -> None:
-        self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+    source: Address
+    destination: Address
+    protocol: int
+    ports: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    frame: bytes
+    until: float
+
+
+class PacketTrap:
+    """Needs CAP_NET_RAW. Raises OSError. Its methods may be called from any thread. `now` is a clock in seconds."""
+
+    def __init__(self, device: str, now: Callable[[], float] = time.monotonic) -> None:
+        self._device, self._now = device, now
+        self._one_at_a_time = threading.Lock()
+        self._found: set[Address] = set()
+        self._held: dict[Flow, _Held] = {}
+        # Prefixes, each with the addresses that may send there.
+        self._carried: list[tuple[Network, list[Address]]] = []
+        self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK)
         try:
+            # A checksum that is left to the device is still left to it when the packet is sent again.
+            self._socket.setsockopt(_SOL_PACKET, _PACKET_VNET_HDR, 1)
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _MEMORY)
             # Before the socket hears of a packet at all.
             self.leave_to_tunnels(())
@@ -69,15 +108,53 @@ class PacketTrap:
 
     def take(self) -> frozenset[Address]:
         """Where packets wanted to go. Never waits; of a flood a part is told."""
-        found: set[Address] = set()
+        with self._one_at_a_time:
+            self._read()
+            found, self._found = self._found, set()
+            return frozenset(found)
+
+    def hold(self, tunnels: Iterable[TunnelState]) -> None:
+        """Call this before these tunnels are opened. What comes before is held for them; later packets they carry."""
+        with self._one_at_a_time:
+            self._read()
+            self._carried = [(ip_network(to), _own(it)) for it in tunnels for to in it.remote_prefixes]
+
+    def release(self) -> None:
+        """Send what is held for the tunnels, which are open now."""
+        with self._one_at_a_time:
+            now = self._now()
+            self._held = {flow: held for flow, held in self._held.items() if held.until > now}
+            for flow in list(self._held):
+                if any(flow.destination in to and flow.source in own for to, own in self._carried):
+                    self._send(flow, self._held.pop(flow).frame)
+
+    def _read(self) -> None:
+        now = self._now()
         for _ in range(_AT_ONCE):
             try:
-                address = destination(self._socket.recv(_HEADER))
+                frame = self._socket.recv(_OFFLOADS + _HELD_LONGEST + 1)
             except OSError:
                 break  # Nothing waits, or the device is down.
-            if address is not None:
-                found.add(address)
-        return frozenset(found)
+            if (flow := flow_of(frame[_OFFLOADS:])) is not None:
+                self._found.add(flow.destination)
+                self._hold(flow, frame, now)
+
+    def _hold(self, flow: Flow, frame: bytes, now: float) -> None:
+        """The first packet of a flow, unless it is too long, or a tunnel has carried it already."""
+        before = self._held.get(flow)
+        if len(frame) > _OFFLOADS + _HELD_LONGEST or (before is not None and before.until > now):
+            return
+        if any(flow.destination in to for to, _ in self._carried):
+            return
+        if len(self._held) >= _HELD_FLOWS:
+            self._held = {flow: held for flow, held in self._held.items() if held.until > now}
+        if len(self._held) < _HELD_FLOWS:
+            self._held[flow] = _Held(frame, now + _HELD_FOR)
+
+    def _send(self, flow: Flow, frame: bytes) -> None:
+        # The socket does not hear what it sends itself (packet(7)). What the device refuses is lost, as it was before.
+        with suppress(OSError):
+            self._socket.sendto(frame, (self._device, _ETHERTYPE[flow.destination.version]))
 
     def close(self) -> None:
         self._socket.close()
@@ -89,14 +166,20 @@ class PacketTrap:
         self.close()
 
 
-def destination(packet: bytes) -> Address | None:
+def flow_of(packet: bytes) -> Flow | None:
     """Of an IP packet; None of other bytes."""
     version = packet[0] >> 4 if packet else 0
     start, length = _DESTINATION.get(version, (0, 0))
-    raw = packet[start : start + length]
-    if not length or len(raw) < length:
+    raw = packet[start - length : start + length]
+    if not length or len(raw) < 2 * length:
         return None
-    return IPv4Address(raw) if version == 4 else IPv6Address(raw)
+    header, protocol = (4 * (packet[0] & 0xF), packet[9]) if version == 4 else (_IPV6_HEADER, packet[6])
+    source, destination = ip_address(raw[:length]), ip_address(raw[length:])
+    return Flow(source, destination, protocol, packet[header : header + _PORTS])
+
+
+def _own(tunnel: TunnelState) -> list[Address]:
+    return [ip_address(it) for it in (tunnel.inner_address, tunnel.inner_address6) if it is not None]
 
 
 def filter_of(prefixes: Iterable[Network]) -> Iterator[Instruction]:

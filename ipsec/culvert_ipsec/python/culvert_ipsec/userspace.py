@@ -64,9 +64,11 @@ class Userspace:
         link = wanted(desired)
         self._carried = [ip_network(it) for tunnel in desired.tunnels for it in tunnel.remote_prefixes]
         try:
+            self.trap.hold(desired.tunnels)
             # Tunnels before routes: the first packet that is routed to the device finds its SA.
             self._native.apply(desired.tunnels)
             self._link.bring_to(link)
+            self.trap.release()
         except ValueError as error:
             raise DatapathError(f"The tunnels cannot be installed: {error}.") from error
         except OSError as error:
