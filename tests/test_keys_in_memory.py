@@ -1,4 +1,4 @@
-"""Programs that hold keys leave no core file when they crash."""
+"""Programs that hold keys: a crash leaves no core file, and no page with a key can be written to swap space."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -17,16 +18,30 @@ from gateway_authority import Authority
 from gateway_target import CLIENT_NAME, infrastructure
 from gateway_wires import PREFIX, connect, namespaces
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        Path("/proc/sys/kernel/core_pattern").read_text()[:1] in "|/", reason="core files go elsewhere"
-    ),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).parents[1]
 PROGRAMS = ROOT / ".venv/bin"
+NAMESPACE = f"{PREFIX}-keys"
 _NO_LIMIT = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+
+
+@dataclass
+class Program:
+    """A program that was started and is ready."""
+
+    process: subprocess.Popen[bytes]
+    folder: Path
+    """Its working directory."""
+    key_file: Path | None
+    """The file of a key that the program holds."""
+
+
+@dataclass(frozen=True)
+class Start:
+    command: list[str]
+    key_file: Path | None = None
+    environment: dict[str, str] = field(default_factory=dict)
 
 
 def free_port() -> int:
@@ -34,76 +49,140 @@ def free_port() -> int:
         return free.getsockname()[1]
 
 
-@contextmanager
-def crashed(folder: Path, ready: str, *command: str, **environment: str) -> Generator[list[Path]]:
-    """Aborts a program in an empty working directory. Yields the files that are there afterwards."""
-    (folder / "work").mkdir()
-    log = folder / "log"
-    with log.open("wb") as stream:
-        process = subprocess.Popen(
-            command,
-            cwd=folder / "work",
-            env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", **environment},
-            stderr=stream,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, _NO_LIMIT),
-        )
-    deadline = time.monotonic() + 60
-    while ready not in log.read_text() and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert ready in log.read_text(), log.read_text()
-    process.send_signal(signal.SIGABRT)
-    assert process.wait(20) == -signal.SIGABRT
-    yield list((folder / "work").iterdir())
-
-
-def test_sluice_leaves_no_core_file(tmp_path: Path) -> None:
-    authority: Authority = infrastructure(tmp_path / "pki")
-    kek = tmp_path / "kek.bin"
+def sluice(folder: Path, stack: ExitStack) -> Start:
+    authority: Authority = infrastructure(folder / "pki")
+    kek, pki = folder / "kek.bin", authority.folder
     kek.write_bytes(secrets.token_bytes(32))
     kek.chmod(0o600)
-    namespace = f"{PREFIX}-core"
-    with namespaces(namespace):
-        connect((namespace, "wan"), (namespace, "peer"))
-        command = [
-            *("ip", "netns", "exec", namespace, str(ROOT / "target/release/sluice"), "run"),
-            *("--device-id", "1", "--port", "1=wan", "--grpc", "127.0.0.1:9559"),
-            *(
-                "--cert",
-                str(authority.folder / "gateway.pem"),
-                "--key",
-                str(authority.folder / "gateway.key"),
-            ),
-            *("--client-ca", str(authority.certificate), "--client-name", CLIENT_NAME, "--kek", str(kek)),
-        ]
-        with crashed(tmp_path, "ready", *command) as left:
-            assert left == []
+    stack.enter_context(namespaces(NAMESPACE))
+    connect((NAMESPACE, "wan"), (NAMESPACE, "peer"))
+    command = [
+        *("ip", "netns", "exec", NAMESPACE, str(ROOT / "target/release/sluice"), "run"),
+        *("--device-id", "1", "--port", "1=wan", "--grpc", "127.0.0.1:9559"),
+        *("--cert", str(pki / "gateway.pem"), "--key", str(pki / "gateway.key")),
+        *("--client-ca", str(authority.certificate), "--client-name", CLIENT_NAME, "--kek", str(kek)),
+    ]
+    return Start(command, kek)
 
 
-def test_the_controller_leaves_no_core_file(tmp_path: Path) -> None:
+def controller(folder: Path, _: ExitStack) -> Start:
     settings = {
-        "CULVERT_STATE_DIR": str(tmp_path / "state"),
+        "CULVERT_STATE_DIR": str(folder / "state"),
         "CULVERT_REST_LISTEN": f"127.0.0.1:{free_port()}",
         "CULVERT_AGENT_LISTEN": f"127.0.0.1:{free_port()}",
     }
-    with crashed(tmp_path, "ready", str(PROGRAMS / "culvert-controller"), "serve", **settings) as left:
-        assert left == []
+    return Start([str(PROGRAMS / "culvert-controller"), "serve"], folder / "state/master.key", settings)
 
 
-def test_dns_updater_leaves_no_core_file(tmp_path: Path) -> None:
+def dns_updater(folder: Path, _: ExitStack) -> Start:
     settings = {
-        "CULVERT_DNS_DATABASE_URL": f"postgresql://culvert@/culvert?host={tmp_path}",
-        "CULVERT_DNS_KEY_DIR": str(tmp_path),
+        "CULVERT_DNS_DATABASE_URL": f"postgresql://culvert@/culvert?host={folder}",
+        "CULVERT_DNS_KEY_DIR": str(folder),
     }
-    with crashed(tmp_path, "ready", str(PROGRAMS / "culvert-dns-updater"), "run", **settings) as left:
-        assert left == []
+    return Start([str(PROGRAMS / "culvert-dns-updater"), "run"], environment=settings)
 
 
-def test_the_daemon_leaves_no_core_file(tmp_path: Path) -> None:
-    with namespaces(f"{PREFIX}-core"):
-        command = [
-            *("ip", "netns", "exec", f"{PREFIX}-core", str(PROGRAMS / "culvertd")),
-            *("--state-dir", str(tmp_path / "state"), "--socket", str(tmp_path / "run/culvertd.sock")),
-            *("--dns-mode", "watch"),
-        ]
-        with crashed(tmp_path, "ready", *command) as left:
-            assert left == []
+def daemon(folder: Path, stack: ExitStack) -> Start:
+    stack.enter_context(namespaces(NAMESPACE))
+    command = [
+        *("ip", "netns", "exec", NAMESPACE, str(PROGRAMS / "culvertd")),
+        *("--state-dir", str(folder / "state"), "--socket", str(folder / "run/culvertd.sock")),
+        *("--dns-mode", "watch"),
+    ]
+    return Start(command)
+
+
+@contextmanager
+def started(
+    program: Callable[[Path, ExitStack], Start], folder: Path, limits: dict[int, tuple[int, int]]
+) -> Generator[Program]:
+    with ExitStack() as stack:
+        start = program(folder, stack)
+        work, log = folder / "work", folder / "log"
+        work.mkdir()
+
+        def limit() -> None:
+            for limited, most in limits.items():
+                resource.setrlimit(limited, most)
+
+        with log.open("wb") as stream:
+            process = subprocess.Popen(
+                start.command,
+                cwd=work,
+                env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", **start.environment},
+                stderr=stream,
+                preexec_fn=limit,
+            )
+        stack.callback(process.wait, 60)
+        stack.callback(process.terminate)
+        deadline = time.monotonic() + 150
+        while "ready" not in log.read_text() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert "ready" in log.read_text(), log.read_text()
+        yield Program(process, work, start.key_file)
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """Of a process's memory (proc_pid_smaps(5))."""
+
+    begin: int
+    end: int
+    name: str
+    anonymous_kib: int
+    flags: frozenset[str]
+
+
+def mappings(pid: int) -> list[Mapping]:
+    found: list[Mapping] = []
+    begin, end, name, anonymous = 0, 0, "", 0
+    for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        first, *rest = line.split()
+        if first == "Anonymous:":
+            anonymous = int(rest[0])
+        elif first == "VmFlags:":
+            found.append(Mapping(begin, end, name, anonymous, frozenset(rest)))
+        elif not first.endswith(":"):
+            begin, end = (int(it, 16) for it in first.split("-"))
+            name = " ".join(rest[4:])
+    return found
+
+
+def places(pid: int, key: bytes) -> list[Mapping]:
+    """The mappings that hold the key."""
+    found: list[Mapping] = []
+    with Path(f"/proc/{pid}/mem").open("rb") as memory:
+        for mapping in mappings(pid):
+            # [vvar] and its like are the kernel's, and cannot be read.
+            if "rd" in mapping.flags and not mapping.name.startswith("[v"):
+                memory.seek(mapping.begin)
+                if key in memory.read(mapping.end - mapping.begin):
+                    found.append(mapping)
+    return found
+
+
+every_program = pytest.mark.parametrize("program", [sluice, controller, dns_updater, daemon])
+
+
+@pytest.mark.skipif(
+    Path("/proc/sys/kernel/core_pattern").read_text()[:1] in "|/", reason="core files go elsewhere"
+)
+@every_program
+def test_a_crash_leaves_no_core_file(program: Callable[[Path, ExitStack], Start], tmp_path: Path) -> None:
+    with started(program, tmp_path, {resource.RLIMIT_CORE: _NO_LIMIT}) as running:
+        running.process.send_signal(signal.SIGABRT)
+        assert running.process.wait(20) == -signal.SIGABRT
+        assert list(running.folder.iterdir()) == []
+
+
+@every_program
+def test_no_page_that_may_hold_a_key_can_be_swapped_out(
+    program: Callable[[Path, ExitStack], Start], tmp_path: Path
+) -> None:
+    with started(program, tmp_path, {}) as running:
+        pid = running.process.pid
+        assert [it for it in mappings(pid) if it.anonymous_kib and "lo" not in it.flags] == []
+        if running.key_file:
+            holding = places(pid, running.key_file.read_bytes())
+            assert holding
+            assert all("lo" in it.flags for it in holding)

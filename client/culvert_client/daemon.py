@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import culvert_ipsec
 from culvert_proto import CulvertError, Reason
 from culvert_proto.output import checked_output
-from culvert_proto.private_memory import keep_memory_private
+from culvert_proto.private_memory import keep_memory_private, warn_if_not_locked
 
 from culvert_client import config
 from culvert_client.closed import blocked_on_disk
@@ -37,6 +37,7 @@ _REMEDIES = {
 
 
 async def _serve(settings: config.Config) -> None:
+    warn_if_not_locked()
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from culvert_db import log
 from culvert_proto.output import checked_output
-from culvert_proto.private_memory import keep_memory_private
+from culvert_proto.private_memory import keep_memory_private, warn_if_not_locked
 
 from culvert_dns_updater import monitoring
 from culvert_dns_updater.keeper import Means, Outcome
@@ -73,6 +73,7 @@ async def _once(settings: Settings) -> int:
 
 
 async def _run(settings: Settings) -> int:
+    warn_if_not_locked()
     async with _updater(settings) as updater, _monitoring(settings, updater):
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, updater.stop)

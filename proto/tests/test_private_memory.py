@@ -1,7 +1,8 @@
-"""Whether a real core file of a process has the key that is in the process's memory."""
+"""Whether a real core file of a process has the key that is in the process's memory, and whether its pages are locked."""
 
 from __future__ import annotations
 
+import os
 import resource
 import secrets
 import signal
@@ -39,3 +40,43 @@ def test_no_core_file_holds_a_key_of_a_private_process(tmp_path: Path, kind: str
     )
     assert ended.returncode == -signal.SIGABRT
     assert any(key in core.read_bytes() for core in tmp_path.iterdir()) is (kind == "not private")
+
+
+_GROWS = """
+import logging, sys
+from culvert_proto.private_memory import keep_memory_private, warn_if_not_locked
+logging.basicConfig(stream=sys.stdout)
+keep_memory_private()
+warn_if_not_locked()
+grown = bytearray(64 << 20)
+print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmLck:")))
+"""
+_LIMIT = 8 << 20
+
+
+def _grows(*command: str) -> tuple[str, int]:
+    """Starts a process that needs more memory than it may lock. Returns what it logs, and the KiB that it has locked."""
+    ended = subprocess.run(
+        [*command, sys.executable, "-c", _GROWS],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_MEMLOCK, (_LIMIT, _LIMIT)),
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    *log, locked = ended.stdout.splitlines()
+    return "".join(log), int(locked)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives up a capability")
+def test_a_process_that_may_lock_a_part_of_its_memory_locks_none_and_logs_the_remedy() -> None:
+    log, locked = _grows("setpriv", "--bounding-set", "-ipc_lock", "--inh-caps", "-ipc_lock")
+    assert "LimitMEMLOCK=infinity" in log
+    assert locked == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has CAP_IPC_LOCK")
+def test_a_process_that_may_lock_all_of_its_memory_does_so() -> None:
+    log, locked = _grows()
+    assert log == ""
+    assert locked > 64 << 10

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, cast
 from culvert_db import GATEWAYS_CHANNEL, PUSHES_CHANNEL, Sessions, create_sessions, dns_role, upgrade_apart
 from culvert_db.embedded import EmbeddedPostgres
 from culvert_proto import agent_pb2_grpc
+from culvert_proto.private_memory import warn_if_not_locked
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from culvert_service import private_files, servers
@@ -486,6 +487,7 @@ class Controller:
 
 async def serve(settings: Settings) -> None:
     """Until SIGINT or SIGTERM."""
+    warn_if_not_locked()
     sys.setswitchinterval(_THREAD_TURN_SECONDS)
     servers.raise_file_limit()
     gc.set_threshold(*_GARBAGE)

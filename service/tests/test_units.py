@@ -1,4 +1,4 @@
-"""The systemd units of the controller and of dns-updater."""
+"""The systemd units."""
 
 from __future__ import annotations
 
@@ -31,9 +31,12 @@ def test_a_unit_is_sound_and_confined(name: str, tmp_path: Path) -> None:
     exposure = re.search(r"Overall exposure level for .*: ([0-9.]+)", said)
     assert exposure is not None, said
     assert float(exposure[1]) <= MAX_EXPOSURE
-    text = (UNITS / f"{name}.service").read_text()
-    assert "LimitCORE=0" in text
-    assert "MemorySwapMax=0" in text
+
+
+@pytest.mark.parametrize("unit", sorted(UNITS.glob("*.service")), ids=lambda unit: unit.stem)
+def test_a_unit_keeps_keys_out_of_core_files_and_swap_space(unit: Path) -> None:
+    lines = unit.read_text().splitlines()
+    assert {"LimitCORE=0", "LimitMEMLOCK=infinity", "MemorySwapMax=0"} <= set(lines)
 
 
 @pytest.mark.parametrize("unit", sorted(UNITS.glob("*.service")), ids=lambda unit: unit.stem)

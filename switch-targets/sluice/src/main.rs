@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
 use esp::{AllowedSuites, Kek, KekRing};
+use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{self, DumpableBehavior, Resource, Rlimit};
 use sluice::command::{Command, CommandLine, ProgramArgs, TraceArgs, unhex};
 use sluice::condition::Conditions;
@@ -163,14 +164,40 @@ fn log_to_stderr(json: bool) {
     if json { log.json().init() } else { log.init() }
 }
 
-/// Keeps keys out of core files, and from debuggers of the same user.
+/// Keeps keys out of core files and of swap space, and from debuggers of the same user.
 fn keep_memory_private() -> std::io::Result<()> {
     process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let none = Rlimit {
         current: Some(0),
         maximum: Some(0),
     };
-    Ok(process::setrlimit(Resource::Core, none)?)
+    process::setrlimit(Resource::Core, none)?;
+    if !lock_memory()? {
+        warn!(
+            "keys in memory can reach the swap space: the system does not let this process lock its memory. Set \
+             LimitMEMLOCK=infinity in its unit, or encrypt the swap space"
+        );
+    }
+    Ok(())
+}
+
+/// Locks all pages, also those that come later. Where a limit counts, it locks none and returns false: at the limit each
+/// later allocation would fail.
+fn lock_memory() -> std::io::Result<bool> {
+    let before = process::getrlimit(Resource::Memlock);
+    // Under a limit of 0, mlockall succeeds only with CAP_IPC_LOCK, and for such a process no limit counts.
+    let limit = before.maximum.map(|_| 0);
+    let trial = Rlimit {
+        current: limit,
+        maximum: before.maximum,
+    };
+    process::setrlimit(Resource::Memlock, trial)?;
+    let pages = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
+    let locked = mlockall(pages).is_ok();
+    if limit.is_some() {
+        process::setrlimit(Resource::Memlock, before)?;
+    }
+    Ok(locked)
 }
 
 #[tokio::main(worker_threads = 2)]

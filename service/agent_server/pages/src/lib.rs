@@ -11,11 +11,53 @@ const PAGE: usize = 4096;
 const REGION: usize = 4 << 20;
 
 /// Returns freed memory from the C allocator to the system. After a flood the allocator may keep most of it. Takes milliseconds.
+///
+/// The allocator cannot return locked pages. Memory that is locked as a whole is therefore unlocked in this time.
 pub fn give_back() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: malloc_trim takes no pointer, and may be called at any time.
+    // SAFETY: none of these takes a pointer, and each may be called at any time.
     unsafe {
+        let locked = memory_is_locked();
+        if locked {
+            libc::munlockall();
+        }
         libc::malloc_trim(0);
+        if locked {
+            libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT);
+        }
+    }
+}
+
+/// Whether new pages are locked (MCL_FUTURE).
+#[cfg(target_env = "gnu")]
+fn memory_is_locked() -> bool {
+    // SAFETY: the mapping is new and nobody else's.
+    unsafe {
+        let page = mapped(PAGE);
+        let locked = !page.is_null() && libc::madvise(page, PAGE, libc::MADV_DONTNEED) != 0;
+        if !page.is_null() {
+            libc::munmap(page, PAGE);
+        }
+        locked
+    }
+}
+
+/// A new mapping of so many bytes; null when the system has no more.
+fn mapped(bytes: usize) -> *mut libc::c_void {
+    // SAFETY: a new mapping touches nothing that is there.
+    let region = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    match region {
+        libc::MAP_FAILED => ptr::null_mut(),
+        region => region,
     }
 }
 
@@ -136,18 +178,8 @@ impl Slots {
             return slot;
         }
         if self.left == 0 {
-            // SAFETY: a new mapping touches nothing that is there.
-            let region = unsafe {
-                libc::mmap(
-                    ptr::null_mut(),
-                    REGION,
-                    libc::PROT_READ | libc::PROT_WRITE,
-                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                    -1,
-                    0,
-                )
-            };
-            if region == libc::MAP_FAILED {
+            let region = mapped(REGION);
+            if region.is_null() {
                 return ptr::null_mut();
             }
             // A huge page would be in memory whole. A kernel that knows none is as good.
@@ -167,7 +199,10 @@ impl Slots {
     unsafe fn give(&mut self, slot: *mut u8) {
         // SAFETY: whole pages that are nobody's; the list's address takes one of them again.
         unsafe {
-            libc::madvise(slot.cast(), self.size, libc::MADV_DONTNEED);
+            // The first also returns locked pages, but Linux before 5.18 does not have it.
+            if libc::madvise(slot.cast(), self.size, libc::MADV_DONTNEED_LOCKED) != 0 {
+                libc::madvise(slot.cast(), self.size, libc::MADV_DONTNEED);
+            }
             slot.cast::<*mut u8>().write(self.given);
         }
         self.given = slot;
