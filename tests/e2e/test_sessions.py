@@ -24,6 +24,7 @@ from culvert_lab import topology as net
 from culvert_lab.office import Office
 from culvert_lab.process import Running
 from culvert_lab.topology import Site
+from culvert_proto import local_pb2
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(180)]
 
@@ -140,6 +141,33 @@ async def test_a_session_goes_on_after_the_gateways_restart(office: Office, firs
         # A server that sends to a laptop that only listens, as mail servers do, reaches the laptop, too.
         await (kept.typed() if first == "laptop" else kept.pushed())
         await kept.typed()
+        [before] = (await laptop.status(office.lab)).tunnels
+        await watched_anew(office)
+        await kept.typed()
+        [tunnel] = (await laptop.status(office.lab)).tunnels
+        assert (tunnel.state, tunnel.since_ms) == (local_pb2.TUNNEL_STATE_UP, before.since_ms)
+
+
+async def watched_anew(office: Office) -> None:
+    """The laptop was away from the network: the stream that begins hears once more of keys that were lost before."""
+
+    def streams() -> int:
+        return office.joined.controller.program.text().count("device watches")
+
+    before = streams()
+    while streams() == before:
+        _ip("link set eth0 down")
+        # A link that is back at once has not been missed.
+        await asyncio.sleep(0.5)
+        homes.plug_in()
+        await asyncio.sleep(0.5)
+
+
+async def test_a_session_goes_on_after_a_restart_of_the_daemon(office: Office) -> None:
+    async with opened(office, "daemon"), session(office) as kept:
+        await office.daemon.stop()
+        office.daemon = await laptop.start_daemon(office.lab, f"culvertd-{secrets.token_hex(2)}")
+        await kept.typed()
 
 
 # ── sleep ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -224,12 +252,23 @@ async def test_a_session_fails_at_once_when_another_gateway_has_taken_over(offic
     other = await spare.start(office.lab, office.joined.admin)
     async with opened(office, "moves", gateways=[spare.NAME, parts.GATEWAY]):
         async with session(office) as kept:
+            datagrams = await office.lab.inside(Site.LAPTOP).run(connected)
             await other.stop()
-            with pytest.raises(ConnectionAbortedError):
-                await asyncio.to_thread(kept.near.recv, 100)
+            for near in (kept.near, datagrams):
+                with pytest.raises(ConnectionAbortedError):
+                    await asyncio.to_thread(near.recv, 100)
+            datagrams.close()
         # The program tries again.
         async with session(office) as kept:
             await kept.typed()
+
+
+def connected() -> socket.socket:
+    """A UDP socket."""
+    made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    made.settimeout(PATIENCE)
+    made.connect((net.WIKI_ADDRESS, PORT))
+    return made
 
 
 def _ip(arguments: str) -> None:
