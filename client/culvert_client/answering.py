@@ -4,20 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from ipaddress import ip_address
+from typing import Protocol
 
 from culvert_client.core.client import Client
 from culvert_client.core.client_events import GatewaysAsked
-from culvert_client.core.grant import Address
+from culvert_client.core.grant import Address, TunnelId
+from culvert_client.core.profile import Gateway
+from culvert_client.core.silence import heard, probes
 from culvert_client.latency import Latencies
-from culvert_client.ping import Ping, ping
+from culvert_client.ping import PATIENCE, Ping, ping
 
 log = logging.getLogger("culvertd")
 
-# Our tunables: one lost packet is no silence; seconds between two looks.
+# Our tunables: one lost packet is no silence; seconds between two looks, at gateways and at the counters after a probe.
 TRIES = 2
 EVERY = 2.0
+LOOK_FIRST, LOOK_LAST = 0.01, 0.2
+
+
+class Tunnels(Protocol):
+    """The organisation's tunnels in the datapath."""
+
+    def probe(self, targets: Mapping[TunnelId, Address]) -> Awaitable[None]:
+        """As the datapath's."""
+        ...
+
+    def measure(self) -> Awaitable[None]:
+        """Let the client know what has come through tunnels until now."""
+        ...
 
 
 class Answering:
@@ -27,41 +43,74 @@ class Answering:
         self,
         client: Client,
         latencies: Latencies,
+        tunnels: Tunnels,
         post: Callable[[GatewaysAsked], None],
         now: Callable[[], float],
         reach: Callable[[str], str],
     ) -> None:
-        self._client, self._latencies, self._post = client, latencies, post
+        self._client, self._latencies, self._tunnels, self._post = client, latencies, tunnels, post
         self._now, self._reach = now, reach
 
     async def keep(self) -> None:
         """Ask again until no gateway is in doubt."""
         while doubtful := self._client.doubtful_gateways(self._now()):
             await self.ask(doubtful, through=False)
-            await asyncio.sleep(EVERY)
+            if self._client.doubtful_gateways(self._now()):
+                await asyncio.sleep(EVERY)
 
     async def ask(self, gateways: Collection[str], *, through: bool) -> None:
-        """`through`: also ping the resources through the gateways' tunnels, which counts as use of the tunnels.
-
-        A gateway that has never answered a ping here, and that the controller reports as online, gets no verdict: a
-        firewall may drop pings.
-        """
-        known = {it.name: it for it in self._client.profile.gateways if it.name in gateways}
-        judged = frozenset(
-            name for name, it in known.items() if not it.online or name in self._latencies.answering
-        )
-        targets = {
-            name: {ip_address(self._reach(known[name].address)), *(self._inside(name) if through else ())}
-            for name in judged
-        }
+        """`through`: where a gateway answers no probes, also ping the resources through its tunnels, which counts as use of
+        the tunnels."""
+        proven = frozenset(name for name in gateways if probes(self._client.machines, name))
+        known = [it for it in self._client.profile.gateways if it.name in gateways]
         try:
-            answers = await asyncio.gather(*(_answers(addresses) for addresses in targets.values()))
+            await asyncio.gather(
+                self._ask_through_tunnels(proven, {it.name: it for it in known}),
+                self._ping([it for it in known if it.name not in proven], through=through),
+            )
         except OSError as error:
             log.info("gateways are not asked: %s", error)
+
+    async def _ask_through_tunnels(self, names: frozenset[str], known: Mapping[str, Gateway]) -> None:
+        if not names:
             return
-        answered = frozenset(name for name, answers in zip(targets, answers, strict=True) if answers)
+        # What has come before proves nothing.
+        await self._tunnels.measure()
+        asked_at = self._now()
+        for _ in range(TRIES):
+            silent = names - heard(self._client.machines, asked_at)
+            if not silent:
+                break
+            targets = {k: v for name in silent for k, v in probes(self._client.machines, name).items()}
+            await self._tunnels.probe(targets)
+            until, pause = self._now() + PATIENCE, LOOK_FIRST
+            while silent and self._now() < until:
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LOOK_LAST)
+                await self._tunnels.measure()
+                silent -= heard(self._client.machines, asked_at)
+        silent = names - heard(self._client.machines, asked_at)
+        pinged = await self._pinged({name: {self._address(known[name])} for name in silent & known.keys()})
+        self._post(GatewaysAsked(names - silent, silent, pinged))
+
+    async def _ping(self, gateways: Collection[Gateway], *, through: bool) -> None:
+        """A gateway that has never answered a ping here, and that the controller reports as online, gets no verdict: a
+        firewall may drop pings.
+        """
+        judged = [it for it in gateways if not it.online or it.name in self._latencies.answering]
+        names = frozenset(it.name for it in judged)
+        targets = {it.name: {self._address(it), *(self._inside(it.name) if through else ())} for it in judged}
+        answered = await self._pinged(targets)
         if judged:
-            self._post(GatewaysAsked(answered, judged - answered))
+            self._post(GatewaysAsked(answered, names - answered))
+
+    def _address(self, gateway: Gateway) -> Address:
+        return ip_address(self._reach(gateway.address))
+
+    async def _pinged(self, targets: Mapping[str, Collection[Address]]) -> frozenset[str]:
+        """The gateways with an address that answers. Raises OSError."""
+        answers = await asyncio.gather(*(_answers(addresses) for addresses in targets.values()))
+        return frozenset(name for name, answers in zip(targets, answers, strict=True) if answers)
 
     def _inside(self, gateway: str) -> Iterable[Address]:
         for machine in self._client.machines.values():

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Generic, TypeVar
@@ -18,7 +19,17 @@ from culvert_proto import CulvertError, Reason
 
 from culvert_client.config import Config, DatapathChoice
 from culvert_client.core.client_events import Desired, Measured, PacketTrapped, SaWorn
-from culvert_client.core.grant import Limits, Sa, Sas, Source, Tunnel, TunnelId, Usage
+from culvert_client.core.grant import (
+    Address,
+    Limits,
+    Probe,
+    Sa,
+    Sas,
+    Source,
+    Tunnel,
+    TunnelId,
+    Usage,
+)
 from culvert_client.port_holder import holder_of
 
 # Inner packets of GCM-16 over UDP on a 1500-byte link (RFC 4301 section 8), while no tunnel says otherwise.
@@ -193,6 +204,14 @@ class _Backend(Generic[Inner]):
     def _counters(self) -> culvert_ipsec.Counters:
         return self._inner.counters()
 
+    async def probe(self, targets: Mapping[TunnelId, Address]) -> None:
+        await _on(self._thread, lambda: self._probe(targets))
+
+    def _probe(self, targets: Mapping[TunnelId, Address]) -> None:
+        for tunnel in self._state.tunnels if self._state is not None else ():
+            if (target := targets.get(TunnelId(tunnel.tunnel_id))) is not None:
+                culvert_ipsec.nudge(tunnel, str(target))
+
     async def moved(self) -> None:
         await _on(self._thread, self._nudge)
         # The network here may have addresses that a closed tunnel keeps.
@@ -266,6 +285,14 @@ def _closed(source: Source) -> culvert_ipsec.ClosedTunnel:
     return culvert_ipsec.ClosedTunnel(tuple(map(str, source.addresses)), tuple(map(str, source.prefixes)))
 
 
+# Errors about what this computer sent (RFC 792, RFC 4443), from the gateway itself.
+_ICMP = {4: socket.IPPROTO_ICMP, 6: socket.IPPROTO_ICMPV6}
+
+
+def _answers(probe: Probe) -> culvert_ipsec.Selector:
+    return culvert_ipsec.Selector(str(probe.source), _ICMP[probe.source.version])
+
+
 def _tunnel(sas: Sas) -> culvert_ipsec.TunnelState:
     tunnel, outbound = sas.tunnel, sas.outbound
     return culvert_ipsec.TunnelState(
@@ -274,6 +301,7 @@ def _tunnel(sas: Sas) -> culvert_ipsec.TunnelState:
         selectors=tuple(
             culvert_ipsec.Selector(str(it.prefix), it.protocol, it.ports) for it in tunnel.selectors
         ),
+        inbound_only=(_answers(tunnel.probe),) if tunnel.probe is not None else (),
         inner_address6=str(tunnel.inner_address6) if tunnel.inner_address6 else None,
         remote_prefixes=tuple(map(str, tunnel.remote_prefixes)),
         outer_address=str(tunnel.outer_address),

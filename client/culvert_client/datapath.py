@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from culvert_proto import CulvertError
 
 from culvert_client.core.client_events import Desired, Measured, PacketTrapped, SaWorn
+from culvert_client.core.grant import Address, TunnelId
 
 
 class Datapath(Protocol):
@@ -37,6 +38,10 @@ class Datapath(Protocol):
         ...
 
     async def measure(self) -> Measured: ...
+
+    async def probe(self, targets: Mapping[TunnelId, Address]) -> None:
+        """Send a packet through each tunnel that ends at its gateway, towards that address."""
+        ...
 
     async def moved(self) -> None:
         """This computer is somewhere else: let the gateways hear from it."""

@@ -13,7 +13,7 @@ import errno
 import gc
 import logging
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 
 import grpc.aio
@@ -42,9 +42,10 @@ from culvert_client.core.client_events import (
     TunnelLost,
     Woke,
 )
+from culvert_client.core.grant import Address, TunnelId
 from culvert_client.core.local_networks import Shared, share
 from culvert_client.core.profile import Profile
-from culvert_client.core.union import Union, owner_of, parted
+from culvert_client.core.union import Union, owner_of, parted, shared_id
 from culvert_client.datapath import Datapath
 from culvert_client.enrolments import Enrolments
 from culvert_client.local.front import LIMITS, Front
@@ -148,7 +149,7 @@ class Daemon:
             self._tasks.start(self._look_around_forever())
             self._tasks.start(self._measure_forever())
             for organisation in self._all():
-                organisation.measure()
+                organisation.measure_round_trips()
             self._tasks.start(follow(self._moved, self._reconnect, changed_here=self._changed_here))
             await self._look_at_networks()
             # What was imported stays for ever: looking through all of it again would fall into the first click.
@@ -249,7 +250,7 @@ class Daemon:
         """One that this computer is enrolled with from now on."""
         self.organisations[number] = added = Organisation(number, state, self)
         added.start()
-        added.measure()
+        added.measure_round_trips()
         return added
 
     def forget(self, organisation: Organisation) -> None:
@@ -390,16 +391,30 @@ class Daemon:
             if not any(machine.is_up for it in self._all() for machine in it.client.machines.values()):
                 rest = MEASURE_EVERY
                 continue
-            try:
-                measured = await self._datapath.measure()
-            except CulvertError as error:
-                log.error("%s", error)
+            measured = await self.measure()
+            if measured is None:
                 continue
-            for number, part in parted(measured).items():
-                self._post_to(number, part)
             deadlines = [at for it in self._all() if (at := it.client.deadline()) is not None]
             due_in = min(deadlines, default=math.inf) - asyncio.get_running_loop().time()
             rest, known = until_measured(rest, measured != known, due_in), measured
+
+    async def measure(self) -> Measured | None:
+        """Lets the organisations know what their tunnels have carried. None when the datapath does not say."""
+        try:
+            measured = await self._datapath.measure()
+        except CulvertError as error:
+            log.error("%s", error)
+            return None
+        for number, part in parted(measured).items():
+            self._post_to(number, part)
+        return measured
+
+    async def probe(self, organisation: Organisation, targets: Mapping[TunnelId, Address]) -> None:
+        """As the datapath's."""
+        try:
+            await self._datapath.probe({shared_id(organisation.number, it): to for it, to in targets.items()})
+        except CulvertError as error:
+            log.error("%s", error)
 
     async def _look_around_forever(self) -> None:
         while True:

@@ -49,6 +49,7 @@ from culvert_client.core.client_events import (
     KeepPause,
     KeepTunnels,
     Left,
+    Measured,
     Moved,
     PauseEnded,
     ProfileReceived,
@@ -92,6 +93,8 @@ class Host(Protocol):
     def claims_changed(self, organisation: Organisation) -> None: ...
     def changed(self) -> None: ...
     def see_awake(self) -> None: ...
+    async def measure(self) -> Measured | None: ...
+    async def probe(self, organisation: Organisation, targets: Mapping[TunnelId, Address]) -> None: ...
     async def until(self, condition: Callable[[], bool], patience: float) -> None: ...
 
 
@@ -135,7 +138,7 @@ class Organisation:
         self.requests = Requests(
             self.client, self.post, lambda so: host.until(so, STOP_PATIENCE), self.connection.check
         )
-        self._answering = Answering(self.client, self.latencies, self.post, self._now, host.ways.reach)
+        self._answering = Answering(self.client, self.latencies, self, self.post, self._now, host.ways.reach)
         self._asks: asyncio.Task[None] | None = None
         self._activity = Activity(host.log, number)
         self._unkept: Mapping[str, TunnelId] | None = None
@@ -157,7 +160,7 @@ class Organisation:
         self._end_pause_at(self.client.paused_until)
         self.post(Ticked())
 
-    def measure(self) -> None:
+    def measure_round_trips(self) -> None:
         self._tasks.start(self.latencies.keep(lambda: self.client.profile.gateways))
 
     async def close(self) -> None:
@@ -243,6 +246,12 @@ class Organisation:
         machine = self.client.machines.get(fqdn)
         if machine is not None and machine.carried is not None:
             await self._answering.ask({machine.carried.tunnel.gateway}, through=True)
+
+    async def probe(self, targets: Mapping[TunnelId, Address]) -> None:
+        await self._host.probe(self, targets)
+
+    async def measure(self) -> None:
+        await self._host.measure()
 
     def _keep_tunnels(self, event: Event) -> None:
         """Once the datapath has done what it was told: somebody waits for that, and for the file nobody."""

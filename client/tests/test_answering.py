@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -21,10 +22,11 @@ from culvert_client.core.client_events import (
     OpenAsked,
     ProfileReceived,
     Settle,
+    Ticked,
     TunnelLost,
 )
-from culvert_client.core.grant import TunnelId, Usage
-from culvert_client.core.silence import ANSWER_DUE
+from culvert_client.core.grant import Probe, TunnelId, Usage
+from culvert_client.core.tunnel_states import ANSWER_DUE
 from culvert_proto import CulvertError, Reason, agent_pb2, local_pb2
 
 from .controller import CODE
@@ -110,6 +112,60 @@ def test_a_new_tunnel_begins_without_the_old_verdict_on_its_gateway() -> None:
     world.ask(2, WIKI_ADDRESS)
     world.open()
     assert shown(world) == UP
+
+
+def probed() -> World:
+    """A new tunnel of a gateway that answers probes."""
+    world = World()
+    world.ask(1, WIKI_ADDRESS)
+    [call] = world.take(Call)
+    probe = Probe(WIKI_ADDRESS, ip_address("10.20.0.1"))
+    granted = replace(tunnel(idle=300.0), probe=probe)
+    world.post(CallEnded(WIKI, on.TunnelOpened(call.command.call, granted, pair())))
+    world.settle_datapath()
+    return world
+
+
+OPENING = (local_pb2.STATE_CONNECTING, local_pb2.TUNNEL_STATE_OPENING, 0)
+BLOCKED = (local_pb2.STATE_GATEWAY_SILENT, local_pb2.TUNNEL_STATE_SILENT, Reason.TUNNEL_BLOCKED)
+
+
+def test_a_tunnel_is_not_up_before_a_packet_has_come_through_it() -> None:
+    world = probed()
+    assert world.verdicts() == {1: None}, "nobody waits for that"
+    assert shown(world) == OPENING
+    assert world.client.doubtful_gateways(world.now) == BERLIN
+    counted(world, 0, 1)
+    assert shown(world) == OPENING
+    counted(world, 1, 1)
+    assert shown(world) == UP
+    world.now += 1000
+    assert world.client.doubtful_gateways(world.now) == NONE, "it is idle"
+
+
+def test_a_gateway_that_answers_pings_alone_is_told_from_one_that_is_gone() -> None:
+    world = probed()
+    world.post(GatewaysAsked(NONE, BERLIN, pinged=BERLIN))
+    assert shown(world) == BLOCKED
+    assert world.status().last_error.fields["port"] == "4500"
+    world.post(GatewaysAsked(NONE, BERLIN))
+    assert shown(world) == SILENT
+    world.now += 1
+    counted(world, 1, 1)
+    assert shown(world) == UP
+
+
+def test_probes_that_nothing_answers_are_no_use_of_the_tunnel() -> None:
+    world = probed()
+    counted(world, 1, 1)
+    world.post(GatewaysAsked(NONE, BERLIN))
+    for packets_out in range(2, 200):
+        world.now += 2
+        counted(world, 1, packets_out)
+        world.post(Ticked())
+    [call] = world.take(Call)
+    assert isinstance(call.command, on.CloseTunnel)
+    assert call.command.reason is Reason.CLOSED_IDLE
 
 
 def test_of_two_tunnels_the_one_that_carries_makes_the_state() -> None:

@@ -117,6 +117,7 @@ class Reason(enum.IntEnum):
     CONTROLLER_CERTIFICATE_EXPIRED = error_pb2.REASON_CONTROLLER_CERTIFICATE_EXPIRED
     HANDSHAKE_REFUSED = error_pb2.REASON_HANDSHAKE_REFUSED
     GATEWAY_SILENT = error_pb2.REASON_GATEWAY_SILENT
+    TUNNEL_BLOCKED = error_pb2.REASON_TUNNEL_BLOCKED
     STATE_UNREADABLE = error_pb2.REASON_STATE_UNREADABLE
     LOCAL_NETWORK_OPEN = error_pb2.REASON_LOCAL_NETWORK_OPEN
     LOCAL_NETWORK_BLOCKED = error_pb2.REASON_LOCAL_NETWORK_BLOCKED
@@ -520,6 +521,14 @@ CATALOGUE: dict[Reason, Entry] = {
     Reason.GATEWAY_SILENT: Entry(
         "The gateway {gateway} does not answer: nothing comes back through the tunnel for {name}.",
         "Culvert keeps trying; the tunnel works again when it answers. Check the network, or choose another gateway.",
+        _G.UNAVAILABLE,
+        _H.SERVICE_UNAVAILABLE,
+    ),
+    Reason.TUNNEL_BLOCKED: Entry(
+        "The gateway {gateway} does not answer through the tunnel for {name}. It answers pings, so this network seems to "
+        "block UDP port {port} to {address}.",
+        "Try another network, for example a mobile phone's. Culvert keeps trying; the tunnel works as soon as its packets "
+        "come through.",
         _G.UNAVAILABLE,
         _H.SERVICE_UNAVAILABLE,
     ),

@@ -174,10 +174,12 @@ def tunnel_from(
             inner_address6=ip_address(message.inner_address6) if message.inner_address6 else None,
             selectors=tuple(_selector(it, message.remote_prefixes) for it in message.selectors),
             precedence=message.precedence,
+            probe=_probe(message.probe) if message.HasField("probe") else None,
         ),
     )
     check_prefixes(made.remote_prefixes)
-    for address in (*made.inner_addresses, made.outer_address):
+    sources = [made.probe.source] if made.probe is not None else []
+    for address in (*made.inner_addresses, *sources, made.outer_address):
         check_host(address)
     check_collisions([*made.remote_prefixes, *map(ip_network, made.inner_addresses)], here)
     consent.check(made)
@@ -222,6 +224,13 @@ def _selector(message: agent_pb2.Selector, prefixes: Collection[str]) -> grant.S
         raise ValueError
     ports = (message.first_port, _in(range(1 << 16), message.last_port))
     return grant.Selector(ip_network(message.prefix), _in(range(1 << 8), message.protocol) or None, ports)
+
+
+def _probe(message: agent_pb2.Probe) -> grant.Probe:
+    target, source = ip_address(message.target), ip_address(message.source)
+    if target.version != source.version:
+        raise ValueError
+    return grant.Probe(target, source)
 
 
 def _sa(message: agent_pb2.Sa) -> grant.Sa:

@@ -134,7 +134,9 @@ class Activity:
                 case _:
                     pass
         up = {
-            name: it.carried.tunnel.gateway for name, it in client.machines.items() if it.carried and it.is_up
+            name: it.carried.tunnel.gateway
+            for name, it in client.machines.items()
+            if it.carried and it.is_up and not client.is_unproven(name) and not client.is_silent(name)
         }
         for name, gateway in up.items():
             before = self._up.get(name)

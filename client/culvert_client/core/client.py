@@ -121,7 +121,7 @@ class Client:
         self._sources = SourceAddresses()
         self._stopping = False
         self._silences = Silences()
-        self._silent: frozenset[str] = frozenset()
+        self._silent: Mapping[str, Reason] = {}
 
     @property
     def last_fault(self) -> Fault | None:
@@ -160,12 +160,17 @@ class Client:
         machine = self.machines.get(self.profile.tunnel_of(fqdn))
         return machine is not None and self._silences.covers(machine)
 
+    def is_unproven(self, fqdn: str) -> bool:
+        """Whether the name's tunnel is up, and whether its gateway answers is not known yet."""
+        machine = self.machines.get(self.profile.tunnel_of(fqdn))
+        if machine is None or machine.carried is None or not machine.is_up:
+            return False
+        return machine.carried.is_unproven and not self._silences.covers(machine)
+
     def silence(self, fqdn: str) -> CulvertError | None:
         """What is wrong with the name's tunnel when its gateway does not answer."""
-        carried = self.machines[fqdn].carried if self.is_silent(fqdn) else None
-        if carried is None:
-            return None
-        return CulvertError(Reason.GATEWAY_SILENT, gateway=carried.tunnel.gateway, name=fqdn)
+        machine = self.machines.get(self.profile.tunnel_of(fqdn))
+        return self._silences.error(fqdn, machine) if machine is not None else None
 
     def doubtful_gateways(self, now: float) -> frozenset[str]:
         """To be asked whether they answer."""
@@ -283,8 +288,8 @@ class Client:
                 ]
                 self._silences.counted(self.machines)
                 return commands
-            case GatewaysAsked(answered, silent):
-                self._silences.asked(answered, silent, now)
+            case GatewaysAsked(answered, silent, pinged):
+                self._silences.asked(answered, silent, pinged, now)
                 return []
             case Moved():
                 self._silences.forget()
@@ -315,11 +320,12 @@ class Client:
 
     def _tell_silences(self, now: float) -> None:
         self._silences.forget_unused(self.machines)
-        silent = frozenset(fqdn for fqdn in self.machines if self.is_silent(fqdn))
-        for fqdn in silent - self._silent:
-            if (error := self.silence(fqdn)) is not None:
+        found = {fqdn: self.silence(fqdn) for fqdn in self.machines}
+        silent = {fqdn: error.reason for fqdn, error in found.items() if error is not None}
+        for fqdn, error in found.items():
+            if error is not None and self._silent.get(fqdn) is not error.reason:
                 self._faults.note(fqdn, error, now)
-        for fqdn in self._silent - silent:
+        for fqdn in self._silent.keys() - silent.keys():
             self._faults.answers_again(fqdn)
         self._silent = silent
 

@@ -163,10 +163,12 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class GatewaysAsked:
-    """Which gateways have answered outside of the tunnels or inside, and which have not."""
+    """Which gateways have answered, and which have not. `pinged`: those of the silent ones that answer outside of their
+    tunnels, where an answer through a tunnel was to be had."""
 
     answered: frozenset[str]
     silent: frozenset[str]
+    pinged: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

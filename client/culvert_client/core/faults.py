@@ -34,7 +34,8 @@ AWAY = frozenset(
 
 
 # What goes on until something cures it. All else is the answer to one demand, which is over.
-_LASTING = _CODE | AWAY | {Reason.CONSENT_NEEDED, Reason.GATEWAY_SILENT}
+_SILENT = frozenset({Reason.GATEWAY_SILENT, Reason.TUNNEL_BLOCKED})
+_LASTING = _CODE | AWAY | _SILENT | {Reason.CONSENT_NEEDED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class Faults:
 
     def answers_again(self, about: str) -> None:
         fault = self._faults.get(about)
-        if fault is not None and fault.error.reason is Reason.GATEWAY_SILENT:
+        if fault is not None and fault.error.reason in _SILENT:
             self.cure(about)
 
     def code_proven(self) -> None:

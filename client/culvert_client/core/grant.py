@@ -56,6 +56,14 @@ class Selector:
 
 
 @dataclass(frozen=True, slots=True)
+class Probe:
+    """The gateway answers a packet to `target` whose hop limit is 1, from `source` and through one of its tunnels."""
+
+    target: Address
+    source: Address
+
+
+@dataclass(frozen=True, slots=True)
 class Tunnel:
     """What stays the same over a tunnel's generations. `idle` in seconds, 0 for never; `mtu` in bytes of inner packet.
 
@@ -76,6 +84,7 @@ class Tunnel:
     inner_address6: Address | None = None
     selectors: tuple[Selector, ...] = ()
     precedence: int = 0
+    probe: Probe | None = None
 
     @property
     def inner_addresses(self) -> tuple[Address, ...]:

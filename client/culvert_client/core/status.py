@@ -87,7 +87,8 @@ def _state(client: Client, *, enrolled: bool, unix_now: float) -> local_pb2.Stat
     if client.profile.code_valid_until <= unix_now:
         return local_pb2.STATE_NEEDS_CODE
     machines = client.machines.values()
-    if any(isinstance(machine.state, Opening | Installing | Moving) for machine in machines):
+    unproven = any(map(client.is_unproven, client.machines))
+    if unproven or any(isinstance(machine.state, Opening | Installing | Moving) for machine in machines):
         return local_pb2.STATE_CONNECTING
     up = {fqdn for fqdn, machine in client.machines.items() if machine.is_up}
     if any(not client.is_silent(fqdn) for fqdn in up):
@@ -96,7 +97,10 @@ def _state(client: Client, *, enrolled: bool, unix_now: float) -> local_pb2.Stat
 
 
 def _tunnel(client: Client, fqdn: str, machine: Machine, epoch: float) -> local_pb2.Tunnel:
-    shown = local_pb2.Tunnel(fqdn=fqdn, state=_tunnel_state(machine, silent=client.is_silent(fqdn)))
+    state = _tunnel_state(machine, silent=client.is_silent(fqdn))
+    if client.is_unproven(fqdn):
+        state = local_pb2.TUNNEL_STATE_OPENING
+    shown = local_pb2.Tunnel(fqdn=fqdn, state=state)
     if isinstance(machine.state, Closing):
         shown.tunnel_id = machine.state.tunnel_id
     if machine.carried is not None:

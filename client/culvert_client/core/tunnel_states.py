@@ -10,6 +10,9 @@ from culvert_proto import Reason
 from culvert_client.core.grant import Sa, SaPair, Tunnel, TunnelId, Usage
 from culvert_client.core.tunnel_events import ClosedByController
 
+# Our tunable, in seconds: longer than a round trip, shorter than a person waits.
+ANSWER_DUE = 2.0
+
 
 @dataclass(frozen=True, slots=True)
 class Carried:
@@ -36,13 +39,26 @@ class Carried:
             unanswered_since = None
         elif new.packets_out > 0 and unanswered_since is None:
             unanswered_since = now
+        # What a gateway owes an answer to may be our own probes.
+        is_use = new.packets_in > 0 or self.tunnel.probe is None or not self.is_owed_an_answer(now)
         return replace(
             self,
             usage=usage,
-            active_at=self.active_at if usage == self.usage else now,
+            active_at=now if usage != self.usage and is_use else self.active_at,
             heard_at=now if new.packets_in > 0 else self.heard_at,
             unanswered_since=unanswered_since,
         )
+
+    @property
+    def is_unproven(self) -> bool:
+        """Whether its gateway answers probes, and no packet has come through the tunnel yet."""
+        return self.tunnel.probe is not None and self.heard_at is None
+
+    def has_heard_since(self, at: float) -> bool:
+        return self.heard_at is not None and self.heard_at > at
+
+    def is_owed_an_answer(self, now: float) -> bool:
+        return self.unanswered_since is not None and now - self.unanswered_since >= ANSWER_DUE
 
     def idle_at(self) -> float | None:
         return _after(self.active_at, self.tunnel.idle)

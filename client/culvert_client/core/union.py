@@ -47,6 +47,11 @@ class Union:
             yield replace(source, addresses=free)
 
 
+def shared_id(number: int, own: TunnelId) -> TunnelId:
+    """As the datapath knows a tunnel of that organisation."""
+    return TunnelId(f"{number}/{own}")
+
+
 def owner_of(shared: TunnelId) -> tuple[int, TunnelId]:
     """Whose tunnel the datapath means, and its own id."""
     number, _, own = shared.partition("/")
@@ -60,7 +65,7 @@ def parted(measured: Measured) -> dict[int, Measured]:
 
 
 def _renamed(number: int, sas: Sas) -> Sas:
-    return replace(sas, tunnel=replace(sas.tunnel, tunnel_id=TunnelId(f"{number}/{sas.tunnel.tunnel_id}")))
+    return replace(sas, tunnel=replace(sas.tunnel, tunnel_id=shared_id(number, sas.tunnel.tunnel_id)))
 
 
 def _by_owner(values: Mapping[TunnelId, Value]) -> dict[int, dict[TunnelId, Value]]:

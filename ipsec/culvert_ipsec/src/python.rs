@@ -56,6 +56,7 @@ struct PyTunnel {
     outbound: Option<PyOutboundSa>,
     inner_address6: Option<IpAddr>,
     selectors: Vec<PySelector>,
+    inbound_only: Vec<PySelector>,
 }
 
 #[derive(FromPyObject)]
@@ -225,17 +226,21 @@ fn desired(tunnel: PyTunnel, allowed: AllowedSuites) -> PyResult<Desired> {
         .remote_prefixes
         .iter()
         .map(|text| prefix(text).map(Selector::all));
-    let narrow = tunnel.selectors.iter().map(|it| {
+    let selector = |it: &PySelector| -> PyResult<Selector> {
         Ok(Selector {
             prefix: prefix(&it.prefix)?,
             protocol: it.protocol,
             ports: it.ports,
         })
-    });
+    };
     let remote: Vec<_> = if tunnel.selectors.is_empty() {
         everything.collect::<PyResult<_>>()?
     } else {
-        narrow.collect::<PyResult<_>>()?
+        tunnel
+            .selectors
+            .iter()
+            .map(selector)
+            .collect::<PyResult<_>>()?
     };
     Ok(Desired {
         id: tunnel.tunnel_id,
@@ -243,6 +248,11 @@ fn desired(tunnel: PyTunnel, allowed: AllowedSuites) -> PyResult<Desired> {
             .chain(tunnel.inner_address6)
             .collect(),
         remote,
+        inbound_only: tunnel
+            .inbound_only
+            .iter()
+            .map(selector)
+            .collect::<PyResult<_>>()?,
         outer: SocketAddr::new(tunnel.outer_address, tunnel.outer_port),
         inbound: tunnel
             .inbound

@@ -32,6 +32,8 @@ pub struct Desired {
     /// The device's own, of each family that the tunnel carries.
     pub inner: Vec<IpAddr>,
     pub remote: Vec<Selector>,
+    /// What may come out of the tunnel as well.
+    pub inbound_only: Vec<Selector>,
     pub outer: SocketAddr,
     pub inbound: Vec<Keyed<InboundSa>>,
     pub outbound: Option<Keyed<OutboundSa>>,
@@ -59,6 +61,7 @@ struct Tunnel {
     id: String,
     inner: Vec<Address>,
     remote: Vec<Selector>,
+    inbound_only: Vec<Selector>,
     outer: SocketAddr,
     outbound: Option<Live<OutboundSa>>,
     traffic: Traffic,
@@ -134,6 +137,7 @@ impl Tunnels {
                 id: new.id,
                 inner: new.inner.into_iter().map(Address::from).collect(),
                 remote: new.remote,
+                inbound_only: new.inbound_only,
                 outer: new.outer,
                 outbound: new
                     .outbound
@@ -247,8 +251,9 @@ impl Tunnels {
         }
         let inner = datagram.get_mut(opened.range.clone())?;
         let permitted = Flow::of(inner).is_some_and(|flow| {
+            let mut selectors = tunnel.remote.iter().chain(&tunnel.inbound_only);
             tunnel.inner.contains(&flow.destination)
-                && tunnel.remote.iter().any(|selector| selector.permits(&flow))
+                && selectors.any(|selector| selector.permits(&flow))
         });
         if !permitted {
             return self.refuse_in(index, Cause::Selector);

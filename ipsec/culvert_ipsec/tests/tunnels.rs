@@ -55,6 +55,7 @@ fn tunnel(id: &str, prefix: &str, outer_port: u16) -> Desired {
         id: id.into(),
         inner: vec![CLIENT.into()],
         remote: vec![Selector::all(Prefix::parse(prefix).unwrap())],
+        inbound_only: Vec::new(),
         outer: SocketAddr::from(([198, 51, 100, 2], outer_port)),
         inbound: vec![],
         outbound: None,

@@ -12,6 +12,7 @@ from culvert_service.decision.nearness import Distance
 from culvert_service.gateways.fleet import Standing
 from culvert_service.gateways.limits import Limits, hard
 from culvert_service.gateways.selector import Selector
+from culvert_service.gateways.site import Probe
 from culvert_service.gateways.suite import Suite
 from culvert_service.gateways.tunnel_entries import ESP_IN_UDP_PORT, REPLAY_WINDOW, precedence
 from culvert_service.resources.target import hosts
@@ -49,6 +50,7 @@ def tunnel(granted: GrantedTunnel) -> agent_pb2.Tunnel:
         inner_mtu=granted.site_mtu,
         precedence=precedence(granted.id),
         path_mtu=granted.path_mtu or 0,
+        probe=_probe(granted.probe),
     )
 
 
@@ -129,6 +131,10 @@ def _gateway(standing: Standing, inner: Inner | None) -> agent_pb2.Gateway:
         inner_address=inner.address if inner else "",
         inner_address6=(inner.address6 if inner else None) or "",
     )
+
+
+def _probe(probe: Probe | None) -> agent_pb2.Probe | None:
+    return agent_pb2.Probe(target=probe.target, source=probe.source) if probe is not None else None
 
 
 def _selector(selector: Selector) -> agent_pb2.Selector:

@@ -11,12 +11,13 @@ next hop that does not exist, and so is dropped; only the rest goes to the WAN.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from culvert_service.gateways import mapped
 from culvert_service.gateways.entry import Entry, entry
 
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 # Roles of p4/gateway, and the interfaces that bear them.
@@ -55,6 +56,14 @@ class Lan:
 
 
 @dataclass(frozen=True, slots=True)
+class Probe:
+    """A packet to `target` whose hop limit ends at the gateway is answered from `source`, the gateway's address inside."""
+
+    target: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     """`address` is the gateway's outer address, `pool` the prefix of its devices' inner addresses; the others for IPv6."""
 
@@ -82,6 +91,25 @@ class Site:
         return any(within(wanted, lan) for lan in inside) and any(
             ipaddress.ip_address(address) in wanted for address in self.lan.neighbours
         )
+
+    def probe(self, prefixes: Iterable[str]) -> Probe | None:
+        """For a tunnel that carries these prefixes. The gateway answers only for what it can forward."""
+        for prefix in filter(self.serves, prefixes):
+            wanted = ipaddress.ip_network(prefix)
+            source = self.lan.address if wanted.version == 4 else self.lan.address6
+            first = wanted[0] if wanted.num_addresses == 1 else wanted[1]
+            hosts = [*map(ipaddress.ip_address, self.lan.neighbours), first]
+            target = next((it for it in hosts if it in wanted and self._forwards(it)), None)
+            if source is not None and target is not None:
+                return Probe(str(target), source)
+        return None
+
+    def _forwards(self, address: Address) -> bool:
+        """Whether `static_entries` has a next hop on the LAN for it."""
+        if str(address) in self.lan.neighbours:
+            return True
+        around = max((it for it in self.inside() if address in it), key=lambda it: it.prefixlen, default=None)
+        return around is not None and str(around) in self.lan.routes
 
     def inside(self) -> list[Network]:
         """What belongs on this side of the gateway, its devices included."""

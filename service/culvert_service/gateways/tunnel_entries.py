@@ -3,7 +3,8 @@
 sad_in  (gateway's address, SPI)              → open(slot, key, limits)    ┐
 spd_in  (SA, inner address → target), each    → permit                     ├ one pair of SAs
 sad_out (SA)                                  → seal(slot, key, SPI, peer) ┘
-spd_out (LAN, target → inner address), each   → protect(SA)                  the tunnel's outbound policy
+spd_out (LAN, target → inner address), each   → protect(SA)                  the tunnel's outbound policy,
+        (LAN, gateway → inner address, ICMP)                                 with the gateway's answers to probes
 
 The gateway follows the peer by itself: what an authenticated packet came from is kept in the tunnel's endpoint, under the
 pair's tag, and counts more than the peer in sad_out.
@@ -21,7 +22,7 @@ from culvert_service.gateways.entry import Entry, EntryKey, MatchValue, Update, 
 from culvert_service.gateways.limits import Limits, hard
 from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Tag
 from culvert_service.gateways.selector import Selector
-from culvert_service.gateways.site import LAN
+from culvert_service.gateways.site import LAN, Probe
 from culvert_service.gateways.suite import Suite, inner_mtu
 
 # A packet late by this many still counts (RFC 4303 section 3.4.3).
@@ -31,6 +32,11 @@ ESP_IN_UDP_PORT = 4500
 
 # A priority is a positive 32-bit number with a sign: 256 bits of two addresses' masks above it leave so many.
 _PRECEDENCE_BITS = 22
+# All tunnels of a device at a gateway have the same match for answers to probes, so these need more bits to differ in.
+_TIE_BITS = 8
+_BOTH_HOSTS = 256
+
+_ICMP, _ICMPV6 = 1, 58
 
 # What makes it this SA and no other; the rest may be modified while it lives.
 _IDENTITY = ("sa_id", "slot", "spi", "suite", "esn", "endpoint", "tag")
@@ -66,6 +72,10 @@ class Course(Protocol):
         """What packets from the LAN match that go into it."""
         ...
 
+    def answers(self) -> Iterator[dict[str, MatchValue]]:
+        """What the gateway's own ICMP errors about packets out of the tunnel match."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Path:
@@ -85,6 +95,7 @@ class Path:
     inner_address6: str | None = None
     # Of the packets between the gateway and the device, as the device has measured; None when it has told nothing.
     path_mtu: int | None = None
+    probe: Probe | None = None
 
     @property
     def site_mtu(self) -> int:
@@ -123,6 +134,13 @@ class Path:
 
     def outward(self) -> Iterator[dict[str, MatchValue]]:
         return (selector.back_to(inner) for selector, inner in self.ends())
+
+    def answers(self) -> Iterator[dict[str, MatchValue]]:
+        if self.probe is not None:
+            family = mapped.family(self.probe.source)
+            inner = self.inner_address if family == 4 else self.inner_address6
+            if inner is not None:
+                yield Selector(self.probe.source, _ICMP if family == 4 else _ICMPV6).back_to(inner)
 
     def seen_from(self, address: str, port: int) -> Path:
         """The same tunnel, its device elsewhere."""
@@ -202,10 +220,11 @@ def policy_entries(path: Course, sa_id: SaId) -> tuple[Entry, ...]:
     among_equals = precedence(path.tunnel_id)
     params = {"sa_id": sa_id, "inner_mtu": path.inner_mtu}
     matches = [(_narrowness(match), {"role": LAN, **match}) for match in path.outward()]
-    return tuple(
-        entry("spd_out", match, "protect", params, priority=(narrow << _PRECEDENCE_BITS) + among_equals)
-        for narrow, match in matches
-    )
+    ranked = [((narrow << _PRECEDENCE_BITS) + among_equals, match) for narrow, match in matches]
+    tie = (path.tunnel_id.int >> 64) % (1 << _TIE_BITS)
+    of_answers = (_BOTH_HOSTS << _PRECEDENCE_BITS) + (among_equals << _TIE_BITS) + tie
+    ranked += [(of_answers, {"role": LAN, **match}) for match in path.answers()]
+    return tuple(entry("spd_out", match, "protect", params, priority=priority) for priority, match in ranked)
 
 
 def install_pair(path: Course, pair: Pair, keys: WrappedKeys) -> list[Update]:

@@ -10,6 +10,7 @@ from culvert_service.gateways.key_wrap import KeyWrap, new_sa_key
 from culvert_service.gateways.limits import Limits
 from culvert_service.gateways.sa import Spi
 from culvert_service.gateways.selector import Selector
+from culvert_service.gateways.site import Probe
 from culvert_service.gateways.suite import Suite
 from culvert_service.gateways.tunnel_entries import Pair, Path, WrappedKeys
 from culvert_service.sessions.pool import Inner
@@ -63,6 +64,7 @@ class GrantedTunnel:
     selectors: tuple[Selector, ...]
     site_mtu: int
     path_mtu: int | None
+    probe: Probe | None
     pair: GrantedPair
 
 

@@ -292,6 +292,7 @@ class Opening:
             path.carried,
             path.site_mtu,
             path.path_mtu,
+            path.probe,
             GrantedPair.of(pair, keys, path),
         )
         # One request: nothing is sent into a tunnel that no device has yet, so the order among them matters to nobody.
@@ -377,6 +378,7 @@ def _granted(tunnel: TunnelRecord, path: Path, pair: GrantedPair) -> GrantedTunn
         path.carried,
         path.site_mtu,
         path.path_mtu,
+        path.probe,
         pair,
     )
 

@@ -18,7 +18,7 @@ from culvert_service.gateways.limits import Limits, hard
 from culvert_service.gateways.record import site_of
 from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Slot, Spi, Tag
 from culvert_service.gateways.selector import Selector
-from culvert_service.gateways.site import Site
+from culvert_service.gateways.site import Probe, Site
 from culvert_service.gateways.suite import Suite
 from culvert_service.gateways.tunnel_entries import (
     Pair,
@@ -46,18 +46,21 @@ class Shape:
     selectors: tuple[Selector, ...]
     soft: Limits
     suite: Suite
+    probe: Probe | None
 
     @classmethod
     def of(cls, resource: Resource, gateway: Gateway) -> Shape:
+        site, carried = site_of(gateway), selectors(resource.targets)
         return cls(
             resource.name,
             resource.fqdn,
             resource.idle_seconds,
             gateway.name,
-            site_of(gateway),
-            selectors(resource.targets),
+            site,
+            carried,
             Limits(resource.soft_packets, resource.soft_bytes, resource.soft_seconds),
             Suite(resource.suite or gateway.suite),
+            site.probe(it.prefix for it in carried),
         )
 
 
@@ -205,6 +208,7 @@ def path_of(
         site.lan.mtu,
         inner.address6,
         path_mtu,
+        shape.probe,
     )
 
 

@@ -56,6 +56,9 @@ class Side:
     def outward(self) -> Iterator[dict[str, MatchValue]]:
         return (flow.near.to(flow.far) for flow in self.flows)
 
+    def answers(self) -> Iterator[dict[str, MatchValue]]:
+        return iter(())
+
 
 @dataclass(frozen=True, slots=True)
 class End:

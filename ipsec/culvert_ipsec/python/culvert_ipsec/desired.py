@@ -59,6 +59,8 @@ class TunnelState:
     `selectors` narrow down what it carries of its prefixes; without any it carries everything to and from them. Of two
     tunnels with one prefix each gets the packets that its selectors name.
 
+    `inbound_only` may come out of it as well, though nothing like it goes in: what the gateway itself has to say.
+
     With `inner_address6` the tunnel carries both families, each from its own address. Several inbound SAs live side by
     side during a rekey. Without an outbound SA, what goes to `remote_prefixes` is dropped.
     """
@@ -72,6 +74,7 @@ class TunnelState:
     outbound: OutboundSa | None = None
     inner_address6: str | None = None
     selectors: tuple[Selector, ...] = ()
+    inbound_only: tuple[Selector, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,13 @@ _ACKNOWLEDGES = 0x5010
 """Of TCP: a header of five words, and a flag that opens nothing."""
 
 
-def nudge(tunnel: TunnelState) -> None:
-    """Needs CAP_NET_RAW. What the system cannot send is not sent."""
+def nudge(tunnel: TunnelState, target: str | None = None) -> None:
+    """To `target`, or to an address that the tunnel carries. Needs CAP_NET_RAW. What the system cannot send is not sent."""
     for selector in tunnel.selectors or map(Selector, tunnel.remote_prefixes):
-        far = ip_network(selector.prefix).network_address
+        prefix = ip_network(selector.prefix)
+        far = ip_address(target) if target is not None else prefix.network_address
+        if far not in prefix:
+            continue
         own = tunnel.inner_address if far.version == 4 else tunnel.inner_address6
         if own is None:
             continue

@@ -202,6 +202,12 @@ def _policies(tunnel: TunnelState, source: Address, reqid: int) -> Iterator[Poli
             yield Policy(Direction.OUT, out, priority, Template(source, gateway, reqid, spi))
             back = Traffic(far, near, protocol, ports, ANY_PORT)
             yield Policy(Direction.IN, back, priority, Template(gateway, source, reqid))
+    for given in tunnel.inbound_only:
+        far = ip_network(given.prefix)
+        if far.version in own:
+            back = Traffic(far, ip_network(own[far.version]), given.protocol or 0)
+            priority = _priority(TUNNEL_PRIORITY, far)
+            yield Policy(Direction.IN, back, priority, Template(gateway, source, reqid))
 
 
 def masks(first: int, last: int) -> Iterator[Ports]:

@@ -520,6 +520,7 @@ class Tunnel(_message.Message):
     SELECTORS_FIELD_NUMBER: _builtins.int
     PRECEDENCE_FIELD_NUMBER: _builtins.int
     PATH_MTU_FIELD_NUMBER: _builtins.int
+    PROBE_FIELD_NUMBER: _builtins.int
     tunnel_id: _builtins.str
     resource: _builtins.str
     fqdn: _builtins.str
@@ -551,6 +552,10 @@ class Tunnel(_message.Message):
     def selectors(self) -> _containers.RepeatedCompositeFieldContainer[Global___Selector]:
         """What of the prefixes goes through this tunnel; none: everything."""
 
+    @_builtins.property
+    def probe(self) -> Global___Probe:
+        """How the device finds out whether the gateway answers; absent when it cannot."""
+
     def __init__(
         self,
         *,
@@ -568,14 +573,43 @@ class Tunnel(_message.Message):
         selectors: _abc.Iterable[Global___Selector] | None = ...,
         precedence: _builtins.int = ...,
         path_mtu: _builtins.int = ...,
+        probe: Global___Probe | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["gateway", b"gateway"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["gateway", b"gateway", "probe", b"probe"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["fqdn", b"fqdn", "gateway", b"gateway", "idle_seconds", b"idle_seconds", "inner_address", b"inner_address", "inner_address6", b"inner_address6", "inner_mtu", b"inner_mtu", "outer_address", b"outer_address", "outer_port", b"outer_port", "path_mtu", b"path_mtu", "precedence", b"precedence", "remote_prefixes", b"remote_prefixes", "resource", b"resource", "selectors", b"selectors", "tunnel_id", b"tunnel_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fqdn", b"fqdn", "gateway", b"gateway", "idle_seconds", b"idle_seconds", "inner_address", b"inner_address", "inner_address6", b"inner_address6", "inner_mtu", b"inner_mtu", "outer_address", b"outer_address", "outer_port", b"outer_port", "path_mtu", b"path_mtu", "precedence", b"precedence", "probe", b"probe", "remote_prefixes", b"remote_prefixes", "resource", b"resource", "selectors", b"selectors", "tunnel_id", b"tunnel_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Tunnel: _TypeAlias = Tunnel  # noqa: Y015
+
+@_typing.final
+class Probe(_message.Message):
+    """A packet to `target` whose TTL or hop limit is 1 ends at the gateway. The gateway answers it through one of the tunnels
+    that it has with the device, with an ICMP "time exceeded" from `source`.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TARGET_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    target: _builtins.str
+    """An address that the tunnel carries."""
+    source: _builtins.str
+    """The gateway's own address behind the tunnel, of the same IP version."""
+    def __init__(
+        self,
+        *,
+        target: _builtins.str = ...,
+        source: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["source", b"source", "target", b"target"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Probe: _TypeAlias = Probe  # noqa: Y015
 
 @_typing.final
 class Selector(_message.Message):

@@ -136,6 +136,8 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_HANDSHAKE_REFUSED: _Reason.ValueType  # 146
     REASON_GATEWAY_SILENT: _Reason.ValueType  # 147
     """A tunnel is up, and its gateway does not answer."""
+    REASON_TUNNEL_BLOCKED: _Reason.ValueType  # 148
+    """The same, but the gateway answers pings outside of the tunnel."""
     REASON_RENEWAL_TOO_LATE: _Reason.ValueType  # 150
     """A certificate that ended longer ago than the controller renews it."""
     REASON_STATE_UNREADABLE: _Reason.ValueType  # 160
@@ -268,6 +270,8 @@ REASON_CONTROLLER_CERTIFICATE_EXPIRED: Reason.ValueType  # 145
 REASON_HANDSHAKE_REFUSED: Reason.ValueType  # 146
 REASON_GATEWAY_SILENT: Reason.ValueType  # 147
 """A tunnel is up, and its gateway does not answer."""
+REASON_TUNNEL_BLOCKED: Reason.ValueType  # 148
+"""The same, but the gateway answers pings outside of the tunnel."""
 REASON_RENEWAL_TOO_LATE: Reason.ValueType  # 150
 """A certificate that ended longer ago than the controller renews it."""
 REASON_STATE_UNREADABLE: Reason.ValueType  # 160
