@@ -106,6 +106,10 @@ class Reopening:
     async def measure(self) -> Measured:
         return await self._inner.measure() if self._inner is not None else Measured({}, {}, {})
 
+    async def probe(self, targets: Mapping[TunnelId, Address]) -> None:
+        if self._inner is not None:
+            await self._inner.probe(targets)
+
     async def moved(self) -> None:
         if self._inner is not None:
             await self._inner.moved()

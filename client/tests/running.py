@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import dns.message
 import grpc.aio
 from culvert_client.config import Config, DnsMode, Endpoint
 from culvert_client.core.client_events import Desired, Measured, PacketTrapped, SaWorn
+from culvert_client.core.grant import Address, TunnelId
 from culvert_client.enrolments import Enrolments
 from culvert_client.loop import Daemon
 from culvert_client.system_dns import SystemDns
@@ -53,6 +54,9 @@ class RememberingDatapath:
 
     async def moved(self) -> None:
         self.moves += 1
+
+    async def probe(self, targets: Mapping[TunnelId, Address]) -> None:
+        pass
 
     async def measure(self) -> Measured:
         return Measured({}, {}, {})

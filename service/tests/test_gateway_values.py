@@ -21,9 +21,9 @@ from culvert_service.gateways.key_wrap import KeyWrap, new_kek, new_sa_key
 from culvert_service.gateways.limits import Limits, hard
 from culvert_service.gateways.sa import Endpoint, draw, draw_tag
 from culvert_service.gateways.selector import Selector
-from culvert_service.gateways.site import Lan, Site, Wan, static_entries
+from culvert_service.gateways.site import Lan, Probe, Site, Wan, static_entries
 from culvert_service.gateways.suite import Suite, check_allowed, inner_mtu
-from culvert_service.gateways.tunnel_entries import Pair, pair_entries, policy_entries
+from culvert_service.gateways.tunnel_entries import Pair, pair_entries, policy_entries, precedence
 from culvert_service.gateways.tunnel_entries import Path as TunnelPath
 from culvert_service.sessions.grant import PairKeys
 from culvert_service.sessions.pool import address_after, free_address
@@ -62,7 +62,8 @@ def path(suite: Suite, peer: str = "203.0.113.10") -> TunnelPath:
 @pytest.mark.parametrize("suite", Suite)
 def test_every_entry_survives_the_way_to_the_switch_and_back(suite: Suite, peer: str) -> None:
     schema = P4Schema(Settings().p4_artifacts / "gateway.p4info.txtpb")
-    tunnel, wrap = path(suite, peer), KeyWrap(new_kek())
+    tunnel = replace(path(suite, peer), probe=Probe("10.20.0.10", "10.20.0.1"))
+    wrap = KeyWrap(new_kek())
     pair = Pair(1, draw(), draw(), draw_tag())
     keys = PairKeys.new(suite).wrapped(wrap)
     entries = [
@@ -86,6 +87,35 @@ def test_every_entry_survives_the_way_to_the_switch_and_back(suite: Suite, peer:
         assert got == item
         assert got is not None
         assert (got.wrapped_key or b"").lstrip(b"\0") == (item.wrapped_key or b"").lstrip(b"\0")
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "probe"),
+    [
+        (["10.20.0.10/32"], Probe("10.20.0.10", "10.20.0.1")),
+        (["10.20.0.0/16"], Probe("10.20.0.10", "10.20.0.1")),
+        (["10.30.1.0/24"], Probe("10.30.1.1", "10.20.0.1")),
+        # The first host is in the gateway's own network, where it forwards to its neighbours alone.
+        (["10.20.8.0/24", "10.30.1.7/32"], Probe("10.30.1.7", "10.20.0.1")),
+        (["10.20.8.0/24"], None),
+        # Devices have no IPv6 address at this gateway.
+        (["2001:db8:20::10/128"], None),
+    ],
+)
+def test_a_probe_goes_where_the_gateway_forwards(prefixes: list[str], probe: Probe | None) -> None:
+    lan = replace(SITE.lan, routes={"10.30.0.0/16": "10.20.0.10"})
+    assert replace(SITE, lan=lan).probe(prefixes) == probe
+
+
+def test_the_gateways_answers_to_probes_of_one_device_differ_by_tunnel() -> None:
+    probe = Probe("10.20.0.10", "10.20.0.1")
+    tunnels = [replace(path(Suite.AES_GCM_256), probe=probe) for _ in range(3)]
+    answers = [policy_entries(tunnel, draw().sa_id)[-1] for tunnel in tunnels]
+    assert {it.match for it in answers} == {answers[0].match}
+    assert len({it.key for it in answers}) == len(tunnels)
+    # The gateway answers through the tunnel that carries the device's other packets, too.
+    by_precedence = sorted(tunnels, key=lambda it: precedence(it.tunnel_id))
+    assert sorted(answers, key=lambda it: it.priority) == [answers[tunnels.index(it)] for it in by_precedence]
 
 
 WRAPPED_BYTES = {1: 48, 2: 32, 3: 48, 129: 40, 130: 48, 131: 48, 132: 72}
