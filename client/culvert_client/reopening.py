@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 import culvert_ipsec
@@ -18,7 +18,7 @@ from culvert_proto import CulvertError, Reason
 from culvert_client.backend import Kernel, Userspace, open_datapath
 from culvert_client.config import Config
 from culvert_client.core.client_events import Desired, Measured, PacketTrapped, SaWorn
-from culvert_client.core.grant import Network, Sas
+from culvert_client.core.grant import Address, Network, Sas, TunnelId
 
 log = logging.getLogger("culvertd")
 
