@@ -69,6 +69,8 @@ class Resource(Base):
     id: Mapped[Number]
     name: Mapped[str] = mapped_column(unique=True)
     fqdn: Mapped[str] = mapped_column(unique=True)
+    # The same with U-labels, to be searched; empty: it has none.
+    unicode_name: Mapped[str] = mapped_column(server_default="")
     targets: Mapped[list[dict[str, Any]]] = mapped_column(JSONB)
     owner: Mapped[str]
     idle_seconds: Mapped[int]

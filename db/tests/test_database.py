@@ -23,6 +23,7 @@ from culvert_db import (
     Device,
     DeviceState,
     Direction,
+    DnsZone,
     Gateway,
     MigrationError,
     PolicyVersion,
@@ -325,3 +326,43 @@ async def test_a_changed_resource_is_announced(url: str, sessions: Sessions) -> 
         await session.delete(resource)
     assert await asyncio.wait_for(heard.get(), 2) == RESOURCES_CHANNEL
     await listener.close()
+
+
+async def test_names_take_their_one_spelling_and_those_that_cannot_are_kept(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = create_engine(url)
+    await upgrade(engine)
+    async with create_sessions(engine).begin() as session:
+        for name in ("wiki", "books", "again", "encoded"):
+            resource = _resource()
+            resource.name, resource.fqdn = name, f"{name}.corp.example"
+            session.add(resource)
+        zone = {"server": "192.0.2.53", "port": 53, "key": "k", "ttl": 60, "instance": "default", "view": ""}
+        session.add(DnsZone(name="books", origin="corp.example", **zone))
+    await engine.dispose()
+    spelt = {
+        "books": "bücher.corp.example",
+        "again": "bu\u0308cher.corp.example",
+        "encoded": "xn--strae-oqa.corp.example",
+    }
+    async with engine.begin() as connection:
+        await connection.run_sync(_migrate, command.downgrade, "0037")
+        for name, fqdn in spelt.items():
+            query = text("UPDATE resources SET fqdn = :fqdn WHERE name = :name")
+            await connection.execute(query, {"name": name, "fqdn": fqdn})
+        await connection.execute(text("UPDATE dns_zones SET origin = 'bücher.example'"))
+        await connection.run_sync(_migrate, command.upgrade, "head")
+        rows = (await connection.execute(select(Resource.name, Resource.fqdn, Resource.unicode_name))).all()
+        origin = await connection.scalar(select(DnsZone.origin))
+    await engine.dispose()
+    assert sorted(tuple(row) for row in rows) == [
+        ("again", "bu\u0308cher.corp.example", ""),
+        ("books", "xn--bcher-kva.corp.example", "bücher.corp.example"),
+        ("encoded", "xn--strae-oqa.corp.example", "straße.corp.example"),
+        ("wiki", "wiki.corp.example", ""),
+    ]
+    assert origin == "xn--bcher-kva.example"
+    [warning] = [it for it in caplog.messages if "in the DNS" in it]
+    assert "resources: again has the name" in warning
+    assert "xn--bcher-kva.corp.example" in warning

@@ -86,3 +86,30 @@ async def test_one_origin_is_one_zone_in_every_spelling(world: World) -> None:
     await world.add_gateway("gw-berlin", 1)
     await world.rest("POST", "/resources", resource("books", "Wiki.bücher.example"))
     assert (await world.rest("GET", "/resources/books"))["fqdn"] == "wiki.xn--bcher-kva.example"
+
+
+async def test_a_name_is_found_and_shown_as_people_write_it(world: World) -> None:
+    await world.add_gateway("gw-berlin", 1)
+    alike = "xn--e1awd7f.corp.example"
+    await world.rest("POST", "/resources", resource("books", "Bücher.corp.example"))
+    await world.rest("POST", "/resources", resource("alike", alike))
+    await world.rest("POST", "/resources", resource("wiki", "Wiki.corp.example."))
+    shown = {row["name"]: row["display_name"] for row in await world.rest("GET", "/resources")}
+    assert shown == {
+        "books": "bücher.corp.example",
+        "alike": f"еріс.corp.example ({alike})",
+        "wiki": "wiki.corp.example",
+    }
+    for path, found in (("/resources", "books"), ("/policies", "alice to books")):
+        for typed in ("büch", "BÜCHER.Corp.Example.", "bu\u0308cher", "xn--bcher", "XN--BCHER-KVA.corp"):
+            answer = await world.admin.get(f"/api/v1{path}", params={"q": typed})
+            assert [row["name"] for row in answer.json()] == [found], (path, typed)
+    renamed = resource("books", "Käse.corp.example")
+    await world.rest("PUT", "/resources/books", renamed)
+    for typed, names in (("büch", []), ("KÄS", ["books"])):
+        answer = await world.admin.get("/api/v1/resources", params={"q": typed})
+        assert [row["name"] for row in answer.json()] == names
+    answer = await world.admin.post("/api/v1/resources", json=renamed | {"name": "again"})
+    assert answer.json()["detail"] == "A resource that people open as käse.corp.example exists already."
+    [line] = await world.rest("GET", "/audit?action=resource.replace")
+    assert line["names"] == {"xn--kse-qla.corp.example": "käse.corp.example"}

@@ -1,4 +1,4 @@
-"""The devices that lines of the log speak of, by name: the log itself has what does not change."""
+"""What lines of the log speak of, as people call it: the log itself has what does not change."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 
 from culvert_db import ActorKind, AuditLine, Device, Outcome, User
+from culvert_proto.dns_name import shown
 from sqlalchemy import ColumnElement, String, cast, select
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -15,12 +16,14 @@ from culvert_service.audit.schemas import AuditLineOut, DeniedOut, NamedLineOut
 
 
 async def named(session: AsyncSession, lines: Sequence[AuditLine]) -> list[NamedLineOut]:
-    shown = [AuditLineOut.of(line) for line in lines]
-    mentioned = [set(_devices(line)) for line in shown]
+    told = [AuditLineOut.of(line) for line in lines]
+    mentioned = [set(_devices(line)) for line in told]
     names = await _names(session, set[uuid.UUID]().union(*mentioned))
     return [
-        NamedLineOut(**line.model_dump(), names={str(it): names[it] for it in its if it in names})
-        for line, its in zip(shown, mentioned, strict=True)
+        NamedLineOut(
+            **line.model_dump(), names=_spoken(line) | {str(it): names[it] for it in its if it in names}
+        )
+        for line, its in zip(told, mentioned, strict=True)
     ]
 
 
@@ -48,6 +51,12 @@ async def _names(session: AsyncSession, devices: Iterable[uuid.UUID]) -> dict[uu
     query = select(Device.id, Device.name, User.name).join(User, User.id == Device.user_id)
     found = await session.execute(query.where(Device.id.in_(devices)))
     return {device_id: f"{name} of {user}" for device_id, name, user in found}
+
+
+def _spoken(line: AuditLineOut) -> dict[str, str]:
+    """Of its texts those that people read in another way."""
+    texts = [line.object.partition("/")[2], line.why or "", *map(str, line.details.values())]
+    return {text: spoken for text in texts if (spoken := shown(text)) != text}
 
 
 def _devices(line: AuditLineOut) -> Iterator[uuid.UUID]:

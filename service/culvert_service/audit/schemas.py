@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from culvert_db import AuditLine
+from culvert_proto.dns_name import shown
 from pydantic import BaseModel, PlainSerializer
 
 from culvert_service.audit.line import Written, timestamp
@@ -49,7 +50,8 @@ class AuditLineOut(BaseModel):
 
 
 class NamedLineOut(AuditLineOut):
-    """`names`: of the devices that the line speaks of by id, and that are there still."""
+    """`names`: of the devices that the line speaks of by id, and that are there still; and each text of the line that has
+    names of DNS with A-labels, as people read it."""
 
     names: dict[str, str]
 
@@ -64,7 +66,7 @@ class DeniedOut(BaseModel):
 
     @classmethod
     def of(cls, line: AuditLine) -> DeniedOut:
-        return cls(at=line.at, object=line.object, reason=line.reason, why=line.why)
+        return cls(at=line.at, object=line.object, reason=line.reason, why=line.why and shown(line.why))
 
 
 class ChainOut(BaseModel):

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from culvert_db import DnsState
 from culvert_proto import dns_name
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, computed_field
 
 
 def _server(value: str) -> str:
@@ -47,13 +47,17 @@ class ZoneIn(ZoneChange):
     instance: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,63}$")] = "default"
 
 
+# What a person reads of a refusal.
+Told = Annotated[str, AfterValidator(dns_name.shown)]
+
+
 class ZoneOut(ZoneIn):
     """`state` is that of the worst record, and `reason`, `message` and `remedy` say why it is not live."""
 
     retiring: bool
     state: State
     reason: str | None
-    message: str | None
+    message: Told | None
     remedy: str | None
     serial: int | None
     # The last transfer that ended with the zone known.
@@ -67,6 +71,12 @@ class ZoneOut(ZoneIn):
     # How many records are in each state.
     records: dict[DnsState, int]
 
+    @computed_field
+    @property
+    def display_name(self) -> str:
+        """`origin` as people read it."""
+        return dns_name.shown(self.origin)
+
 
 class DnsRecordOut(BaseModel):
     """One name and type. `zone` is a zone's name, empty for a name that none publishes."""
@@ -78,10 +88,16 @@ class DnsRecordOut(BaseModel):
     type: str
     state: State
     reason: str | None
-    message: str | None
+    message: Told | None
     remedy: str | None
     # Until it is live: the values that it should have, and those in the zone; null: not known.
     wanted: list[str] | None
     found: list[str] | None
     attempts: int
     updated_at: datetime
+
+    @computed_field
+    @property
+    def display_name(self) -> str:
+        """`name` as people read it."""
+        return dns_name.shown(self.name)

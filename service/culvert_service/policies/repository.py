@@ -23,7 +23,7 @@ from sqlalchemy.orm import contains_eager, joinedload, selectinload
 
 from culvert_service.decision.facts import POLICIES, concerns
 from culvert_service.resources.name import candidates
-from culvert_service.resources.repository import meant_by
+from culvert_service.resources.repository import meant_by, named_like
 from culvert_service.rest.page import Cut
 from culvert_service.rest.search import found_in
 
@@ -72,7 +72,7 @@ async def policies(session: AsyncSession, cut: Cut, sought: Sought) -> Sequence[
         in_names = (
             Policy.group.has(found_in(sought.q, Group.name)),
             Policy.user.has(found_in(sought.q, User.name)),
-            Policy.resources.any(found_in(sought.q, Resource.name, Resource.fqdn)),
+            Policy.resources.any(named_like(sought.q)),
         )
         query = query.where(or_(found_in(sought.q, Policy.name), *in_names))
     if sought.group is not None:

@@ -6,7 +6,19 @@ import datetime
 from collections.abc import Collection, Sequence
 
 from culvert_db import Gateway, Policy, PolicyResource, Resource, ResourceGateway, User
-from sqlalchemy import BindParameter, ScalarSelect, Select, any_, delete, exists, func, select
+from culvert_proto.dns_name import searched
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    ScalarSelect,
+    Select,
+    any_,
+    delete,
+    exists,
+    func,
+    or_,
+    select,
+)
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased, selectinload
 
@@ -21,6 +33,15 @@ def meant_by(names: BindParameter[Sequence[str]]) -> ScalarSelect[int]:
     named = aliased(Resource)
     found = select(named.id).where(named.fqdn == any_(names))
     return found.order_by(func.array_position(names, named.fqdn)).limit(1).scalar_subquery()
+
+
+def named_like(text: str) -> ColumnElement[bool]:
+    """Whether a resource has the text in a name of it, in whatever spelling."""
+    typed = searched(text)
+    # Python has lowered its case: the database may know ASCII's letters alone.
+    return or_(
+        found_in(typed, Resource.name, Resource.fqdn), Resource.unicode_name.contains(typed, autoescape=True)
+    )
 
 
 ORDERS: dict[str, Order[Resource]] = {
@@ -41,7 +62,7 @@ async def resources(
 ) -> Sequence[Resource]:
     query = _whole()
     if q is not None:
-        query = query.where(found_in(q, Resource.name, Resource.fqdn, Resource.owner))
+        query = query.where(or_(named_like(q), found_in(q, Resource.owner)))
     if gateway is not None:
         query = query.where(Resource.gateways.any(ResourceGateway.gateway.has(Gateway.name == gateway)))
     return (await session.scalars(cut.of(query, order.column, Resource.id, falling=falling))).all()

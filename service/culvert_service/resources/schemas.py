@@ -5,7 +5,16 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Self, cast
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from culvert_proto.dns_name import shown
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    computed_field,
+    field_validator,
+    model_validator,
+)
 
 from culvert_service.gateways.suite import Suite
 from culvert_service.resources.name import parse
@@ -74,6 +83,12 @@ class ResourceIn(BaseModel):
 
 class ResourceOut(ResourceIn):
     created_at: datetime
+
+    @computed_field
+    @property
+    def display_name(self) -> str:
+        """`fqdn` as people read it."""
+        return shown(self.fqdn)
 
 
 class DeletedOut(BaseModel):

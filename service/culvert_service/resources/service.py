@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from culvert_db import Policy, Resource, ResourceGateway, Sessions
 from culvert_proto import CulvertError, Reason
+from culvert_proto.dns_name import unicode
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -157,6 +158,7 @@ def _fields(asked: ResourceIn) -> dict[str, Any]:
     """The columns that an administrator may change."""
     return {
         "fqdn": asked.fqdn,
+        "unicode_name": spoken if (spoken := unicode(asked.fqdn)) != asked.fqdn else "",
         "targets": [target.row() for target in asked.targets],
         "owner": asked.owner,
         "idle_seconds": asked.idle_seconds,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 
 from culvert_proto import CulvertError, Reason
+from culvert_proto.dns_name import shown
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
@@ -66,7 +67,7 @@ def said(error: CulvertError, faults: Sequence[Fault] = ()) -> Problem:
         type=f"urn:culvert:error:{error.reason.name.lower().replace('_', '-')}",
         title=error.reason.name.replace("_", " ").capitalize(),
         status=error.entry.http,
-        detail=error.message,
+        detail=shown(error.message),
         reason=error.reason.name,
         remedy=error.remedy,
         errors=list(faults),
@@ -111,7 +112,7 @@ def install(app: FastAPI) -> None:
         assert isinstance(error, CulvertError)
         request.scope[DATABASE_DOWN] = error.reason is Reason.DATABASE_DOWN
         if isinstance(error, FieldError) and error.pointer:
-            return problem(error, [Fault(pointer=error.pointer, detail=error.message)])
+            return problem(error, [Fault(pointer=error.pointer, detail=shown(error.message))])
         return problem(error)
 
     async def invalid(_request: Request, error: Exception) -> Response:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import uuid
 from datetime import datetime
 
-from pydantic import BaseModel
+from culvert_proto.dns_name import shown
+from pydantic import BaseModel, computed_field
 
 from culvert_service.gateways.suite import Suite
 from culvert_service.sessions.listing import Listed
@@ -32,6 +33,12 @@ class TunnelOut(BaseModel):
     opened_at: datetime
     # The gateway that it came from, because that was gone, drained, or is not its resource's next any more.
     moved_from: str | None
+
+    @computed_field
+    @property
+    def display_name(self) -> str:
+        """`fqdn` as people read it."""
+        return shown(self.fqdn)
 
     @classmethod
     def of(cls, listed: Listed) -> TunnelOut:

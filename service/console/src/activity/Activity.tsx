@@ -126,7 +126,7 @@ const COLUMNS: Column<Line>[] = [
         </Group>
         <Text size="xs" c="dimmed" className="name">
           {objectOf(line)}
-          {why !== null && ` — ${why}`}
+          {why !== null && ` — ${line.names[why] ?? why}`}
         </Text>
       </Stack>
     ),

@@ -13,6 +13,15 @@ test("devices and people stand by their names, and by what the log has where the
   expect(objectOf({ object: "controller", details: {}, names })).toBe("controller");
 });
 
+test("names are read as people write them", () => {
+  const name = "xn--bcher-kva.corp.example";
+  const spoken = { [name]: "bücher.corp.example" };
+  expect(objectOf({ object: `name/${name}`, details: {}, names: spoken })).toBe("name bücher.corp.example");
+  expect(objectOf({ object: "tunnel/x", details: { name }, names: spoken })).toBe(
+    "tunnel to bücher.corp.example",
+  );
+});
+
 test("a tunnel says where it leads, whose it is and where it came from", () => {
   const details = { name: "wiki.corp.example", gateway: "gw-paris", from: "gw-berlin" };
   expect(objectOf({ object: "tunnel/x", details, names })).toBe(

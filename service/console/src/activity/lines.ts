@@ -14,8 +14,10 @@ export function objectOf({ object, details, names }: About): string {
   const [kind, id] = place < 0 ? [object, ""] : [object.slice(0, place), object.slice(place + 1)];
   if (kind !== "tunnel") return [kind, names[id] ?? id].filter(Boolean).join(" ");
   const device = details["device"];
+  const name = details["name"] ?? id;
+  const reached = names[name] ?? name;
   return [
-    `tunnel to ${details["name"] ?? id}`,
+    `tunnel to ${reached}`,
     typeof device === "string" && `of ${names[device] ?? device}`,
     details["gateway"] !== undefined && `at ${details["gateway"]}`,
     details["from"] !== undefined && `moved from ${details["from"]}`,

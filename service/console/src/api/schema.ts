@@ -1825,6 +1825,11 @@ export interface components {
         DnsRecordOut: {
             /** Attempts */
             attempts: number;
+            /**
+             * Display Name
+             * @description `name` as people read it.
+             */
+            readonly display_name: string;
             /** Found */
             found: string[] | null;
             /** Message */
@@ -2268,7 +2273,8 @@ export interface components {
         };
         /**
          * NamedLineOut
-         * @description `names`: of the devices that the line speaks of by id, and that are there still.
+         * @description `names`: of the devices that the line speaks of by id, and that are there still; and each text of the line that has
+         *     names of DNS with A-labels, as people read it.
          */
         NamedLineOut: {
             /** Action */
@@ -2805,6 +2811,11 @@ export interface components {
              * Format: date-time
              */
             created_at: string;
+            /**
+             * Display Name
+             * @description `fqdn` as people read it.
+             */
+            readonly display_name: string;
             /** Fqdn */
             fqdn: string;
             /** Gateways */
@@ -3134,6 +3145,11 @@ export interface components {
              * Format: uuid
              */
             device_id: string;
+            /**
+             * Display Name
+             * @description `fqdn` as people read it.
+             */
+            readonly display_name: string;
             /** Fqdn */
             fqdn: string;
             /** Gateway */
@@ -3321,6 +3337,11 @@ export interface components {
         ZoneOut: {
             /** Checked At */
             checked_at: string | null;
+            /**
+             * Display Name
+             * @description `origin` as people read it.
+             */
+            readonly display_name: string;
             /** Failures */
             failures: number;
             /**

@@ -86,7 +86,7 @@ export function Dns() {
                     <Table.Tr key={`${record.zone}/${record.type}/${record.name}`}>
                       <Table.Td>
                         <Text size="sm" className="name">
-                          {record.name}{" "}
+                          {record.display_name}{" "}
                           <Text span inherit c="dimmed">
                             {record.type} {record.zone === "" ? "in no zone" : `in ${record.zone}`}
                           </Text>
@@ -128,7 +128,7 @@ function ZoneCard({ zone }: { zone: Zone }) {
   const check = useMutation({
     mutationFn: async () =>
       api.POST("/api/v1/dns/zones/{name}/check", { params: { path: { name: zone.name } } }),
-    onSuccess: () => notifications.show({ message: `${zone.origin} is being checked` }),
+    onSuccess: () => notifications.show({ message: `${zone.display_name} is being checked` }),
     onError: (error) =>
       notifications.show({ color: "red", title: problemOf(error).detail, message: problemOf(error).remedy }),
   });
@@ -138,7 +138,7 @@ function ZoneCard({ zone }: { zone: Zone }) {
         <Stack gap={2} miw={0} maw={760}>
           <Group gap="xs">
             <Text fw={600} className="name">
-              {zone.origin}
+              {zone.display_name}
             </Text>
             <Badge variant="light" color={COLOURS[zone.state]} tt="none">
               {zone.state}

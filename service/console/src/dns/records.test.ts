@@ -4,7 +4,7 @@ import type { DnsRow } from "../live/live";
 import { chosen, difference } from "./records";
 
 const record = (name: string, state: string) =>
-  [name, { name, state, zone: "corp", type: "A" } as DnsRow] as const;
+  [name, { name, display_name: name, state, zone: "corp", type: "A" } as DnsRow] as const;
 const ROWS = new Map<string, DnsRow>([
   ["zone/corp", { name: "corp", origin: "corp.example", state: "refused" } as DnsRow],
   record("a.corp.example", "live"),
@@ -20,6 +20,16 @@ test("zones and records are told apart, and what is not live stands first", () =
 test("records are found by a part of their name, and by their state", () => {
   expect(chosen(ROWS, { q: "WIKI" }).records).toHaveLength(1);
   expect(chosen(ROWS, { state: "live" }).records.map(({ name }) => name)).toEqual(["a.corp.example"]);
+});
+
+test("a record is found in each spelling of its name", () => {
+  const [name, display_name] = ["xn--bcher-kva.corp.example", "bücher.corp.example"];
+  const rows = new Map([
+    ...ROWS,
+    [name, { name, display_name, state: "live", zone: "corp", type: "A" } as DnsRow],
+  ]);
+  for (const q of ["büch", "BÜCHER.Corp.Example.", "bu\u0308cher", "xn--bcher"])
+    expect(chosen(rows, { q }).records.map((row) => row.name)).toEqual([name]);
 });
 
 test("what the zone has is told value by value", () => {

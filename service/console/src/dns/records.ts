@@ -17,10 +17,11 @@ export function chosen(
 ): { zones: Zone[]; records: Published[] } {
   const zones: Zone[] = [];
   const records: Published[] = [];
+  const typed = q.normalize("NFKC").trim().toLowerCase().replace(/\.$/, "");
+  const hasName = (row: Published) => row.name.includes(typed) || row.display_name.includes(typed);
   for (const row of rows.values()) {
     if ("origin" in row) zones.push(row);
-    else if (row.name.includes(q.toLowerCase()) && (state === undefined || row.state === state))
-      records.push(row);
+    else if (hasName(row) && (state === undefined || row.state === state)) records.push(row);
   }
   // What needs somebody stands first.
   const need = ({ state: of }: Published) => (of === "live" ? 1 : 0);

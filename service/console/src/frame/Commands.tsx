@@ -49,11 +49,11 @@ export function Commands({
         },
       ]
     : [];
-  const resources: SpotlightActionData[] = (found.data ?? []).map(({ name, fqdn, owner }) => ({
+  const resources: SpotlightActionData[] = (found.data ?? []).map(({ name, fqdn, display_name, owner }) => ({
     id: `resource/${name}`,
-    label: fqdn,
+    label: display_name,
     description: owner,
-    keywords: [name],
+    keywords: [name, fqdn],
     leftSection: <IconWorld size={20} stroke={1.5} />,
     onClick: () => void navigate({ to: "/resources/of/$name", params: { name } }),
   }));

@@ -14,6 +14,7 @@ function tunnel(device: string, gateway: string, resource: string, minute = 0): 
     gateway,
     resource,
     fqdn: `${resource}.corp.example`,
+    display_name: `${resource}.corp.example`,
     opened_at: `2026-01-31T09:${String(minute).padStart(2, "0")}:00Z`,
   } as Tunnel;
 }

@@ -64,9 +64,9 @@ export function layout(
     ),
     gateway: byTitle(gateways.map((gateway) => gatewaySpot(gateway, tunnels))),
     resource: byTitle(
-      [...resources.shown.values()].map(({ resource, fqdn }) => ({
+      [...resources.shown.values()].map(({ resource, display_name }) => ({
         id: `resource/${resource}`,
-        title: fqdn,
+        title: display_name,
         about: "",
         state: "online",
       })),

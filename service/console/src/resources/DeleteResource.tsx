@@ -22,7 +22,7 @@ export function DeleteResource({
   opened: boolean;
   onClose: () => void;
 }) {
-  const { name, fqdn } = resource;
+  const { name, display_name: shown } = resource;
   const navigate = useNavigate();
   const queries = useQueryClient();
   const use = useQuery({ ...hangsOnQuery(name), enabled: opened });
@@ -37,8 +37,8 @@ export function DeleteResource({
     },
     onSuccess: async ({ policies, tunnels_closed }) => {
       offerUndo(
-        `${fqdn} is deleted${tunnels_closed > 0 ? `, ${counted(tunnels_closed, "tunnel")} closed` : ""}`,
-        `${fqdn} is published again`,
+        `${shown} is deleted${tunnels_closed > 0 ? `, ${counted(tunnels_closed, "tunnel")} closed` : ""}`,
+        `${shown} is published again`,
         () => restored(resource, policies),
       );
       await navigate({ to: "/resources" });
@@ -46,7 +46,7 @@ export function DeleteResource({
     },
   });
   return (
-    <Dialog opened={opened} onClose={onClose} title={`Delete ${fqdn}?`}>
+    <Dialog opened={opened} onClose={onClose} title={`Delete ${shown}?`}>
       <Stack>
         {use.isPending && <Waiting forWhat="what it cuts" />}
         {use.data && (

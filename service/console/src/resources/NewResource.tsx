@@ -33,9 +33,9 @@ export function NewResource() {
   const create = useMutation({
     mutationFn: async () => body(await api.POST("/api/v1/resources", { body: resourceOf(form.values) })),
     onError,
-    onSuccess: async ({ name, fqdn }) => {
+    onSuccess: async ({ name, display_name }) => {
       await queries.invalidateQueries({ queryKey: ["resources"] });
-      notifications.show({ message: `${fqdn} is published` });
+      notifications.show({ message: `${display_name} is published` });
       await navigate({ to: "/resources/of/$name", params: { name } });
     },
   });

@@ -35,14 +35,14 @@ export function OneResource() {
 }
 
 function Shown({ found }: { found: Tagged<Resource> }) {
-  const { name, fqdn } = found.row;
+  const { name, display_name } = found.row;
   const queries = useQueryClient();
   const mayWrite = useMayWrite("resources");
   const [deleting, { open, close }] = useDisclosure();
   const tunnels = [...(useTunnels().rows?.values() ?? [])].filter(({ resource }) => resource === name);
   return (
     <Stack gap="xl">
-      <PageHead title={fqdn} about={`Known as ${name} in policies and lists.`}>
+      <PageHead title={display_name} about={`Known as ${name} in policies and lists.`}>
         {mayWrite && <DeleteButton onClick={open} />}
       </PageHead>
       <section aria-label="Open tunnels">
@@ -53,7 +53,7 @@ function Shown({ found }: { found: Tagged<Resource> }) {
       </section>
       <EditForm
         label="Resource"
-        what={fqdn}
+        what={display_name}
         found={found}
         edited={EDITED}
         mayWrite={mayWrite}
@@ -68,7 +68,7 @@ function Shown({ found }: { found: Tagged<Resource> }) {
         again={() => void queries.refetchQueries(resourceQuery(name))}
         onSaved={(saved) => {
           queries.setQueryData(resourceQuery(name).queryKey, saved);
-          notifications.show({ message: `${saved.row.fqdn} is saved` });
+          notifications.show({ message: `${saved.row.display_name} is saved` });
         }}
       >
         {(form) => <Fields form={form} />}

@@ -88,7 +88,7 @@ function columns(gateways: Rows<Gateway> | null, open: Map<string, number>): Col
     {
       title: "Name",
       sort: "fqdn",
-      cell: ({ name, fqdn, targets }) => (
+      cell: ({ name, display_name, targets }) => (
         <Stack gap={0}>
           <Anchor
             component={Link}
@@ -98,7 +98,7 @@ function columns(gateways: Rows<Gateway> | null, open: Map<string, number>): Col
             className="name"
             c="bright"
           >
-            {fqdn}
+            {display_name}
           </Anchor>
           <Text size="xs" c="dimmed" className="mono">
             {targets.slice(0, 2).map(shown).join(" · ")}

@@ -8,6 +8,7 @@ import { rowOf, shown, targetOf } from "./target";
 const WIKI: Resource = {
   name: "wiki",
   fqdn: "wiki.corp.example",
+  display_name: "wiki.corp.example",
   targets: [{ prefix: "10.20.0.10/32", protocol: "tcp", ports: ["443", "8000-8100"] }],
   gateways: ["gw-berlin", "gw-paris"],
   weights: { "gw-berlin": 3, "gw-paris": 1 },
@@ -20,7 +21,16 @@ const WIKI: Resource = {
 };
 
 test("a resource that nobody has touched goes back as it came", () => {
-  expect({ ...resourceOf(formOf(WIKI), WIKI), created_at: WIKI.created_at }).toEqual(WIKI);
+  const { created_at, display_name } = WIKI;
+  expect({ ...resourceOf(formOf(WIKI), WIKI), created_at, display_name }).toEqual(WIKI);
+});
+
+test("a name is changed as people write it, where that is a name alone", () => {
+  const books = { ...WIKI, fqdn: "xn--bcher-kva.corp.example", display_name: "bücher.corp.example" };
+  expect(formOf(books).fqdn).toBe("bücher.corp.example");
+  expect(resourceOf(formOf(books), books).fqdn).toBe(books.fqdn);
+  const alike = "xn--e1awd7f.corp.example";
+  expect(formOf({ ...WIKI, fqdn: alike, display_name: `еріс.corp.example (${alike})` }).fqdn).toBe(alike);
 });
 
 test("shares go with the gateways that they were of", () => {
@@ -51,6 +61,7 @@ test("a full name suggests a short one that the API takes", () => {
   expect(suggestedName("*.dev.corp.example")).toBe("all-dev");
   expect(suggestedName("_x_.corp.example")).toBe("x");
   expect(suggestedName("")).toBe("");
+  expect(suggestedName("BÜCHER-Straße.corp.example")).toBe("bucher-strasse");
 });
 
 test("each target has places for its faults", () => {

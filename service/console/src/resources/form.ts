@@ -30,10 +30,11 @@ export const VALIDATE = {
 };
 
 export function formOf(resource: Resource): ResourceForm {
-  const { name, fqdn, gateways, users = [], owner, idle_seconds = 300, suite } = resource;
+  const { name, fqdn, display_name, gateways, users = [], owner, idle_seconds = 300, suite } = resource;
   return {
     name,
-    fqdn,
+    // Where the name in the DNS stands beside it, it is no name that could be saved.
+    fqdn: display_name.includes(" ") ? fqdn : display_name,
     targets: resource.targets.map(rowOf),
     gateways,
     users,
@@ -50,7 +51,7 @@ export function resourceOf(form: ResourceForm, before?: Resource): ResourceIn {
   return {
     ...form,
     name: form.name.trim(),
-    fqdn: form.fqdn.trim(),
+    fqdn: form.fqdn === before?.display_name ? before.fqdn : form.fqdn.trim(),
     owner: form.owner.trim(),
     targets: form.targets.map(targetOf),
     suite: form.suite === "" ? null : (form.suite as NonNullable<ResourceIn["suite"]>),
@@ -64,6 +65,9 @@ export function resourceOf(form: ResourceForm, before?: Resource): ResourceIn {
 export function suggestedName(fqdn: string): string {
   const label = fqdn.toLowerCase().replace(/^\*\./, "all-").split(".", 1)[0] ?? "";
   return label
+    .replaceAll("ß", "ss")
+    .normalize("NFKD")
+    .replaceAll(/\p{M}/gu, "")
     .replaceAll(/[^a-z0-9-]/g, "-")
     .replaceAll(/^-+|-+$/g, "")
     .slice(0, 63);

@@ -3,11 +3,11 @@ import { api, tagged } from "../api/client";
 import { ProblemError } from "../api/problem";
 import { written } from "../policies/form";
 import type { Policy } from "../policies/queries";
+import { formOf, resourceOf } from "./form";
 import type { Resource, ResourceIn } from "./queries";
 
 export async function restored(found: Resource, policies: readonly Policy[]): Promise<void> {
-  const resource: Partial<Resource> & ResourceIn = { ...found, users: [] };
-  delete resource.created_at;
+  const resource: ResourceIn = { ...resourceOf(formOf(found), found), users: [] };
   // Whose policies they were says each of them.
   await api.POST("/api/v1/resources", { body: resource });
   for (const policy of policies) await ledBack(policy, resource.name);

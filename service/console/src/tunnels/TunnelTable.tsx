@@ -32,7 +32,7 @@ export function TunnelTable({ tunnels, rates }: { tunnels: readonly Tunnel[]; ra
                 </Text>
               </Table.Td>
               <Table.Td className="name">
-                {tunnel.fqdn}{" "}
+                {tunnel.display_name}{" "}
                 {tunnel.legacy && (
                   <Badge color="red" size="xs" variant="light">
                     {tunnel.suite}
