@@ -120,6 +120,56 @@ async def test_no_type_leads_a_known_name_past_its_tunnel(tmp_path: Path, kind: 
         assert "203.0.113.66" in why(answer)
 
 
+Section = list[tuple[str, str, str]]
+
+
+def sections(answer: Section, authority: Section, additional: Section) -> Lie:
+    def lie(query: bytes) -> bytes:
+        message = dns.message.make_response(dns.message.from_wire(query))
+        for section, lines in zip(message.sections[1:], (answer, authority, additional), strict=True):
+            section += [dns.rrset.from_text(f"{owner}.", 60, "IN", kind, text) for owner, kind, text in lines]
+        return message.to_wire()
+
+    return lie
+
+
+def owners(answer: dns.message.Message) -> list[str]:
+    return [it.name.to_text(omit_final_dot=True) for section in answer.sections[1:] for it in section]
+
+
+@pytest.mark.parametrize("kind", ["A", "TXT", "MX"])
+async def test_an_answer_inside_has_no_record_of_a_name_outside(tmp_path: Path, kind: str) -> None:
+    text = {"A": "10.20.0.10", "TXT": "ipsec-tunneling:yes", "MX": "1 mail.corp.example."}[kind]
+    lie = sections(
+        [(WIKI, kind, text), ("bank.example.org", "TXT", "x")],
+        [("corp.example", "NS", "ns.corp.example."), ("example.org", "NS", "ns.evil.example.")],
+        [("bank.example.org", "TXT", "x"), ("ns.corp.example", "TXT", "x")],
+    )
+    async with daemon_behind(Lab(tmp_path), lie, WIKI) as daemon:
+        answer = await daemon.ask(WIKI, kind)
+        assert owners(answer) == [WIKI, "corp.example", "ns.corp.example"]
+
+
+@pytest.mark.parametrize("kind", ["A", "TXT", "MX"])
+async def test_an_answer_outside_has_no_record_of_a_name_inside(tmp_path: Path, kind: str) -> None:
+    text = {"A": "203.0.113.5", "TXT": "x", "MX": "1 mail.example.org."}[kind]
+    lie = sections(
+        [(EVIL, kind, text), (WIKI, "TXT", "x"), (WIKI, "A", "203.0.113.66")],
+        [("example.org", "NS", "ns.example.org."), ("corp.example", "NS", "ns.evil.example.")],
+        [("ns.example.org", "TXT", "x"), (WIKI.upper(), "A", "203.0.113.66")],
+    )
+    async with daemon_behind(Lab(tmp_path), lie, EVIL) as daemon:
+        answer = await daemon.ask(EVIL, kind)
+        assert owners(answer) == [EVIL, "example.org", "ns.example.org"]
+
+
+async def test_an_alias_outside_gives_no_address_to_a_name_inside(tmp_path: Path) -> None:
+    lie = records((EVIL, "CNAME", f"{WIKI}."), (WIKI, "A", "203.0.113.66"))
+    async with daemon_behind(Lab(tmp_path), lie, EVIL) as daemon:
+        answer = await daemon.ask(EVIL)
+        assert (answer.rcode(), owners(answer)) == (dns.rcode.NOERROR, [EVIL])
+
+
 @pytest.mark.parametrize("owner", [EVIL, "services.corp.example"])
 @pytest.mark.parametrize("beside", ["10.20.0.10", "203.0.113.66"])
 async def test_a_service_names_its_hosts_and_not_their_addresses(

@@ -6,7 +6,7 @@ resolver gives a name up when one of its two queries, A and AAAA, fails.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from ipaddress import ip_address
 from typing import Any, cast
 
@@ -25,12 +25,27 @@ from culvert_client.core.dns_wire import (
     WITH_ADDRESSES,
     addresses_in,
     explained,
+    found_in,
     hints_of,
+    is_about_one_name,
+    question_of,
     unmapped,
 )
 from culvert_client.core.grant import Address
 from culvert_client.core.profile import Profile
 
+# Their owner is above the names that they are about, or beside them: RFC 2308, 4035, 5155, 6672.
+_OF_WHOLE_ZONES = frozenset(
+    {
+        RdataType.SOA,
+        RdataType.NS,
+        RdataType.DS,
+        RdataType.NSEC,
+        RdataType.NSEC3,
+        RdataType.RRSIG,
+        RdataType.DNAME,
+    }
+)
 _HINTS = frozenset({ParamKey.IPV4HINT, ParamKey.IPV6HINT})
 # RFC 9460: their owner names the service, and their target the host.
 _SERVICES = frozenset({RdataType.HTTPS, RdataType.SVCB})
@@ -47,6 +62,40 @@ def screened(reply: bytes, fqdn: str, profile: Profile) -> bytes | CulvertError:
         return reply
     error = CulvertError(Reason.DNS_REBINDING, name=fqdn, address=inside[0])
     return without(reply, frozenset(inside), error) or error
+
+
+def concerning(reply: bytes, manages: Callable[[str], bool]) -> bytes | None:
+    """The answer without records that nobody asked for of names on the other side of the managed zones' border: a cache
+    behind the stub would take them for those names' own (RFC 2181 section 5.4.1).
+
+    An answer for a name outside of the zones has no record of a name inside, not even where an alias leads there. None
+    when such records cannot be taken out.
+    """
+    asked = question_of(reply)
+    if asked is None or is_about_one_name(reply):
+        return reply
+    found = found_in(reply)
+    fqdn = canonical(asked.name.to_text())
+    inside = manages(fqdn)
+    own = {fqdn, *(found.aliases if found else ())} if inside else {fqdn}
+    try:
+        message = dns.message.from_wire(reply, ignore_trailing=True)
+    except MALFORMED:
+        return None if inside else reply
+
+    def is_kept(rrset: dns.rrset.RRset) -> bool:
+        owner = canonical(rrset.name.to_text())
+        above = any(name == owner or name.endswith(f".{owner}") or not owner for name in own)
+        return owner in own or (above and rrset.rdtype in _OF_WHOLE_ZONES) or manages(owner) == inside
+
+    kept = [
+        list(filter(is_kept, section)) for section in (message.answer, message.authority, message.additional)
+    ]
+    if kept == [message.answer, message.authority, message.additional]:
+        return reply
+    message.answer, message.authority, message.additional = kept
+    message.flags &= ~dns.flags.AD
+    return message.to_wire()
 
 
 def detached(reply: bytes) -> bytes | None:

@@ -139,6 +139,8 @@ class Resolver:
         reply = held.reply
         if reply is not None and settled.without:
             reply = dns_answer.without(reply, settled.without, settled.error)
+        if reply is not None:
+            reply = dns_answer.concerning(reply, self._profile().manages)
         if reply is None:
             return _silent(held.fqdn)
         beside = self._profile_beside(held.fqdn)
@@ -168,6 +170,8 @@ class Resolver:
             found = dns_answer.screened(reply, question.fqdn, self._profile())
         if reply is not None and question.kind is Kind.DETACH:
             found = dns_answer.detached(reply)
+        if isinstance(found, bytes):
+            found = dns_answer.concerning(found, self._profile().manages)
         if found is None:
             found = _silent(question.fqdn)
         answer(_failed(query, found) if isinstance(found, CulvertError) else found)
