@@ -81,7 +81,8 @@ def _leads_nowhere(device: Device, devices: Mapping[int, Device], seen: set[int]
     if device.kind == "bridge":
         ports = [it for it in devices.values() if it.master == device.index]
         return all(_leads_nowhere(it, devices, seen) for it in ports)
-    if device.kind not in _JOINING:
+    # A virtual machine's program asks for virtio-net headers. That of a VPN does not, and what it carries is foreign.
+    if device.kind not in _JOINING or (device.kind == "tun" and not device.vnet_header):
         return False
     joined = [devices.get(it) for it in (device.master, device.peer if device.peer_is_here else None) if it]
     return all(it is not None and _leads_nowhere(it, devices, seen) for it in joined)

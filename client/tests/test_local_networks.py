@@ -79,6 +79,33 @@ def test_no_number_of_networks_or_resources_fills_the_status() -> None:
     assert len(shared.warnings[1].fields["prefix"].split(", ")) == MOST_NAMED + 1
 
 
+TAPS = """
+import subprocess
+from culvert_client.uplinks import local_networks
+
+def ip(command):
+    subprocess.run(["ip", *command.split()], check=True)
+
+ip("link add br0 type bridge")
+ip("address add 10.20.9.1/24 dev br0")
+ip("link set br0 up")
+for port, flags in (("vm0", "vnet_hdr"), ("vpn0", "")):
+    ip(f"tuntap add {port} mode tap {flags}")
+    ip(f"link set {port} master br0 up")
+    [network] = local_networks(set())
+    print(port, network.own)
+    ip(f"link delete {port}")
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a namespace: needs root")
+def test_the_tap_of_a_vpn_makes_a_bridge_foreign_and_that_of_a_virtual_machine_does_not() -> None:
+    ended = subprocess.run(
+        ["unshare", "--net", sys.executable, "-c", TAPS], capture_output=True, text=True, check=True
+    )
+    assert ended.stdout.splitlines() == ["vm0 True", "vpn0 False"]
+
+
 # ── real bridges, real packets ──────────────────────────────────────────────────────────────────────────────────────────
 
 # isp ── wan ┐

@@ -44,7 +44,8 @@ Interface = IPv4Interface | IPv6Interface
 class Device:
     """`kind` names the driver of a device that software made ("bridge", "veth"; ip-link(8)); it is empty for hardware,
     and for some others. `master` is the index of the bridge or bond that it is a port of. `peer` is the index of the device
-    that it is joined to or built on, `peer_is_here` whether that one is in this network namespace."""
+    that it is joined to or built on, `peer_is_here` whether that one is in this network namespace. `vnet_header`: the
+    program behind a tap device takes packets with virtio-net headers (IFF_VNET_HDR)."""
 
     mtu: int
     up: bool
@@ -54,6 +55,7 @@ class Device:
     master: int | None = None
     peer: int | None = None
     peer_is_here: bool = True
+    vnet_header: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,15 +175,18 @@ class RouteSocket(NetlinkSocket):
 
 def _device(read: Any) -> Device:
     made_by = read.get_attr("IFLA_LINKINFO")
+    kind = (made_by and made_by.get_attr("IFLA_INFO_KIND")) or ""
+    details = made_by.get_attr("IFLA_INFO_DATA") if kind == "tun" else None
     return Device(
         read.get_attr("IFLA_MTU"),
         bool(read["flags"] & _IFF_UP),
         read["index"],
         read.get_attr("IFLA_IFNAME") or "",
-        (made_by and made_by.get_attr("IFLA_INFO_KIND")) or "",
+        kind,
         read.get_attr("IFLA_MASTER"),
         read.get_attr("IFLA_LINK") or None,
         read.get_attr("IFLA_LINK_NETNSID") is None,
+        bool(details and details.get_attr("IFLA_TUN_VNET_HDR")),
     )
 
 
