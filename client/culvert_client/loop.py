@@ -364,8 +364,9 @@ class Daemon:
 
     @property
     def warnings(self) -> Sequence[CulvertError]:
-        """What is the matter with this computer's networks and its name service."""
-        return (*(self._system_dns.warnings if self._system_dns else ()), *self._shared.warnings)
+        """What is the matter with this computer's networks, its name service and its files."""
+        files = (warning for it in self._all() for warning in it.client.file_warnings.values())
+        return (*(self._system_dns.warnings if self._system_dns else ()), *self._shared.warnings, *files)
 
     async def _changed_here(self) -> None:
         await self._look_at_networks()

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from ipaddress import ip_address, ip_network
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from culvert_proto import CulvertError, Reason, local_pb2
 
@@ -66,6 +66,7 @@ from culvert_client.core.status import status_of
 from culvert_client.latency import Latencies
 from culvert_client.local.requests import Requests
 from culvert_client.state_dir import Identity, StateDir
+from culvert_client.state_file import not_kept
 from culvert_client.stub.upstream import Upstream
 from culvert_client.tasks import Tasks
 from culvert_client.ways import Ways
@@ -77,6 +78,8 @@ VERSION = version("culvert-client")
 LOOK_AGAIN = 5.0
 STOP_PATIENCE = 3.0
 ENROLMENT_PATIENCE = 5.0
+
+Value = TypeVar("Value")
 
 
 class Host(Protocol):
@@ -106,21 +109,23 @@ class Organisation:
         self._state, self._host = state, host
         identity = state.identity()
         found = kept(state, host.settings.state_dir, host.settings.public_prefixes)
-        answers = found.consent
-        if answers is None:
-            answers = already_agreed(found.profile)
-            if identity is not None:
-                self._keep(lambda it=answers: state.keep_consent(it))
+        answers = already_agreed(found.profile) if found.consent is None else found.consent
         self.consent = replace(answers, allowed=host.settings.public_prefixes)
+        forgotten: dict[str, CulvertError] = {}
         self.client = Client(
             found.profile,
-            state.gateway(),
-            state.tunnels() if identity else {},
-            state.paused_until(),
+            _remembered(state.gateway, "", "The choice of a gateway is forgotten", forgotten),
+            _remembered(state.tunnels, {}, "Tunnels of the last run are not closed", forgotten)
+            if identity
+            else {},
+            _remembered(state.paused_until, 0, "A pause is forgotten", forgotten),
         )
+        self.client.file_warnings.update(forgotten)
         for fault in found.faults:
             log.error("%s", fault)
-            self.client.unreadable = fault
+            self.client.unreadable[fault.fields["path"]] = fault
+        if found.consent is None and identity is not None:
+            self._keep("consent.json", lambda: state.keep_consent(answers))
         self.latencies = Latencies(host.ways.reach)
         self._tasks = Tasks()
         self.connection = Connection(
@@ -205,9 +210,9 @@ class Organisation:
             case KeepTunnels(tunnels):
                 self._unkept = tunnels
             case KeepGateway(gateway):
-                self._keep(lambda: self._state.keep_gateway(gateway))
+                self._keep("gateway", lambda: self._state.keep_gateway(gateway))
             case KeepPause(until):
-                self._keep(lambda: self._state.keep_pause(until))
+                self._keep("paused", lambda: self._state.keep_pause(until))
                 self._end_pause_at(until)
 
     def _look_at_gateways(self) -> None:
@@ -257,14 +262,18 @@ class Organisation:
         """Once the datapath has done what it was told: somebody waits for that, and for the file nobody."""
         if self._unkept is not None and (isinstance(event, Applied) or self.client.is_applied):
             tunnels, self._unkept = self._unkept, None
-            self._keep(lambda: self._state.keep_tunnels(tunnels))
+            self._keep("tunnels.json", lambda: self._state.keep_tunnels(tunnels))
 
-    def _keep(self, write: Callable[[], None]) -> None:
+    def _keep(self, name: str, write: Callable[[], None]) -> None:
+        path = self._state.path_of(name)
         try:
             write()
         except (OSError, CulvertError) as error:
             # A full disk must not stop a tunnel.
-            log.error("the state directory cannot be written: %s", error)
+            warning = self.client.file_warnings[str(path)] = not_kept(path, error)
+            log.error("%s", warning)
+        else:
+            self.client.files_kept(str(path))
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
@@ -371,6 +380,7 @@ class Organisation:
             # Another answer may have come during the check.
             consent = self.consent.answered(wanted, agreed=agreed)
         self._state.keep_consent(consent)
+        self.client.files_kept(str(self._state.path_of("consent.json")))
         self.consent = consent
         # The controller may have sent another profile meanwhile.
         self.post(ClaimsAnswered(consent.applied(self.client.profile)))
@@ -414,6 +424,19 @@ class Organisation:
             datapath=datapath,
             round_trips=self.latencies.known,
         )
+
+
+def _remembered(
+    read: Callable[[], Value], otherwise: Value, what: str, forgotten: dict[str, CulvertError]
+) -> Value:
+    """What the file holds. Where it cannot be read, nothing that is blocked depends on it."""
+    try:
+        return read()
+    except CulvertError as error:
+        path, why = error.fields["path"], error.fields["why"]
+        warning = forgotten[path] = CulvertError(Reason.STATE_FORGOTTEN, path=path, why=why, what=what)
+        log.warning("%s", warning)
+        return otherwise
 
 
 def organisation_name(controller: str) -> str:

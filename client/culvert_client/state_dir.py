@@ -7,7 +7,12 @@ gateway         the pinned gateway
 paused          until when, in Unix seconds
 consent.json    the person's answers: which public networks the organisation may carry, and which not
 
-profile.json and consent.json decide what is blocked: each has a checksum and a copy beside it (state_file.py).
+Each of the last five has a checksum and a copy beside it (state_file.py). What it means that both cannot be read:
+
+profile.json, consent.json   all that it may protect is blocked
+identity/                    so is what the profile protects; only a new enrolment helps
+gateway, paused              the choice is forgotten, and the person is told
+tunnels.json                 the tunnels of the last run are not closed; no key of theirs is used again
 """
 
 from __future__ import annotations
@@ -144,37 +149,32 @@ class StateDir:
         """Raises CulvertError STATE_UNREADABLE for the file of a newer version, which is kept."""
         state_file.write(self.profile_path, json_format.MessageToJson(profile).encode())
 
+    def path_of(self, name: str) -> Path:
+        return self._path / name
+
     def tunnels(self) -> dict[str, TunnelId]:
-        try:
-            stored: dict[Any, Any] = json.loads((self._path / "tunnels.json").read_text())
-            return {str(fqdn): TunnelId(str(tunnel_id)) for fqdn, tunnel_id in stored.items()}
-        except (OSError, ValueError, AttributeError):
-            return {}
+        """Raises CulvertError STATE_UNREADABLE, as all that read."""
+        return state_file.read(self._path / "tunnels.json", _tunnels) or {}
 
     def keep_tunnels(self, tunnels: Mapping[str, TunnelId]) -> None:
-        self._replace("tunnels.json", json.dumps(dict(tunnels)).encode())
+        # Each tunnel that opens or closes changes it, and a lost change costs little.
+        state_file.write(self._path / "tunnels.json", json.dumps(dict(tunnels)).encode(), durable=False)
 
     def gateway(self) -> str:
-        try:
-            return (self._path / "gateway").read_text()
-        except (OSError, UnicodeDecodeError):
-            return ""
+        return state_file.read(self._path / "gateway", bytes.decode) or ""
 
     def keep_gateway(self, gateway: str) -> None:
-        self._replace("gateway", gateway.encode())
+        state_file.write(self._path / "gateway", gateway.encode())
 
     def paused_until(self) -> int:
         """0: not paused."""
-        try:
-            return int((self._path / "paused").read_text())
-        except (OSError, ValueError):
-            return 0
+        return state_file.read(self._path / "paused", int) or 0
 
     def keep_pause(self, until: int) -> None:
         if until:
-            self._replace("paused", str(until).encode())
+            state_file.write(self._path / "paused", str(until).encode())
         else:
-            (self._path / "paused").unlink(missing_ok=True)
+            state_file.remove(self._path / "paused")
 
     def consent(self) -> Consent | None:
         """The person's answers. None without a file (from before persons were asked).
@@ -188,18 +188,17 @@ class StateDir:
         stored = {name: sorted(map(str, prefixes)) for name, prefixes in answers.items()}
         state_file.write(self._path / "consent.json", json.dumps(stored).encode())
 
-    def _replace(self, name: str, content: bytes) -> None:
-        fresh = self._path / f".{name}.new"
-        fresh.unlink(missing_ok=True)
-        write_private(fresh, content)
-        fresh.replace(self._path / name)
-
 
 def _profile(content: bytes) -> agent_pb2.Profile:
     try:
         return json_format.Parse(content.decode(), agent_pb2.Profile(), ignore_unknown_fields=True)
     except json_format.ParseError:
         raise ValueError from None
+
+
+def _tunnels(content: bytes) -> dict[str, TunnelId]:
+    stored: dict[Any, Any] = json.loads(content)
+    return {str(fqdn): TunnelId(str(tunnel_id)) for fqdn, tunnel_id in stored.items()}
 
 
 def _consent(content: bytes) -> Consent:

@@ -2,8 +2,8 @@
 
  culvert-state 1 <SHA-256 of the content, hex>\\n<content>
 
-A file without that first line is from an earlier version, and is content as a whole. The second copy is written after the
-first, so that one of the two is whole at any moment. An unreadable file never counts as a missing one.
+A file without that first line and without a copy is from an earlier version, and is content as a whole. The second copy is
+written after the first, so that one of the two is whole at any moment. An unreadable file never counts as a missing one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ def read(path: Path, parse: Callable[[bytes], Value]) -> Value | None:
     faults: list[CulvertError] = []
     for candidate in (path, copy_of(path)):
         try:
-            value = parse(_content(candidate))
+            value = parse(
+                _content(candidate, may_be_older=candidate == path and not os.path.lexists(copy_of(path)))
+            )
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -62,14 +64,23 @@ def unreadable(path: Path, why: str) -> CulvertError:
     return CulvertError(Reason.STATE_UNREADABLE, path=str(path), why=why)
 
 
+def not_kept(path: Path, error: OSError | CulvertError) -> CulvertError:
+    """The error of `write` with the file's name."""
+    if isinstance(error, CulvertError):
+        return error
+    return CulvertError(Reason.STATE_UNWRITABLE, path=str(path), why=error.strerror or str(error))
+
+
 class NewerError(ValueError):
     """Another version's format, which this version cannot read."""
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path, *, may_be_older: bool) -> bytes:
     stored = path.read_bytes()
     if not stored.startswith(_MAGIC):
-        return stored
+        if may_be_older:
+            return stored
+        raise ValueError
     head, newline, content = stored.partition(b"\n")
     version, _, digest = head.removeprefix(_MAGIC).partition(b" ")
     if version.isdigit() and int(version) > _FORMAT:
@@ -79,11 +90,14 @@ def _content(path: Path) -> bytes:
     return content
 
 
-def write(path: Path, content: bytes) -> None:
-    """Both copies, each whole or not at all. Raises OSError, and CulvertError for what a newer version wrote."""
+def write(path: Path, content: bytes, *, durable: bool = True) -> None:
+    """Both copies, each whole or not at all; unless `durable`, a power cut may take what was written last.
+
+    Raises OSError, and CulvertError for what a newer version wrote.
+    """
     for target in (path, copy_of(path)):
         try:
-            _content(target)
+            _content(target, may_be_older=True)
         except NewerError as error:
             raise unreadable(target, str(error)) from None
         except (OSError, ValueError):
@@ -92,9 +106,10 @@ def write(path: Path, content: bytes) -> None:
     for target in (path, copy_of(path)):
         fresh = target.with_name(f".{target.name}.new")
         fresh.unlink(missing_ok=True)
-        write_private(fresh, head + content, durable=True)
+        write_private(fresh, head + content, durable=durable)
         fresh.replace(target)
-        sync_directory(target.parent)
+        if durable:
+            sync_directory(target.parent)
 
 
 def remove(path: Path) -> None:

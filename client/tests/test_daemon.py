@@ -19,6 +19,7 @@ from culvert_client.config import Endpoint
 from culvert_client.core.client_events import PacketTrapped
 from culvert_client.core.dns_wire import addresses_in
 from culvert_client.loop import MEASURE_EVERY, until_measured
+from culvert_client.state_dir import StateDir
 from culvert_proto import CulvertError, Reason, agent_pb2, local_pb2
 from culvert_proto.grpc_errors import from_rpc_error
 
@@ -110,8 +111,7 @@ async def test_from_the_invitation_to_the_released_answer_and_a_clean_stop(lab: 
             )
             assert len(daemon.datapath.applied[-1].tunnels) == 1
             assert controller.open == {"t1": 1}
-            kept = daemon.settings.state_dir / FIRST / "tunnels.json"
-            assert kept.read_text() == f'{{"{WIKI}": "t1"}}'
+            assert StateDir(daemon.settings.state_dir / FIRST).tunnels() == {WIKI: "t1"}
         assert controller.open == {}
     assert not daemon.settings.socket.exists()
     assert list(daemon.settings.socket.parent.iterdir()) == []
@@ -305,7 +305,7 @@ async def test_a_crash_leaves_no_tunnel_behind(lab: Lab) -> None:
         async with lab.daemon() as daemon:
             await daemon.until(lambda status: not status.tunnels)
             assert controller.open == {}
-            assert (daemon.settings.state_dir / FIRST / "tunnels.json").read_text() == "{}"
+            assert StateDir(daemon.settings.state_dir / FIRST).tunnels() == {}
 
 
 async def test_an_address_that_dns_invents_inside_a_protected_prefix_is_not_released(lab: Lab) -> None:

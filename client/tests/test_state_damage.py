@@ -14,12 +14,14 @@ from culvert_client.core.claims import holds
 from culvert_client.core.consent import Consent
 from culvert_client.core.grant import Network
 from culvert_client.state_dir import Identity, StateDir
+from culvert_client.state_file import copy_of
 from culvert_client.system_dns.choice import Way
 from culvert_client.system_dns.resolv_conf import Before, Record, Records
-from culvert_proto import CulvertError, Reason, agent_pb2
+from culvert_proto import CulvertError, Reason, agent_pb2, local_pb2
 
 from .pki import Authority
 from .running import FIRST, Running, running
+from .test_daemon import Lab
 
 PROTECTED = ip_network("10.20.0.0/16")
 NOBODY = Endpoint("127.0.0.1", 9)
@@ -46,7 +48,8 @@ FILES = (
     *(f"identity/{name}" for name in ("device.key", "device.pem", "ca.pem", "enrolment.json")),
     *("profile.json", "consent.json", "tunnels.json", "gateway", "paused"),
 )
-COPIED = ("profile.json", "consent.json")
+CLOSING = ("profile.json", "consent.json")
+FORGOTTEN = ("tunnels.json", "gateway", "paused")
 
 
 def enrolled(directory: Path) -> Path:
@@ -107,7 +110,7 @@ def test_the_name_servers_before_a_crash_are_spared(tmp_path: Path) -> None:
     assert not any(holds(it, ip_network("10.77.0.1/32")) for it in blocked)
 
 
-@pytest.mark.parametrize("name", COPIED)
+@pytest.mark.parametrize("name", CLOSING)
 @pytest.mark.parametrize("damage", DAMAGES)
 async def test_a_file_whose_copy_is_damaged_too_is_closed_and_named(
     tmp_path: Path, name: str, damage: str
@@ -119,6 +122,48 @@ async def test_a_file_whose_copy_is_damaged_too_is_closed_and_named(
         assert covered(daemon)
         status = await daemon.status()
     assert f"{kept / name} cannot be read" in status.last_error.message
+    assert status.state == local_pb2.STATE_BLOCKED
+
+
+@pytest.mark.parametrize("name", FORGOTTEN)
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_a_choice_that_is_forgotten_is_told_until_the_file_is_written_anew(
+    tmp_path: Path, name: str, damage: str
+) -> None:
+    kept = enrolled(tmp_path)
+    for file in (name, f"{name}.copy"):
+        DAMAGES[damage](kept / file)
+    async with running(tmp_path, NOBODY) as daemon:
+        assert covered(daemon)
+        [warning] = (await daemon.status()).warnings
+        assert warning.reason == Reason.STATE_FORGOTTEN
+        assert f"{kept / name} cannot be read" in warning.message
+        assert warning.remedy
+        if name == "gateway" and damage not in ("newer", "directory"):
+            await daemon.local.SelectGateway(local_pb2.SelectGatewayRequest(gateway=""))
+            assert not (await daemon.status()).warnings
+            assert StateDir(kept).gateway() == ""
+
+
+@pytest.mark.parametrize(("damage", "is_written_anew"), [("cut", True), ("newer", False)])
+async def test_what_cannot_be_read_is_named_until_it_is_written_anew(
+    tmp_path: Path, damage: str, is_written_anew: bool
+) -> None:
+    lab = Lab(tmp_path)
+    async with lab.serving() as controller:
+        async with lab.daemon() as daemon:
+            await lab.enroll(daemon)
+        profile = daemon.settings.state_dir / FIRST / "profile.json"
+        for file in (profile, copy_of(profile)):
+            DAMAGES[damage](file)
+        async with lab.daemon() as daemon:
+            await daemon.until(
+                lambda status: status.state in (local_pb2.STATE_READY, local_pb2.STATE_NEEDS_CODE)
+            )
+            status = await daemon.status()
+        assert controller.open == {}
+    assert (f"{profile} cannot be read" not in status.last_error.message) == is_written_anew
+    assert (StateDir(profile.parent).profile() is not None) if is_written_anew else True
 
 
 def test_the_file_of_a_newer_version_is_kept(tmp_path: Path) -> None:

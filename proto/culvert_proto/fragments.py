@@ -45,6 +45,9 @@ FRAGMENTS = (
     "it has no IPv6 address, but this device has",
     # client
     "Another program",
+    "The choice of a gateway is forgotten",
+    "Tunnels of the last run are not closed",
+    "A pause is forgotten",
     "{name} (process {number})",
     "The answer of the Culvert daemon",
     "The answer of {peer}",

@@ -5,6 +5,13 @@ from __future__ import annotations
 from culvert_proto import local_pb2
 
 
+def is_enrolled(status: local_pb2.Status) -> bool:
+    """Also for the status that somebody sees who did not enrol this computer. A lost identity enrols nobody."""
+    if status.state in (local_pb2.STATE_NOT_ENROLLED, local_pb2.STATE_UNSPECIFIED):
+        return False
+    return status.state != local_pb2.STATE_BLOCKED or bool(status.controller)
+
+
 def parts(status: local_pb2.Status) -> list[tuple[str, local_pb2.Status]]:
     """Each organisation's name and its own status; of one alone no name, and the status as it is."""
     if not status.organisations:

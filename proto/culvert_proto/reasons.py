@@ -128,6 +128,8 @@ class Reason(enum.IntEnum):
     TUN_MISSING = error_pb2.REASON_TUN_MISSING
     TUN_FORBIDDEN = error_pb2.REASON_TUN_FORBIDDEN
     TUN_LOST = error_pb2.REASON_TUN_LOST
+    STATE_UNWRITABLE = error_pb2.REASON_STATE_UNWRITABLE
+    STATE_FORGOTTEN = error_pb2.REASON_STATE_FORGOTTEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -561,6 +563,18 @@ CATALOGUE: dict[Reason, Entry] = {
         "Restart the daemon; if it lasts, tell your administrator.",
         _G.INTERNAL,
         _H.INTERNAL_SERVER_ERROR,
+    ),
+    Reason.STATE_UNWRITABLE: Entry(
+        "{path} cannot be written: {why}.",
+        "Free space on its disk, and see that root may write there. Then try again.",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
+    ),
+    Reason.STATE_FORGOTTEN: Entry(
+        "The file {path} cannot be read: {why}. {what}.",
+        "Make the choice again where it is missed; the file is then written anew. Protected addresses stay blocked.",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
     ),
     Reason.UDP_PORT_TAKEN: Entry(
         "{what} has UDP port {port}, which tunnels need. Protected addresses stay blocked.",

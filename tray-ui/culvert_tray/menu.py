@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.dns_name import shown
-from culvert_proto.organisations import parts
+from culvert_proto.organisations import is_enrolled, parts
 from culvert_proto.shown import clock, round_trip
 
 from culvert_tray.commands import (
@@ -55,7 +55,6 @@ from culvert_tray.view import (
     code_ends_soon,
     code_needed,
     duration,
-    is_enrolled,
     is_redacted,
     is_up,
     named,
@@ -198,7 +197,7 @@ def _person(status: Status, organisation: str, now: float) -> Menu:
     if organisation and status.state in _OUT_OF_USE:
         entries.append(Label(named(tr(_OUT_OF_USE[status.state]), organisation)))
     if not is_enrolled(status):
-        if status.state == local_pb2.STATE_NOT_ENROLLED:
+        if status.state in (local_pb2.STATE_NOT_ENROLLED, local_pb2.STATE_BLOCKED):
             entries.append(Action(tr("Enrol this computer…"), Enrol()))
     elif is_redacted(status):
         if status.state != local_pb2.STATE_OFFLINE:

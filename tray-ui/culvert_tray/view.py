@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from culvert_proto import local_pb2
-from culvert_proto.organisations import parts
+from culvert_proto.organisations import is_enrolled, parts
 
 from culvert_tray.translation import tr
 
@@ -50,10 +50,6 @@ def silent_gateways(status: Status) -> tuple[str, ...]:
     """The gateways that do not answer, of tunnels that are up."""
     silent = (it.gateway for it in status.tunnels if it.state == local_pb2.TUNNEL_STATE_SILENT)
     return tuple(sorted(set(silent)))
-
-
-def is_enrolled(status: Status) -> bool:
-    return status.state not in (local_pb2.STATE_NOT_ENROLLED, local_pb2.STATE_UNSPECIFIED)
 
 
 def is_redacted(status: Status) -> bool:

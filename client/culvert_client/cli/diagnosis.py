@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network, ip_network
 
 from culvert_proto import CulvertError, Reason, local_pb2
+from culvert_proto.organisations import is_enrolled
 
 from culvert_client.cli import hops
 from culvert_client.cli.language import _
@@ -30,6 +31,7 @@ class Seen:
 
 
 _COLLISIONS = (Reason.LOCAL_NETWORK_OPEN, Reason.LOCAL_NETWORK_BLOCKED)
+_FILES = (Reason.STATE_UNREADABLE, Reason.STATE_UNWRITABLE, Reason.STATE_FORGOTTEN)
 _NAME_SERVICE = (Reason.DNS_SETTINGS_CONTESTED, Reason.DNS_SETTINGS_FAILED)
 # Our tunable: packets of which at least one should have been answered.
 _UNANSWERED = 10
@@ -39,7 +41,9 @@ def verdicts(status: local_pb2.Status, seen: Seen, now: float) -> Iterator[Verdi
     """`now` in Unix seconds. What the caller may not see is not judged."""
     yield _daemon(status, seen.version)
     for warning in map(CulvertError.from_proto, status.warnings):
-        if warning.reason not in _COLLISIONS + _NAME_SERVICE:
+        if warning.reason in _FILES:
+            yield Verdict("state", False, warning.message, warning.remedy)
+        elif warning.reason not in _COLLISIONS + _NAME_SERVICE:
             yield Verdict("datapath", False, warning.message, warning.remedy)
     examined = seen.examined
     if examined is not None:
@@ -58,7 +62,7 @@ def verdicts(status: local_pb2.Status, seen: Seen, now: float) -> Iterator[Verdi
             _("This computer is not enrolled."),
             _("Open your invitation: culvert enroll."),
         )
-    if status.state == local_pb2.STATE_NOT_ENROLLED:
+    if not is_enrolled(status):
         return
     if status.state == local_pb2.STATE_PAUSED:
         yield Verdict("pause", False, _("Culvert is paused: it opens no tunnel."), "culvert resume")

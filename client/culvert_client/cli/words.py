@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.dns_name import shown
-from culvert_proto.organisations import parts
+from culvert_proto.organisations import is_enrolled, parts
 from culvert_proto.shown import clock, decimal, round_trip
 from rich.console import Console
 from rich.table import Table
@@ -68,7 +68,7 @@ def _say_one(status: local_pb2.Status) -> None:
     if status.user:
         told = _("Signed in as {user} on {device}; {code}")
         out.print(told.format(user=status.user, device=status.device_name, code=_code(status)), markup=False)
-    elif status.state != local_pb2.STATE_NOT_ENROLLED:
+    elif is_enrolled(status):
         out.print(_("Another user enrolled this computer; only that user and root see more."))
     if status.controller:
         out.print(_("Controller {name}").format(name=status.controller), markup=False)

@@ -23,6 +23,7 @@ from culvert_client.core.client import Client
 from culvert_client.core.client_events import ControllerLost, Enrolled, Event, ProfileReceived, Ticked
 from culvert_client.core.faults import AWAY
 from culvert_client.state_dir import Identity, StateDir
+from culvert_client.state_file import not_kept
 
 log = logging.getLogger("culvertd")
 
@@ -88,6 +89,7 @@ class Connection:
         await self.close()
         self._post(Enrolled())
         self._state.keep_identity(identity)
+        self._client.files_kept()
         self.identity = identity
         self.open()
 
@@ -136,9 +138,13 @@ class Connection:
             profile = await accepted_profile(event.profile, agent, self._client.profile, self._neighbourhood)
             try:
                 self._state.keep_profile(event.profile)
+                self._client.files_kept(str(self._state.profile_path))
             except (OSError, CulvertError) as error:
                 # A full disk, or a newer version's file, must not stop a tunnel.
                 log.error("the profile cannot be kept: %s", error)
+                self._client.file_warnings[str(self._state.profile_path)] = not_kept(
+                    self._state.profile_path, error
+                )
             return ProfileReceived(profile)
         # None of them: an event of a newer controller.
         return event_from(event) or Ticked()

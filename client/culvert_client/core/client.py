@@ -94,8 +94,9 @@ class Client:
         self.gateway = gateway
         self.paused_until = paused_until
         self.controller_error: CulvertError | None = None
-        # A file of the state directory that cannot be read, until the controller or an enrolment replaces it.
-        self.unreadable: CulvertError | None = None
+        # By path: files that cannot be read and close something, and what else is wrong with files, until they are written.
+        self.unreadable: dict[str, CulvertError] = {}
+        self.file_warnings: dict[str, CulvertError] = {}
         self.connected = False
         self.clicks = Clicks()
         self.drops: Mapping[TunnelId, Mapping[str, int]] = {}
@@ -185,6 +186,13 @@ class Client:
         up = (it.carried for it in self.machines.values() if it.is_up)
         return frozenset(carried.tunnel.gateway for carried in up if carried is not None)
 
+    def files_kept(self, path: str | None = None) -> None:
+        """A file of the state directory was written, with its copy; None means all of them."""
+        for faults in (self.unreadable, self.file_warnings):
+            for known in list(faults):
+                if path is None or known.removesuffix(".copy") == path:
+                    del faults[known]
+
     def handle(self, event: Event, now: float) -> list[Command]:
         commands = self._handle(event, now)
         for fqdn in [fqdn for fqdn, machine in self.machines.items() if isinstance(machine.state, Closed)]:
@@ -256,7 +264,6 @@ class Client:
                 return self._datapath_answered(number, error, now)
             case ProfileReceived(profile):
                 self.profile, self.connected, self.controller_error = profile, True, None
-                self.unreadable = None
                 self._faults.cure(CONTROLLER)
                 self._faults.controller_back()
                 return self._to_tunnels(tunnel.ControllerBack(), now)
@@ -302,6 +309,7 @@ class Client:
                 # Whoever still waits for an answer of it gets none.
                 commands = [*self._forget(now), *self._follow(self._holds.expire(float("inf")), now)]
                 self.profile = Profile()
+                self.files_kept()
                 return commands
             case PauseAsked(until):
                 return [
@@ -531,7 +539,6 @@ class Client:
         old = self.profile
         self.profile = Profile(managed_zones=old.managed_zones, protected_prefixes=old.protected_prefixes)
         self.connected, self.controller_error, self._faults = False, None, Faults()
-        self.unreadable = None
         for fqdn, machine in self.machines.items():
             # Their calls went with the connection: no answer will come.
             if isinstance(machine.state, Opening):

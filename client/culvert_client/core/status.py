@@ -36,8 +36,9 @@ def status_of(
     `round_trips` in seconds, by gateway.
     """
     profile, fault = client.profile, client.last_fault
-    error = client.unreadable or (fault.error if fault is not None else None)
-    told_at = round(epoch + fault.at) if fault is not None and client.unreadable is None else 0
+    unreadable = next(reversed(client.unreadable.values()), None)
+    error = unreadable or (fault.error if fault is not None else None)
+    told_at = round(epoch + fault.at) if fault is not None and unreadable is None else 0
     return local_pb2.Status(
         state=_state(client, enrolled=controller is not None, unix_now=epoch + now),
         user=profile.user,
@@ -78,6 +79,8 @@ def redacted(status: local_pb2.Status) -> local_pb2.Status:
 
 
 def _state(client: Client, *, enrolled: bool, unix_now: float) -> local_pb2.State.ValueType:
+    if client.unreadable and not client.connected:
+        return local_pb2.STATE_BLOCKED
     if not enrolled:
         return local_pb2.STATE_NOT_ENROLLED
     if client.paused_until:

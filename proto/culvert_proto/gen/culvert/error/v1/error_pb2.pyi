@@ -155,6 +155,8 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_TUN_MISSING: _Reason.ValueType  # 195
     REASON_TUN_FORBIDDEN: _Reason.ValueType  # 196
     REASON_TUN_LOST: _Reason.ValueType  # 197
+    REASON_STATE_UNWRITABLE: _Reason.ValueType  # 198
+    REASON_STATE_FORGOTTEN: _Reason.ValueType  # 199
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
     """A typed refusal or fault. Numbers are stable for ever; a client that meets an unknown one shows the texts it was sent.
@@ -289,6 +291,8 @@ REASON_TUN_NAME_TAKEN: Reason.ValueType  # 194
 REASON_TUN_MISSING: Reason.ValueType  # 195
 REASON_TUN_FORBIDDEN: Reason.ValueType  # 196
 REASON_TUN_LOST: Reason.ValueType  # 197
+REASON_STATE_UNWRITABLE: Reason.ValueType  # 198
+REASON_STATE_FORGOTTEN: Reason.ValueType  # 199
 Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 @_typing.final
