@@ -44,7 +44,7 @@ impl Train {
     fn takes(&self, len: usize, to: SocketAddr, class: TrafficClass) -> bool {
         (self.to, self.class) == (to, class)
             && len <= self.segment
-            && self.bytes.len() % self.segment == 0
+            && self.bytes.len().is_multiple_of(self.segment)
             && self.packets() < MAX_SEGMENTS
             && self.bytes.len() + len <= MAX_BYTES
     }

@@ -44,10 +44,10 @@ impl<K: Clone + Eq + Hash> Retired<K> {
         self.retirements += 1;
         self.by_age.insert(self.retirements, key.clone());
         self.keys.insert(key, (self.retirements, spent));
-        if self.keys.len() > self.capacity {
-            if let Some((_, oldest)) = self.by_age.pop_first() {
-                self.keys.remove(&oldest);
-            }
+        if self.keys.len() > self.capacity
+            && let Some((_, oldest)) = self.by_age.pop_first()
+        {
+            self.keys.remove(&oldest);
         }
     }
 

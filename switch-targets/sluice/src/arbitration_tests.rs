@@ -173,7 +173,7 @@ proptest! {
         steps in prop::collection::vec((0_u64..6, prop::option::of(0_u128..6), any::<bool>()), 0..60)
     ) {
         let mut arbitration = Arbitration::new(1);
-        let role_of = |stream: u64| if stream % 2 == 0 { "" } else { "r" };
+        let role_of = |stream: u64| if stream.is_multiple_of(2) { "" } else { "r" };
         let mut highest = BTreeMap::new();
         for (stream, id, leaves) in steps {
             let (role, id) = (role_of(stream), id.map(ElectionId));

@@ -282,7 +282,7 @@ fn mutate_info(info: &mut DynamicMessage, input: &mut Input) {
     let (number, word) = (input.number(), input.word());
     at_path(info, &path, &mut |message, field| {
         let descriptor = message.descriptor().get_field(field).unwrap();
-        if how % 4 == 0 {
+        if how.is_multiple_of(4) {
             return message.clear_field(&descriptor);
         }
         let value = message.get_field_mut(&descriptor);

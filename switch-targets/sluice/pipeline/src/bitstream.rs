@@ -4,11 +4,12 @@
 #[inline]
 pub fn read(bytes: &[u8], at: usize, width: u32) -> Option<u128> {
     let (first, skip) = (at / 8, (at % 8) as u32);
-    if width > 0 && skip + width <= 64 {
-        if let Some(eight) = bytes.get(first..).and_then(|rest| rest.first_chunk::<8>()) {
-            let value = u64::from_be_bytes(*eight) >> (64 - skip - width);
-            return Some(u128::from(value & u64::MAX >> (64 - width)));
-        }
+    if width > 0
+        && skip + width <= 64
+        && let Some(eight) = bytes.get(first..).and_then(|rest| rest.first_chunk::<8>())
+    {
+        let value = u64::from_be_bytes(*eight) >> (64 - skip - width);
+        return Some(u128::from(value & u64::MAX >> (64 - width)));
     }
     read_slowly(bytes, at, width)
 }
@@ -88,12 +89,16 @@ impl<'a> Writer<'a> {
 
     /// A value of `width` bits in big-endian bytes.
     pub fn put_bytes(&mut self, big_endian: &[u8], width: u32) {
-        if self.count % 8 == 0 && width as usize == big_endian.len() * 8 {
+        if self.count.is_multiple_of(8) && width as usize == big_endian.len() * 8 {
             return self.put_slice(big_endian);
         }
         let mut left = width;
         for byte in big_endian {
-            let take = if left % 8 == 0 { 8.min(left) } else { left % 8 };
+            let take = if left.is_multiple_of(8) {
+                8.min(left)
+            } else {
+                left % 8
+            };
             self.put(u128::from(*byte), take);
             left -= take;
         }
@@ -101,7 +106,7 @@ impl<'a> Writer<'a> {
 
     /// Whole bytes.
     pub fn put_slice(&mut self, bytes: &[u8]) {
-        if self.count % 8 == 0 {
+        if self.count.is_multiple_of(8) {
             self.flush();
             self.bytes.extend_from_slice(bytes);
         } else {

@@ -99,13 +99,13 @@ impl<'a> Run<'a> {
         let found = entries.lookup(&ir.tables[table].key, &scope, &mut self.machine.own.key);
         let bytes = work.ingress_len as u64;
         entries.count(found, 1, bytes, self.machine.now);
-        if let Found::Hit(row) = found {
-            if let (Some(direct), Some(mut meter)) = (&ir.tables[table].meter, entries.meter(row)) {
-                let color = meter.mark(direct.unit.of(bytes), bytes, self.machine.now);
-                direct
-                    .target
-                    .set(&ir.layout, &mut work.phv, self.none, color as u128);
-            }
+        if let Found::Hit(row) = found
+            && let (Some(direct), Some(mut meter)) = (&ir.tables[table].meter, entries.meter(row))
+        {
+            let color = meter.mark(direct.unit.of(bytes), bytes, self.machine.now);
+            direct
+                .target
+                .set(&ir.layout, &mut work.phv, self.none, color as u128);
         }
         let member = self.member(table, found, work);
         if let Some(journal) = &mut self.machine.journal {

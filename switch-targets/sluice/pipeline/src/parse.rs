@@ -141,7 +141,7 @@ impl Run<'_, '_> {
 
     fn whole_bytes(&self, bits: &Num) -> Result<usize, Failed> {
         let bits = bits.eval(&self.scope());
-        if bits % 8 != 0 {
+        if !bits.is_multiple_of(8) {
             return Err(Failed(self.machine.ir.errors.invalid_argument));
         }
         usize::try_from(bits / 8).map_err(|_| self.too_short())
@@ -308,7 +308,11 @@ pub fn read_bytes(bytes: &[u8], at: usize, width: u32, out: &mut [u8]) {
     let mut at = at;
     let mut left = width;
     for byte in out {
-        let take = if left % 8 == 0 { 8.min(left) } else { left % 8 };
+        let take = if left.is_multiple_of(8) {
+            8.min(left)
+        } else {
+            left % 8
+        };
         *byte = read(bytes, at, take).unwrap_or(0) as u8;
         at += take as usize;
         left -= take;

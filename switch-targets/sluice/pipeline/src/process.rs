@@ -351,14 +351,13 @@ impl<'a> Run<'a> {
             .clone
             .take()
             .filter(|request| !request.from_ingress)
+            && let Some(session) = self.replication.sessions.get(&request.session)
         {
-            if let Some(session) = self.replication.sessions.get(&request.session) {
-                let mut copy = work.clone();
-                copy.signals = Signals::default();
-                self.preserve(&mut copy, &work.phv, request.fields, instance::EGRESS_CLONE);
-                copy.shorten(session.packet_length);
-                self.replicate(&session.replicas, &copy);
-            }
+            let mut copy = work.clone();
+            copy.signals = Signals::default();
+            self.preserve(&mut copy, &work.phv, request.fields, instance::EGRESS_CLONE);
+            copy.shorten(session.packet_length);
+            self.replicate(&session.replicas, &copy);
         }
         if self.get(work, standard.egress_spec) == DROP_PORT {
             self.note(|| Step::Dropped {

@@ -173,7 +173,7 @@ fn place_header(node: &Node, layout: &mut Layout, ty: usize) -> Result<(), LoadE
     let metadata = node
         .find("metadata")
         .map_or(Ok(false), |flag| flag.bool())?;
-    if !metadata && header_type.fixed_bits % 8 != 0 {
+    if !metadata && !header_type.fixed_bits.is_multiple_of(8) {
         return Err(node.error("a header's fields must fill whole bytes"));
     }
     let slots = layout.slots..layout.slots + header_type.slots;

@@ -102,7 +102,10 @@ struct Run {
 impl Run {
     fn aligned(&self) -> Option<Copied> {
         let from = self.from?;
-        (from % 8 == 0 && self.to % 8 == 0 && self.bits % 8 == 0).then_some(Copied {
+        let aligned = [from, self.to, self.bits]
+            .iter()
+            .all(|it| it.is_multiple_of(8));
+        aligned.then_some(Copied {
             from: (from / 8) as u32,
             to: (self.to / 8) as u32,
             len: (self.bits / 8) as u32,
