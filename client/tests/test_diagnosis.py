@@ -153,6 +153,12 @@ def _silent_gateway(case: Case) -> None:
     case.status.tunnels[0].state = local_pb2.TUNNEL_STATE_SILENT
 
 
+def _blocked_tunnel(case: Case) -> None:
+    _silent_gateway(case)
+    fields = {"gateway": "gw-berlin", "name": WIKI, "port": 4500, "address": "198.51.100.2"}
+    case.status.last_error.CopyFrom(CulvertError(Reason.TUNNEL_BLOCKED, **fields).to_proto())
+
+
 def _narrow_path(case: Case) -> None:
     case.examined.gateways[0].mtu = 1400
 
@@ -227,6 +233,7 @@ BROKEN: list[tuple[Hop, Callable[[Case], None], str]] = [
     ("gateway", _no_gateway, "No gateway is online"),
     ("gateway", _chosen_is_offline, "gw-rome"),
     ("gateway", _silent_gateway, "gw-berlin does not answer"),
+    ("gateway", _blocked_tunnel, "UDP port 4500"),
     ("MTU", _narrow_path, "1400"),
     ("addresses", _network_in_a_protected_prefix(Reason.LOCAL_NETWORK_OPEN), "10.20.99.0/24"),
     ("addresses", _network_in_a_protected_prefix(Reason.LOCAL_NETWORK_BLOCKED), "10.20.99.0/24"),
@@ -288,6 +295,12 @@ def test_a_lost_identity_is_not_called_a_computer_that_never_enrolled() -> None:
     case = Case()
     _identity_lost(case)
     assert [it.hop for it in case.verdicts() if not it.good] == ["state"]
+
+
+def test_a_blocked_tunnel_is_told_once() -> None:
+    case = Case()
+    _blocked_tunnel(case)
+    assert [it.hop for it in case.verdicts() if not it.good] == ["gateway"]
 
 
 def test_another_gateway_that_is_silent_does_not_hide_those_that_answer() -> None:

@@ -33,6 +33,8 @@ class Seen:
 _COLLISIONS = (Reason.LOCAL_NETWORK_OPEN, Reason.LOCAL_NETWORK_BLOCKED)
 _FILES = (Reason.STATE_UNREADABLE, Reason.STATE_UNWRITABLE, Reason.STATE_FORGOTTEN)
 _NAME_SERVICE = (Reason.DNS_SETTINGS_CONTESTED, Reason.DNS_SETTINGS_FAILED)
+# Judged with the gateways.
+_OF_GATEWAYS = frozenset({Reason.GATEWAY_SILENT, Reason.TUNNEL_BLOCKED})
 # Our tunable: packets of which at least one should have been answered.
 _UNANSWERED = 10
 
@@ -96,7 +98,7 @@ def verdicts(status: local_pb2.Status, seen: Seen, now: float) -> Iterator[Verdi
             _("Look at them and decide: culvert agree."),
         )
     yield from _drops(status)
-    if error is not None and status.state != local_pb2.STATE_OFFLINE:
+    if error is not None and status.state != local_pb2.STATE_OFFLINE and error.reason not in _OF_GATEWAYS:
         yield _last_refusal(error, status.last_error_at, now)
 
 
@@ -167,7 +169,11 @@ def _last_refusal(error: CulvertError, at: int, now: float) -> Verdict:
 
 def _gateways(status: local_pb2.Status) -> Iterator[Verdict]:
     silent = {it.gateway for it in status.tunnels if it.state == local_pb2.TUNNEL_STATE_SILENT}
+    error = CulvertError.from_proto(status.last_error)
     for gateway in sorted(silent):
+        if error.reason is Reason.TUNNEL_BLOCKED and error.fields["gateway"] == gateway:
+            yield Verdict("gateway", False, error.message, error.remedy)
+            continue
         said = _("{gateway} does not answer this computer.").format(gateway=gateway)
         yield Verdict("gateway", False, said, _("Try another network, or tell your administrator."))
     online = [gateway.name for gateway in status.gateways if gateway.online and gateway.name not in silent]
