@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
+from playwright.async_api import Browser, expect
 
 from .conftest import World
+from .console_page import BUILT, administrator, chromium_running, console
 from .switch import Switch
 
 pytestmark = pytest.mark.slow
@@ -113,3 +116,37 @@ async def test_a_name_is_found_and_shown_as_people_write_it(world: World) -> Non
     assert answer.json()["detail"] == "A resource that people open as käse.corp.example exists already."
     [line] = await world.rest("GET", "/audit?action=resource.replace")
     assert line["names"] == {"xn--kse-qla.corp.example": "käse.corp.example"}
+
+
+@pytest.fixture
+async def running() -> AsyncGenerator[Browser]:
+    async with chromium_running() as running:
+        yield running
+
+
+@pytest.mark.skipif(not BUILT.is_file(), reason="the console is not built: service/console/build")
+async def test_the_console_finds_and_shows_a_name_as_people_write_it(world: World, running: Browser) -> None:
+    await world.add_gateway("gw-berlin", 1)
+    zone = {"name": "corp", "origin": "Bücher.corp.example", "server": "192.0.2.53", "key": "k"}
+    await world.rest("POST", "/dns/zones", zone)
+    await world.rest("POST", "/resources", resource("wiki", "wiki.corp.example"))
+    await world.rest("POST", "/resources", resource("alike", "xn--e1awd7f.corp.example"))
+    await world.rest("POST", "/resources", resource("books", "BÜCHER.Corp.Example."))
+    async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
+        page = shown.page
+        await shown.open("resources")
+        await shown.sign_in(olga)
+        table = page.get_by_role("table", name="Resources")
+        await expect(table).to_contain_text("еріс.corp.example (xn--e1awd7f.corp.example)")
+        await shown.picture("names-all")
+        for typed in ("büch", "BÜCHER.Corp.Example.", "xn--bcher"):
+            await page.get_by_label("Search resources").fill(typed)
+            await expect(table.get_by_role("row")).to_have_count(2)
+            await expect(table).to_contain_text("bücher.corp.example")
+        await shown.picture("names-found")
+        await page.get_by_role("link", name="bücher.corp.example").click()
+        await expect(page.get_by_role("heading", name="bücher.corp.example")).to_be_visible()
+        await expect(page.locator("input[value='bücher.corp.example']")).to_be_visible()
+        await shown.picture("names-one")
+        await shown.open("dns")
+        await expect(page.get_by_role("region", name="Zone corp")).to_contain_text("bücher.corp.example")
