@@ -13,8 +13,10 @@ from typing import Any, cast
 import dns.edns
 import dns.flags
 import dns.message
+import dns.name
 import dns.rdataclass
 import dns.rrset
+import dns.wire
 from culvert_proto import CulvertError, Reason
 from culvert_proto.dns_name import canonical
 from dns.rdatatype import RdataType
@@ -27,13 +29,13 @@ from culvert_client.core.dns_wire import (
     explained,
     found_in,
     hints_of,
-    is_about_one_name,
     question_of,
     unmapped,
 )
 from culvert_client.core.grant import Address
 from culvert_client.core.profile import Profile
 
+_OF_MESSAGES = frozenset({RdataType.OPT, RdataType.TSIG, RdataType.SIG})
 # Their owner is above the names that they are about, or beside them: RFC 2308, 4035, 5155, 6672.
 _OF_WHOLE_ZONES = frozenset(
     {
@@ -72,7 +74,7 @@ def concerning(reply: bytes, manages: Callable[[str], bool]) -> bytes | None:
     when such records cannot be taken out.
     """
     asked = question_of(reply)
-    if asked is None or is_about_one_name(reply):
+    if asked is None or _is_about_one_name(reply):
         return reply
     found = found_in(reply)
     fqdn = canonical(asked.name.to_text())
@@ -96,6 +98,26 @@ def concerning(reply: bytes, manages: Callable[[str], bool]) -> bytes | None:
     message.answer, message.authority, message.additional = kept
     message.flags &= ~dns.flags.AD
     return message.to_wire()
+
+
+def _is_about_one_name(reply: bytes) -> bool:
+    """Whether each record has the asked name, as in most answers, or is of the message itself. False when malformed."""
+    try:
+        parser: Any = dns.wire.Parser(reply)
+        _, _, questions, *counts = parser.get_struct("!HHHHHH")
+        names: set[dns.name.Name] = set()
+        for _ in range(questions):
+            names.add(parser.get_name(decompress=True))
+            parser.get_struct("!HH")
+        for _ in range(sum(counts)):
+            owner: dns.name.Name = parser.get_name(decompress=True)
+            rdtype, _, _, length = parser.get_struct("!HHIH")
+            if owner not in names and rdtype not in _OF_MESSAGES:
+                return False
+            parser.get_bytes(length)
+    except MALFORMED:
+        return False
+    return True
 
 
 def detached(reply: bytes) -> bytes | None:

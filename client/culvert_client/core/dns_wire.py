@@ -71,7 +71,6 @@ def treatment(rdtype: int) -> Treatment:
 # For these types, addresses in the additional section count as well (RFC 9460 section 5).
 _WITH_ADDITIONAL = frozenset({_T.HTTPS, _T.SVCB, _T.ANY})
 WITH_ADDRESSES = frozenset({_T.A, _T.AAAA, _T.HTTPS, _T.SVCB})
-_OF_MESSAGES = frozenset({_T.OPT, _T.TSIG, _T.SIG})
 _ALIASES = frozenset({_T.CNAME, _T.DNAME})
 MOST_ALIASES = 16
 """Our tunable: names that are followed behind the asked one. BIND follows 11."""
@@ -319,26 +318,6 @@ def found_in(reply: bytes) -> Found | None:
         return None
     aliases = _followed(asked, targets) if asked is not None and targets else []
     return Found(frozenset(found), tuple(canonical(it.to_text()) for it in aliases), beside)
-
-
-def is_about_one_name(reply: bytes) -> bool:
-    """Whether each record has the asked name, or is of the message itself. False when malformed."""
-    try:
-        parser: Any = dns.wire.Parser(reply)
-        _, _, questions, *counts = parser.get_struct(_HEADER.format)
-        names: set[dns.name.Name] = set()
-        for _ in range(questions):
-            names.add(parser.get_name(decompress=True))
-            parser.get_struct("!HH")
-        for _ in range(sum(counts)):
-            owner: dns.name.Name = parser.get_name(decompress=True)
-            rdtype, _, _, length = parser.get_struct("!HHIH")
-            if owner not in names and rdtype not in _OF_MESSAGES:
-                return False
-            parser.get_bytes(length)
-    except MALFORMED:
-        return False
-    return True
 
 
 def addresses_in(reply: bytes) -> frozenset[Address] | None:
