@@ -273,3 +273,15 @@ def connected() -> socket.socket:
 
 def _ip(arguments: str) -> None:
     subprocess.run(["ip", "-n", Site.LAPTOP.value, *arguments.split()], check=True, capture_output=True)
+
+
+async def test_a_click_on_a_name_with_an_umlaut_goes_through(office: Office) -> None:
+    name = "xn--bcher-kva.corp.example"
+    await parts.create_resource(office.joined.admin, name="books", fqdn="Bücher.Corp.Example.")
+    await parts.published(office.lab, office.joined.bind, name)
+    page = await laptop.open_page(office.lab, "http://BÜCHER.corp.example/")
+    assert (page.status, page.error) == (200, "")
+    assert name in [tunnel.fqdn for tunnel in (await laptop.status(office.lab)).tunnels]
+    assert "bücher.corp.example" in (await office.culvert("status")).stdout
+    closed = await office.culvert("close", "Bücher.corp.example.")
+    assert closed.code == 0, closed.stderr
