@@ -22,7 +22,7 @@ from culvert_client.core import dns_answer, dns_wire, short_names
 from culvert_client.core.client_events import Event, Fail, QueryHeld, Reply, UpstreamAnswered
 from culvert_client.core.dns_wire import Kind, Question
 from culvert_client.core.profile import Profile
-from culvert_client.stub.upstream import Exchange, Upstream
+from culvert_client.stub.upstream import Asker, Upstream
 
 # Our tunable: more persons than look at one computer at once.
 _PROBES = 16
@@ -64,7 +64,7 @@ class Resolver:
         self._post = post
         self._numbers = itertools.count(1)
         self._held: dict[int, _Held] = {}
-        self._asking: dict[int, Exchange] = {}
+        self._asking: dict[int, Asker] = {}
         self._probes: OrderedDict[str, str] = OrderedDict()
 
     def new_probe(self) -> tuple[str, str]:

@@ -6,6 +6,9 @@
    truncated     the whole answer is fetched over TCP
 
 The first answer counts, whichever server sends it. A failure is passed on only when no server has a better answer.
+
+A query that is on its way already is not sent again: its answer is for all who ask. So a name server that leads back here
+costs its wait and no flood, and a forger has one chance and not many (RFC 5452 section 5).
 """
 
 from __future__ import annotations
@@ -42,6 +45,7 @@ class Upstream:
     def __init__(self, *servers: Endpoint, reach: Callable[[str], str] = str) -> None:
         self.known, self.reach = NameServers[Endpoint](servers), reach
         self._txt = TxtSilence()
+        self._under_way: dict[bytes, Exchange] = {}
         self.second_rounds = 0
         """Open connections of second rounds."""
         self.answers = 0
@@ -56,26 +60,43 @@ class Upstream:
         if servers == self.servers:
             return False
         self.known.use(servers)
+        self._under_way.clear()
         self._txt.answered()
         return True
 
     def moved(self) -> None:
         """The computer is in another network: a server that was silent before may answer now."""
         self.known.forget()
+        self._under_way.clear()
         self._txt.answered()
 
-    def begin(self, query: bytes, done: Done) -> Exchange:
+    @property
+    def under_way(self) -> int:
+        """How many queries are on their way."""
+        return len(self._under_way)
+
+    def begin(self, query: bytes, done: Done) -> Asker:
         """The query is on its way when this returns. `done` is called once, later, with what `exchange` returns."""
-        return Exchange(self, query, done)
+        sent = dns_wire.with_own_size(query)
+        key = sent[2:]
+        exchange = self._under_way.get(key)
+        if exchange is None:
+            exchange = self._under_way[key] = Exchange(self, sent)
+        return exchange.join(Asker(exchange, dns_wire.id_of(query), done))
+
+    def ended(self, sent: bytes, exchange: Exchange) -> None:
+        """For the exchange."""
+        if self._under_way.get(sent[2:]) is exchange:
+            del self._under_way[sent[2:]]
 
     async def exchange(self, query: bytes) -> bytes | None:
         """The answer under the query's own id, whole (over TCP when UDP truncates it); None when the servers are silent."""
         answered: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
-        exchange = self.begin(query, answered.set_result)
+        asker = self.begin(query, answered.set_result)
         try:
             return await answered
         finally:
-            exchange.cancel()
+            asker.cancel()
 
     async def mark(self, fqdn: str) -> str | None:
         """The name at which TXT says that it needs a tunnel: this one, or one that it stands for; empty when there is none.
@@ -99,17 +120,36 @@ class Upstream:
         return mark or ""
 
 
+class Asker:
+    """One of those who wait for an exchange. `query_id` is the id under which the answer is passed on."""
+
+    def __init__(self, exchange: Exchange, query_id: int, done: Done) -> None:
+        self._exchange, self._id, self._done = exchange, query_id, done
+        self._waits = True
+
+    def cancel(self) -> None:
+        """`done` will not be called."""
+        self._waits = False
+        self._exchange.leave(self)
+
+    def take(self, reply: bytes | None) -> None:
+        if self._waits:
+            self._waits = False
+            self._done(dns_wire.with_id(reply, self._id) if reply is not None else None)
+
+
 class Exchange:
     """One query to the name servers. It needs no task and no turn of the event loop, because a page waits for it."""
 
     # One buffer for all: its content is copied out at once, and a buffer for each exchange would be the largest cost here.
     _buffer = bytearray(LONGEST_DATAGRAM)
 
-    def __init__(self, upstream: Upstream, query: bytes, done: Done) -> None:
-        self._upstream, self._query, self._done = upstream, query, done
+    def __init__(self, upstream: Upstream, query: bytes) -> None:
+        self._upstream = upstream
+        self._askers: dict[Asker, None] = {}
         self._loop = asyncio.get_running_loop()
         self._id = secrets.randbelow(1 << 16)
-        self._sent = dns_wire.with_id(dns_wire.with_own_size(query), self._id)
+        self._sent = dns_wire.with_id(query, self._id)
         self._order = upstream.known.order()
         self._step = 0
         self._patience = min(PATIENCE, DEADLINE / (2 * max(1, len(self._order))))
@@ -123,8 +163,17 @@ class Exchange:
             self._send(trial)
         self._ask_next()
 
-    def cancel(self) -> None:
-        """`done` will not be called."""
+    def join(self, asker: Asker) -> Asker:
+        self._askers[asker] = None
+        return asker
+
+    def leave(self, asker: Asker) -> None:
+        """The last one ends it."""
+        if self._askers.pop(asker, asker) is None and not self._askers:
+            self._end()
+
+    def _end(self) -> None:
+        self._upstream.ended(self._sent, self)
         if self._timer is not None:
             self._timer.cancel()
         for task in self._fetching.values():
@@ -133,7 +182,7 @@ class Exchange:
             self._close(server)
 
     def _ask_next(self) -> None:
-        """Ask the next server, and wait for it before the one after. `done` is never called before `__init__` returns."""
+        """Ask the next server, and wait for it before the one after. No exchange ends before `__init__` returns."""
         if self._timer is not None:
             self._timer.cancel()
         servers = len(self._order)
@@ -225,8 +274,13 @@ class Exchange:
             self._ask_next()
 
     def _finish(self, reply: bytes | None) -> None:
-        self.cancel()
-        self._done(dns_wire.with_id(reply, dns_wire.id_of(self._query)) if reply is not None else None)
+        self._end()
+        first, *others = self._askers
+        self._askers.clear()
+        # A fault of one takes the answer from no other.
+        for asker in others:
+            self._loop.call_soon(asker.take, reply)
+        first.take(reply)
 
     def _fetch(self, server: Endpoint, *, whole: bool = False) -> None:
         """Ask over TCP. `whole`: the server has announced a longer answer; such connections are not counted."""

@@ -1,0 +1,88 @@
+"""The stub between programs that close their half of a connection and resolvers that lead back to it."""
+
+from __future__ import annotations
+
+import asyncio
+from ipaddress import ip_address
+from pathlib import Path
+
+import dns.message
+import dns.rcode
+from culvert_client.config import Endpoint
+from culvert_client.core import dns_wire
+from culvert_client.core.dns_wire import CANARY, addresses_in
+from culvert_client.stub.upstream import Upstream
+
+from .name_server import Records, from_records, name_server
+from .running import Running, free_port, running
+
+ELSEWHERE = "www.example.org"
+RECORDS: Records = {(ELSEWHERE, "A"): ["203.0.113.80"]}
+
+
+async def test_a_program_that_closes_its_half_after_the_query_is_answered(tmp_path: Path) -> None:
+    query = dns.message.make_query(ELSEWHERE, "A").to_wire()
+    async with (
+        name_server(from_records(RECORDS)) as (upstream, _),
+        running(tmp_path, upstream) as daemon,
+        asyncio.timeout(10),
+    ):
+        listen = daemon.settings.dns_listen
+        reader, writer = await asyncio.open_connection(listen.host, listen.port)
+        writer.write((len(query).to_bytes(2) + query) * 2)
+        writer.write_eof()
+        for _ in range(2):
+            reply = await reader.readexactly(int.from_bytes(await reader.readexactly(2)))
+            assert addresses_in(reply) == {ip_address("203.0.113.80")}
+        assert await reader.read() == b""
+        writer.close()
+
+
+async def _ends(*daemons: Running) -> None:
+    """No query goes round any more."""
+    async with asyncio.timeout(20):
+        while any(it.daemon.upstream.under_way for it in daemons):  # noqa: ASYNC110 (nothing tells of it)
+            await asyncio.sleep(0.1)
+
+
+async def _asked_in_a_loop(daemon: Running, *others: Running) -> None:
+    """The name has no answer, and the asker is told so; what the stub knows itself it says at once."""
+    async with asyncio.timeout(20):
+        answers = await asyncio.gather(*(daemon.ask(ELSEWHERE, kind) for kind in ("A", "AAAA", "A")))
+    assert [it.rcode() for it in answers] == [dns.rcode.SERVFAIL] * 3
+    assert (await daemon.ask(CANARY)).rcode() == dns.rcode.NXDOMAIN
+    await _ends(daemon, *others)
+
+
+async def test_a_stub_whose_name_server_is_itself_is_not_flooded(tmp_path: Path) -> None:
+    own = Endpoint("127.0.0.1", free_port())
+    async with running(tmp_path, own, dns_listen=own) as daemon:
+        await _asked_in_a_loop(daemon)
+
+
+async def test_two_stubs_that_ask_each_other_are_not_flooded(tmp_path: Path) -> None:
+    one, other = (Endpoint("127.0.0.1", free_port()) for _ in range(2))
+    async with (
+        running(tmp_path / "one", other, dns_listen=one) as first,
+        running(tmp_path / "other", one, dns_listen=other) as second,
+    ):
+        await _asked_in_a_loop(first, second)
+        await _asked_in_a_loop(second, first)
+
+
+async def test_a_query_that_is_on_its_way_is_not_sent_again_and_each_asker_has_an_answer() -> None:
+    query = dns.message.make_query(ELSEWHERE, "A").to_wire()
+    async with name_server(from_records(RECORDS)) as (server, asked):
+        upstream = Upstream(server)
+        queries = [dns_wire.with_id(query, number) for number in range(50)]
+        gone = asyncio.create_task(upstream.exchange(queries[0]))
+        waiting = [asyncio.create_task(upstream.exchange(it)) for it in queries]
+        await asyncio.sleep(0)
+        gone.cancel()
+        replies = await asyncio.gather(*waiting)
+        assert [dns_wire.id_of(it) for it in replies if it is not None] == list(range(50))
+        assert len(asked) == 1
+        # Later it is asked anew.
+        assert await upstream.exchange(query) is not None
+        assert len(asked) == 2
+    assert not upstream.under_way
