@@ -117,13 +117,17 @@ def test_a_new_tunnel_begins_without_the_old_verdict_on_its_gateway() -> None:
 def probed() -> World:
     """A new tunnel of a gateway that answers probes."""
     world = World()
-    world.ask(1, WIKI_ADDRESS)
+    open_probed(world, 1, WIKI, "t1")
+    return world
+
+
+def open_probed(world: World, query: int, fqdn: str, tunnel_id: str) -> None:
+    world.ask(query, WIKI_ADDRESS, fqdn=fqdn)
     [call] = world.take(Call)
     probe = Probe(WIKI_ADDRESS, ip_address("10.20.0.1"))
-    granted = replace(tunnel(idle=300.0), probe=probe)
-    world.post(CallEnded(WIKI, on.TunnelOpened(call.command.call, granted, pair())))
+    granted = replace(tunnel(tunnel_id, fqdn, idle=300.0), probe=probe)
+    world.post(CallEnded(fqdn, on.TunnelOpened(call.command.call, granted, pair(query))))
     world.settle_datapath()
-    return world
 
 
 OPENING = (local_pb2.STATE_CONNECTING, local_pb2.TUNNEL_STATE_OPENING, 0)
@@ -141,6 +145,19 @@ def test_a_tunnel_is_not_up_before_a_packet_has_come_through_it() -> None:
     assert shown(world) == UP
     world.now += 1000
     assert world.client.doubtful_gateways(world.now) == NONE, "it is idle"
+
+
+def test_a_tunnel_whose_packets_another_one_carries_is_proven_by_that_one() -> None:
+    world = probed()
+    counted(world, 1, 1)
+    world.now += 1
+    open_probed(world, 2, "git.corp.example", "t2")
+    assert [it.state for it in world.status().tunnels] == [OPENING[1], UP[1]]
+    world.now += 1
+    # Both reach the same address, and the first tunnel has the higher precedence.
+    counted(world, 2, 2)
+    assert [it.state for it in world.status().tunnels] == [UP[1], UP[1]]
+    assert world.client.doubtful_gateways(world.now) == NONE
 
 
 def test_a_gateway_that_answers_pings_alone_is_told_from_one_that_is_gone() -> None:

@@ -65,7 +65,7 @@ from culvert_client.core.grant import Tunnel, TunnelId
 from culvert_client.core.holds import Demanded, Failed, Holds, Outcome, Replied
 from culvert_client.core.machine import Machine
 from culvert_client.core.profile import Profile
-from culvert_client.core.silence import Silences
+from culvert_client.core.silence import Silences, is_unproven
 from culvert_client.core.source_addresses import SourceAddresses
 from culvert_client.core.triggers import UNASKED, Triggers
 from culvert_client.core.tunnel_states import Closed, Closing, Opening
@@ -166,7 +166,7 @@ class Client:
         machine = self.machines.get(self.profile.tunnel_of(fqdn))
         if machine is None or machine.carried is None or not machine.is_up:
             return False
-        return machine.carried.is_unproven and not self._silences.covers(machine)
+        return is_unproven(self.machines, machine.carried) and not self._silences.covers(machine)
 
     def silence(self, fqdn: str) -> CulvertError | None:
         """What is wrong with the name's tunnel when its gateway does not answer."""

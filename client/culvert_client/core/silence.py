@@ -83,8 +83,16 @@ class Silences:
         return frozenset(
             it.tunnel.gateway
             for it in _carried(machines)
-            if it.tunnel.gateway in offline or it.is_unproven or it.is_owed_an_answer(now)
+            if it.tunnel.gateway in offline or is_unproven(machines, it) or it.is_owed_an_answer(now)
         )
+
+
+def is_unproven(machines: Mapping[str, Machine], carried: Carried) -> bool:
+    """Whether a tunnel's gateway answers probes and has sent nothing since the tunnel was installed. Another tunnel may
+    carry all packets of this one, when both reach the same address."""
+    if carried.tunnel.probe is None or carried.heard_at is not None:
+        return False
+    return carried.tunnel.gateway not in heard(machines, carried.since)
 
 
 def probes(machines: Mapping[str, Machine], gateway: str) -> dict[TunnelId, Address]:

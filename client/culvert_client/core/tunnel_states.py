@@ -49,11 +49,6 @@ class Carried:
             unanswered_since=unanswered_since,
         )
 
-    @property
-    def is_unproven(self) -> bool:
-        """Whether its gateway answers probes, and no packet has come through the tunnel yet."""
-        return self.tunnel.probe is not None and self.heard_at is None
-
     def has_heard_since(self, at: float) -> bool:
         return self.heard_at is not None and self.heard_at > at
 
