@@ -13,6 +13,7 @@ import hashlib
 import json
 import shutil
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -43,6 +44,10 @@ class Enrolments:
         if self._enrolling.exists() and time.time() - self._enrolling.stat().st_mtime > AGAIN:
             self.forget_key()
         self._take_over(path)
+
+    def room(self) -> AbstractContextManager[None]:
+        """As `state_file.room`, for one organisation more."""
+        return self._top.room()
 
     def key_for(self, token: str) -> ec.EllipticCurvePrivateKey:
         """The same again for the same invitation. It is on the disk when this returns. Raises OSError."""

@@ -21,6 +21,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from ipaddress import ip_network
 from pathlib import Path
@@ -148,6 +149,9 @@ class StateDir:
     def keep_profile(self, profile: agent_pb2.Profile) -> None:
         """Raises CulvertError STATE_UNREADABLE for the file of a newer version, which is kept."""
         state_file.write(self.profile_path, json_format.MessageToJson(profile).encode())
+
+    def room(self) -> AbstractContextManager[None]:
+        return state_file.room(self._path)
 
     def path_of(self, name: str) -> Path:
         return self._path / name

@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,6 +21,8 @@ from culvert_proto import CulvertError, Reason
 _MAGIC = b"culvert-state "
 _FORMAT = 1
 _COPY = ".copy"
+# Our tunable, in bytes: an identity, a profile and their copies.
+_ROOM = 1 << 17
 
 Value = TypeVar("Value")
 
@@ -62,6 +65,24 @@ def read(path: Path, parse: Callable[[bytes], Value]) -> Value | None:
 
 def unreadable(path: Path, why: str) -> CulvertError:
     return CulvertError(Reason.STATE_UNREADABLE, path=str(path), why=why)
+
+
+@contextmanager
+def room(directory: Path) -> Generator[None]:
+    """Hold room for an identity until the block ends: for an act that cannot be repeated, whose outcome is written then.
+
+    Raises CulvertError STATE_UNWRITABLE for an OSError, of the block as well.
+    """
+    reserve = directory / ".reserve"
+    try:
+        reserve.unlink(missing_ok=True)
+        try:
+            write_private(reserve, bytes(_ROOM), durable=True)
+            yield
+        finally:
+            reserve.unlink(missing_ok=True)
+    except OSError as error:
+        raise not_kept(directory, error) from error
 
 
 def not_kept(path: Path, error: OSError | CulvertError) -> CulvertError:

@@ -110,7 +110,9 @@ class Connection:
         """Raises CulvertError; then nothing has changed here. Raises OSError when the state directory cannot be written."""
         async with self._renewing:
             agent, identity = self.check()
-            renewed = await renew_late(identity, code, self._reach)
+            # The code is used up by the answer, which has to be kept.
+            with self._state.room():
+                renewed = await renew_late(identity, code, self._reach)
             self._tasks[1].cancel()
             self._renewed(renewed.identity)
             await agent.close()

@@ -201,14 +201,15 @@ class Several:
             if of is not None and not (uid == ROOT_UID if _is_lost(of) else may(uid, Act.ENROLL, of.owner)):
                 raise CulvertError(Reason.LOCAL_PERMISSION, what=Act.ENROLL.value)
             name, reach = device_name or socket.gethostname(), self._daemon.ways.reach
-            # Kept before it is shown to the controller: a lost answer can be asked for again.
-            key = self._enrolments.key_for(invitation.token)
-            try:
-                enrolment = await enrol(invitation, key, device_name=name, owner=uid, reach=reach)
-            except CulvertError as error:
-                if error.reason is Reason.INVITATION_INVALID:
-                    self._enrolments.forget_key()
-                raise
+            with self._enrolments.room():
+                # Kept before it is shown to the controller: a lost answer can be asked for again.
+                key = self._enrolments.key_for(invitation.token)
+                try:
+                    enrolment = await enrol(invitation, key, device_name=name, owner=uid, reach=reach)
+                except CulvertError as error:
+                    if error.reason is Reason.INVITATION_INVALID:
+                        self._enrolments.forget_key()
+                    raise
             if of is None:
                 of = self._added(enrolment.identity)
             else:
