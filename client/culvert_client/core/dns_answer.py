@@ -6,7 +6,8 @@ resolver gives a name up when one of its two queries, A and AAAA, fails.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import struct
+from collections.abc import Callable, Collection, Iterator
 from ipaddress import ip_address
 from typing import Any, cast
 
@@ -29,12 +30,16 @@ from culvert_client.core.dns_wire import (
     explained,
     found_in,
     hints_of,
+    question_bytes,
     question_of,
     unmapped,
 )
 from culvert_client.core.grant import Address
 from culvert_client.core.profile import Profile
 
+_HEADER_SIZE, _RECORD_SIZE = 12, 10
+# RFC 1035 section 4.1.4: a pointer to the first byte behind the header. RFC 6891 section 6.1.2.
+_POINTS_TO_QUESTION, _OPT = b"\xc0\x0c", b"\0\0\x29"
 _OF_MESSAGES = frozenset({RdataType.OPT, RdataType.TSIG, RdataType.SIG})
 # Their owner is above the names that they are about, or beside them: RFC 2308, 4035, 5155, 6672.
 _OF_WHOLE_ZONES = frozenset(
@@ -73,51 +78,59 @@ def concerning(reply: bytes, manages: Callable[[str], bool]) -> bytes | None:
     An answer for a name outside of the zones has no record of a name inside, not even where an alias leads there. None
     when such records cannot be taken out.
     """
-    asked = question_of(reply)
-    if asked is None or _is_about_one_name(reply):
+    if _is_about_one_name(reply) or (asked := question_of(reply)) is None:
         return reply
-    found = found_in(reply)
     fqdn = canonical(asked.name.to_text())
-    inside = manages(fqdn)
-    own = {fqdn, *(found.aliases if found else ())} if inside else {fqdn}
+    inside, found = manages(fqdn), found_in(reply)
+    own = {fqdn, *(found.aliases if inside and found else ())}
+
+    def is_kept(name: dns.name.Name, rdtype: int) -> bool:
+        owner = canonical(name.to_text())
+        above = any(it == owner or it.endswith(f".{owner}") or not owner for it in own)
+        return owner in own or (above and rdtype in _OF_WHOLE_ZONES) or manages(owner) == inside
+
     try:
+        if all(it[1] in _OF_MESSAGES or is_kept(*it) for it in _owners(reply)):
+            return reply
         message = dns.message.from_wire(reply, ignore_trailing=True)
     except MALFORMED:
         return None if inside else reply
-
-    def is_kept(rrset: dns.rrset.RRset) -> bool:
-        owner = canonical(rrset.name.to_text())
-        above = any(name == owner or name.endswith(f".{owner}") or not owner for name in own)
-        return owner in own or (above and rrset.rdtype in _OF_WHOLE_ZONES) or manages(owner) == inside
-
-    kept = [
-        list(filter(is_kept, section)) for section in (message.answer, message.authority, message.additional)
-    ]
-    if kept == [message.answer, message.authority, message.additional]:
-        return reply
-    message.answer, message.authority, message.additional = kept
+    message.answer, message.authority, message.additional = (
+        [it for it in section if is_kept(it.name, it.rdtype)]
+        for section in (message.answer, message.authority, message.additional)
+    )
     message.flags &= ~dns.flags.AD
     return message.to_wire()
 
 
 def _is_about_one_name(reply: bytes) -> bool:
-    """Whether each record has the asked name, as in most answers, or is of the message itself. False when malformed."""
-    try:
-        parser: Any = dns.wire.Parser(reply)
-        _, _, questions, *counts = parser.get_struct("!HHHHHH")
-        names: set[dns.name.Name] = set()
-        for _ in range(questions):
-            names.add(parser.get_name(decompress=True))
-            parser.get_struct("!HH")
-        for _ in range(sum(counts)):
-            owner: dns.name.Name = parser.get_name(decompress=True)
-            rdtype, _, _, length = parser.get_struct("!HHIH")
-            if owner not in names and rdtype not in _OF_MESSAGES:
-                return False
-            parser.get_bytes(length)
-    except MALFORMED:
-        return False
-    return True
+    """Whether each record points to the question for its name, as in most answers, or is OPT. Other answers are read name
+    by name, which takes longer."""
+    asked = question_bytes(reply)
+    at, counts = _HEADER_SIZE + len(asked or b""), struct.unpack_from("!HHH", reply, 6)
+    for _ in range(sum(counts) if asked else 0):
+        if reply[at : at + 2] == _POINTS_TO_QUESTION:
+            at += len(_POINTS_TO_QUESTION)
+        elif reply[at : at + 3] == _OPT:
+            at += 1
+        else:
+            return False
+        at += _RECORD_SIZE + int.from_bytes(reply[at + 8 : at + 10])
+    return asked is not None and at <= len(reply)
+
+
+def _owners(reply: bytes) -> Iterator[tuple[dns.name.Name, int]]:
+    """Each record's name and type. Raises MALFORMED."""
+    parser: Any = dns.wire.Parser(reply)
+    _, _, questions, *counts = parser.get_struct("!HHHHHH")
+    for _ in range(questions):
+        parser.get_name(decompress=True)
+        parser.get_struct("!HH")
+    for _ in range(sum(counts)):
+        owner: dns.name.Name = parser.get_name(decompress=True)
+        rdtype, _, _, length = parser.get_struct("!HHIH")
+        parser.get_bytes(length)
+        yield owner, rdtype
 
 
 def detached(reply: bytes) -> bytes | None:

@@ -123,7 +123,7 @@ def classify(wire: bytes, profile: Profile) -> Question:
         return Question(Kind.DROP)
     if dns.opcode.from_flags(flags) != dns.opcode.QUERY:
         return Question(Kind.NOT_IMPLEMENTED)
-    asked = _question_bytes(wire)
+    asked = question_bytes(wire)
     found = _named(question_of(wire)) if asked is None else _read(asked)
     if questions != 1 or found is None:
         return Question(Kind.FORMAT_ERROR)
@@ -151,7 +151,7 @@ def classify(wire: bytes, profile: Profile) -> Question:
 
 @functools.lru_cache(maxsize=1024)
 def _read(asked: bytes) -> tuple[str, int, int] | None:
-    """As `_named`, of `_question_bytes`. The same few are asked again and again."""
+    """As `_named`, of `question_bytes`. The same few are asked again and again."""
     return _named(question_of(_HEADER.pack(0, 0, 1, 0, 0, 0) + asked))
 
 
@@ -179,13 +179,13 @@ def answers(reply: bytes, query: bytes, query_id: int) -> bool:
     if reply_id != query_id or not flags & _QR:
         return False
     # Nearly all repeat it byte for byte, which needs no reading.
-    asked = _question_bytes(query)
-    if asked is not None and _question_bytes(reply) == asked:
+    asked = question_bytes(query)
+    if asked is not None and question_bytes(reply) == asked:
         return True
     return _same(question_of(reply), question_of(query))
 
 
-def _question_bytes(message: bytes) -> bytes | None:
+def question_bytes(message: bytes) -> bytes | None:
     """Name, type and class of the one question; None where the name is not written out or ends too soon."""
     at = _HEADER.size
     while at < len(message) and 0 < message[at] <= _LONGEST_LABEL:
@@ -230,7 +230,7 @@ def _size_at(query: bytes) -> int | None:
     """Where the OPT record has its buffer size (RFC 6891 section 6.1.2)."""
     if query[10:12] == b"\0\0":
         return None
-    asked = _question_bytes(query)
+    asked = question_bytes(query)
     if asked is not None and query[6:12] == b"\0\0\0\0\0\1":
         # Nearly all queries have this one record alone.
         at = _HEADER.size + len(asked)
@@ -258,7 +258,7 @@ def _size_at(query: bytes) -> int | None:
 
 def renamed(query: bytes, name: bytes) -> bytes | None:
     """The query for another name, which is given as the DNS has it. None where its own name is not written out."""
-    asked = _question_bytes(query)
+    asked = question_bytes(query)
     if asked is None:
         return None
     rest = _HEADER.size + len(asked) - _TYPE_AND_CLASS
